@@ -1,0 +1,217 @@
+//! Writing events.
+
+use serde::Serialize;
+
+use crate::{Ask, AskOutcome, Event, Millis, PromptEnd, Raw, UpdateKind};
+
+/// Appends the event as one JSON object in one line, without a line break at its end.
+pub fn encode(event: &Event, at: Millis, out: &mut Vec<u8>) {
+    match event {
+        Event::AgentUpdated { update, frame, title } => encode_update(*update, frame, title.as_deref(), at, out),
+        // What an unknown event says is unknown: it is kept as it came, its time included.
+        Event::Unknown { body, .. } => out.extend_from_slice(body.bytes()),
+        Event::Created(origin) => encode_as("created", at, out, |o| o.value("origin", origin)),
+        Event::AgentStarting { start, how } => encode_as("agent_starting", at, out, |o| {
+            o.value("start", start);
+            o.value("how", how);
+        }),
+        Event::AgentStarted { start, agent_session, traits, answer } => encode_as("agent_started", at, out, |o| {
+            o.value("start", start);
+            o.value("agent_session", agent_session);
+            o.value("traits", traits);
+            o.raw("answer", answer);
+        }),
+        Event::Ended(ending) => encode_as("ended", at, out, |o| o.value("ending", ending)),
+        Event::AskOpened(ask) => encode_as("ask_opened", at, out, |o| o.object("ask", |o| ask_members(ask, o))),
+        Event::AskResolved { ask, outcome, by } => encode_as("ask_resolved", at, out, |o| {
+            o.value("ask", ask);
+            o.optional("by", by.as_ref());
+            o.object("outcome", |o| outcome_members(outcome, o));
+        }),
+        Event::AgentFaulted { fault, detail } => encode_as("agent_faulted", at, out, |o| {
+            o.value("fault", fault);
+            o.value("detail", detail);
+        }),
+        Event::Snapshot(saved) => encode_as("snapshot", at, out, |o| o.raw("saved", saved)),
+        Event::PromptAccepted { .. }
+        | Event::PromptUpdated { .. }
+        | Event::PromptMoved { .. }
+        | Event::TurnStarted { .. }
+        | Event::CancelRequested { .. }
+        | Event::PromptEnded { .. }
+        | Event::PromptRequeued { .. } => encode_prompt_event(event, at, out),
+    }
+}
+
+fn encode_prompt_event(event: &Event, at: Millis, out: &mut Vec<u8>) {
+    match event {
+        Event::PromptAccepted { prompt, sender, frame, key, first } => encode_as("prompt_accepted", at, out, |o| {
+            o.value("prompt", prompt);
+            o.value("sender", sender);
+            o.optional("key", key.as_ref());
+            if *first {
+                o.value("first", first);
+            }
+            o.raw("frame", frame);
+        }),
+        Event::PromptUpdated { prompt, by, frame } => encode_as("prompt_updated", at, out, |o| {
+            o.value("prompt", prompt);
+            o.value("by", by);
+            o.raw("frame", frame);
+        }),
+        Event::PromptMoved { prompt, by, position } => encode_as("prompt_moved", at, out, |o| {
+            o.value("prompt", prompt);
+            o.value("by", by);
+            o.value("position", position);
+        }),
+        Event::TurnStarted { prompt, content } => encode_as("turn_started", at, out, |o| {
+            o.value("prompt", prompt);
+            o.value("content", content);
+        }),
+        Event::CancelRequested { prompt, by } => encode_as("cancel_requested", at, out, |o| {
+            o.value("prompt", prompt);
+            o.optional("by", by.as_ref());
+        }),
+        Event::PromptEnded { prompt, end } => encode_as("prompt_ended", at, out, |o| {
+            o.value("prompt", prompt);
+            o.object("end", |o| end_members(end, o));
+        }),
+        Event::PromptRequeued { prompt } => encode_as("prompt_requeued", at, out, |o| o.value("prompt", prompt)),
+        Event::Created(_)
+        | Event::AgentStarting { .. }
+        | Event::AgentStarted { .. }
+        | Event::Ended(_)
+        | Event::AgentUpdated { .. }
+        | Event::AskOpened(_)
+        | Event::AskResolved { .. }
+        | Event::AgentFaulted { .. }
+        | Event::Snapshot(_)
+        | Event::Unknown { .. } => {}
+    }
+}
+
+/// The hot path: no parser, no formatter.
+fn encode_update(update: UpdateKind, frame: &Raw, title: Option<&str>, at: Millis, out: &mut Vec<u8>) {
+    // 100 covers everything but the frame and a title.
+    out.reserve(frame.len() + 100);
+    out.extend_from_slice(br#"{"kind":"agent_updated","at":"#);
+    out.extend_from_slice(itoa::Buffer::new().format(at.0).as_bytes());
+    out.extend_from_slice(br#","update":""#);
+    out.extend_from_slice(update.tag().as_bytes());
+    out.push(b'"');
+    if let Some(title) = title {
+        out.extend_from_slice(br#","title":"#);
+        write_value(title, out);
+    }
+    out.extend_from_slice(br#","frame":"#);
+    out.extend_from_slice(frame.bytes());
+    out.push(b'}');
+}
+
+fn end_members(end: &PromptEnd, o: &mut Object<'_>) {
+    match end {
+        PromptEnd::Answered { stop_reason, frame } => {
+            o.value("how", "answered");
+            o.value("stop_reason", stop_reason);
+            o.raw("frame", frame);
+        }
+        PromptEnd::Failed { frame } => {
+            o.value("how", "failed");
+            o.raw("frame", frame);
+        }
+        PromptEnd::Removed { by } => {
+            o.value("how", "removed");
+            o.optional("by", by.as_ref());
+        }
+        PromptEnd::Cancelled => o.value("how", "cancelled"),
+        PromptEnd::AgentExited => o.value("how", "agent_exited"),
+        PromptEnd::StartFailed => o.value("how", "start_failed"),
+        PromptEnd::SessionEnded => o.value("how", "session_ended"),
+        PromptEnd::HostShutdown => o.value("how", "host_shutdown"),
+        PromptEnd::HostRestarted => o.value("how", "host_restarted"),
+    }
+}
+
+fn outcome_members(outcome: &AskOutcome, o: &mut Object<'_>) {
+    match outcome {
+        AskOutcome::Answered { option, answer } => {
+            o.value("how", "answered");
+            o.optional("option", option.as_ref());
+            o.raw("answer", answer);
+        }
+        AskOutcome::Declined { answer } => {
+            o.value("how", "declined");
+            o.raw("answer", answer);
+        }
+        AskOutcome::Cancelled => o.value("how", "cancelled"),
+        AskOutcome::Withdrawn => o.value("how", "withdrawn"),
+        AskOutcome::AgentGone => o.value("how", "agent_gone"),
+    }
+}
+
+fn ask_members(ask: &Ask, o: &mut Object<'_>) {
+    o.value("id", &ask.id);
+    o.value("kind", &ask.kind);
+    o.raw("agent_request", &ask.agent_request);
+    if !ask.options.is_empty() {
+        o.value("options", &ask.options);
+    }
+    o.optional("tool_call", ask.tool_call.as_ref());
+    o.optional("prompt", ask.prompt.as_ref());
+    o.raw("frame", &ask.frame);
+}
+
+fn encode_as(kind: &str, at: Millis, out: &mut Vec<u8>, members: impl FnOnce(&mut Object<'_>)) {
+    out.push(b'{');
+    let mut object = Object { out };
+    object.value("kind", kind);
+    object.value("at", &at);
+    members(&mut object);
+    out.push(b'}');
+}
+
+/// A JSON object under way.
+struct Object<'a> {
+    out: &'a mut Vec<u8>,
+}
+
+impl Object<'_> {
+    fn name(&mut self, name: &str) {
+        if self.out.last() != Some(&b'{') {
+            self.out.push(b',');
+        }
+        self.out.push(b'"');
+        self.out.extend_from_slice(name.as_bytes());
+        self.out.extend_from_slice(b"\":");
+    }
+
+    fn raw(&mut self, name: &str, raw: &Raw) {
+        self.name(name);
+        self.out.extend_from_slice(raw.bytes());
+    }
+
+    fn value(&mut self, name: &str, value: &(impl Serialize + ?Sized)) {
+        self.name(name);
+        write_value(value, self.out);
+    }
+
+    fn optional(&mut self, name: &str, value: Option<&impl Serialize>) {
+        if let Some(value) = value {
+            self.value(name, value);
+        }
+    }
+
+    fn object(&mut self, name: &str, members: impl FnOnce(&mut Object<'_>)) {
+        self.name(name);
+        self.out.push(b'{');
+        members(&mut Object { out: &mut *self.out });
+        self.out.push(b'}');
+    }
+}
+
+/// Only for values of strings, numbers and flags, which cannot fail to be written.
+fn write_value(value: &(impl Serialize + ?Sized), out: &mut Vec<u8>) {
+    if serde_json::to_writer(&mut *out, value).is_err() {
+        out.extend_from_slice(b"null");
+    }
+}

@@ -1,0 +1,108 @@
+//! Every id is its own type, so that none can stand in for another.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! text_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            pub fn new(text: impl Into<Arc<str>>) -> Self {
+                Self(text.into())
+            }
+
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    };
+}
+
+macro_rules! number_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub u64);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+text_id!(
+    /// A session's id, Wharf's own (`sess_` and 26 characters). It never changes.
+    SessionId
+);
+text_id!(
+    /// One attached party. Chosen by the client or given by the host.
+    ClientId
+);
+text_id!(
+    /// One submitted prompt. Chosen by the submitter, so that it can watch for the end before it submits.
+    PromptId
+);
+number_id!(
+    /// An event's place in its session's log: 1, 2, 3 … without a gap.
+    Seq
+);
+number_id!(
+    /// The host incarnation that appended an event.
+    Epoch
+);
+number_id!(
+    /// An ask is named by the seq of the event that opened it.
+    AskId
+);
+number_id!(
+    /// Which start of the agent this is: 1 for the first. News from an earlier start is stale.
+    StartNo
+);
+number_id!(
+    /// Milliseconds: since the Unix epoch for instants, plain for durations.
+    Millis
+);
+
+impl Seq {
+    /// Before the first event.
+    pub const ZERO: Self = Self(0);
+
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl Millis {
+    #[must_use]
+    pub const fn after(self, wait: Self) -> Self {
+        Self(self.0.saturating_add(wait.0))
+    }
+}

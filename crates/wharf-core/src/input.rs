@@ -1,0 +1,192 @@
+//! What can happen to a session, as the host tells it.
+
+use std::sync::Arc;
+
+use crate::{
+    AgentTraits, AskId, AskKind, EndReason, Fault, Millis, Origin, PromptId, Raw, Sender, Seq, StartNo, UpdateKind,
+};
+
+/// Settings that decide. All durations in milliseconds; `None` means never.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    pub cancel_timeout: Option<Millis>,
+    pub ask_timeout: Option<Millis>,
+    pub idle_ttl: Option<Millis>,
+    pub on_restart: OnRestart,
+    pub max_queue: usize,
+    pub max_asks: usize,
+    /// A snapshot is taken at the first quiet moment after this many events.
+    pub snapshot_every: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            cancel_timeout: Some(Millis(30_000)),
+            ask_timeout: None,
+            idle_ttl: None,
+            on_restart: OnRestart::Mark,
+            max_queue: 100,
+            max_asks: 100,
+            snapshot_every: 10_000,
+        }
+    }
+}
+
+/// What becomes of a turn that a host's death cut off (rule 2.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnRestart {
+    /// It is ended, and its sender told.
+    Mark,
+    /// It goes back to the head of the queue.
+    Requeue,
+}
+
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// The agent process of start `start` has answered `session/new`, `load` or `resume`.
+    AgentStarted {
+        start: StartNo,
+        agent_session: Arc<str>,
+        traits: AgentTraits,
+        answer: Raw,
+    },
+    /// It could not be started.
+    StartFailed {
+        start: StartNo,
+        exit_code: Option<i32>,
+        message: Arc<str>,
+    },
+    /// It is gone. `message` holds what is worth telling: the stderr tail.
+    AgentExited {
+        start: StartNo,
+        exit_code: Option<i32>,
+        message: Arc<str>,
+    },
+    /// A `session/update`, sessionId already Wharf's.
+    AgentUpdated {
+        update: UpdateKind,
+        frame: Raw,
+        title: Option<Arc<str>>,
+    },
+    /// The agent's response to the prompt. `stop_reason` is `None` for a JSON-RPC error.
+    AgentAnswered {
+        prompt: PromptId,
+        stop_reason: Option<Arc<str>>,
+        frame: Raw,
+    },
+    AgentAsked {
+        kind: AskKind,
+        agent_request: Raw,
+        frame: Raw,
+        options: Vec<Arc<str>>,
+        tool_call: Option<Arc<str>>,
+    },
+    /// The agent sent `$/cancel_request` for one of its asks.
+    AgentWithdrew {
+        agent_request: Raw,
+    },
+    AgentFaulted {
+        fault: Fault,
+        detail: Arc<str>,
+    },
+
+    Attach(Attachment),
+    Detach {
+        sender: Sender,
+    },
+    Prompt(Submission),
+    /// `session/cancel` (rule 7.4).
+    Cancel {
+        by: Sender,
+        scope: CancelScope,
+    },
+    /// A valid answer: `option` for a permission. `frame` is the client's response.
+    Answer {
+        ask: AskId,
+        by: Sender,
+        option: Option<Arc<str>>,
+        frame: Raw,
+    },
+    /// An error or `cancelled`: counts once every attached controller has given one.
+    Decline {
+        ask: AskId,
+        by: Sender,
+        frame: Raw,
+    },
+    RemovePrompt {
+        prompt: PromptId,
+        by: Sender,
+    },
+    UpdatePrompt {
+        prompt: PromptId,
+        by: Sender,
+        frame: Raw,
+    },
+    MovePrompt {
+        prompt: PromptId,
+        by: Sender,
+        position: usize,
+    },
+    /// Ends the session: `User`, `Closed`, `Idle` or `HostShutdown`.
+    Kill {
+        reason: EndReason,
+    },
+    /// Brings an ended session back, also one that a user killed.
+    Resume,
+    /// First input after a restore by a new host incarnation.
+    HostRestarted,
+    /// A deadline of [`crate::Session::deadline`] may have passed.
+    TimePassed,
+}
+
+/// Creates a session: the arguments of `Session::create`.
+#[derive(Clone, Debug)]
+pub struct NewSession {
+    pub origin: Origin,
+    pub settings: Settings,
+}
+
+#[derive(Clone, Debug)]
+pub struct Attachment {
+    pub sender: Sender,
+    pub role: Role,
+    /// It can answer form elicitations.
+    pub elicits: bool,
+    /// Start the agent if the session is cold and can come back (ignored for observers).
+    pub wake: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Sees everything, changes nothing.
+    Observer,
+    Controller,
+}
+
+#[derive(Clone, Debug)]
+pub struct Submission {
+    pub prompt: PromptId,
+    pub sender: Sender,
+    pub frame: Raw,
+    pub key: Option<Arc<str>>,
+    pub overlap: Overlap,
+    /// Hand it to an agent that queues by itself, even while a turn runs (rule 7.1).
+    pub to_agent: bool,
+}
+
+/// What a prompt does when a turn is running (rules 7.1, 7.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overlap {
+    Queue,
+    Refuse,
+    Interrupt,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CancelScope {
+    /// How far the caller has been shown the log: a turn that began later is not what it meant.
+    pub seen: Seq,
+    /// Also everyone else's waiting prompts.
+    pub clear_queue: bool,
+}

@@ -1,0 +1,25 @@
+//! The session as a value: what happens to a conversation, decided without a clock, a thread or a byte of IO.
+//!
+//! It is *not* a host: it starts no process, reads no file and knows no wire. Payloads (whole JSON-RPC
+//! frames) pass through it unread, as [`Raw`].
+//!
+//! Invariant: durable state changes only by applying an [`Event`]. Whoever has the events has the session.
+
+mod codec;
+mod effect;
+mod event;
+mod id;
+mod input;
+mod raw;
+mod session;
+
+pub use codec::{CodecError, FORMAT_VERSION, decode, encode};
+pub use effect::{AskReply, Effect, Joined, PromptReceipt, Refusal, Reply, Step};
+pub use event::{
+    AgentTraits, Ask, AskKind, AskOutcome, EndReason, Ending, Event, Fault, Member, Origin, PromptEnd, Sender,
+    StartKind, Status, UpdateKind,
+};
+pub use id::{AskId, ClientId, Epoch, Millis, PromptId, Seq, SessionId, StartNo};
+pub use input::{Attachment, CancelScope, Input, NewSession, OnRestart, Overlap, Role, Settings, Submission};
+pub use raw::Raw;
+pub use session::{Latest, QueuedPrompt, Session, State, Turn, TurnState};

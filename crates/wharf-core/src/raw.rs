@@ -1,0 +1,69 @@
+//! JSON text that the core carries and never reads.
+
+use std::fmt;
+
+use bytes::Bytes;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+/// One JSON value as it came, byte for byte, without line breaks. Cheap to clone.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Raw(Bytes);
+
+impl Raw {
+    /// Takes text that is known to be one JSON value in one line: the host's scanner has seen all of it.
+    /// Text that is not UTF-8 or holds a line break is refused.
+    pub fn new(text: impl Into<Bytes>) -> Option<Self> {
+        let text = text.into();
+        let clean = std::str::from_utf8(&text).is_ok() && !text.iter().any(|b| matches!(b, b'\n' | b'\r'));
+        clean.then_some(Self(text))
+    }
+
+    /// As [`Raw::new`] for bytes that were already checked (a slice of a record that was validated whole).
+    pub fn new_checked_before(text: Bytes) -> Self {
+        Self(text)
+    }
+
+    pub fn bytes(&self) -> &Bytes {
+        &self.0
+    }
+
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or("null")
+    }
+
+    /// A copy in memory of its own: what is kept for long should not hold on to the buffer that it was read into.
+    #[must_use]
+    pub fn detached(&self) -> Self {
+        Self(Bytes::copy_from_slice(&self.0))
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Debug for Raw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for Raw {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let text: &RawValue = serde_json::from_slice(&self.0).map_err(serde::ser::Error::custom)?;
+        text.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        Self::new(Box::<str>::from(text).into_string())
+            .ok_or_else(|| serde::de::Error::custom("line break in a payload"))
+    }
+}

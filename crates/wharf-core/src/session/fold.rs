@@ -1,0 +1,236 @@
+//! How each event changes the durable state. Never panics: a log with a damaged record folds as far as it makes sense.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::keys::Keys;
+use super::state::{Latest, QueuedPrompt, State, Turn};
+use crate::codec::{SNAPSHOT_VERSION, Saved, SavedRef};
+use crate::{
+    AgentTraits, AskId, EndReason, Ending, Event, Fault, Millis, Origin, PromptEnd, PromptId, Raw, Seq, StartNo,
+    Status, UpdateKind,
+};
+
+/// How many settled asks are told from unknown ones. A late answer comes within seconds, so this is ample.
+const MAX_SETTLED: usize = 256;
+
+impl State {
+    /// The state after the entry that a restore begins with: the first event, or a snapshot.
+    pub fn begin(seq: Seq, at: Millis, event: &Event) -> Option<Self> {
+        match event {
+            Event::Created(origin) => Some(Self::new(origin.clone(), seq, at)),
+            Event::Snapshot(saved) => Self::from_saved(saved, seq),
+            Event::AgentStarting { .. }
+            | Event::AgentStarted { .. }
+            | Event::Ended(_)
+            | Event::PromptAccepted { .. }
+            | Event::PromptUpdated { .. }
+            | Event::PromptMoved { .. }
+            | Event::TurnStarted { .. }
+            | Event::CancelRequested { .. }
+            | Event::PromptEnded { .. }
+            | Event::PromptRequeued { .. }
+            | Event::AgentUpdated { .. }
+            | Event::AskOpened(_)
+            | Event::AskResolved { .. }
+            | Event::AgentFaulted { .. }
+            | Event::Unknown { .. } => None,
+        }
+    }
+
+    pub(super) fn new(origin: Origin, seq: Seq, at: Millis) -> Self {
+        Self {
+            origin,
+            status: Status::Starting,
+            ending: None,
+            created_at: at,
+            started_at: at,
+            ended_at: None,
+            last_output_at: None,
+            start: StartNo(0),
+            agent_session: None,
+            traits: AgentTraits::default(),
+            answer: None,
+            queue: VecDeque::new(),
+            turns: Vec::new(),
+            asks: BTreeMap::new(),
+            latest: Latest::default(),
+            head: seq,
+            snapshot: None,
+            keys: Keys::default(),
+            settled: VecDeque::new(),
+            progressed: false,
+            flooded: false,
+        }
+    }
+
+    pub(super) fn from_saved(saved: &Raw, seq: Seq) -> Option<Self> {
+        let Saved { state } = serde_json::from_slice(saved.bytes()).ok()?;
+        Some(Self { head: seq, snapshot: Some(seq), ..state })
+    }
+
+    pub(super) fn to_saved(&self) -> Option<Raw> {
+        let saved = SavedRef { v: SNAPSHOT_VERSION, state: self };
+        serde_json::to_vec(&saved).ok().and_then(Raw::new)
+    }
+
+    /// Takes one event in. The only place where durable state changes.
+    pub fn apply(&mut self, seq: Seq, at: Millis, event: &Event) {
+        self.head = seq;
+        match event {
+            Event::AgentUpdated { update, frame, title } => {
+                self.last_output_at = Some(at);
+                if update.is_state() {
+                    self.latest.apply(*update, frame, title.as_ref());
+                }
+            }
+            // A second creation is damage.
+            Event::Created(_) | Event::Unknown { .. } => {}
+            Event::AgentStarting { start, .. } => {
+                self.status = Status::Starting;
+                self.start = *start;
+                self.started_at = at;
+                (self.ending, self.ended_at) = (None, None);
+                (self.progressed, self.flooded) = (false, false);
+            }
+            Event::AgentStarted { start, agent_session, traits, answer } => {
+                self.status = Status::Running;
+                self.start = *start;
+                self.agent_session = Some(agent_session.clone());
+                self.traits = *traits;
+                self.answer = Some(answer.clone());
+            }
+            Event::Ended(ending) => self.apply_ended(at, ending),
+            Event::AskOpened(ask) => {
+                self.last_output_at = Some(at);
+                self.asks.insert(ask.id, ask.clone());
+            }
+            Event::AskResolved { ask, .. } => self.apply_resolved(*ask),
+            Event::AgentFaulted { fault, .. } => self.flooded |= *fault == Fault::TooManyAsks,
+            Event::Snapshot(_) => self.snapshot = Some(seq),
+            Event::PromptAccepted { .. }
+            | Event::PromptUpdated { .. }
+            | Event::PromptMoved { .. }
+            | Event::TurnStarted { .. }
+            | Event::CancelRequested { .. }
+            | Event::PromptEnded { .. }
+            | Event::PromptRequeued { .. } => self.apply_prompt_event(seq, at, event),
+        }
+    }
+
+    fn apply_prompt_event(&mut self, seq: Seq, at: Millis, event: &Event) {
+        match event {
+            Event::PromptAccepted { prompt, sender, frame, key, first } => {
+                if let Some(key) = key {
+                    self.keys.add(key.clone(), prompt.clone());
+                }
+                let (prompt, sender, frame, key) = (prompt.clone(), sender.clone(), frame.clone(), key.clone());
+                let queued = QueuedPrompt { prompt, sender, frame, content: seq, key, accepted_at: at };
+                self.queue.insert(if *first { 0 } else { self.queue.len() }, queued);
+            }
+            Event::PromptUpdated { prompt, frame, .. } => {
+                if let Some(queued) = self.queue.iter_mut().find(|queued| queued.prompt == *prompt) {
+                    queued.frame = frame.clone();
+                    queued.content = seq;
+                }
+            }
+            Event::PromptMoved { prompt, position, .. } => {
+                if let Some(queued) = self.unqueue(prompt) {
+                    self.queue.insert((*position).min(self.queue.len()), queued);
+                }
+            }
+            Event::TurnStarted { prompt, .. } => {
+                if let Some(QueuedPrompt { prompt, sender, frame, content, key, accepted_at }) = self.unqueue(prompt) {
+                    let (started_seq, started_at, cancel) = (seq, at, false);
+                    self.turns.push(Turn { prompt, sender, frame, content, key, accepted_at, started_seq, started_at, cancel });
+                }
+            }
+            Event::CancelRequested { prompt, .. } => {
+                if let Some(turn) = self.turns.iter_mut().find(|turn| turn.prompt == *prompt) {
+                    turn.cancel = true;
+                }
+            }
+            Event::PromptEnded { prompt, end } => self.apply_prompt_ended(at, prompt, end),
+            Event::PromptRequeued { prompt } => {
+                if let Some(Turn { prompt, sender, frame, content, key, accepted_at, .. }) = self.untrack(prompt) {
+                    self.queue.push_front(QueuedPrompt { prompt, sender, frame, content, key, accepted_at });
+                }
+            }
+            Event::Created(_)
+            | Event::AgentStarting { .. }
+            | Event::AgentStarted { .. }
+            | Event::Ended(_)
+            | Event::AgentUpdated { .. }
+            | Event::AskOpened(_)
+            | Event::AskResolved { .. }
+            | Event::AgentFaulted { .. }
+            | Event::Snapshot(_)
+            | Event::Unknown { .. } => {}
+        }
+    }
+
+    fn apply_prompt_ended(&mut self, at: Millis, prompt: &PromptId, end: &PromptEnd) {
+        let said = matches!(end, PromptEnd::Answered { .. } | PromptEnd::Failed { .. });
+        if said {
+            self.last_output_at = Some(at);
+        }
+        self.progressed |= matches!(end, PromptEnd::Answered { .. });
+        self.keys.end(prompt, end);
+        if self.untrack(prompt).is_none() {
+            self.unqueue(prompt);
+        }
+    }
+
+    fn apply_ended(&mut self, at: Millis, ending: &Ending) {
+        if matches!(ending.reason, EndReason::AgentExited | EndReason::StartFailed) {
+            self.last_output_at = Some(at);
+        }
+        self.status = ending.status;
+        self.ending = Some(ending.clone());
+        self.ended_at = Some(at);
+    }
+
+    fn apply_resolved(&mut self, ask: AskId) {
+        self.asks.remove(&ask);
+        if self.settled.len() >= MAX_SETTLED {
+            self.settled.pop_front();
+        }
+        self.settled.push_back(ask);
+    }
+
+    fn unqueue(&mut self, prompt: &PromptId) -> Option<QueuedPrompt> {
+        let place = self.position(prompt)?;
+        self.queue.remove(place)
+    }
+
+    fn untrack(&mut self, prompt: &PromptId) -> Option<Turn> {
+        let place = self.turns.iter().position(|turn| turn.prompt == *prompt)?;
+        Some(self.turns.remove(place))
+    }
+}
+
+impl Latest {
+    fn apply(&mut self, update: UpdateKind, frame: &Raw, title: Option<&Arc<str>>) {
+        match update {
+            UpdateKind::AvailableCommandsUpdate => self.commands = Some(frame.detached()),
+            UpdateKind::CurrentModeUpdate => self.mode = Some(frame.detached()),
+            UpdateKind::ConfigOptionUpdate => self.config = Some(frame.detached()),
+            UpdateKind::UsageUpdate => self.usage = Some(frame.detached()),
+            UpdateKind::SessionInfoUpdate => {
+                if title.is_some() || self.info.is_none() {
+                    self.info = Some(frame.detached());
+                }
+                if let Some(title) = title {
+                    self.title = Some(title.clone());
+                }
+            }
+            UpdateKind::UserMessageChunk
+            | UpdateKind::AgentMessageChunk
+            | UpdateKind::AgentThoughtChunk
+            | UpdateKind::ToolCall
+            | UpdateKind::ToolCallUpdate
+            | UpdateKind::Plan
+            | UpdateKind::Other => {}
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Attaching and detaching. Who is here is announced, not logged (rule 1.1).
+
+use super::live::Attached;
+use super::{Draft, Session};
+use crate::{Attachment, Effect, Joined, Member, Millis, Reply, Role, Sender, Status};
+
+impl Session {
+    /// A client that attaches again replaces its attachment.
+    pub(super) fn attach(&mut self, attachment: Attachment, draft: &mut Draft) -> Reply {
+        let Attachment { sender, role, elicits, wake } = attachment;
+        let client = sender.client.clone();
+        let member = Member { sender, role };
+        let attached = Attached { member: member.clone(), elicits };
+        let replaced = self.live.attached.insert(client.clone(), attached);
+        if replaced.is_none_or(|replaced| replaced.member != member) {
+            draft.act(Effect::AnnouncePresence { member, connected: true });
+        }
+        self.live.forget_declines_of(&client);
+        if wake && role == Role::Controller && !self.state.killed_by_user() {
+            self.wake(draft);
+        }
+        self.review_asks(draft);
+
+        let sees = |kind| role == Role::Observer || self.live.attached.get(&client).is_some_and(|a| a.can_answer(kind));
+        let open_asks = self.state.asks.values().filter(|ask| sees(ask.kind)).cloned().collect();
+        let others = self.live.members().filter(|member| member.sender.client != client).cloned().collect();
+        let (answer, latest) = (self.state.answer.clone(), self.state.latest.clone());
+        let (head, turn) = (self.state.head, self.state.turn());
+        Reply::Joined(Box::new(Joined { head, open_asks, others, answer, latest, turn }))
+    }
+
+    pub(super) fn detach(&mut self, sender: &Sender, draft: &mut Draft) {
+        let Some(gone) = self.live.attached.remove(&sender.client) else { return };
+        draft.act(Effect::AnnouncePresence { member: gone.member, connected: false });
+        self.live.forget_declines_of(&sender.client);
+        self.review_asks(draft);
+    }
+
+    /// Notes since when the session is of use to nobody.
+    pub(super) fn watch_idleness(&mut self, now: Millis) {
+        let state = &self.state;
+        let idle = state.status == Status::Running
+            && state.turns.is_empty()
+            && state.queue.is_empty()
+            && self.live.attached.is_empty();
+        self.live.idle_since = idle.then(|| self.live.idle_since.unwrap_or(now));
+    }
+
+    pub(super) fn idle_deadline(&self) -> Option<Millis> {
+        Some(self.live.idle_since?.after(self.settings.idle_ttl?))
+    }
+}

@@ -1,0 +1,192 @@
+//! The status machine: starts, exits, kills, restarts (rules 2.4 to 2.7).
+
+use std::sync::Arc;
+
+use super::{Draft, Session};
+use crate::{Effect, EndReason, Ending, Event, OnRestart, PromptEnd, Refusal, Reply, StartKind, StartNo, Status};
+
+impl Session {
+    /// Sets out to start the agent. Callers make sure that no start is under way.
+    pub(super) fn start_agent(&mut self, how: StartKind, draft: &mut Draft) {
+        let start = StartNo(self.state.start.0 + 1);
+        self.record(Event::AgentStarting { start, how }, draft);
+        draft.act(Effect::StartAgent { start, how });
+    }
+
+    /// Starts an ended session's agent again, if it can be; a session that lives is left as it is.
+    pub(super) fn wake(&mut self, draft: &mut Draft) {
+        if !self.state.status.is_alive()
+            && let Some(how) = self.state.way_back()
+        {
+            self.start_agent(how, draft);
+        }
+    }
+
+    pub(super) fn resume(&mut self, draft: &mut Draft) -> Reply {
+        if self.state.status.is_alive() {
+            return Reply::Refused(Refusal::AlreadyRunning);
+        }
+        if !self.state.resumable() {
+            return Reply::Refused(Refusal::NotResumable);
+        }
+        self.wake(draft);
+        Reply::Done
+    }
+
+    pub(super) fn agent_started(&mut self, started: Event, start: StartNo, draft: &mut Draft) {
+        if start != self.state.start {
+            return;
+        }
+        match self.state.status {
+            Status::Starting => self.record(started, draft),
+            Status::Running => {}
+            // A kill beats a start, even one that had succeeded by then.
+            Status::Exited | Status::Killed | Status::Error => draft.act(Effect::StopAgent { start }),
+        }
+    }
+
+    pub(super) fn start_failed(
+        &mut self,
+        start: StartNo,
+        exit_code: Option<i32>,
+        message: Arc<str>,
+        draft: &mut Draft,
+    ) {
+        if start != self.state.start || self.state.status != Status::Starting {
+            return;
+        }
+        self.end_queue(&PromptEnd::StartFailed, draft);
+        let (status, reason, message) = (Status::Error, EndReason::StartFailed, worth_telling(message));
+        self.end(Ending { status, reason, exit_code, message }, &PromptEnd::StartFailed, draft);
+    }
+
+    pub(super) fn agent_exited(
+        &mut self,
+        start: StartNo,
+        exit_code: Option<i32>,
+        message: Arc<str>,
+        draft: &mut Draft,
+    ) {
+        if start != self.state.start {
+            return;
+        }
+        match self.state.status {
+            Status::Starting => return self.start_failed(start, exit_code, message, draft),
+            Status::Running => {}
+            Status::Exited | Status::Killed | Status::Error => return,
+        }
+        let progressed = self.state.progressed;
+        let status = if exit_code.is_some() { Status::Exited } else { Status::Error };
+        let (reason, message) = (EndReason::AgentExited, worth_telling(message));
+        self.end(Ending { status, reason, exit_code, message }, &PromptEnd::AgentExited, draft);
+        self.go_on_with_queue(progressed, draft);
+    }
+
+    /// Brings the agent back for the prompts that wait, or ends them. An agent that died without having done anything
+    /// would do so again, so that one is not brought back.
+    fn go_on_with_queue(&mut self, worthwhile: bool, draft: &mut Draft) {
+        if worthwhile && !self.state.queue.is_empty() {
+            self.wake(draft);
+        }
+        if !self.state.status.is_alive() {
+            self.end_queue(&PromptEnd::AgentExited, draft);
+        }
+    }
+
+    /// Ends everything that lives only as long as the agent, then the session.
+    fn end(&mut self, ending: Ending, turns: &PromptEnd, draft: &mut Draft) {
+        self.abandon_asks(draft);
+        self.end_turns(turns, draft);
+        self.record(Event::Ended(ending), draft);
+    }
+
+    pub(super) fn kill(&mut self, reason: EndReason, draft: &mut Draft) {
+        let (end, spares_queue) = match reason {
+            EndReason::HostShutdown => (PromptEnd::HostShutdown, self.state.way_back().is_some()),
+            EndReason::HostRestarted => (PromptEnd::HostRestarted, self.state.way_back().is_some()),
+            EndReason::User
+            | EndReason::Closed
+            | EndReason::Idle
+            | EndReason::AgentExited
+            | EndReason::StartFailed
+            | EndReason::Unresponsive => (PromptEnd::SessionEnded, false),
+        };
+        let (was_alive, start) = (self.state.status.is_alive(), self.state.start);
+        // An ended session is killed again only to keep it from coming back by itself.
+        let again = reason == EndReason::User && self.state.resumable() && !self.state.killed_by_user();
+        if was_alive || again {
+            self.abandon_asks(draft);
+            self.end_turns(&end, draft);
+        }
+        if !spares_queue {
+            self.end_queue(&end, draft);
+        }
+        if was_alive || again {
+            let ending = Ending { status: Status::Killed, reason, exit_code: None, message: None };
+            self.record(Event::Ended(ending), draft);
+        }
+        if was_alive {
+            draft.act(Effect::StopAgent { start });
+        }
+    }
+
+    /// The process that ran the session is gone, and its agent with it (rule 2.7).
+    pub(super) fn host_restarted(&mut self, draft: &mut Draft) {
+        let comes_back = self.state.way_back().is_some();
+        self.abandon_asks(draft);
+        if comes_back && self.settings.on_restart == OnRestart::Requeue {
+            self.requeue_turns(draft);
+        }
+        self.end_turns(&PromptEnd::HostRestarted, draft);
+        if !comes_back {
+            self.end_queue(&PromptEnd::HostRestarted, draft);
+        }
+        if self.state.status.is_alive() {
+            let (status, reason) = (Status::Killed, EndReason::HostRestarted);
+            self.record(Event::Ended(Ending { status, reason, exit_code: None, message: None }), draft);
+        }
+    }
+
+    /// Puts the running turns back in their order. One that was to be cancelled has got what was asked for.
+    fn requeue_turns(&mut self, draft: &mut Draft) {
+        let running: Vec<_> = self.state.turns.iter().map(|turn| (turn.prompt.clone(), turn.cancel)).collect();
+        for (prompt, cancel) in running.into_iter().rev() {
+            let event = if cancel {
+                Event::PromptEnded { prompt, end: PromptEnd::Cancelled }
+            } else {
+                Event::PromptRequeued { prompt }
+            };
+            self.record(event, draft);
+        }
+    }
+
+    pub(super) fn time_passed(&mut self, draft: &mut Draft) {
+        if self.idle_deadline().is_some_and(|deadline| deadline <= draft.now) {
+            self.kill(EndReason::Idle, draft);
+        }
+        if self.live.cancel_deadlines.values().any(|deadline| *deadline <= draft.now) {
+            self.lose_patience(draft);
+        }
+        self.expire_asks(draft);
+    }
+
+    /// The agent did not settle cancelled turns in time: it is ended, and brought back for the prompts that wait.
+    fn lose_patience(&mut self, draft: &mut Draft) {
+        let start = self.state.start;
+        let cancelled = self.state.turns.iter().filter(|turn| turn.cancel);
+        let cancelled: Vec<_> = cancelled.map(|turn| turn.prompt.clone()).collect();
+        self.abandon_asks(draft);
+        for prompt in cancelled {
+            self.record(Event::PromptEnded { prompt, end: PromptEnd::Cancelled }, draft);
+        }
+        let (status, reason) = (Status::Killed, EndReason::Unresponsive);
+        let message = Some("the agent did not end a cancelled turn in time".into());
+        self.end(Ending { status, reason, exit_code: None, message }, &PromptEnd::AgentExited, draft);
+        draft.act(Effect::StopAgent { start });
+        self.go_on_with_queue(true, draft);
+    }
+}
+
+fn worth_telling(message: Arc<str>) -> Option<Arc<str>> {
+    (!message.is_empty()).then_some(message)
+}

@@ -1,0 +1,95 @@
+//! What is so right now and is no fact: who is attached, who has declined what, which deadlines run.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{AskId, AskKind, ClientId, Event, Member, Millis, PromptId, Raw, Role, Sender};
+
+/// Empty after a restore: nobody is attached to a host that has just begun.
+#[derive(Debug, Default)]
+pub(super) struct Live {
+    pub(super) attached: BTreeMap<ClientId, Attached>,
+    pub(super) declines: BTreeMap<AskId, Declines>,
+    /// When a cancelled turn has to be settled.
+    pub(super) cancel_deadlines: BTreeMap<PromptId, Millis>,
+    pub(super) ask_deadlines: BTreeMap<AskId, Millis>,
+    /// Since when nobody is attached and nothing is to do.
+    pub(super) idle_since: Option<Millis>,
+}
+
+#[derive(Debug)]
+pub(super) struct Attached {
+    pub(super) member: Member,
+    pub(super) elicits: bool,
+}
+
+/// Who would not answer an ask, and what the last of them said instead.
+#[derive(Debug)]
+pub(super) struct Declines {
+    pub(super) clients: BTreeSet<ClientId>,
+    pub(super) last: Raw,
+    pub(super) last_by: Sender,
+}
+
+impl Attached {
+    pub(super) fn can_answer(&self, kind: AskKind) -> bool {
+        self.member.role == Role::Controller
+            && match kind {
+                AskKind::Permission => true,
+                AskKind::Elicitation => self.elicits,
+            }
+    }
+}
+
+impl Live {
+    pub(super) fn members(&self) -> impl Iterator<Item = &Member> {
+        self.attached.values().map(|attached| &attached.member)
+    }
+
+    /// Those whose answer to an ask of this kind is waited for.
+    pub(super) fn answerers(&self, kind: AskKind) -> impl Iterator<Item = &ClientId> {
+        self.attached.iter().filter(move |(_, attached)| attached.can_answer(kind)).map(|(client, _)| client)
+    }
+
+    pub(super) fn observes(&self, sender: &Sender) -> bool {
+        self.attached.get(&sender.client).is_some_and(|attached| attached.member.role == Role::Observer)
+    }
+
+    pub(super) fn deadlines(&self) -> impl Iterator<Item = Millis> {
+        self.cancel_deadlines.values().chain(self.ask_deadlines.values()).copied()
+    }
+
+    /// Has every attached client that could answer declined, and is there one?
+    pub(super) fn all_declined(&self, ask: AskId, kind: AskKind) -> bool {
+        let Some(declines) = self.declines.get(&ask) else { return false };
+        let mut answerers = self.answerers(kind).peekable();
+        answerers.peek().is_some() && answerers.all(|client| declines.clients.contains(client))
+    }
+
+    pub(super) fn decline(&mut self, ask: AskId, by: Sender, frame: Raw) {
+        let client = by.client.clone();
+        let declines = self.declines.entry(ask).or_insert_with(|| Declines {
+            clients: BTreeSet::new(),
+            last: frame.clone(),
+            last_by: by.clone(),
+        });
+        declines.clients.insert(client);
+        (declines.last, declines.last_by) = (frame, by);
+    }
+
+    /// One who comes (again) is asked anew; one who goes is not waited for.
+    pub(super) fn forget_declines_of(&mut self, client: &ClientId) {
+        for declines in self.declines.values_mut() {
+            declines.clients.remove(client);
+        }
+    }
+
+    /// Drops what is about something that the event has ended.
+    pub(super) fn forget(&mut self, event: &Event) {
+        if let Event::AskResolved { ask, .. } = event {
+            self.declines.remove(ask);
+            self.ask_deadlines.remove(ask);
+        } else if let Event::PromptEnded { prompt, .. } | Event::PromptRequeued { prompt } = event {
+            self.cancel_deadlines.remove(prompt);
+        }
+    }
+}

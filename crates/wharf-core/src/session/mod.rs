@@ -1,0 +1,169 @@
+//! The session: what it decides when something happens to it.
+//!
+//! [`Session::handle`] reads the state and records events; [`State::apply`] is what changes it. Who is attached and
+//! which deadlines run is no fact and lives apart, in `Live`.
+
+mod asks;
+mod fold;
+mod join;
+mod keys;
+mod life;
+mod live;
+mod state;
+mod turns;
+
+use live::Live;
+pub use state::{Latest, QueuedPrompt, State, Turn, TurnState};
+
+use crate::{Effect, Event, Input, Member, Millis, NewSession, Reply, Seq, Settings, StartKind, Step};
+
+/// One conversation, as a value.
+#[derive(Debug)]
+pub struct Session {
+    settings: Settings,
+    state: State,
+    live: Live,
+}
+
+/// A step under way.
+struct Draft {
+    now: Millis,
+    events: Vec<Event>,
+    effects: Vec<Effect>,
+}
+
+impl Draft {
+    fn new(now: Millis) -> Self {
+        Self { now, events: Vec::new(), effects: Vec::new() }
+    }
+
+    fn act(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    fn finish(self, reply: Reply) -> Step {
+        Step { events: self.events, effects: self.effects, reply }
+    }
+}
+
+impl Session {
+    /// A new session, on its way to its first agent.
+    pub fn create(new: NewSession, now: Millis) -> (Self, Step) {
+        let NewSession { origin, settings } = new;
+        let mut draft = Draft::new(now);
+        let state = State::new(origin.clone(), Seq::ZERO.next(), now);
+        draft.events.push(Event::Created(origin));
+        let mut session = Self { settings, state, live: Live::default() };
+        session.start_agent(StartKind::New, &mut draft);
+        (session, draft.finish(Reply::Done))
+    }
+
+    /// The session that the entries tell of. They begin with the first event or with any snapshot, else it is `None`.
+    pub fn restore(settings: Settings, entries: impl IntoIterator<Item = (Seq, Millis, Event)>) -> Option<Self> {
+        let mut entries = entries.into_iter();
+        let (seq, at, first) = entries.next()?;
+        let mut state = State::begin(seq, at, &first)?;
+        for (seq, at, event) in entries {
+            // A snapshot says the same as what precedes it, unless a record of that is damaged: then it knows better.
+            if let Event::Snapshot(saved) = &event
+                && let Some(saved) = State::from_saved(saved, seq)
+            {
+                state = saved;
+            } else {
+                state.apply(seq, at, &event);
+            }
+        }
+        Some(Self { settings, state, live: Live::default() })
+    }
+
+    /// Decides what the input leads to. The step's events are already part of the state.
+    pub fn handle(&mut self, input: Input, now: Millis) -> Step {
+        let mut draft = Draft::new(now);
+        let reply = self.decide(input, &mut draft);
+        self.start_next_turn(&mut draft);
+        self.watch_idleness(now);
+        self.take_snapshot(&mut draft);
+        draft.finish(reply)
+    }
+
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    pub fn head(&self) -> Seq {
+        self.state.head
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Who is attached.
+    pub fn members(&self) -> impl Iterator<Item = &Member> {
+        self.live.members()
+    }
+
+    /// When [`Input::TimePassed`] is due, if nothing else happens.
+    pub fn deadline(&self) -> Option<Millis> {
+        let idle = self.idle_deadline();
+        idle.into_iter().chain(self.live.deadlines()).min()
+    }
+
+    fn decide(&mut self, input: Input, draft: &mut Draft) -> Reply {
+        match input {
+            Input::AgentUpdated { update, frame, title } => {
+                // By far the most frequent input, with one event: room for four of them would be a kilobyte.
+                draft.events.reserve_exact(1);
+                self.record(Event::AgentUpdated { update, frame, title }, draft);
+            }
+            Input::AgentStarted { start, agent_session, traits, answer } => {
+                self.agent_started(Event::AgentStarted { start, agent_session, traits, answer }, start, draft);
+            }
+            Input::StartFailed { start, exit_code, message } => self.start_failed(start, exit_code, message, draft),
+            Input::AgentExited { start, exit_code, message } => self.agent_exited(start, exit_code, message, draft),
+            Input::AgentAnswered { prompt, stop_reason, frame } => {
+                self.agent_answered(prompt, stop_reason, frame, draft);
+            }
+            Input::AgentAsked { kind, agent_request, frame, options, tool_call } => {
+                self.agent_asked(asks::Question { kind, agent_request, frame, options, tool_call }, draft);
+            }
+            Input::AgentWithdrew { agent_request } => self.agent_withdrew(&agent_request, draft),
+            Input::AgentFaulted { fault, detail } => self.record(Event::AgentFaulted { fault, detail }, draft),
+            Input::Attach(attachment) => return self.attach(attachment, draft),
+            Input::Detach { sender } => self.detach(&sender, draft),
+            Input::Prompt(submission) => return self.take_prompt(submission, draft),
+            Input::Cancel { by, scope } => return self.cancel(by, scope, draft),
+            Input::Answer { ask, by, option, frame } => return self.answer(ask, by, option, frame, draft),
+            Input::Decline { ask, by, frame } => return self.decline(ask, by, frame, draft),
+            Input::RemovePrompt { prompt, by } => return self.remove_prompt(prompt, by, draft),
+            Input::UpdatePrompt { prompt, by, frame } => return self.update_prompt(prompt, by, frame, draft),
+            Input::MovePrompt { prompt, by, position } => return self.move_prompt(prompt, by, position, draft),
+            Input::Kill { reason } => self.kill(reason, draft),
+            Input::Resume => return self.resume(draft),
+            Input::HostRestarted => self.host_restarted(draft),
+            Input::TimePassed => self.time_passed(draft),
+        }
+        Reply::Done
+    }
+
+    /// Makes the event a fact.
+    fn record(&mut self, event: Event, draft: &mut Draft) {
+        self.state.apply(self.state.head.next(), draft.now, &event);
+        self.live.forget(&event);
+        draft.events.push(event);
+    }
+
+    /// Ends the step with a snapshot if one is due: at the first quiet moment, but not arbitrarily late either, since
+    /// a turn can run for days.
+    fn take_snapshot(&mut self, draft: &mut Draft) {
+        let every = self.settings.snapshot_every.max(1);
+        let passed = self.state.head.0.saturating_sub(self.state.snapshot.unwrap_or_default().0);
+        let wait = if self.state.turns.is_empty() { every } else { every.saturating_mul(4) };
+        if draft.events.is_empty() || passed < wait {
+            return;
+        }
+        if let Some(saved) = self.state.to_saved() {
+            self.record(Event::Snapshot(saved), draft);
+        }
+    }
+}

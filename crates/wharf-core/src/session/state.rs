@@ -1,0 +1,152 @@
+//! What the log says about a session: a fold over its events, and nothing else.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::keys::Keys;
+use crate::codec::present;
+use crate::{
+    AgentTraits, Ask, AskId, EndReason, Ending, Millis, Origin, PromptEnd, PromptId, Raw, Sender, Seq, StartKind,
+    StartNo, Status,
+};
+
+/// The durable state. It changes only by [`State::apply`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    pub origin: Origin,
+    pub status: Status,
+    /// How it ended, while it is ended.
+    pub ending: Option<Ending>,
+    pub created_at: Millis,
+    /// When the agent was last set out to be started.
+    pub started_at: Millis,
+    pub ended_at: Option<Millis>,
+    /// When the agent last said something: an update, an ask, an answer, its end.
+    pub last_output_at: Option<Millis>,
+    pub start: StartNo,
+    pub agent_session: Option<Arc<str>>,
+    pub traits: AgentTraits,
+    /// The agent's last answer to `session/new`, `load` or `resume`.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Raw>,
+    pub queue: VecDeque<QueuedPrompt>,
+    /// In the order in which they began. More than one only if the agent queues by itself.
+    pub turns: Vec<Turn>,
+    /// The open ones.
+    pub asks: BTreeMap<AskId, Ask>,
+    pub latest: Latest,
+    pub head: Seq,
+    /// Where the last snapshot is.
+    pub snapshot: Option<Seq>,
+    pub(super) keys: Keys,
+    /// The asks that were settled last, the newest at the back.
+    pub(super) settled: VecDeque<AskId>,
+    /// Has this start of the agent answered a prompt? One that has not is not worth starting again by itself.
+    pub(super) progressed: bool,
+    /// Has this start of the agent been found to ask too much?
+    pub(super) flooded: bool,
+}
+
+/// A prompt that waits for its turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueuedPrompt {
+    pub prompt: PromptId,
+    pub sender: Sender,
+    pub frame: Raw,
+    /// The event that holds `frame`.
+    pub content: Seq,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Arc<str>>,
+    pub accepted_at: Millis,
+}
+
+/// A prompt that the agent works on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Turn {
+    pub prompt: PromptId,
+    pub sender: Sender,
+    pub frame: Raw,
+    /// The event that holds `frame`.
+    pub content: Seq,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Arc<str>>,
+    pub accepted_at: Millis,
+    pub started_seq: Seq,
+    pub started_at: Millis,
+    /// Has its end been asked for?
+    pub cancel: bool,
+}
+
+/// The latest of each update that states how things are, for those who join.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Latest {
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub commands: Option<Raw>,
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub mode: Option<Raw>,
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub config: Option<Raw>,
+    /// The latest with a title, if there was any with one.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub info: Option<Raw>,
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Raw>,
+    pub title: Option<Arc<str>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TurnState {
+    Idle,
+    Running,
+    /// The agent waits for an answer to an ask.
+    AwaitingInput,
+}
+
+impl State {
+    pub fn turn(&self) -> TurnState {
+        if !self.asks.is_empty() {
+            TurnState::AwaitingInput
+        } else if !self.turns.is_empty() {
+            TurnState::Running
+        } else {
+            TurnState::Idle
+        }
+    }
+
+    /// How the agent could be started again with this conversation, if at all.
+    pub fn way_back(&self) -> Option<StartKind> {
+        self.agent_session.as_ref().and_then(|_| self.traits.way_back())
+    }
+
+    /// Has it ended, and can it come back? True also for one that a user killed: see [`State::killed_by_user`].
+    pub fn resumable(&self) -> bool {
+        !self.status.is_alive() && self.way_back().is_some()
+    }
+
+    /// Only an explicit resume brings such a session back.
+    pub fn killed_by_user(&self) -> bool {
+        self.ending.as_ref().is_some_and(|ending| ending.reason == EndReason::User)
+    }
+
+    /// The end of a prompt that had an idempotency key and is not long past.
+    pub fn prompt_end(&self, prompt: &PromptId) -> Option<&PromptEnd> {
+        self.keys.find(prompt)?.end.as_ref()
+    }
+
+    /// Its place in the queue: 0 is next.
+    pub fn position(&self, prompt: &PromptId) -> Option<usize> {
+        self.queue.iter().position(|queued| queued.prompt == *prompt)
+    }
+
+    pub fn running(&self, prompt: &PromptId) -> Option<&Turn> {
+        self.turns.iter().find(|turn| turn.prompt == *prompt)
+    }
+
+    /// Was this an ask that has had its end? Only the last few hundred are remembered.
+    pub fn is_settled(&self, ask: AskId) -> bool {
+        self.settled.contains(&ask)
+    }
+}

@@ -1,0 +1,212 @@
+//! Prompts, the queue, turns and their cancelling (§7).
+
+use std::sync::Arc;
+
+use super::{Draft, Session};
+use crate::{
+    AskReply, CancelScope, Effect, Event, Overlap, PromptEnd, PromptId, PromptReceipt, Raw, Refusal, Reply, Sender,
+    Status, Submission,
+};
+
+impl Session {
+    pub(super) fn take_prompt(&mut self, submission: Submission, draft: &mut Draft) -> Reply {
+        if self.live.observes(&submission.sender) {
+            return Reply::Refused(Refusal::Observer);
+        }
+        if let Some(known) = submission.key.as_deref().and_then(|key| self.state.keys.get(key)) {
+            return self.receipt(known.prompt.clone(), true);
+        }
+        let hands_over = self.hands_over(&submission);
+        if let Some(refusal) = self.why_not(&submission, hands_over) {
+            return Reply::Refused(refusal);
+        }
+        let Submission { prompt, sender, frame, key, overlap, .. } = submission;
+        let first = overlap == Overlap::Interrupt;
+        let accepted = (prompt.clone(), sender.clone());
+        self.record(Event::PromptAccepted { prompt, sender, frame, key, first }, draft);
+        let (prompt, sender) = accepted;
+        if hands_over {
+            self.start_turn(&prompt, draft);
+        } else if first {
+            let running = self.state.turns.iter().map(|turn| turn.prompt.clone()).collect();
+            self.cancel_turns(running, &sender, draft);
+        }
+        self.wake(draft);
+        self.start_next_turn(draft);
+        self.receipt(prompt, false)
+    }
+
+    fn receipt(&self, prompt: PromptId, duplicate: bool) -> Reply {
+        let position = self.state.position(&prompt);
+        Reply::Prompt(PromptReceipt { prompt, position, duplicate })
+    }
+
+    /// May the agent have the prompt although it is at work? Not while it is to stop: it might drop this one as well.
+    fn hands_over(&self, submission: &Submission) -> bool {
+        let state = &self.state;
+        submission.to_agent
+            && submission.overlap == Overlap::Queue
+            && state.traits.queues
+            && state.status == Status::Running
+            && !state.turns.is_empty()
+            && !state.turns.iter().any(|turn| turn.cancel)
+    }
+
+    fn why_not(&self, submission: &Submission, hands_over: bool) -> Option<Refusal> {
+        let state = &self.state;
+        let prompt = &submission.prompt;
+        if state.position(prompt).is_some() || state.running(prompt).is_some() || state.keys.find(prompt).is_some() {
+            return Some(Refusal::PromptIdTaken(prompt.clone()));
+        }
+        if !state.status.is_alive() && state.killed_by_user() {
+            return Some(Refusal::Killed);
+        }
+        if !state.status.is_alive() && !state.resumable() {
+            return Some(Refusal::NotResumable);
+        }
+        let busy = !state.turns.is_empty() || !state.queue.is_empty();
+        if submission.overlap == Overlap::Refuse && busy {
+            return Some(Refusal::TurnInProgress);
+        }
+        let runs_at_once = hands_over || (state.status == Status::Running && !busy);
+        let limit = self.settings.max_queue;
+        (!runs_at_once && state.queue.len() >= limit).then_some(Refusal::QueueFull { limit })
+    }
+
+    /// Gives the agent the next waiting prompt if it has nothing to do.
+    pub(super) fn start_next_turn(&mut self, draft: &mut Draft) {
+        if self.state.status != Status::Running || !self.state.turns.is_empty() {
+            return;
+        }
+        if let Some(next) = self.state.queue.front() {
+            let prompt = next.prompt.clone();
+            self.start_turn(&prompt, draft);
+        }
+    }
+
+    fn start_turn(&mut self, prompt: &PromptId, draft: &mut Draft) {
+        let Some(queued) = self.state.queue.iter().find(|queued| queued.prompt == *prompt) else { return };
+        self.record(Event::TurnStarted { prompt: prompt.clone(), content: queued.content }, draft);
+        if let Some(turn) = self.state.running(prompt) {
+            draft.act(Effect::SendPrompt { prompt: turn.prompt.clone(), frame: turn.frame.clone() });
+        }
+    }
+
+    /// A prompt that is not running has had its end: a late answer to it changes nothing.
+    pub(super) fn agent_answered(
+        &mut self,
+        prompt: PromptId,
+        stop_reason: Option<Arc<str>>,
+        frame: Raw,
+        draft: &mut Draft,
+    ) {
+        if self.state.running(&prompt).is_none() {
+            return;
+        }
+        self.cancel_asks_of(&prompt, None, draft);
+        let end = match stop_reason {
+            Some(stop_reason) => PromptEnd::Answered { stop_reason, frame },
+            None => PromptEnd::Failed { frame },
+        };
+        self.record(Event::PromptEnded { prompt, end }, draft);
+    }
+
+    /// `session/cancel` (rule 7.4): the caller's own waiting prompts, and the running turn if that can be meant.
+    pub(super) fn cancel(&mut self, by: Sender, scope: CancelScope, draft: &mut Draft) -> Reply {
+        if self.live.observes(&by) {
+            return Reply::Refused(Refusal::Observer);
+        }
+        let state = &self.state;
+        let waits = state.queue.iter().any(|queued| queued.sender.client == by.client);
+        let runs = state.turns.iter().any(|turn| turn.sender.client == by.client);
+        let only_waits = waits && !runs;
+        let doomed = state.queue.iter().filter(|queued| scope.clear_queue || queued.sender.client == by.client);
+        let doomed: Vec<_> = doomed.map(|queued| queued.prompt.clone()).collect();
+        let meant = state.turns.iter().filter(|turn| !only_waits && turn.started_seq <= scope.seen);
+        let meant: Vec<_> = meant.map(|turn| turn.prompt.clone()).collect();
+
+        for prompt in doomed {
+            self.record(Event::PromptEnded { prompt, end: PromptEnd::Cancelled }, draft);
+        }
+        let was_busy = !meant.is_empty();
+        self.cancel_turns(meant, &by, draft);
+        Reply::Cancelled { was_busy }
+    }
+
+    /// Asks the agent to end these turns. A turn that is to end already is not asked for again.
+    fn cancel_turns(&mut self, mut prompts: Vec<PromptId>, by: &Sender, draft: &mut Draft) {
+        prompts.retain(|prompt| self.state.running(prompt).is_some_and(|turn| !turn.cancel));
+        if prompts.is_empty() {
+            return;
+        }
+        draft.act(Effect::SendCancel);
+        for prompt in prompts {
+            self.record(Event::CancelRequested { prompt: prompt.clone(), by: Some(by.clone()) }, draft);
+            self.cancel_asks_of(&prompt, Some(by), draft);
+            if let Some(wait) = self.settings.cancel_timeout {
+                self.live.cancel_deadlines.insert(prompt, draft.now.after(wait));
+            }
+        }
+    }
+
+    fn cancel_asks_of(&mut self, prompt: &PromptId, by: Option<&Sender>, draft: &mut Draft) {
+        let open = self.state.asks.values().filter(|ask| ask.prompt.as_ref() == Some(prompt));
+        let open: Vec<_> = open.map(|ask| ask.id).collect();
+        for ask in open {
+            self.settle_ask(ask, crate::AskOutcome::Cancelled, AskReply::Cancelled, by.cloned(), draft);
+        }
+    }
+
+    pub(super) fn remove_prompt(&mut self, prompt: PromptId, by: Sender, draft: &mut Draft) -> Reply {
+        if let Some(refusal) = self.not_waiting(&prompt, &by) {
+            return Reply::Refused(refusal);
+        }
+        self.record(Event::PromptEnded { prompt, end: PromptEnd::Removed { by: Some(by) } }, draft);
+        Reply::Done
+    }
+
+    pub(super) fn update_prompt(&mut self, prompt: PromptId, by: Sender, frame: Raw, draft: &mut Draft) -> Reply {
+        if let Some(refusal) = self.not_waiting(&prompt, &by) {
+            return Reply::Refused(refusal);
+        }
+        self.record(Event::PromptUpdated { prompt, by, frame }, draft);
+        Reply::Done
+    }
+
+    pub(super) fn move_prompt(&mut self, prompt: PromptId, by: Sender, position: usize, draft: &mut Draft) -> Reply {
+        if let Some(refusal) = self.not_waiting(&prompt, &by) {
+            return Reply::Refused(refusal);
+        }
+        let position = position.min(self.state.queue.len().saturating_sub(1));
+        if self.state.position(&prompt) != Some(position) {
+            self.record(Event::PromptMoved { prompt, by, position }, draft);
+        }
+        Reply::Done
+    }
+
+    fn not_waiting(&self, prompt: &PromptId, by: &Sender) -> Option<Refusal> {
+        if self.live.observes(by) {
+            Some(Refusal::Observer)
+        } else if self.state.position(prompt).is_some() {
+            None
+        } else if self.state.running(prompt).is_some() {
+            Some(Refusal::AlreadyStarted(prompt.clone()))
+        } else {
+            Some(Refusal::UnknownPrompt(prompt.clone()))
+        }
+    }
+
+    pub(super) fn end_turns(&mut self, end: &PromptEnd, draft: &mut Draft) {
+        while let Some(turn) = self.state.turns.first() {
+            let prompt = turn.prompt.clone();
+            self.record(Event::PromptEnded { prompt, end: end.clone() }, draft);
+        }
+    }
+
+    pub(super) fn end_queue(&mut self, end: &PromptEnd, draft: &mut Draft) {
+        while let Some(queued) = self.state.queue.front() {
+            let prompt = queued.prompt.clone();
+            self.record(Event::PromptEnded { prompt, end: end.clone() }, draft);
+        }
+    }
+}

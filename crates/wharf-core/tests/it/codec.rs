@@ -1,0 +1,326 @@
+//! Events as bytes and back.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use wharf_core::{
+    AgentTraits, Ask, AskId, AskKind, AskOutcome, CodecError, EndReason, Ending, Event, Fault, Millis, Origin,
+    PromptEnd, PromptId, Raw, Sender, Seq, Session, SessionId, Settings, StartKind, StartNo, Status, UpdateKind,
+    decode, encode,
+};
+
+use crate::stage::*;
+
+const AT: Millis = Millis(1_763_240_000_123);
+
+/// Payloads that a parser would change if one came near: spellings, order, doubles, big numbers, spaces.
+const ODD: &str = r#"{"b": 1.0e+2,"a":-0, "b":"\u00e9\/\n","big":123456789012345678901234567890,"ü":[ ] ,"n":null}"#;
+
+fn encoded(event: &Event) -> Bytes {
+    let mut out = Vec::new();
+    encode(event, AT, &mut out);
+    out.into()
+}
+
+fn full_sender() -> Sender {
+    Sender {
+        name: Some("Ann \"the\" tester\u{7}".into()),
+        version: Some("1.2".into()),
+        token: Some("tok_1".into()),
+        parent: Some(SessionId::new("sess_0")),
+        ..sender("ann")
+    }
+}
+
+fn ends() -> Vec<PromptEnd> {
+    vec![
+        PromptEnd::Answered { stop_reason: "end_turn".into(), frame: raw(ODD) },
+        PromptEnd::Failed { frame: raw(ODD) },
+        PromptEnd::Failed { frame: raw("null") },
+        PromptEnd::Cancelled,
+        PromptEnd::Removed { by: Some(full_sender()) },
+        PromptEnd::Removed { by: None },
+        PromptEnd::AgentExited,
+        PromptEnd::StartFailed,
+        PromptEnd::SessionEnded,
+        PromptEnd::HostShutdown,
+        PromptEnd::HostRestarted,
+    ]
+}
+
+fn ask_outcomes() -> Vec<AskOutcome> {
+    vec![
+        AskOutcome::Answered { option: Some("allow".into()), answer: raw(ODD) },
+        AskOutcome::Answered { option: None, answer: raw(ODD) },
+        AskOutcome::Declined { answer: raw(ODD) },
+        AskOutcome::Declined { answer: raw("null") },
+        AskOutcome::Cancelled,
+        AskOutcome::Withdrawn,
+        AskOutcome::AgentGone,
+    ]
+}
+
+fn asks() -> [Ask; 2] {
+    let bare = Ask {
+        id: AskId(7),
+        kind: AskKind::Elicitation,
+        agent_request: raw("0"),
+        frame: raw(ODD),
+        options: Vec::new(),
+        tool_call: None,
+        prompt: None,
+    };
+    let full = Ask {
+        kind: AskKind::Permission,
+        agent_request: raw(r#""7f\u0041""#),
+        options: vec!["allow".into(), "re\"ject".into()],
+        tool_call: Some("call_1".into()),
+        prompt: Some(id("p1")),
+        ..bare.clone()
+    };
+    [bare, full]
+}
+
+fn updates() -> Vec<Event> {
+    let kinds = [
+        UpdateKind::UserMessageChunk,
+        UpdateKind::AgentMessageChunk,
+        UpdateKind::AgentThoughtChunk,
+        UpdateKind::ToolCall,
+        UpdateKind::ToolCallUpdate,
+        UpdateKind::Plan,
+        UpdateKind::AvailableCommandsUpdate,
+        UpdateKind::CurrentModeUpdate,
+        UpdateKind::ConfigOptionUpdate,
+        UpdateKind::SessionInfoUpdate,
+        UpdateKind::UsageUpdate,
+        UpdateKind::Other,
+    ];
+    let titles: [Option<Arc<str>>; 3] =
+        [None, Some("A \"title\"\n\\ with ,\"frame\":{} in it".into()), Some("".into())];
+    let update =
+        |update, title: &Option<Arc<str>>| Event::AgentUpdated { update, frame: raw(ODD), title: title.clone() };
+    kinds.into_iter().flat_map(|kind| titles.iter().map(move |title| update(kind, title))).collect()
+}
+
+fn lives() -> Vec<Event> {
+    let name = Some("room".into());
+    let origin_in_full = Origin { label: Some("l\u{1}".into()), name, by: Some(full_sender()), ..origin() };
+    let mut events = vec![Event::Created(origin()), Event::Created(origin_in_full)];
+    for how in [StartKind::New, StartKind::Load, StartKind::Resume] {
+        events.push(Event::AgentStarting { start: StartNo(u64::MAX), how });
+    }
+    let traits = AgentTraits { load: true, resume: true, close: true, queues: true, ready: true };
+    let agent_session: Arc<str> = "7f-\u{1f980}".into();
+    for traits in [traits, AgentTraits::default()] {
+        let (start, agent_session) = (StartNo(1), agent_session.clone());
+        events.push(Event::AgentStarted { start, agent_session, traits, answer: raw(ODD) });
+    }
+    for reason in [
+        EndReason::AgentExited,
+        EndReason::StartFailed,
+        EndReason::Unresponsive,
+        EndReason::User,
+        EndReason::Closed,
+        EndReason::Idle,
+        EndReason::HostShutdown,
+        EndReason::HostRestarted,
+    ] {
+        let (status, message) = (Status::Error, Some("stderr:\n\tno".into()));
+        events.push(Event::Ended(Ending { status, reason, exit_code: Some(-1), message }));
+        events.push(Event::Ended(Ending { status: Status::Killed, reason, exit_code: None, message: None }));
+    }
+    for fault in [
+        Fault::Malformed,
+        Fault::NotUtf8,
+        Fault::Oversized,
+        Fault::ForeignSession,
+        Fault::TooManyAsks,
+        Fault::Suppressed,
+    ] {
+        events.push(Event::AgentFaulted { fault, detail: "a \"detail\"".into() });
+    }
+    events
+}
+
+fn prompts() -> Vec<Event> {
+    let prompt = || PromptId::new("p\"1");
+    let mut events = vec![
+        Event::PromptAccepted { prompt: prompt(), sender: sender("a"), frame: raw(ODD), key: None, first: false },
+        Event::PromptAccepted {
+            prompt: prompt(),
+            sender: full_sender(),
+            frame: raw(ODD),
+            key: Some("k\\".into()),
+            first: true,
+        },
+        Event::PromptUpdated { prompt: prompt(), by: full_sender(), frame: raw(ODD) },
+        Event::PromptMoved { prompt: prompt(), by: full_sender(), position: 3 },
+        Event::TurnStarted { prompt: prompt() },
+        Event::CancelRequested { prompt: prompt(), by: None },
+        Event::CancelRequested { prompt: prompt(), by: Some(full_sender()) },
+        Event::PromptRequeued { prompt: prompt() },
+    ];
+    events.extend(ends().into_iter().map(|end| Event::PromptEnded { prompt: prompt(), end }));
+    events
+}
+
+fn one_of_each() -> Vec<Event> {
+    let mut events = [updates(), lives(), prompts()].concat();
+    events.extend(asks().map(Event::AskOpened));
+    for outcome in ask_outcomes() {
+        events.push(Event::AskResolved { ask: AskId(7), outcome: outcome.clone(), by: None });
+        events.push(Event::AskResolved { ask: AskId(7), outcome, by: Some(full_sender()) });
+    }
+    events.push(Event::Snapshot(raw(r#"{"v":1,"state":{}}"#)));
+    let body = raw(r#"{"kind":"dreamt","at":1763240000123, "of": {"electric":"sheep"}}"#);
+    events.push(Event::Unknown { kind: "dreamt".into(), body });
+    events
+}
+
+#[test]
+fn every_event_comes_back_as_it_was() {
+    for event in one_of_each() {
+        let body = encoded(&event);
+        assert_eq!(decode(&body), Ok((AT, event)), "{body:?}");
+    }
+}
+
+#[test]
+fn every_event_is_one_line_that_begins_with_kind_and_time() {
+    for event in one_of_each() {
+        let body = encoded(&event);
+        assert!(!body.iter().any(|byte| matches!(byte, b'\n' | b'\r')));
+        let text = std::str::from_utf8(&body).unwrap();
+        let (kind, rest) = text.strip_prefix(r#"{"kind":""#).unwrap().split_once('"').unwrap();
+        assert!(rest.starts_with(r#","at":1763240000123"#), "{kind}: {text}");
+        serde_json::from_str::<serde_json::Value>(text).unwrap();
+    }
+}
+
+#[test]
+fn an_update_looks_like_this() {
+    let (update, frame) = (UpdateKind::AgentMessageChunk, raw(r#"{"method":"session/update"}"#));
+    let event = Event::AgentUpdated { update, frame, title: None };
+    let expected = r#"{"kind":"agent_updated","at":1763240000123,"update":"agent_message_chunk","frame":{"method":"session/update"}}"#;
+    assert_eq!(encoded(&event), expected);
+}
+
+#[test]
+fn encoding_appends() {
+    let mut out = b"before ".to_vec();
+    encode(&Event::TurnStarted { prompt: id("p1") }, Millis(5), &mut out);
+    assert_eq!(out, br#"before {"kind":"turn_started","at":5,"prompt":"p1"}"#);
+}
+
+#[test]
+fn an_updates_frame_is_a_part_of_the_body_not_a_copy() {
+    for event in updates() {
+        let body = encoded(&event);
+        let Ok((_, Event::AgentUpdated { frame, .. })) = decode(&body) else { panic!("{body:?}") };
+        assert!(body.as_ptr_range().contains(&frame.bytes().as_ptr()));
+        assert!(body.ends_with(&[frame.bytes().as_ref(), b"}"].concat()));
+    }
+}
+
+#[test]
+fn an_update_in_another_order_of_members_is_read_too() {
+    let body = Bytes::from_static(
+        br#"{ "at":7,"later":[1], "frame":{"x":1.0},"kind":"agent_updated","update":"from_the_future"}"#,
+    );
+    let expected = Event::AgentUpdated { update: UpdateKind::Other, frame: raw(r#"{"x":1.0}"#), title: None };
+    assert_eq!(decode(&body), Ok((Millis(7), expected)));
+}
+
+#[test]
+fn unknown_members_of_known_events_are_skipped() {
+    let body = Bytes::from_static(br#"{"kind":"turn_started","at":7,"mood":{"good":true},"prompt":"p1"}"#);
+    assert_eq!(decode(&body), Ok((Millis(7), Event::TurnStarted { prompt: id("p1") })));
+}
+
+#[test]
+fn an_unknown_event_is_written_again_as_it_came() {
+    let body = Bytes::from_static(br#"{"kind":"dreamt","at":12, "of":"sheep" }"#);
+    let (at, event) = decode(&body).unwrap();
+    let mut again = Vec::new();
+    encode(&event, at, &mut again);
+    assert_eq!((at, again), (Millis(12), body.to_vec()));
+}
+
+#[test]
+fn a_snapshot_of_a_newer_version_is_refused_by_number() {
+    let body = Bytes::from_static(br#"{"kind":"snapshot","at":12,"saved":{"v":2,"shape":"unknown"}}"#);
+    let error = decode(&body).unwrap_err();
+    assert_eq!(error, CodecError::Newer { found: 2, known: 1 });
+    assert_eq!(error.to_string(), "snapshot of format 2, but this version knows up to 1; use a newer wharf");
+}
+
+#[test]
+fn what_is_no_event_is_told_from_an_event_that_is_broken() {
+    for body in ["", "7", "{}", r#"{"kind":"created"}"#, r#"{"at":1}"#, "nonsense", "\u{fffd}"] {
+        assert!(matches!(decode(&Bytes::from(body)), Err(CodecError::NotAnEvent { .. })), "{body}");
+    }
+    for body in [
+        r#"{"kind":"created","at":1}"#,
+        r#"{"kind":"agent_updated","at":1,"update":"plan"}"#,
+        r#"{"kind":"prompt_ended","at":1,"prompt":"p1","end":{"how":"answered"}}"#,
+        r#"{"kind":"ask_resolved","at":1,"ask":3,"outcome":{"how":"vanished"}}"#,
+        r#"{"kind":"snapshot","at":1,"saved":[]}"#,
+    ] {
+        let error = decode(&Bytes::from(body)).unwrap_err();
+        assert!(error.to_string().starts_with("malformed "), "{body}: {error}");
+    }
+}
+
+#[test]
+fn a_cut_off_record_never_panics_and_never_passes() {
+    for event in one_of_each() {
+        let body = encoded(&event);
+        for cut in 0..body.len() {
+            // The hot path takes the frame's shape on trust (records are checksummed), the others do not.
+            if let Ok((_, decoded)) = decode(&body.slice(..cut)) {
+                assert!(matches!(decoded, Event::AgentUpdated { .. }), "{decoded:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn text_that_is_not_utf8_is_no_update() {
+    let body = Bytes::from_static(b"{\"kind\":\"agent_updated\",\"at\":1,\"update\":\"plan\",\"frame\":\"\xff\"}");
+    assert!(decode(&body).is_err());
+}
+
+/// The log of a version, as it was written then. Never edited: a new version gets a new one beside it.
+const V1: &str = include_str!("../../../../fixtures/log/v1/core-events.jsonl");
+
+#[test]
+fn the_log_of_version_1_loads() {
+    let bodies: Vec<Bytes> = V1.lines().map(|line| Bytes::from_static(line.as_bytes())).collect();
+    let decoded: Vec<_> = bodies.iter().map(|body| decode(body).unwrap()).collect();
+    for (body, (at, event)) in bodies.iter().zip(&decoded) {
+        let mut again = Vec::new();
+        encode(event, *at, &mut again);
+        assert_eq!(*body, again);
+    }
+    let entries: Vec<_> = (1..).zip(decoded).map(|(seq, (at, event))| (Seq(seq), at, event)).collect();
+    let snapshot = entries.iter().position(|entry| matches!(entry.2, Event::Snapshot(_))).unwrap();
+    let whole = Session::restore(Settings::default(), entries.clone()).unwrap();
+    let from_snapshot = Session::restore(Settings::default(), entries[snapshot..].to_vec()).unwrap();
+    assert_eq!(whole.state(), from_snapshot.state());
+
+    let state = whole.state();
+    assert_eq!(state.head, Seq(entries.len() as u64));
+    assert_eq!((state.status, state.start, state.resumable()), (Status::Killed, StartNo(2), true));
+    assert_eq!(state.queue.iter().map(|queued| queued.prompt.as_str()).collect::<Vec<_>>(), ["p7"]);
+    assert_eq!(state.latest.title.as_deref(), Some("Fix the \"parser\""));
+    assert!(matches!(state.prompt_end(&id("p1")), Some(PromptEnd::Answered { .. })));
+}
+
+#[test]
+fn payloads_are_refused_unless_they_are_one_line_of_text() {
+    assert_eq!(Raw::new("{\n}"), None);
+    assert_eq!(Raw::new("{\r}"), None);
+    assert_eq!(Raw::new(vec![0xff_u8]), None);
+    assert_eq!(raw(ODD).detached(), raw(ODD));
+}

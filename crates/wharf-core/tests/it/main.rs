@@ -1,0 +1,13 @@
+//! The core's tests: scenarios by concern, the codec, and random walks.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod asks;
+mod codec;
+mod join;
+mod life;
+mod races;
+mod restart;
+mod snapshots;
+mod stage;
+mod turns;
+mod walk;

@@ -1,0 +1,115 @@
+//! What a host's death leaves, and what becomes of it (2.7).
+
+use wharf_core::{
+    AgentTraits, AskOutcome, Effect, EndReason, Event, Input, OnRestart, PromptEnd, Seq, Session, Settings, Status,
+};
+
+use crate::life::{ended, killed};
+use crate::stage::*;
+
+fn cut_off(on_restart: OnRestart, traits: AgentTraits) -> Stage {
+    let mut stage = Stage::running_with(Settings { on_restart, ..Settings::default() }, traits);
+    stage.prompt("p1", "ann");
+    stage.prompt("p2", "bob");
+    stage
+}
+
+#[test]
+fn a_turn_that_a_crash_cut_off_has_its_end_and_the_queue_survives() {
+    let mut stage = cut_off(OnRestart::Mark, RESUMES);
+    let ask = stage.ask("0");
+    let step = stage.restart_host();
+    let gone = Event::AskResolved { ask, outcome: AskOutcome::AgentGone, by: None };
+    let events = vec![gone, ended("p1", PromptEnd::HostRestarted), killed(EndReason::HostRestarted)];
+    assert_eq!(outcome(&step), (events, vec![]));
+    assert_eq!(stage.queue(), ["p2"]);
+    assert!(stage.session.state().resumable());
+}
+
+#[test]
+fn a_crash_ends_the_queue_where_there_is_no_way_back() {
+    let mut stage = cut_off(OnRestart::Requeue, AgentTraits::default());
+    let step = stage.restart_host();
+    assert_eq!(
+        step.events,
+        [
+            ended("p1", PromptEnd::HostRestarted),
+            ended("p2", PromptEnd::HostRestarted),
+            killed(EndReason::HostRestarted)
+        ]
+    );
+}
+
+#[test]
+fn a_turn_that_a_crash_cut_off_can_run_again_first() {
+    let mut stage = cut_off(OnRestart::Requeue, RESUMES);
+    let step = stage.restart_host();
+    assert_eq!(step.events, [Event::PromptRequeued { prompt: id("p1") }, killed(EndReason::HostRestarted)]);
+    assert_eq!(stage.queue(), ["p1", "p2"]);
+    stage.give(Input::Resume);
+    let step = stage.give(started(2, RESUMES));
+    assert_eq!(step.effects, [Effect::SendPrompt { prompt: id("p1"), frame: prompt_frame("p1") }]);
+}
+
+#[test]
+fn several_cut_off_turns_keep_their_order_and_a_cancelled_one_is_not_run_again() {
+    let settings = Settings { on_restart: OnRestart::Requeue, ..Settings::default() };
+    let mut stage = Stage::running_with(settings, AgentTraits { resume: true, ..QUEUES });
+    stage.prompt("p1", "ann");
+    stage.cancel("ann");
+    stage.restart_host();
+    assert_eq!(stage.queue(), Vec::<&str>::new());
+    assert_eq!(stage.log[stage.log.len() - 2].2, ended("p1", PromptEnd::Cancelled));
+
+    stage.give(Input::Resume);
+    stage.give(started(2, AgentTraits { resume: true, ..QUEUES }));
+    stage.prompt("p2", "ann");
+    stage.give(to_agent("p3", "ann"));
+    stage.prompt("p4", "ann");
+    stage.restart_host();
+    assert_eq!(stage.queue(), ["p2", "p3", "p4"]);
+}
+
+#[test]
+fn a_session_that_was_starting_is_killed_by_the_restart() {
+    let mut stage = Stage::starting(Settings::default());
+    stage.prompt("p1", "ann");
+    let step = stage.restart_host();
+    assert_eq!(step.events, [ended("p1", PromptEnd::HostRestarted), killed(EndReason::HostRestarted)]);
+}
+
+#[test]
+fn a_restart_does_nothing_to_an_ended_session() {
+    let mut stage = cut_off(OnRestart::Mark, RESUMES);
+    stage.kill(EndReason::HostShutdown);
+    assert_nothing(&stage.restart_host());
+    assert_eq!(stage.session.state().status, Status::Killed);
+}
+
+#[test]
+fn a_log_that_begins_with_anything_else_is_not_restored() {
+    let stage = cut_off(OnRestart::Mark, RESUMES);
+    assert!(Session::restore(Settings::default(), stage.log[1..].to_vec()).is_none());
+    assert!(Session::restore(Settings::default(), []).is_none());
+}
+
+#[test]
+fn a_log_with_holes_and_unknown_events_is_restored_as_far_as_it_goes() {
+    let mut stage = cut_off(OnRestart::Mark, RESUMES);
+    stage.ask("0");
+    stage.give(answered("p1"));
+    stage.give(exited(1, None));
+    for hole in 1..stage.log.len() {
+        let mut log = stage.log.clone();
+        log.remove(hole);
+        let unknown = Event::Unknown { kind: "dreamt".into(), body: raw(r#"{"kind":"dreamt","at":1}"#) };
+        let (last, at) = (log.last().unwrap().0, stage.now);
+        log.push((Seq(last.0 + 7), at, unknown));
+        let mut session = Session::restore(stage.settings.clone(), log).unwrap();
+        assert_eq!(session.head(), Seq(last.0 + 7));
+        // Whatever the hole swallowed, nothing is left dangling.
+        session.handle(Input::HostRestarted, at);
+        let state = session.state();
+        assert!(state.turns.is_empty() && state.asks.is_empty() && !state.status.is_alive(), "hole at {hole}");
+    }
+}

@@ -1,0 +1,229 @@
+//! A session with everything that happened to it, for scenarios.
+
+use wharf_core::{
+    AgentTraits, AskId, AskKind, Attachment, CancelScope, Effect, EndReason, Event, Input, Millis, NewSession, Origin,
+    Overlap, PromptId, Raw, Refusal, Reply, Role, Sender, Seq, Session, SessionId, Settings, StartNo, Step, Submission,
+};
+
+pub(crate) struct Stage {
+    pub(crate) session: Session,
+    pub(crate) settings: Settings,
+    pub(crate) log: Vec<(Seq, Millis, Event)>,
+    pub(crate) now: Millis,
+    pub(crate) first: Step,
+}
+
+pub(crate) const RESUMES: AgentTraits =
+    AgentTraits { load: false, resume: true, close: false, queues: false, ready: false };
+pub(crate) const QUEUES: AgentTraits =
+    AgentTraits { load: false, resume: false, close: false, queues: true, ready: false };
+
+impl Stage {
+    /// A session whose agent is being started.
+    pub(crate) fn starting(settings: Settings) -> Self {
+        let now = Millis(1_000);
+        let (session, first) = Session::create(NewSession { origin: origin(), settings: settings.clone() }, now);
+        let mut stage = Self { session, settings, log: Vec::new(), now, first: Step::default() };
+        stage.keep(&first);
+        stage.first = first;
+        stage
+    }
+
+    /// A session whose agent runs and cannot come back.
+    pub(crate) fn running() -> Self {
+        Self::running_with(Settings::default(), AgentTraits::default())
+    }
+
+    pub(crate) fn running_with(settings: Settings, traits: AgentTraits) -> Self {
+        let mut stage = Self::starting(settings);
+        stage.give(started(1, traits));
+        stage
+    }
+
+    /// Hands the input over a millisecond later, and checks that the log tells the same as the session.
+    pub(crate) fn give(&mut self, input: Input) -> Step {
+        self.now.0 += 1;
+        let step = self.session.handle(input, self.now);
+        self.keep(&step);
+        assert_eq!(*self.session.state(), *self.restored().state(), "live and restored state differ");
+        step
+    }
+
+    pub(crate) fn wait(&mut self, wait: u64) -> Step {
+        self.now.0 += wait;
+        self.give(Input::TimePassed)
+    }
+
+    /// The host dies and comes back.
+    pub(crate) fn restart_host(&mut self) -> Step {
+        self.session = self.restored();
+        self.give(Input::HostRestarted)
+    }
+
+    pub(crate) fn restored(&self) -> Session {
+        Session::restore(self.settings.clone(), self.log.clone()).unwrap()
+    }
+
+    fn keep(&mut self, step: &Step) {
+        for event in &step.events {
+            self.log.push((Seq(self.log.len() as u64 + 1), self.now, event.clone()));
+        }
+        assert_eq!(self.session.head(), Seq(self.log.len() as u64));
+    }
+
+    /// The turn of `prompt`, running.
+    pub(crate) fn prompt(&mut self, prompt: &str, client: &str) -> Step {
+        self.give(submit(prompt, client, Overlap::Queue))
+    }
+
+    pub(crate) fn attach(&mut self, client: &str) -> Step {
+        self.give(attach(client, Role::Controller, true))
+    }
+
+    /// The agent asks for permission; the ask's id.
+    pub(crate) fn ask(&mut self, request: &str) -> AskId {
+        self.give(asked(AskKind::Permission, request));
+        *self.session.state().asks.last_key_value().unwrap().0
+    }
+
+    pub(crate) fn cancel(&mut self, client: &str) -> Step {
+        let seen = self.session.head();
+        self.give(Input::Cancel { by: sender(client), scope: CancelScope { seen, clear_queue: false } })
+    }
+
+    pub(crate) fn kill(&mut self, reason: EndReason) -> Step {
+        self.give(Input::Kill { reason })
+    }
+
+    pub(crate) fn queue(&self) -> Vec<&str> {
+        self.session.state().queue.iter().map(|queued| queued.prompt.as_str()).collect()
+    }
+
+    pub(crate) fn turns(&self) -> Vec<&str> {
+        self.session.state().turns.iter().map(|turn| turn.prompt.as_str()).collect()
+    }
+}
+
+pub(crate) fn origin() -> Origin {
+    Origin {
+        session: SessionId::new("sess_1"),
+        adapter: "demo".into(),
+        workspace: "default".into(),
+        cwd: "/home/ann/code".into(),
+        label: None,
+        name: None,
+        by: None,
+    }
+}
+
+pub(crate) fn raw(text: &str) -> Raw {
+    Raw::new(text.to_owned()).unwrap()
+}
+
+pub(crate) fn sender(client: &str) -> Sender {
+    Sender { client: wharf_core::ClientId::new(client), name: None, version: None, token: None, parent: None }
+}
+
+pub(crate) fn id(prompt: &str) -> PromptId {
+    PromptId::new(prompt)
+}
+
+pub(crate) fn prompt_frame(prompt: &str) -> Raw {
+    raw(&format!(r#"{{"id":1,"method":"session/prompt","params":{{"prompt":["{prompt}"]}}}}"#))
+}
+
+pub(crate) fn submission(prompt: &str, client: &str, overlap: Overlap) -> Submission {
+    let (frame, sender) = (prompt_frame(prompt), sender(client));
+    Submission { prompt: id(prompt), sender, frame, key: None, overlap, to_agent: false }
+}
+
+pub(crate) fn submit(prompt: &str, client: &str, overlap: Overlap) -> Input {
+    Input::Prompt(submission(prompt, client, overlap))
+}
+
+pub(crate) fn keyed(prompt: &str, client: &str, key: &str) -> Input {
+    Input::Prompt(Submission { key: Some(key.into()), ..submission(prompt, client, Overlap::Queue) })
+}
+
+pub(crate) fn to_agent(prompt: &str, client: &str) -> Input {
+    Input::Prompt(Submission { to_agent: true, ..submission(prompt, client, Overlap::Queue) })
+}
+
+pub(crate) fn attach(client: &str, role: Role, elicits: bool) -> Input {
+    Input::Attach(Attachment { sender: sender(client), role, elicits, wake: false })
+}
+
+pub(crate) fn wake(client: &str, role: Role) -> Input {
+    Input::Attach(Attachment { sender: sender(client), role, elicits: false, wake: true })
+}
+
+pub(crate) fn detach(client: &str) -> Input {
+    Input::Detach { sender: sender(client) }
+}
+
+pub(crate) fn started(start: u64, traits: AgentTraits) -> Input {
+    Input::AgentStarted {
+        start: StartNo(start),
+        agent_session: format!("agent-{start}").into(),
+        traits,
+        answer: raw(r#"{"sessionId":"agent-1"}"#),
+    }
+}
+
+pub(crate) fn start_failed(start: u64) -> Input {
+    Input::StartFailed { start: StartNo(start), exit_code: Some(127), message: "not found".into() }
+}
+
+pub(crate) fn exited(start: u64, exit_code: Option<i32>) -> Input {
+    Input::AgentExited { start: StartNo(start), exit_code, message: "bye".into() }
+}
+
+pub(crate) fn answered(prompt: &str) -> Input {
+    Input::AgentAnswered { prompt: id(prompt), stop_reason: Some("end_turn".into()), frame: answer_frame() }
+}
+
+pub(crate) fn answer_frame() -> Raw {
+    raw(r#"{"id":7,"result":{"stopReason":"end_turn"}}"#)
+}
+
+pub(crate) fn asked(kind: AskKind, request: &str) -> Input {
+    let options = match kind {
+        AskKind::Permission => vec!["allow".into(), "reject".into()],
+        AskKind::Elicitation => Vec::new(),
+    };
+    let frame = raw(&format!(r#"{{"id":{request},"method":"ask"}}"#));
+    Input::AgentAsked { kind, agent_request: raw(request), frame, options, tool_call: None }
+}
+
+pub(crate) fn pick(ask: AskId, client: &str, option: &str) -> Input {
+    Input::Answer { ask, by: sender(client), option: Some(option.into()), frame: pick_frame(option) }
+}
+
+pub(crate) fn pick_frame(option: &str) -> Raw {
+    raw(&format!(r#"{{"id":3,"result":{{"outcome":{{"outcome":"selected","optionId":"{option}"}}}}}}"#))
+}
+
+pub(crate) fn decline(ask: AskId, client: &str) -> Input {
+    Input::Decline { ask, by: sender(client), frame: decline_frame(client) }
+}
+
+pub(crate) fn decline_frame(client: &str) -> Raw {
+    raw(&format!(r#"{{"id":3,"error":{{"code":-32000,"message":"{client} declines"}}}}"#))
+}
+
+/// Effects and events of a step, when nothing but these matters.
+pub(crate) fn outcome(step: &Step) -> (Vec<Event>, Vec<Effect>) {
+    (step.events.clone(), step.effects.clone())
+}
+
+#[track_caller]
+pub(crate) fn assert_nothing(step: &Step) {
+    assert_eq!(outcome(step), (Vec::new(), Vec::new()));
+}
+
+#[track_caller]
+pub(crate) fn assert_refused(step: &Step, expected: &Refusal) {
+    let Reply::Refused(refusal) = &step.reply else { panic!("not refused: {:?}", step.reply) };
+    assert_eq!(refusal, expected);
+    assert_nothing(step);
+}

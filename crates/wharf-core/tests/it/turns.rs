@@ -1,0 +1,371 @@
+//! Prompts, the queue and cancelling (§7).
+
+use wharf_core::{
+    AskOutcome, AskReply, CancelScope, Effect, Event, Input, Overlap, PromptEnd, PromptReceipt, Raw, Refusal, Reply,
+    Role, Seq, Settings, Step, Submission, TurnState,
+};
+
+use crate::stage::*;
+
+fn receipt(step: &Step) -> PromptReceipt {
+    let Reply::Prompt(receipt) = &step.reply else { panic!("no receipt: {:?}", step.reply) };
+    receipt.clone()
+}
+
+fn was_busy(step: &Step) -> bool {
+    let Reply::Cancelled { was_busy } = step.reply else { panic!("no cancel: {:?}", step.reply) };
+    was_busy
+}
+
+fn accepted(prompt: &str, client: &str, first: bool) -> Event {
+    let frame = prompt_frame(prompt);
+    Event::PromptAccepted { prompt: id(prompt), sender: sender(client), frame, key: None, first }
+}
+
+fn turn_started(prompt: &str) -> Event {
+    Event::TurnStarted { prompt: id(prompt) }
+}
+
+fn ended(prompt: &str, end: PromptEnd) -> Event {
+    Event::PromptEnded { prompt: id(prompt), end }
+}
+
+fn answered_end() -> PromptEnd {
+    PromptEnd::Answered { stop_reason: "end_turn".into(), frame: answer_frame() }
+}
+
+fn sent(prompt: &str) -> Effect {
+    Effect::SendPrompt { prompt: id(prompt), frame: prompt_frame(prompt) }
+}
+
+fn cancel_requested(prompt: &str, client: &str) -> Event {
+    Event::CancelRequested { prompt: id(prompt), by: Some(sender(client)) }
+}
+
+#[test]
+fn a_prompt_to_an_idle_session_runs_at_once() {
+    let mut stage = Stage::running();
+    let step = stage.prompt("p1", "ann");
+    assert_eq!(outcome(&step), (vec![accepted("p1", "ann", false), turn_started("p1")], vec![sent("p1")]));
+    assert_eq!(receipt(&step), PromptReceipt { prompt: id("p1"), position: None, duplicate: false });
+    assert_eq!(stage.session.state().turn(), TurnState::Running);
+}
+
+#[test]
+fn prompts_queue_in_the_order_of_arrival_over_all_clients() {
+    let mut stage = Stage::running();
+    stage.prompt("p1", "ann");
+    assert_eq!(receipt(&stage.prompt("p2", "bob")).position, Some(0));
+    assert_eq!(receipt(&stage.prompt("p3", "ann")).position, Some(1));
+    let step = stage.give(answered("p1"));
+    assert_eq!(outcome(&step), (vec![ended("p1", answered_end()), turn_started("p2")], vec![sent("p2")]));
+    assert_eq!((stage.turns(), stage.queue()), (vec!["p2"], vec!["p3"]));
+}
+
+#[test]
+fn an_error_of_the_agent_ends_the_turn_too() {
+    let mut stage = Stage::running();
+    stage.prompt("p1", "ann");
+    let frame = raw(r#"{"id":1,"error":{"code":-32603}}"#);
+    let step = stage.give(Input::AgentAnswered { prompt: id("p1"), stop_reason: None, frame: frame.clone() });
+    assert_eq!(step.events, [ended("p1", PromptEnd::Failed { frame })]);
+}
+
+#[test]
+fn a_caller_that_does_not_queue_is_refused_while_something_runs_or_waits() {
+    let mut stage = Stage::starting(Settings::default());
+    // Nothing waits yet: it will be the first to run.
+    assert_eq!(receipt(&stage.give(submit("p1", "ann", Overlap::Refuse))).position, Some(0));
+    assert_refused(&stage.give(submit("p2", "ann", Overlap::Refuse)), &Refusal::TurnInProgress);
+    stage.give(started(1, RESUMES));
+    assert_refused(&stage.give(submit("p2", "ann", Overlap::Refuse)), &Refusal::TurnInProgress);
+    stage.give(answered("p1"));
+    assert_eq!(receipt(&stage.give(submit("p2", "ann", Overlap::Refuse))).position, None);
+}
+
+#[test]
+fn an_interrupt_cancels_the_running_turn_and_runs_before_the_queue() {
+    let mut stage = Stage::running();
+    stage.prompt("p1", "ann");
+    stage.prompt("p2", "ann");
+    let step = stage.give(submit("p3", "bob", Overlap::Interrupt));
+    assert_eq!(
+        outcome(&step),
+        (vec![accepted("p3", "bob", true), cancel_requested("p1", "bob")], vec![Effect::SendCancel])
+    );
+    assert_eq!(stage.queue(), ["p3", "p2"]);
+    assert_eq!(stage.give(answered("p1")).effects, [sent("p3")]);
+}
+
+#[test]
+fn a_second_interrupt_does_not_tell_the_agent_again() {
+    let mut stage = Stage::running();
+    stage.prompt("p1", "ann");
+    stage.give(submit("p2", "ann", Overlap::Interrupt));
+    let step = stage.give(submit("p3", "ann", Overlap::Interrupt));
+    assert_eq!(outcome(&step), (vec![accepted("p3", "ann", true)], vec![]));
+    assert_eq!(stage.queue(), ["p3", "p2"]);
+}
+
+#[test]
+fn an_interrupt_of_nothing_is_a_prompt() {
+    let mut stage = Stage::running();
+    assert_eq!(stage.give(submit("p1", "ann", Overlap::Interrupt)).effects, [sent("p1")]);
+}
+
+#[test]
+fn a_full_queue_refuses() {
+    let mut stage = Stage::running_with(Settings { max_queue: 1, ..Settings::default() }, RESUMES);
+    stage.prompt("p1", "ann");
+    stage.prompt("p2", "ann");
+    assert_refused(&stage.prompt("p3", "ann"), &Refusal::QueueFull { limit: 1 });
+}
+
+#[test]
+fn a_prompt_id_stands_for_one_prompt() {
+    let mut stage = Stage::running();
+    stage.give(keyed("p0", "ann", "k"));
+    stage.prompt("p1", "ann");
+    assert_refused(&stage.prompt("p0", "bob"), &Refusal::PromptIdTaken(id("p0")));
+    assert_refused(&stage.prompt("p1", "bob"), &Refusal::PromptIdTaken(id("p1")));
+    stage.give(answered("p0"));
+    assert_refused(&stage.prompt("p0", "bob"), &Refusal::PromptIdTaken(id("p0")));
+}
+
+#[test]
+fn a_repeated_submission_is_the_same_prompt_while_it_waits_runs_and_after_it() {
+    let mut stage = Stage::running();
+    let same = |position| PromptReceipt { prompt: id("p2"), position, duplicate: true };
+    stage.prompt("p1", "ann");
+    stage.give(keyed("p2", "ann", "k"));
+    let step = stage.give(keyed("p9", "ann", "k"));
+    assert_nothing(&step);
+    assert_eq!(receipt(&step), same(Some(0)));
+    stage.give(answered("p1"));
+    assert_eq!(receipt(&stage.give(keyed("p9", "ann", "k"))), same(None));
+    assert_eq!(stage.session.state().prompt_end(&id("p2")), None);
+    stage.give(answered("p2"));
+    // Across a restart too.
+    stage.restart_host();
+    let step = stage.give(keyed("p9", "ann", "k"));
+    assert_nothing(&step);
+    assert_eq!(receipt(&step), same(None));
+    assert_eq!(stage.session.state().prompt_end(&id("p2")), Some(&answered_end()));
+}
+
+#[test]
+fn only_the_last_thousand_keys_are_kept() {
+    let mut stage = Stage::running_with(Settings { max_queue: 5_000, ..Settings::default() }, RESUMES);
+    for n in 0..=1_000 {
+        let step = stage.session.handle(keyed(&format!("p{n}"), "ann", &format!("k{n}")), stage.now);
+        assert!(!receipt(&step).duplicate);
+    }
+    let repeat = stage.session.handle(keyed("q1", "ann", "k1"), stage.now);
+    assert_eq!(receipt(&repeat).prompt, id("p1"));
+    assert!(!receipt(&stage.session.handle(keyed("q0", "ann", "k0"), stage.now)).duplicate);
+}
+
+#[test]
+fn an_agent_that_queues_by_itself_is_handed_the_prompt_while_it_works() {
+    let mut stage = Stage::running_with(Settings::default(), QUEUES);
+    stage.prompt("p1", "ann");
+    let step = stage.give(to_agent("p2", "bob"));
+    assert_eq!(outcome(&step), (vec![accepted("p2", "bob", false), turn_started("p2")], vec![sent("p2")]));
+    assert_eq!(stage.turns(), ["p1", "p2"]);
+    // The queue goes on when all of them have ended.
+    stage.prompt("p3", "ann");
+    assert_eq!(stage.give(answered("p1")).effects, []);
+    assert_eq!(stage.give(answered("p2")).effects, [sent("p3")]);
+}
+
+#[test]
+fn an_agent_that_does_not_queue_is_handed_nothing_while_it_works() {
+    let mut stage = Stage::running();
+    stage.prompt("p1", "ann");
+    assert_eq!(receipt(&stage.give(to_agent("p2", "bob"))).position, Some(0));
+}
+
+#[test]
+fn nothing_is_handed_to_an_agent_that_is_to_stop() {
+    let mut stage = Stage::running_with(Settings::default(), QUEUES);
+    stage.prompt("p1", "ann");
+    stage.cancel("ann");
+    assert_eq!(receipt(&stage.give(to_agent("p2", "bob"))).position, Some(0));
+}
+
+#[test]
+fn observers_change_nothing() {
+    let mut stage = Stage::running();
+    stage.prompt("p1", "ann");
+    stage.prompt("p2", "ann");
+    let ask = stage.ask("0");
+    stage.give(attach("eve", Role::Observer, false));
+    let (by, prompt, frame) = (sender("eve"), id("p2"), prompt_frame("p2"));
+    let seen = stage.session.head();
+    for input in [
+        submit("p3", "eve", Overlap::Queue),
+        Input::Cancel { by: by.clone(), scope: CancelScope { seen, clear_queue: true } },
+        pick(ask, "eve", "allow"),
+        decline(ask, "eve"),
+        Input::RemovePrompt { prompt: prompt.clone(), by: by.clone() },
+        Input::UpdatePrompt { prompt: prompt.clone(), by: by.clone(), frame },
+        Input::MovePrompt { prompt, by, position: 0 },
+    ] {
+        assert_refused(&stage.give(input), &Refusal::Observer);
+    }
+}
+
+#[test]
+fn a_waiting_prompt_can_be_changed_moved_and_removed_by_everyone() {
+    let mut stage = Stage::running();
+    for prompt in ["p1", "p2", "p3", "p4"] {
+        stage.prompt(prompt, "ann");
+    }
+    let by = sender("bob");
+    let moved = |prompt: &str, position| Input::MovePrompt { prompt: id(prompt), by: sender("bob"), position };
+    let step = stage.give(moved("p4", 0));
+    assert_eq!(step.events, [Event::PromptMoved { prompt: id("p4"), by: by.clone(), position: 0 }]);
+    assert_eq!(stage.queue(), ["p4", "p2", "p3"]);
+    // Past the end is the end; to where it is already is nothing.
+    stage.give(moved("p4", 99));
+    assert_eq!(stage.queue(), ["p2", "p3", "p4"]);
+    assert_nothing(&stage.give(moved("p4", 2)));
+
+    let frame: Raw = prompt_frame("p2, but better");
+    stage.give(Input::UpdatePrompt { prompt: id("p2"), by: by.clone(), frame: frame.clone() });
+    let step = stage.give(Input::RemovePrompt { prompt: id("p3"), by: by.clone() });
+    assert_eq!(step.events, [ended("p3", PromptEnd::Removed { by: Some(by) })]);
+    assert_eq!(stage.give(answered("p1")).effects, [Effect::SendPrompt { prompt: id("p2"), frame }]);
+}
+
+#[test]
+fn queue_control_of_a_started_or_unknown_prompt_is_refused() {
+    let mut stage = Stage::running();
+    stage.prompt("p1", "ann");
+    for prompt in ["p1", "p7"] {
+        let refusal = match prompt {
+            "p1" => Refusal::AlreadyStarted(id(prompt)),
+            _ => Refusal::UnknownPrompt(id(prompt)),
+        };
+        let (prompt, by, frame) = (id(prompt), sender("ann"), prompt_frame("x"));
+        for input in [
+            Input::RemovePrompt { prompt: prompt.clone(), by: by.clone() },
+            Input::UpdatePrompt { prompt: prompt.clone(), by: by.clone(), frame },
+            Input::MovePrompt { prompt, by, position: 0 },
+        ] {
+            assert_refused(&stage.give(input), &refusal);
+        }
+    }
+}
+
+#[test]
+fn a_cancel_tells_the_agent_first_and_answers_the_open_asks_of_the_turn() {
+    let mut stage = Stage::running();
+    stage.prompt("p1", "ann");
+    let ask = stage.ask("0");
+    let step = stage.cancel("bob");
+    assert!(was_busy(&step));
+    let resolved = Event::AskResolved { ask, outcome: AskOutcome::Cancelled, by: Some(sender("bob")) };
+    let reply = Effect::AnswerAsk { agent_request: raw("0"), reply: AskReply::Cancelled };
+    assert_eq!(outcome(&step), (vec![cancel_requested("p1", "bob"), resolved], vec![Effect::SendCancel, reply]));
+    // The turn ends when the agent says so.
+    assert_eq!(stage.turns(), ["p1"]);
+    assert_eq!(stage.give(answered("p1")).events, [ended("p1", answered_end())]);
+    assert_eq!(stage.session.deadline(), None);
+}
+
+#[test]
+fn the_agent_is_told_of_a_cancel_once() {
+    let mut stage = Stage::running();
+    stage.prompt("p1", "ann");
+    stage.cancel("ann");
+    let step = stage.cancel("ann");
+    assert!(was_busy(&step));
+    assert_nothing(&step);
+}
+
+#[test]
+fn a_cancel_of_nothing_is_no_event() {
+    let mut stage = Stage::running();
+    let step = stage.cancel("ann");
+    assert!(!was_busy(&step));
+    assert_nothing(&step);
+}
+
+#[test]
+fn a_cancel_ends_the_callers_waiting_prompts_and_leaves_those_of_others() {
+    let mut stage = Stage::running();
+    stage.prompt("p1", "ann");
+    stage.prompt("p2", "ann");
+    stage.prompt("p3", "bob");
+    let step = stage.cancel("ann");
+    assert_eq!(step.events, [ended("p2", PromptEnd::Cancelled), cancel_requested("p1", "ann")]);
+    assert_eq!(stage.queue(), ["p3"]);
+}
+
+#[test]
+fn a_caller_that_was_only_waiting_does_not_cancel_anothers_turn() {
+    let mut stage = Stage::running();
+    stage.prompt("p1", "ann");
+    stage.prompt("p2", "bob");
+    let step = stage.cancel("bob");
+    assert!(!was_busy(&step));
+    assert_eq!(outcome(&step), (vec![ended("p2", PromptEnd::Cancelled)], vec![]));
+    // Now bob is not waiting: he means the turn.
+    assert!(was_busy(&stage.cancel("bob")));
+}
+
+#[test]
+fn a_cancel_can_clear_everyones_queue() {
+    let mut stage = Stage::running();
+    stage.prompt("p1", "ann");
+    stage.prompt("p2", "bob");
+    let scope = CancelScope { seen: stage.session.head(), clear_queue: true };
+    stage.give(Input::Cancel { by: sender("ann"), scope });
+    assert_eq!(stage.queue(), Vec::<&str>::new());
+}
+
+#[test]
+fn a_cancel_while_starting_ends_the_waiting_prompts() {
+    let mut stage = Stage::starting(Settings::default());
+    stage.prompt("p1", "ann");
+    let step = stage.cancel("ann");
+    assert!(!was_busy(&step));
+    assert_eq!(step.events, [ended("p1", PromptEnd::Cancelled)]);
+}
+
+#[test]
+fn what_the_agent_asks_while_it_is_to_stop_is_cancelled_at_once() {
+    let mut stage = Stage::running();
+    stage.prompt("p1", "ann");
+    stage.cancel("ann");
+    let step = stage.give(asked(wharf_core::AskKind::Permission, "4"));
+    let reply = Effect::AnswerAsk { agent_request: raw("4"), reply: AskReply::Cancelled };
+    assert_eq!(step.effects, [reply]);
+    assert!(matches!(
+        step.events.as_slice(),
+        [Event::AskOpened(_), Event::AskResolved { outcome: AskOutcome::Cancelled, by: None, .. }]
+    ));
+}
+
+#[test]
+fn of_several_turns_only_those_that_the_caller_has_seen_begin_are_cancelled() {
+    let mut stage = Stage::running_with(Settings::default(), QUEUES);
+    stage.prompt("p1", "ann");
+    let seen: Seq = stage.session.head();
+    stage.give(to_agent("p2", "ann"));
+    let scope = CancelScope { seen, clear_queue: false };
+    assert_eq!(stage.give(Input::Cancel { by: sender("ann"), scope }).events, [cancel_requested("p1", "ann")]);
+    // The other one needs its own word to the agent.
+    assert_eq!(outcome(&stage.cancel("ann")), (vec![cancel_requested("p2", "ann")], vec![Effect::SendCancel]));
+}
+
+#[test]
+fn who_sent_a_prompt_is_part_of_the_fact() {
+    let mut stage = Stage::running();
+    let parent = Some(wharf_core::SessionId::new("sess_0"));
+    let who = wharf_core::Sender { name: Some("Ann's editor".into()), parent, ..sender("ann") };
+    let submission = Submission { sender: who.clone(), ..submission("p1", "ann", Overlap::Queue) };
+    stage.give(Input::Prompt(submission));
+    assert_eq!(stage.session.state().turns[0].sender, who);
+}

@@ -1,0 +1,184 @@
+//! What happens next in a walk: mostly what could, now and then what could not.
+
+use bytes::Bytes;
+use wharf_core::{
+    AskId, AskKind, Attachment, CancelScope, EndReason, Fault, Input, Millis, Overlap, PromptId, Raw, Role, Sender,
+    Seq, StartNo, Status, Submission, UpdateKind,
+};
+
+use super::Walk;
+
+fn fixed(text: &'static str) -> Raw {
+    Raw::new(Bytes::from_static(text.as_bytes())).unwrap()
+}
+
+impl Walk {
+    pub(super) fn next_input(&mut self) -> Input {
+        // A start is soon over, or the walk would see little else.
+        if self.session.state().status == Status::Starting && self.dice.one_in(3) {
+            return self.news_of_start(self.session.state().start);
+        }
+        match self.dice.below(100) {
+            0..20 => self.prompt(),
+            20..32 => self.agent_answered(),
+            32..44 => self.agent_asked(),
+            44..49 => self.agent_updated(),
+            49..52 => self.stale_or_exit(),
+            52..59 => self.attach(),
+            59..64 => Input::Detach { sender: self.client() },
+            64..70 => self.cancel(),
+            70..79 => self.answer(),
+            79..86 => self.decline(),
+            86..91 => self.queue_control(),
+            91..93 => Input::Kill { reason: self.kill_reason() },
+            93..96 => Input::Resume,
+            96 => Input::AgentFaulted { fault: Fault::Malformed, detail: "x".into() },
+            _ => self.time_passed(),
+        }
+    }
+
+    fn client(&mut self) -> Sender {
+        self.clients[self.dice.below(4) as usize].clone()
+    }
+
+    fn frame(&mut self) -> Raw {
+        fixed(["{}", r#"{"a":1.0}"#, r#"["\u00e9", 1e3 ]"#, "null"][self.dice.below(4) as usize])
+    }
+
+    fn prompt(&mut self) -> Input {
+        self.prompts += 1;
+        let taken = if self.dice.one_in(12) { self.ledger.guarded_prompts() } else { Vec::new() };
+        let prompt = self.dice.pick(&taken).cloned();
+        let prompt = prompt.unwrap_or_else(|| PromptId::new(format!("p{}", self.prompts)));
+        // Few keys, so that they repeat.
+        let key = self.dice.one_in(4).then(|| format!("k{}", self.dice.below(6)).into());
+        let overlap = match self.dice.below(6) {
+            0 => Overlap::Refuse,
+            1 => Overlap::Interrupt,
+            _ => Overlap::Queue,
+        };
+        let (sender, frame, to_agent) = (self.client(), self.frame(), self.dice.one_in(3));
+        Input::Prompt(Submission { prompt, sender, frame, key, overlap, to_agent })
+    }
+
+    fn some_prompt(&mut self) -> PromptId {
+        PromptId::new(format!("p{}", self.dice.below(self.prompts + 2)))
+    }
+
+    fn agent_answered(&mut self) -> Input {
+        let held = self.ledger.held.clone();
+        let prompt = if self.dice.one_in(8) { None } else { self.dice.pick(&held).cloned() };
+        let prompt = prompt.unwrap_or_else(|| self.some_prompt());
+        let stop_reason = (!self.dice.one_in(5)).then(|| "end_turn".into());
+        Input::AgentAnswered { prompt, stop_reason, frame: self.frame() }
+    }
+
+    /// Few request ids, so that some are used again, even while they are open.
+    fn agent_request(&mut self) -> Raw {
+        fixed(["0", "1", "2", r#""a""#, r#""b""#][self.dice.below(5) as usize])
+    }
+
+    fn agent_asked(&mut self) -> Input {
+        let agent_request = self.agent_request();
+        if self.dice.one_in(8) {
+            return Input::AgentWithdrew { agent_request };
+        }
+        let kind = if self.dice.one_in(3) { AskKind::Elicitation } else { AskKind::Permission };
+        let options = match kind {
+            AskKind::Permission => vec!["allow".into(), "reject".into()],
+            AskKind::Elicitation => Vec::new(),
+        };
+        Input::AgentAsked { kind, agent_request, frame: self.frame(), options, tool_call: None }
+    }
+
+    fn agent_updated(&mut self) -> Input {
+        let update = match self.dice.below(4) {
+            0 => UpdateKind::SessionInfoUpdate,
+            1 => UpdateKind::CurrentModeUpdate,
+            _ => UpdateKind::AgentMessageChunk,
+        };
+        let title = self.dice.one_in(4).then(|| "a \"title\"".into());
+        Input::AgentUpdated { update, frame: self.frame(), title }
+    }
+
+    fn news_of_start(&mut self, start: StartNo) -> Input {
+        let exit_code = self.dice.one_in(2).then_some(1);
+        match self.dice.below(10) {
+            0 => Input::StartFailed { start, exit_code, message: "no".into() },
+            1 => Input::AgentExited { start, exit_code, message: "".into() },
+            _ => {
+                let agent_session = format!("agent-{start}").into();
+                Input::AgentStarted { start, agent_session, traits: self.traits, answer: self.frame() }
+            }
+        }
+    }
+
+    fn stale_or_exit(&mut self) -> Input {
+        let start = self.session.state().start;
+        if self.dice.one_in(2) {
+            let exit_code = self.dice.one_in(2).then_some(0);
+            return Input::AgentExited { start, exit_code, message: "gone".into() };
+        }
+        let other = StartNo(self.dice.below(start.0 + 2));
+        self.news_of_start(other)
+    }
+
+    fn attach(&mut self) -> Input {
+        let role = if self.dice.one_in(6) { Role::Observer } else { Role::Controller };
+        let (elicits, wake) = (self.dice.one_in(2), self.dice.one_in(2));
+        Input::Attach(Attachment { sender: self.client(), role, elicits, wake })
+    }
+
+    fn cancel(&mut self) -> Input {
+        let head = self.session.head().0;
+        let seen = if self.dice.one_in(3) { self.dice.below(head + 1) } else { head };
+        let scope = CancelScope { seen: Seq(seen), clear_queue: self.dice.one_in(5) };
+        Input::Cancel { by: self.client(), scope }
+    }
+
+    fn ask(&mut self) -> AskId {
+        let open: Vec<_> = self.session.state().asks.keys().copied().collect();
+        let open = if self.dice.one_in(5) { None } else { self.dice.pick(&open).copied() };
+        open.unwrap_or_else(|| AskId(self.dice.below(self.log.len() as u64 + 3)))
+    }
+
+    fn answer(&mut self) -> Input {
+        let option = match self.dice.below(8) {
+            0 => None,
+            1 => Some("sudo".into()),
+            _ => Some("allow".into()),
+        };
+        Input::Answer { ask: self.ask(), by: self.client(), option, frame: self.frame() }
+    }
+
+    fn decline(&mut self) -> Input {
+        Input::Decline { ask: self.ask(), by: self.client(), frame: self.frame() }
+    }
+
+    fn queue_control(&mut self) -> Input {
+        let queued: Vec<_> = self.session.state().queue.iter().map(|queued| queued.prompt.clone()).collect();
+        let prompt = if self.dice.one_in(6) { None } else { self.dice.pick(&queued).cloned() };
+        let prompt = prompt.unwrap_or_else(|| self.some_prompt());
+        let by = self.client();
+        match self.dice.below(3) {
+            0 => Input::RemovePrompt { prompt, by },
+            1 => Input::UpdatePrompt { prompt, by, frame: self.frame() },
+            _ => Input::MovePrompt { prompt, by, position: self.dice.below(5) as usize },
+        }
+    }
+
+    fn kill_reason(&mut self) -> EndReason {
+        [EndReason::User, EndReason::Closed, EndReason::Idle, EndReason::HostShutdown][self.dice.below(4) as usize]
+    }
+
+    fn time_passed(&mut self) -> Input {
+        if let Some(deadline) = self.session.deadline()
+            && !self.dice.one_in(4)
+        {
+            self.now = self.now.max(deadline);
+        } else {
+            self.now = self.now.after(Millis(self.dice.below(100)));
+        }
+        Input::TimePassed
+    }
+}

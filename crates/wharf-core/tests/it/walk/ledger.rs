@@ -1,0 +1,263 @@
+//! The books that a walk keeps beside the session, from what goes in and comes out alone.
+
+use std::collections::BTreeMap;
+
+use wharf_core::{
+    AskId, Effect, EndReason, Event, Input, PromptId, Raw, Reply, Seq, Session, Settings, StartNo, State, Status, Step,
+};
+
+pub(super) const KINDS: [&str; 16] = [
+    "created",
+    "agent_starting",
+    "agent_started",
+    "ended",
+    "prompt_accepted",
+    "prompt_updated",
+    "prompt_moved",
+    "turn_started",
+    "cancel_requested",
+    "prompt_ended",
+    "prompt_requeued",
+    "agent_updated",
+    "ask_opened",
+    "ask_resolved",
+    "agent_faulted",
+    "snapshot",
+];
+
+#[derive(Default)]
+pub(super) struct Ledger {
+    prompts: BTreeMap<PromptId, Prompt>,
+    /// True once it is resolved.
+    asks: BTreeMap<AskId, bool>,
+    status: Option<Status>,
+    last_start: StartNo,
+    /// The start whose process may exist.
+    process: Option<StartNo>,
+    /// The prompts that the agent has been sent and has not answered.
+    pub(super) held: Vec<PromptId>,
+    /// The request ids of the agent that wait for their answer, sorted.
+    waiting: Vec<Raw>,
+    /// The submission under way may go to a busy agent.
+    may_overlap: bool,
+    pub(super) tally: [u64; KINDS.len()],
+}
+
+struct Prompt {
+    life: Life,
+    frame: Raw,
+    keyed: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Waiting,
+    Running,
+    Ended,
+}
+
+impl Ledger {
+    /// Before an input.
+    pub(super) fn expect(&mut self, input: &Input, state: &State) {
+        self.may_overlap = false;
+        if let Input::Prompt(submission) = input {
+            self.may_overlap = submission.to_agent && state.traits.queues;
+        } else if let Input::AgentAsked { agent_request, .. } = input
+            && self.status == Some(Status::Running)
+        {
+            self.waiting.push(agent_request.clone());
+            self.waiting.sort_by(|a, b| a.bytes().cmp(b.bytes()));
+        } else if let Input::AgentAnswered { prompt, .. } = input {
+            self.held.retain(|held| held != prompt);
+        }
+    }
+
+    /// After a step, before its events are in the log.
+    pub(super) fn check(&mut self, step: &Step, head: Seq) {
+        if let Reply::Refused(refusal) = &step.reply {
+            assert!(step.events.is_empty() && step.effects.is_empty(), "refused ({refusal:?}) and done");
+        }
+        if let Reply::Prompt(receipt) = &step.reply {
+            assert!(!receipt.duplicate || step.events.is_empty(), "a repeated submission is no news");
+            assert!(self.prompts.contains_key(&receipt.prompt) || !receipt.duplicate);
+        }
+        let mut seq = head;
+        for event in &step.events {
+            seq = seq.next();
+            self.check_event(event, seq);
+        }
+        for effect in &step.effects {
+            self.check_effect(effect, step);
+        }
+        let starts = step.events.iter().filter(|event| matches!(event, Event::AgentStarting { .. })).count();
+        let started = step.effects.iter().filter(|effect| matches!(effect, Effect::StartAgent { .. })).count();
+        assert_eq!(starts, started, "each start is a fact and an effect");
+        let cancels = step.effects.iter().filter(|effect| matches!(effect, Effect::SendCancel)).count();
+        assert!(cancels <= 1, "the agent is told once");
+    }
+
+    fn turn_to(&mut self, prompt: &PromptId, from: &[Life], to: Life) {
+        let known = self.prompts.get_mut(prompt).unwrap();
+        assert!(from.contains(&known.life), "{prompt} goes from {:?} to {to:?}", known.life);
+        known.life = to;
+    }
+
+    fn running(&self) -> usize {
+        self.prompts.values().filter(|prompt| prompt.life == Life::Running).count()
+    }
+
+    fn check_event(&mut self, event: &Event, seq: Seq) {
+        let kind = match event {
+            Event::Created(_) => {
+                assert_eq!(seq, Seq(1));
+                self.status = Some(Status::Starting);
+                0
+            }
+            Event::AgentStarting { start, .. } => {
+                assert_eq!(start.0, self.last_start.0 + 1);
+                assert!(seq == Seq(2) || self.status.is_some_and(|status| !status.is_alive()), "two starts at once");
+                (self.last_start, self.status) = (*start, Some(Status::Starting));
+                1
+            }
+            Event::AgentStarted { start, .. } => {
+                assert_eq!((self.status, self.last_start), (Some(Status::Starting), *start));
+                self.status = Some(Status::Running);
+                2
+            }
+            Event::Ended(ending) => {
+                assert_eq!(self.running(), 0, "a turn outlives its agent");
+                assert!(self.asks.values().all(|resolved| *resolved), "an ask outlives its agent");
+                if matches!(ending.reason, EndReason::AgentExited | EndReason::StartFailed) {
+                    self.process = None;
+                }
+                self.held.clear();
+                self.waiting.clear();
+                self.status = Some(ending.status);
+                3
+            }
+            Event::PromptAccepted { prompt, frame, key, .. } => {
+                let new = Prompt { life: Life::Waiting, frame: frame.clone(), keyed: key.is_some() };
+                assert!(self.prompts.insert(prompt.clone(), new).is_none(), "{prompt} accepted twice");
+                4
+            }
+            Event::PromptUpdated { prompt, frame, .. } => {
+                self.turn_to(prompt, &[Life::Waiting], Life::Waiting);
+                self.prompts.get_mut(prompt).unwrap().frame = frame.clone();
+                5
+            }
+            Event::PromptMoved { prompt, .. } => {
+                self.turn_to(prompt, &[Life::Waiting], Life::Waiting);
+                6
+            }
+            Event::TurnStarted { prompt, .. } => {
+                assert!(self.running() == 0 || self.may_overlap, "two turns at once");
+                self.turn_to(prompt, &[Life::Waiting], Life::Running);
+                7
+            }
+            Event::CancelRequested { prompt, .. } => {
+                self.turn_to(prompt, &[Life::Running], Life::Running);
+                8
+            }
+            Event::PromptEnded { prompt, .. } => {
+                self.turn_to(prompt, &[Life::Waiting, Life::Running], Life::Ended);
+                9
+            }
+            Event::PromptRequeued { prompt } => {
+                self.turn_to(prompt, &[Life::Running], Life::Waiting);
+                10
+            }
+            Event::AgentUpdated { .. } => 11,
+            Event::AskOpened(ask) => {
+                assert_eq!(ask.id, AskId::from(seq));
+                assert_eq!(self.status, Some(Status::Running));
+                assert!(self.asks.insert(ask.id, false).is_none());
+                12
+            }
+            Event::AskResolved { ask, .. } => {
+                assert_eq!(self.asks.insert(*ask, true), Some(false), "ask {ask} resolved twice or never opened");
+                13
+            }
+            Event::AgentFaulted { .. } => 14,
+            Event::Snapshot(_) => 15,
+            Event::Unknown { .. } => panic!("the session made up an event"),
+        };
+        self.tally[kind] += 1;
+    }
+
+    fn check_effect(&mut self, effect: &Effect, step: &Step) {
+        match effect {
+            Effect::StartAgent { start, .. } => {
+                assert_eq!(self.process.replace(*start), None, "an agent is started beside another");
+                assert_eq!(*start, self.last_start);
+            }
+            Effect::StopAgent { start } => {
+                // A start that a kill has beaten may be stopped once more when it reports.
+                assert!(self.process.take().is_none_or(|process| process == *start));
+            }
+            Effect::SendPrompt { prompt, frame } => {
+                self.assert_agent_listens();
+                let known = &self.prompts[prompt];
+                assert_eq!((known.life, &known.frame), (Life::Running, frame));
+                assert!(!self.held.contains(prompt), "{prompt} sent twice");
+                self.held.push(prompt.clone());
+            }
+            Effect::SendCancel => {
+                self.assert_agent_listens();
+                assert!(step.events.iter().any(|event| matches!(event, Event::CancelRequested { .. })));
+            }
+            Effect::AnswerAsk { agent_request, .. } => {
+                self.assert_agent_listens();
+                let place = self.waiting.iter().position(|waiting| waiting == agent_request);
+                self.waiting.remove(place.unwrap_or_else(|| panic!("request {agent_request:?} answered twice")));
+            }
+            Effect::AnnouncePresence { .. } => {}
+        }
+    }
+
+    fn assert_agent_listens(&self) {
+        assert_eq!(self.status, Some(Status::Running), "the agent is told something while it does not run");
+        assert_eq!(self.process, Some(self.last_start));
+    }
+
+    /// After a step: what the session says of itself, against the books.
+    pub(super) fn check_state(&self, session: &Session, settings: &Settings) {
+        let state = session.state();
+        assert_eq!(Some(state.status), self.status);
+        assert_eq!(state.status.is_alive(), self.process.is_some(), "an agent is forgotten or made up");
+        let turns = state.turns.iter().map(|turn| &turn.prompt);
+        assert!(turns.eq(&self.held), "the agent holds {:?}", self.held);
+        let mut open: Vec<_> = state.asks.values().map(|ask| ask.agent_request.clone()).collect();
+        open.sort_by(|a, b| a.bytes().cmp(b.bytes()));
+        assert_eq!(open, self.waiting, "an ask has no answer, or one too many");
+        assert!(open.len() <= settings.max_asks);
+
+        let stalls = state.status == Status::Running && state.turns.is_empty() && !state.queue.is_empty();
+        assert!(!stalls, "prompts wait for nothing");
+        let stranded = !state.status.is_alive() && !state.queue.is_empty() && !state.resumable();
+        assert!(!stranded, "prompts wait for an agent that cannot come back");
+        let (deadline, running) = (session.deadline(), state.status == Status::Running);
+        assert!(running || deadline.is_none(), "a deadline for an agent that does not run");
+        let cancelled = settings.cancel_timeout.is_some() && state.turns.iter().any(|turn| turn.cancel);
+        assert!(!cancelled || deadline.is_some(), "a cancelled turn could take forever");
+    }
+
+    /// After the session was killed.
+    pub(super) fn check_end(&self) {
+        assert!(self.prompts.values().all(|prompt| prompt.life == Life::Ended), "a prompt has no end");
+        assert!(self.asks.values().all(|resolved| *resolved), "an ask has no end");
+        assert_eq!(self.process, None);
+    }
+
+    /// The agent dies with the host.
+    pub(super) fn lose_host(&mut self) {
+        self.process = None;
+        self.held.clear();
+        self.waiting.clear();
+    }
+
+    /// The ids that the session does not take for a new prompt.
+    pub(super) fn guarded_prompts(&self) -> Vec<PromptId> {
+        let guarded = self.prompts.iter().filter(|(_, prompt)| prompt.keyed || prompt.life != Life::Ended);
+        guarded.map(|(prompt, _)| prompt.clone()).collect()
+    }
+}

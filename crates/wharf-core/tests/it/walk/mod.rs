@@ -1,0 +1,210 @@
+//! Random walks: whatever happens in whatever order, the promises of the core hold after every step.
+//!
+//! A failure prints its seed; `WHARF_WALK_SEED=<seed>` replays that walk alone.
+
+mod dice;
+mod inputs;
+mod ledger;
+mod readers;
+
+use std::hash::{BuildHasher, RandomState};
+
+use bytes::Bytes;
+use wharf_core::{
+    AgentTraits, EndReason, Event, Input, Millis, NewSession, OnRestart, Seq, Session, Settings, State, Step, decode,
+    encode,
+};
+
+use self::dice::Dice;
+use self::ledger::{KINDS, Ledger};
+use self::readers::Readers;
+use crate::stage::{origin, sender};
+
+const WALKS: u64 = 200_000;
+const INPUTS: usize = 60;
+const THREADS: u64 = 2;
+/// Seeds that once found something.
+const REGRESSIONS: &str = include_str!("seeds.txt");
+
+struct Walk {
+    dice: Dice,
+    settings: Settings,
+    traits: AgentTraits,
+    now: Millis,
+    session: Session,
+    /// A fold of the same events, apart from the session.
+    shadow: State,
+    log: Vec<(Seq, Millis, Event)>,
+    ledger: Ledger,
+    readers: Readers,
+    clients: [wharf_core::Sender; 4],
+    prompts: u64,
+}
+
+#[test]
+fn random_walks_keep_every_promise() {
+    if let Ok(seed) = std::env::var("WHARF_WALK_SEED") {
+        Walk::walk(seed.parse().unwrap());
+        return;
+    }
+    // Other seeds in every run: one that fails is printed.
+    let base = RandomState::new().hash_one("walk");
+    #[expect(clippy::disallowed_methods, reason = "walks run side by side; the core itself has no threads")]
+    let tallies = std::thread::scope(|scope| {
+        let walk_some =
+            |thread| move || walk_all((0..WALKS / THREADS).map(|n| base.wrapping_add(n * THREADS + thread)));
+        let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(walk_some(thread))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    // Walks that no longer get anywhere would keep every promise too.
+    for (kind, name) in KINDS.iter().enumerate() {
+        let count: u64 = tallies.iter().map(|tally| tally[kind]).sum();
+        assert!(count > WALKS / 100, "only {count} events of kind {name}");
+    }
+}
+
+#[test]
+fn walks_that_once_failed_keep_every_promise() {
+    let seeds = REGRESSIONS.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
+    for seed in seeds {
+        Walk::walk(seed.trim().parse().unwrap());
+    }
+}
+
+fn walk_all(seeds: impl Iterator<Item = u64>) -> [u64; KINDS.len()] {
+    let mut sum = [0; KINDS.len()];
+    for seed in seeds {
+        for (sum, count) in sum.iter_mut().zip(Walk::walk(seed)) {
+            *sum += count;
+        }
+    }
+    sum
+}
+
+/// Tells the seed if the walk fails.
+struct Seed(u64);
+
+impl Drop for Seed {
+    #[expect(clippy::print_stderr, reason = "the seed is what a failed walk has to tell")]
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the walk failed; replay it with WHARF_WALK_SEED={}", self.0);
+        }
+    }
+}
+
+impl Walk {
+    /// One walk from the session's creation to its end; how many events of each kind there were.
+    fn walk(seed: u64) -> [u64; KINDS.len()] {
+        let _seed = Seed(seed);
+        let mut walk = Self::begin(seed);
+        for _ in 0..INPUTS {
+            walk.now.0 += walk.dice.below(20);
+            if walk.dice.one_in(80) {
+                walk.restart_host();
+            } else {
+                let input = walk.next_input();
+                walk.give(input);
+            }
+            walk.readers.read(&walk.log, walk.session.state(), &mut walk.dice);
+            if walk.dice.one_in(60) {
+                walk.check_restore();
+            }
+        }
+        walk.finish()
+    }
+
+    fn begin(seed: u64) -> Self {
+        let mut dice = Dice::new(seed);
+        let settings = settings(&mut dice);
+        let now = Millis(1_000);
+        let (session, first) = Session::create(NewSession { origin: origin(), settings: settings.clone() }, now);
+        let shadow = State::begin(Seq(1), now, &first.events[0]).unwrap();
+        let traits = AgentTraits {
+            load: dice.one_in(2),
+            resume: dice.one_in(2),
+            close: false,
+            queues: dice.one_in(3),
+            ready: false,
+        };
+        let clients = ["ann", "bob", "cat", "dan"].map(sender);
+        let (ledger, readers) = (Ledger::default(), Readers::default());
+        let (log, prompts) = (Vec::new(), 0);
+        let mut walk = Self { dice, settings, traits, now, session, shadow, log, ledger, readers, clients, prompts };
+        walk.take_in(first);
+        walk
+    }
+
+    fn give(&mut self, input: Input) {
+        self.ledger.expect(&input, self.session.state());
+        self.readers.expect(&input);
+        let step = self.session.handle(input, self.now);
+        self.take_in(step);
+    }
+
+    fn take_in(&mut self, step: Step) {
+        self.ledger.check(&step, Seq(self.log.len() as u64));
+        self.readers.join(&step);
+        for event in step.events {
+            let seq = Seq(self.log.len() as u64 + 1);
+            if seq > Seq(1) {
+                self.shadow.apply(seq, self.now, &event);
+            }
+            self.log.push((seq, self.now, event));
+        }
+        assert_eq!(self.session.head(), Seq(self.log.len() as u64), "seq has a gap");
+        assert_eq!(*self.session.state(), self.shadow, "live state is not the fold of the log");
+        self.ledger.check_state(&self.session, &self.settings);
+    }
+
+    /// The log as it would come back from a disk.
+    fn stored(&self, from: usize) -> Vec<(Seq, Millis, Event)> {
+        let reread = |(seq, at, event): &(Seq, Millis, Event)| {
+            let mut body = Vec::new();
+            encode(event, *at, &mut body);
+            let (at_again, event_again) = decode(&Bytes::from(body)).unwrap();
+            assert_eq!((*at, event), (at_again, &event_again));
+            (*seq, at_again, event_again)
+        };
+        self.log[from..].iter().map(reread).collect()
+    }
+
+    fn check_restore(&mut self) {
+        let whole = Session::restore(self.settings.clone(), self.stored(0)).unwrap();
+        assert_eq!(whole.state(), self.session.state(), "restored from the beginning");
+        if let Some(snapshot) = self.session.state().snapshot {
+            let from = self.stored(snapshot.0 as usize - 1);
+            let restored = Session::restore(self.settings.clone(), from).unwrap();
+            assert_eq!(restored.state(), self.session.state(), "restored from the last snapshot");
+        }
+    }
+
+    fn restart_host(&mut self) {
+        let from = self.session.state().snapshot.map_or(0, |snapshot| snapshot.0 as usize - 1);
+        self.session = Session::restore(self.settings.clone(), self.stored(from)).unwrap();
+        self.ledger.lose_host();
+        self.readers.lose_host();
+        self.give(Input::HostRestarted);
+        assert!(!self.session.state().status.is_alive());
+    }
+
+    fn finish(mut self) -> [u64; KINDS.len()] {
+        self.give(Input::Kill { reason: EndReason::User });
+        self.ledger.check_end();
+        self.check_restore();
+        self.ledger.tally
+    }
+}
+
+fn settings(dice: &mut Dice) -> Settings {
+    let mut limit = |limit| dice.one_in(2).then_some(Millis(limit));
+    Settings {
+        cancel_timeout: limit(60),
+        ask_timeout: limit(90),
+        idle_ttl: limit(120),
+        on_restart: if dice.one_in(2) { OnRestart::Mark } else { OnRestart::Requeue },
+        max_queue: if dice.one_in(3) { 2 } else { 100 },
+        max_asks: if dice.one_in(3) { 2 } else { 100 },
+        snapshot_every: [4, 15, 1_000][dice.below(3) as usize],
+    }
+}

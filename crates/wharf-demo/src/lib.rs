@@ -1,0 +1,36 @@
+//! The built-in demo agent: an ordinary ACP v1 agent on stdin and stdout, deterministic, without a model or a network.
+//!
+//! It knows nothing of Wharf and starts no processes; it is a crate of its own so that it cannot come to depend on the
+//! host. [`wire`], [`turn`] and [`burst`] are public for other small agents to build on.
+
+mod agent;
+pub mod burst;
+mod commands;
+mod history;
+mod replies;
+mod session;
+mod settings;
+mod talk;
+pub mod turn;
+pub mod wire;
+
+pub use agent::run;
+
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::os::fd::AsFd;
+
+/// Serves the client on stdin and stdout until stdin ends.
+///
+/// Both are taken as plain files: the standard library's stdout would look for line breaks in every block again.
+pub fn run_stdio() -> io::Result<()> {
+    let (input, output) = stdio()?;
+    run(input, output)
+}
+
+/// Stdin and stdout as plain files.
+pub fn stdio() -> io::Result<(BufReader<File>, File)> {
+    let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let output = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    Ok((BufReader::new(input), output))
+}

@@ -1,0 +1,136 @@
+//! One conversation of the demo agent: what it knows between prompts, and how that comes back from the history.
+
+use std::path::Path;
+use std::sync::mpsc::SyncSender;
+
+use serde_json::{Value, json};
+
+use crate::burst::Burst;
+use crate::history::History;
+use crate::settings::Settings;
+use crate::turn::Signal;
+use crate::wire::{self, Output};
+
+/// The prompt that is being worked on.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) request: Value,
+    pub(crate) turn: SyncSender<Signal>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) id: String,
+    pub(crate) cwd: String,
+    pub(crate) title: Option<String>,
+    pub(crate) settings: Settings,
+    /// Prompts so far: makes message ids unique over restarts.
+    pub(crate) turns: u64,
+    /// Pretended tokens so far.
+    pub(crate) used: u64,
+    /// The user answered "always" to an edit.
+    pub(crate) always: bool,
+    pub(crate) running: Option<Running>,
+    history: History,
+}
+
+impl Session {
+    pub(crate) fn create(directory: &Path, cwd: &str) -> Self {
+        let (id, history) = History::create(directory, cwd);
+        Self::blank(id, cwd, history)
+    }
+
+    /// Brings a session back from its file.
+    pub(crate) fn open(directory: &Path, id: &str) -> std::io::Result<Self> {
+        let history = History::open(directory, id)?;
+        let records = history.records();
+        let mut session = Self::blank(id.to_owned(), "", history);
+        for record in &records {
+            session.recall(record);
+        }
+        Ok(session)
+    }
+
+    fn blank(id: String, cwd: &str, history: History) -> Self {
+        Self {
+            id,
+            cwd: cwd.to_owned(),
+            title: None,
+            settings: Settings::default(),
+            turns: 0,
+            used: 0,
+            always: false,
+            running: None,
+            history,
+        }
+    }
+
+    fn recall(&mut self, record: &Value) {
+        if let Some(cwd) = record["cwd"].as_str() {
+            self.cwd = cwd.to_owned();
+        } else if let Some(title) = record["title"].as_str() {
+            self.title = Some(title.to_owned());
+        } else if record["settings"].is_object() {
+            self.settings.restore(&record["settings"]);
+        } else if let Some(turn) = record["turn"].as_u64() {
+            self.turns = turn;
+            self.used = record["used"].as_u64().unwrap_or_default();
+        }
+    }
+
+    /// Counts a new prompt and notes it, blocks and all.
+    pub(crate) fn begin_turn(&mut self, prompt: &Value) {
+        let blocks = prompt.as_array().map(Vec::as_slice).unwrap_or_default();
+        self.turns += 1;
+        self.used += 12 + prompt.to_string().len() as u64 / 4;
+        self.history.append(&json!({ "turn": self.turns, "used": self.used }));
+        let message = format!("msg-{}-user", self.turns);
+        for block in blocks {
+            let update = json!({ "sessionUpdate": "user_message_chunk", "messageId": message, "content": block });
+            self.history.append(&json!({ "update": update }));
+        }
+    }
+
+    pub(crate) fn set_title(&mut self, title: String) {
+        self.history.append(&json!({ "title": title }));
+        self.title = Some(title);
+    }
+
+    pub(crate) fn note_settings(&self) {
+        self.history.append(&self.settings.record());
+    }
+
+    /// Notes an update that was sent, for a later replay.
+    pub(crate) fn note_update(&self, update: &Value) {
+        self.history.append(&json!({ "update": update }));
+    }
+
+    /// Notes a burst by its numbers: it can be made again exactly.
+    pub(crate) fn note_burst(&self, message_id: &str, count: u64, size: usize) {
+        self.history.append(&json!({ "burst": { "messageId": message_id, "count": count, "size": size } }));
+    }
+
+    /// Sends the conversation again, from the start.
+    pub(crate) fn replay(&self, output: &Output) -> std::io::Result<()> {
+        for record in self.history.records() {
+            if let Some(update) = record.get("update") {
+                output.send(&wire::update(&self.id, update))?;
+            } else if let Some(burst) = record.get("burst") {
+                self.replay_burst(burst, output)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn replay_burst(&self, burst: &Value, output: &Output) -> std::io::Result<()> {
+        let size = burst["size"].as_u64().and_then(|size| usize::try_from(size).ok()).unwrap_or_default();
+        let lines = Burst::new(&self.id, burst["messageId"].as_str().unwrap_or_default(), size);
+        let mut block = Vec::new();
+        for index in 0..burst["count"].as_u64().unwrap_or_default() {
+            block.clear();
+            lines.push_line(index, &mut block);
+            output.send_bytes(&block)?;
+        }
+        Ok(())
+    }
+}

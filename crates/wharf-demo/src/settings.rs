@@ -1,0 +1,110 @@
+//! What a user can set per session: the mode, the pace of streaming, and whether thoughts are shown.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// (value, name, description) of everything that can be chosen; the first of each list is the default.
+type Choice = (&'static str, &'static str, &'static str);
+
+const MODES: [Choice; 2] =
+    [("ask", "Ask first", "Asks before every (pretended) edit"), ("auto", "Auto-approve", "Edits without asking")];
+const PACES: [Choice; 3] = [
+    ("natural", "Natural", "Streams at a readable pace"),
+    ("instant", "Instant", "Streams as fast as it can"),
+    ("relaxed", "Relaxed", "Takes its time"),
+];
+const THOUGHTS: [Choice; 2] =
+    [("show", "Show", "Streams its thoughts before the answer"), ("hide", "Hide", "Keeps its thoughts to itself")];
+
+/// The choices in force.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    mode: &'static str,
+    pace: &'static str,
+    thoughts: &'static str,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { mode: MODES[0].0, pace: PACES[0].0, thoughts: THOUGHTS[0].0 }
+    }
+}
+
+impl Settings {
+    /// Changes the mode; false if there is no such mode.
+    pub(crate) fn set_mode(&mut self, mode: &str) -> bool {
+        choose(&mut self.mode, &MODES, mode)
+    }
+
+    /// Changes an option; false if there is no such option or value.
+    pub(crate) fn set_option(&mut self, option: &str, value: &str) -> bool {
+        match option {
+            "pace" => choose(&mut self.pace, &PACES, value),
+            "thoughts" => choose(&mut self.thoughts, &THOUGHTS, value),
+            _ => false,
+        }
+    }
+
+    pub(crate) fn asks_first(&self) -> bool {
+        self.mode == "ask"
+    }
+
+    pub(crate) fn shows_thoughts(&self) -> bool {
+        self.thoughts == "show"
+    }
+
+    /// The pause between two pieces of text.
+    pub(crate) fn pause_for(&self) -> Duration {
+        Duration::from_millis(match self.pace {
+            "instant" => 0,
+            "relaxed" => 120,
+            _ => 15,
+        })
+    }
+
+    pub(crate) fn mode(&self) -> &'static str {
+        self.mode
+    }
+
+    pub(crate) fn modes(&self) -> Value {
+        let modes = MODES.map(|(id, name, description)| json!({ "id": id, "name": name, "description": description }));
+        json!({ "currentModeId": self.mode, "availableModes": modes })
+    }
+
+    pub(crate) fn options(&self) -> Value {
+        json!([
+            option("pace", "Pace", "How fast the answer streams", "other", self.pace, &PACES),
+            option("thoughts", "Thoughts", "Whether to show them", "thought_level", self.thoughts, &THOUGHTS),
+        ])
+    }
+
+    /// As kept in the history file.
+    pub(crate) fn record(&self) -> Value {
+        json!({ "settings": { "mode": self.mode, "pace": self.pace, "thoughts": self.thoughts } })
+    }
+
+    pub(crate) fn restore(&mut self, record: &Value) {
+        let text = |key: &str| record[key].as_str().unwrap_or_default();
+        self.set_mode(text("mode"));
+        self.set_option("pace", text("pace"));
+        self.set_option("thoughts", text("thoughts"));
+    }
+}
+
+fn choose(slot: &mut &'static str, choices: &[Choice], wanted: &str) -> bool {
+    let found = choices.iter().find(|choice| choice.0 == wanted);
+    if let Some(choice) = found {
+        *slot = choice.0;
+    }
+    found.is_some()
+}
+
+fn option(id: &str, name: &str, description: &str, category: &str, current: &str, choices: &[Choice]) -> Value {
+    let options: Vec<Value> = choices
+        .iter()
+        .map(|(value, name, description)| json!({ "value": value, "name": name, "description": description }))
+        .collect();
+    json!({ "id": id, "name": name, "description": description, "category": category, "type": "select",
+            "currentValue": current, "options": options })
+}

@@ -1,0 +1,163 @@
+//! Newline-delimited JSON-RPC 2.0: reading messages, writing them, and building the few shapes an agent sends.
+
+use std::io::{self, BufRead, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Value, json};
+
+/// Bytes that were not JSON.
+pub const PARSE_ERROR: i64 = -32700;
+/// JSON that is not a message, or a message that is refused as it stands.
+pub const INVALID_REQUEST: i64 = -32600;
+/// A method that the agent does not have.
+pub const METHOD_NOT_FOUND: i64 = -32601;
+/// A method that the agent has, with params that it cannot use.
+pub const INVALID_PARAMS: i64 = -32602;
+/// The request was withdrawn by its sender.
+pub const REQUEST_CANCELLED: i64 = -32800;
+/// ACP: `authenticate` has to come first.
+pub const AUTH_REQUIRED: i64 = -32000;
+/// ACP: no such session, file or other thing.
+pub const NOT_FOUND: i64 = -32002;
+
+/// What the other side answered to a request of ours: the result, or the error object.
+pub type Answer = Result<Value, Value>;
+
+/// One line of input, understood as far as the envelope goes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Message {
+    /// Wants exactly one response with the same id.
+    Request { id: Value, method: String, params: Value },
+    /// Wants none.
+    Notification { method: String, params: Value },
+    /// Settles a request of ours.
+    Response { id: Value, answer: Answer },
+    /// Not JSON at all; holds the parser's complaint.
+    Malformed(String),
+    /// JSON, but none of the above; holds the id if there was one.
+    Invalid(Value),
+}
+
+/// Reads messages line by line from any input.
+#[derive(Debug)]
+pub struct Reader<R> {
+    input: R,
+    line: Vec<u8>,
+}
+
+impl<R: BufRead> Reader<R> {
+    pub fn new(input: R) -> Self {
+        Self { input, line: Vec::new() }
+    }
+
+    /// The next message; blank lines are skipped, the end of the input is `None`.
+    pub fn next_message(&mut self) -> io::Result<Option<Message>> {
+        loop {
+            self.line.clear();
+            if self.input.read_until(b'\n', &mut self.line)? == 0 {
+                return Ok(None);
+            }
+            if !self.line.trim_ascii().is_empty() {
+                return Ok(Some(parse(&self.line)));
+            }
+        }
+    }
+
+    /// The line that the last message came from, as it was, for those who need the bytes.
+    pub fn line(&self) -> &[u8] {
+        self.line.trim_ascii()
+    }
+}
+
+fn parse(line: &[u8]) -> Message {
+    let mut body: Value = match serde_json::from_slice(line) {
+        Ok(body) => body,
+        Err(error) => return Message::Malformed(error.to_string()),
+    };
+    let id = body.get_mut("id").map(Value::take);
+    let method = body.get("method").and_then(Value::as_str).map(str::to_owned);
+    let params = body.get_mut("params").map(Value::take).unwrap_or_default();
+    match (id, method) {
+        (Some(id), Some(method)) => Message::Request { id, method, params },
+        (None, Some(method)) => Message::Notification { method, params },
+        (Some(id), None) => match (body.get_mut("result").map(Value::take), body.get_mut("error").map(Value::take)) {
+            (_, Some(error)) => Message::Response { id, answer: Err(error) },
+            (Some(result), None) => Message::Response { id, answer: Ok(result) },
+            (None, None) => Message::Invalid(id),
+        },
+        (None, None) => Message::Invalid(Value::Null),
+    }
+}
+
+/// The one way out, shared by all threads: each call writes whole lines, so lines never mix.
+#[derive(Clone)]
+pub struct Output(Arc<Mutex<Box<dyn Write + Send>>>);
+
+impl std::fmt::Debug for Output {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Output")
+    }
+}
+
+impl Output {
+    pub fn new(output: impl Write + Send + 'static) -> Self {
+        Self(Arc::new(Mutex::new(Box::new(output))))
+    }
+
+    /// One message, one line, one write, flushed.
+    pub fn send(&self, message: &Value) -> io::Result<()> {
+        let mut line = serde_json::to_vec(message)?;
+        line.push(b'\n');
+        self.send_bytes(&line)
+    }
+
+    /// Bytes as they are: whole lines prepared by the caller, or deliberate garbage.
+    pub fn send_bytes(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut output = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        output.write_all(bytes)?;
+        output.flush()
+    }
+}
+
+pub fn request(id: &Value, method: &str, params: Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
+}
+
+pub fn notification(method: &str, params: Value) -> Value {
+    json!({ "jsonrpc": "2.0", "method": method, "params": params })
+}
+
+pub fn response(id: &Value, result: Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "result": result })
+}
+
+pub fn error(id: &Value, error: Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": id, "error": error })
+}
+
+/// An error object without data.
+pub fn fault(code: i64, message: impl Into<String>) -> Value {
+    json!({ "code": code, "message": message.into() })
+}
+
+/// The error for a session that is not there, shaped as ACP has it.
+pub fn unknown_session(session: &str) -> Value {
+    json!({ "code": NOT_FOUND, "message": "Resource not found", "data": { "sessionId": session } })
+}
+
+/// A `session/update` notification.
+pub fn update(session: &str, update: &Value) -> Value {
+    notification("session/update", json!({ "sessionId": session, "update": update }))
+}
+
+/// A piece of a message; `kind` is `agent_message_chunk`, `agent_thought_chunk` or `user_message_chunk`.
+pub fn chunk(kind: &str, message_id: &str, text: &str) -> Value {
+    json!({ "sessionUpdate": kind, "messageId": message_id, "content": { "type": "text", "text": text } })
+}
+
+/// All text of a prompt, its text blocks joined by a blank.
+pub fn prompt_text(params: &Value) -> String {
+    let blocks = params["prompt"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let texts: Vec<&str> = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
+    texts.join(" ")
+}

@@ -1,0 +1,112 @@
+//! Permissions, modes and cancelling.
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::{Demo, said};
+
+/// Starts a prompt, answers its first permission, and returns what followed.
+fn edit(demo: &mut Demo, result: Value) -> Result<String> {
+    let id = demo.start_prompt("edit")?;
+    let ask = demo.agent.expect("permission", |message| message["method"] == "session/request_permission")?;
+    let from = demo.agent.received.len();
+    demo.agent.respond(&ask["id"], result)?;
+    assert_eq!(demo.agent.response(id)?["result"]["stopReason"], "end_turn");
+    let after: Vec<Value> =
+        demo.agent.received[from..].iter().filter_map(|line| serde_json::from_slice(line).ok()).collect();
+    let updates: Vec<Value> = after.iter().map(|message| message["params"]["update"].clone()).collect();
+    let diffs = updates.iter().filter(|update| update["content"][0]["type"] == "diff").count();
+    Ok(format!("{diffs} {}", said(&updates)))
+}
+
+fn selected(option: &str) -> Value {
+    json!({ "outcome": { "outcome": "selected", "optionId": option } })
+}
+
+#[test]
+fn an_allowed_edit_shows_its_diff() -> Result<()> {
+    let text = edit(&mut Demo::start()?, selected("allow_once"))?;
+    assert!(text.starts_with("1 Done: you allowed it."), "{text}");
+    Ok(())
+}
+
+#[test]
+fn a_rejected_or_undecided_edit_shows_none() -> Result<()> {
+    let mut demo = Demo::start()?;
+    assert_eq!(edit(&mut demo, selected("reject_once"))?, "0 I left it as it was: you rejected it.");
+    let cancelled = json!({ "outcome": { "outcome": "cancelled" } });
+    assert_eq!(edit(&mut demo, cancelled)?, "0 I left it as it was: the question was cancelled.");
+    Ok(())
+}
+
+#[test]
+fn an_edit_allowed_for_good_is_not_asked_again() -> Result<()> {
+    let mut demo = Demo::start()?;
+    edit(&mut demo, selected("allow_always"))?;
+    let (_, updates) = demo.prompt("edit")?;
+    assert!(said(&updates).contains("I did not need to ask"));
+    Ok(())
+}
+
+#[test]
+fn the_mode_auto_edits_without_asking_and_is_announced() -> Result<()> {
+    let mut demo = Demo::start()?;
+    demo.agent.start_request("session/set_mode", json!({ "sessionId": demo.session, "modeId": "auto" }))?;
+    let announced = demo.agent.expect("mode", |message| message["params"]["update"]["currentModeId"] == "auto")?;
+    assert_eq!(announced["params"]["update"]["sessionUpdate"], "current_mode_update");
+    assert!(said(&demo.prompt("edit")?.1).contains("I did not need to ask"));
+    Ok(())
+}
+
+#[test]
+fn questions_come_one_after_the_other() -> Result<()> {
+    let mut demo = Demo::start()?;
+    let id = demo.start_prompt("ask 3")?;
+    for option in ["allow_once", "allow_always", "reject_once"] {
+        let ask = demo.agent.expect("permission", |message| message["method"] == "session/request_permission")?;
+        assert_eq!(ask["params"]["options"].as_array().map(Vec::len), Some(3));
+        demo.agent.respond(&ask["id"], selected(option))?;
+    }
+    assert_eq!(demo.agent.response(id)?["result"]["stopReason"], "end_turn");
+    Ok(())
+}
+
+#[test]
+fn cancel_ends_whatever_runs() -> Result<()> {
+    let mut demo = Demo::start()?;
+    for text in ["hang", "slow", "tick 1000 1000", "ask", "burst 100000000 10"] {
+        let id = demo.start_prompt(text)?;
+        // An update of the turn, or for a silent one the title, shows that it runs.
+        if text != "hang" {
+            demo.agent.expect("sign of life", |message| message["method"] == "session/update")?;
+        }
+        demo.cancel()?;
+        assert_eq!(demo.agent.response(id)?["result"]["stopReason"], "cancelled", "{text}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_hard_hang_ignores_cancel() -> Result<()> {
+    let mut demo = Demo::start()?;
+    let id = demo.start_prompt("hang hard")?;
+    demo.agent.expect("title", |message| message["params"]["update"]["title"] == "hang hard")?;
+    demo.cancel()?;
+    // The agent answers others meanwhile, in order: had it obeyed, its answer would be among what came before.
+    demo.agent.request("session/list", json!({}))?;
+    let answered = demo.agent.received.iter().filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    assert!(answered.filter(|message| message["id"] == id).all(|message| message.get("result").is_none()));
+    Ok(())
+}
+
+#[test]
+fn a_withdrawn_prompt_ends_with_the_error_for_it_and_withdraws_its_question() -> Result<()> {
+    let mut demo = Demo::start()?;
+    let id = demo.start_prompt("ask")?;
+    let ask = demo.agent.expect("permission", |message| message["method"] == "session/request_permission")?;
+    demo.agent.notify("$/cancel_request", json!({ "requestId": id }))?;
+    let withdrawn = demo.agent.expect("withdrawal", |message| message["method"] == "$/cancel_request")?;
+    assert_eq!(withdrawn["params"]["requestId"], ask["id"]);
+    assert_eq!(demo.agent.response(id)?["error"]["code"], -32800);
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! The demo agent as a child process, driven over its pipes as an editor would.
+
+mod asking;
+mod manners;
+mod memory;
+mod talking;
+
+use std::path::Path;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use wharf_testkit::pipe::AgentPipe;
+use wharf_testkit::program;
+
+/// An agent with a session at the instant pace, and the directory that it remembers things in.
+struct Demo {
+    agent: AgentPipe,
+    session: String,
+    state: TempDir,
+}
+
+impl Demo {
+    fn start() -> Result<Self> {
+        let state = TempDir::new()?;
+        let mut agent = agent(state.path())?;
+        let session = agent.open_session()?;
+        let params = json!({ "sessionId": session, "configId": "pace", "value": "instant" });
+        agent.request("session/set_config_option", params)?;
+        Ok(Self { agent, session, state })
+    }
+
+    /// The stop reason of a prompt, and the updates that it brought.
+    fn prompt(&mut self, text: &str) -> Result<(String, Vec<Value>)> {
+        let (response, messages) = self.agent.prompt(&self.session, text)?;
+        let updates = messages.iter().map(|message| message["params"]["update"].clone()).collect();
+        Ok((response["result"]["stopReason"].as_str().unwrap_or_default().to_owned(), updates))
+    }
+
+    fn start_prompt(&mut self, text: &str) -> Result<u64> {
+        self.agent.start_prompt(&self.session, text)
+    }
+
+    fn cancel(&mut self) -> Result<()> {
+        self.agent.notify("session/cancel", json!({ "sessionId": self.session }))
+    }
+
+    /// Ends this process and starts another one with the same memory.
+    fn again(self) -> Result<Self> {
+        let Self { agent: old, session, state } = self;
+        drop(old);
+        let mut agent = agent(state.path())?;
+        agent.request("initialize", json!({ "protocolVersion": 1 }))?;
+        Ok(Self { agent, session, state })
+    }
+}
+
+fn agent(state: &Path) -> Result<AgentPipe> {
+    AgentPipe::start(&program::beside("examples/demo")?, &[], &[("WHARF_DEMO_STATE", state)])
+}
+
+/// The kinds of updates, each once, in order of appearance.
+fn kinds(updates: &[Value]) -> Vec<&str> {
+    let mut kinds = Vec::new();
+    for kind in updates.iter().filter_map(|update| update["sessionUpdate"].as_str()) {
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    kinds
+}
+
+fn said(updates: &[Value]) -> String {
+    let chunks = updates.iter().filter(|update| update["sessionUpdate"] == "agent_message_chunk");
+    chunks.filter_map(|update| update["content"]["text"].as_str()).collect()
+}

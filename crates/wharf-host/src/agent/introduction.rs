@@ -1,0 +1,240 @@
+//! The first exchange with an agent: `initialize`. What it answers is kept per adapter, so that a client that only
+//! joins a session starts nothing (rule 3.2).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::process::ChildStdout;
+use wharf_core::{AgentTraits, Fault, Raw};
+
+use super::AgentProcess;
+use super::launch::{Launch, Launched};
+use super::outbox::Outbox;
+use super::stderr::StderrTail;
+use crate::frame::{self, Envelope, FrameKind, FrameReader, Line};
+
+/// What may pile up before `session/new` is answered: several agents send commands and modes early, one of them half
+/// a megabyte.
+const EARLY_BYTES: usize = 16 << 20;
+/// How long a dead agent's shim may take to tidy up before we stop waiting for its exit code.
+const EXIT_WAIT: Duration = Duration::from_secs(7);
+
+/// What an agent said of itself.
+#[derive(Clone, Debug)]
+pub struct Introduction {
+    /// The response frame to `initialize` as it came.
+    pub frame: Raw,
+    pub traits: AgentTraits,
+}
+
+/// An agent that has answered `initialize` and has no session yet.
+#[derive(Debug)]
+pub(crate) struct Greeted {
+    pub(crate) process: AgentProcess,
+    pub(crate) reader: FrameReader<ChildStdout>,
+    pub(crate) outbox: Outbox,
+    pub(crate) stderr: StderrTail,
+    pub(crate) introduction: Introduction,
+    pub(crate) early: Early,
+    timeout: Option<Duration>,
+}
+
+/// What came while an answer was awaited.
+#[derive(Debug, Default)]
+pub(crate) struct Early {
+    pub(crate) frames: Vec<Bytes>,
+    pub(crate) faults: Vec<(Fault, String)>,
+    bytes: usize,
+}
+
+/// Why an agent could not be brought up.
+#[derive(Clone, Debug)]
+pub struct StartFailure {
+    pub message: String,
+    pub exit_code: Option<i32>,
+    /// The agent's own error response, if it answered with one.
+    pub answer: Option<Bytes>,
+}
+
+impl StartFailure {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), exit_code: None, answer: None }
+    }
+}
+
+/// Starts an agent and greets it. `capabilities` is the JSON of `clientCapabilities`.
+pub(crate) async fn greet(launch: &Launch, capabilities: &str) -> Result<Greeted, StartFailure> {
+    let Launched { process, reader, outbox, stderr } = launch.run().await.map_err(StartFailure::new)?;
+    let blank = Introduction { frame: Raw::new_checked_before(Bytes::new()), traits: AgentTraits::default() };
+    let early = Early::default();
+    let mut greeted = Greeted { process, reader, outbox, stderr, introduction: blank, early, timeout: launch.timeout };
+    let version = env!("CARGO_PKG_VERSION");
+    let request = format!(
+        r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":1,"clientCapabilities":{capabilities},"clientInfo":{{"name":"wharf","title":"Wharf","version":"{version}"}}}}}}"#
+    );
+    let answer = greeted.exchange("initialize", request.into(), b"0").await?;
+    greeted.introduction = Introduction { traits: traits(&answer), frame: Raw::new_checked_before(answer) };
+    Ok(greeted)
+}
+
+impl Greeted {
+    /// Sends a request and waits for its answer; everything else that comes is kept for later.
+    pub(super) async fn exchange(&mut self, method: &str, request: Bytes, id: &[u8]) -> Result<Bytes, StartFailure> {
+        if self.outbox.send(request).is_err() {
+            return Err(self.failure(&format!("the agent did not take `{method}`")).await);
+        }
+        let waited = match self.timeout {
+            Some(limit) => tokio::time::timeout(limit, self.answer(id)).await,
+            None => Ok(self.answer(id).await),
+        };
+        match waited {
+            Ok(Some((FrameKind::Error, frame))) => {
+                Err(StartFailure { message: refusal(method, &frame), exit_code: None, answer: Some(frame) })
+            }
+            Ok(Some((_, frame))) => Ok(frame),
+            Ok(None) => Err(self.failure(&format!("the agent went away before it answered `{method}`")).await),
+            Err(_) => {
+                let limit = self.timeout.unwrap_or_default();
+                let message = format!("the agent did not answer `{method}` within {limit:?} (start_timeout)");
+                Err(StartFailure::new(self.with_stderr(&message)))
+            }
+        }
+    }
+
+    async fn answer(&mut self, id: &[u8]) -> Option<(FrameKind, Bytes)> {
+        loop {
+            while let Some(line) = self.reader.next_line() {
+                if let Some(found) = sort(line, id, &mut self.early, &self.outbox) {
+                    return Some(found);
+                }
+            }
+            match self.reader.fill().await {
+                Ok(1..) => {}
+                Ok(0) | Err(_) => return None,
+            }
+        }
+    }
+
+    /// Ends the process and says why it failed.
+    async fn failure(&mut self, message: &str) -> StartFailure {
+        self.process.end();
+        let exit = tokio::time::timeout(EXIT_WAIT, self.process.gone()).await.unwrap_or_default();
+        let message = format!("{message}: {}", exit.describe());
+        StartFailure { message: self.with_stderr(&message), exit_code: exit.code, answer: None }
+    }
+
+    fn with_stderr(&self, message: &str) -> String {
+        with_stderr(message, &self.stderr)
+    }
+}
+
+/// Adds what the agent wrote to stderr, if it wrote anything.
+pub(crate) fn with_stderr(message: &str, stderr: &StderrTail) -> String {
+    let tail = stderr.text();
+    if tail.is_empty() { message.to_owned() } else { format!("{message}\nstderr: {tail}") }
+}
+
+/// Handles one line while an answer is awaited. Returns the answer if it is the one.
+fn sort(line: Line<'_>, id: &[u8], early: &mut Early, outbox: &Outbox) -> Option<(FrameKind, Bytes)> {
+    let frame = match line {
+        Line::Frame(frame) => frame,
+        Line::Oversized { bytes } => {
+            early.faults.push((Fault::Oversized, format!("a line of {bytes} bytes")));
+            return None;
+        }
+    };
+    let envelope = match frame::scan(frame) {
+        Ok(envelope) => envelope,
+        Err(error) => {
+            early.fault(&error);
+            return None;
+        }
+    };
+    match envelope.kind {
+        FrameKind::Result | FrameKind::Error => {
+            let ours = envelope.id.clone().is_some_and(|span| &frame[span] == id);
+            ours.then(|| (envelope.kind, Bytes::copy_from_slice(frame)))
+        }
+        FrameKind::Notification => {
+            early.keep(frame);
+            None
+        }
+        FrameKind::Request => {
+            let _ = outbox.send(not_yet(frame, &envelope));
+            None
+        }
+    }
+}
+
+impl Early {
+    fn keep(&mut self, frame: &[u8]) {
+        self.bytes += frame.len();
+        if self.bytes <= EARLY_BYTES {
+            self.frames.push(Bytes::copy_from_slice(frame));
+        } else if self.faults.len() < 100 {
+            self.faults.push((Fault::Oversized, "updates before the session was open, over the limit".to_owned()));
+        }
+    }
+
+    pub(crate) fn fault(&mut self, error: &frame::ScanError) {
+        if self.faults.len() < 100 {
+            self.faults.push(fault(error));
+        }
+    }
+}
+
+/// The log's word for a line that could not be read.
+pub(crate) fn fault(error: &frame::ScanError) -> (Fault, String) {
+    let kind = match error {
+        frame::ScanError::NotUtf8 => Fault::NotUtf8,
+        frame::ScanError::NotJson(_) | frame::ScanError::Batch | frame::ScanError::NotMessage(_) => Fault::Malformed,
+    };
+    (kind, error.to_string())
+}
+
+/// A request that Wharf does not serve.
+pub(crate) fn not_yet(frame: &[u8], envelope: &Envelope<'_>) -> Bytes {
+    let id = envelope.id.clone().map_or(&b"null"[..], |span| &frame[span]);
+    let id = String::from_utf8_lossy(id);
+    let message = serde_json::Value::from(format!("{} is not available here", envelope.method));
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":{message}}}}}"#).into()
+}
+
+#[derive(Deserialize)]
+struct ErrorAnswer<'a> {
+    #[serde(borrow)]
+    error: ErrorBody<'a>,
+}
+
+#[derive(Deserialize)]
+struct ErrorBody<'a> {
+    code: i64,
+    #[serde(borrow)]
+    message: &'a RawValue,
+}
+
+fn refusal(method: &str, frame: &[u8]) -> String {
+    match frame::peek::<ErrorAnswer<'_>>(frame) {
+        Some(answer) => format!("the agent refused `{method}`: {} ({})", answer.error.message.get(), answer.error.code),
+        None => format!("the agent refused `{method}`"),
+    }
+}
+
+/// The capabilities that decide what the core may do. Anything odd counts as absent.
+fn traits(answer: &[u8]) -> AgentTraits {
+    let answer: serde_json::Value = serde_json::from_slice(answer).unwrap_or_default();
+    let agent = &answer["result"]["agentCapabilities"];
+    let session = &agent["sessionCapabilities"];
+    let has = |value: &serde_json::Value| !(value.is_null() || value == &serde_json::Value::Bool(false));
+    AgentTraits {
+        // Bringing an agent back means restoring its mode and options too, or it might come back with more rights
+        // than it had (rule 2.6). Until that is built, no agent counts as able to come back.
+        load: false,
+        resume: false,
+        close: has(&session["close"]),
+        queues: has(&session["promptQueueing"]) || agent["_meta"]["claudeCode"]["promptQueueing"] == true,
+        ready: has(&session["ready"]) || answer["result"]["capabilities"]["session"]["ready"] == true,
+    }
+}

@@ -1,0 +1,123 @@
+//! Starting one agent process under its shim.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::process::{ChildStdin, ChildStdout, Command};
+
+use super::exit::{AgentProcess, attend};
+use super::stderr::StderrTail;
+use super::sweep::{Records, TAG};
+use super::{outbox::Outbox, shim};
+use crate::frame::FrameReader;
+
+/// All that is needed to start an agent.
+#[derive(Clone, Debug)]
+pub(crate) struct Launch {
+    /// This program, which holds the shim.
+    pub(crate) program: PathBuf,
+    pub(crate) command: Vec<String>,
+    pub(crate) env: BTreeMap<String, String>,
+    pub(crate) cwd: PathBuf,
+    pub(crate) tag: String,
+    pub(crate) records: Records,
+    pub(crate) frame_limit: usize,
+    /// For `initialize`, and again for `session/new`.
+    pub(crate) timeout: Option<std::time::Duration>,
+}
+
+/// A started process and its pipes.
+#[derive(Debug)]
+pub(crate) struct Launched {
+    pub(crate) process: AgentProcess,
+    pub(crate) reader: FrameReader<ChildStdout>,
+    pub(crate) outbox: Outbox,
+    pub(crate) stderr: StderrTail,
+}
+
+impl Launch {
+    /// Starts the agent. The error names the command.
+    pub(crate) async fn run(&self) -> Result<Launched, String> {
+        if !self.cwd.is_dir() {
+            return Err(format!(
+                "the directory {} does not exist; create it or choose another cwd",
+                self.cwd.display()
+            ));
+        }
+        let name = self.command.first().cloned().unwrap_or_default();
+        let (ours, theirs) = StdUnixStream::pair().map_err(|e| format!("cannot make a socket for the shim: {e}"))?;
+        let mut child = self.spawn(&theirs).map_err(|e| format!("cannot start the shim of `{name}`: {e}"))?;
+        drop(theirs);
+        let (stdin, stdout, stderr) = match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
+            (Some(stdin), Some(stdout), Some(stderr)) => (stdin, stdout, stderr),
+            _ => return Err(format!("cannot start `{name}`: a pipe is missing")),
+        };
+        let shim = child.id().unwrap_or_default();
+        self.records.add(shim);
+        let control = control(ours).map_err(|e| format!("cannot watch the shim of `{name}`: {e}"))?;
+        let (read, write) = control.into_split();
+        let mut news = BufReader::new(read).lines();
+        let first = news.next_line().await.ok().flatten().unwrap_or_default();
+        match first.split_once(' ') {
+            Some((shim::STARTED, _)) => {}
+            Some((shim::FAILED, why)) => {
+                self.records.remove(shim);
+                return Err(format!("cannot run `{name}`: {why}; is it installed and on the PATH?"));
+            }
+            _ => return Err(format!("the shim of `{name}` ended before it started anything")),
+        }
+        let process = attend(child, shim, news, write, self.records.clone(), self.tag.clone());
+        Ok(Launched {
+            process,
+            reader: FrameReader::new(stdout, self.frame_limit),
+            outbox: outbox(stdin),
+            stderr: StderrTail::follow(stderr),
+        })
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "one of the two places that start processes")]
+    fn spawn(&self, control: &StdUnixStream) -> io::Result<tokio::process::Child> {
+        // Inherited by whatever is started before this end is closed again: harmless, the shim only waits for *our* end
+        // to close, and that one is never inherited.
+        rustix::io::fcntl_setfd(control, rustix::io::FdFlags::empty())?;
+        let mut args: Vec<OsString> = vec!["__shim".into(), control.as_raw_fd().to_string().into(), "--".into()];
+        args.extend(self.command.iter().map(OsString::from));
+        Command::new(&self.program)
+            .args(args)
+            .envs(&self.env)
+            .env(TAG, &self.tag)
+            .current_dir(&self.cwd)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // Its own group: a Ctrl-C at the terminal is for the host, which ends its agents in order.
+            .process_group(0)
+            .spawn()
+    }
+}
+
+fn control(stream: StdUnixStream) -> io::Result<UnixStream> {
+    stream.set_nonblocking(true)?;
+    UnixStream::from_std(stream)
+}
+
+fn outbox(stdin: ChildStdin) -> Outbox {
+    Outbox::new(stdin)
+}
+
+/// Splits a command line as a shell would, without running one.
+pub fn split_command(line: &str) -> Result<Vec<String>, SplitError> {
+    shell_words::split(line).map_err(|_| SplitError)
+}
+
+/// The line opens a quote and does not close it.
+#[derive(Debug, thiserror::Error)]
+#[error("a quote is not closed")]
+pub struct SplitError;

@@ -1,0 +1,18 @@
+//! Agent processes: started under a shim, greeted, given a session, and ended with everything they started.
+
+mod exit;
+pub mod introduction;
+mod launch;
+mod opening;
+mod outbox;
+pub mod shim;
+mod stderr;
+pub mod sweep;
+
+pub(crate) use exit::{AgentExit, AgentProcess};
+pub(crate) use introduction::Greeted;
+pub(crate) use launch::Launch;
+pub use launch::{SplitError, split_command};
+pub(crate) use opening::{Opened, Opening, open};
+pub(crate) use outbox::Outbox;
+pub(crate) use stderr::StderrTail;

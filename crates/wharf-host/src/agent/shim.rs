@@ -1,0 +1,173 @@
+//! The life-line: a tiny parent of the agent that ends the whole tree when told to, or when the host is gone.
+//!
+//! It runs as `wharf __shim FD -- COMMAND…`, one per agent, with no runtime and three threads. `FD` is a socket to the
+//! host. As long as the host lives it holds the other end; `kill -9` of the host closes it. On Linux the shim is a
+//! subreaper, so whatever the agent started (setsid and double forks included) becomes its child in the end, and
+//! "no child is left" means "the tree is gone".
+
+use std::ffi::OsString;
+use std::io::{Read, Write};
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Command, ExitCode, ExitStatus};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitOptions};
+
+use super::sweep;
+
+/// How long a tree has between SIGTERM and SIGKILL when the session is ended (rule 2.2).
+const GRACE: Duration = Duration::from_secs(5);
+/// The same for what an agent leaves behind when it exits by itself: its work is done, nobody waits for more.
+const LEFTOVER_GRACE: Duration = Duration::from_secs(1);
+/// How often SIGKILL is repeated: a process may fork while it is being killed.
+const KILL_AGAIN: Duration = Duration::from_millis(20);
+
+/// What the host is told, one line each.
+pub(crate) const STARTED: &str = "started";
+pub(crate) const FAILED: &str = "failed";
+pub(crate) const EXITED: &str = "exited";
+pub(crate) const SIGNALLED: &str = "signalled";
+/// What the host may say: end the tree.
+pub(crate) const END: &[u8] = b"end\n";
+
+enum News {
+    /// The host said so, or is gone.
+    End,
+    AgentExited(ExitStatus),
+    TreeGone,
+}
+
+/// Runs the shim; `args` are those after `__shim`.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let mut args = args.into_iter();
+    let fd = args.next().and_then(|fd| fd.to_str()?.parse().ok());
+    let command: Vec<OsString> = args.skip_while(|arg| arg == "--").collect();
+    let (Some(fd), Some(program)) = (fd, command.first()) else {
+        return ExitCode::from(64);
+    };
+    let Ok(mut control) = adopt(fd) else {
+        return ExitCode::from(64);
+    };
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+    match start(program, &command[1..]) {
+        Ok(child) => {
+            let _ = writeln!(control, "{STARTED} {}", child.id());
+            attend(control, child)
+        }
+        Err(error) => {
+            let _ = writeln!(control, "{FAILED} {error}");
+            ExitCode::from(127)
+        }
+    }
+}
+
+#[expect(unsafe_code, reason = "the one way to own an inherited descriptor")]
+fn adopt(fd: RawFd) -> std::io::Result<UnixStream> {
+    // SAFETY: the host made this descriptor for us and named it on our command line; nothing else here knows it.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    // The agent must not hold it, or the host's death would go unseen.
+    rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC)?;
+    Ok(fd.into())
+}
+
+#[expect(clippy::disallowed_methods, reason = "one of the two places that start processes")]
+fn start(program: &OsString, args: &[OsString]) -> std::io::Result<std::process::Child> {
+    Command::new(program).args(args).process_group(0).spawn()
+}
+
+fn attend(control: UnixStream, child: std::process::Child) -> ExitCode {
+    let agent = child.id();
+    // The agent holds these now. Our copies would keep its pipes open after its death.
+    let _ = rustix::stdio::dup2_stdin(null(false));
+    let _ = rustix::stdio::dup2_stdout(null(true));
+    let (news, inbox) = channel();
+    spawn_thread(listen, control.try_clone().ok(), news.clone());
+    std::thread::spawn(move || reap(agent, &news));
+    keep(&inbox, control, agent)
+}
+
+fn null(write: bool) -> std::fs::File {
+    std::fs::OpenOptions::new().read(!write).write(write).open("/dev/null").unwrap_or_else(|_| std::process::exit(70))
+}
+
+fn spawn_thread(run: fn(UnixStream, &Sender<News>), control: Option<UnixStream>, news: Sender<News>) {
+    if let Some(control) = control {
+        std::thread::spawn(move || run(control, &news));
+    }
+}
+
+/// Waits for a word of the host, or for its end.
+fn listen(mut control: UnixStream, news: &Sender<News>) {
+    let mut byte = [0_u8; 1];
+    let _ = control.read(&mut byte);
+    let _ = news.send(News::End);
+}
+
+/// Waits for every child there is or will be: ours and those that the subreaper inherits.
+fn reap(agent: u32, news: &Sender<News>) {
+    loop {
+        match rustix::process::wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) => {
+                if pid.as_raw_nonzero().get().unsigned_abs() == agent {
+                    let _ = news.send(News::AgentExited(ExitStatus::from_raw(status.as_raw())));
+                }
+            }
+            Ok(None) | Err(rustix::io::Errno::INTR) => {}
+            Err(_) => {
+                let _ = news.send(News::TreeGone);
+                return;
+            }
+        }
+    }
+}
+
+fn keep(inbox: &Receiver<News>, mut control: UnixStream, agent: u32) -> ExitCode {
+    let mut exit = None;
+    // Quiet until something ends.
+    let mut grace = GRACE;
+    match inbox.recv() {
+        Ok(News::AgentExited(status)) => {
+            report(&mut control, status);
+            exit = Some(status);
+            grace = LEFTOVER_GRACE;
+        }
+        Ok(News::End | News::TreeGone) | Err(_) => {}
+    }
+    signal_tree(agent, Signal::TERM);
+    let deadline = Instant::now() + grace;
+    loop {
+        let now = Instant::now();
+        let wait = if now < deadline { deadline - now } else { KILL_AGAIN };
+        match inbox.recv_timeout(wait) {
+            Ok(News::AgentExited(status)) => {
+                report(&mut control, status);
+                exit = Some(status);
+            }
+            Ok(News::End) => {}
+            Ok(News::TreeGone) | Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => signal_tree(agent, Signal::KILL),
+        }
+    }
+    exit.and_then(|status| status.code()).map_or(ExitCode::from(1), |code| ExitCode::from((code & 0xff) as u8))
+}
+
+fn report(control: &mut UnixStream, status: ExitStatus) {
+    let _ = match (status.code(), status.signal()) {
+        (Some(code), _) => writeln!(control, "{EXITED} {code}"),
+        (None, signal) => writeln!(control, "{SIGNALLED} {}", signal.unwrap_or_default()),
+    };
+}
+
+/// Signals the agent's group and every process that descends from us.
+fn signal_tree(agent: u32, signal: Signal) {
+    if let Some(group) = i32::try_from(agent).ok().and_then(Pid::from_raw) {
+        let _ = rustix::process::kill_process_group(group, signal);
+    }
+    for pid in sweep::descendants(std::process::id()) {
+        sweep::signal(pid, signal);
+    }
+}

@@ -1,0 +1,66 @@
+//! Which keys there are, so that a misspelt one is an error instead of a setting that does nothing.
+
+/// Every key, dotted; `*` stands for a name that the user chooses, and ends what is checked below it only if last.
+const KNOWN: &[&str] = &[
+    "listen",
+    "default_agent",
+    "agents.*.command",
+    "agents.*.env.*",
+    "start_timeout",
+    "cancel_timeout",
+    "ask_timeout",
+    "on_restart",
+    "session.idle_ttl",
+    "limits.frame",
+    "limits.queue",
+    "limits.asks",
+    "limits.sessions",
+    "limits.connections",
+    "limits.tail",
+    "limits.tail_total",
+];
+
+/// Refuses a table with a key that is not known.
+pub(super) fn check(table: &toml::Table) -> Result<(), String> {
+    walk(table, "")
+}
+
+fn walk(table: &toml::Table, above: &str) -> Result<(), String> {
+    for (key, value) in table {
+        let path = if above.is_empty() { key.clone() } else { format!("{above}.{key}") };
+        if !KNOWN.iter().any(|known| leads_to(known, &path)) {
+            let hint = nearest(&path, KNOWN).map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
+            return Err(format!("unknown key {path:?}{hint}"));
+        }
+        if let toml::Value::Table(inner) = value {
+            walk(inner, &path)?;
+        }
+    }
+    Ok(())
+}
+
+/// Is `path` a known key or the beginning of one?
+fn leads_to(known: &str, path: &str) -> bool {
+    let mut known = known.split('.');
+    path.split('.').all(|part| known.next().is_some_and(|word| word == "*" || word == part))
+}
+
+/// The candidate that takes the fewest changes to reach, if that is few.
+pub(crate) fn nearest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
+    let best = candidates.iter().min_by_key(|candidate| distance(word, candidate))?;
+    (distance(word, best) <= word.len().max(3) / 3).then_some(best)
+}
+
+/// Levenshtein's distance.
+fn distance(from: &str, to: &str) -> usize {
+    let mut row: Vec<usize> = (0..=to.chars().count()).collect();
+    for (i, a) in from.chars().enumerate() {
+        let mut corner = std::mem::replace(&mut row[0], i + 1);
+        for (j, b) in to.chars().enumerate() {
+            let change = corner + usize::from(a != b);
+            corner = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(corner + 1);
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}

@@ -1,0 +1,180 @@
+//! `config.toml`: every setting with its default. `docs/configuration.md` lists the same keys.
+
+mod keys;
+mod units;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use wharf_core::{OnRestart, Settings};
+
+pub use units::{Duration, Size};
+
+/// Everything that can be set. `Config::default()` is a host that works.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default)]
+pub struct Config {
+    /// Where sessions, tokens and logs are kept; from the command line or the environment, not from the file.
+    #[serde(skip)]
+    pub state_dir: PathBuf,
+    /// This program, for the shim and the demo agent.
+    #[serde(skip)]
+    pub program: PathBuf,
+    pub listen: String,
+    pub default_agent: String,
+    pub agents: BTreeMap<String, AgentCommand>,
+    pub start_timeout: Duration,
+    pub cancel_timeout: Duration,
+    pub ask_timeout: Duration,
+    pub on_restart: OnRestartWord,
+    pub session: SessionSettings,
+    pub limits: Limits,
+}
+
+/// One way to start an agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct AgentCommand {
+    pub command: Vec<String>,
+    pub env: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnRestartWord {
+    #[default]
+    Mark,
+    Requeue,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default)]
+pub struct SessionSettings {
+    pub idle_ttl: Duration,
+}
+
+impl Default for SessionSettings {
+    fn default() -> Self {
+        Self { idle_ttl: Duration::NEVER }
+    }
+}
+
+/// Bounds. Each says what it is for; hitting one is an error for whoever hit it and nobody else (rule 10.5).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default)]
+pub struct Limits {
+    /// One JSON-RPC message, from either side. ACP embeds files and images in messages.
+    pub frame: Size,
+    /// Prompts waiting in one session.
+    pub queue: usize,
+    /// Asks open in one session.
+    pub asks: usize,
+    /// Sessions with a running agent.
+    pub sessions: usize,
+    /// Connections in all.
+    pub connections: usize,
+    /// Recent events of one session kept in memory.
+    pub tail: Size,
+    /// The same for all sessions together.
+    pub tail_total: Size,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            frame: Size(32 << 20),
+            queue: 100,
+            asks: 100,
+            sessions: 1_000,
+            connections: 5_000,
+            // Enough for a client that pauses for a second at full stream; a slower one reads from the page cache.
+            tail: Size(2 << 20),
+            tail_total: Size(64 << 20),
+        }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            state_dir: PathBuf::new(),
+            program: PathBuf::new(),
+            listen: "127.0.0.1:7433".to_owned(),
+            default_agent: "demo".to_owned(),
+            agents: BTreeMap::new(),
+            start_timeout: Duration::from_millis(60_000),
+            cancel_timeout: Duration::from_millis(30_000),
+            ask_timeout: Duration::NEVER,
+            on_restart: OnRestartWord::Mark,
+            session: SessionSettings::default(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("cannot read {path}: {source}", path = path.display())]
+    Unreadable { path: PathBuf, source: std::io::Error },
+    #[error("{path}: {message}", path = path.display())]
+    Invalid { path: PathBuf, message: String },
+    #[error("no agent called {name:?}{hint}; known: {known}")]
+    UnknownAgent { name: String, hint: String, known: String },
+}
+
+impl Config {
+    /// Reads a file.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+        Self::parse(&text).map_err(|message| ConfigError::Invalid { path: path.to_owned(), message })
+    }
+
+    /// Reads the text of a file.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+        keys::check(&table)?;
+        let config: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        match config.agents.iter().find(|(_, agent)| agent.command.is_empty()) {
+            Some((name, _)) => {
+                Err(format!("agents.{name} has no command; write: command = [\"program\", \"argument\"]"))
+            }
+            None => Ok(config),
+        }
+    }
+
+    /// How to start the agent called `name`: from the file, or built in.
+    pub fn agent(&self, name: &str) -> Result<AgentCommand, ConfigError> {
+        if let Some(agent) = self.agents.get(name) {
+            return Ok(agent.clone());
+        }
+        if name == "demo" {
+            let command = vec![self.program.display().to_string(), "demo-agent".to_owned()];
+            let state = self.state_dir.join("demo-agent").display().to_string();
+            return Ok(AgentCommand { command, env: BTreeMap::from([("WHARF_DEMO_STATE".to_owned(), state)]) });
+        }
+        let known: Vec<&str> = self.agents.keys().map(String::as_str).chain(["demo"]).collect();
+        let hint = keys::nearest(name, &known).map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
+        Err(ConfigError::UnknownAgent { name: name.to_owned(), hint, known: known.join(", ") })
+    }
+
+    /// What the core needs of all this.
+    pub fn core_settings(&self) -> Settings {
+        Settings {
+            cancel_timeout: self.cancel_timeout.core(),
+            ask_timeout: self.ask_timeout.core(),
+            idle_ttl: self.session.idle_ttl.core(),
+            on_restart: match self.on_restart {
+                OnRestartWord::Mark => OnRestart::Mark,
+                OnRestartWord::Requeue => OnRestart::Requeue,
+            },
+            max_queue: self.limits.queue,
+            max_asks: self.limits.asks,
+            ..Settings::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,45 @@
+use super::*;
+
+#[test]
+fn an_empty_file_is_the_default() {
+    let config = Config::parse("").unwrap();
+    assert_eq!(config.listen, "127.0.0.1:7433");
+    assert_eq!(config.limits.frame, Size(32 << 20));
+    assert_eq!(config.ask_timeout, Duration::NEVER);
+}
+
+#[test]
+fn durations_and_sizes_are_words() {
+    let config = Config::parse("cancel_timeout = \"100ms\"\nask_timeout = \"2m\"\n[limits]\nframe = \"1MiB\"").unwrap();
+    assert_eq!(config.cancel_timeout, Duration::from_millis(100));
+    assert_eq!(config.ask_timeout, Duration::from_millis(120_000));
+    assert_eq!(config.limits.frame, Size(1 << 20));
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_the_nearest_known_one() {
+    let message = Config::parse("[limits]\nframes = \"1MiB\"").unwrap_err();
+    assert!(message.contains("limits.frames") && message.contains("limits.frame"), "{message}");
+    let message = Config::parse("cancel_timout = \"1s\"").unwrap_err();
+    assert!(message.contains("did you mean \"cancel_timeout\""), "{message}");
+}
+
+#[test]
+fn an_agent_without_a_command_is_refused() {
+    let message = Config::parse("[agents.mine]\nenv = { A = \"b\" }").unwrap_err();
+    assert!(message.contains("agents.mine has no command"), "{message}");
+}
+
+#[test]
+fn an_unknown_agent_is_refused_with_the_nearest_known_one() {
+    let config = Config::parse("[agents.claude]\ncommand = [\"claude-agent-acp\"]").unwrap();
+    let message = config.agent("claud").unwrap_err().to_string();
+    assert_eq!(message, "no agent called \"claud\"; did you mean \"claude\"?; known: claude, demo");
+    assert_eq!(config.agent("claude").unwrap().command, ["claude-agent-acp"]);
+}
+
+#[test]
+fn a_bad_duration_says_what_a_good_one_is() {
+    let message = Config::parse("ask_timeout = \"soon\"").unwrap_err();
+    assert!(message.contains("\"100ms\"") && message.contains("never"), "{message}");
+}

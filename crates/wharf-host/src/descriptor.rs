@@ -1,0 +1,116 @@
+//! A session in short: AIP-46's `Session`, with Wharf's own fields besides (rule 2.3).
+
+use serde::{Deserialize, Serialize};
+use wharf_core::{EndReason, Millis, Session, Status, TurnState};
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Descriptor {
+    pub id: String,
+    pub adapter_slug: String,
+    pub workspace_slug: String,
+    pub cwd: String,
+    pub status: Status,
+    pub started_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_output_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_session_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    pub turn: TurnWord,
+    pub queued: usize,
+    pub clients: usize,
+    pub last_seq: u64,
+    pub resumable: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_reason: Option<EndReason>,
+    /// What went wrong, for a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnWord {
+    Idle,
+    Running,
+    AwaitingInput,
+}
+
+impl Descriptor {
+    pub(crate) fn of(session: &Session) -> Self {
+        let state = session.state();
+        let text = |text: &Option<std::sync::Arc<str>>| text.as_ref().map(ToString::to_string);
+        Self {
+            id: state.origin.session.to_string(),
+            adapter_slug: state.origin.adapter.to_string(),
+            workspace_slug: state.origin.workspace.to_string(),
+            cwd: state.origin.cwd.to_string(),
+            status: state.status,
+            started_at: iso(state.created_at),
+            ended_at: state.ended_at.map(iso),
+            last_output_at: state.last_output_at.map(iso),
+            exit_code: state.ending.as_ref().and_then(|ending| ending.exit_code),
+            label: text(&state.origin.label),
+            name: text(&state.origin.name),
+            agent_session_id: text(&state.agent_session),
+            title: text(&state.latest.title),
+            turn: match state.turn() {
+                TurnState::Idle => TurnWord::Idle,
+                TurnState::Running => TurnWord::Running,
+                TurnState::AwaitingInput => TurnWord::AwaitingInput,
+            },
+            queued: state.queue.len(),
+            clients: session.members().count(),
+            last_seq: session.head().0,
+            resumable: state.resumable(),
+            end_reason: state.ending.as_ref().map(|ending| ending.reason),
+            message: state.ending.as_ref().and_then(|ending| text(&ending.message)),
+        }
+    }
+
+    pub(crate) fn set_last_output(&mut self, at: Millis) {
+        self.last_output_at = Some(iso(at));
+    }
+}
+
+/// `2026-11-15T20:34:00.123Z`.
+pub(crate) fn iso(at: Millis) -> String {
+    let (days, of_day) = (at.0 / 86_400_000, at.0 % 86_400_000);
+    let (year, month, day) = civil(days);
+    let (hour, minute, second) = (of_day / 3_600_000, of_day / 60_000 % 60, of_day / 1_000 % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", of_day % 1_000)
+}
+
+/// Year, month and day of a day since 1970, by counting in cycles of 400 years that begin in March.
+fn civil(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468;
+    let (cycle, of_cycle) = (days / 146_097, days % 146_097);
+    let year = (of_cycle - of_cycle / 1_460 + of_cycle / 36_524 - of_cycle / 146_096) / 365;
+    let of_year = of_cycle - (365 * year + year / 4 - year / 100);
+    let march_month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    (cycle * 400 + year + u64::from(month <= 2), month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_are_written_as_iso_8601() {
+        assert_eq!(iso(Millis(0)), "1970-01-01T00:00:00.000Z");
+        assert_eq!(iso(Millis(951_782_400_000)), "2000-02-29T00:00:00.000Z");
+        assert_eq!(iso(Millis(1_794_774_845_123)), "2026-11-15T20:34:05.123Z");
+    }
+}

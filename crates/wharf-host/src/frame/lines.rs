@@ -1,0 +1,93 @@
+//! Newline-delimited frames from a byte stream that may send anything.
+
+use std::io;
+
+use bytes::{Buf, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// How much is asked for at once: a Linux pipe holds this much, so more would never come.
+const CHUNK: usize = 64 * 1024;
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Line<'a> {
+    /// One line without its line break. Never empty.
+    Frame(&'a [u8]),
+    /// A line over the limit ended; it was thrown away as it came.
+    Oversized { bytes: u64 },
+}
+
+/// Splits a stream into lines, holding at most one line of `limit` bytes and a chunk.
+#[derive(Debug)]
+pub struct FrameReader<R> {
+    source: R,
+    buffer: BytesMut,
+    /// What the last `next_line` returned and has yet to be dropped from the buffer.
+    taken: usize,
+    /// No line break in `buffer[..searched]`.
+    searched: usize,
+    limit: usize,
+    /// Bytes of an oversized line that were dropped so far.
+    dropped: u64,
+}
+
+impl<R: AsyncRead + Unpin> FrameReader<R> {
+    pub fn new(source: R, limit: usize) -> Self {
+        Self { source, buffer: BytesMut::with_capacity(CHUNK), taken: 0, searched: 0, limit, dropped: 0 }
+    }
+
+    /// Reads what there is. `Ok(0)` at the end. Nothing is lost if the future is dropped.
+    pub async fn fill(&mut self) -> io::Result<usize> {
+        self.settle();
+        if self.buffer.len() > self.limit {
+            self.dropped += self.buffer.len() as u64;
+            self.buffer.clear();
+            self.searched = 0;
+        }
+        self.buffer.reserve(CHUNK);
+        self.source.read_buf(&mut self.buffer).await
+    }
+
+    /// The next whole line, if there is one in what was read.
+    pub fn next_line(&mut self) -> Option<Line<'_>> {
+        loop {
+            self.settle();
+            let at = self.searched
+                + memchr::memchr(b'\n', &self.buffer[self.searched..]).or_else(|| {
+                    self.searched = self.buffer.len();
+                    None
+                })?;
+            self.taken = at + 1;
+            self.searched = 0;
+            if self.dropped > 0 {
+                let bytes = std::mem::take(&mut self.dropped) + at as u64;
+                return Some(Line::Oversized { bytes });
+            }
+            let line = self.buffer[..at].trim_ascii_end();
+            if at > self.limit {
+                return Some(Line::Oversized { bytes: at as u64 });
+            }
+            if !line.is_empty() {
+                // Borrowed again: the borrow checker does not see that the loop ends here.
+                let end = line.len();
+                return Some(Line::Frame(&self.buffer[..end]));
+            }
+        }
+    }
+
+    /// What is left when the stream ended in the middle of a line.
+    pub fn remainder(&mut self) -> u64 {
+        self.settle();
+        self.dropped + self.buffer.len() as u64
+    }
+
+    fn settle(&mut self) {
+        let taken = std::mem::take(&mut self.taken);
+        if taken > 0 {
+            self.buffer.advance(taken);
+        }
+        // A single huge line must not keep its memory for good.
+        if self.buffer.is_empty() && self.buffer.capacity() > 4 * CHUNK {
+            self.buffer = BytesMut::with_capacity(CHUNK);
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! JSON-RPC frames as bytes: where one ends, what it is, and how to replace an id in it and nothing else.
+
+mod lines;
+mod scan;
+mod splice;
+
+pub use lines::{FrameReader, Line};
+pub use scan::{Envelope, FrameKind, ScanError, Span, Text, peek, scan};
+pub use splice::{one_line, splice, with_id, with_session};

@@ -1,0 +1,128 @@
+//! Starting the host: take the lease, end what an earlier one left running, and bring every log to a definite state.
+
+use std::collections::HashMap;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+use wharf_core::{Epoch, Input, SessionId};
+use wharf_store::{
+    FileEngine, FileLease, FileOptions, Index, IndexRow, Lease, LeaseError, LogStat, SqliteIndex, StoreError,
+};
+
+use super::{Host, Inner, start_file};
+use crate::agent::sweep::{self, Records};
+use crate::config::Config;
+use crate::descriptor::Descriptor;
+use crate::ids::{Now, random_text};
+use crate::index::IndexWriter;
+use crate::registry::{Known, Registry};
+use crate::session::TailBudget;
+
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("the state directory {path} is in use by the host with pid {pid}; stop it first, or choose another --state-dir", path = path.display())]
+    Held { path: PathBuf, pid: String },
+    #[error("the state directory {path} cannot be used: {why}", path = path.display())]
+    StateDir { path: PathBuf, why: String },
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Host {
+    /// Brings the host up. Blocking work: called once, before anything is served.
+    pub fn begin(config: Config) -> Result<Self, StartError> {
+        let root = config.state_dir.clone();
+        let unusable = |why: &dyn std::fmt::Display| StartError::StateDir { path: root.clone(), why: why.to_string() };
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&root).map_err(|error| unusable(&error))?;
+        let lease = FileLease::acquire(&root).map_err(|error| match error {
+            LeaseError::Held { pid, .. } => StartError::Held {
+                path: root.clone(),
+                pid: pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string()),
+            },
+            other => unusable(&other),
+        })?;
+        let state_id = state_id(&root).map_err(|error| unusable(&error))?;
+        let records = Records::new(root.join("run"));
+        let strays = records.sweep() + sweep::kill_tagged(&state_id);
+        if strays > 0 {
+            tracing::info!(strays, "ended agent processes that an earlier host had left behind");
+        }
+        let engine = FileEngine::open(FileOptions::new(root.clone()))?;
+        let index: Arc<dyn Index> = SqliteIndex::open(&root.join("index.db"))?;
+        let budget = Arc::new(TailBudget::new(config.limits.tail.0, config.limits.tail_total.0));
+        let inner = Arc::new(Inner {
+            config,
+            registry: Registry::default(),
+            index: IndexWriter::start(Arc::clone(&index)),
+            engine,
+            epoch: Epoch(lease.epoch()),
+            budget,
+            records,
+            state_id,
+            introductions: std::sync::Mutex::default(),
+            opening: Mutex::new(()),
+            _lease: lease,
+        });
+        inner.reconcile(&*index)?;
+        Ok(Self { inner })
+    }
+}
+
+impl Inner {
+    /// Makes every log known. One that the index knows whole and ended is only listed; any other is read, and if it
+    /// was alive when its host died, it is given its end now (rule 2.7).
+    fn reconcile(self: &Arc<Self>, index: &dyn Index) -> Result<(), StartError> {
+        let mut rows: HashMap<_, IndexRow> =
+            index.all().unwrap_or_default().into_iter().map(|row| (row.id.clone(), row)).collect();
+        for stat in self.engine.list()? {
+            let row = rows.remove(&stat.id);
+            let known = row.as_ref().and_then(|row| ended(row, &stat));
+            match known {
+                Some(descriptor) => {
+                    let snapshot = row.and_then(|row| row.snapshot);
+                    let id = SessionId::new(stat.id.name());
+                    self.registry.put(id, Known::Cold { log_id: stat.id, descriptor: Arc::new(descriptor), snapshot });
+                }
+                None => self.recover(&stat, row.and_then(|row| row.snapshot)),
+            }
+        }
+        for gone in rows.into_keys() {
+            self.index.remove(gone);
+        }
+        Ok(())
+    }
+
+    /// Reads a log and ends what its host could not end.
+    fn recover(self: &Arc<Self>, stat: &LogStat, snapshot: Option<u64>) {
+        match self.thaw(&stat.id, snapshot) {
+            Ok((mut session, shared)) => {
+                let step = session.handle(Input::HostRestarted, Now::millis());
+                let first = (step, self.surroundings());
+                self.employ(session, shared, Some(first));
+            }
+            Err(error) => tracing::error!(log = %stat.id, %error, "this session cannot be read and is left alone"),
+        }
+    }
+}
+
+/// The row's descriptor, if the row tells the whole log and the session was over.
+fn ended(row: &IndexRow, stat: &LogStat) -> Option<Descriptor> {
+    let descriptor: Descriptor = serde_json::from_slice(&row.summary).ok()?;
+    (row.bytes == stat.bytes && !descriptor.status.is_alive()).then_some(descriptor)
+}
+
+fn state_id(root: &Path) -> std::io::Result<String> {
+    let path = root.join("id");
+    match std::fs::read_to_string(&path) {
+        Ok(id) if id.trim().len() == 20 => Ok(id.trim().to_owned()),
+        Ok(_) => Err(std::io::Error::other(format!("{} is damaged; delete it", path.display()))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let id = random_text(20);
+            start_file::write_private(&path, id.as_bytes())?;
+            Ok(id)
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,190 @@
+//! The host: every session, the agents, the log engine, and the one lease that says they are ours.
+
+mod begin;
+mod create;
+mod start_file;
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use wharf_core::{Epoch, SessionId};
+use wharf_store::{Engine, FileLease, LogId};
+
+pub use begin::StartError;
+pub use create::{CreateError, Created, NewSessionRequest};
+pub(crate) use start_file::StartInputs;
+
+use crate::agent::introduction::{Greeted, Introduction, StartFailure, greet};
+use crate::agent::sweep::Records;
+use crate::agent::{Launch, sweep};
+use crate::config::Config;
+use crate::descriptor::Descriptor;
+use crate::ids::random_text;
+use crate::index::IndexWriter;
+use crate::registry::{Known, Registry};
+use crate::session::handle::SessionHandle;
+use crate::session::{RestoreError, SessionTask, Shared, Surroundings, TailBudget, restore};
+
+/// The daemon's engine. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Host {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) config: Config,
+    pub(crate) registry: Registry,
+    pub(crate) index: IndexWriter,
+    engine: Arc<dyn Engine>,
+    epoch: Epoch,
+    budget: Arc<TailBudget>,
+    records: Records,
+    /// Random, made once per state directory: the tag that tells our agents from another host's.
+    state_id: String,
+    introductions: Mutex<HashMap<String, Introduction>>,
+    /// One cold session is brought up at a time, so that two callers get the same task.
+    opening: tokio::sync::Mutex<()>,
+    /// Held for as long as the host lives.
+    _lease: FileLease,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("no session {0}")]
+    Unknown(SessionId),
+    #[error("session {id} cannot be read: {why}")]
+    Unreadable { id: SessionId, why: String },
+}
+
+/// An agent that answered `initialize` and waits for its session; ended if dropped.
+#[derive(Debug)]
+pub struct Spare(pub(crate) Greeted);
+
+impl Host {
+    pub fn config(&self) -> &Config {
+        &self.inner.config
+    }
+
+    /// Every session in short.
+    pub fn descriptors(&self) -> Vec<Arc<Descriptor>> {
+        self.inner.registry.descriptors()
+    }
+
+    /// One session in short, without waking it.
+    pub fn descriptor(&self, id: &SessionId) -> Option<Arc<Descriptor>> {
+        self.inner.registry.get(id).map(|known| known.descriptor())
+    }
+
+    /// The session's handle; a cold one's log is read first, its agent is not started.
+    pub async fn open(&self, id: &SessionId) -> Result<SessionHandle, OpenError> {
+        if let Some(Known::Live(handle)) = self.inner.registry.get(id) {
+            return Ok(handle);
+        }
+        let _one = self.inner.opening.lock().await;
+        match self.inner.registry.get(id) {
+            None => Err(OpenError::Unknown(id.clone())),
+            Some(Known::Live(handle)) => Ok(handle),
+            Some(Known::Cold { log_id, snapshot, .. }) => {
+                let inner = Arc::clone(&self.inner);
+                let read = tokio::task::spawn_blocking(move || inner.thaw(&log_id, snapshot));
+                let thawed = read.await.map_err(|e| e.to_string()).and_then(|thawed| thawed.map_err(|e| e.to_string()));
+                let (session, shared) = thawed.map_err(|why| OpenError::Unreadable { id: id.clone(), why })?;
+                Ok(self.inner.employ(session, shared, None))
+            }
+        }
+    }
+
+    /// What the adapter's agent says of itself: from memory, or by starting one, which is then handed over.
+    pub async fn introduce(&self, adapter: &str) -> Result<(Introduction, Option<Spare>), StartFailure> {
+        let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
+        let launch = self.inner.launch(adapter, &cwd).map_err(StartFailure::new)?;
+        let key = format!("{adapter}\0{}", launch.command.join("\0"));
+        if let Some(known) = self.inner.introductions.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Ok((known.clone(), None));
+        }
+        let greeted = greet(&launch, CAPABILITIES).await?;
+        let introduction = greeted.introduction.clone();
+        self.inner.introductions.lock().unwrap_or_else(PoisonError::into_inner).insert(key, introduction.clone());
+        Ok((introduction, Some(Spare(greeted))))
+    }
+
+    /// The session whose agent's process tree holds `pid`, if any (rule 10.1).
+    pub fn session_of_process(&self, pid: u32) -> Option<SessionId> {
+        self.inner.registry.live().into_iter().find_map(|handle| {
+            let shim = handle.shared.shim.load(std::sync::atomic::Ordering::Relaxed);
+            let shim = u32::try_from(shim).ok().filter(|shim| *shim > 0)?;
+            sweep::is_below(pid, shim).then(|| handle.id().clone())
+        })
+    }
+
+    /// No new work, agents ended, logs synced.
+    pub async fn shut_down(&self) {
+        let waits: Vec<_> = self
+            .inner
+            .registry
+            .live()
+            .into_iter()
+            .map(|handle| tokio::spawn(async move { handle.shut_down().await }))
+            .collect();
+        for wait in waits {
+            let _ = wait.await;
+        }
+        let inner = Arc::clone(&self.inner);
+        let _ = tokio::task::spawn_blocking(move || inner.index.finish()).await;
+    }
+}
+
+/// What Wharf can do for an agent as its client, until it serves files and terminals.
+pub(crate) const CAPABILITIES: &str = r#"{"fs":{"readTextFile":false,"writeTextFile":false},"terminal":false}"#;
+
+impl Inner {
+    /// How to start the adapter's agent in `cwd`.
+    pub(crate) fn launch(&self, adapter: &str, cwd: impl AsRef<Path>) -> Result<Launch, String> {
+        let agent = self.config.agent(adapter).map_err(|error| error.to_string())?;
+        Ok(Launch {
+            program: self.config.program.clone(),
+            command: agent.command,
+            env: agent.env,
+            cwd: cwd.as_ref().to_owned(),
+            tag: format!("{}.{}", self.state_id, random_text(12)),
+            records: self.records.clone(),
+            frame_limit: self.config.limits.frame.0,
+            timeout: self.config.start_timeout.std(),
+        })
+    }
+
+    /// Reads a cold session.
+    fn thaw(&self, log_id: &LogId, snapshot: Option<u64>) -> Result<(wharf_core::Session, Arc<Shared>), RestoreError> {
+        let log = self.engine.open(log_id)?;
+        let mended = log.mended();
+        if mended.torn_bytes > 0 {
+            tracing::warn!(log = %log_id, bytes = mended.torn_bytes, "a record that was cut off by a crash was removed");
+        }
+        let session = restore(&log, &self.config.core_settings(), snapshot)?;
+        let descriptor = Descriptor::of(&session);
+        let id = session.state().origin.session.clone();
+        let budget = Arc::clone(&self.budget);
+        let shared = Shared::new(id, log_id.clone(), log, budget, session.head(), descriptor);
+        Ok((session, Arc::new(shared)))
+    }
+
+    /// Gives a session its task and makes it known.
+    fn employ(
+        self: &Arc<Self>,
+        session: wharf_core::Session,
+        shared: Arc<Shared>,
+        first: Option<(wharf_core::Step, Surroundings)>,
+    ) -> SessionHandle {
+        let (step, around) = first.unwrap_or_else(|| (wharf_core::Step::default(), self.surroundings()));
+        let commands = SessionTask::spawn(session, Arc::clone(&shared), around, step);
+        let handle = SessionHandle { shared, commands };
+        self.registry.put(handle.id().clone(), Known::Live(handle.clone()));
+        handle
+    }
+
+    fn surroundings(self: &Arc<Self>) -> Surroundings {
+        Surroundings { host: Arc::clone(self), epoch: self.epoch, spare: None, started: None }
+    }
+}

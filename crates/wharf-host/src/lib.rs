@@ -1,0 +1,26 @@
+//! The host: sessions that live, the agents that serve them, and the log between the two.
+//!
+//! It is *not* a server: it knows no HTTP, WebSocket or MCP. Surfaces call [`Host`] and [`SessionHandle`] and read
+//! with a [`Cursor`].
+//!
+//! Invariant: nothing is shown or done before it is appended (one function, `session::task`).
+
+pub mod agent;
+mod config;
+mod descriptor;
+pub mod frame;
+mod host;
+mod ids;
+mod index;
+mod registry;
+mod session;
+
+pub use agent::introduction::{Introduction, StartFailure};
+pub use agent::{SplitError, shim, split_command};
+pub use config::{AgentCommand, Config, ConfigError, Duration, Limits, Size};
+pub use descriptor::{Descriptor, TurnWord};
+pub use host::{CreateError, Created, Host, NewSessionRequest, OpenError, Spare, StartError};
+pub use ids::{Now, new_client_id, new_prompt_id, new_session_id, random_text};
+pub use session::cursor::{Batch, Cursor, Entry, ReadError};
+pub use session::handle::{CallError, Direct, Lane, LaneMessage, SessionHandle};
+pub use wharf_core as core;

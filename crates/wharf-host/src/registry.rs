@@ -1,0 +1,70 @@
+//! Which sessions there are, answered from memory: no session or agent is woken by a question (rule 5.2).
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use wharf_core::SessionId;
+use wharf_store::LogId;
+
+use crate::descriptor::Descriptor;
+use crate::session::Shared;
+use crate::session::handle::SessionHandle;
+
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    sessions: RwLock<HashMap<SessionId, Known>>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Known {
+    /// A task owns it.
+    Live(SessionHandle),
+    /// Only its log is there; `snapshot` is where a restore can begin.
+    Cold { log_id: LogId, descriptor: Arc<Descriptor>, snapshot: Option<u64> },
+}
+
+impl Known {
+    pub(crate) fn descriptor(&self) -> Arc<Descriptor> {
+        match self {
+            Self::Live(handle) => handle.descriptor(),
+            Self::Cold { descriptor, .. } => Arc::clone(descriptor),
+        }
+    }
+}
+
+impl Registry {
+    pub(crate) fn get(&self, id: &SessionId) -> Option<Known> {
+        self.sessions.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+    }
+
+    pub(crate) fn put(&self, id: SessionId, known: Known) {
+        self.sessions.write().unwrap_or_else(PoisonError::into_inner).insert(id, known);
+    }
+
+    pub(crate) fn descriptors(&self) -> Vec<Arc<Descriptor>> {
+        let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        sessions.values().map(Known::descriptor).collect()
+    }
+
+    pub(crate) fn live(&self) -> Vec<SessionHandle> {
+        let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
+        sessions
+            .values()
+            .filter_map(|known| if let Known::Live(handle) = known { Some(handle.clone()) } else { None })
+            .collect()
+    }
+
+    /// Lets a session's task go if nobody else holds the session. Handles are only given out under the lock, so what
+    /// is seen here stays true.
+    pub(crate) fn retire(&self, shared: &Arc<Shared>) -> bool {
+        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        // Ours (the task's) and the registry's own.
+        if Arc::strong_count(shared) > 2 {
+            return false;
+        }
+        let descriptor = shared.descriptor();
+        let cold = Known::Cold { log_id: shared.log_id.clone(), descriptor, snapshot: None };
+        sessions.insert(shared.id.clone(), cold);
+        true
+    }
+}

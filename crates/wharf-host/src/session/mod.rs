@@ -1,0 +1,16 @@
+//! One session at work: the task that owns it, the handle that callers hold, the cursor that readers hold.
+
+mod agent_side;
+mod commit;
+pub(crate) mod cursor;
+pub(crate) mod handle;
+mod link;
+mod restore;
+pub(crate) mod shared;
+mod tail;
+mod task;
+
+pub(crate) use restore::{RestoreError, restore};
+pub(crate) use shared::Shared;
+pub(crate) use tail::TailBudget;
+pub(crate) use task::{SessionTask, Started, Surroundings};

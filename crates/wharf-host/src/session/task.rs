@@ -1,0 +1,419 @@
+//! The task that owns one session: gather what happened, let the core decide, then append → publish → act.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use wharf_core::{
+    ClientId, EndReason, Epoch, Event, Fault, Input, Millis, Raw, Reply, Seq, Session, StartNo, Status, Step,
+};
+
+use super::agent_side::{Ear, LinkView};
+use super::commit::{Synced, Waiting};
+use super::handle::{CallError, Lane, Lanes};
+use super::link::AgentLink;
+use super::shared::Shared;
+use crate::agent::introduction::{StartFailure, with_stderr};
+use crate::agent::{AgentExit, Greeted, Opened};
+use crate::host::Inner;
+use crate::ids::Now;
+
+/// Commands taken in one go, so that a flood of them cannot keep the agent's output waiting.
+const COMMANDS_AT_ONCE: usize = 64;
+/// A cold session's task goes to sleep after this long with nothing to do; the log has everything.
+const IDLE: Duration = Duration::from_secs(30);
+/// How often a full disk is tried again.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// What the task is told.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Input {
+        input: Box<Input>,
+        reply: ReplyTo,
+    },
+    /// Where presence is announced to a client; `None` when it leaves.
+    Lane {
+        client: ClientId,
+        lane: Option<Lane>,
+    },
+    /// The starter of `start` is done.
+    AgentUp {
+        start: StartNo,
+        outcome: Box<Result<Opened, StartFailure>>,
+    },
+    /// Nothing of the agent of `start` is left.
+    AgentGone {
+        start: StartNo,
+        exit: AgentExit,
+        stderr: String,
+    },
+    ShutDown {
+        done: oneshot::Sender<()>,
+    },
+}
+
+pub(super) type ReplyTo = oneshot::Sender<Result<Reply, CallError>>;
+
+/// The agent is up: its answer, and the event that says so.
+#[derive(Clone, Debug)]
+pub(crate) struct Started {
+    pub(crate) seq: Seq,
+    pub(crate) answer: Raw,
+}
+
+pub(super) type StartedTo = oneshot::Sender<Result<Started, StartFailure>>;
+
+/// What the task needs besides the session.
+#[derive(Debug)]
+pub(crate) struct Surroundings {
+    pub(crate) host: Arc<Inner>,
+    pub(crate) epoch: Epoch,
+    /// An agent that was greeted already, for the first start.
+    pub(crate) spare: Option<Greeted>,
+    /// Who waits for the first start.
+    pub(crate) started: Option<StartedTo>,
+}
+
+#[derive(Debug)]
+pub(crate) struct SessionTask {
+    pub(super) session: Session,
+    pub(super) shared: Arc<Shared>,
+    pub(super) around: Surroundings,
+    pub(super) commands: mpsc::Receiver<Command>,
+    /// For our own starters and watchers.
+    pub(super) self_commands: mpsc::Sender<Command>,
+    pub(super) lanes: Lanes,
+    ear: Ear,
+    pub(super) agent: Option<AgentLink>,
+    pub(super) starter: Option<(StartNo, JoinHandle<()>)>,
+    /// The last agent on its way out; the next start waits for it.
+    pub(super) ending: Option<JoinHandle<()>>,
+    /// Decided and not yet in the log.
+    pub(super) fresh: Vec<(Millis, Event)>,
+    pub(super) waiting: VecDeque<Waiting>,
+    pub(super) synced: watch::Sender<Synced>,
+    synced_news: watch::Receiver<Synced>,
+    /// The disk is full: nothing is decided until what was decided is in the log.
+    pub(super) stalled: bool,
+    /// The log is lost to us; the task ends.
+    pub(super) broken: bool,
+    pub(super) last_snapshot: Option<Seq>,
+}
+
+/// Why the task woke.
+enum Wake {
+    Command(Option<Command>),
+    /// The agent wrote something (or nothing: its end).
+    Agent(std::io::Result<usize>),
+    Synced,
+    Time,
+}
+
+impl SessionTask {
+    /// Sets the session to work. `first` is what its creation or restore already decided.
+    pub(crate) fn spawn(
+        session: Session,
+        shared: Arc<Shared>,
+        around: Surroundings,
+        first: Step,
+    ) -> mpsc::Sender<Command> {
+        let (sender, commands) = mpsc::channel(256);
+        let (synced, synced_news) = watch::channel(Synced::default());
+        let ear = Ear::new(shared.id.as_str());
+        let mut task = Self {
+            last_snapshot: session.state().snapshot,
+            session,
+            shared,
+            around,
+            commands,
+            self_commands: sender.clone(),
+            lanes: Lanes::new(),
+            ear,
+            agent: None,
+            starter: None,
+            ending: None,
+            fresh: Vec::new(),
+            waiting: VecDeque::new(),
+            synced,
+            synced_news,
+            stalled: false,
+            broken: false,
+        };
+        tokio::spawn(async move {
+            task.take(first, Now::millis(), None);
+            task.carry_out();
+            task.run().await;
+        });
+        sender
+    }
+
+    async fn run(mut self) {
+        while !self.broken {
+            let wake = self.gather().await;
+            if self.decide(wake).await {
+                return;
+            }
+            self.carry_out();
+        }
+        if let Some(agent) = self.agent.take() {
+            agent.end();
+        }
+    }
+
+    /// Phase one: wait for something to happen.
+    async fn gather(&mut self) -> Wake {
+        let wait = self.wait();
+        let agent = async {
+            match &mut self.agent {
+                Some(link) if !self.stalled => link.reader.fill().await,
+                _ => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            command = self.commands.recv() => Wake::Command(command),
+            read = agent => Wake::Agent(read),
+            Ok(()) = self.synced_news.changed() => Wake::Synced,
+            () = tokio::time::sleep(wait) => Wake::Time,
+        }
+    }
+
+    /// Phase two: let the core decide. True if the task is to end.
+    async fn decide(&mut self, wake: Wake) -> bool {
+        match wake {
+            Wake::Command(None) => return true,
+            Wake::Command(Some(command)) => {
+                let mut next = Some(command);
+                for _ in 0..COMMANDS_AT_ONCE {
+                    match next.take() {
+                        Some(Command::ShutDown { done }) => {
+                            self.shut_down(done).await;
+                            return true;
+                        }
+                        Some(command) => self.obey(command),
+                        None => break,
+                    }
+                    next = self.commands.try_recv().ok();
+                }
+                if let Some(command) = next {
+                    self.obey_or_defer(command);
+                }
+            }
+            Wake::Agent(Ok(1..)) => self.hear(),
+            Wake::Agent(Ok(0) | Err(_)) => self.lost(),
+            Wake::Synced => {}
+            Wake::Time => {
+                if self.session.deadline().is_some_and(|deadline| deadline <= Now::millis()) {
+                    self.input(Input::TimePassed, None);
+                } else if !self.stalled && self.is_idle() {
+                    return self.around.host.registry.retire(&self.shared);
+                }
+            }
+        }
+        false
+    }
+
+    /// Phase three: append → publish → act, in this order and nowhere else (rule 1.3).
+    fn carry_out(&mut self) {
+        if self.append_and_publish() {
+            self.act();
+        }
+    }
+
+    /// The core's answer to one input, kept for phase three.
+    pub(super) fn input(&mut self, input: Input, reply: Option<ReplyTo>) {
+        let now = Now::millis();
+        let step = self.session.handle(input, now);
+        self.take(step, now, reply);
+    }
+
+    fn obey_or_defer(&mut self, command: Command) {
+        match command {
+            // The loop above ends a task at once; here it is one command late.
+            Command::ShutDown { done } => {
+                let _ = self.self_commands.try_send(Command::ShutDown { done });
+            }
+            Command::Input { .. } | Command::Lane { .. } | Command::AgentUp { .. } | Command::AgentGone { .. } => {
+                self.obey(command);
+            }
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Input { input, reply } if self.stalled => self.refuse_while_full(*input, reply),
+            Command::Input { input, reply } => self.input(*input, Some(reply)),
+            Command::Lane { client, lane: Some(lane) } => {
+                self.lanes.insert(client, lane);
+            }
+            Command::Lane { client, lane: None } => {
+                self.lanes.remove(&client);
+            }
+            Command::AgentUp { start, outcome } => self.agent_up(start, *outcome),
+            Command::AgentGone { start, exit, stderr } => {
+                let mut message = exit.describe();
+                if !stderr.is_empty() {
+                    message = format!("{message}\nstderr: {stderr}");
+                }
+                self.input(Input::AgentExited { start, exit_code: exit.code, message: message.into() }, None);
+            }
+            Command::ShutDown { .. } => {}
+        }
+    }
+
+    /// Kill and cancel still reach the agent when nothing can be written (rule 10.5).
+    fn refuse_while_full(&mut self, input: Input, reply: ReplyTo) {
+        if let (Input::Kill { .. }, Some(agent)) = (&input, &self.agent) {
+            agent.process.end();
+        }
+        if let (Input::Cancel { .. }, Some(agent)) = (&input, &self.agent) {
+            agent.send_cancel();
+        }
+        let _ = reply.send(Err(CallError::StorageFull));
+    }
+
+    fn agent_up(&mut self, start: StartNo, outcome: Result<Opened, StartFailure>) {
+        if self.starter.as_ref().is_some_and(|(number, _)| *number == start) {
+            self.starter = None;
+        }
+        match outcome {
+            // A kill came first, or a later start: this one has no session any more.
+            Ok(opened) if !self.expects(start) => {
+                self.ending = Some(AgentLink::new(start, opened).end());
+            }
+            Ok(mut opened) => {
+                let early = std::mem::take(&mut opened.early);
+                let (traits, answer) = (opened.traits, opened.answer.clone());
+                let agent_session = opened.agent_session.as_str().into();
+                let link = AgentLink::new(start, opened);
+                self.shared.shim.store(link.process.shim().into(), std::sync::atomic::Ordering::Relaxed);
+                self.agent = Some(link);
+                self.input(Input::AgentStarted { start, agent_session, traits, answer: answer.clone() }, None);
+                self.answer_start(Ok(Started { seq: self.session.head(), answer }));
+                for (fault, detail) in early.faults {
+                    self.fault(fault, detail);
+                }
+                for frame in early.frames {
+                    self.hear_line(&frame);
+                }
+                // What came in the same breath as the answer is in the reader already: no further wake would tell.
+                self.hear();
+            }
+            Err(failure) => {
+                let message = failure.message.as_str().into();
+                self.input(Input::StartFailed { start, exit_code: failure.exit_code, message }, None);
+                self.answer_start(Err(failure));
+            }
+        }
+    }
+
+    fn expects(&self, start: StartNo) -> bool {
+        let state = self.session.state();
+        state.start == start && state.status == Status::Starting
+    }
+
+    /// Takes every whole line that was read.
+    fn hear(&mut self) {
+        loop {
+            let Some(link) = &mut self.agent else { return };
+            let AgentLink { reader, prompts, outbox, agent_session, .. } = link;
+            let mut fault = None;
+            let Some(line) = reader.next_line() else { return };
+            let mut view = LinkView { agent_session, prompts, outbox, fault: &mut fault };
+            let heard = self.ear.hear(line, &mut view);
+            if let Some((kind, detail)) = fault {
+                self.fault(kind, detail);
+            }
+            if let Some(input) = heard {
+                self.input(input, None);
+            }
+        }
+    }
+
+    fn hear_line(&mut self, frame: &[u8]) {
+        let Some(link) = &mut self.agent else { return };
+        let AgentLink { prompts, outbox, agent_session, .. } = link;
+        let mut fault = None;
+        let mut view = LinkView { agent_session, prompts, outbox, fault: &mut fault };
+        if let Some(input) = self.ear.hear(crate::frame::Line::Frame(frame), &mut view) {
+            self.input(input, None);
+        }
+        if let Some((kind, detail)) = fault {
+            self.fault(kind, detail);
+        }
+    }
+
+    fn fault(&mut self, fault: Fault, detail: String) {
+        let admitted = match &mut self.agent {
+            Some(link) => link.admit_fault(fault, detail),
+            None => Some((fault, detail)),
+        };
+        if let Some((fault, detail)) = admitted {
+            self.input(Input::AgentFaulted { fault, detail: detail.into() }, None);
+        }
+    }
+
+    /// The agent closed its output: whatever it does now, it is of no use. Its tree is ended and awaited.
+    fn lost(&mut self) {
+        let Some(mut link) = self.agent.take() else { return };
+        self.shared.shim.store(0, std::sync::atomic::Ordering::Relaxed);
+        let remainder = link.reader.remainder();
+        if remainder > 0 {
+            let detail = format!("the output ended in the middle of a line of {remainder} bytes");
+            self.input(Input::AgentFaulted { fault: Fault::Malformed, detail: detail.into() }, None);
+        }
+        let commands = self.self_commands.clone();
+        self.ending = Some(tokio::spawn(async move {
+            link.process.end();
+            let exit = link.process.gone().await;
+            let _ = commands
+                .send(Command::AgentGone { start: link.start, exit, stderr: with_stderr("", &link.stderr) })
+                .await;
+        }));
+    }
+
+    async fn shut_down(&mut self, done: oneshot::Sender<()>) {
+        self.input(Input::Kill { reason: EndReason::HostShutdown }, None);
+        self.carry_out();
+        // The kill's effects wait for the disk like any other.
+        while !self.waiting.is_empty() && !self.broken && !self.stalled {
+            if self.synced_news.changed().await.is_err() {
+                break;
+            }
+            self.act();
+        }
+        if let Some((_, starter)) = self.starter.take() {
+            starter.abort();
+        }
+        if let Some(agent) = self.agent.take() {
+            self.ending = Some(agent.end());
+        }
+        if let Some(ending) = self.ending.take() {
+            let _ = ending.await;
+        }
+        let _ = done.send(());
+    }
+
+    fn wait(&self) -> Duration {
+        if self.stalled {
+            return RETRY;
+        }
+        match self.session.deadline() {
+            Some(deadline) => Duration::from_millis(deadline.0.saturating_sub(Now::millis().0)).min(IDLE),
+            None => IDLE,
+        }
+    }
+
+    /// Nothing runs, nobody is attached, nothing is owed.
+    fn is_idle(&self) -> bool {
+        !self.session.state().status.is_alive()
+            && self.agent.is_none()
+            && self.starter.is_none()
+            && self.ending.as_ref().is_none_or(JoinHandle::is_finished)
+            && self.waiting.is_empty()
+            && self.session.members().next().is_none()
+            && self.commands.is_empty()
+    }
+}

@@ -1,0 +1,129 @@
+//! Refusals and failures as JSON-RPC errors. The one place that maps them.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use wharf_host::core::{PromptEnd, Refusal};
+use wharf_host::{CallError, CreateError, OpenError, StartFailure};
+
+/// A JSON-RPC error.
+#[derive(Debug)]
+pub(super) struct RpcError {
+    code: i32,
+    message: String,
+    data: Option<Value>,
+}
+
+impl RpcError {
+    pub(super) fn new(code: i32, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), data: None }
+    }
+
+    fn with(code: i32, message: impl Into<String>, data: Value) -> Self {
+        Self { code, message: message.into(), data: Some(data) }
+    }
+
+    pub(super) fn parse(message: impl Into<String>) -> Self {
+        Self::new(-32700, message)
+    }
+
+    pub(super) fn invalid_request(message: impl Into<String>) -> Self {
+        Self::new(-32600, message)
+    }
+
+    pub(super) fn unknown_method(method: &str) -> Self {
+        Self::new(-32601, format!("no method {method:?} here"))
+    }
+
+    pub(super) fn params(message: impl Into<String>) -> Self {
+        Self::new(-32602, message)
+    }
+
+    pub(super) fn unknown_session(id: &str) -> Self {
+        Self::with(-32002, format!("no session {id:?}"), json!({ "sessionId": id }))
+    }
+
+    /// The error as a response to the request `id` (JSON text).
+    pub(super) fn frame(&self, id: &[u8]) -> Bytes {
+        let mut error = json!({ "code": self.code, "message": self.message });
+        if let Some(data) = &self.data {
+            error["data"] = data.clone();
+        }
+        let id = String::from_utf8_lossy(id);
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#).into()
+    }
+}
+
+pub(super) fn from_open(error: &OpenError) -> RpcError {
+    match error {
+        OpenError::Unknown(id) => RpcError::unknown_session(id.as_str()),
+        OpenError::Unreadable { id, .. } => {
+            RpcError::with(-32603, error.to_string(), json!({ "sessionId": id.as_str() }))
+        }
+    }
+}
+
+pub(super) fn from_create(error: &CreateError) -> RpcError {
+    match error {
+        CreateError::Adapter(_) | CreateError::Cwd { .. } => RpcError::params(error.to_string()),
+        CreateError::TooMany { .. } | CreateError::Storage(_) => RpcError::new(-32603, error.to_string()),
+        CreateError::Start { session, failure } => {
+            RpcError::with(-32603, failure.message.clone(), json!({ "sessionId": session, "reason": "start_failed" }))
+        }
+    }
+}
+
+pub(super) fn from_start(failure: &StartFailure) -> RpcError {
+    RpcError::with(-32603, failure.message.clone(), json!({ "reason": "start_failed" }))
+}
+
+pub(super) fn from_call(error: &CallError, session: &str) -> RpcError {
+    let (code, message, reason) = match error {
+        CallError::Refused(refusal) => return from_refusal(refusal, session),
+        CallError::StorageFull => (-32603, error.to_string(), "storage_full"),
+        CallError::Storage(_) => (-32603, error.to_string(), "storage"),
+        CallError::Gone => (-32603, error.to_string(), "gone"),
+    };
+    RpcError::with(code, message, json!({ "sessionId": session, "reason": reason }))
+}
+
+fn from_refusal(refusal: &Refusal, session: &str) -> RpcError {
+    let (code, message, reason) = match refusal {
+        Refusal::NotResumable => (
+            -32603,
+            "the session has ended and its agent cannot be brought back; start a new one".to_owned(),
+            "not_resumable",
+        ),
+        Refusal::Killed => (-32603, "the session was killed; resume it explicitly to go on".to_owned(), "killed"),
+        Refusal::Observer => (-32011, "this client only observes".to_owned(), "observer"),
+        Refusal::TurnInProgress => {
+            (-32603, "a turn is running; queue the prompt or wait".to_owned(), "turn_in_progress")
+        }
+        Refusal::QueueFull { limit } => {
+            (-32603, format!("{limit} prompts are waiting already (limits.queue); wait or remove one"), "queue_full")
+        }
+        Refusal::UnknownPrompt(prompt) => (-32602, format!("no waiting prompt {prompt}"), "unknown_prompt"),
+        Refusal::PromptIdTaken(prompt) => (-32602, format!("the prompt id {prompt} is taken"), "prompt_id_taken"),
+        Refusal::AlreadyStarted(prompt) => (-32602, format!("prompt {prompt} has started already"), "already_started"),
+        Refusal::UnknownAsk(ask) => (-32602, format!("no open request {ask}"), "unknown_ask"),
+        Refusal::AlreadyAnswered(ask) => (-32602, format!("request {ask} has been answered"), "already_answered"),
+        Refusal::InvalidOption { offered } => {
+            (-32602, format!("none of the offered options: {}", offered.join(", ")), "invalid_option")
+        }
+        Refusal::AlreadyRunning => (-32602, "the session is running already".to_owned(), "already_running"),
+    };
+    RpcError::with(code, message, json!({ "sessionId": session, "reason": reason }))
+}
+
+/// The response to a prompt that the agent did not answer itself; `None` if it did.
+pub(super) fn from_end(end: &PromptEnd, session: &str) -> Option<RpcError> {
+    let (message, reason) = match end {
+        PromptEnd::Answered { .. } | PromptEnd::Failed { .. } | PromptEnd::Cancelled => return None,
+        PromptEnd::Removed { .. } => ("the prompt was taken out of the queue", "removed"),
+        PromptEnd::AgentExited => ("the agent went away before it finished this prompt", "agent_exited"),
+        PromptEnd::StartFailed => ("the agent could not be started for this prompt", "start_failed"),
+        PromptEnd::SessionEnded => ("the session was ended before this prompt was finished", "session_ended"),
+        PromptEnd::HostShutdown => ("the host was stopped before this prompt was finished", "host_shutdown"),
+        PromptEnd::HostRestarted => ("the host was restarted before this prompt was finished", "host_restarted"),
+    };
+    Some(RpcError::with(-32603, message, json!({ "sessionId": session, "reason": reason })))
+}

@@ -1,0 +1,40 @@
+//! ACP over WebSocket: a client sees one ordinary agent; several of them share its sessions.
+
+mod answers;
+mod connection;
+mod errors;
+mod inbound;
+mod ledger;
+mod outbound;
+mod shown;
+mod view;
+
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::{Query, State};
+use axum::response::Response;
+use serde::Deserialize;
+
+use crate::App;
+use crate::auth::SUBPROTOCOL;
+use connection::Connection;
+
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct AcpQuery {
+    /// Which adapter's agent this connection means.
+    agent: Option<String>,
+}
+
+/// `GET /acp` with an upgrade.
+pub(crate) async fn upgrade(
+    State(app): State<App>,
+    Query(query): Query<AcpQuery>,
+    upgrade: WebSocketUpgrade,
+) -> Response {
+    let limit = app.host.config().limits.frame.0;
+    let agent = query.agent.map_or_else(|| app.agent.clone(), Into::into);
+    upgrade
+        .protocols([SUBPROTOCOL])
+        .max_message_size(limit)
+        .max_frame_size(limit)
+        .on_upgrade(move |socket| Connection::run(app, agent, socket))
+}

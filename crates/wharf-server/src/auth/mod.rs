@@ -1,0 +1,48 @@
+//! Who is calling: the token, and the peer at the other end of the local socket.
+
+mod peer;
+mod token;
+
+use axum::http::{HeaderMap, header};
+
+pub(crate) use peer::{Peer, bind_private};
+pub use token::{Token, TokenError};
+
+/// The WebSocket subprotocol that is spoken.
+pub(crate) const SUBPROTOCOL: &str = "acp.v1";
+/// Browsers cannot set headers on a WebSocket: the token may come as a second subprotocol, which is never selected.
+const TOKEN_SUBPROTOCOL: &str = "wharf.token.";
+
+/// The token that a request carries, if any. Never taken from the query: URLs end up in logs (rule 10.2).
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<String> {
+    if let Some(value) = headers.get(header::AUTHORIZATION) {
+        let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+        return scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned());
+    }
+    let offered = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
+    let words: Vec<&str> =
+        offered.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).map(str::trim).collect();
+    let token = words.iter().find_map(|word| word.strip_prefix(TOKEN_SUBPROTOCOL));
+    token.filter(|_| words.contains(&SUBPROTOCOL)).map(ToOwned::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(name: header::HeaderName, value: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, value.parse().unwrap());
+        headers
+    }
+
+    #[test]
+    fn a_token_comes_as_bearer_or_as_a_subprotocol_beside_ours() {
+        assert_eq!(bearer(&headers(header::AUTHORIZATION, "Bearer abc")).as_deref(), Some("abc"));
+        assert_eq!(bearer(&headers(header::AUTHORIZATION, "Basic abc")), None);
+        let both = headers(header::SEC_WEBSOCKET_PROTOCOL, "acp.v1, wharf.token.abc");
+        assert_eq!(bearer(&both).as_deref(), Some("abc"));
+        let alone = headers(header::SEC_WEBSOCKET_PROTOCOL, "wharf.token.abc");
+        assert_eq!(bearer(&alone), None, "the token alone would have to be selected, and so be echoed");
+    }
+}

@@ -1,0 +1,116 @@
+//! What every request must pass: the right authority, no foreign origin, an identity.
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use crate::App;
+use crate::auth::{Peer, bearer};
+
+/// The authority must be ours, and a browser page must be ours too: a name that a foreign page points at this machine
+/// (DNS rebinding) and a foreign page's WebSocket are refused alike (rule 10.3).
+pub(crate) async fn check_authority(request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    let authority = request
+        .uri()
+        .authority()
+        .map(|authority| authority.as_str().to_owned())
+        .or_else(|| text(headers, header::HOST));
+    match authority {
+        Some(authority) if is_local(&authority) => {}
+        Some(authority) => {
+            return refuse(
+                StatusCode::FORBIDDEN,
+                &format!("{authority:?} is not a name of this host; use 127.0.0.1 or localhost"),
+            );
+        }
+        None => return refuse(StatusCode::BAD_REQUEST, "the Host header is missing"),
+    }
+    match text(headers, header::ORIGIN) {
+        Some(origin) if !is_own_origin(&origin, headers) => {
+            refuse(StatusCode::FORBIDDEN, &format!("requests from pages of {origin:?} are not taken"))
+        }
+        _ => next.run(request).await,
+    }
+}
+
+/// TCP needs a token; the local socket needs our own user, and nobody from inside an agent (rule 10.1).
+pub(crate) async fn require_identity(State(app): State<App>, request: Request, next: Next) -> Response {
+    let peer = request.extensions().get::<Peer>().copied().unwrap_or(Peer::Network);
+    match peer {
+        Peer::Network => match bearer(request.headers()) {
+            Some(token) if app.token.matches(&token) => next.run(request).await,
+            Some(_) => unauthorized("the token is not known to this host"),
+            None => unauthorized(
+                "a token is needed: send `Authorization: Bearer <token>`; it is in the file `token` of the state directory",
+            ),
+        },
+        Peer::Local { pid: Some(pid) } => match app.host.session_of_process(pid) {
+            None => next.run(request).await,
+            Some(session) => refuse(
+                StatusCode::FORBIDDEN,
+                &format!("process {pid} belongs to the agent of {session}; agents may not use the socket"),
+            ),
+        },
+        Peer::Local { pid: None } => refuse(StatusCode::FORBIDDEN, "the system does not say which process is calling"),
+        Peer::Stranger => refuse(StatusCode::FORBIDDEN, "the socket is for the user who runs this host"),
+    }
+}
+
+fn unauthorized(message: &str) -> Response {
+    let mut response = refuse(StatusCode::UNAUTHORIZED, message);
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, axum::http::HeaderValue::from_static("Bearer"));
+    response
+}
+
+fn refuse(status: StatusCode, message: &str) -> Response {
+    (status, format!("{message}\n")).into_response()
+}
+
+fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
+    headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+}
+
+/// `127.0.0.1`, `localhost` or `[::1]`, with any port.
+fn is_local(authority: &str) -> bool {
+    let name = match authority.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !port.is_empty() => name,
+        _ => authority,
+    };
+    matches!(name, "127.0.0.1" | "localhost" | "[::1]")
+}
+
+/// The page must come from the very authority that it calls.
+fn is_own_origin(origin: &str, headers: &HeaderMap) -> bool {
+    let own = text(headers, header::HOST);
+    let page = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    page.is_some() && page == own.as_deref()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_names_are_ours() {
+        for ours in ["127.0.0.1", "127.0.0.1:7433", "localhost:80", "[::1]:7433", "[::1]"] {
+            assert!(is_local(ours), "{ours}");
+        }
+        for foreign in
+            ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io:7433", "10.0.0.1", "", "[::2]:1", "127.0.0.1:"]
+        {
+            assert!(!is_local(foreign), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn a_page_must_come_from_the_authority_it_calls() {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::HOST, "127.0.0.1:7433".parse().unwrap());
+        assert!(is_own_origin("http://127.0.0.1:7433", &headers));
+        for foreign in ["http://127.0.0.1:9000", "http://evil.example", "null", "file://127.0.0.1:7433"] {
+            assert!(!is_own_origin(foreign, &headers), "{foreign}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The surfaces: how clients reach a host over the network and the local socket.
+//!
+//! It is *not* where sessions live: a surface translates wire messages into calls on `wharf_host::Host` and events into
+//! wire messages, and owns no session state.
+//!
+//! Invariant: no request gets past `guard` without a checked authority, origin and identity.
+
+mod acp;
+mod auth;
+mod guard;
+mod listen;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{any, get};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{Semaphore, watch};
+use wharf_host::Host;
+
+pub use auth::{Token, TokenError};
+
+/// What the surfaces share.
+#[derive(Clone, Debug)]
+pub(crate) struct App {
+    pub(crate) host: Host,
+    pub(crate) token: Arc<Token>,
+    /// The adapter of connections that name none.
+    pub(crate) agent: Arc<str>,
+    /// True once the host is stopping: no new work.
+    pub(crate) stopping: watch::Receiver<bool>,
+    pub(crate) connections: Arc<Semaphore>,
+}
+
+/// A bound server.
+#[derive(Debug)]
+pub struct Server {
+    tcp: TcpListener,
+    unix: UnixListener,
+    socket: PathBuf,
+    app: App,
+    stop: watch::Sender<bool>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum BindError {
+    #[error("{0:?} is not an address to listen on; write it like 127.0.0.1:7433")]
+    Address(String),
+    #[error("{0} is not a loopback address, and there is no TLS yet: listen on 127.0.0.1 or [::1]")]
+    NotLoopback(SocketAddr),
+    #[error("cannot listen on {address}: {source}; is another host running there?")]
+    Tcp { address: SocketAddr, source: std::io::Error },
+    #[error("cannot make the socket {path}: {source}", path = path.display())]
+    Socket { path: PathBuf, source: std::io::Error },
+}
+
+impl Server {
+    /// Takes the address and the socket. Nothing is answered before [`Server::run`].
+    pub async fn bind(host: Host, token: Token, listen: &str, socket: &Path) -> Result<Self, BindError> {
+        let address: SocketAddr = listen.parse().map_err(|_| BindError::Address(listen.to_owned()))?;
+        if !address.ip().is_loopback() {
+            return Err(BindError::NotLoopback(address));
+        }
+        let tcp = TcpListener::bind(address).await.map_err(|source| BindError::Tcp { address, source })?;
+        let unix =
+            auth::bind_private(socket).map_err(|source| BindError::Socket { path: socket.to_owned(), source })?;
+        let (stop, stopping) = watch::channel(false);
+        let connections = Arc::new(Semaphore::new(host.config().limits.connections));
+        let agent = host.config().default_agent.as_str().into();
+        let app = App { host, token: Arc::new(token), agent, stopping, connections };
+        Ok(Self { tcp, unix, socket: socket.to_owned(), app, stop })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.tcp.local_addr()
+    }
+
+    /// Serves until `stopped` is done; then no new work, agents ended, logs synced.
+    pub async fn run(self, stopped: impl Future<Output = ()>) {
+        let Self { tcp, unix, socket, app, stop } = self;
+        let router = router(app.clone());
+        let serving =
+            tokio::spawn(listen::serve(tcp, unix, router, app.stopping.clone(), Arc::clone(&app.connections)));
+        stopped.await;
+        stop.send_replace(true);
+        app.host.shut_down().await;
+        serving.abort();
+        let _ = std::fs::remove_file(socket);
+    }
+}
+
+fn router(app: App) -> Router {
+    Router::new()
+        .route("/acp", any(acp::upgrade))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), guard::require_identity))
+        .route("/healthz", get(healthz))
+        .layer(axum::middleware::from_fn(guard::check_authority))
+        .with_state(app)
+}
+
+async fn healthz() -> &'static str {
+    "ok\n"
+}

@@ -1,0 +1,34 @@
+//! What can go wrong, by the question that a caller asks.
+
+use std::io;
+
+use crate::LogId;
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("no log {0}")]
+    NotFound(LogId),
+    #[error("log {0} exists already")]
+    Exists(LogId),
+    #[error("log {id} was written in format {found}; this version of wharf reads up to {known}: use a newer wharf")]
+    Newer { id: LogId, found: u32, known: u32 },
+    #[error("{what}: {source}")]
+    Io { what: String, source: io::Error },
+    #[error("index: {0}")]
+    Index(String),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum AppendError {
+    /// Someone else appended: the writer no longer knows the log.
+    #[error("expected the log to end at {expected}, it ends at {actual}")]
+    Conflict { expected: u64, actual: u64 },
+    /// A newer host owns the log.
+    #[error("epoch {ours} is stale: the log is at epoch {current}")]
+    StaleEpoch { ours: u64, current: u64 },
+    /// No space. Nothing of the batch is in the log; appends may go on when there is space again.
+    #[error("no space left for {0}")]
+    Full(LogId),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

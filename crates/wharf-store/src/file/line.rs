@@ -1,0 +1,107 @@
+//! One line of a log: a CRC-32 in eight hex digits, a space, a JSON object. A record, or the header of a segment.
+
+use std::ops::Range;
+
+/// The format that this version writes, and the newest that it reads.
+pub(super) const FORMAT: u32 = 1;
+
+/// Checksum and space, before the payload.
+const PREFIX: usize = 9;
+
+pub(super) struct Parsed {
+    pub(super) seq: u64,
+    pub(super) epoch: u64,
+    /// Where in the line the body is.
+    pub(super) body: Range<usize>,
+}
+
+/// The first line of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    pub(super) format: u32,
+    pub(super) first: u64,
+    /// The log's epoch when the segment was begun, so that an empty segment knows it too.
+    pub(super) epoch: u64,
+}
+
+pub(crate) fn push(out: &mut Vec<u8>, payload: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(b"00000000 ");
+    payload(out);
+    let crc = crc32fast::hash(&out[start + PREFIX..]);
+    for (place, shift) in out[start..start + 8].iter_mut().zip((0..8).rev()) {
+        *place = b"0123456789abcdef"[(crc >> (shift * 4)) as usize & 15];
+    }
+    out.push(b'\n');
+}
+
+/// The payload of a line (without its newline) if its checksum is right.
+pub(crate) fn payload(line: &[u8]) -> Option<&[u8]> {
+    let (prefix, payload) = line.split_at_checked(PREFIX)?;
+    let mut crc = 0_u32;
+    for &digit in &prefix[..8] {
+        let value = match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            _ => return None,
+        };
+        crc = crc << 4 | u32::from(value);
+    }
+    (prefix[8] == b' ' && crc32fast::hash(payload) == crc).then_some(payload)
+}
+
+pub(super) fn push_record(out: &mut Vec<u8>, seq: u64, epoch: u64, body: &[u8]) {
+    push(out, |out| {
+        push_number(out, b"{\"seq\":", seq);
+        push_number(out, b",\"epoch\":", epoch);
+        out.extend_from_slice(b",\"event\":");
+        out.extend_from_slice(body);
+        out.push(b'}');
+    });
+}
+
+/// A record's line, if it is one and whole.
+pub(super) fn parse(line: &[u8]) -> Option<Parsed> {
+    let payload = payload(line)?;
+    let (seq, rest) = number(payload.strip_prefix(b"{\"seq\":")?)?;
+    let (epoch, rest) = number(rest.strip_prefix(b",\"epoch\":")?)?;
+    let body = rest.strip_prefix(b",\"event\":")?.strip_suffix(b"}")?;
+    let end = line.len() - 1;
+    Some(Parsed { seq, epoch, body: end - body.len()..end })
+}
+
+pub(super) fn push_header(out: &mut Vec<u8>, first: u64, epoch: u64) {
+    push(out, |out| {
+        push_number(out, b"{\"wharf_log\":", FORMAT.into());
+        push_number(out, b",\"first\":", first);
+        push_number(out, b",\"epoch\":", epoch);
+        out.push(b'}');
+    });
+}
+
+/// A segment's header. Of a newer format only the number is known.
+pub(super) fn parse_header(line: &[u8]) -> Option<Header> {
+    let (format, rest) = number(payload(line)?.strip_prefix(b"{\"wharf_log\":")?)?;
+    let format = u32::try_from(format).unwrap_or(u32::MAX);
+    if format > FORMAT {
+        return Some(Header { format, first: 0, epoch: 0 });
+    }
+    let (first, rest) = number(rest.strip_prefix(b",\"first\":")?)?;
+    let (epoch, rest) = number(rest.strip_prefix(b",\"epoch\":")?)?;
+    (rest == b"}").then_some(Header { format, first, epoch })
+}
+
+pub(crate) fn push_number(out: &mut Vec<u8>, before: &[u8], number: u64) {
+    out.extend_from_slice(before);
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+/// The decimal number at the beginning of `text`, and what follows it.
+pub(crate) fn number(text: &[u8]) -> Option<(u64, &[u8])> {
+    let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
+    let mut value = 0_u64;
+    for &digit in &text[..digits] {
+        value = value.checked_mul(10)?.checked_add(u64::from(digit - b'0'))?;
+    }
+    (digits > 0).then_some((value, &text[digits..]))
+}

@@ -1,0 +1,313 @@
+//! One log: appends, its head, and what becomes of it when a write or a sync fails.
+
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::mem;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+use bytes::Bytes;
+
+use super::mend::Opened;
+use super::points::{self, Point};
+use super::read::Hints;
+use super::segment::Segment;
+use super::sync::Queue;
+use super::{FileOptions, dirs, failed, io_error, line, lock};
+use crate::contract::accept;
+use crate::{AppendError, Head, Log, LogId, Mended, OnSynced, Page, StoreError};
+
+/// A write buffer that has grown beyond this is given back.
+const BUFFER_KEPT: usize = 1 << 20;
+/// The active segment's index is stored when it has grown by so much: then opening reads only the rest.
+const INDEX_EVERY: u64 = 8 << 20;
+
+/// Disk, quota, or the process's limit for a file.
+const FULL: [ErrorKind; 3] = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge];
+
+/// Which directories must be synced before the log is safe.
+const DIRS_SAFE: u8 = 0;
+const DIRS_OWN: u8 = 1;
+const DIRS_ALL: u8 = 2;
+
+#[derive(Debug)]
+pub(super) struct FileLog {
+    me: Weak<Self>,
+    pub(super) id: LogId,
+    pub(super) dir: PathBuf,
+    segment_bytes: u64,
+    queue: Arc<Queue>,
+    mended: Mended,
+    writer: Mutex<Writer>,
+    /// What readers may see. Locked for a moment only, never during a read or a write.
+    published: Mutex<View>,
+    pub(super) hints: Mutex<Hints>,
+    synced: AtomicU64,
+    dirs: AtomicU8,
+    /// It is in the queue for the background sync.
+    queued: AtomicBool,
+    /// How much of the active segment its stored index covers.
+    indexed: AtomicU64,
+    /// Set once: why nothing can be appended any more.
+    broken: OnceLock<(String, ErrorKind)>,
+    removed: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Writer {
+    buf: Vec<u8>,
+    head: Head,
+    /// Length of the active segment.
+    len: u64,
+    active: Arc<Segment>,
+    file: Arc<File>,
+    /// Where the last mark for the active segment's index is.
+    marked: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    pub(super) head: Head,
+    pub(super) sealed: Arc<Vec<Arc<Segment>>>,
+    pub(super) active: Arc<Segment>,
+    pub(super) file: Arc<File>,
+    /// Length of the active segment.
+    pub(super) len: u64,
+}
+
+impl FileLog {
+    pub(super) fn new(id: LogId, dir: PathBuf, options: &FileOptions, queue: Arc<Queue>, opened: Opened) -> Arc<Self> {
+        let Opened { sealed, active, file, len, head, mended } = opened;
+        let (active, file) = (Arc::new(active), Arc::new(file));
+        let writer = Writer {
+            buf: Vec::new(),
+            head,
+            len,
+            active: Arc::clone(&active),
+            file: Arc::clone(&file),
+            marked: active.points(len).last().map_or(0, |point| point.offset),
+        };
+        Arc::new_cyclic(|me| Self {
+            me: Weak::clone(me),
+            id,
+            dir,
+            segment_bytes: options.segment_bytes,
+            queue,
+            mended,
+            writer: Mutex::new(writer),
+            published: Mutex::new(View { head, sealed: Arc::new(sealed), active, file, len }),
+            hints: Mutex::default(),
+            synced: AtomicU64::new(0),
+            // Whoever made it may have gone before it was synced.
+            dirs: AtomicU8::new(DIRS_ALL),
+            queued: AtomicBool::new(false),
+            indexed: AtomicU64::new(0),
+            broken: OnceLock::new(),
+            removed: AtomicBool::new(false),
+        })
+    }
+
+    pub(super) fn view(&self) -> View {
+        lock(&self.published).clone()
+    }
+
+    pub(super) fn removed(&self) {
+        self.removed.store(true, Ordering::Release);
+    }
+
+    pub(super) fn present(&self) -> Result<(), StoreError> {
+        match self.removed.load(Ordering::Acquire) {
+            true => Err(StoreError::NotFound(self.id.clone())),
+            false => Ok(()),
+        }
+    }
+
+    fn writable(&self) -> Result<(), StoreError> {
+        self.present()?;
+        match self.broken.get() {
+            Some((why, kind)) => {
+                let what = format!("log {} takes no more records until it is opened again", self.id);
+                Err(io_error(what, io::Error::new(*kind, why.clone())))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn break_off(&self, why: &StoreError, kind: ErrorKind) {
+        let _ = self.broken.set((why.to_string(), kind));
+    }
+
+    /// Writes `buf`, all or nothing.
+    fn write(&self, writer: &Writer) -> Result<(), AppendError> {
+        let Err(error) = writer.file.write_all_at(&writer.buf, writer.len) else { return Ok(()) };
+        if let Err(undo) = writer.file.set_len(writer.len) {
+            let kind = undo.kind();
+            self.break_off(&failed("cutting a failed write off", &writer.active.path)(undo), kind);
+            self.writable()?;
+        }
+        Err(self.refusal(&writer.active, error))
+    }
+
+    fn refusal(&self, segment: &Segment, error: io::Error) -> AppendError {
+        if FULL.contains(&error.kind()) {
+            return AppendError::Full(self.id.clone());
+        }
+        failed("writing", &segment.path)(error).into()
+    }
+
+    /// Closes the active segment and begins the next. The old one is safe before the new one exists: so only the last
+    /// segment can ever have a torn end.
+    fn roll(&self, writer: &mut Writer) -> Result<(), AppendError> {
+        let old = Arc::clone(&writer.active);
+        writer.file.sync_data().map_err(|error| self.sync_failed(&old, error))?;
+        let (segment, file, len) = Segment::begin(&self.dir, writer.head.seq + 1, writer.head.epoch)
+            .map_err(|error| self.refusal(&old, error))?;
+        self.dirs.fetch_max(DIRS_OWN, Ordering::AcqRel);
+        let points = old.points(writer.len);
+        // An index that cannot be written now stays in memory.
+        let kept = points.store(&old.idx_path(), old.first, writer.len).err().map(|_| points);
+        let sealed = Arc::new(Segment::new(old.first, old.path.clone(), kept));
+
+        writer.active = Arc::new(segment);
+        writer.file = Arc::new(file);
+        writer.len = len;
+        writer.marked = 0;
+        writer.head.bytes += len;
+        self.indexed.store(0, Ordering::Relaxed);
+        let mut published = lock(&self.published);
+        let mut all = published.sealed.to_vec();
+        all.push(sealed);
+        *published = View {
+            head: writer.head,
+            sealed: Arc::new(all),
+            active: Arc::clone(&writer.active),
+            file: Arc::clone(&writer.file),
+            len,
+        };
+        Ok(())
+    }
+
+    fn sync_failed(&self, segment: &Segment, error: io::Error) -> StoreError {
+        // The kernel may have thrown the pages away: a second fsync that succeeds would prove nothing.
+        let kind = error.kind();
+        let error = failed("syncing", &segment.path)(error);
+        self.break_off(&error, kind);
+        error
+    }
+
+    /// Makes what is appended so far safe and tells how far that is. Only the sync thread calls this.
+    pub(super) fn sync_now(&self) -> Result<u64, StoreError> {
+        self.writable()?;
+        let view = self.view();
+        let dirs = self.dirs.swap(DIRS_SAFE, Ordering::AcqRel);
+        if view.head.seq <= self.synced.load(Ordering::Acquire) && dirs == DIRS_SAFE {
+            return Ok(view.head.seq);
+        }
+        view.file.sync_data().map_err(|error| self.sync_failed(&view.active, error))?;
+        // Up to the state directory: log, session, `sessions`, bucket, `workspaces`, root.
+        let depth = if dirs == DIRS_ALL { 6 } else { usize::from(dirs) };
+        for dir in self.dir.ancestors().take(depth) {
+            dirs::sync_dir(dir).map_err(|error| self.sync_failed(&view.active, error))?;
+        }
+        self.synced.fetch_max(view.head.seq, Ordering::AcqRel);
+        Ok(view.head.seq)
+    }
+
+    /// The background sync: also keeps the active segment's index from time to time.
+    pub(super) fn sync_in_background(&self) {
+        self.queued.store(false, Ordering::Release);
+        let view = self.view();
+        // Whoever appends or asks next is told what went wrong.
+        if self.sync_now().is_ok() && view.len >= self.indexed.load(Ordering::Relaxed) + INDEX_EVERY {
+            let points = view.active.points(view.len);
+            if points.store(&view.active.idx_path(), view.active.first, view.len).is_ok() {
+                self.indexed.store(view.len, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn publish(&self, head: Head, len: u64) {
+        {
+            let mut published = lock(&self.published);
+            published.head = head;
+            published.len = len;
+        }
+        if !self.queued.load(Ordering::Relaxed)
+            && !self.queued.swap(true, Ordering::AcqRel)
+            && let Some(me) = self.me.upgrade()
+        {
+            self.queue.sync_later(me);
+        }
+    }
+}
+
+impl Writer {
+    /// Fills the buffer with the records' lines. Gives the head as it will be, and marks for the index.
+    fn encode(&mut self, epoch: u64, bodies: &[Bytes]) -> (Head, Vec<Point>) {
+        let mut head = Head { epoch, ..self.head };
+        let mut marks = Vec::new();
+        let mut marked = self.marked;
+        self.buf.clear();
+        for body in bodies {
+            head.seq += 1;
+            let offset = self.len + self.buf.len() as u64;
+            if marked == 0 || offset >= marked + points::STRIDE {
+                marks.push(Point { seq: head.seq, offset });
+                marked = offset;
+            }
+            line::push_record(&mut self.buf, head.seq, epoch, body);
+        }
+        head.bytes += self.buf.len() as u64;
+        (head, marks)
+    }
+}
+
+impl Log for FileLog {
+    fn head(&self) -> Head {
+        lock(&self.published).head
+    }
+
+    fn mended(&self) -> Mended {
+        self.mended.clone()
+    }
+
+    fn append(&self, epoch: u64, expected: u64, bodies: &[Bytes]) -> Result<Head, AppendError> {
+        let mut writer = lock(&self.writer);
+        let writer = &mut *writer;
+        self.writable()?;
+        accept(writer.head, epoch, expected, bodies)?;
+        if bodies.is_empty() {
+            return Ok(writer.head);
+        }
+        if writer.len >= self.segment_bytes && writer.head.seq >= writer.active.first {
+            self.roll(writer)?;
+        }
+        let (head, marks) = writer.encode(epoch, bodies);
+        self.write(writer)?;
+        if let Some(last) = marks.last() {
+            writer.active.note(&marks);
+            writer.marked = last.offset;
+        }
+        writer.head = head;
+        writer.len += writer.buf.len() as u64;
+        if writer.buf.capacity() > BUFFER_KEPT {
+            mem::take(&mut writer.buf);
+        }
+        self.publish(head, writer.len);
+        Ok(head)
+    }
+
+    fn sync(&self, done: OnSynced) {
+        match self.me.upgrade() {
+            Some(me) => self.queue.sync(me, done),
+            None => done(self.sync_now()),
+        }
+    }
+
+    fn read(&self, from: u64, max_bytes: usize) -> Result<Page, StoreError> {
+        self.present()?;
+        super::read::page(self, from, max_bytes)
+    }
+}

@@ -1,0 +1,137 @@
+//! Opens a log: finds its segments, looks at the end of the last one, and cuts what a crash left half-written there.
+//!
+//! Only a run of bad bytes that reaches to the very end is torn. Bad bytes with a whole record behind them are damage:
+//! they stay where they are, and a read names them.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::points::Points;
+use super::segment::{self, Scan, Segment};
+use super::{dirs, failed, line};
+use crate::{Head, LogId, Mended, StoreError};
+
+pub(super) struct Opened {
+    pub(super) sealed: Vec<Arc<Segment>>,
+    pub(super) active: Segment,
+    /// The active segment's.
+    pub(super) file: File,
+    /// Length of the active segment.
+    pub(super) len: u64,
+    pub(super) head: Head,
+    pub(super) mended: Mended,
+}
+
+pub(super) fn open(dir: &Path, id: &LogId) -> Result<Opened, StoreError> {
+    let found = match dirs::segments(dir) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Err(StoreError::NotFound(id.clone())),
+        found => found.map_err(failed("listing", dir))?,
+    };
+    let Some((last, before)) = found.split_last() else {
+        let source = io::Error::new(ErrorKind::InvalidData, "its segments are gone");
+        return Err(failed("opening", dir)(source));
+    };
+    let path = dir.join(dirs::segment_name(last.first));
+    let file = OpenOptions::new().read(true).write(true).open(&path).map_err(failed("opening", &path))?;
+    let size = file.metadata().map_err(failed("reading the size of", &path))?.len();
+    let header = read_header(&file, &path, id)?;
+    let scan = scan_tail(&file, &path, last.first, size).map_err(failed("reading", &path))?;
+
+    let mended = cut(dir, &path, &file, last.first, scan.valid_end, size)?;
+    let mut len = scan.valid_end;
+    let epoch = match (scan.last, header) {
+        (Some((_, epoch)), _) => epoch,
+        (None, Some(epoch)) => epoch,
+        (None, None) => before.last().map_or(Ok(0), |previous| tail_epoch(dir, id, previous))?,
+    };
+    if len == 0 {
+        len = segment::write_header(&file, last.first, epoch).map_err(failed("writing", &path))?;
+    }
+    let seq = scan.last.map_or(last.first - 1, |(seq, _)| seq);
+    let bytes = before.iter().map(|segment| segment.bytes).sum::<u64>() + len;
+    let sealed = before
+        .iter()
+        .map(|segment| Arc::new(Segment::new(segment.first, dir.join(dirs::segment_name(segment.first)), None)))
+        .collect();
+    let active = Segment::new(last.first, path, Some(scan.points));
+    Ok(Opened { sealed, active, file, len, head: Head { seq, epoch, bytes }, mended })
+}
+
+/// The epoch in the header, if it can be read; a refusal if a newer wharf wrote it.
+fn read_header(file: &File, path: &Path, id: &LogId) -> Result<Option<u64>, StoreError> {
+    match segment::read_header(file).map_err(failed("reading", path))? {
+        Some(header) if header.format > line::FORMAT => {
+            Err(StoreError::Newer { id: id.clone(), found: header.format, known: line::FORMAT })
+        }
+        header => Ok(header.map(|header| header.epoch)),
+    }
+}
+
+/// Scans the end of a segment, with the help of its index if that fits.
+fn scan_tail(file: &File, path: &Path, first: u64, len: u64) -> io::Result<Scan> {
+    let idx = path.with_extension("idx");
+    if let Some((points, _)) = Points::load(&idx, first, len)
+        && points.last().is_some()
+        && let Some(scan) = segment::scan(file, first, len, points)?
+    {
+        return Ok(scan);
+    }
+    // An index that does not fit must not be found again when the segment has grown past it.
+    match fs::remove_file(&idx) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let scan = segment::scan(file, first, len, Points::default())?;
+    Ok(scan.unwrap_or(Scan { points: Points::default(), last: None, valid_end: 0 }))
+}
+
+/// The epoch at the end of a sealed segment.
+fn tail_epoch(dir: &Path, id: &LogId, segment: &dirs::Found) -> Result<u64, StoreError> {
+    let path = dir.join(dirs::segment_name(segment.first));
+    let file = File::open(&path).map_err(failed("opening", &path))?;
+    let header = read_header(&file, &path, id)?;
+    let scan = scan_tail(&file, &path, segment.first, segment.bytes).map_err(failed("reading", &path))?;
+    Ok(scan.last.map(|(_, epoch)| epoch).or(header).unwrap_or(0))
+}
+
+/// Moves the bytes behind `valid_end` into a file of their own. They are safe there before they go from here.
+fn cut(dir: &Path, path: &Path, file: &File, first: u64, valid_end: u64, len: u64) -> Result<Mended, StoreError> {
+    let torn_bytes = len - valid_end;
+    if torn_bytes > 0 {
+        let torn = keep(dir, first, valid_end, file, torn_bytes).map_err(failed("keeping the torn end of", path))?;
+        torn.sync_all().map_err(failed("keeping the torn end of", path))?;
+        file.set_len(valid_end).map_err(failed("cutting the torn end of", path))?;
+    }
+    Ok(Mended { torn_bytes })
+}
+
+fn keep(dir: &Path, first: u64, offset: u64, file: &File, size: u64) -> io::Result<File> {
+    let torn = torn_file(dir, first, offset)?;
+    let mut at = 0;
+    let mut chunk = vec![0; 1 << 16];
+    while at < size {
+        let wanted = usize::try_from(size - at).map_or(chunk.len(), |left| left.min(chunk.len()));
+        file.read_exact_at(&mut chunk[..wanted], offset + at)?;
+        torn.write_all_at(&chunk[..wanted], at)?;
+        at += wanted as u64;
+    }
+    Ok(torn)
+}
+
+/// A new file for what is cut off; what was cut off at the same place before is kept.
+fn torn_file(dir: &Path, first: u64, offset: u64) -> io::Result<File> {
+    let name = |nth: u32| -> PathBuf {
+        let again = if nth == 0 { String::new() } else { format!("-{nth}") };
+        dir.join(format!("torn-{first}-{offset}{again}"))
+    };
+    let mut nth = 0;
+    loop {
+        match OpenOptions::new().write(true).create_new(true).mode(0o600).open(name(nth)) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => nth += 1,
+            other => return other,
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The file engine: one directory of segments per log, a few threads that sync them.
+
+mod dirs;
+mod line;
+mod log;
+mod mend;
+mod points;
+mod read;
+mod segment;
+mod sync;
+mod walk;
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use self::log::FileLog;
+use self::sync::Syncer;
+use crate::{Engine, Log, LogId, LogStat, StoreError};
+
+pub(crate) use dirs::{create_file, sync_dir};
+pub(crate) use line::{number, payload, push, push_number};
+
+#[derive(Clone, Debug)]
+pub struct FileOptions {
+    /// The state directory; logs are in `workspaces` below it.
+    pub root: PathBuf,
+    /// A segment that has reached this is closed and the next one begun. Opening reads at most about so much.
+    pub segment_bytes: u64,
+    /// How long what nobody asked to sync may wait for it.
+    pub sync_interval: Duration,
+    /// Logs that can be synced at the same time: file systems make one commit of syncs that come together.
+    pub sync_threads: usize,
+}
+
+impl FileOptions {
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into(), segment_bytes: 64 << 20, sync_interval: Duration::from_secs(1), sync_threads: 8 }
+    }
+}
+
+#[derive(Debug)]
+pub struct FileEngine {
+    options: FileOptions,
+    slots: Mutex<Slots>,
+    syncer: Syncer,
+}
+
+/// One slot per id. Its lock is held while the log is made, opened or removed, so that there is never a second one.
+type Slot = Arc<Mutex<Weak<FileLog>>>;
+
+#[derive(Debug, Default)]
+struct Slots {
+    by_id: HashMap<LogId, Slot>,
+    /// Unused slots are thrown away when there are so many.
+    prune_at: usize,
+}
+
+impl FileEngine {
+    /// Makes the directories that are missing and sweeps up what an interrupted removal left.
+    pub fn open(options: FileOptions) -> Result<Arc<Self>, StoreError> {
+        let workspaces = dirs::workspaces(&options.root);
+        dirs::create_dirs(&workspaces).map_err(failed("making", &workspaces))?;
+        dirs::sweep(&options.root).map_err(failed("sweeping", &workspaces))?;
+        let syncer = Syncer::start(options.sync_interval, options.sync_threads)
+            .map_err(|source| io_error("starting the sync thread", source))?;
+        Ok(Arc::new(Self { options, slots: Mutex::default(), syncer }))
+    }
+
+    fn slot(&self, id: &LogId) -> Slot {
+        let mut slots = lock(&self.slots);
+        if slots.by_id.len() >= slots.prune_at {
+            // A slot that only the map holds cannot be in use, for it is got only under this lock.
+            slots.by_id.retain(|_, slot| Arc::strong_count(slot) > 1 || lock(slot).strong_count() > 0);
+            slots.prune_at = (slots.by_id.len() * 2).max(64);
+        }
+        Arc::clone(slots.by_id.entry(id.clone()).or_default())
+    }
+
+    /// Makes the log's directory under another name and moves it into place: there is never half a log.
+    fn make(&self, id: &LogId) -> Result<FileLogParts, StoreError> {
+        let session = dirs::session(&self.options.root, id);
+        let dir = dirs::log(&session);
+        if dir.try_exists().map_err(failed("looking at", &dir))? {
+            return Err(StoreError::Exists(id.clone()));
+        }
+        let unfinished = session.join(".log-new");
+        match fs::remove_dir_all(&unfinished) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed("deleting", &unfinished)(error)),
+            Ok(()) | Err(_) => {}
+        }
+        dirs::create_dirs(&unfinished).map_err(failed("making", &unfinished))?;
+        segment::Segment::begin(&unfinished, 1, 0).map_err(failed("making a log in", &unfinished))?;
+        fs::rename(&unfinished, &dir).map_err(failed("making", &dir))?;
+        Ok((dir.clone(), mend::open(&dir, id)?))
+    }
+
+    fn log(&self, id: &LogId, (dir, opened): FileLogParts) -> Arc<FileLog> {
+        FileLog::new(id.clone(), dir, &self.options, self.syncer.queue(), opened)
+    }
+}
+
+type FileLogParts = (PathBuf, mend::Opened);
+
+impl Engine for FileEngine {
+    fn create(&self, id: &LogId) -> Result<Arc<dyn Log>, StoreError> {
+        let slot = self.slot(id);
+        let mut slot = lock(&slot);
+        let log = self.log(id, self.make(id)?);
+        *slot = Arc::downgrade(&log);
+        Ok(log)
+    }
+
+    fn open(&self, id: &LogId) -> Result<Arc<dyn Log>, StoreError> {
+        let slot = self.slot(id);
+        let mut slot = lock(&slot);
+        if let Some(log) = slot.upgrade() {
+            return Ok(log);
+        }
+        let dir = dirs::log(&dirs::session(&self.options.root, id));
+        let opened = mend::open(&dir, id)?;
+        let log = self.log(id, (dir, opened));
+        *slot = Arc::downgrade(&log);
+        Ok(log)
+    }
+
+    fn list(&self) -> Result<Vec<LogStat>, StoreError> {
+        dirs::list(&self.options.root).map_err(failed("listing", &self.options.root))
+    }
+
+    fn remove(&self, id: &LogId) -> Result<(), StoreError> {
+        let slot = self.slot(id);
+        let mut slot = lock(&slot);
+        let session = dirs::session(&self.options.root, id);
+        let trash = dirs::hide(&session, id.name()).map_err(failed("removing", &session))?;
+        if let Some(log) = std::mem::take(&mut *slot).upgrade() {
+            log.removed();
+        }
+        match trash {
+            Some(trash) => fs::remove_dir_all(&trash).map_err(failed("deleting", &trash)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A lock whose holder panicked is still a lock: what it guards is changed in single steps.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn io_error(what: impl Into<String>, source: io::Error) -> StoreError {
+    StoreError::Io { what: what.into(), source }
+}
+
+/// `failed("opening", path)` makes the error that says so.
+fn failed(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> StoreError {
+    move |source| io_error(format!("{doing} {}", path.display()), source)
+}

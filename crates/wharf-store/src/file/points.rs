@@ -1,0 +1,84 @@
+//! The sparse index of a segment: where some of its records begin. Kept beside it as `.idx`; derived, never the truth.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+
+use super::line;
+
+/// One point for about so many bytes: a seek reads half of it in vain, and a full segment has a thousand of them.
+pub(super) const STRIDE: u64 = 64 << 10;
+const FORMAT: u64 = 1;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Points(Vec<Point>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Point {
+    pub(super) seq: u64,
+    pub(super) offset: u64,
+}
+
+impl Points {
+    /// Tells of a record; only some are remembered.
+    pub(super) fn note(&mut self, seq: u64, offset: u64) {
+        if self.0.last().is_none_or(|last| offset >= last.offset + STRIDE) {
+            self.0.push(Point { seq, offset });
+        }
+    }
+
+    /// The last point that is not after `seq`.
+    pub(super) fn seek(&self, seq: u64) -> Option<Point> {
+        let after = self.0.partition_point(|point| point.seq <= seq);
+        Some(self.0[after.checked_sub(1)?])
+    }
+
+    pub(super) fn last(&self) -> Option<Point> {
+        self.0.last().copied()
+    }
+
+    /// Without the points at or behind `len`.
+    pub(super) fn within(&self, len: u64) -> Self {
+        Self(self.0[..self.0.partition_point(|point| point.offset < len)].to_vec())
+    }
+
+    /// Writes the index of the segment's first `len` bytes. Needs no sync: what is not whole is made again.
+    pub(super) fn store(&self, path: &Path, first: u64, len: u64) -> io::Result<()> {
+        let mut out = Vec::with_capacity(64 + self.0.len() * 24);
+        line::push(&mut out, |out| {
+            line::push_number(out, b"{\"wharf_idx\":", FORMAT);
+            line::push_number(out, b",\"first\":", first);
+            line::push_number(out, b",\"len\":", len);
+            out.extend_from_slice(b",\"points\":[");
+            for (nth, point) in self.0.iter().enumerate() {
+                line::push_number(out, if nth == 0 { b"[" } else { b",[" }, point.seq);
+                line::push_number(out, b",", point.offset);
+                out.push(b']');
+            }
+            out.extend_from_slice(b"]}");
+        });
+        let temporary = path.with_extension("idx-new");
+        super::dirs::create_file(&temporary)?.write_all(&out)?;
+        fs::rename(&temporary, path)
+    }
+
+    /// The stored index and how many bytes of the segment it covers; `None` if there is none that fits.
+    pub(super) fn load(path: &Path, first: u64, len: u64) -> Option<(Self, u64)> {
+        let bytes = fs::read(path).ok()?;
+        let payload = line::payload(bytes.strip_suffix(b"\n")?)?;
+        let mut numbers =
+            payload.split(|b| !b.is_ascii_digit()).filter(|text| !text.is_empty()).map(|text| line::number(text));
+        let mut next = || numbers.next().flatten().map(|(value, _)| value);
+        let (format, of, covered) = (next()?, next()?, next()?);
+        if format != FORMAT || of != first || covered > len {
+            return None;
+        }
+        let mut points = Vec::new();
+        while let Some(seq) = next() {
+            points.push(Point { seq, offset: next()? });
+        }
+        let rising = points.windows(2).all(|two| two[0].seq < two[1].seq && two[0].offset < two[1].offset);
+        let inside = points.iter().all(|point| point.seq >= first && point.offset < covered);
+        (rising && inside).then_some((Self(points), covered))
+    }
+}

@@ -1,0 +1,155 @@
+//! A segment: one file of a log, named by the seq of its first record.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use super::line::{self, Header};
+use super::points::{Point, Points};
+use super::walk::Walk;
+use super::{dirs, failed, lock};
+use crate::StoreError;
+
+/// Bytes per read of a scan.
+const SCAN_CHUNK: usize = 1 << 20;
+/// More than any header has.
+const HEADER_MAX: usize = 256;
+
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) first: u64,
+    pub(super) path: PathBuf,
+    /// `None`: not loaded yet.
+    points: Mutex<Option<Points>>,
+}
+
+/// What a scan found.
+#[derive(Debug)]
+pub(super) struct Scan {
+    pub(super) points: Points,
+    /// The last whole record: seq and epoch.
+    pub(super) last: Option<(u64, u64)>,
+    /// Where the last whole line ends.
+    pub(super) valid_end: u64,
+}
+
+impl Segment {
+    pub(super) fn new(first: u64, path: PathBuf, points: Option<Points>) -> Self {
+        Self { first, path, points: Mutex::new(points) }
+    }
+
+    /// Makes the file of a new segment with its header; gives also its length. Leaves nothing if it fails.
+    pub(super) fn begin(dir: &Path, first: u64, epoch: u64) -> io::Result<(Self, File, u64)> {
+        let path = dir.join(dirs::segment_name(first));
+        let file = dirs::create_file(&path)?;
+        match write_header(&file, first, epoch) {
+            Ok(len) => Ok((Self::new(first, path, Some(Points::default())), file, len)),
+            Err(error) => {
+                // What stays has no record in it and is written over next time.
+                let _ = fs::remove_file(&path);
+                Err(error)
+            }
+        }
+    }
+
+    pub(super) fn idx_path(&self) -> PathBuf {
+        self.path.with_extension("idx")
+    }
+
+    pub(super) fn note(&self, marks: &[Point]) {
+        let mut points = lock(&self.points);
+        for mark in marks {
+            points.get_or_insert_default().note(mark.seq, mark.offset);
+        }
+    }
+
+    /// The index of the first `len` bytes.
+    pub(super) fn points(&self, len: u64) -> Points {
+        lock(&self.points).as_ref().map(|points| points.within(len)).unwrap_or_default()
+    }
+
+    /// Where to begin looking for `seq`. The index of a sealed segment is loaded now, or made if there is none.
+    pub(super) fn seek(&self, file: &File, len: u64, seq: u64) -> io::Result<Option<Point>> {
+        let mut points = lock(&self.points);
+        if points.is_none() {
+            let stored = Points::load(&self.idx_path(), self.first, len).filter(|(_, covered)| *covered == len);
+            *points = Some(match stored {
+                Some((stored, _)) => stored,
+                None => self.index(file, len)?,
+            });
+        }
+        Ok(points.as_ref().and_then(|points| points.seek(seq)))
+    }
+
+    /// Makes the index anew, after it led astray.
+    pub(super) fn reindex(&self, file: &File, len: u64) -> io::Result<()> {
+        let points = self.index(file, len)?;
+        *lock(&self.points) = Some(points);
+        Ok(())
+    }
+
+    fn index(&self, file: &File, len: u64) -> io::Result<Points> {
+        let points = scan(file, self.first, len, Points::default())?.map(|scan| scan.points).unwrap_or_default();
+        // Only the next opening is slower if it cannot be kept.
+        let _ = points.store(&self.idx_path(), self.first, len);
+        Ok(points)
+    }
+
+    /// A sealed segment's file and its length. It is opened for each read, so that a long log holds no file handles.
+    pub(super) fn open(&self) -> Result<(File, u64), StoreError> {
+        let file = File::open(&self.path).map_err(failed("opening", &self.path))?;
+        let len = file.metadata().map_err(failed("reading the size of", &self.path))?.len();
+        Ok((file, len))
+    }
+}
+
+pub(super) fn write_header(file: &File, first: u64, epoch: u64) -> io::Result<u64> {
+    let mut header = Vec::new();
+    line::push_header(&mut header, first, epoch);
+    file.write_all_at(&header, 0)?;
+    Ok(header.len() as u64)
+}
+
+/// The header, if it can be read.
+pub(super) fn read_header(file: &File) -> io::Result<Option<Header>> {
+    let mut start = [0; HEADER_MAX];
+    let mut known = 0;
+    while known < HEADER_MAX {
+        match file.read_at(&mut start[known..], known as u64)? {
+            0 => break,
+            more => known += more,
+        }
+    }
+    let Some(length) = memchr::memchr(b'\n', &start[..known]) else { return Ok(None) };
+    Ok(line::parse_header(&start[..length]))
+}
+
+/// Reads the lines from the last of `points` on and finds where they stop being whole.
+/// `None`: there is no such record at the last point, so the points are not of this file.
+pub(super) fn scan(file: &File, first: u64, len: u64, mut points: Points) -> io::Result<Option<Scan>> {
+    let start = points.last();
+    let (at, mut expected) = start.map_or((0, first), |point| (point.offset, point.seq));
+    let mut walk = Walk::new(file, at, len, SCAN_CHUNK);
+    let mut last = None;
+    let mut valid_end = at;
+    while let Some(line) = walk.next_line()? {
+        let bytes = &walk.bytes()[line.range.clone()];
+        match line::parse(bytes).filter(|found| line.whole && found.seq >= expected) {
+            Some(found) => {
+                if last.is_none() && start.is_some_and(|point| point.seq != found.seq) {
+                    return Ok(None);
+                }
+                points.note(found.seq, line.offset);
+                last = Some((found.seq, found.epoch));
+                expected = found.seq.saturating_add(1);
+                valid_end = line.end;
+            }
+            None if line.offset == 0 && line.whole && line::parse_header(bytes).is_some() => valid_end = line.end,
+            None if start.is_some_and(|point| point.offset == line.offset) => return Ok(None),
+            None => {}
+        }
+    }
+    Ok(if start.is_some() && last.is_none() { None } else { Some(Scan { points, last, valid_end }) })
+}

@@ -1,0 +1,181 @@
+//! The threads that sync. What is asked of a log while it is being synced is served together, by the next fsync.
+
+use std::collections::VecDeque;
+use std::io;
+use std::iter;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::log::FileLog;
+use super::{io_error, lock};
+use crate::{OnSynced, StoreError};
+
+/// Owns the threads; dropping it lets them finish what was asked, then ends them.
+#[derive(Debug)]
+pub(super) struct Syncer {
+    queue: Arc<Queue>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Queue {
+    waiting: Mutex<Waiting>,
+    changed: Condvar,
+    interval: Duration,
+}
+
+#[derive(Default)]
+struct Waiting {
+    asked: VecDeque<(Arc<FileLog>, OnSynced)>,
+    /// Logs that have grown, with the time by which they must be synced; each at most once.
+    later: VecDeque<(Instant, Arc<FileLog>)>,
+    /// Logs that are being synced now. At most one per thread.
+    busy: Vec<Arc<FileLog>>,
+    stopped: bool,
+}
+
+struct Work {
+    log: Arc<FileLog>,
+    /// All who asked for it until now; nobody: it is the background's turn.
+    asked: Vec<OnSynced>,
+}
+
+impl Syncer {
+    pub(super) fn start(interval: Duration, threads: usize) -> io::Result<Self> {
+        let queue = Arc::new(Queue { waiting: Mutex::default(), changed: Condvar::new(), interval });
+        let mut syncer = Self { queue, threads: Vec::new() };
+        for _ in 0..threads.max(1) {
+            let queue = syncer.queue();
+            syncer.threads.push(thread::Builder::new().name("wharf-sync".into()).spawn(move || run(&queue))?);
+        }
+        Ok(syncer)
+    }
+
+    pub(super) fn queue(&self) -> Arc<Queue> {
+        Arc::clone(&self.queue)
+    }
+}
+
+impl Drop for Syncer {
+    fn drop(&mut self) {
+        lock(&self.queue.waiting).stopped = true;
+        self.queue.changed.notify_all();
+        for thread in self.threads.drain(..) {
+            // A callback may hold the last handle of the engine: then this is one of the threads.
+            if thread.thread().id() != thread::current().id() {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl Queue {
+    pub(super) fn sync(&self, log: Arc<FileLog>, done: OnSynced) {
+        let mut waiting = lock(&self.waiting);
+        if waiting.stopped {
+            drop(waiting);
+            done(log.sync_now());
+        } else {
+            waiting.asked.push_back((log, done));
+            self.changed.notify_one();
+        }
+    }
+
+    pub(super) fn sync_later(&self, log: Arc<FileLog>) {
+        let mut waiting = lock(&self.waiting);
+        if !waiting.stopped {
+            waiting.later.push_back((Instant::now() + self.interval, log));
+            if waiting.later.len() == 1 {
+                self.changed.notify_one();
+            }
+        }
+    }
+
+    /// Waits for something to do; `None` when there will be nothing any more.
+    fn next(&self) -> Option<Work> {
+        let mut waiting = lock(&self.waiting);
+        loop {
+            if let Some(work) = waiting.asked().or_else(|| waiting.due()) {
+                waiting.busy.push(Arc::clone(&work.log));
+                return Some(work);
+            }
+            if waiting.stopped {
+                // Who is busy comes back for the rest.
+                return None;
+            }
+            waiting = match waiting.later.front() {
+                Some((due, _)) => {
+                    let left = due.saturating_duration_since(Instant::now());
+                    self.changed.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+
+    fn done(&self, log: &Arc<FileLog>) {
+        lock(&self.waiting).busy.retain(|busy| !Arc::ptr_eq(busy, log));
+    }
+}
+
+impl Waiting {
+    fn is_busy(&self, log: &Arc<FileLog>) -> bool {
+        self.busy.iter().any(|busy| Arc::ptr_eq(busy, log))
+    }
+
+    /// The first log that somebody waits for and that is not being synced already.
+    fn asked(&mut self) -> Option<Work> {
+        let first = self.asked.iter().position(|(log, _)| !self.is_busy(log))?;
+        let (log, done) = self.asked.remove(first)?;
+        let (same, others): (VecDeque<_>, VecDeque<_>) =
+            self.asked.drain(..).partition(|(other, _)| Arc::ptr_eq(other, &log));
+        self.asked = others;
+        Some(Work { log, asked: iter::once(done).chain(same.into_iter().map(|(_, done)| done)).collect() })
+    }
+
+    fn due(&mut self) -> Option<Work> {
+        let now = Instant::now();
+        let first = self.later.iter().position(|(due, log)| (*due <= now || self.stopped) && !self.is_busy(log))?;
+        let (_, log) = self.later.remove(first)?;
+        Some(Work { log, asked: Vec::new() })
+    }
+}
+
+fn run(queue: &Queue) {
+    while let Some(Work { log, asked }) = queue.next() {
+        if asked.is_empty() {
+            log.sync_in_background();
+            queue.done(&log);
+        } else {
+            let result = log.sync_now();
+            queue.done(&log);
+            for done in asked {
+                let result = again(&result);
+                // One caller's panic must not leave all others waiting for ever.
+                let _ = panic::catch_unwind(AssertUnwindSafe(|| done(result)));
+            }
+        }
+    }
+}
+
+/// The same result for one more caller.
+fn again(result: &Result<u64, StoreError>) -> Result<u64, StoreError> {
+    match result {
+        Ok(seq) => Ok(*seq),
+        Err(StoreError::NotFound(id)) => Err(StoreError::NotFound(id.clone())),
+        Err(StoreError::Io { what, source }) => {
+            Err(io_error(what.clone(), io::Error::new(source.kind(), source.to_string())))
+        }
+        Err(error @ (StoreError::Exists(_) | StoreError::Newer { .. } | StoreError::Index(_))) => {
+            Err(io_error("syncing", io::Error::other(error.to_string())))
+        }
+    }
+}
+
+impl std::fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Waiting").field("asked", &self.asked.len()).field("later", &self.later.len()).finish()
+    }
+}

@@ -1,0 +1,71 @@
+//! Walks over the lines of a stretch of a file, chunk by chunk.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+use bytes::Bytes;
+
+pub(super) struct Walk<'a> {
+    file: &'a File,
+    /// Where the next line begins.
+    at: u64,
+    end: u64,
+    chunk: usize,
+    buf: Bytes,
+    /// Where in `buf` the next line begins.
+    pos: usize,
+}
+
+/// A line without its newline. Its bytes are [`Walk::bytes`] until the next step.
+pub(super) struct Line {
+    pub(super) offset: u64,
+    /// Where the next line begins.
+    pub(super) end: u64,
+    pub(super) range: Range<usize>,
+    /// It ended in a newline.
+    pub(super) whole: bool,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(file: &'a File, at: u64, end: u64, chunk: usize) -> Self {
+        Self { file, at, end, chunk, buf: Bytes::new(), pos: 0 }
+    }
+
+    pub(super) fn bytes(&self) -> &Bytes {
+        &self.buf
+    }
+
+    pub(super) fn next_line(&mut self) -> io::Result<Option<Line>> {
+        loop {
+            let rest = &self.buf[self.pos..];
+            if let Some(length) = memchr::memchr(b'\n', rest) {
+                return Ok(Some(self.step(length, true)));
+            }
+            let known = rest.len();
+            if self.at + known as u64 >= self.end {
+                return Ok((known > 0).then(|| self.step(known, false)));
+            }
+            // Doubling keeps a line that is longer than a chunk linear.
+            self.fill(self.chunk.max(known * 2))?;
+        }
+    }
+
+    fn step(&mut self, length: usize, whole: bool) -> Line {
+        let range = self.pos..self.pos + length;
+        let offset = self.at;
+        self.pos += length + usize::from(whole);
+        self.at += length as u64 + u64::from(whole);
+        Line { offset, end: self.at, range, whole }
+    }
+
+    fn fill(&mut self, size: usize) -> io::Result<()> {
+        let size = usize::try_from(self.end - self.at).map_or(size, |left| left.min(size));
+        let mut buf = vec![0; size];
+        self.file.read_exact_at(&mut buf, self.at)?;
+        self.buf = Bytes::from(buf);
+        self.pos = 0;
+        Ok(())
+    }
+}

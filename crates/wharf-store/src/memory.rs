@@ -1,0 +1,259 @@
+//! An engine in memory that misbehaves when told to, for tests of those who use a log.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+
+use crate::contract::accept;
+use crate::{AppendError, Engine, Head, Log, LogId, LogStat, Mended, OnSynced, Page, Record, StoreError};
+
+/// How an engine misbehaves. A handle: clones share the knobs, which can be turned at any time.
+#[derive(Clone, Debug, Default)]
+pub struct Hostility(Arc<Mutex<Knobs>>);
+
+#[derive(Default)]
+struct Knobs {
+    full: usize,
+    broken: usize,
+    stale_at: Option<u64>,
+    sync_failures: usize,
+    hold_syncs: bool,
+    held: Vec<Held>,
+}
+
+type Held = (Arc<MemoryLog>, OnSynced);
+
+impl Hostility {
+    /// The next `times` appends find no space.
+    pub fn fill_appends(&self, times: usize) {
+        self.knobs().full = times;
+    }
+
+    /// The next `times` appends fail with an I/O error. They leave nothing in the log.
+    pub fn break_appends(&self, times: usize) {
+        self.knobs().broken = times;
+    }
+
+    /// A newer host takes over: appends in an epoch below `epoch` are stale from now on.
+    pub fn usurp(&self, epoch: u64) {
+        self.knobs().stale_at = Some(epoch);
+    }
+
+    /// The next `times` syncs fail. As with files, such a log takes no more records.
+    pub fn break_syncs(&self, times: usize) {
+        self.knobs().sync_failures = times;
+    }
+
+    /// Syncs are not answered until they are released.
+    pub fn hold_syncs(&self) {
+        self.knobs().hold_syncs = true;
+    }
+
+    /// Answers the syncs that are held, in the order in which they came, and holds no more.
+    pub fn release_syncs(&self) {
+        let held = {
+            let mut knobs = self.knobs();
+            knobs.hold_syncs = false;
+            std::mem::take(&mut knobs.held)
+        };
+        for (log, done) in held {
+            log.finish_sync(done);
+        }
+    }
+
+    /// How many syncs wait to be released.
+    pub fn held_syncs(&self) -> usize {
+        self.knobs().held.len()
+    }
+
+    fn knobs(&self) -> MutexGuard<'_, Knobs> {
+        lock(&self.0)
+    }
+}
+
+#[derive(Debug)]
+pub struct MemoryEngine {
+    hostility: Hostility,
+    logs: Mutex<BTreeMap<LogId, Arc<MemoryLog>>>,
+}
+
+#[derive(Debug)]
+struct MemoryLog {
+    me: std::sync::Weak<Self>,
+    id: LogId,
+    hostility: Hostility,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    head: Head,
+    records: Vec<Record>,
+    synced: usize,
+    removed: bool,
+    broken: bool,
+}
+
+impl MemoryEngine {
+    pub fn new(hostility: Hostility) -> Arc<Self> {
+        Arc::new(Self { hostility, logs: Mutex::default() })
+    }
+
+    /// Forgets everything that was not synced, as a power cut would. Open handles go on with what is left.
+    pub fn lose_power(&self) {
+        for log in lock(&self.logs).values() {
+            let mut state = lock(&log.state);
+            let synced = state.synced;
+            state.records.truncate(synced);
+            state.head = state.records.iter().fold(Head::default(), grown);
+        }
+    }
+}
+
+impl Engine for MemoryEngine {
+    fn create(&self, id: &LogId) -> Result<Arc<dyn Log>, StoreError> {
+        let mut logs = lock(&self.logs);
+        if logs.contains_key(id) {
+            return Err(StoreError::Exists(id.clone()));
+        }
+        let log = Arc::new_cyclic(|me| MemoryLog {
+            me: me.clone(),
+            id: id.clone(),
+            hostility: self.hostility.clone(),
+            state: Mutex::default(),
+        });
+        logs.insert(id.clone(), Arc::clone(&log));
+        Ok(log)
+    }
+
+    fn open(&self, id: &LogId) -> Result<Arc<dyn Log>, StoreError> {
+        match lock(&self.logs).get(id) {
+            Some(log) => Ok(Arc::<MemoryLog>::clone(log)),
+            None => Err(StoreError::NotFound(id.clone())),
+        }
+    }
+
+    fn list(&self) -> Result<Vec<LogStat>, StoreError> {
+        let logs = lock(&self.logs);
+        Ok(logs.values().map(|log| LogStat { id: log.id.clone(), bytes: log.head().bytes }).collect())
+    }
+
+    fn remove(&self, id: &LogId) -> Result<(), StoreError> {
+        if let Some(log) = lock(&self.logs).remove(id) {
+            lock(&log.state).removed = true;
+        }
+        Ok(())
+    }
+}
+
+impl MemoryLog {
+    fn present(&self) -> Result<MutexGuard<'_, State>, StoreError> {
+        let state = lock(&self.state);
+        if state.removed { Err(StoreError::NotFound(self.id.clone())) } else { Ok(state) }
+    }
+
+    /// What the knobs say to an append that is otherwise in order.
+    fn refuse(&self, epoch: u64) -> Result<(), AppendError> {
+        let mut knobs = self.hostility.knobs();
+        if let Some(current) = knobs.stale_at.filter(|&current| epoch < current) {
+            return Err(AppendError::StaleEpoch { ours: epoch, current });
+        }
+        if take(&mut knobs.full) {
+            return Err(AppendError::Full(self.id.clone()));
+        }
+        if take(&mut knobs.broken) {
+            return Err(self.io("appending", "told to fail").into());
+        }
+        Ok(())
+    }
+
+    fn finish_sync(&self, done: OnSynced) {
+        let result = self.present().and_then(|mut state| {
+            if state.broken || take(&mut self.hostility.knobs().sync_failures) {
+                state.broken = true;
+                return Err(self.io("syncing", "told to fail"));
+            }
+            state.synced = state.records.len();
+            Ok(state.head.seq)
+        });
+        done(result);
+    }
+
+    fn io(&self, doing: &str, why: &str) -> StoreError {
+        StoreError::Io { what: format!("{doing} {}", self.id), source: io::Error::other(why) }
+    }
+}
+
+impl Log for MemoryLog {
+    fn head(&self) -> Head {
+        lock(&self.state).head
+    }
+
+    fn mended(&self) -> Mended {
+        Mended::default()
+    }
+
+    fn append(&self, epoch: u64, expected: u64, bodies: &[Bytes]) -> Result<Head, AppendError> {
+        let mut state = self.present()?;
+        if state.broken {
+            return Err(self.io("appending", "its sync failed").into());
+        }
+        accept(state.head, epoch, expected, bodies)?;
+        self.refuse(epoch)?;
+        for body in bodies {
+            let record = Record { seq: state.head.seq + 1, epoch, body: body.clone() };
+            state.head = grown(state.head, &record);
+            state.records.push(record);
+        }
+        Ok(state.head)
+    }
+
+    fn sync(&self, done: OnSynced) {
+        let mut knobs = self.hostility.knobs();
+        match self.me.upgrade().filter(|_| knobs.hold_syncs) {
+            Some(me) => knobs.held.push((me, done)),
+            None => {
+                drop(knobs);
+                self.finish_sync(done);
+            }
+        }
+    }
+
+    fn read(&self, from: u64, max_bytes: usize) -> Result<Page, StoreError> {
+        let state = self.present()?;
+        let start = usize::try_from(from.saturating_sub(1)).unwrap_or(usize::MAX).min(state.records.len());
+        let mut page = Page::default();
+        let mut taken = 0;
+        for record in &state.records[start..] {
+            taken += record.body.len();
+            if taken > max_bytes && !page.records.is_empty() {
+                break;
+            }
+            page.records.push(record.clone());
+        }
+        Ok(page)
+    }
+}
+
+fn grown(head: Head, record: &Record) -> Head {
+    Head { seq: record.seq, epoch: record.epoch, bytes: head.bytes + record.body.len() as u64 + 1 }
+}
+
+/// Counts down; true while there is something to count.
+fn take(left: &mut usize) -> bool {
+    let some = *left > 0;
+    *left = left.saturating_sub(1);
+    some
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl std::fmt::Debug for Knobs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Knobs").field("held", &self.held.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,174 @@
+//! The index in SQLite. Derived: a database that is damaged or of another version is thrown away and begun anew.
+
+use std::fs::{self, OpenOptions};
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
+
+use crate::{Index, IndexRow, LogId, StoreError};
+
+/// Raised with every change of the tables.
+const SCHEMA: i64 = 1;
+const TABLES: &str = "
+    CREATE TABLE log (
+        bucket TEXT NOT NULL,
+        name TEXT NOT NULL,
+        seq INTEGER NOT NULL,
+        bytes INTEGER NOT NULL,
+        snapshot INTEGER,
+        summary BLOB NOT NULL,
+        PRIMARY KEY (bucket, name)
+    ) WITHOUT ROWID;
+";
+const COLUMNS: &str = "bucket, name, seq, bytes, snapshot, summary";
+
+#[derive(Debug)]
+pub struct SqliteIndex {
+    connection: Mutex<Connection>,
+    recreated: bool,
+}
+
+/// Why a database cannot be used.
+enum Unfit {
+    Damaged,
+    Failed(StoreError),
+}
+
+impl SqliteIndex {
+    pub fn open(path: &Path) -> Result<Arc<Self>, StoreError> {
+        let (connection, recreated) = match connect(path) {
+            Ok(connection) => (connection, false),
+            Err(Unfit::Failed(error)) => return Err(error),
+            Err(Unfit::Damaged) => {
+                delete(path)?;
+                let connection = connect(path).map_err(|unfit| match unfit {
+                    Unfit::Failed(error) => error,
+                    Unfit::Damaged => StoreError::Index(format!("{} is damaged although new", path.display())),
+                })?;
+                (connection, true)
+            }
+        };
+        Ok(Arc::new(Self { connection: Mutex::new(connection), recreated }))
+    }
+
+    /// What was there could not be used and is gone: the index is empty and must be filled from the logs.
+    pub fn recreated(&self) -> bool {
+        self.recreated
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Connection> {
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Index for SqliteIndex {
+    fn put(&self, rows: &[IndexRow]) -> Result<(), StoreError> {
+        let mut connection = self.lock();
+        let transaction = connection.transaction()?;
+        {
+            let mut insert = transaction
+                .prepare(&format!("INSERT OR REPLACE INTO log ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"))?;
+            for row in rows {
+                let snapshot = row.snapshot.map(u64::cast_signed);
+                let (seq, bytes) = (row.seq.cast_signed(), row.bytes.cast_signed());
+                insert.execute(params![row.id.bucket(), row.id.name(), seq, bytes, snapshot, &row.summary[..]])?;
+            }
+        }
+        Ok(transaction.commit()?)
+    }
+
+    fn get(&self, id: &LogId) -> Result<Option<IndexRow>, StoreError> {
+        let connection = self.lock();
+        let mut select = connection.prepare(&format!("SELECT {COLUMNS} FROM log WHERE bucket = ?1 AND name = ?2"))?;
+        Ok(select.query_row(params![id.bucket(), id.name()], row).optional()?.flatten())
+    }
+
+    fn all(&self) -> Result<Vec<IndexRow>, StoreError> {
+        let connection = self.lock();
+        let mut select = connection.prepare(&format!("SELECT {COLUMNS} FROM log ORDER BY bucket, name"))?;
+        let rows = select.query_map([], row)?;
+        Ok(rows.filter_map(Result::transpose).collect::<Result<_, _>>()?)
+    }
+
+    fn remove(&self, id: &LogId) -> Result<(), StoreError> {
+        let connection = self.lock();
+        let mut delete = connection.prepare("DELETE FROM log WHERE bucket = ?1 AND name = ?2")?;
+        delete.execute(params![id.bucket(), id.name()])?;
+        Ok(())
+    }
+}
+
+/// `None` for a row whose id is none: someone else wrote it.
+fn row(row: &Row<'_>) -> rusqlite::Result<Option<IndexRow>> {
+    let Some(id) = LogId::new(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?) else { return Ok(None) };
+    Ok(Some(IndexRow {
+        id,
+        seq: row.get::<_, i64>(2)?.cast_unsigned(),
+        bytes: row.get::<_, i64>(3)?.cast_unsigned(),
+        snapshot: row.get::<_, Option<i64>>(4)?.map(i64::cast_unsigned),
+        summary: Bytes::copy_from_slice(row.get_ref(5)?.as_blob()?),
+    }))
+}
+
+fn connect(path: &Path) -> Result<Connection, Unfit> {
+    // SQLite gives its other files the mode of this one.
+    let made = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
+    made.map_err(|source| Unfit::Failed(StoreError::Io { what: format!("opening {}", path.display()), source }))?;
+    let connection = Connection::open(path)?;
+    connection.pragma_update(None, "journal_mode", "wal")?;
+    // Losing the last transactions to a power cut only means to read a little more of the logs.
+    connection.pragma_update(None, "synchronous", "normal")?;
+    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    match (version, tables) {
+        (SCHEMA, _) => {
+            let verdict: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+            // Asks for the columns, too.
+            connection.prepare(&format!("SELECT {COLUMNS} FROM log"))?;
+            if verdict == "ok" { Ok(connection) } else { Err(Unfit::Damaged) }
+        }
+        (0, 0) => {
+            let new = format!("BEGIN; {TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;");
+            connection.execute_batch(&new)?;
+            Ok(connection)
+        }
+        _ => Err(Unfit::Damaged),
+    }
+}
+
+fn delete(path: &Path) -> Result<(), StoreError> {
+    for suffix in ["", "-wal", "-shm"] {
+        let mut file = path.as_os_str().to_owned();
+        file.push(suffix);
+        let file = PathBuf::from(file);
+        match fs::remove_file(&file) {
+            Err(source) if source.kind() != ErrorKind::NotFound => {
+                return Err(StoreError::Io { what: format!("deleting {}", file.display()), source });
+            }
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Index(error.to_string())
+    }
+}
+
+impl From<rusqlite::Error> for Unfit {
+    fn from(error: rusqlite::Error) -> Self {
+        // A statement that is not understood: no such table or column.
+        let foreign = matches!(error, rusqlite::Error::SqlInputError { .. });
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown) => Self::Damaged,
+            Some(_) | None if foreign => Self::Damaged,
+            Some(_) | None => Self::Failed(error.into()),
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Processes that do not want to die: what a host has to find and end.
+
+use std::io::{self, BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+use crate::program;
+
+/// A quarter of an hour: long for a test, short for a machine on which one failed.
+const SLEEP: &str = "exec sleep 900 </dev/null 2>/dev/null";
+
+/// Starts three children and returns their pids: one in the agent's own group; one in a session of its own that ignores
+/// SIGTERM; and one like it whose parent is gone already. With `hold` they keep the agent's stdout open.
+pub(crate) fn spawn(hold: bool) -> io::Result<Vec<u32>> {
+    let null = if hold { "" } else { ">/dev/null" };
+    let stubborn = format!("setsid sh -c 'trap \"\" TERM HUP INT; echo $$ >&2; {SLEEP} {null}'");
+    let script = format!("{stubborn} & ({stubborn} &); echo $$ >&2; {SLEEP} {null}");
+    let mut child = shell(&script).stdin(Stdio::null()).stdout(Stdio::inherit()).stderr(Stdio::piped()).spawn()?;
+    let pids = read_pids(&mut child, 3);
+    // Nobody waits for the child: being left as a zombie, or adopted by the host's reaper, is part of the exercise.
+    drop(child);
+    pids
+}
+
+fn read_pids(child: &mut Child, count: usize) -> io::Result<Vec<u32>> {
+    let stderr = child.stderr.take().ok_or_else(|| io::Error::other("no stderr"))?;
+    let lines = BufReader::new(stderr).lines().take(count);
+    lines.map(|line| line?.trim().parse().map_err(io::Error::other)).collect()
+}
+
+/// Starts this program again with SIGTERM ignored, which is inherited: nothing safer can ignore a signal.
+pub(crate) fn restart_ignoring_term(arguments: &[String]) -> io::Error {
+    let program = match std::env::current_exe() {
+        Ok(program) => program,
+        Err(error) => return error,
+    };
+    shell(r#"trap "" TERM; exec "$0" "$@""#).arg(program).args(arguments).exec()
+}
+
+fn shell(script: &str) -> Command {
+    let mut command = program::command("sh");
+    command.arg("-c").arg(script);
+    command
+}

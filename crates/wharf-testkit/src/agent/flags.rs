@@ -1,0 +1,167 @@
+//! How the scripted agent is told to behave from its start on: the command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What happens to a prompt that arrives while another one runs in the same session.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Overlap {
+    /// An error.
+    #[default]
+    Reject,
+    /// The earlier one ends with `end_turn`, then this one starts.
+    Supersede,
+    /// This one starts when the earlier one has ended by itself.
+    Queue,
+    /// It is never answered.
+    Ignore,
+}
+
+/// All flags. See [`USAGE`] for what each does.
+#[derive(Debug, Default)]
+pub struct Flags {
+    pub slow_start: Option<Duration>,
+    pub exit_on_start: Option<i32>,
+    pub stderr: Vec<String>,
+    pub early_updates: u64,
+    pub commands: bool,
+    pub no_load: bool,
+    pub resume: bool,
+    pub close: bool,
+    pub replay: u64,
+    pub replay_on_resume: bool,
+    pub replay_after_load: bool,
+    pub forget: bool,
+    pub no_modes: bool,
+    pub fixed_mode: bool,
+    pub native_queue: bool,
+    pub overlap: Overlap,
+    pub ready: bool,
+    pub auth: bool,
+    pub no_cancel: bool,
+    pub hang_on: Vec<String>,
+    pub die_on: Vec<String>,
+    pub error_on: Vec<(String, i64)>,
+    pub delay: Vec<(String, Duration)>,
+    pub session_id: Option<String>,
+    pub record: Option<PathBuf>,
+    pub ignore_eof: bool,
+    pub ignore_term: bool,
+    pub spawn_children: bool,
+}
+
+/// The list of flags, for `--help` and for wrong ones.
+pub const USAGE: &str = "\
+wharf-scripted-agent: an ACP agent for tests; prompts are scripts, see the crate's documentation
+  --slow-start MS       reads nothing for so long
+  --exit-on-start CODE  exits at once
+  --stderr TEXT         writes a line to stderr at start (repeatable)
+  --early-updates N     N updates before the session/new response
+  --commands            an available_commands_update after new, load and resume
+  --no-load             has no session/load
+  --resume              has session/resume
+  --close               has session/close
+  --replay N            session/load replays N prompts with their answers (2)
+  --replay-on-resume    session/resume replays too
+  --replay-after-load   the replay comes after the response
+  --forget              knows no session at load or resume
+  --no-modes            no modes and no config options
+  --fixed-mode          refuses session/set_mode and session/set_config_option
+  --native-queue        advertises promptQueueing, and --overlap supersede
+  --overlap HOW         reject, supersede, queue or ignore a prompt that overlaps another
+  --ready               advertises ready; holds updates and refuses prompts until session/ready
+  --auth                session/new fails with -32000 until authenticate
+  --no-cancel           ignores session/cancel and $/cancel_request
+  --hang-on METHOD      never answers it (repeatable)
+  --die-on METHOD       exits with 3 when it comes (repeatable)
+  --error-on METHOD=CODE  answers it with this error (repeatable)
+  --delay METHOD=MS     answers it after so long (repeatable)
+  --session-id ID       every session/new gives this id
+  --record FILE         appends every line that it receives
+  --ignore-eof          goes on after stdin has ended
+  --ignore-term         ignores SIGTERM
+  --spawn-children      starts stubborn children at start; their pids are the last line on stderr
+";
+
+impl Flags {
+    /// Reads the command line, without the program's name.
+    pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Self, String> {
+        let mut flags = Self { replay: 2, ..Self::default() };
+        let mut rest = arguments.into_iter();
+        while let Some(flag) = rest.next() {
+            if !flags.switch(&flag) {
+                let value = rest.next().ok_or_else(|| format!("unknown flag, or no value for it: {flag}"))?;
+                flags.valued(&flag, value).map_err(|why| format!("{flag}: {why}"))?;
+            }
+        }
+        Ok(flags)
+    }
+
+    fn switch(&mut self, flag: &str) -> bool {
+        let slot = match flag {
+            "--commands" => &mut self.commands,
+            "--no-load" => &mut self.no_load,
+            "--resume" => &mut self.resume,
+            "--close" => &mut self.close,
+            "--replay-on-resume" => &mut self.replay_on_resume,
+            "--replay-after-load" => &mut self.replay_after_load,
+            "--forget" => &mut self.forget,
+            "--no-modes" => &mut self.no_modes,
+            "--fixed-mode" => &mut self.fixed_mode,
+            "--native-queue" => {
+                self.overlap = Overlap::Supersede;
+                &mut self.native_queue
+            }
+            "--ready" => &mut self.ready,
+            "--auth" => &mut self.auth,
+            "--no-cancel" => &mut self.no_cancel,
+            "--ignore-eof" => &mut self.ignore_eof,
+            "--ignore-term" => &mut self.ignore_term,
+            "--spawn-children" => &mut self.spawn_children,
+            _ => return false,
+        };
+        *slot = true;
+        true
+    }
+
+    fn valued(&mut self, flag: &str, value: String) -> Result<(), String> {
+        match flag {
+            "--slow-start" => self.slow_start = Some(Duration::from_millis(number(&value)?)),
+            "--exit-on-start" => self.exit_on_start = Some(number(&value)?),
+            "--stderr" => self.stderr.push(value),
+            "--early-updates" => self.early_updates = number(&value)?,
+            "--replay" => self.replay = number(&value)?,
+            "--overlap" => self.overlap = overlap(&value)?,
+            "--hang-on" => self.hang_on.push(value),
+            "--die-on" => self.die_on.push(value),
+            "--error-on" => self.error_on.push(pair(&value)?),
+            "--delay" => {
+                let (method, millis) = pair(&value)?;
+                self.delay.push((method, Duration::from_millis(millis)));
+            }
+            "--session-id" => self.session_id = Some(value),
+            "--record" => self.record = Some(PathBuf::from(value)),
+            _ => return Err("unknown flag".to_owned()),
+        }
+        Ok(())
+    }
+}
+
+fn number<T: std::str::FromStr>(value: &str) -> Result<T, String> {
+    value.parse().map_err(|_| format!("not a number: {value}"))
+}
+
+fn pair<T: std::str::FromStr>(value: &str) -> Result<(String, T), String> {
+    let (method, tail) = value.split_once('=').ok_or_else(|| format!("no = in {value}"))?;
+    Ok((method.to_owned(), number(tail)?))
+}
+
+fn overlap(value: &str) -> Result<Overlap, String> {
+    match value {
+        "reject" => Ok(Overlap::Reject),
+        "supersede" => Ok(Overlap::Supersede),
+        "queue" => Ok(Overlap::Queue),
+        "ignore" => Ok(Overlap::Ignore),
+        _ => Err(format!("unknown way: {value}")),
+    }
+}

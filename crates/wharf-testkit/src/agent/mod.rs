@@ -1,0 +1,69 @@
+//! The scripted agent: an ACP agent that does exactly what its flags and its prompts say, good or bad.
+//!
+//! Flags are in [`USAGE`]; the commands that a prompt may hold are in [`script`](self::script::COMMANDS).
+
+mod asks;
+mod children;
+mod faults;
+mod flags;
+mod script;
+mod serve;
+mod shapes;
+
+pub use flags::{Flags, Overlap, USAGE};
+pub use script::COMMANDS;
+pub use serve::run;
+
+use std::io::Write;
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+/// The whole program. It writes to stderr directly: agents do.
+pub fn main(arguments: Vec<String>) -> ExitCode {
+    if arguments.iter().any(|argument| argument == "--help") {
+        return complain(USAGE, ExitCode::SUCCESS);
+    }
+    let flags = match Flags::parse(arguments.clone()) {
+        Ok(flags) => flags,
+        Err(why) => return complain(&format!("{why}\n{USAGE}"), ExitCode::from(2)),
+    };
+    // The restarted program gets the same flags without this one.
+    if flags.ignore_term {
+        let rest: Vec<String> = arguments.into_iter().filter(|argument| argument != "--ignore-term").collect();
+        return complain(&format!("{}\n", children::restart_ignoring_term(&rest)), ExitCode::FAILURE);
+    }
+    match start(flags) {
+        Ok(code) => code,
+        Err(error) => complain(&format!("scripted agent: {error}\n"), ExitCode::FAILURE),
+    }
+}
+
+fn start(flags: Flags) -> std::io::Result<ExitCode> {
+    for line in &flags.stderr {
+        complain(&format!("{line}\n"), ExitCode::SUCCESS);
+    }
+    if flags.spawn_children {
+        let pids: Vec<String> = children::spawn(false)?.iter().map(u32::to_string).collect();
+        complain(&format!("{}\n", pids.join(" ")), ExitCode::SUCCESS);
+    }
+    if let Some(start_for) = flags.slow_start {
+        thread::sleep(start_for);
+    }
+    if let Some(code) = flags.exit_on_start {
+        std::process::exit(code);
+    }
+    let ignore_eof = flags.ignore_eof;
+    let (input, output) = wharf_demo::stdio()?;
+    run(flags, input, output)?;
+    if ignore_eof {
+        // As long as the children: forever would outlive a failed test by too much.
+        thread::sleep(Duration::from_secs(900));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn complain(text: &str, code: ExitCode) -> ExitCode {
+    let _ = std::io::stderr().write_all(text.as_bytes());
+    code
+}

@@ -1,0 +1,195 @@
+//! What a prompt makes the scripted agent do: commands separated by `;`, carried out in order.
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Value, json};
+use wharf_demo::burst::Burst;
+use wharf_demo::turn::{Stop, Turn, lock};
+use wharf_demo::wire;
+
+use super::serve::State;
+use super::{asks, children, faults};
+
+/// The commands. Sizes are bytes; `raw`, `rawupdate` and `ext` take the rest of the prompt as it is, `;` included.
+pub const COMMANDS: &str = "\
+  echo TEXT             one message chunk
+  think TEXT, user TEXT   a thought; an echo of the user's message
+  plan, tool, title TEXT, usage, commands   the update of that name
+  mode [ID]             switches the mode by itself, then tells mode, model and cwd
+  stream N [SIZE]       N numbered chunks, the text being the index, a blank and filling (200)
+  burst N [SIZE] [flush]  the same; without flush in blocks of 64 KiB, as stream is
+  tick N MICROS         N chunks at that interval: `tick INDEX UNIX_NANOSECONDS`
+  ask [N]               N permissions one after the other, and what was chosen
+  ask2                  two permissions at the same time
+  id0, stringid         a permission under id 0, or a string
+  withdraw              a permission, withdrawn at once
+  elicit, elicit-url    an elicitation, and its answer
+  fs read PATH, fs write PATH TEXT   the file request, and its answer
+  terminal COMMAND      create, wait, output, release, and the output
+  ext METHOD JSON, extnote METHOD JSON   an extension request (and its answer) or notification
+  hang, hang hard       until cancelled; ignoring cancel
+  wait                  until the client sends the notification `_go`
+  pause MS              says nothing for so long
+  stop REASON, error [CODE]   ends the turn so
+  crash [CODE]          exits at once (1)
+  die-mid-stream N      N chunks, then exits with 1
+  late TEXT             a chunk after the prompt's response
+  foreign               a chunk for a session that nobody knows
+  unknown-update        an update of an unknown kind with unknown fields
+  rawupdate JSON        the update as it is, byte for byte
+  raw LINE              the whole line as it is; $SESSION is replaced
+  malformed, binary, flood N, oversized BYTES, noline BYTES   see the names
+  spawn [hold]          children as with --spawn-children: `pids A B C`
+  env NAME              the value of the agent's environment variable
+  pid                   `pid N`
+";
+
+/// A script being carried out.
+#[derive(Debug)]
+pub(super) struct Actor {
+    pub(super) turn: Turn,
+    pub(super) state: Arc<Mutex<State>>,
+    pub(super) request: Value,
+    message: String,
+    late: Vec<String>,
+}
+
+/// A script that is over and not answered yet.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    actor: Actor,
+    result: Result<(), Stop>,
+}
+
+impl Outcome {
+    /// Answers the prompt, then sends what was to come late.
+    pub(super) fn finish(self) {
+        self.actor.turn.finish(&self.actor.request, self.result);
+        for text in &self.actor.late {
+            let _ = self.actor.say(text);
+        }
+    }
+}
+
+impl Actor {
+    pub(super) fn new(turn: Turn, state: Arc<Mutex<State>>, request: Value) -> Self {
+        let message = format!("answer-{}", request.to_string().trim_matches('"'));
+        Self { turn, state, request, message, late: Vec::new() }
+    }
+
+    pub(super) fn perform(mut self, text: &str) -> Outcome {
+        let result = self.script(text);
+        Outcome { actor: self, result }
+    }
+
+    fn script(&mut self, text: &str) -> Result<(), Stop> {
+        let mut rest = text.trim();
+        while !rest.is_empty() {
+            let whole = ["raw ", "rawupdate ", "ext ", "extnote "].iter().any(|name| rest.starts_with(name));
+            let (command, tail) = if whole { (rest, "") } else { rest.split_once(';').unwrap_or((rest, "")) };
+            let (name, arguments) = command.trim().split_once(' ').unwrap_or((command.trim(), ""));
+            self.turn.check()?;
+            self.command(name, arguments.trim_start())?;
+            rest = tail.trim();
+        }
+        Ok(())
+    }
+
+    fn command(&mut self, name: &str, rest: &str) -> Result<(), Stop> {
+        match name {
+            "echo" => self.say(rest),
+            "think" => self.turn.update(&wire::chunk("agent_thought_chunk", "thought", rest)),
+            "user" => self.turn.update(&wire::chunk("user_message_chunk", "user", rest)),
+            "plan" | "tool" | "title" | "usage" | "commands" | "unknown-update" => self.turn.update(&plain(name, rest)),
+            "mode" => self.mode(rest),
+            "stream" | "burst" => {
+                let burst = Burst::new(&self.turn.session, &self.message, number(rest, 1, 200));
+                burst.send(&mut self.turn, number(rest, 0, 1), rest.ends_with("flush")).1
+            }
+            "tick" => self.tick(number(rest, 0, 1), Duration::from_micros(number(rest, 1, 1000))),
+            "hang" => {
+                self.turn.deaf |= rest == "hard";
+                Err(self.turn.hang())
+            }
+            "wait" => self.turn.wait_for_go(),
+            "pause" => self.turn.pause(Duration::from_millis(number(rest, 0, 1))),
+            "stop" => Err(Stop::Ended(rest.to_owned())),
+            "error" => Err(Stop::Refused(wire::fault(number(rest, 0, -32603), "this prompt fails as told"))),
+            "crash" => std::process::exit(number(rest, 0, 1)),
+            "die-mid-stream" => {
+                self.command("stream", rest)?;
+                std::process::exit(1)
+            }
+            "late" => {
+                self.late.push(rest.to_owned());
+                Ok(())
+            }
+            "spawn" => self.spawn(rest == "hold"),
+            "env" => self.say(&format!("{rest}={}", std::env::var(rest).unwrap_or_else(|_| "(unset)".to_owned()))),
+            "pid" => self.say(&format!("pid {}", std::process::id())),
+            _ => match faults::command(&mut self.turn, name, rest) {
+                Some(outcome) => outcome,
+                None => {
+                    asks::command(self, name, rest).unwrap_or_else(|| self.say(&format!("you said: {name} {rest}")))
+                }
+            },
+        }
+    }
+
+    /// One chunk of this prompt's message.
+    pub(super) fn say(&self, text: &str) -> Result<(), Stop> {
+        self.turn.update(&wire::chunk("agent_message_chunk", &self.message, text))
+    }
+
+    fn mode(&self, wanted: &str) -> Result<(), Stop> {
+        if !wanted.is_empty() {
+            lock(&self.state).mode = wanted.to_owned();
+            self.turn.update(&json!({ "sessionUpdate": "current_mode_update", "currentModeId": wanted }))?;
+        }
+        let state = lock(&self.state).clone();
+        self.say(&format!("mode={} model={} cwd={}", state.mode, state.model, state.cwd))
+    }
+
+    /// Wall-clock time, since a process cannot compare its monotonic clock with another's.
+    fn tick(&mut self, count: u64, every: Duration) -> Result<(), Stop> {
+        let mut next_at = Instant::now();
+        for index in 0..count {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            self.say(&format!("tick {index} {}", now.as_nanos()))?;
+            next_at += every;
+            self.turn.pause_until(next_at)?;
+        }
+        Ok(())
+    }
+
+    fn spawn(&self, hold: bool) -> Result<(), Stop> {
+        let pids = children::spawn(hold).map_err(|error| Stop::Refused(wire::fault(-32603, error.to_string())))?;
+        let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+        self.say(&format!("pids {}", pids.join(" ")))
+    }
+}
+
+/// The number at this place of the arguments, or a default.
+pub(super) fn number<T: std::str::FromStr>(rest: &str, place: usize, default: T) -> T {
+    rest.split_whitespace().nth(place).and_then(|word| word.parse().ok()).unwrap_or(default)
+}
+
+/// Updates without a story.
+fn plain(name: &str, rest: &str) -> Value {
+    match name {
+        "plan" => json!({ "sessionUpdate": "plan",
+            "entries": [{ "content": "one step", "priority": "high", "status": "in_progress" }] }),
+        "tool" => json!({ "sessionUpdate": "tool_call", "toolCallId": "tool-1", "title": "a tool", "kind": "execute",
+            "status": "completed", "content": [{ "type": "diff", "path": "/a.txt", "oldText": "a\n", "newText": "b\n" }] }),
+        "title" => json!({ "sessionUpdate": "session_info_update", "title": rest }),
+        "usage" => json!({ "sessionUpdate": "usage_update", "used": 100, "size": 1000 }),
+        "commands" => commands_update(),
+        _ => json!({ "sessionUpdate": "from_the_future", "novel": { "deep": [1, 2.50, "x"] }, "_meta": { "k": null } }),
+    }
+}
+
+pub(super) fn commands_update() -> Value {
+    let commands = ["echo", "ask"].map(|name| json!({ "name": name, "description": format!("the command {name}") }));
+    json!({ "sessionUpdate": "available_commands_update", "availableCommands": commands })
+}

@@ -1,0 +1,310 @@
+//! The scripted agent's method table, bent by its flags.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, Write};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use wharf_demo::turn::{Peer, Signal, Turn, lock};
+use wharf_demo::wire::{self, Answer, Message, Output, Reader};
+
+use super::flags::{Flags, Overlap};
+use super::script::{self, Actor};
+use super::shapes;
+
+/// What the agent knows of a session.
+#[derive(Debug, Clone)]
+pub(super) struct State {
+    pub(super) mode: String,
+    pub(super) model: String,
+    pub(super) cwd: String,
+    ready: bool,
+}
+
+#[derive(Debug)]
+struct Session {
+    state: Arc<Mutex<State>>,
+    /// Prompts that have not been answered, oldest first.
+    running: Arc<Mutex<Vec<Running>>>,
+    /// The newest prompt's thread: an overlapping prompt starts when it is done.
+    newest: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Running {
+    request: Value,
+    turn: SyncSender<Signal>,
+}
+
+#[derive(Debug)]
+struct Agent {
+    flags: Arc<Flags>,
+    peer: Arc<Peer>,
+    sessions: HashMap<String, Session>,
+    created: u64,
+    authenticated: bool,
+}
+
+/// Serves one client until its input ends.
+pub fn run(flags: Flags, input: impl BufRead, output: impl Write + Send + 'static) -> io::Result<()> {
+    let mut record =
+        flags.record.as_ref().map(|path| OpenOptions::new().create(true).append(true).open(path)).transpose()?;
+    let peer = Arc::new(Peer::new(Output::new(output)));
+    let mut agent = Agent { flags: Arc::new(flags), peer, sessions: HashMap::new(), created: 0, authenticated: false };
+    let mut reader = Reader::new(input);
+    while let Some(message) = reader.next_message()? {
+        note(record.as_mut(), reader.line())?;
+        agent.handle(message, reader.line())?;
+    }
+    agent.signal(|_| true, || Signal::HangUp);
+    Ok(())
+}
+
+fn note(record: Option<&mut File>, line: &[u8]) -> io::Result<()> {
+    match record {
+        Some(file) => file.write_all(&[line, b"\n"].concat()),
+        None => Ok(()),
+    }
+}
+
+impl Agent {
+    fn handle(&mut self, message: Message, line: &[u8]) -> io::Result<()> {
+        match message {
+            Message::Request { id, method, params } => self.request(&id, &method, &params, line),
+            Message::Notification { method, params } => self.notification(&method, &params, line),
+            Message::Response { id, answer } => {
+                self.peer.settle(id, answer);
+                Ok(())
+            }
+            Message::Malformed(why) => self.send(&wire::error(&Value::Null, wire::fault(wire::PARSE_ERROR, why))),
+            Message::Invalid(id) => self.send(&wire::error(&id, wire::fault(wire::INVALID_REQUEST, "Invalid request"))),
+        }
+    }
+
+    fn send(&self, message: &Value) -> io::Result<()> {
+        self.peer.output().send(message)
+    }
+
+    fn update(&self, session: &str, update: &Value) -> io::Result<()> {
+        self.send(&wire::update(session, update))
+    }
+
+    fn request(&mut self, id: &Value, method: &str, params: &Value, line: &[u8]) -> io::Result<()> {
+        let flags = Arc::clone(&self.flags);
+        if flags.die_on.iter().any(|named| named == method) {
+            std::process::exit(3);
+        }
+        if flags.hang_on.iter().any(|named| named == method) {
+            return Ok(());
+        }
+        if let Some((_, delay_for)) = flags.delay.iter().find(|(named, _)| named == method) {
+            thread::sleep(*delay_for);
+        }
+        if let Some((_, code)) = flags.error_on.iter().find(|(named, _)| named == method) {
+            return self.send(&wire::error(id, wire::fault(*code, format!("{method} fails as told"))));
+        }
+        match method {
+            "session/prompt" => return self.prompt(id, params),
+            "session/new" if self.may_start() => return self.new_session(id, params),
+            "session/load" | "session/resume" => return self.bring_back(id, method, params),
+            "_echo" => return self.echo(line),
+            _ => {}
+        }
+        let answer = self.answer(method, params);
+        self.send(&match answer {
+            Ok(result) => wire::response(id, result),
+            Err(fault) => wire::error(id, fault),
+        })
+    }
+
+    fn may_start(&self) -> bool {
+        self.authenticated || !self.flags.auth
+    }
+
+    fn answer(&mut self, method: &str, params: &Value) -> Answer {
+        match method {
+            "initialize" => Ok(shapes::initialize(&self.flags)),
+            "authenticate" => {
+                self.authenticated = true;
+                Ok(json!({}))
+            }
+            "logout" => {
+                self.authenticated = false;
+                Ok(json!({}))
+            }
+            "session/new" => Err(wire::fault(wire::AUTH_REQUIRED, "Authentication required")),
+            "session/set_mode" | "session/set_config_option" => self.set(method, params),
+            "session/close" if self.flags.close => {
+                let session = params["sessionId"].as_str().unwrap_or_default();
+                self.signal(|id| id == session, || Signal::Cancel);
+                self.sessions.remove(session).map(|_| json!({})).ok_or_else(|| wire::unknown_session(session))
+            }
+            _ => Err(wire::fault(wire::METHOD_NOT_FOUND, format!("Method not found: {method}"))),
+        }
+    }
+
+    fn new_session(&mut self, id: &Value, params: &Value) -> io::Result<()> {
+        self.created += 1;
+        let counted = format!("scripted-{}-{}", std::process::id(), self.created);
+        let session = self.flags.session_id.clone().unwrap_or(counted);
+        for number in 0..self.flags.early_updates {
+            self.update(&session, &wire::chunk("agent_message_chunk", "early", &format!("early {number}")))?;
+        }
+        let state = self.adopt(&session, params);
+        let mut result = shapes::opened(&state, &self.flags);
+        result["sessionId"] = json!(session);
+        self.send(&wire::response(id, result))?;
+        self.greet(&session)
+    }
+
+    fn adopt(&mut self, session: &str, params: &Value) -> State {
+        let cwd = params["cwd"].as_str().unwrap_or_default().to_owned();
+        let ready = !self.flags.ready;
+        let state = State { mode: "ask".to_owned(), model: "small".to_owned(), cwd, ready };
+        let entry = Session { state: Arc::new(Mutex::new(state.clone())), running: Arc::default(), newest: None };
+        self.sessions.insert(session.to_owned(), entry);
+        state
+    }
+
+    /// What follows the response that opened a session; held back until `session/ready` if that was promised.
+    fn greet(&self, session: &str) -> io::Result<()> {
+        let is_ready = self.sessions.get(session).is_some_and(|known| lock(&known.state).ready);
+        if is_ready && (self.flags.commands || self.flags.ready) {
+            return self.update(session, &script::commands_update());
+        }
+        Ok(())
+    }
+
+    fn bring_back(&mut self, id: &Value, method: &str, params: &Value) -> io::Result<()> {
+        let is_load = method == "session/load";
+        let has_it = if is_load { !self.flags.no_load } else { self.flags.resume };
+        let session = params["sessionId"].as_str().unwrap_or_default().to_owned();
+        if !has_it {
+            let fault = wire::fault(wire::METHOD_NOT_FOUND, format!("Method not found: {method}"));
+            return self.send(&wire::error(id, fault));
+        }
+        if self.flags.forget {
+            return self.send(&wire::error(id, wire::unknown_session(&session)));
+        }
+        let state = self.adopt(&session, params);
+        let replays = is_load || self.flags.replay_on_resume;
+        if replays && !self.flags.replay_after_load {
+            self.replay(&session)?;
+        }
+        self.send(&wire::response(id, shapes::opened(&state, &self.flags)))?;
+        if replays && self.flags.replay_after_load {
+            self.replay(&session)?;
+        }
+        self.greet(&session)
+    }
+
+    fn replay(&self, session: &str) -> io::Result<()> {
+        for number in 0..self.flags.replay {
+            let (asked, told) = (format!("old-prompt-{number}"), format!("old-answer-{number}"));
+            self.update(session, &wire::chunk("user_message_chunk", &asked, &format!("old prompt {number}")))?;
+            self.update(session, &wire::chunk("agent_message_chunk", &told, &format!("old answer {number}")))?;
+        }
+        Ok(())
+    }
+
+    fn set(&self, method: &str, params: &Value) -> Answer {
+        let id = params["sessionId"].as_str().unwrap_or_default();
+        let session = self.sessions.get(id).ok_or_else(|| wire::unknown_session(id))?;
+        if self.flags.fixed_mode || self.flags.no_modes {
+            return Err(wire::fault(wire::INVALID_PARAMS, "nothing can be set"));
+        }
+        let mut state = lock(&session.state);
+        if method == "session/set_mode" {
+            state.mode = params["modeId"].as_str().unwrap_or_default().to_owned();
+            return Ok(json!({}));
+        }
+        state.model = params["value"].as_str().unwrap_or_default().to_owned();
+        Ok(json!({ "configOptions": shapes::options(&state.model) }))
+    }
+
+    fn notification(&mut self, method: &str, params: &Value, line: &[u8]) -> io::Result<()> {
+        let session = params["sessionId"].as_str().unwrap_or_default();
+        match method {
+            "session/cancel" => self.signal(|id| id == session, || Signal::Cancel),
+            "$/cancel_request" => self.withdraw(&params["requestId"]),
+            "_go" => self.signal(|_| true, || Signal::Go),
+            "session/ready" => {
+                if let Some(known) = self.sessions.get(session) {
+                    lock(&known.state).ready = true;
+                }
+                return self.greet(session);
+            }
+            "_note" => return self.echo(line),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn signal(&self, chosen: impl Fn(&str) -> bool, signal: impl Fn() -> Signal) {
+        for (_, session) in self.sessions.iter().filter(|(id, _)| chosen(id)) {
+            for running in lock(&session.running).iter() {
+                let _ = running.turn.try_send(signal());
+            }
+        }
+    }
+
+    fn withdraw(&self, request: &Value) {
+        for session in self.sessions.values() {
+            for running in lock(&session.running).iter().filter(|running| running.request == *request) {
+                let _ = running.turn.try_send(Signal::Withdraw);
+            }
+        }
+    }
+
+    /// Sends the params back byte for byte: as the result of `_echo`, or as the notification `_noted` for a `_note`.
+    fn echo(&self, line: &[u8]) -> io::Result<()> {
+        let parts: HashMap<String, &RawValue> = serde_json::from_slice(line)?;
+        let part = |name: &str| parts.get(name).map_or("null", |raw| raw.get());
+        let frame = match parts.get("id") {
+            Some(id) => format!(r#"{{"jsonrpc":"2.0","id":{},"result":{}}}"#, id.get(), part("params")),
+            None => format!(r#"{{"jsonrpc":"2.0","method":"_noted","params":{}}}"#, part("params")),
+        };
+        self.peer.output().send_bytes(format!("{frame}\n").as_bytes())
+    }
+
+    fn prompt(&mut self, id: &Value, params: &Value) -> io::Result<()> {
+        let name = params["sessionId"].as_str().unwrap_or_default().to_owned();
+        let refuse = |fault: Value| self.peer.output().send(&wire::error(id, fault));
+        let Some(session) = self.sessions.get_mut(&name) else {
+            return refuse(wire::unknown_session(&name));
+        };
+        if !lock(&session.state).ready {
+            return refuse(wire::fault(wire::INVALID_REQUEST, "a prompt came before session/ready"));
+        }
+        let mut running = lock(&session.running);
+        if !running.is_empty() {
+            match self.flags.overlap {
+                Overlap::Reject => return refuse(wire::fault(wire::INVALID_REQUEST, "a prompt is already running")),
+                Overlap::Ignore => return Ok(()),
+                Overlap::Supersede => running.iter().for_each(|old| drop(old.turn.try_send(Signal::Supersede))),
+                Overlap::Queue => {}
+            }
+        }
+        let mut turn = Turn::new(&name, &self.peer);
+        turn.deaf = self.flags.no_cancel;
+        running.push(Running { request: id.clone(), turn: turn.sender() });
+        drop(running);
+        let actor = Actor::new(turn, Arc::clone(&session.state), id.clone());
+        let (unanswered, before) = (Arc::clone(&session.running), session.newest.take());
+        let text = wire::prompt_text(params);
+        session.newest = Some(thread::spawn(move || {
+            if let Some(before) = before {
+                let _ = before.join();
+            }
+            let request = actor.request.clone();
+            let outcome = actor.perform(&text);
+            lock(&unanswered).retain(|running| running.request != request);
+            outcome.finish();
+        }));
+        Ok(())
+    }
+}

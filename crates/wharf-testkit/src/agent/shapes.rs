@@ -1,0 +1,57 @@
+//! The larger answers of the scripted agent.
+
+use serde_json::{Value, json};
+
+use super::flags::Flags;
+use super::serve::State;
+
+/// What the agent is and can do.
+pub(super) fn initialize(flags: &Flags) -> Value {
+    let mut capable = json!({
+        "loadSession": !flags.no_load,
+        "promptCapabilities": { "image": true, "audio": true, "embeddedContext": true },
+        "sessionCapabilities": {},
+    });
+    let offered = [
+        ("resume", flags.resume),
+        ("close", flags.close),
+        ("promptQueueing", flags.native_queue),
+        ("ready", flags.ready),
+    ];
+    for (name, _) in offered.iter().filter(|(_, has)| *has) {
+        capable["sessionCapabilities"][name] = json!({});
+    }
+    if flags.native_queue {
+        capable["_meta"] = json!({ "claudeCode": { "promptQueueing": true } });
+    }
+    let methods = if flags.auth { json!([{ "id": "token", "name": "Token" }]) } else { json!([]) };
+    let mut result = json!({
+        "protocolVersion": 1,
+        "agentInfo": { "name": "wharf-scripted-agent", "version": env!("CARGO_PKG_VERSION") },
+        "agentCapabilities": capable,
+        "authMethods": methods,
+        "_meta": { "scripted": { "pid": std::process::id() } },
+    });
+    if flags.ready {
+        result["capabilities"] = json!({ "session": { "ready": true } });
+    }
+    result
+}
+
+/// The answer that opens a session, without the id.
+pub(super) fn opened(state: &State, flags: &Flags) -> Value {
+    if flags.no_modes {
+        return json!({});
+    }
+    let modes = ["ask", "auto"].map(|id| json!({ "id": id, "name": id }));
+    json!({
+        "modes": { "currentModeId": state.mode, "availableModes": modes },
+        "configOptions": options(&state.model),
+    })
+}
+
+/// The complete list of config options.
+pub(super) fn options(model: &str) -> Value {
+    let choices = ["small", "large"].map(|value| json!({ "value": value, "name": value }));
+    json!([{ "id": "model", "name": "Model", "category": "model", "type": "select", "currentValue": model, "options": choices }])
+}

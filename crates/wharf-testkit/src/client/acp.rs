@@ -1,0 +1,41 @@
+//! The everyday ACP calls of a client.
+
+use serde_json::{Value, json};
+
+use super::{Call, Client, RpcError};
+
+impl Client {
+    /// `initialize` as a client that serves neither files nor terminals.
+    pub async fn initialize(&self) -> Result<Value, RpcError> {
+        let capabilities = json!({ "fs": { "readTextFile": false, "writeTextFile": false }, "terminal": false });
+        let info = json!({ "name": "wharf-testkit", "version": env!("CARGO_PKG_VERSION") });
+        let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities, "clientInfo": info });
+        self.request("initialize", params).await
+    }
+
+    /// `session/new`; returns the session's id.
+    pub async fn new_session(&self, cwd: &str) -> Result<String, RpcError> {
+        let opened = self.request("session/new", json!({ "cwd": cwd, "mcpServers": [] })).await?;
+        Ok(opened["sessionId"].as_str().unwrap_or_default().to_owned())
+    }
+
+    /// `session/load`; the replay is in the transcript.
+    pub async fn load_session(&self, session: &str, cwd: &str) -> Result<Value, RpcError> {
+        self.request("session/load", json!({ "sessionId": session, "cwd": cwd, "mcpServers": [] })).await
+    }
+
+    /// Sends a prompt, without waiting.
+    pub async fn start_prompt(&self, session: &str, text: &str) -> Call {
+        let prompt = json!([{ "type": "text", "text": text }]);
+        self.start("session/prompt", json!({ "sessionId": session, "prompt": prompt })).await
+    }
+
+    /// Sends a prompt and waits for its end.
+    pub async fn prompt(&self, session: &str, text: &str) -> Result<Value, RpcError> {
+        self.start_prompt(session, text).await.answer().await
+    }
+
+    pub async fn cancel(&self, session: &str) {
+        self.notify("session/cancel", json!({ "sessionId": session })).await;
+    }
+}

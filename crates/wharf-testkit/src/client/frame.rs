@@ -1,0 +1,81 @@
+//! One received frame: the text as it came, and what it means.
+
+use serde_json::Value;
+
+/// The error object of a response.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RpcError {
+    pub code: i64,
+    pub message: String,
+    pub data: Value,
+}
+
+impl std::fmt::Display for RpcError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} {}", self.code, self.message, self.data)
+    }
+}
+
+impl std::error::Error for RpcError {}
+
+/// Text and meaning of a frame. What is not JSON has the body `null`.
+#[derive(Debug, Clone)]
+pub struct Frame {
+    pub raw: String,
+    pub body: Value,
+}
+
+impl Frame {
+    pub(super) fn parse(raw: &str) -> Self {
+        Self { raw: raw.to_owned(), body: serde_json::from_str(raw).unwrap_or_default() }
+    }
+
+    /// The method; empty for responses.
+    pub fn method(&self) -> &str {
+        self.body["method"].as_str().unwrap_or_default()
+    }
+
+    /// Whether the other side wants an answer.
+    pub fn is_request(&self) -> bool {
+        self.body.get("method").is_some() && self.body.get("id").is_some()
+    }
+
+    pub fn id(&self) -> &Value {
+        &self.body["id"]
+    }
+
+    pub fn params(&self) -> &Value {
+        &self.body["params"]
+    }
+
+    /// The update of a `session/update`.
+    pub fn update(&self) -> Option<&Value> {
+        (self.method() == "session/update").then(|| &self.body["params"]["update"])
+    }
+
+    /// The text of an `agent_message_chunk`.
+    pub fn text(&self) -> Option<&str> {
+        let update = self.update().filter(|update| update["sessionUpdate"] == "agent_message_chunk")?;
+        update["content"]["text"].as_str()
+    }
+
+    /// The number that a chunk of the scripted agent's `stream` or `burst` begins with.
+    pub fn index(&self) -> Option<u64> {
+        self.text()?.split(' ').next()?.parse().ok()
+    }
+
+    /// What this response says; `None` if it is none.
+    pub(super) fn answer(&self) -> Option<Result<Value, RpcError>> {
+        if self.body.get("method").is_some() || self.body.get("id").is_none() {
+            return None;
+        }
+        Some(match self.body.get("error") {
+            Some(error) => Err(RpcError {
+                code: error["code"].as_i64().unwrap_or_default(),
+                message: error["message"].as_str().unwrap_or_default().to_owned(),
+                data: error["data"].clone(),
+            }),
+            None => Ok(self.body["result"].clone()),
+        })
+    }
+}

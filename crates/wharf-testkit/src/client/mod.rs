@@ -1,0 +1,311 @@
+//! An ACP client over WebSocket that keeps everything it receives and waits for frames, never for time.
+//!
+//! Every wait has a limit ([`PATIENCE`]); at the limit, or when the connection is lost, it panics with the end of the
+//! transcript, since a test has nothing better to do. Clones share one connection.
+
+mod acp;
+mod frame;
+mod socket;
+
+pub use frame::{Frame, RpcError};
+pub use socket::{Credentials, RawSocket, connect};
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::Result;
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use tokio::sync::{Notify, oneshot};
+use tokio_tungstenite::tungstenite::Message;
+use wharf_demo::turn::lock;
+
+use crate::PATIENCE;
+
+/// Answers requests of the agent by itself: the result or the error object, or `None` to leave the request alone.
+type Responder = Box<dyn Fn(&Frame) -> Option<Result<Value, Value>> + Send>;
+
+/// One connection.
+#[derive(Clone)]
+pub struct Client(Arc<Inner>);
+
+struct Inner {
+    sink: tokio::sync::Mutex<SplitSink<RawSocket, Message>>,
+    seen: Mutex<Seen>,
+    arrived: Notify,
+    next_id: AtomicI64,
+    patience: Mutex<Duration>,
+    responder: Mutex<Option<Responder>>,
+}
+
+#[derive(Default)]
+struct Seen {
+    frames: Vec<Frame>,
+    /// Frames before this one are spent: `expect` looks from here on.
+    cursor: usize,
+    /// Why the connection ended, if it did.
+    closed: Option<String>,
+    calls: HashMap<String, oneshot::Sender<Result<Value, RpcError>>>,
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("frames", &lock(&self.0.seen).frames.len()).finish_non_exhaustive()
+    }
+}
+
+/// A request that was sent and whose answer is still to come.
+#[derive(Debug)]
+pub struct Call {
+    client: Client,
+    /// The request's id, for `$/cancel_request`.
+    pub id: Value,
+    method: String,
+    answer: oneshot::Receiver<Result<Value, RpcError>>,
+}
+
+impl Call {
+    /// Waits for the answer; panics if the connection is lost first.
+    pub async fn answer(self) -> Result<Value, RpcError> {
+        let Self { client, id, method, answer } = self;
+        match tokio::time::timeout(client.patience(), answer).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => client.fail(&format!("the connection was lost before the answer to {method} ({id})")),
+            Err(_) => client.fail(&format!("no answer to {method} ({id})")),
+        }
+    }
+
+    /// Waits for the answer; `None` if the connection is lost first.
+    pub async fn answer_or_lost(self) -> Option<Result<Value, RpcError>> {
+        let Self { client, id, method, answer } = self;
+        match tokio::time::timeout(client.patience(), answer).await {
+            Ok(answer) => answer.ok(),
+            Err(_) => client.fail(&format!("no answer to {method} ({id}), and no end of the connection")),
+        }
+    }
+}
+
+impl Client {
+    /// Connects with `Authorization: Bearer`.
+    pub async fn connect(url: &str, token: &str) -> Result<Self> {
+        Self::connect_with(url, &Credentials::Bearer(token.to_owned())).await
+    }
+
+    pub async fn connect_with(url: &str, credentials: &Credentials) -> Result<Self> {
+        Ok(Self::over(socket::connect(url, credentials).await?.0))
+    }
+
+    /// Makes a client of a socket that is connected already.
+    pub fn over(socket: RawSocket) -> Self {
+        let (sink, stream) = socket.split();
+        let inner = Inner {
+            sink: tokio::sync::Mutex::new(sink),
+            seen: Mutex::default(),
+            arrived: Notify::new(),
+            next_id: AtomicI64::new(1),
+            patience: Mutex::new(PATIENCE),
+            responder: Mutex::default(),
+        };
+        let client = Self(Arc::new(inner));
+        tokio::spawn(client.clone().read(stream));
+        client
+    }
+
+    async fn read(self, mut stream: SplitStream<RawSocket>) {
+        let why = loop {
+            match stream.next().await {
+                Some(Ok(Message::Text(text))) => self.receive(Frame::parse(text.as_str())).await,
+                Some(Ok(Message::Binary(bytes))) => self.receive(Frame::parse(&String::from_utf8_lossy(&bytes))).await,
+                Some(Ok(Message::Close(frame))) => {
+                    break frame.map_or("closed".to_owned(), |frame| {
+                        format!("closed {} {}", u16::from(frame.code), frame.reason.as_str())
+                    });
+                }
+                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
+                Some(Err(error)) => break format!("lost: {error}"),
+                None => break "ended".to_owned(),
+            }
+        };
+        let mut seen = lock(&self.0.seen);
+        seen.closed = Some(why);
+        seen.calls.clear();
+        drop(seen);
+        self.0.arrived.notify_waiters();
+    }
+
+    async fn receive(&self, frame: Frame) {
+        let reply = lock(&self.0.responder).as_ref().filter(|_| frame.is_request()).and_then(|answer| answer(&frame));
+        let id = frame.body["id"].clone();
+        {
+            let mut seen = lock(&self.0.seen);
+            if let Some(answer) = frame.answer()
+                && let Some(call) = seen.calls.remove(&id.to_string())
+            {
+                let _ = call.send(answer);
+            }
+            seen.frames.push(frame);
+        }
+        self.0.arrived.notify_waiters();
+        match reply {
+            Some(Ok(result)) => self.respond(&id, result).await,
+            Some(Err(error)) => self.respond_error(&id, error).await,
+            None => {}
+        }
+    }
+
+    /// Changes the limit of every wait of this connection.
+    pub fn set_patience(&self, limit: Duration) {
+        *lock(&self.0.patience) = limit;
+    }
+
+    fn patience(&self) -> Duration {
+        *lock(&self.0.patience)
+    }
+
+    /// Sends text as it is, for byte-exactness and for nonsense. A lost connection is noticed when reading.
+    pub async fn send_raw(&self, text: &str) {
+        let _ = self.0.sink.lock().await.send(Message::text(text)).await;
+    }
+
+    pub async fn notify(&self, method: &str, params: Value) {
+        self.send_raw(&json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string()).await;
+    }
+
+    pub async fn respond(&self, id: &Value, result: Value) {
+        self.send_raw(&json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string()).await;
+    }
+
+    pub async fn respond_error(&self, id: &Value, error: Value) {
+        self.send_raw(&json!({ "jsonrpc": "2.0", "id": id, "error": error }).to_string()).await;
+    }
+
+    /// Sends a request and waits for its answer.
+    pub async fn request(&self, method: &str, params: Value) -> Result<Value, RpcError> {
+        self.start(method, params).await.answer().await
+    }
+
+    /// Sends a request under the next number, without waiting.
+    pub async fn start(&self, method: &str, params: Value) -> Call {
+        let id = json!(self.0.next_id.fetch_add(1, Ordering::Relaxed));
+        self.start_as(id, method, params).await
+    }
+
+    /// Sends a request under an id of the test's choice, without waiting.
+    pub async fn start_as(&self, id: Value, method: &str, params: Value) -> Call {
+        let answer = self.register(&id);
+        let frame = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        self.send_raw(&frame.to_string()).await;
+        Call { client: self.clone(), id, method: method.to_owned(), answer }
+    }
+
+    fn register(&self, id: &Value) -> oneshot::Receiver<Result<Value, RpcError>> {
+        let (sender, answer) = oneshot::channel();
+        let mut seen = lock(&self.0.seen);
+        if seen.closed.is_none() {
+            seen.calls.insert(id.to_string(), sender);
+        }
+        answer
+    }
+
+    /// Answers every request of the agent that the function has an answer for, from now on.
+    pub fn respond_with(&self, answer: impl Fn(&Frame) -> Option<Result<Value, Value>> + Send + 'static) {
+        *lock(&self.0.responder) = Some(Box::new(answer));
+    }
+
+    /// Answers every permission with this option, from now on.
+    pub fn choose(&self, option: &str) {
+        let result = json!({ "outcome": { "outcome": "selected", "optionId": option } });
+        self.respond_with(move |ask| (ask.method() == "session/request_permission").then(|| Ok(result.clone())));
+    }
+
+    /// The next frame that was not looked at yet.
+    pub async fn next_frame(&self) -> Frame {
+        self.expect("any frame", |_| true).await
+    }
+
+    /// Waits for a frame that fits, starting after the last one found; what it skips stays in the transcript only.
+    pub async fn expect(&self, what: &str, fits: impl Fn(&Frame) -> bool) -> Frame {
+        match tokio::time::timeout(self.patience(), self.find(&fits)).await {
+            Ok(Some(frame)) => frame,
+            Ok(None) => self.fail(&format!("the connection ended before {what}")),
+            Err(_) => self.fail(&format!("no {what}")),
+        }
+    }
+
+    /// Looks on from the cursor until a frame fits; `None` if the connection ends first.
+    async fn find(&self, fits: &impl Fn(&Frame) -> bool) -> Option<Frame> {
+        let mut from = lock(&self.0.seen).cursor;
+        loop {
+            // Asked for before looking, so that a frame that comes in between is not missed.
+            let arrived = self.0.arrived.notified();
+            {
+                let mut seen = lock(&self.0.seen);
+                if let Some(place) = seen.frames.get(from..).and_then(|rest| rest.iter().position(fits)) {
+                    seen.cursor = from + place + 1;
+                    return Some(seen.frames[from + place].clone());
+                }
+                from = seen.frames.len();
+                if seen.closed.is_some() {
+                    return None;
+                }
+            }
+            arrived.await;
+        }
+    }
+
+    /// Waits for a `session/update` whose update fits.
+    pub async fn expect_update(&self, what: &str, fits: impl Fn(&Value) -> bool) -> Frame {
+        self.expect(what, |frame| frame.update().is_some_and(&fits)).await
+    }
+
+    /// Waits for a message chunk with exactly this text.
+    pub async fn expect_text(&self, text: &str) -> Frame {
+        self.expect(&format!("chunk {text:?}"), |frame| frame.text() == Some(text)).await
+    }
+
+    /// Waits for a request of the agent.
+    pub async fn expect_request(&self, method: &str) -> Frame {
+        self.expect(&format!("request {method}"), |frame| frame.is_request() && frame.method() == method).await
+    }
+
+    /// Waits for a notification other than an update.
+    pub async fn expect_notification(&self, method: &str) -> Frame {
+        self.expect(&format!("notification {method}"), |frame| !frame.is_request() && frame.method() == method).await
+    }
+
+    /// Waits until the connection has ended, and tells why: `closed CODE REASON`, `lost: …` or `ended`.
+    pub async fn closed(&self) -> String {
+        let _ = tokio::time::timeout(self.patience(), self.find(&|_| false)).await;
+        let why = lock(&self.0.seen).closed.clone();
+        why.unwrap_or_else(|| self.fail("the connection did not end"))
+    }
+
+    /// Closes the connection from this side.
+    pub async fn close(&self) {
+        let _ = self.0.sink.lock().await.close().await;
+    }
+
+    /// Everything received so far.
+    pub fn transcript(&self) -> Vec<Frame> {
+        lock(&self.0.seen).frames.clone()
+    }
+
+    /// The texts of all message chunks received so far, in order.
+    pub fn texts(&self) -> Vec<String> {
+        lock(&self.0.seen).frames.iter().filter_map(|frame| frame.text().map(str::to_owned)).collect()
+    }
+
+    fn fail(&self, why: &str) -> ! {
+        let seen = lock(&self.0.seen);
+        let last = seen.frames.iter().rev().take(25).rev();
+        let lines: Vec<String> = last.map(|frame| frame.raw.chars().take(400).collect()).collect();
+        let closed = seen.closed.as_deref().unwrap_or("open");
+        let text =
+            format!("{why}\nconnection: {closed}; {} frames, the last:\n{}", seen.frames.len(), lines.join("\n"));
+        drop(seen);
+        panic!("{text}")
+    }
+}

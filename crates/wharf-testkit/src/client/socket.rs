@@ -1,0 +1,46 @@
+//! Opening a WebSocket to the host, with each of the ways to show a token.
+
+use anyhow::{Context, Result};
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::handshake::client::Response;
+use tokio_tungstenite::tungstenite::http::HeaderValue;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
+
+/// The bare socket: for benchmarks, and for clients that stop reading.
+pub type RawSocket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+/// What a client shows when it connects.
+#[derive(Debug, Clone)]
+pub enum Credentials {
+    /// `Authorization: Bearer TOKEN`.
+    Bearer(String),
+    /// The subprotocols `acp.v1` and `wharf.token.TOKEN`, as browsers have to do it.
+    Subprotocol(String),
+    None,
+    /// These headers and nothing else, such as a foreign `Origin`.
+    Headers(Vec<(&'static str, String)>),
+}
+
+impl Credentials {
+    fn headers(&self) -> Vec<(&'static str, String)> {
+        match self {
+            Self::Bearer(token) => vec![("authorization", format!("Bearer {token}"))],
+            Self::Subprotocol(token) => vec![("sec-websocket-protocol", format!("acp.v1, wharf.token.{token}"))],
+            Self::None => Vec::new(),
+            Self::Headers(headers) => headers.clone(),
+        }
+    }
+}
+
+/// Connects, and returns the response of the handshake too. A refusal is an error that names the HTTP status.
+pub async fn connect(url: &str, credentials: &Credentials) -> Result<(RawSocket, Response)> {
+    let mut request = url.into_client_request().with_context(|| format!("reading the address {url}"))?;
+    for (name, value) in credentials.headers() {
+        request.headers_mut().insert(name, HeaderValue::from_str(&value)?);
+    }
+    // The host's limits are under test, not this client's.
+    let config = WebSocketConfig::default().max_message_size(None).max_frame_size(None);
+    connect_async_with_config(request, Some(config), true).await.with_context(|| format!("connecting to {url}"))
+}

@@ -1,0 +1,279 @@
+//! The real `wharf` binary, running in a temporary directory on a free port.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{PATIENCE, procs, program};
+
+/// How a host is to be started.
+#[derive(Debug, Default, Clone)]
+pub struct HostOptions {
+    /// The binary, if not the usual one.
+    pub binary: Option<PathBuf>,
+    /// Written to `config.toml` and passed with `--config`.
+    pub config: Option<String>,
+    /// Further arguments of `wharf serve`.
+    pub arguments: Vec<String>,
+    pub environment: Vec<(String, String)>,
+}
+
+impl HostOptions {
+    /// A host whose default agent is the scripted one with these flags.
+    pub fn scripted(flags: &[&str]) -> Result<Self> {
+        let agent = program::scripted_agent()?;
+        let mut command = vec![agent.to_str().context("the agent's path is not UTF-8")?.to_owned()];
+        command.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        Ok(Self::default().agent("scripted", &command).setting("default_agent", "scripted"))
+    }
+
+    /// Adds `[agents.NAME]` with this command.
+    #[must_use]
+    pub fn agent(mut self, name: &str, command: &[String]) -> Self {
+        // A JSON array of strings is a TOML array of strings.
+        let section = format!("\n[agents.{name}]\ncommand = {}\n", Value::from(command.to_vec()));
+        self.config.get_or_insert_default().push_str(&section);
+        self
+    }
+
+    /// Adds a top-level setting with a string value. It goes before all sections.
+    #[must_use]
+    pub fn setting(mut self, key: &str, value: &str) -> Self {
+        self.config.get_or_insert_default().insert_str(0, &format!("{key} = {}\n", Value::from(value)));
+        self
+    }
+
+    #[must_use]
+    pub fn argument(mut self, argument: &str) -> Self {
+        self.arguments.push(argument.to_owned());
+        self
+    }
+
+    #[must_use]
+    pub fn variable(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Starts the host and waits until it accepts connections.
+    pub fn start(self) -> Result<Host> {
+        Host::start(self)
+    }
+}
+
+/// A running host. It is killed when this is dropped; the directory goes with it.
+#[derive(Debug)]
+pub struct Host {
+    options: HostOptions,
+    directory: TempDir,
+    running: Running,
+    starts: u32,
+}
+
+#[derive(Debug)]
+struct Running {
+    child: Child,
+    exited: Option<ExitStatus>,
+    /// The one line that the host prints when it listens.
+    listening: Value,
+    token: String,
+}
+
+impl Host {
+    pub fn start(options: HostOptions) -> Result<Self> {
+        let directory = TempDir::with_prefix("wharf-test-").context("making a directory for the host")?;
+        let running = launch(&options, directory.path(), 1)?;
+        Ok(Self { options, directory, running, starts: 1 })
+    }
+
+    /// Starts the host again on the same state, ending it first if it still runs (as `kill -9` does).
+    pub fn restart(&mut self) -> Result<()> {
+        self.kill9()?;
+        self.starts += 1;
+        self.running = launch(&self.options, self.directory.path(), self.starts)?;
+        Ok(())
+    }
+
+    /// Changes the options for the next restart.
+    pub fn options_mut(&mut self) -> &mut HostOptions {
+        &mut self.options
+    }
+
+    /// SIGKILL, and waits until the host is gone.
+    pub fn kill9(&mut self) -> Result<()> {
+        if self.running.exited.is_none() {
+            self.running.child.kill().context("killing the host")?;
+            self.running.exited = Some(self.running.child.wait()?);
+        }
+        Ok(())
+    }
+
+    /// SIGTERM, and waits for the exit.
+    pub fn terminate(&mut self) -> Result<ExitStatus> {
+        procs::terminate(self.pid());
+        self.wait_exit(PATIENCE)
+    }
+
+    /// Waits for the host to end by itself.
+    pub fn wait_exit(&mut self, limit: Duration) -> Result<ExitStatus> {
+        if let Some(status) = self.running.exited {
+            return Ok(status);
+        }
+        let status = procs::wait_exit(&mut self.running.child, limit)?;
+        let status = status.with_context(|| format!("the host did not exit\n{}", self.stderr_tail()))?;
+        self.running.exited = Some(status);
+        Ok(status)
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.running.child.id()
+    }
+
+    /// `http://127.0.0.1:PORT`.
+    pub fn url(&self) -> &str {
+        self.running.listening["url"].as_str().unwrap_or_default()
+    }
+
+    /// `ws://127.0.0.1:PORT/acp`.
+    pub fn ws_url(&self) -> String {
+        format!("{}/acp", self.url().replacen("http", "ws", 1))
+    }
+
+    /// The path of the unix socket.
+    pub fn socket(&self) -> PathBuf {
+        PathBuf::from(self.running.listening["socket"].as_str().unwrap_or_default())
+    }
+
+    pub fn token(&self) -> &str {
+        &self.running.token
+    }
+
+    /// The line that announced the address, whole.
+    pub fn listening(&self) -> &Value {
+        &self.running.listening
+    }
+
+    pub fn state_dir(&self) -> PathBuf {
+        state_dir(self.directory.path())
+    }
+
+    /// The temporary directory around the state directory, for files of the test.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Resident memory in KiB.
+    pub fn rss_kib(&self) -> Option<u64> {
+        procs::rss_kib(self.pid())
+    }
+
+    /// CPU time used so far.
+    pub fn cpu_time(&self) -> Option<Duration> {
+        procs::cpu_time(self.pid())
+    }
+
+    /// What the host has written to stderr in this incarnation.
+    pub fn stderr(&self) -> String {
+        let bytes = fs::read(log_path(self.directory.path(), "stderr", self.starts)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// What the host has written to stdout in this incarnation.
+    pub fn stdout(&self) -> String {
+        fs::read_to_string(log_path(self.directory.path(), "stdout", self.starts)).unwrap_or_default()
+    }
+
+    fn stderr_tail(&self) -> String {
+        tail(&self.stderr())
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let _ = self.kill9();
+        if thread::panicking() {
+            let _ = writeln!(std::io::stderr(), "{}", self.stderr_tail());
+        }
+    }
+}
+
+fn state_dir(directory: &Path) -> PathBuf {
+    directory.join("state")
+}
+
+fn log_path(directory: &Path, stream: &str, start: u32) -> PathBuf {
+    directory.join(format!("{stream}.{start}.log"))
+}
+
+fn tail(stderr: &str) -> String {
+    let lines: Vec<&str> = stderr.lines().rev().take(30).collect();
+    let lines: Vec<&str> = lines.into_iter().rev().collect();
+    format!("the host's stderr ends with:\n{}", lines.join("\n"))
+}
+
+fn launch(options: &HostOptions, directory: &Path, start: u32) -> Result<Running> {
+    let binary = options.binary.clone().map_or_else(program::wharf, Ok)?;
+    let mut command = program::command(&binary);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--json", "--state-dir"]).arg(state_dir(directory));
+    if let Some(config) = &options.config {
+        let path = directory.join("config.toml");
+        fs::write(&path, config).context("writing the host's configuration")?;
+        command.arg("--config").arg(path);
+    }
+    isolate(&mut command, directory);
+    command.args(&options.arguments).envs(options.environment.iter().cloned());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(File::create(log_path(directory, "stderr", start))?);
+    let mut child = command.spawn().with_context(|| format!("starting {}", binary.display()))?;
+    let first_line = follow_stdout(&mut child, log_path(directory, "stdout", start))?;
+    match listening(&first_line) {
+        Ok((listening, token)) => Ok(Running { child, exited: None, listening, token }),
+        Err(error) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            let stderr = fs::read_to_string(log_path(directory, "stderr", start)).unwrap_or_default();
+            Err(error.context(tail(&stderr)))
+        }
+    }
+}
+
+/// Keeps the developer's own settings and sessions out of the test, and the test out of them.
+fn isolate(command: &mut Command, directory: &Path) {
+    let ours = std::env::vars_os().map(|(name, _)| name).filter(|name| name.as_encoded_bytes().starts_with(b"WHARF_"));
+    for name in ours.filter(|name| name != "WHARF_LOG") {
+        command.env_remove(name);
+    }
+    command.env("WHARF_DEMO_STATE", directory.join("demo"));
+}
+
+/// Copies stdout to a file for as long as it lasts; the first line also comes by the channel.
+fn follow_stdout(child: &mut Child, log: PathBuf) -> Result<Receiver<String>> {
+    let stdout = child.stdout.take().context("taking the host's stdout")?;
+    let mut log = File::create(log)?;
+    let (sender, first_line) = sync_channel(1);
+    thread::spawn(move || {
+        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            let _ = writeln!(log, "{line}");
+            let _ = sender.try_send(line);
+        }
+    });
+    Ok(first_line)
+}
+
+fn listening(first_line: &Receiver<String>) -> Result<(Value, String)> {
+    let line = first_line.recv_timeout(PATIENCE).map_err(|_| anyhow!("the host did not say that it listens"))?;
+    let listening: Value = serde_json::from_str(&line).with_context(|| format!("the host said: {line}"))?;
+    if listening["event"] != "listening" {
+        bail!("the host said: {line}");
+    }
+    let token_file = listening["tokenFile"].as_str().context("no tokenFile in the host's line")?;
+    let token = fs::read_to_string(token_file).with_context(|| format!("reading {token_file}"))?;
+    Ok((listening, token.trim().to_owned()))
+}

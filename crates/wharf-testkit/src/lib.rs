@@ -1,0 +1,18 @@
+//! Test tools for Wharf: a scripted agent that behaves and misbehaves on command, a harness around the real binary,
+//! an ACP client over WebSocket, and small things to look at processes and to compare transcripts with.
+//!
+//! Nothing here is part of the product. Waits end by an event or fail loudly at their limit; none of them guesses.
+
+pub mod agent;
+pub mod client;
+pub mod host;
+pub mod limit;
+pub mod normal;
+pub mod pipe;
+pub mod procs;
+pub mod program;
+
+use std::time::Duration;
+
+/// How long a test waits for something that should come at once: far beyond any hiccup of a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(20);

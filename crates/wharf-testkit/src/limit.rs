@@ -1,0 +1,99 @@
+//! The limit that the benchmark compares with: the scripted agent's traffic straight from its pipe.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Value, json};
+
+use crate::program;
+
+/// What was received between a prompt and its answer.
+#[derive(Debug, Default, Clone)]
+pub struct Measured {
+    pub messages: u64,
+    pub bytes: u64,
+    pub elapsed: Duration,
+    /// Of the messages that say when they were sent (`tick`), the time they took.
+    pub latencies: Vec<Duration>,
+}
+
+impl Measured {
+    /// Counts one received frame.
+    pub fn count(&mut self, frame: &[u8]) {
+        self.messages += 1;
+        self.bytes += frame.len() as u64;
+        self.latencies.extend(tick_latency(frame));
+    }
+
+    pub fn per_second(&self) -> f64 {
+        self.messages as f64 / self.elapsed.as_secs_f64().max(f64::EPSILON)
+    }
+
+    /// The latency that this share of the messages did not exceed: 0.5 for the median.
+    pub fn quantile(&self, share: f64) -> Option<Duration> {
+        let mut sorted = self.latencies.clone();
+        sorted.sort_unstable();
+        let last = sorted.len().checked_sub(1)?;
+        sorted.get((last as f64 * share).round() as usize).copied()
+    }
+}
+
+/// How long ago the agent says that it sent this `tick`.
+pub fn tick_latency(frame: &[u8]) -> Option<Duration> {
+    const MARK: &[u8] = b"\"text\":\"tick ";
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    // A tick is short; a burst's lines need not be searched for one.
+    let start = (frame.len() < 400).then(|| frame.windows(MARK.len()).position(|part| part == MARK))?? + MARK.len();
+    let text = frame[start..].split(|byte| *byte == b'"').next()?;
+    let nanos = std::str::from_utf8(text).ok()?.split(' ').nth(1)?.parse().ok()?;
+    Some(now.saturating_sub(Duration::from_nanos(nanos)))
+}
+
+/// Runs one script in a fresh agent, reading its stdout line by line as a host has to.
+pub fn measure(agent: &Path, script: &str) -> Result<Measured> {
+    let mut command = program::command(agent);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("starting the agent")?;
+    let outcome = converse(&mut child, script);
+    let _ = child.kill();
+    let _ = child.wait();
+    outcome
+}
+
+fn converse(child: &mut Child, script: &str) -> Result<Measured> {
+    let mut stdin = child.stdin.take().context("taking the agent's stdin")?;
+    let mut stdout = BufReader::with_capacity(64 * 1024, child.stdout.take().context("taking the agent's stdout")?);
+    let opened = call(&mut stdin, &mut stdout, "session/new", json!({ "cwd": "/", "mcpServers": [] }))?;
+    let session = &opened["result"]["sessionId"];
+    let prompt = json!({ "sessionId": session, "prompt": [{ "type": "text", "text": script }] });
+    let started_at = Instant::now();
+    send(&mut stdin, "session/prompt", prompt)?;
+    let mut measured = Measured::default();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        if stdout.read_until(b'\n', &mut line)? == 0 {
+            bail!("the agent ended before its answer");
+        }
+        // The agent writes members in alphabetical order, so this is the response.
+        if line.starts_with(b"{\"id\"") {
+            measured.elapsed = started_at.elapsed();
+            return Ok(measured);
+        }
+        measured.count(&line);
+    }
+}
+
+fn send(stdin: &mut ChildStdin, method: &str, params: Value) -> Result<()> {
+    let frame = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    stdin.write_all(format!("{frame}\n").as_bytes()).context("writing to the agent")
+}
+
+fn call(stdin: &mut ChildStdin, stdout: &mut BufReader<ChildStdout>, method: &str, params: Value) -> Result<Value> {
+    send(stdin, method, params)?;
+    let mut line = String::new();
+    stdout.read_line(&mut line)?;
+    serde_json::from_str(&line).context("reading the agent's answer")
+}

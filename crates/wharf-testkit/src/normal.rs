@@ -1,0 +1,101 @@
+//! Replaces what differs from run to run, so that whole transcripts can be compared.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+/// Gives every id a name in the order of appearance; the same id gets the same name throughout.
+#[derive(Debug, Default)]
+pub struct Normaliser {
+    names: HashMap<String, String>,
+    counts: HashMap<&'static str, usize>,
+}
+
+impl Normaliser {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Names an id that the rules do not recognise, such as an agent's own.
+    pub fn name(&mut self, id: &str, name: &str) {
+        self.names.insert(id.to_owned(), format!("<{name}>"));
+    }
+
+    /// Every string of the value, normalised; object keys stay. Times given as numbers become 0 by their keys.
+    pub fn value(&mut self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => Value::String(self.text(text)),
+            Value::Array(items) => items.iter().map(|item| self.value(item)).collect(),
+            Value::Object(members) => {
+                let member = |(key, item): (&String, &Value)| {
+                    let is_time = item.is_number() && (key == "timestamp" || key.ends_with("At"));
+                    (key.clone(), if is_time { Value::from(0) } else { self.value(item) })
+                };
+                Value::Object(members.iter().map(member).collect())
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+        }
+    }
+
+    /// The text with session ids, UUIDs, event ids, times and named ids replaced, wherever they occur in it.
+    pub fn text(&mut self, text: &str) -> String {
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(start) = rest.find(is_word) {
+            let (between, tail) = rest.split_at(start);
+            let end = tail.find(|character| !is_word(character)).unwrap_or(tail.len());
+            let (word, after) = tail.split_at(end);
+            out.push_str(between);
+            out.push_str(&self.word(word));
+            rest = after;
+        }
+        out + rest
+    }
+
+    fn word(&mut self, word: &str) -> String {
+        if let Some(name) = self.names.get(word) {
+            return name.clone();
+        }
+        if is_time(word) {
+            return "<time>".to_owned();
+        }
+        let kind = match word {
+            _ if is_session(word) => "session",
+            _ if is_uuid(word) => "uuid",
+            _ if is_event(word) => "event",
+            _ => return word.to_owned(),
+        };
+        let count = self.counts.entry(kind).or_default();
+        *count += 1;
+        let name = format!("<{kind}-{count}>");
+        self.names.insert(word.to_owned(), name.clone());
+        name
+    }
+}
+
+fn is_word(character: char) -> bool {
+    character.is_ascii_alphanumeric() || matches!(character, '_' | '-' | ':' | '.')
+}
+
+fn is_session(word: &str) -> bool {
+    word.strip_prefix("sess_").is_some_and(|tail| tail.len() == 26 && tail.bytes().all(|b| b.is_ascii_alphanumeric()))
+}
+
+fn is_uuid(word: &str) -> bool {
+    let parts: Vec<&str> = word.split('-').collect();
+    parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12])
+        && parts.iter().all(|part| part.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+/// `<epoch>-<seq>`.
+fn is_event(word: &str) -> bool {
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    word.split_once('-').is_some_and(|(epoch, seq)| digits(epoch) && digits(seq))
+}
+
+/// RFC 3339 to the second or finer, in UTC.
+fn is_time(word: &str) -> bool {
+    let shape = "dddd-dd-ddTdd:dd:dd";
+    let fits = |(byte, form): (u8, u8)| if form == b'd' { byte.is_ascii_digit() } else { byte == form };
+    word.ends_with('Z') && word.len() > shape.len() && word.bytes().zip(shape.bytes()).all(fits)
+}

@@ -1,0 +1,47 @@
+//! Where the programs under test are, and the one place where this crate starts processes.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+/// The `wharf` binary: `WHARF_BIN`, or the one built beside the running test.
+pub fn wharf() -> Result<PathBuf> {
+    locate("WHARF_BIN", "wharf", "wharf")
+}
+
+/// The scripted agent: `WHARF_SCRIPTED_AGENT_BIN`, or the one built beside the running test.
+pub fn scripted_agent() -> Result<PathBuf> {
+    locate("WHARF_SCRIPTED_AGENT_BIN", "wharf-scripted-agent", "wharf-testkit")
+}
+
+/// A program of the repo that cargo has put beside the running one, `target/<profile>/NAME`.
+pub fn beside(name: &str) -> Result<PathBuf> {
+    let running = std::env::current_exe().context("finding the running program")?;
+    let mut folder = running.parent().unwrap_or(Path::new("."));
+    if folder.ends_with("deps") {
+        folder = folder.parent().unwrap_or(folder);
+    }
+    Ok(folder.join(name))
+}
+
+fn locate(variable: &str, name: &str, package: &str) -> Result<PathBuf> {
+    let path = match std::env::var_os(variable) {
+        Some(path) => PathBuf::from(path),
+        None => beside(name)?,
+    };
+    if !path.is_file() {
+        let release = if path.components().any(|part| part.as_os_str() == "release") { " --release" } else { "" };
+        bail!(
+            "no program at {}; build it first: cargo build{release} -p {package} --bins (or set {variable})",
+            path.display()
+        );
+    }
+    Ok(path)
+}
+
+#[expect(clippy::disallowed_methods, reason = "all processes of the test tools are started from here")]
+pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+    Command::new(program)
+}

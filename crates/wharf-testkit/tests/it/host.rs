@@ -1,0 +1,59 @@
+//! The harness, with a stand-in for the real binary: a script that says the line and waits.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+use wharf_testkit::host::HostOptions;
+use wharf_testkit::procs;
+
+/// Says that it listens, with its own arguments as the socket; ends at once on SIGTERM.
+const STAND_IN: &str = r#"#!/bin/sh
+while [ "$1" != --state-dir ]; do shift; done
+mkdir -p "$2"; echo secret > "$2/token"; echo "some trouble" >&2
+echo "{\"event\":\"listening\",\"url\":\"http://127.0.0.1:1\",\"socket\":\"$2/socket\",\"tokenFile\":\"$2/token\"}"
+exec sleep 900
+"#;
+
+fn stand_in(folder: &Path, script: &str) -> Result<PathBuf> {
+    let path = folder.join("wharf");
+    fs::write(&path, script)?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+    Ok(path)
+}
+
+#[test]
+fn a_host_is_started_killed_restarted_and_cleaned_up() -> Result<()> {
+    let folder = TempDir::new()?;
+    let options = HostOptions { binary: Some(stand_in(folder.path(), STAND_IN)?), ..HostOptions::default() };
+    let mut host = options.setting("default_agent", "x").agent("x", &["a \"b\"".to_owned()]).start()?;
+    assert_eq!(host.ws_url(), "ws://127.0.0.1:1/acp");
+    assert_eq!(host.token(), "secret");
+    assert_eq!(host.socket(), host.state_dir().join("socket"));
+    let config = fs::read_to_string(host.directory().join("config.toml"))?;
+    assert_eq!(config, "default_agent = \"x\"\n\n[agents.x]\ncommand = [\"a \\\"b\\\"\"]\n");
+    let first = host.pid();
+    host.restart()?;
+    assert!(!procs::is_alive(first) && host.pid() != first);
+    assert!(host.rss_kib().is_some() && host.cpu_time().is_some());
+    assert_eq!(host.stderr(), "some trouble\n");
+    assert!(host.stdout().contains("listening"));
+    assert!(!host.terminate()?.success());
+    host.restart()?;
+    let last = host.pid();
+    drop(host);
+    assert!(!procs::is_alive(last));
+    Ok(())
+}
+
+#[test]
+fn a_host_that_does_not_start_is_reported_with_its_stderr() -> Result<()> {
+    let folder = TempDir::new()?;
+    let script = "#!/bin/sh\necho 'no such flag' >&2\nexit 2\n";
+    let options = HostOptions { binary: Some(stand_in(folder.path(), script)?), ..HostOptions::default() };
+    let error = format!("{:?}", options.start().err().context("it started")?);
+    assert!(error.contains("no such flag") && error.contains("did not say that it listens"), "{error}");
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! Processes: that stubborn ones are stubborn, and that they are seen.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use wharf_testkit::{PATIENCE, procs};
+
+use crate::{scripted, told};
+
+/// The pids that the command `spawn` tells. Drop kills them, whatever the test says.
+struct Pids(Vec<u32>);
+
+impl Drop for Pids {
+    fn drop(&mut self) {
+        for pid in &self.0 {
+            procs::kill(*pid);
+        }
+    }
+}
+
+#[test]
+fn spawned_children_survive_their_agent_until_killed() -> Result<()> {
+    let (mut agent, session) = scripted(&[])?;
+    let text = told(&mut agent, &session, "spawn")?.0;
+    let pids: Vec<u32> = text.split(' ').skip(1).map(str::parse).collect::<Result<_, _>>()?;
+    let pids = Pids(pids);
+    assert_eq!(pids.0.len(), 3);
+    assert_eq!(procs::descendants(agent.pid()).len(), 2, "the third has no parent any more");
+    agent.close_stdin();
+    agent.wait_exit()?;
+    assert!(pids.0.iter().all(|pid| procs::is_alive(*pid)));
+    assert!(pids.0.iter().all(|pid| procs::terminate(*pid)));
+    let left = procs::wait_gone(&pids.0[..], Duration::from_millis(50)).err().context("all obeyed SIGTERM")?;
+    assert!(left.len() >= 2);
+    assert!(left.iter().all(|pid| procs::kill(*pid)));
+    assert_eq!(procs::wait_gone(&pids.0, PATIENCE), Ok(()));
+    Ok(())
+}
+
+#[test]
+fn an_agent_can_ignore_the_end_of_its_input_and_sigterm() -> Result<()> {
+    let (mut agent, session) = scripted(&["--ignore-eof", "--ignore-term"])?;
+    agent.close_stdin();
+    procs::terminate(agent.pid());
+    assert!(procs::wait_gone(&[agent.pid()], Duration::from_millis(50)).is_err(), "{session}");
+    procs::kill(agent.pid());
+    assert!(agent.wait_exit()?.code().is_none());
+    Ok(())
+}
+
+#[test]
+fn memory_and_cpu_time_are_seen() -> Result<()> {
+    let (mut agent, session) = scripted(&[])?;
+    let before = procs::cpu_time(agent.pid()).context("no CPU time")?;
+    agent.prompt(&session, "burst 15000 50 flush")?;
+    assert!(procs::cpu_time(agent.pid()).context("no CPU time")? > before);
+    assert!((500..200_000).contains(&procs::rss_kib(agent.pid()).context("no memory")?));
+    assert!(procs::is_alive(std::process::id()));
+    Ok(())
+}

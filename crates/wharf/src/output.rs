@@ -1,0 +1,18 @@
+//! The one place that prints.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this module is how the program speaks")]
+
+use std::io::Write;
+
+/// A line for whoever called, flushed so that a waiting program sees it.
+pub(crate) fn line(text: &str) {
+    println!("{text}");
+    let _ = std::io::stdout().flush();
+}
+
+/// What went wrong, from the outside in.
+pub(crate) fn error(error: &anyhow::Error) {
+    eprintln!("error: {error}");
+    for cause in error.chain().skip(1) {
+        eprintln!("  because: {cause}");
+    }
+}

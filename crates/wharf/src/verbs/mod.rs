@@ -1,0 +1,4 @@
+//! One file per verb of the command line.
+
+pub(crate) mod demo_agent;
+pub(crate) mod serve;

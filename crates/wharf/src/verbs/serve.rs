@@ -1,0 +1,140 @@
+//! `wharf serve`: the host.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
+use wharf_host::{AgentCommand, Config, Host};
+use wharf_server::{Server, Token};
+
+use crate::{output, paths};
+
+/// The adapter that `--agent-cmd` defines.
+const COMMAND_LINE_AGENT: &str = "agent";
+
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:7433].
+    #[arg(long, env = "WHARF_LISTEN", value_name = "ADDR")]
+    listen: Option<String>,
+    /// Where sessions and the token are kept [default: the XDG state directory].
+    #[arg(long, env = "WHARF_STATE_DIR", value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+    /// The configuration file [default: config.toml in the XDG config directory, if it is there].
+    #[arg(long, env = "WHARF_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The agent of clients that name none [default: demo].
+    #[arg(long, env = "WHARF_DEFAULT_AGENT", value_name = "NAME")]
+    agent: Option<String>,
+    /// A command line that starts an ACP agent; makes it the default agent.
+    #[arg(long, value_name = "CMD", conflicts_with = "agent")]
+    agent_cmd: Option<String>,
+    /// Print one line of JSON once connections are accepted, and nothing else.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(serve: Serve) -> anyhow::Result<()> {
+    start_log();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
+    runtime.block_on(host(serve))
+}
+
+async fn host(serve: Serve) -> anyhow::Result<()> {
+    // Signals from now on are ours: one that comes while we start must not leave agents behind.
+    let stopped = stop_signal()?;
+    let config = config(&serve)?;
+    let state_dir = config.state_dir.clone();
+    let listen = config.listen.clone();
+    let host = Host::begin(config)?;
+    let token_file = state_dir.join("token");
+    let token = Token::load_or_make(&token_file)?;
+    let socket = state_dir.join("wharf.sock");
+    let server = Server::bind(host, token, &listen, &socket).await?;
+    let url = format!("http://{}", server.address().context("reading the address that was bound")?);
+    if serve.json {
+        let line = serde_json::json!({
+            "event": "listening",
+            "url": url,
+            "socket": socket,
+            "tokenFile": token_file,
+        });
+        output::line(&line.to_string());
+    } else {
+        greet(&url, &token_file.display().to_string(), &state_dir.display().to_string());
+    }
+    server.run(stopped).await;
+    Ok(())
+}
+
+fn config(serve: &Serve) -> anyhow::Result<Config> {
+    let mut config = match paths::config_file(serve.config.as_deref())? {
+        Some(path) => Config::load(&path)?,
+        None => Config::default(),
+    };
+    config.state_dir = paths::state_dir(serve.state_dir.as_deref())?;
+    config.program = std::env::current_exe().context("finding this program")?;
+    if let Some(listen) = &serve.listen {
+        config.listen.clone_from(listen);
+    }
+    if let Some(name) = &serve.agent {
+        config.default_agent.clone_from(name);
+    }
+    if let Some(line) = &serve.agent_cmd {
+        let command = wharf_host::split_command(line).with_context(|| format!("reading --agent-cmd {line:?}"))?;
+        if command.is_empty() {
+            bail!("--agent-cmd is empty; give a command, for example --agent-cmd \"claude-agent-acp\"");
+        }
+        config.agents.insert(COMMAND_LINE_AGENT.to_owned(), AgentCommand { command, env: BTreeMap::new() });
+        config.default_agent = COMMAND_LINE_AGENT.to_owned();
+    }
+    config.agent(&config.default_agent)?;
+    Ok(config)
+}
+
+/// Done at the first SIGTERM or SIGINT. The second ends the program at once; the agents' shims see to the rest.
+fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("listening for SIGINT")?;
+    let (stop, stopped) = tokio::sync::oneshot::channel();
+    tokio::spawn(async move {
+        let mut next = async || {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        };
+        next().await;
+        tracing::info!("stopping: no new work, agents are ended; a second signal ends at once");
+        let _ = stop.send(());
+        next().await;
+        std::process::exit(130);
+    });
+    Ok(async move {
+        let _ = stopped.await;
+    })
+}
+
+fn greet(url: &str, token_file: &str, state_dir: &str) {
+    let socket = url.replace("http://", "ws://");
+    output::line(&format!("wharf is listening on {url}"));
+    output::line("");
+    output::line(&format!("  ACP        {socket}/acp   (WebSocket, subprotocol acp.v1)"));
+    output::line(&format!("  token      {token_file}"));
+    output::line(&format!("  sessions   {state_dir}"));
+    output::line("");
+    output::line(&format!("  try:       curl {url}/healthz"));
+    output::line(&format!(
+        "  or:        npx wscat -s acp.v1 -H \"Authorization: Bearer $(cat {token_file})\" -c {socket}/acp"
+    ));
+    output::line("");
+    output::line("Ctrl-C stops it; every session is on disk.");
+}
+
+fn start_log() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("WHARF_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+}

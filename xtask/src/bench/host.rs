@@ -1,0 +1,147 @@
+//! The real binary, started for a measurement and watched from outside.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::sync_channel;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
+
+use crate::process::command;
+
+const START_LIMIT: Duration = Duration::from_secs(30);
+/// The host promises to be gone ten seconds after SIGTERM.
+const STOP_LIMIT: Duration = Duration::from_secs(15);
+
+pub(super) struct Host {
+    child: Child,
+    dir: PathBuf,
+    pub(super) authority: String,
+    pub(super) token: String,
+}
+
+impl Host {
+    /// Starts `wharf serve` with an empty state directory `dir`, which is deleted at the end.
+    pub(super) fn start(wharf: &Path, agent: &Path, dir: &Path) -> Result<Self> {
+        fs::create_dir_all(dir).with_context(|| format!("making {}", dir.display()))?;
+        let stderr = fs::File::create(dir.join("stderr")).context("making a file for the host's stderr")?;
+        let child = command(wharf)
+            .args(["serve", "--listen", "127.0.0.1:0", "--json", "--state-dir"])
+            .arg(dir.join("state"))
+            .args(["--agent-cmd", &quoted(agent)])
+            .env("XDG_CONFIG_HOME", dir.join("config"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .spawn()
+            .with_context(|| format!("starting {}", wharf.display()))?;
+        let mut host = Self { child, dir: dir.to_path_buf(), authority: String::new(), token: String::new() };
+        host.await_listening().with_context(|| format!("waiting for the host; it says: {}", host.stderr_tail()))?;
+        Ok(host)
+    }
+
+    fn await_listening(&mut self) -> Result<()> {
+        let stdout = self.child.stdout.take().context("taking the host's stdout")?;
+        let (sender, receiver) = sync_channel(1);
+        thread::spawn(move || {
+            let mut line = String::new();
+            let result = BufReader::new(stdout).read_line(&mut line).map(|_| line);
+            // Nobody waits any more if this was too slow.
+            let _ = sender.send(result);
+        });
+        let line = receiver.recv_timeout(START_LIMIT).context("no line within 30 s")??;
+        let said: Value = serde_json::from_str(&line).with_context(|| format!("reading {line:?}"))?;
+        let url = said["url"].as_str().context("the line has no url")?;
+        self.authority = url.strip_prefix("http://").context("the url is not http")?.trim_end_matches('/').to_owned();
+        let token_file = said["tokenFile"].as_str().context("the line has no tokenFile")?;
+        self.token = fs::read_to_string(token_file).context("reading the token")?.trim().to_owned();
+        Ok(())
+    }
+
+    /// CPU time of all its threads so far. The agent and the shim are other processes and do not count.
+    pub(super) fn cpu(&self) -> Result<Duration> {
+        let mut nanos = 0;
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).context("listing the host's threads")?;
+        for task in tasks {
+            // A thread that ends meanwhile takes its time with it: the long-lived ones do the work.
+            let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else { continue };
+            nanos += text.split(' ').next().unwrap_or_default().parse::<u64>().context("reading schedstat")?;
+        }
+        Ok(Duration::from_nanos(nanos))
+    }
+
+    /// Memory in KiB: resident now, and the most that was resident ever.
+    pub(super) fn memory(&self) -> Result<Memory> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).context("reading the status")?;
+        Ok(Memory { now: field(&status, "VmRSS:")?, peak: field(&status, "VmHWM:")? })
+    }
+
+    /// Asks it to end, as an operator would, and waits.
+    pub(super) fn stop(mut self) -> Result<()> {
+        let pid = self.child.id().to_string();
+        command("sh").args(["-c", "kill -TERM \"$0\"", &pid]).status().context("sending SIGTERM")?;
+        let began = Instant::now();
+        while began.elapsed() < STOP_LIMIT {
+            if let Some(status) = self.child.try_wait()? {
+                if !status.success() {
+                    bail!("the host ended with {status}: {}", self.stderr_tail());
+                }
+                return Ok(());
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        bail!("the host did not end within {STOP_LIMIT:?} of SIGTERM")
+    }
+
+    fn stderr_tail(&self) -> String {
+        let text = fs::read_to_string(self.dir.join("stderr")).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(10)..].join("\n")
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // After `stop` both do nothing; after an error they clean up.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.dir);
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Memory {
+    pub(super) now: u64,
+    pub(super) peak: u64,
+}
+
+fn field(status: &str, name: &str) -> Result<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).with_context(|| format!("no {name}"))?;
+    line.trim().trim_end_matches("kB").trim().parse().with_context(|| format!("reading {name}"))
+}
+
+/// A path as one word of a command line.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_file_is_read_by_name() {
+        let status = "Name:\tx\nVmHWM:\t    9000 kB\nVmRSS:\t    8192 kB\n";
+        assert_eq!(field(status, "VmRSS:").unwrap(), 8_192);
+        assert!(field(status, "VmSwap:").is_err());
+    }
+
+    #[test]
+    fn a_path_with_a_blank_or_a_quote_stays_one_word() {
+        assert_eq!(quoted(Path::new("/a b/it's")), r"'/a b/it'\''s'");
+    }
+}

@@ -1,0 +1,269 @@
+//! `cargo xtask bench`: what the release binary does, beside what a bare pipe does in the same run. One JSON line per
+//! measure on stdout.
+
+mod host;
+mod peer;
+mod pipe;
+mod stats;
+mod traffic;
+mod ws;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail};
+use serde_json::{Value, json};
+
+use crate::output::{line, progress};
+use crate::process::{cargo, check};
+use crate::repo;
+use host::Host;
+use pipe::Pipe;
+use stats::{Series, percentile, rounded};
+use traffic::{Party, Seen, Traffic, drive};
+
+const MEASURES: &[&str] = &["burst", "tick", "never_reading"];
+const CLIENTS: &[usize] = &[1, 8];
+/// A token of a streamed answer with its envelope is about this long.
+const SIZE: u64 = 200;
+
+/// How much of it.
+struct Plan {
+    measures: Vec<String>,
+    build: bool,
+    repeats: usize,
+    burst: u64,
+    ticks: u64,
+    flood: u64,
+}
+
+impl Plan {
+    fn parse(args: &[String]) -> Result<Self> {
+        let mut plan =
+            Self { measures: Vec::new(), build: true, repeats: 3, burst: 300_000, ticks: 3_000, flood: 1_000_000 };
+        for arg in args {
+            match arg.as_str() {
+                // To see that it works; the figures mean little.
+                "--quick" => plan = Self { repeats: 1, burst: 20_000, ticks: 300, flood: 50_000, ..plan },
+                "--no-build" => plan.build = false,
+                name if MEASURES.contains(&name) => plan.measures.push(name.to_owned()),
+                other => bail!("no measure called {other:?}; there are: {}", MEASURES.join(", ")),
+            }
+        }
+        if plan.measures.is_empty() {
+            plan.measures = MEASURES.iter().map(|name| (*name).to_owned()).collect();
+        }
+        Ok(plan)
+    }
+}
+
+/// What is measured and where it may write.
+struct Bench {
+    wharf: PathBuf,
+    agent: PathBuf,
+    dir: PathBuf,
+    plan: Plan,
+}
+
+pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
+    let plan = Plan::parse(args)?;
+    if cfg!(debug_assertions) {
+        // The readers share the machine with what they measure: unoptimised they would measure themselves.
+        progress("starting over, optimised");
+        return check(cargo(root).args(["run", "--quiet", "--release", "-p", "xtask", "--", "bench"]).args(args));
+    }
+    if plan.build {
+        progress("building for release");
+        check(cargo(root).args(["build", "--release", "-p", "wharf", "-p", "wharf-testkit", "--bins"]))?;
+    }
+    let target = repo::target_dir(root)?;
+    let release = target.join("release");
+    let bench = Bench {
+        wharf: release.join("wharf"),
+        agent: release.join("wharf-scripted-agent"),
+        // Under the target directory: a real disk, where /tmp may be memory.
+        dir: target.join("bench").join(std::process::id().to_string()),
+        plan,
+    };
+    fs::create_dir_all(&bench.dir).with_context(|| format!("making {}", bench.dir.display()))?;
+    let result = bench.measure();
+    // Every host has removed its own part; what is left is empty.
+    let _ = fs::remove_dir_all(&bench.dir);
+    result
+}
+
+impl Bench {
+    fn measure(&self) -> Result<()> {
+        for measure in &self.plan.measures {
+            match measure.as_str() {
+                "burst" => self.burst()?,
+                "tick" => self.tick()?,
+                _ => self.never_reading()?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Throughput of a stream at full rate.
+    fn burst(&self) -> Result<()> {
+        let traffic = Traffic::Burst { updates: self.plan.burst, size: SIZE };
+        let mut pipe = Series::default();
+        let mut sides: Vec<Side> = CLIENTS.iter().map(|clients| Side::new(*clients)).collect();
+        for round in 0..self.plan.repeats {
+            // In turns, so that a slow spell of the machine meets all of them.
+            progress(&format!("burst, round {}", round + 1));
+            pipe.push(per_second(traffic, &[self.over_pipe(traffic)?]));
+            for side in &mut sides {
+                let seen = self.over_host(traffic, side)?;
+                side.figure.push(per_second(traffic, &seen));
+            }
+        }
+        for side in sides {
+            print(json!({
+                "measure": "burst", "clients": side.clients, "updates": traffic.updates(), "size": SIZE,
+                "per_second": side.figure.to_json(), "pipe_per_second": pipe.to_json(),
+                "ratio": rounded(side.figure.median() / pipe.median()),
+                "host_cpu_us_per_message": side.cpu.to_json(), "host_rss_kib": side.rss.to_json(),
+            }));
+        }
+        Ok(())
+    }
+
+    /// Latency of a calm stream.
+    fn tick(&self) -> Result<()> {
+        let traffic = Traffic::Tick { updates: self.plan.ticks, micros: 1_000 };
+        let mut pipe = [Series::default(), Series::default()];
+        let mut sides: Vec<Side> = CLIENTS.iter().map(|clients| Side::new(*clients)).collect();
+        for round in 0..self.plan.repeats {
+            progress(&format!("tick, round {}", round + 1));
+            let [p50, p99] = latencies(&[self.over_pipe(traffic)?]);
+            pipe[0].push(p50);
+            pipe[1].push(p99);
+            for side in &mut sides {
+                let [p50, p99] = latencies(&self.over_host(traffic, side)?);
+                side.figure.push(p50);
+                side.second.push(p99);
+            }
+        }
+        for side in sides {
+            print(json!({
+                "measure": "tick", "clients": side.clients, "updates": traffic.updates(), "per_second": 1_000,
+                "p50_us": side.figure.to_json(), "p99_us": side.second.to_json(),
+                "pipe_p50_us": pipe[0].to_json(), "pipe_p99_us": pipe[1].to_json(),
+                "ratio": rounded(side.figure.median() / pipe[0].median()),
+                "host_cpu_us_per_message": side.cpu.to_json(), "host_rss_kib": side.rss.to_json(),
+            }));
+        }
+        Ok(())
+    }
+
+    /// One client reads at full rate; does another that never reads cost it anything, or the host memory?
+    fn never_reading(&self) -> Result<()> {
+        let traffic = Traffic::Burst { updates: self.plan.flood, size: SIZE };
+        let (mut alone, mut beside) = (Series::default(), Series::default());
+        let (mut growth_alone, mut growth) = (Series::default(), Series::default());
+        for round in 0..self.plan.repeats {
+            progress(&format!("never_reading, round {}", round + 1));
+            for (idle, rate, grown) in [(false, &mut alone, &mut growth_alone), (true, &mut beside, &mut growth)] {
+                let host = self.host()?;
+                let mut party = Party::gather(&host, &self.cwd(), 1)?;
+                let silent = if idle { Some(party.newcomer(&host, &self.cwd())?) } else { None };
+                let before = host.memory()?;
+                let seen = party.run(traffic)?;
+                grown.push(host.memory()?.peak.saturating_sub(before.now) as f64);
+                rate.push(per_second(traffic, &seen));
+                drop((party, silent));
+                host.stop()?;
+            }
+        }
+        print(json!({
+            "measure": "never_reading", "updates": traffic.updates(), "size": SIZE,
+            "per_second_alone": alone.to_json(), "per_second_beside": beside.to_json(),
+            "ratio": rounded(beside.median() / alone.median()),
+            "host_rss_growth_kib_alone": growth_alone.to_json(), "host_rss_growth_kib": growth.to_json(),
+        }));
+        Ok(())
+    }
+
+    fn over_pipe(&self, traffic: Traffic) -> Result<Seen> {
+        let mut pipe = Pipe::start(&self.agent)?;
+        peer::initialize(&mut pipe)?;
+        let session = peer::open(&mut pipe, &self.cwd())?;
+        drive(&mut pipe, &session, traffic).context("over the pipe")
+    }
+
+    fn over_host(&self, traffic: Traffic, side: &mut Side) -> Result<Vec<Seen>> {
+        let host = self.host()?;
+        let mut party = Party::gather(&host, &self.cwd(), side.clients)?;
+        let before = host.cpu()?;
+        let seen = party.run(traffic).with_context(|| format!("with {} clients", side.clients))?;
+        let used = host.cpu()?.saturating_sub(before);
+        side.cpu.push(used.as_secs_f64() * 1e6 / traffic.updates() as f64);
+        side.rss.push(host.memory()?.now as f64);
+        drop(party);
+        host.stop()?;
+        Ok(seen)
+    }
+
+    /// A new host for every run: none inherits another's memory or log.
+    fn host(&self) -> Result<Host> {
+        Host::start(&self.wharf, &self.agent, &self.dir.join("host"))
+    }
+
+    fn cwd(&self) -> String {
+        self.dir.display().to_string()
+    }
+}
+
+/// The figures for one number of clients.
+struct Side {
+    clients: usize,
+    figure: Series,
+    second: Series,
+    cpu: Series,
+    rss: Series,
+}
+
+impl Side {
+    fn new(clients: usize) -> Self {
+        let empty = Series::default;
+        Self { clients, figure: empty(), second: empty(), cpu: empty(), rss: empty() }
+    }
+}
+
+/// Updates per second as the slowest reader saw them.
+fn per_second(traffic: Traffic, seen: &[Seen]) -> f64 {
+    let slowest = seen.iter().map(|seen| seen.took).max().unwrap_or_default();
+    traffic.updates() as f64 / slowest.as_secs_f64()
+}
+
+/// p50 and p99 over all readers.
+fn latencies(seen: &[Seen]) -> [f64; 2] {
+    let mut all: Vec<f64> = seen.iter().flat_map(|seen| &seen.latencies).copied().collect();
+    all.sort_by(f64::total_cmp);
+    [percentile(&all, 0.5), percentile(&all, 0.99)]
+}
+
+fn print(figures: Value) {
+    line(&figures.to_string());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_slowest_reader_counts() {
+        let seen = [1, 4, 2].map(|secs| Seen { took: Duration::from_secs(secs), latencies: Vec::new() });
+        assert_eq!(per_second(Traffic::Burst { updates: 400, size: 1 }, &seen), 100.0);
+    }
+
+    #[test]
+    fn a_misspelt_measure_is_refused_and_none_means_all() {
+        assert!(Plan::parse(&["brust".to_owned()]).is_err());
+        assert_eq!(Plan::parse(&["--quick".to_owned()]).unwrap().measures, MEASURES);
+        assert_eq!(Plan::parse(&["tick".to_owned(), "--quick".to_owned()]).unwrap().measures, ["tick"]);
+    }
+}

@@ -1,0 +1,138 @@
+//! One end of an ACP conversation as the benchmark sees it: whole messages in, whole messages out.
+
+use anyhow::{Result, bail};
+use memchr::memmem;
+use serde_json::{Value, json};
+
+/// A transport. `next` blocks, with a time limit of the transport's own.
+pub(super) trait Peer {
+    fn send(&mut self, message: &str) -> Result<()>;
+    fn next(&mut self) -> Result<&[u8]>;
+}
+
+/// No set-up step of an empty session needs as many messages as this.
+const PATIENCE: usize = 10_000;
+
+/// The ids of the requests that the benchmark makes, one of each kind per connection.
+const INITIALIZE: u32 = 1;
+const OPEN: u32 = 2;
+const PROMPT: u32 = 3;
+
+pub(super) fn initialize(peer: &mut impl Peer) -> Result<()> {
+    let params =
+        json!({"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": {"name": "bench", "version": "0"}});
+    call(peer, INITIALIZE, "initialize", params)?;
+    Ok(())
+}
+
+/// Starts a session and gives its id.
+pub(super) fn open(peer: &mut impl Peer, cwd: &str) -> Result<String> {
+    let result = call(peer, OPEN, "session/new", json!({"cwd": cwd, "mcpServers": []}))?;
+    match result["sessionId"].as_str() {
+        Some(id) => Ok(id.to_owned()),
+        None => bail!("session/new answered without a sessionId: {result}"),
+    }
+}
+
+/// Joins a session that another connection has opened.
+pub(super) fn join(peer: &mut impl Peer, session: &str, cwd: &str) -> Result<()> {
+    call(peer, OPEN, "session/load", json!({"sessionId": session, "cwd": cwd, "mcpServers": []}))?;
+    Ok(())
+}
+
+/// Sends a prompt; its answer is for [`await_turn_end`].
+pub(super) fn prompt(peer: &mut impl Peer, session: &str, text: &str) -> Result<()> {
+    let params = json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]});
+    peer.send(&request(PROMPT, "session/prompt", params))
+}
+
+pub(super) fn await_turn_end(peer: &mut impl Peer) -> Result<()> {
+    answer(peer, PROMPT, "session/prompt")?;
+    Ok(())
+}
+
+/// True for the messages that a burst or a tick consists of: everything else on the wire is not counted.
+pub(super) fn is_chunk(message: &[u8]) -> bool {
+    memmem::find(message, b"\"agent_message_chunk\"").is_some()
+}
+
+/// When the agent sent this tick, in nanoseconds since 1970: the first number of 19 digits in its text.
+pub(super) fn sent_at(message: &[u8]) -> Option<u64> {
+    let text = &message[memmem::find(message, b"\"text\":\"")?..];
+    let number = text.split(|byte| !byte.is_ascii_digit()).find(|digits| digits.len() == 19)?;
+    std::str::from_utf8(number).ok()?.parse().ok()
+}
+
+fn call(peer: &mut impl Peer, id: u32, method: &str, params: Value) -> Result<Value> {
+    peer.send(&request(id, method, params))?;
+    answer(peer, id, method)
+}
+
+fn request(id: u32, method: &str, params: Value) -> String {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string()
+}
+
+fn answer(peer: &mut impl Peer, id: u32, method: &str) -> Result<Value> {
+    for _ in 0..PATIENCE {
+        let mut message: Value = serde_json::from_slice(peer.next()?)?;
+        if message["id"] != id || message.get("method").is_some() {
+            continue;
+        }
+        if let Some(error) = message.get("error") {
+            bail!("{method} was refused: {error}");
+        }
+        return Ok(message["result"].take());
+    }
+    bail!("{method} was not answered within {PATIENCE} messages")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Script {
+        sent: Vec<String>,
+        answers: Vec<&'static str>,
+        current: Vec<u8>,
+    }
+
+    impl Peer for Script {
+        fn send(&mut self, message: &str) -> Result<()> {
+            self.sent.push(message.to_owned());
+            Ok(())
+        }
+
+        fn next(&mut self) -> Result<&[u8]> {
+            anyhow::ensure!(!self.answers.is_empty(), "closed");
+            self.current = self.answers.remove(0).as_bytes().to_vec();
+            Ok(&self.current)
+        }
+    }
+
+    #[test]
+    fn an_answer_is_told_from_notifications_and_requests_of_the_other_side() {
+        let answers = vec![
+            r#"{"jsonrpc":"2.0","method":"session/update","params":{}}"#,
+            r#"{"jsonrpc":"2.0","id":2,"method":"fs/read_text_file","params":{}}"#,
+            r#"{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s1"}}"#,
+        ];
+        let mut peer = Script { sent: Vec::new(), answers, current: Vec::new() };
+        assert_eq!(open(&mut peer, "/tmp").unwrap(), "s1");
+        assert!(peer.sent[0].contains("session/new"));
+    }
+
+    #[test]
+    fn a_refusal_is_an_error_with_its_text() {
+        let answers = vec![r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no agent"}}"#];
+        let mut peer = Script { sent: Vec::new(), answers, current: Vec::new() };
+        assert!(initialize(&mut peer).unwrap_err().to_string().contains("no agent"));
+    }
+
+    #[test]
+    fn a_tick_tells_when_it_was_sent() {
+        let tick =
+            br#"{"params":{"sessionId":"12","update":{"content":{"type":"text","text":"7 1795000000123456789 x"}}}}"#;
+        assert_eq!(sent_at(tick), Some(1_795_000_000_123_456_789));
+        assert_eq!(sent_at(br#"{"text":"12 ..."}"#), None);
+    }
+}

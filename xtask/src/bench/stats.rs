@@ -1,0 +1,71 @@
+//! Figures: medians of repetitions, percentiles of samples.
+
+use serde_json::{Value, json};
+
+/// The repetitions of one figure.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Series(Vec<f64>);
+
+impl Series {
+    pub(super) fn push(&mut self, value: f64) {
+        self.0.push(value);
+    }
+
+    pub(super) fn median(&self) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        percentile(&sorted, 0.5)
+    }
+
+    /// The median first, for whoever only wants one number; then every value, in the order of measuring.
+    pub(super) fn to_json(&self) -> Value {
+        json!({"median": rounded(self.median()), "values": self.0.iter().map(|value| rounded(*value)).collect::<Vec<_>>()})
+    }
+}
+
+/// Nearest rank in a sorted slice; 0 for an empty one.
+pub(super) fn percentile(sorted: &[f64], share: f64) -> f64 {
+    let rank = (sorted.len() as f64 * share).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+}
+
+/// Three significant decimals below ten, none above a thousand: more would pretend.
+pub(super) fn rounded(value: f64) -> f64 {
+    let digits = if value.abs() >= 1_000.0 {
+        0
+    } else if value.abs() >= 10.0 {
+        1
+    } else {
+        3
+    };
+    let scale = 10_f64.powi(digits);
+    (value * scale).round() / scale
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle_value() {
+        let mut series = Series::default();
+        for value in [9.0, 1.0, 5.0] {
+            series.push(value);
+        }
+        assert_eq!(series.median(), 5.0);
+        assert_eq!(series.to_json(), json!({"median": 5.0, "values": [9.0, 1.0, 5.0]}));
+    }
+
+    #[test]
+    fn percentiles_are_values_that_occurred() {
+        let sorted: Vec<f64> = (1..=1_000).map(f64::from).collect();
+        assert_eq!(percentile(&sorted, 0.5), 500.0);
+        assert_eq!(percentile(&sorted, 0.99), 990.0);
+        assert_eq!(percentile(&[], 0.5), 0.0);
+    }
+
+    #[test]
+    fn figures_are_not_more_exact_than_they_are() {
+        assert_eq!((rounded(123_456.7), rounded(12.345), rounded(0.123_456)), (123_457.0, 12.3, 0.123));
+    }
+}

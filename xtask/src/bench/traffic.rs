@@ -1,0 +1,121 @@
+//! The traffic of one run: a prompt that makes the agent send, and readers that count.
+
+use std::sync::Barrier;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result, anyhow};
+
+use super::host::Host;
+use super::peer::{self, Peer};
+use super::ws::WebSocket;
+
+/// What the agent is to send.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Traffic {
+    /// So many updates of so many bytes, as fast as they go.
+    Burst { updates: u64, size: u64 },
+    /// So many updates, one every so many microseconds, each with the time of its sending.
+    Tick { updates: u64, micros: u64 },
+}
+
+/// What a reader saw.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// From the prompt to the last update.
+    pub(super) took: Duration,
+    /// Microseconds from the agent's write to our read, of ticks.
+    pub(super) latencies: Vec<f64>,
+}
+
+impl Traffic {
+    fn prompt(self) -> String {
+        match self {
+            Self::Burst { updates, size } => format!("burst {updates} {size}"),
+            Self::Tick { updates, micros } => format!("tick {updates} {micros}"),
+        }
+    }
+
+    pub(super) const fn updates(self) -> u64 {
+        match self {
+            Self::Burst { updates, .. } | Self::Tick { updates, .. } => updates,
+        }
+    }
+}
+
+/// A prompt and its updates over one connection.
+pub(super) fn drive(peer: &mut impl Peer, session: &str, traffic: Traffic) -> Result<Seen> {
+    let began = Instant::now();
+    peer::prompt(peer, session, &traffic.prompt())?;
+    let seen = drain(peer, traffic, began)?;
+    peer::await_turn_end(peer)?;
+    Ok(seen)
+}
+
+/// Reads until all updates have come.
+fn drain(peer: &mut impl Peer, traffic: Traffic, began: Instant) -> Result<Seen> {
+    let mut seen = Seen::default();
+    let timed = matches!(traffic, Traffic::Tick { .. });
+    let mut left = traffic.updates();
+    while left > 0 {
+        let message = peer.next().with_context(|| format!("{left} updates are missing"))?;
+        if !peer::is_chunk(message) {
+            continue;
+        }
+        left -= 1;
+        if timed {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as u64;
+            let sent = peer::sent_at(message).context("a tick without its time")?;
+            seen.latencies.push(now.saturating_sub(sent) as f64 / 1_000.0);
+        }
+    }
+    seen.took = began.elapsed();
+    Ok(seen)
+}
+
+/// Connections to one session of a host; the first one prompts.
+pub(super) struct Party {
+    session: String,
+    members: Vec<WebSocket<std::net::TcpStream>>,
+}
+
+impl Party {
+    pub(super) fn gather(host: &Host, cwd: &str, size: usize) -> Result<Self> {
+        let mut first = WebSocket::connect(&host.authority, &host.token)?;
+        peer::initialize(&mut first)?;
+        let session = peer::open(&mut first, cwd)?;
+        let mut party = Self { session, members: vec![first] };
+        while party.members.len() < size {
+            let member = party.newcomer(host, cwd)?;
+            party.members.push(member);
+        }
+        Ok(party)
+    }
+
+    /// A connection that has joined and is not read from unless the caller does.
+    pub(super) fn newcomer(&self, host: &Host, cwd: &str) -> Result<WebSocket<std::net::TcpStream>> {
+        let mut member = WebSocket::connect(&host.authority, &host.token)?;
+        peer::initialize(&mut member)?;
+        peer::join(&mut member, &self.session, cwd)?;
+        Ok(member)
+    }
+
+    /// Runs the traffic once; every member reads all of it.
+    pub(super) fn run(&mut self, traffic: Traffic) -> Result<Vec<Seen>> {
+        let ready = &Barrier::new(self.members.len());
+        let session = self.session.as_str();
+        thread::scope(|scope| {
+            let readers = self.members.iter_mut().enumerate().map(|(at, member)| {
+                scope.spawn(move || {
+                    ready.wait();
+                    if at == 0 { drive(member, session, traffic) } else { drain(member, traffic, Instant::now()) }
+                })
+            });
+            join_all(readers.collect())
+        })
+    }
+}
+
+fn join_all(readers: Vec<thread::ScopedJoinHandle<'_, Result<Seen>>>) -> Result<Vec<Seen>> {
+    readers.into_iter().map(|reader| reader.join().map_err(|_| anyhow!("a reader panicked"))?).collect()
+}

@@ -1,0 +1,49 @@
+//! The repo's chores: `cargo xtask tidy`, `cargo xtask test`, `cargo xtask bench`.
+//!
+//! It is *not* part of the product and depends on none of the repo's crates, so that it builds in seconds and still
+//! runs when they do not compile.
+
+mod bench;
+mod output;
+mod process;
+mod repo;
+mod test_run;
+mod tidy;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  test [--fast]                 run every test; --fast leaves out the long random walks and the doc tests
+  tidy                          check the invariants that a machine can check
+  bench [--quick] [--no-build] [MEASURE …]
+                                measure the release binary; measures: burst, tick, never_reading";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match dispatch(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::complain(&format!("xtask: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(args: &[String]) -> Result<()> {
+    let root = repo::root()?;
+    let Some((command, rest)) = args.split_first() else { bail!("no command given\n\n{USAGE}") };
+    match command.as_str() {
+        "test" => test_run::run(&root, rest),
+        "tidy" => tidy::run(&root, rest),
+        "bench" => bench::run(&root, rest),
+        "help" | "--help" | "-h" => {
+            output::line(USAGE);
+            Ok(())
+        }
+        other => bail!("no command called {other:?}\n\n{USAGE}"),
+    }
+}

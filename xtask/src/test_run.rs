@@ -1,0 +1,135 @@
+//! `cargo xtask test`: the one command that runs every test, on a machine that has Rust and git and nothing else.
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::output::{line, progress};
+use crate::process::{capture, cargo, check, command, find};
+
+/// Something that the build or a test calls.
+struct Need {
+    command: &'static str,
+    packages: &'static [&'static str],
+    reason: &'static str,
+}
+
+/// Grows with the tests. Everything here is in Debian.
+const NEEDS: &[Need] = &[Need {
+    command: "cc",
+    packages: &["gcc", "libc6-dev"],
+    reason: "SQLite is compiled from source, and Rust links with it",
+}];
+
+pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
+    let fast = match args {
+        [] => false,
+        [flag] if flag == "--fast" => true,
+        _ => bail!("test takes no argument but --fast"),
+    };
+    let began = Instant::now();
+    provide(NEEDS)?;
+
+    progress("building the programs that the tests drive");
+    check(cargo(root).args(["build", "-p", "wharf", "-p", "wharf-testkit", "--bins"]))?;
+
+    let mut stages = Vec::new();
+    let mut stage = |name: &'static str, args: &[&str]| {
+        progress(name);
+        let result = check(cargo(root).args(args));
+        stages.push((name, result));
+    };
+    let runner: &[&str] = if has_nextest(root) { &["nextest", "run"] } else { &["test", "--no-fail-fast"] };
+    stage("the tests of every crate", &[runner, &["--workspace"]].concat());
+    if !fast {
+        stage("the examples in the documentation", &["test", "--quiet", "--workspace", "--doc"]);
+        // Debug builds walk fewer steps; this is the full number, in a build that does it in seconds.
+        stage("the core's random walks, optimised", &[runner, &["--release", "-p", "wharf-core"]].concat());
+    }
+    summarise(stages, began)
+}
+
+/// One line at the end whichever runner was used, and an error if a stage failed: a later stage runs all the same.
+fn summarise(stages: Vec<(&'static str, Result<()>)>, began: Instant) -> Result<()> {
+    let total = stages.len();
+    let failed: Vec<String> =
+        stages.into_iter().filter_map(|(name, result)| result.err().map(|e| format!("{name} ({e:#})"))).collect();
+    line(&format!(
+        "test summary: {} of {total} stages passed in {:.0} s",
+        total - failed.len(),
+        began.elapsed().as_secs_f64()
+    ));
+    if !failed.is_empty() {
+        bail!("failed: {}", failed.join("; "));
+    }
+    Ok(())
+}
+
+fn has_nextest(root: &Path) -> bool {
+    let found = capture(cargo(root).args(["nextest", "--version"])).is_ok();
+    if !found {
+        progress("cargo-nextest is not installed: using cargo test");
+    }
+    found
+}
+
+/// Installs what is missing where that is allowed, else says what to install and how.
+fn provide(needs: &[Need]) -> Result<()> {
+    let missing: Vec<&Need> = needs.iter().filter(|need| find(need.command).is_none()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let packages: Vec<&str> = missing.iter().flat_map(|need| need.packages).copied().collect();
+    if !is_root() || find("apt-get").is_none() {
+        bail!("{}", advice(&missing, &packages));
+    }
+    progress(&format!("installing {}", packages.join(" ")));
+    check(command("apt-get").args(["update", "-qq"]))?;
+    check(
+        command("apt-get")
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .args(["install", "-y", "-qq", "--no-install-recommends"])
+            .args(&packages),
+    )
+    .context("installing what the tests need")
+}
+
+fn advice(missing: &[&Need], packages: &[&str]) -> String {
+    let mut text = String::new();
+    for need in missing {
+        text.push_str(&format!("missing: {} ({})\n", need.command, need.reason));
+    }
+    text.push_str(&format!("install with: sudo apt-get install {}", packages.join(" ")));
+    text
+}
+
+fn is_root() -> bool {
+    capture(command("id").arg("-u")).is_ok_and(|uid| uid.trim() == "0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ABSENT: Need = Need { command: "no-such-command", packages: &["one", "two"], reason: "the tests call it" };
+
+    #[test]
+    fn what_is_there_is_not_asked_for() {
+        let shell = Need { command: "sh", packages: &["dash"], reason: "" };
+        assert!(provide(&[shell]).is_ok());
+    }
+
+    #[test]
+    fn the_advice_names_the_command_and_the_packages() {
+        let text = advice(&[&ABSENT], ABSENT.packages);
+        assert_eq!(text, "missing: no-such-command (the tests call it)\ninstall with: sudo apt-get install one two");
+    }
+
+    #[test]
+    fn one_failed_stage_fails_the_run_and_is_named() {
+        let stages = vec![("good", Ok(())), ("bad", Err(anyhow::anyhow!("exit status: 1")))];
+        let error = summarise(stages, Instant::now()).unwrap_err();
+        assert_eq!(error.to_string(), "failed: bad (exit status: 1)");
+    }
+}

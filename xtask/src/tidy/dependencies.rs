@@ -1,0 +1,234 @@
+//! Rule: a crate exists to forbid a dependency. These are the ones forbidden.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use toml::{Table, Value};
+
+use super::{Finding, Repo, read};
+
+const RULE: &str = "dependency";
+
+struct Ban {
+    name: &'static str,
+    /// Not to be named in the manifest.
+    direct: &'static [&'static str],
+    /// Not to be reached by any path.
+    anywhere: &'static [&'static str],
+    reason: &'static str,
+    /// Its tests are held to it too.
+    tests_too: bool,
+}
+
+/// A trailing `*` stands for any ending.
+const BANS: &[Ban] = &[
+    Ban {
+        name: "wharf-core",
+        direct: &["wharf-*", "tracing"],
+        anywhere: &[
+            "tokio",
+            "async-*",
+            "futures*",
+            "rusqlite",
+            "axum",
+            "hyper*",
+            "rustix",
+            "libc",
+            "mio",
+            "getrandom",
+            "rand",
+            "fastrand",
+            "chrono",
+            "time",
+            "jiff",
+            "parking_lot",
+            "tempfile",
+        ],
+        reason: "the core has no runtime, clock, randomness or IO",
+        tests_too: false,
+    },
+    Ban {
+        name: "wharf-store",
+        direct: &["wharf-*"],
+        anywhere: &["tokio", "axum", "hyper*", "tungstenite", "tokio-tungstenite"],
+        reason: "the store sees bytes, not events, and no wire",
+        tests_too: false,
+    },
+    Ban {
+        name: "wharf-host",
+        direct: &["wharf-server", "wharf-demo", "clap"],
+        anywhere: &["axum", "hyper", "hyper-util", "http", "tungstenite", "tokio-tungstenite", "rmcp"],
+        reason: "only surfaces know HTTP, WebSocket and MCP",
+        tests_too: false,
+    },
+    Ban {
+        name: "wharf-server",
+        direct: &["wharf-store", "wharf-demo", "rusqlite", "clap"],
+        anywhere: &[],
+        reason: "surfaces translate; what is below the host is not theirs",
+        tests_too: false,
+    },
+    Ban {
+        name: "wharf-demo",
+        direct: &[],
+        anywhere: &["wharf-*", "tokio"],
+        reason: "the demo is an ordinary ACP agent that knows nothing of Wharf",
+        tests_too: true,
+    },
+    Ban {
+        name: "xtask",
+        direct: &[],
+        anywhere: &["wharf-*", "wharf", "tokio"],
+        reason: "xtask must build when the product does not",
+        tests_too: true,
+    },
+];
+
+pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
+    let graph = if repo.has(Path::new("Cargo.lock")) {
+        graph(&read(&repo.root, Path::new("Cargo.lock"))?)?
+    } else {
+        Graph::new()
+    };
+    let mut findings = Vec::new();
+    for path in repo.files.iter().filter(|path| path.file_name().is_some_and(|name| name == "Cargo.toml")) {
+        let text = read(&repo.root, path)?;
+        let manifest: Table = toml::from_str(&text).with_context(|| format!("reading {}", path.display()))?;
+        let name = manifest.get("package").and_then(|package| package.get("name")).and_then(Value::as_str);
+        for ban in BANS.iter().filter(|ban| Some(ban.name) == name) {
+            findings.extend(check_manifest(ban, path, &text, &manifest, &graph));
+        }
+    }
+    Ok(findings)
+}
+
+fn check_manifest(ban: &Ban, path: &Path, text: &str, manifest: &Table, graph: &Graph) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for direct in direct(manifest, ban.tests_too) {
+        let line = line_of(text, &direct);
+        if ban.direct.iter().any(|pattern| matches(pattern, &direct)) {
+            let message = format!("{} may not use {direct}: {}", ban.name, ban.reason);
+            findings.push(Finding::failure(path, line, RULE, message));
+        }
+        for (reached, via) in closure(graph, &direct) {
+            if ban.anywhere.iter().any(|pattern| matches(pattern, &reached)) {
+                let message = format!("{} may not use {reached}{via}: {}", ban.name, ban.reason);
+                findings.push(Finding::failure(path, line, RULE, message));
+            }
+        }
+    }
+    findings
+}
+
+/// The packages that a manifest names, under the names that they have in the lock file.
+fn direct(manifest: &Table, tests_too: bool) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let mut scopes = vec![manifest];
+    if let Some(targets) = manifest.get("target").and_then(Value::as_table) {
+        scopes.extend(targets.values().filter_map(Value::as_table));
+    }
+    for scope in scopes {
+        let mut sections = vec!["dependencies", "build-dependencies"];
+        if tests_too {
+            sections.push("dev-dependencies");
+        }
+        for section in sections {
+            for (key, value) in scope.get(section).and_then(Value::as_table).into_iter().flatten() {
+                let renamed = value.get("package").and_then(Value::as_str);
+                names.insert(renamed.unwrap_or(key).to_owned());
+            }
+        }
+    }
+    names
+}
+
+/// Package name to the names that it depends on, all versions taken together: a superset is good enough to forbid by.
+type Graph = BTreeMap<String, BTreeSet<String>>;
+
+fn graph(lock: &str) -> Result<Graph> {
+    let lock: Table = toml::from_str(lock).context("reading Cargo.lock")?;
+    let mut graph = Graph::new();
+    for package in lock.get("package").and_then(Value::as_array).into_iter().flatten() {
+        let Some(name) = package.get("name").and_then(Value::as_str) else { continue };
+        let needs = graph.entry(name.to_owned()).or_default();
+        for need in package.get("dependencies").and_then(Value::as_array).into_iter().flatten() {
+            // `name`, or `name version` where there are several.
+            let need = need.as_str().and_then(|text| text.split(' ').next()).unwrap_or_default();
+            needs.insert(need.to_owned());
+        }
+    }
+    Ok(graph)
+}
+
+/// Everything that `start` reaches, itself included, each with the words that say how.
+fn closure(graph: &Graph, start: &str) -> Vec<(String, String)> {
+    let mut found = vec![(start.to_owned(), String::new())];
+    let mut seen = BTreeSet::from([start.to_owned()]);
+    let mut next = 0;
+    while let Some((name, _)) = found.get(next).cloned() {
+        next += 1;
+        for need in graph.get(&name).into_iter().flatten() {
+            if seen.insert(need.clone()) {
+                found.push((need.clone(), format!(" (through {start})")));
+            }
+        }
+    }
+    found
+}
+
+fn matches(pattern: &str, name: &str) -> bool {
+    pattern.strip_suffix('*').map_or(pattern == name, |start| name.starts_with(start))
+}
+
+fn line_of(text: &str, name: &str) -> usize {
+    text.lines().position(|line| line.starts_with(name)).map_or(1, |at| at + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOCK: &str = r#"
+        [[package]]
+        name = "innocent"
+        dependencies = ["middle 2.0.0"]
+        [[package]]
+        name = "middle"
+        dependencies = ["tokio"]
+        [[package]]
+        name = "tokio"
+    "#;
+
+    fn messages(name: &str, manifest: &str) -> Vec<String> {
+        let ban = BANS.iter().find(|ban| ban.name == name).unwrap();
+        let table: Table = toml::from_str(manifest).unwrap();
+        let findings = check_manifest(ban, Path::new("Cargo.toml"), manifest, &table, &graph(LOCK).unwrap());
+        findings.into_iter().map(|finding| format!("{}: {}", finding.line, finding.message)).collect()
+    }
+
+    #[test]
+    fn a_forbidden_dependency_is_found_and_explained() {
+        let found = messages("wharf-core", "[dependencies]\nserde = '1'\ntokio.workspace = true\n");
+        assert_eq!(found, ["3: wharf-core may not use tokio: the core has no runtime, clock, randomness or IO"]);
+    }
+
+    #[test]
+    fn it_is_found_through_others_under_another_name_and_for_one_target() {
+        let renamed = "[target.'cfg(unix)'.dependencies]\nx = { package = 'innocent', version = '1' }\n";
+        let found = messages("wharf-store", renamed);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].contains("wharf-store may not use tokio (through innocent)"), "{found:?}");
+    }
+
+    #[test]
+    fn tests_may_use_more_except_where_said() {
+        assert!(messages("wharf-core", "[dev-dependencies]\ntokio = '1'\n").is_empty());
+        assert_eq!(messages("wharf-demo", "[dev-dependencies]\nwharf-testkit = '1'\n").len(), 1);
+    }
+
+    #[test]
+    fn a_star_stands_for_any_ending() {
+        assert!(matches("wharf-*", "wharf-core") && !matches("wharf-*", "wharf") && !matches("time", "timely"));
+    }
+}

@@ -1,0 +1,74 @@
+//! Rule: docs/configuration.md has a row for every setting, and for nothing else.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use super::{Finding, Repo, read};
+
+const RULE: &str = "settings";
+const DOCUMENT: &str = "docs/configuration.md";
+/// Where the host lists the keys that it knows, and under which name.
+const SOURCE: &str = "crates/wharf-host/src/config/keys.rs";
+const LIST: &str = "const KNOWN:";
+
+pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
+    let (document, source) = (Path::new(DOCUMENT), Path::new(SOURCE));
+    if !repo.has(document) || !repo.has(source) {
+        return Ok(vec![Finding::failure(document, 1, RULE, format!("this document or {SOURCE} does not exist"))]);
+    }
+    Ok(compare(&read(&repo.root, document)?, &read(&repo.root, source)?))
+}
+
+fn compare(document: &str, source: &str) -> Vec<Finding> {
+    let known = known(source);
+    let documented: Vec<(usize, String)> = documented(document).collect();
+    let mut findings = Vec::new();
+    for key in &known {
+        if !documented.iter().any(|(_, row)| row == key) {
+            findings.push(Finding::failure(Path::new(DOCUMENT), 1, RULE, format!("there is no row for `{key}`")));
+        }
+    }
+    for (line, key) in documented {
+        if !known.contains(&key) {
+            findings.push(Finding::failure(Path::new(DOCUMENT), line, RULE, format!("there is no setting `{key}`")));
+        }
+    }
+    findings
+}
+
+/// The string literals of the list, as a reader writes them: `agents.*.env.*` is the table `agents.NAME.env`.
+fn known(source: &str) -> Vec<String> {
+    let list = source.split_once(LIST).map_or("", |(_, list)| list.split("];").next().unwrap_or_default());
+    let literals = list.split('"').skip(1).step_by(2);
+    literals.map(|key| key.strip_suffix(".*").unwrap_or(key).replace('*', "NAME")).collect()
+}
+
+/// What stands in backticks in the first column of a table.
+fn documented(document: &str) -> impl Iterator<Item = (usize, String)> {
+    let rows = document.lines().enumerate();
+    rows.filter_map(|(at, row)| Some((at + 1, row.strip_prefix("| `")?.split('`').next()?.to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEYS: &str = "const KNOWN: &[&str] = &[\n \"listen\",\n \"agents.*.env.*\",\n];\nfn f() { \"other\" }";
+
+    fn messages(document: &str) -> Vec<String> {
+        compare(document, KEYS).into_iter().map(|finding| finding.message).collect()
+    }
+
+    #[test]
+    fn every_setting_has_its_row() {
+        assert!(messages("| key |\n|---|\n| `listen` | x |\n| `agents.NAME.env` | y |\n").is_empty());
+        assert_eq!(messages("| `listen` | x |\n"), ["there is no row for `agents.NAME.env`"]);
+    }
+
+    #[test]
+    fn a_row_for_nothing_is_found() {
+        let found = messages("| `listen` |\n| `agents.NAME.env` |\n| `lisen` |\n");
+        assert_eq!(found, ["there is no setting `lisen`"]);
+    }
+}
