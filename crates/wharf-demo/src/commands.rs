@@ -103,11 +103,22 @@ const COMMANDS: [Command; 15] = [
 pub(crate) fn perform(talk: &mut Talk, text: &str, prompt: &Value) -> Result<(), Stop> {
     replies::title(talk, text)?;
     let (name, rest) = split(text);
-    match COMMANDS.iter().find(|command| command.name == name && (rest.is_empty() || !command.hint.is_empty())) {
+    match COMMANDS.iter().find(|command| command.name == name && fits(command.hint, rest)) {
         Some(command) => (command.perform)(talk, Words(rest))?,
         None => replies::chat(talk, text.trim(), attachments(prompt))?,
     }
     replies::usage(talk)
+}
+
+/// Whether this may follow a command with this hint. If not, it is ordinary talk: "hang on" is no wish to hang.
+fn fits(hint: &str, rest: &str) -> bool {
+    match hint {
+        _ if rest.is_empty() => true,
+        "" => false,
+        "TEXT" => true,
+        "[hard]" => rest == "hard",
+        _ => rest.split_whitespace().all(|word| word.parse::<u64>().is_ok()),
+    }
 }
 
 /// The first word without its slash and in lower case, and what follows.

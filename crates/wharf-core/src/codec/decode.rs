@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::{CodecError, SNAPSHOT_VERSION};
 use crate::{
-    AgentTraits, Ask, AskId, AskOutcome, Ending, Event, Fault, Millis, Origin, PromptEnd, PromptId, Raw, Seq, Sender,
+    AgentTraits, Ask, AskId, AskOutcome, Ending, Event, Fault, Millis, Origin, PromptEnd, PromptId, Raw, Sender, Seq,
     StartKind, StartNo, UpdateKind,
 };
 

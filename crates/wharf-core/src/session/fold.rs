@@ -142,7 +142,17 @@ impl State {
             Event::TurnStarted { prompt, .. } => {
                 if let Some(QueuedPrompt { prompt, sender, frame, content, key, accepted_at }) = self.unqueue(prompt) {
                     let (started_seq, started_at, cancel) = (seq, at, false);
-                    self.turns.push(Turn { prompt, sender, frame, content, key, accepted_at, started_seq, started_at, cancel });
+                    self.turns.push(Turn {
+                        prompt,
+                        sender,
+                        frame,
+                        content,
+                        key,
+                        accepted_at,
+                        started_seq,
+                        started_at,
+                        cancel,
+                    });
                 }
             }
             Event::CancelRequested { prompt, .. } => {

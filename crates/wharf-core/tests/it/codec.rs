@@ -156,7 +156,7 @@ fn prompts() -> Vec<Event> {
         },
         Event::PromptUpdated { prompt: prompt(), by: full_sender(), frame: raw(ODD) },
         Event::PromptMoved { prompt: prompt(), by: full_sender(), position: 3 },
-        Event::TurnStarted { prompt: prompt() },
+        Event::TurnStarted { prompt: prompt(), content: Seq(4) },
         Event::CancelRequested { prompt: prompt(), by: None },
         Event::CancelRequested { prompt: prompt(), by: Some(full_sender()) },
         Event::PromptRequeued { prompt: prompt() },
@@ -209,8 +209,8 @@ fn an_update_looks_like_this() {
 #[test]
 fn encoding_appends() {
     let mut out = b"before ".to_vec();
-    encode(&Event::TurnStarted { prompt: id("p1") }, Millis(5), &mut out);
-    assert_eq!(out, br#"before {"kind":"turn_started","at":5,"prompt":"p1"}"#);
+    encode(&Event::PromptRequeued { prompt: id("p1") }, Millis(5), &mut out);
+    assert_eq!(out, br#"before {"kind":"prompt_requeued","at":5,"prompt":"p1"}"#);
 }
 
 #[test]
@@ -234,8 +234,8 @@ fn an_update_in_another_order_of_members_is_read_too() {
 
 #[test]
 fn unknown_members_of_known_events_are_skipped() {
-    let body = Bytes::from_static(br#"{"kind":"turn_started","at":7,"mood":{"good":true},"prompt":"p1"}"#);
-    assert_eq!(decode(&body), Ok((Millis(7), Event::TurnStarted { prompt: id("p1") })));
+    let body = Bytes::from_static(br#"{"kind":"prompt_requeued","at":7,"mood":{"good":true},"prompt":"p1"}"#);
+    assert_eq!(decode(&body), Ok((Millis(7), Event::PromptRequeued { prompt: id("p1") })));
 }
 
 #[test]

@@ -22,8 +22,8 @@ fn accepted(prompt: &str, client: &str, first: bool) -> Event {
     Event::PromptAccepted { prompt: id(prompt), sender: sender(client), frame, key: None, first }
 }
 
-fn turn_started(prompt: &str) -> Event {
-    Event::TurnStarted { prompt: id(prompt) }
+fn turn_started(prompt: &str, content: u64) -> Event {
+    Event::TurnStarted { prompt: id(prompt), content: Seq(content) }
 }
 
 fn ended(prompt: &str, end: PromptEnd) -> Event {
@@ -46,7 +46,7 @@ fn cancel_requested(prompt: &str, client: &str) -> Event {
 fn a_prompt_to_an_idle_session_runs_at_once() {
     let mut stage = Stage::running();
     let step = stage.prompt("p1", "ann");
-    assert_eq!(outcome(&step), (vec![accepted("p1", "ann", false), turn_started("p1")], vec![sent("p1")]));
+    assert_eq!(outcome(&step), (vec![accepted("p1", "ann", false), turn_started("p1", 4)], vec![sent("p1")]));
     assert_eq!(receipt(&step), PromptReceipt { prompt: id("p1"), position: None, duplicate: false });
     assert_eq!(stage.session.state().turn(), TurnState::Running);
 }
@@ -58,7 +58,7 @@ fn prompts_queue_in_the_order_of_arrival_over_all_clients() {
     assert_eq!(receipt(&stage.prompt("p2", "bob")).position, Some(0));
     assert_eq!(receipt(&stage.prompt("p3", "ann")).position, Some(1));
     let step = stage.give(answered("p1"));
-    assert_eq!(outcome(&step), (vec![ended("p1", answered_end()), turn_started("p2")], vec![sent("p2")]));
+    assert_eq!(outcome(&step), (vec![ended("p1", answered_end()), turn_started("p2", 6)], vec![sent("p2")]));
     assert_eq!((stage.turns(), stage.queue()), (vec!["p2"], vec!["p3"]));
 }
 
@@ -170,7 +170,7 @@ fn an_agent_that_queues_by_itself_is_handed_the_prompt_while_it_works() {
     let mut stage = Stage::running_with(Settings::default(), QUEUES);
     stage.prompt("p1", "ann");
     let step = stage.give(to_agent("p2", "bob"));
-    assert_eq!(outcome(&step), (vec![accepted("p2", "bob", false), turn_started("p2")], vec![sent("p2")]));
+    assert_eq!(outcome(&step), (vec![accepted("p2", "bob", false), turn_started("p2", 6)], vec![sent("p2")]));
     assert_eq!(stage.turns(), ["p1", "p2"]);
     // The queue goes on when all of them have ended.
     stage.prompt("p3", "ann");
@@ -233,9 +233,12 @@ fn a_waiting_prompt_can_be_changed_moved_and_removed_by_everyone() {
 
     let frame: Raw = prompt_frame("p2, but better");
     stage.give(Input::UpdatePrompt { prompt: id("p2"), by: by.clone(), frame: frame.clone() });
+    let updated_at = stage.session.head().0;
     let step = stage.give(Input::RemovePrompt { prompt: id("p3"), by: by.clone() });
     assert_eq!(step.events, [ended("p3", PromptEnd::Removed { by: Some(by) })]);
-    assert_eq!(stage.give(answered("p1")).effects, [Effect::SendPrompt { prompt: id("p2"), frame }]);
+    let step = stage.give(answered("p1"));
+    assert_eq!(step.effects, [Effect::SendPrompt { prompt: id("p2"), frame }]);
+    assert_eq!(step.events.last(), Some(&turn_started("p2", updated_at)));
 }
 
 #[test]

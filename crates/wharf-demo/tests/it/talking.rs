@@ -91,3 +91,14 @@ fn hidden_thoughts_are_not_sent() -> Result<()> {
     assert_eq!(kinds(&demo.prompt("think")?.1), ["session_info_update", "agent_message_chunk", "usage_update"]);
     Ok(())
 }
+
+#[test]
+fn talk_that_only_begins_like_a_command_is_talk() -> Result<()> {
+    let mut demo = Demo::start()?;
+    for text in ["hang on a moment", "die hard is a film", "plan my week", "ask me anything"] {
+        let (reason, updates) = demo.prompt(text)?;
+        assert_eq!(reason, "end_turn");
+        assert!(said(&updates).contains(&format!("“{text}”")), "{text}");
+    }
+    Ok(())
+}

@@ -105,8 +105,10 @@ impl Queue {
                 // Who is busy comes back for the rest.
                 return None;
             }
-            waiting = match waiting.later.front() {
-                Some((due, _)) => {
+            // What is busy is looked at again by who is busy with it.
+            let next = waiting.later.iter().find(|(_, log)| !waiting.is_busy(log)).map(|(due, _)| *due);
+            waiting = match next {
+                Some(due) => {
                     let left = due.saturating_duration_since(Instant::now());
                     self.changed.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0
                 }

@@ -1,6 +1,6 @@
 //! The scripted agent: an ACP agent that does exactly what its flags and its prompts say, good or bad.
 //!
-//! Flags are in [`USAGE`]; the commands that a prompt may hold are in [`script`](self::script::COMMANDS).
+//! Flags are in [`USAGE`]; the commands that a prompt may hold are in [`COMMANDS`].
 
 mod asks;
 mod children;
@@ -22,7 +22,7 @@ use std::time::Duration;
 /// The whole program. It writes to stderr directly: agents do.
 pub fn main(arguments: Vec<String>) -> ExitCode {
     if arguments.iter().any(|argument| argument == "--help") {
-        return complain(USAGE, ExitCode::SUCCESS);
+        return complain(&format!("{USAGE}commands of a prompt, separated by `;`\n{COMMANDS}"), ExitCode::SUCCESS);
     }
     let flags = match Flags::parse(arguments.clone()) {
         Ok(flags) => flags,

@@ -46,7 +46,11 @@ pub(super) struct Ledger {
 struct Prompt {
     life: Life,
     frame: Raw,
+    /// Where the frame is in the log.
+    content: Seq,
     keyed: bool,
+    /// How often the running turn's end was asked for.
+    cancels: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,13 +140,15 @@ impl Ledger {
                 3
             }
             Event::PromptAccepted { prompt, frame, key, .. } => {
-                let new = Prompt { life: Life::Waiting, frame: frame.clone(), keyed: key.is_some() };
+                let (frame, keyed) = (frame.clone(), key.is_some());
+                let new = Prompt { life: Life::Waiting, frame, content: seq, keyed, cancels: 0 };
                 assert!(self.prompts.insert(prompt.clone(), new).is_none(), "{prompt} accepted twice");
                 4
             }
             Event::PromptUpdated { prompt, frame, .. } => {
                 self.turn_to(prompt, &[Life::Waiting], Life::Waiting);
-                self.prompts.get_mut(prompt).unwrap().frame = frame.clone();
+                let known = self.prompts.get_mut(prompt).unwrap();
+                (known.frame, known.content) = (frame.clone(), seq);
                 5
             }
             Event::PromptMoved { prompt, .. } => {
@@ -152,10 +158,14 @@ impl Ledger {
             Event::TurnStarted { prompt, .. } => {
                 assert!(self.running() == 0 || self.may_overlap, "two turns at once");
                 self.turn_to(prompt, &[Life::Waiting], Life::Running);
+                assert_eq!(self.prompts[prompt].content, *content);
                 7
             }
             Event::CancelRequested { prompt, .. } => {
                 self.turn_to(prompt, &[Life::Running], Life::Running);
+                let known = self.prompts.get_mut(prompt).unwrap();
+                known.cancels += 1;
+                assert_eq!(known.cancels, 1, "the agent is told once");
                 8
             }
             Event::PromptEnded { prompt, .. } => {
@@ -230,6 +240,9 @@ impl Ledger {
         open.sort_by(|a, b| a.bytes().cmp(b.bytes()));
         assert_eq!(open, self.waiting, "an ask has no answer, or one too many");
         assert!(open.len() <= settings.max_asks);
+        let outlived = |prompt: &PromptId| state.running(prompt).is_none_or(|turn| turn.cancel);
+        let dangling = state.asks.values().find(|ask| ask.prompt.as_ref().is_some_and(outlived));
+        assert_eq!(dangling, None, "an ask is open without its turn, or although that is to end");
 
         let stalls = state.status == Status::Running && state.turns.is_empty() && !state.queue.is_empty();
         assert!(!stalls, "prompts wait for nothing");
