@@ -19,7 +19,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub use error::{AppendError, StoreError};
-pub use file::{FileEngine, FileOptions};
+pub use file::{FileEngine, FileOptions, SEGMENT_MIN};
 pub use lease::{FileLease, Lease, LeaseError};
 pub use memory::{Hostility, MemoryEngine};
 pub use sqlite::SqliteIndex;

@@ -20,9 +20,9 @@ use crate::repo;
 use host::Host;
 use pipe::Pipe;
 use stats::{Series, percentile, rounded};
-use traffic::{Party, Seen, Traffic, drive};
+use traffic::{Pace, Party, Seen, Traffic, drive};
 
-const MEASURES: &[&str] = &["burst", "tick", "never_reading"];
+const MEASURES: &[&str] = &["burst", "burst_packed", "tick", "never_reading"];
 const CLIENTS: &[usize] = &[1, 8];
 /// A token of a streamed answer with its envelope is about this long.
 const SIZE: u64 = 200;
@@ -96,7 +96,8 @@ impl Bench {
     fn measure(&self) -> Result<()> {
         for measure in &self.plan.measures {
             match measure.as_str() {
-                "burst" => self.burst()?,
+                "burst" => self.burst(measure, Pace::Single)?,
+                "burst_packed" => self.burst(measure, Pace::Packed)?,
                 "tick" => self.tick()?,
                 _ => self.never_reading()?,
             }
@@ -105,13 +106,13 @@ impl Bench {
     }
 
     /// Throughput of a stream at full rate.
-    fn burst(&self) -> Result<()> {
-        let traffic = Traffic::Burst { updates: self.plan.burst, size: SIZE };
+    fn burst(&self, name: &str, pace: Pace) -> Result<()> {
+        let traffic = Traffic::Burst { updates: self.plan.burst, size: SIZE, pace };
         let mut pipe = Series::default();
         let mut sides: Vec<Side> = CLIENTS.iter().map(|clients| Side::new(*clients)).collect();
         for round in 0..self.plan.repeats {
             // In turns, so that a slow spell of the machine meets all of them.
-            progress(&format!("burst, round {}", round + 1));
+            progress(&format!("{name}, round {}", round + 1));
             pipe.push(per_second(traffic, &[self.over_pipe(traffic)?]));
             for side in &mut sides {
                 let seen = self.over_host(traffic, side)?;
@@ -120,7 +121,7 @@ impl Bench {
         }
         for side in sides {
             print(json!({
-                "measure": "burst", "clients": side.clients, "updates": traffic.updates(), "size": SIZE,
+                "measure": name, "clients": side.clients, "updates": traffic.updates(), "size": SIZE,
                 "per_second": side.figure.to_json(), "pipe_per_second": pipe.to_json(),
                 "ratio": rounded(side.figure.median() / pipe.median()),
                 "host_cpu_us_per_message": side.cpu.to_json(), "host_rss_kib": side.rss.to_json(),
@@ -159,7 +160,7 @@ impl Bench {
 
     /// One client reads at full rate; does another that never reads cost it anything, or the host memory?
     fn never_reading(&self) -> Result<()> {
-        let traffic = Traffic::Burst { updates: self.plan.flood, size: SIZE };
+        let traffic = Traffic::Burst { updates: self.plan.flood, size: SIZE, pace: Pace::Packed };
         let (mut alone, mut beside) = (Series::default(), Series::default());
         let (mut growth_alone, mut growth) = (Series::default(), Series::default());
         for round in 0..self.plan.repeats {
@@ -257,7 +258,7 @@ mod tests {
     #[test]
     fn the_slowest_reader_counts() {
         let seen = [1, 4, 2].map(|secs| Seen { took: Duration::from_secs(secs), latencies: Vec::new() });
-        assert_eq!(per_second(Traffic::Burst { updates: 400, size: 1 }, &seen), 100.0);
+        assert_eq!(per_second(Traffic::Burst { updates: 400, size: 1, pace: Pace::Packed }, &seen), 100.0);
     }
 
     #[test]

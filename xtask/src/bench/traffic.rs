@@ -14,9 +14,18 @@ use super::ws::WebSocket;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Traffic {
     /// So many updates of so many bytes, as fast as they go.
-    Burst { updates: u64, size: u64 },
+    Burst { updates: u64, size: u64, pace: Pace },
     /// So many updates, one every so many microseconds, each with the time of its sending.
     Tick { updates: u64, micros: u64 },
+}
+
+/// How the agent writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// Each update by itself, as agents do.
+    Single,
+    /// Buffers full of them: the most that a pipe can carry.
+    Packed,
 }
 
 /// What a reader saw.
@@ -31,7 +40,8 @@ pub(super) struct Seen {
 impl Traffic {
     fn prompt(self) -> String {
         match self {
-            Self::Burst { updates, size } => format!("burst {updates} {size}"),
+            Self::Burst { updates, size, pace: Pace::Packed } => format!("burst {updates} {size}"),
+            Self::Burst { updates, size, pace: Pace::Single } => format!("burst {updates} {size} flush"),
             Self::Tick { updates, micros } => format!("tick {updates} {micros}"),
         }
     }

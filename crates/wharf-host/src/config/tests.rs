@@ -1,3 +1,5 @@
+//! What a person writes into `config.toml`.
+
 use super::*;
 
 #[test]

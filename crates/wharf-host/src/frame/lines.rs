@@ -80,6 +80,11 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         self.dropped + self.buffer.len() as u64
     }
 
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.buffer.capacity()
+    }
+
     fn settle(&mut self) {
         let taken = std::mem::take(&mut self.taken);
         if taken > 0 {

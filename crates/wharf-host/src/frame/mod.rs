@@ -3,6 +3,8 @@
 mod lines;
 mod scan;
 mod splice;
+#[cfg(test)]
+mod tests;
 
 pub use lines::{FrameReader, Line};
 pub use scan::{Envelope, FrameKind, ScanError, Span, Text, peek, scan};

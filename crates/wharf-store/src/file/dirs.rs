@@ -5,17 +5,13 @@ use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::thread;
 
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, openat, statat};
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, Stat, openat, statat};
 use rustix::io::Errno;
 
 use crate::{LogId, LogStat};
 
 const TRASH: &str = ".trash-";
-/// A listing uses one more thread for so many logs: a thread costs as much as ten of them.
-const LIST_SHARE: usize = 512;
 
 /// A segment as a directory shows it.
 pub(super) struct Found {
@@ -74,49 +70,51 @@ pub(super) fn segments(dir: &Path) -> io::Result<Vec<Found>> {
     Ok(found)
 }
 
-/// Every log below `root`, by looking at directories only.
-pub(super) fn list(root: &Path) -> io::Result<Vec<LogStat>> {
-    let mut names = Vec::new();
+/// Every log below `root`, by looking at directories only. No log has a second segment while its first is shorter than
+/// `alone_below`.
+pub(super) fn list(root: &Path, alone_below: u64) -> io::Result<Vec<LogStat>> {
+    let mut logs = Vec::new();
     each_name(&workspaces(root), |bucket, path| {
         // With ten thousand of them it shows that names are looked up from the directory above, not from the root.
-        let Some(sessions) = open_dir(CWD, &path.join("sessions"))?.map(Arc::new) else { return Ok(()) };
-        let mut entries = Dir::read_from(&sessions)?;
-        while let Some(entry) = entries.read().transpose()? {
-            if let Some(id) = entry.file_name().to_str().ok().and_then(|name| LogId::new(bucket, name)) {
-                names.push((Arc::clone(&sessions), id));
+        let Some(sessions) = open_dir(CWD, &path.join("sessions"))? else { return Ok(()) };
+        let mut names = Dir::read_from(&sessions)?;
+        while let Some(entry) = names.read().transpose()? {
+            let Some(id) = entry.file_name().to_str().ok().and_then(|name| LogId::new(bucket, name)) else { continue };
+            match size(&sessions, id.name(), alone_below) {
+                Ok(Some(bytes)) => logs.push(LogStat { id, bytes }),
+                Ok(None) => {}
+                // It is there, though something is wrong with it: opening it tells what. The others are listed.
+                Err(_) => logs.push(LogStat { id, bytes: 0 }),
             }
         }
         Ok(())
     })?;
-    // All the time goes into system calls, about five for each, which all cores can do at once.
-    let share = names.len().div_ceil(thread::available_parallelism().map_or(1, usize::from)).max(LIST_SHARE);
-    Ok(thread::scope(|scope| {
-        let parts: Vec<_> = names.chunks(share).map(|part| scope.spawn(|| sizes(part))).collect();
-        parts.into_iter().flat_map(|part| part.join().unwrap_or_default()).collect()
-    }))
-}
-
-fn sizes(names: &[(Arc<OwnedFd>, LogId)]) -> Vec<LogStat> {
-    let stat = |(sessions, id): &(Arc<OwnedFd>, LogId)| match size(sessions, id.name()) {
-        Ok(bytes) => bytes.map(|bytes| LogStat { id: id.clone(), bytes }),
-        // It is there, though something is wrong with it: opening it tells what. The others are listed.
-        Err(_) => Some(LogStat { id: id.clone(), bytes: 0 }),
-    };
-    names.iter().filter_map(stat).collect()
+    Ok(logs)
 }
 
 /// How long a session's log is. `None`: it has none.
-fn size(sessions: &OwnedFd, name: &str) -> io::Result<Option<u64>> {
-    let Some(dir) = open_dir(sessions, &log(Path::new(name)))? else { return Ok(None) };
+fn size(sessions: &OwnedFd, name: &str, alone_below: u64) -> io::Result<Option<u64>> {
+    let log = log(Path::new(name));
+    // One call instead of five, for all but the long ones.
+    let first = statat(sessions, log.join(segment_name(1)), AtFlags::SYMLINK_NOFOLLOW).map(|stat| stat_size(&stat));
+    if let Ok(bytes) = first
+        && bytes < alone_below
+    {
+        return Ok(Some(bytes));
+    }
+    let Some(dir) = open_dir(sessions, &log)? else { return Ok(None) };
     let mut entries = Dir::new(dir)?;
     let mut bytes = 0;
     while let Some(entry) = entries.read().transpose()? {
         if entry.file_name().to_str().ok().and_then(first_of).is_some() {
-            let stat = statat(entries.fd()?, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?;
-            bytes += u64::try_from(stat.st_size).unwrap_or(0);
+            bytes += stat_size(&statat(entries.fd()?, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?);
         }
     }
     Ok(Some(bytes))
+}
+
+fn stat_size(stat: &Stat) -> u64 {
+    u64::try_from(stat.st_size).unwrap_or(0)
 }
 
 fn open_dir(at: impl AsFd, path: &Path) -> io::Result<Option<OwnedFd>> {

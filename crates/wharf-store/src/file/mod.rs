@@ -24,11 +24,16 @@ use crate::{Engine, Log, LogId, LogStat, StoreError};
 pub(crate) use dirs::{create_file, sync_dir};
 pub(crate) use line::{number, payload, push, push_number};
 
+/// Part of the format: no segment is closed before it is so long. So a listing knows a short first segment for the only
+/// one.
+pub const SEGMENT_MIN: u64 = 16 << 20;
+
 #[derive(Clone, Debug)]
 pub struct FileOptions {
     /// The state directory; logs are in `workspaces` below it.
     pub root: PathBuf,
     /// A segment that has reached this is closed and the next one begun. Opening reads at most about so much.
+    /// Below [`SEGMENT_MIN`] only for tests, and then always the same for a directory.
     pub segment_bytes: u64,
     /// How long what nobody asked to sync may wait for it.
     pub sync_interval: Duration,
@@ -128,7 +133,8 @@ impl Engine for FileEngine {
     }
 
     fn list(&self) -> Result<Vec<LogStat>, StoreError> {
-        dirs::list(&self.options.root).map_err(failed("listing", &self.options.root))
+        dirs::list(&self.options.root, self.options.segment_bytes.min(SEGMENT_MIN))
+            .map_err(failed("listing", &self.options.root))
     }
 
     fn remove(&self, id: &LogId) -> Result<(), StoreError> {

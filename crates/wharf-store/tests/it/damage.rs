@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use wharf_store::conformance::read_all;
 use wharf_store::{Damage, Engine, Log, Record, StoreError};
 
-use crate::{SMALL, body, engine, files, id, write_log};
+use crate::{SMALL, body, engine, files, id, quick_dir, write_log};
 
 /// All records, and all damage, read in pages of `max_bytes`.
 fn read_damaged(log: &dyn Log, max_bytes: usize) -> (Vec<Record>, Vec<Damage>) {
@@ -42,7 +42,7 @@ fn check(log: &dyn Log, all: &[Record], what: &str) -> Vec<Damage> {
 
 #[test]
 fn a_flipped_bit_anywhere_is_named_and_costs_only_its_line() {
-    let dir = TempDir::new().unwrap();
+    let dir = quick_dir();
     let log = engine(dir.path(), 64 << 20).create(&id()).unwrap();
     for seq in 0..6 {
         log.append(1, seq, &[Bytes::from(format!("{{\"n\":{seq}}}"))]).unwrap();

@@ -155,7 +155,7 @@ impl Ledger {
                 self.turn_to(prompt, &[Life::Waiting], Life::Waiting);
                 6
             }
-            Event::TurnStarted { prompt, .. } => {
+            Event::TurnStarted { prompt, content } => {
                 assert!(self.running() == 0 || self.may_overlap, "two turns at once");
                 self.turn_to(prompt, &[Life::Waiting], Life::Running);
                 assert_eq!(self.prompts[prompt].content, *content);

@@ -1,0 +1,152 @@
+//! Frames that real agents send, and frames that none should.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use tokio::io::{AsyncRead, ReadBuf};
+use wharf_core::UpdateKind;
+
+use super::*;
+
+const UPDATE: &str = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"20261115_1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a"}}}}"#;
+
+#[test]
+fn an_update_is_scanned_for_its_session_and_kind() {
+    let envelope = scan(UPDATE.as_bytes()).unwrap();
+    assert_eq!(envelope.kind, FrameKind::Notification);
+    assert_eq!(envelope.method, "session/update");
+    assert_eq!(envelope.session.as_ref().unwrap().value, "20261115_1");
+    assert_eq!(envelope.update, Some(UpdateKind::AgentMessageChunk));
+}
+
+#[test]
+fn kinds_of_messages_are_told_apart() {
+    let kind = |text: &str| scan(text.as_bytes()).map(|envelope| envelope.kind);
+    assert_eq!(kind(r#"{"id":0,"method":"m"}"#), Ok(FrameKind::Request));
+    assert_eq!(kind(r#"{"id":null,"method":"m"}"#), Ok(FrameKind::Request));
+    assert_eq!(kind(r#"{"method":"m","params":[1,{"sessionId":"x"}]}"#), Ok(FrameKind::Notification));
+    assert_eq!(kind(r#"{"id":"a","result":null}"#), Ok(FrameKind::Result));
+    assert_eq!(kind(r#"{"id":"a","error":{}}"#), Ok(FrameKind::Error));
+    assert!(matches!(kind("[{}]"), Err(ScanError::Batch)));
+    assert!(matches!(kind(r#"{"id":1}"#), Err(ScanError::NotMessage(_))));
+    assert!(matches!(kind(r#"{"id":1,"method":"m","result":1}"#), Err(ScanError::NotMessage(_))));
+    assert!(matches!(kind(r#"{"jsonrpc":"2.0"}"#), Err(ScanError::NotMessage(_))));
+    assert!(matches!(kind("hello"), Err(ScanError::NotJson(_))));
+    assert!(matches!(kind(r#"{"method":"m"} x"#), Err(ScanError::NotJson(_))));
+    assert_eq!(scan(b"{\"method\":\"\xff\"}").unwrap_err(), ScanError::NotUtf8);
+}
+
+#[test]
+fn escaped_keys_and_values_are_understood() {
+    let frame = r#"{"\u006dethod":"session\/update","params":{"session\u0049d":"a\"b","update":{"sessionUpdate":"pl\u0061n"}}}"#;
+    let envelope = scan(frame.as_bytes()).unwrap();
+    assert_eq!(envelope.method, "session/update");
+    assert_eq!(envelope.session.as_ref().unwrap().value, "a\"b");
+    assert_eq!(envelope.update, Some(UpdateKind::Plan));
+    let replaced = with_session(frame.as_bytes(), &envelope, "new", None);
+    let expected = frame.replace(r#""a\"b""#, r#""new""#);
+    assert_eq!(replaced, expected.as_bytes());
+}
+
+#[test]
+fn an_id_that_stands_there_twice_is_refused() {
+    for twice in [
+        r#"{"id":1,"id":2,"method":"m"}"#,
+        r#"{"method":"m","params":{"sessionId":"a","sessionId":"b"}}"#,
+        r#"{"method":"m","params":{"sessionId":"a"},"params":{"sessionId":"b"}}"#,
+    ] {
+        assert!(matches!(scan(twice.as_bytes()), Err(ScanError::NotJson(_))), "{twice}");
+    }
+}
+
+#[test]
+fn a_session_id_elsewhere_is_left_alone() {
+    let frame = r#"{"method":"m","params":{"_meta":{"sessionId":"x"},"sessionId":"y"},"sessionId":"z"}"#;
+    let envelope = scan(frame.as_bytes()).unwrap();
+    let replaced = with_session(frame.as_bytes(), &envelope, "w", None);
+    assert_eq!(replaced, frame.replace(r#""y""#, r#""w""#).as_bytes());
+}
+
+#[test]
+fn ids_are_replaced_and_every_other_byte_stays() {
+    let odd = r#"{ "id" : 9223372036854775808 ,"method":"m","params":{"a":1.10,"b":1e2,"c":12345678901234567890123,"d":"\u00e9\/","e":[1,1 ,  1],"sessionId":"s"},"traceparent":"00-ab"}"#;
+    let envelope = scan(odd.as_bytes()).unwrap();
+    let there = with_session(odd.as_bytes(), &envelope, "longer-session", Some(b"7"));
+    let envelope = scan(&there).unwrap();
+    let back = with_session(&there, &envelope, "s", Some(b"9223372036854775808"));
+    assert_eq!(back, odd.as_bytes());
+}
+
+#[test]
+fn nesting_as_deep_as_it_likes_is_no_one_elses_trouble() {
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let frame = format!(r#"{{"method":"m","params":{{"sessionId":"s","deep":{deep}}}}}"#);
+    assert_eq!(scan(frame.as_bytes()).unwrap().session.unwrap().value, "s");
+}
+
+#[test]
+fn a_pretty_printed_frame_becomes_one_line() {
+    let frame = Bytes::from_static(b"{\n  \"method\": \"m\"\r\n}");
+    assert_eq!(one_line(frame), &b"{   \"method\": \"m\"  }"[..]);
+}
+
+/// Hands out its chunks one read at a time.
+struct Chunks(Vec<Vec<u8>>);
+
+impl AsyncRead for Chunks {
+    fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, out: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+        if !self.0.is_empty() {
+            let mut chunk = self.0.remove(0);
+            let rest = chunk.split_off(chunk.len().min(out.remaining()));
+            out.put_slice(&chunk);
+            if !rest.is_empty() {
+                self.0.insert(0, rest);
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+async fn lines(chunks: Vec<Vec<u8>>, limit: usize) -> (Vec<String>, u64) {
+    let mut reader = FrameReader::new(Chunks(chunks), limit);
+    let mut seen = Vec::new();
+    while reader.fill().await.unwrap() > 0 {
+        while let Some(line) = reader.next_line() {
+            seen.push(match line {
+                Line::Frame(frame) => String::from_utf8_lossy(frame).into_owned(),
+                Line::Oversized { bytes } => format!("oversized {bytes}"),
+            });
+        }
+    }
+    (seen, reader.remainder())
+}
+
+#[tokio::test]
+async fn lines_are_found_wherever_the_stream_is_cut() {
+    let text = b"one\n\n  \r\ntwo\r\nthree\nfour";
+    for cut in 0..text.len() {
+        let (a, b) = text.split_at(cut);
+        let chunks = [a, b].into_iter().filter(|part| !part.is_empty()).map(<[u8]>::to_vec).collect();
+        assert_eq!(lines(chunks, 100).await, (vec!["one".to_owned(), "two".into(), "three".into()], 4), "cut at {cut}");
+    }
+}
+
+#[tokio::test]
+async fn a_line_over_the_limit_is_dropped_and_the_next_one_read() {
+    let huge = vec![b'x'; 300_000];
+    let chunks = vec![b"before\n".to_vec(), huge.clone(), huge, b"\nafter\n".to_vec()];
+    assert_eq!(lines(chunks, 1_000).await.0, ["before", "oversized 600000", "after"]);
+    let slightly = vec![b"12345678901\n1234567890\n".to_vec()];
+    assert_eq!(lines(slightly, 10).await.0, ["oversized 11", "1234567890"]);
+}
+
+#[tokio::test]
+async fn a_stream_without_a_line_break_costs_no_more_than_the_limit() {
+    let mut reader = FrameReader::new(Chunks(vec![vec![b'x'; 8 << 20]]), 1 << 20);
+    while reader.fill().await.unwrap() > 0 {
+        assert!(reader.next_line().is_none());
+        assert!(reader.capacity() < 3 << 20, "{}", reader.capacity());
+    }
+    assert_eq!(reader.remainder(), 8 << 20);
+}

@@ -1,0 +1,199 @@
+//! Agents that break the protocol, or themselves: a clear event, and nobody else notices.
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use wharf_testkit::client::{Client, RpcError};
+use wharf_testkit::host::Host;
+use wharf_testkit::procs;
+
+use crate::{TREE_ENDS_WITHIN, and_scripted, client_of, cwd, log, open, refused, scripted, section, stop_reason, told};
+
+/// A session that streams while the fault happens, and has to get everything in order.
+struct Bystander {
+    client: Client,
+    streaming: wharf_testkit::client::Call,
+}
+
+const STREAMED: u64 = 3_000;
+
+impl Bystander {
+    async fn start(host: &Host) -> Result<Self> {
+        let (client, session) = open(host).await?;
+        let streaming = client.start_prompt(&session, &format!("stream {STREAMED} 50 flush")).await;
+        Ok(Self { client, streaming })
+    }
+
+    async fn is_unharmed(self) -> Result<()> {
+        assert_eq!(stop_reason(self.streaming.answer().await)?, "end_turn");
+        let indices: Vec<u64> = self.client.transcript().iter().filter_map(|frame| frame.index()).collect();
+        assert!(indices.into_iter().eq(0..STREAMED), "the other session's stream is not whole");
+        Ok(())
+    }
+}
+
+/// The most memory that the host ever had, in KiB.
+fn peak_kib(host: &Host) -> Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", host.pid()))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;
+    Ok(line.split_whitespace().next().context("no number")?.parse()?)
+}
+
+/// The faults in the log, in order.
+fn faults(host: &Host, session: &str) -> Result<Vec<String>> {
+    let events = log::events(host, session, "agent_faulted")?;
+    Ok(events.iter().map(|event| event["fault"].as_str().unwrap_or_default().to_owned()).collect())
+}
+
+#[tokio::test]
+async fn fifty_megabytes_without_a_line_break_are_one_fault_and_little_memory() -> Result<()> {
+    let host = section(scripted(&[])?, "[limits]\nframe = \"1MiB\"").start()?;
+    let (client, session) = open(&host).await?;
+    let bystander = Bystander::start(&host).await?;
+    let before = peak_kib(&host)?;
+    assert_eq!(told(&client, &session, "noline 50000000; raw .; echo and on").await?, "and on");
+    let grown = peak_kib(&host)?.saturating_sub(before);
+    assert!(grown < 24 * 1024, "the host grew by {grown} KiB");
+    assert_eq!(faults(&host, &session)?, ["oversized"]);
+    bystander.is_unharmed().await
+}
+
+#[tokio::test]
+async fn the_same_under_the_default_limit_stays_within_twice_that_limit() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    let before = peak_kib(&host)?;
+    assert_eq!(told(&client, &session, "noline 50000000; raw .; echo and on").await?, "and on");
+    let grown = peak_kib(&host)?.saturating_sub(before);
+    assert!(grown < 80 * 1024, "the host grew by {grown} KiB");
+    assert_eq!(faults(&host, &session)?, ["oversized"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_turn_whose_answer_is_lost_in_garbage_can_be_cancelled() -> Result<()> {
+    let options = scripted(&[])?.setting("cancel_timeout", "300ms");
+    let host = section(options, "[limits]\nframe = \"1MiB\"").start()?;
+    let (client, session) = open(&host).await?;
+    let running = client.start_prompt(&session, "noline 2000000").await;
+    log::expect(&host, &session, "agent_faulted", |event| event["fault"] == "oversized").await?;
+    client.cancel(&session).await;
+    assert_eq!(stop_reason(running.answer().await)?, "cancelled");
+    Ok(())
+}
+
+#[tokio::test]
+async fn garbage_is_logged_and_the_session_goes_on() -> Result<()> {
+    let host = section(scripted(&[])?, "[limits]\nframe = \"64KiB\"").start()?;
+    let (client, session) = open(&host).await?;
+    let bystander = Bystander::start(&host).await?;
+    let script = "malformed; binary; oversized 65537; raw []; raw 7; raw {\"jsonrpc\":\"2.0\"}";
+    for part in script.split("; ") {
+        client.prompt(&session, part).await?;
+    }
+    assert_eq!(told(&client, &session, "foreign; echo and on").await?, "and on");
+    let expected =
+        ["malformed", "not_utf8", "oversized", "malformed", "malformed", "malformed", "foreign_session"];
+    assert_eq!(faults(&host, &session)?, expected);
+    client.prompt(&session, "oversized 65536").await?;
+    assert_eq!(faults(&host, &session)?.len(), expected.len(), "a line of just the limit is none over it");
+    bystander.is_unharmed().await
+}
+
+#[tokio::test]
+async fn a_flood_of_garbage_does_not_fill_the_log() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    let bystander = Bystander::start(&host).await?;
+    assert_eq!(told(&client, &session, "flood 100000; echo and on").await?, "and on");
+    let faults = faults(&host, &session)?;
+    assert!((100..200).contains(&faults.len()), "{} faults", faults.len());
+    assert_eq!(faults.last().map(String::as_str), Some("suppressed"));
+    bystander.is_unharmed().await
+}
+
+#[tokio::test]
+async fn an_agent_that_dies_in_the_middle_of_a_line_ends_its_session_only() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    let bystander = Bystander::start(&host).await?;
+    let error = refused(client.prompt(&session, "stream 10; noline 1000; crash 9").await)?;
+    assert_eq!(error.data["reason"], "agent_exited", "{error}");
+    assert_eq!(client.texts().len(), 10);
+    assert_eq!(faults(&host, &session)?, ["malformed"]);
+    let ended = log::expect(&host, &session, "ended", |_| true).await?;
+    assert_eq!(ended["ending"]["exit_code"], 9, "{ended}");
+    bystander.is_unharmed().await
+}
+
+async fn new_session(host: &Host, agent: &str) -> Result<RpcError> {
+    let client = client_of(host, agent).await?;
+    refused(client.request("session/new", json!({ "cwd": cwd(host)?, "mcpServers": [] })).await)
+}
+
+#[tokio::test]
+async fn an_agent_that_does_not_come_up_is_a_clear_error() -> Result<()> {
+    let options = scripted(&[])?.setting("start_timeout", "500ms");
+    let options = options.agent("missing", &["no-such-agent-acp".to_owned(), "--acp".to_owned()]);
+    let options = options.agent("unspeaking", &["true".to_owned()]);
+    let options = and_scripted(options, "dead", &["--stderr", "cannot find my key", "--exit-on-start", "42"])?;
+    let options = and_scripted(options, "mute", &["--hang-on", "initialize"])?;
+    let options = and_scripted(options, "slow", &["--hang-on", "session/new"])?;
+    let options = and_scripted(options, "dying", &["--die-on", "session/new"])?;
+    let options = and_scripted(options, "refusing", &["--error-on", "session/new=-32000"])?;
+    let host = options.start()?;
+    let (bystander, session) = open(&host).await?;
+    let running = procs::descendants(host.pid());
+    for (agent, words) in [
+        ("missing", &["`no-such-agent-acp`", "installed"][..]),
+        ("unspeaking", &["exited with code 0", "initialize"]),
+        ("dead", &["code 42", "cannot find my key"]),
+        ("mute", &["initialize", "500ms", "start_timeout"]),
+        ("slow", &["session/new", "500ms", "start_timeout"]),
+        ("dying", &["session/new", "code 3"]),
+        ("refusing", &["session/new fails as told"]),
+    ] {
+        let error = new_session(&host, agent).await?;
+        for word in words {
+            assert!(error.message.contains(word), "{agent}: no {word:?} in {error}");
+        }
+        let code = if agent == "refusing" { -32000 } else { -32603 };
+        assert_eq!(error.code, code, "{agent}: {error}");
+    }
+    let sessions = log::all_sessions(&host)?;
+    assert_eq!(sessions.len(), 8);
+    for failed in sessions.iter().filter(|id| **id != session) {
+        let ended = log::expect(&host, failed, "ended", |_| true).await?;
+        assert_eq!(ended["ending"]["status"], "error", "{ended}");
+        assert_eq!(ended["ending"]["reason"], "start_failed", "{ended}");
+    }
+    assert_eq!(told(&bystander, &session, "echo unharmed").await?, "unharmed");
+    let left: Vec<u32> = procs::descendants(host.pid()).into_iter().filter(|pid| !running.contains(pid)).collect();
+    assert_eq!(procs::wait_gone(&left, TREE_ENDS_WITHIN), Ok(()), "agents that did not come up still run");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_that_does_not_answer_initialize_is_a_clear_error_there_too() -> Result<()> {
+    let options = scripted(&["--hang-on", "initialize"])?.setting("start_timeout", "500ms");
+    let host = options.start()?;
+    let client = Client::connect(&host.ws_url(), host.token()).await?;
+    let error = refused(client.initialize().await)?;
+    assert!(error.message.contains("did not answer `initialize` within 500ms"), "{error}");
+    assert_eq!(error.data["reason"], "start_failed");
+    // The connection goes on.
+    assert_eq!(refused(client.initialize().await)?.data["reason"], "start_failed");
+    Ok(())
+}
+
+#[tokio::test]
+async fn garbage_before_the_answers_does_not_hinder_a_start() -> Result<()> {
+    let script = r#"echo 'Loading configuration…'; printf '\377\376\n'; exec "$0" --stderr hello"#;
+    let agent = wharf_testkit::program::scripted_agent()?.display().to_string();
+    let command = ["sh", "-c", script, &agent].map(str::to_owned);
+    let host = scripted(&[])?.agent("chatty", &command).start()?;
+    let client = client_of(&host, "chatty").await?;
+    let session = client.new_session(&cwd(&host)?).await?;
+    assert_eq!(told(&client, &session, "echo fine").await?, "fine");
+    assert_eq!(faults(&host, &session)?, ["malformed", "not_utf8"]);
+    Ok(())
+}

@@ -1,0 +1,82 @@
+//! A session's log, read from its files as any tool could.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+use wharf_testkit::PATIENCE;
+use wharf_testkit::host::Host;
+
+/// The directory of a session.
+pub(crate) fn folder(host: &Host, session: &str) -> PathBuf {
+    host.state_dir().join("workspaces").join("default").join("sessions").join(session)
+}
+
+/// The records in order. A record is a line: a checksum, a blank, and `{"seq":…,"epoch":…,"event":{…}}`.
+pub(crate) fn records(host: &Host, session: &str) -> Result<Vec<Value>> {
+    let mut segments = segments(&folder(host, session).join("log"))?;
+    segments.sort();
+    let mut records = Vec::new();
+    for segment in segments {
+        // A line that is being written has no line break yet.
+        let text = String::from_utf8_lossy(&fs::read(&segment)?).into_owned();
+        for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
+            let Some((checksum, body)) = line.split_once(' ').filter(|(checksum, _)| is_checksum(checksum)) else {
+                continue;
+            };
+            let record = serde_json::from_str(body).with_context(|| format!("{checksum} {body}"))?;
+            records.push(record);
+        }
+    }
+    Ok(records)
+}
+
+fn is_checksum(word: &str) -> bool {
+    word.len() == 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn segments(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
+    let paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    Ok(paths.into_iter().filter(|path| path.extension().is_some_and(|suffix| suffix == "log")).collect())
+}
+
+/// The events of one kind.
+pub(crate) fn events(host: &Host, session: &str, kind: &str) -> Result<Vec<Value>> {
+    let events = records(host, session)?.into_iter().map(|mut record| record["event"].take());
+    Ok(events.filter(|event| event["kind"] == kind).collect())
+}
+
+/// Waits until an event is in the log that no client is told of.
+pub(crate) async fn expect(host: &Host, session: &str, kind: &str, fits: impl Fn(&Value) -> bool) -> Result<Value> {
+    let give_up_at = Instant::now() + PATIENCE;
+    loop {
+        if let Some(event) = events(host, session, kind)?.into_iter().find(&fits) {
+            return Ok(event);
+        }
+        if Instant::now() >= give_up_at {
+            let kinds: Vec<String> = records(host, session)?.iter().map(ToString::to_string).collect();
+            let last: Vec<&str> = kinds.iter().rev().take(20).rev().map(String::as_str).collect();
+            bail!("no fitting {kind} in the log, which ends with\n{}", last.join("\n"));
+        }
+        // A file has no event to wait on.
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+/// The one session that the host has.
+pub(crate) fn only_session(host: &Host) -> Result<String> {
+    let sessions = all_sessions(host)?;
+    match sessions.as_slice() {
+        [one] => Ok(one.clone()),
+        _ => bail!("{} sessions", sessions.len()),
+    }
+}
+
+pub(crate) fn all_sessions(host: &Host) -> Result<Vec<String>> {
+    let folder = folder(host, "");
+    let entries = fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))?;
+    entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
+}

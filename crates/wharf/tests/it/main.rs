@@ -1,0 +1,104 @@
+//! The binary as its users meet it: a real process, real agents, real sockets.
+
+mod bytes;
+mod demo;
+mod doors;
+mod hostile_agents;
+mod log;
+mod orphans;
+mod program;
+mod restart;
+mod serving;
+mod sharing;
+mod slow_client;
+mod turns;
+mod wire;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use wharf_testkit::client::{Client, RpcError};
+use wharf_testkit::host::{Host, HostOptions};
+
+/// How long the end of a process tree may take: five seconds of grace, and room for a busy machine.
+const TREE_ENDS_WITHIN: Duration = Duration::from_secs(15);
+
+/// The binary under test.
+fn wharf() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_wharf"))
+}
+
+/// A host whose default agent is the scripted one with these flags.
+fn scripted(flags: &[&str]) -> Result<HostOptions> {
+    Ok(HostOptions { binary: Some(wharf()), ..HostOptions::scripted(flags)? })
+}
+
+/// Adds a further agent: the scripted one with other flags.
+fn and_scripted(options: HostOptions, name: &str, flags: &[&str]) -> Result<HostOptions> {
+    let agent = wharf_testkit::program::scripted_agent()?;
+    let mut command = vec![agent.to_str().context("the agent's path is not UTF-8")?.to_owned()];
+    command.extend(flags.iter().map(|flag| (*flag).to_owned()));
+    Ok(options.agent(name, &command))
+}
+
+/// Adds a section to the configuration.
+fn section(mut options: HostOptions, text: &str) -> HostOptions {
+    options.config.get_or_insert_default().push_str(&format!("\n{text}\n"));
+    options
+}
+
+/// A client that has said `initialize`.
+async fn client(host: &Host) -> Result<Client> {
+    let client = Client::connect(&host.ws_url(), host.token()).await?;
+    client.initialize().await?;
+    Ok(client)
+}
+
+/// A client of another agent than the default one. It has not said `initialize`: that would start the agent.
+async fn client_of(host: &Host, agent: &str) -> Result<Client> {
+    Client::connect(&format!("{}?agent={agent}", host.ws_url()), host.token()).await
+}
+
+/// A client with a session.
+async fn open(host: &Host) -> Result<(Client, String)> {
+    let client = client(host).await?;
+    let session = client.new_session(&cwd(host)?).await?;
+    Ok((client, session))
+}
+
+/// A second client that has loaded the session.
+async fn join(host: &Host, session: &str) -> Result<Client> {
+    let client = client(host).await?;
+    client.load_session(session, &cwd(host)?).await?;
+    Ok(client)
+}
+
+fn cwd(host: &Host) -> Result<String> {
+    Ok(host.directory().to_str().context("the directory is not UTF-8")?.to_owned())
+}
+
+/// The error that a call was to fail with.
+fn refused(answer: Result<impl std::fmt::Debug, RpcError>) -> Result<RpcError> {
+    match answer {
+        Ok(result) => anyhow::bail!("answered with {result:?} instead of an error"),
+        Err(error) => Ok(error),
+    }
+}
+
+fn stop_reason(answer: Result<Value, RpcError>) -> Result<String> {
+    Ok(answer?["stopReason"].as_str().unwrap_or_default().to_owned())
+}
+
+/// The pids in a chunk such as `pid 7` or `pids 7 8 9`.
+fn pids(text: &str) -> Vec<u32> {
+    text.split(' ').filter_map(|word| word.parse().ok()).collect()
+}
+
+/// What one prompt makes the agent say.
+async fn told(client: &Client, session: &str, prompt: &str) -> Result<String> {
+    let before = client.texts().len();
+    client.prompt(session, prompt).await?;
+    Ok(client.texts().get(before..).unwrap_or_default().concat())
+}

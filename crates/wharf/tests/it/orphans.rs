@@ -1,0 +1,163 @@
+//! No process outlives what it belongs to, whatever ends it.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process};
+use wharf_testkit::client::Client;
+use wharf_testkit::host::Host;
+use wharf_testkit::procs;
+
+use crate::{TREE_ENDS_WITHIN, log, open, pids, refused, scripted, told};
+
+/// A session whose agent has started stubborn children: one in its own group, one with a session of its own, one that
+/// was forked twice; the last two ignore SIGTERM.
+struct Tree {
+    client: Client,
+    session: String,
+    agent: u32,
+    children: Vec<u32>,
+}
+
+impl Tree {
+    async fn grow(host: &Host) -> Result<Self> {
+        let (client, session) = open(host).await?;
+        let children = pids(&told(&client, &session, "spawn").await?);
+        let agent = pids(&told(&client, &session, "pid").await?);
+        assert_eq!(children.len(), 3);
+        let agent = *agent.first().context("no pid")?;
+        let tree = Self { client, session, agent, children };
+        assert!(tree.all().into_iter().all(procs::is_alive));
+        Ok(tree)
+    }
+
+    fn all(&self) -> Vec<u32> {
+        [&[self.agent], self.children.as_slice()].concat()
+    }
+
+    /// The agent's parent. Everything else is below it, however it was forked.
+    fn shim(&self, host: &Host) -> Result<u32> {
+        let below = procs::descendants(host.pid());
+        let shim = below.iter().copied().find(|pid| procs::descendants(*pid).contains(&self.agent));
+        let shim = shim.context("no shim")?;
+        let below = procs::descendants(shim);
+        assert!(self.all().iter().all(|pid| below.contains(pid)), "a child has left the tree");
+        Ok(shim)
+    }
+}
+
+fn assert_gone(pids: &[u32]) {
+    assert_eq!(procs::wait_gone(pids, TREE_ENDS_WITHIN), Ok(()));
+}
+
+#[tokio::test]
+async fn kill_9_of_the_host_leaves_nothing_running() -> Result<()> {
+    let mut host = scripted(&["--ignore-eof", "--ignore-term"])?.start()?;
+    let tree = Tree::grow(&host).await?;
+    let shim = tree.shim(&host)?;
+    host.kill9()?;
+    assert_gone(&[&[shim], tree.all().as_slice()].concat());
+    Ok(())
+}
+
+#[tokio::test]
+async fn kill_9_of_the_host_during_a_start_leaves_nothing_running() -> Result<()> {
+    let mut host = scripted(&["--spawn-children", "--hang-on", "session/new"])?.start()?;
+    let client = crate::client(&host).await?;
+    let _starting = client.start("session/new", serde_json::json!({ "cwd": "/", "mcpServers": [] })).await;
+    let session = loop {
+        tokio::task::yield_now().await;
+        if let Ok(session) = log::only_session(&host) {
+            break session;
+        }
+    };
+    log::expect(&host, &session, "agent_starting", |_| true).await?;
+    let below = procs::descendants(host.pid());
+    assert!(below.len() >= 5, "shim, agent and three children: {below:?}");
+    host.kill9()?;
+    assert_gone(&below);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_terminated_host_ends_stubborn_trees_in_time_and_exits_well() -> Result<()> {
+    let mut host = scripted(&["--ignore-eof", "--ignore-term"])?.start()?;
+    let trees = [Tree::grow(&host).await?, Tree::grow(&host).await?];
+    let below = procs::descendants(host.pid());
+    procs::terminate(host.pid());
+    // The promise of the command line, and long enough for five seconds of grace.
+    assert!(host.wait_exit(Duration::from_secs(10))?.success());
+    let left: Vec<u32> = below.into_iter().filter(|pid| procs::is_alive(*pid)).collect();
+    assert_eq!(left, [0_u32; 0], "alive after the host's end");
+    for tree in &trees {
+        assert_eq!(tree.client.closed().await, "closed 1001 the host is stopping");
+        let ended = log::events(&host, &tree.session, "ended")?;
+        let reasons: Vec<_> = ended.iter().map(|event| &event["ending"]["reason"]).collect();
+        assert_eq!(reasons, ["host_shutdown"]);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_that_crashes_leaves_no_children() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    for hold in ["spawn", "spawn hold"] {
+        let (client, session) = open(&host).await?;
+        let children = pids(&told(&client, &session, hold).await?);
+        let error = refused(client.prompt(&session, "crash 7").await)?;
+        assert_eq!(error.data["reason"], "agent_exited", "{error}");
+        assert_gone(&children);
+        let ended = log::expect(&host, &session, "ended", |_| true).await?;
+        assert_eq!(ended["ending"]["status"], "exited");
+        assert_eq!(ended["ending"]["exit_code"], 7);
+        let error = refused(client.prompt(&session, "echo again").await)?;
+        assert_eq!(error.data["reason"], "not_resumable", "{error}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn killing_the_shim_ends_the_agent_and_its_children_and_the_session_says_so() -> Result<()> {
+    let host = scripted(&["--ignore-eof", "--ignore-term"])?.start()?;
+    let tree = Tree::grow(&host).await?;
+    let (other, other_session) = open(&host).await?;
+    let running = tree.client.start_prompt(&tree.session, "hang").await;
+    log::expect(&host, &tree.session, "turn_started", |event| event["prompt"].is_string()).await?;
+    procs::kill(tree.shim(&host)?);
+    assert_gone(&tree.all());
+    let error = refused(running.answer().await)?;
+    assert_eq!(error.data["reason"], "agent_exited", "{error}");
+    let ended = log::expect(&host, &tree.session, "ended", |_| true).await?;
+    let message = ended["ending"]["message"].as_str().unwrap_or_default();
+    assert!(!message.is_empty(), "{ended}");
+    assert_eq!(told(&other, &other_session, "echo unharmed").await?, "unharmed");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_outlived_host_and_shim_is_swept_at_the_next_start() -> Result<()> {
+    let mut host = scripted(&["--ignore-eof", "--ignore-term"])?.start()?;
+    let tree = Tree::grow(&host).await?;
+    let shim = tree.shim(&host)?;
+    // Stopped first, so that it cannot act between the two kills.
+    let stopped = i32::try_from(shim).ok().and_then(Pid::from_raw).context("no pid")?;
+    kill_process(stopped, Signal::STOP)?;
+    host.kill9()?;
+    procs::kill(shim);
+    assert_gone(&[shim]);
+    assert!(tree.all().into_iter().all(procs::is_alive), "nobody was there to end them");
+    host.restart()?;
+    assert_gone(&tree.all());
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_that_was_only_introduced_ends_with_its_connection() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let client = crate::client(&host).await?;
+    let below = procs::descendants(host.pid());
+    assert_eq!(below.len(), 2, "shim and agent");
+    client.close().await;
+    assert_gone(&below);
+    Ok(())
+}

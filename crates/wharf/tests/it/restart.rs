@@ -1,0 +1,152 @@
+//! `kill -9` of the host: what a client has seen is there afterwards, and everything has a definite end.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use wharf_testkit::host::Host;
+
+use crate::wire::{self, Wire};
+use crate::{cwd, log, scripted};
+
+const ROUNDS: u32 = 20;
+/// The turn hangs after its burst, so that it is cut off however late the kill comes.
+const BURST: u64 = 100_000;
+
+/// Numbers that look random and can be had again (SplitMix64).
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Up to `BURST`, and as often of one size as of another: the beginning of a burst is as good a moment to die.
+    fn kill_point(&mut self) -> u64 {
+        let largest = 1 << (self.roll() % 17);
+        (self.roll() % largest + 1).min(BURST)
+    }
+}
+
+#[tokio::test]
+async fn what_a_client_has_seen_of_a_burst_is_replayed_after_kill_9() -> Result<()> {
+    let seed = match std::env::var("WHARF_SEED") {
+        Ok(seed) => seed.parse()?,
+        Err(_) => RandomState::new().build_hasher().finish(),
+    };
+    println!("WHARF_SEED={seed}");
+    let mut dice = Dice(seed);
+    let mut host = scripted(&[])?.start()?;
+    for round in 0..ROUNDS {
+        let kill_at = dice.kill_point();
+        cut_a_burst(&mut host, kill_at).await.with_context(|| format!("round {round}, killed at {kill_at}"))?;
+    }
+    Ok(())
+}
+
+async fn cut_a_burst(host: &mut Host, kill_at: u64) -> Result<()> {
+    let cwd = cwd(host)?;
+    let mut client = Wire::open(host).await?;
+    let session = client.new_session(&cwd).await?;
+    client.prompt(2, &session, &format!("burst {BURST} 40; hang")).await?;
+    let mut seen = Vec::new();
+    while (seen.len() as u64) < kill_at {
+        seen.push(client.next().await?.context("the connection ended before the kill")?);
+    }
+    host.kill9()?;
+    // What was under way reached the client too.
+    while let Some(frame) = client.next().await? {
+        seen.push(frame);
+    }
+    host.restart()?;
+    let mut client = Wire::open(host).await?;
+    client.load(1, &session, &cwd).await?;
+    let replayed = replay(&mut client).await?;
+    ensure!(replayed.len() >= seen.len(), "{} seen, {} replayed", seen.len(), replayed.len());
+    for (place, (before, after)) in seen.iter().zip(&replayed).enumerate() {
+        ensure!(before == after, "update {place} was {before} and is {after}");
+    }
+    let in_order = replayed.iter().enumerate().all(|(place, frame)| wire::index(frame) == Some(place as u64));
+    ensure!(in_order, "the replay is not in order");
+    client.prompt(2, &session, "echo still there?").await?;
+    let refusal = client.answer(2).await?;
+    assert_eq!(refusal["error"]["data"]["reason"], "not_resumable", "{refusal}");
+    check_log(host, &session, replayed.len())
+}
+
+/// The agent's updates of a replay, up to the answer; before them comes the prompt.
+async fn replay(client: &mut Wire) -> Result<Vec<String>> {
+    let prompt = client.next().await?.context("the connection ended")?;
+    ensure!(prompt.contains("user_message_chunk"), "the replay begins with {prompt}");
+    let mut replayed = Vec::new();
+    loop {
+        let frame = client.next().await?.context("the connection ended within the replay")?;
+        if wire::is_response(&frame) {
+            ensure!(frame.contains("\"result\""), "{frame}");
+            return Ok(replayed);
+        }
+        replayed.push(frame);
+    }
+}
+
+/// No gap in the log, one end for the turn that was cut off and one for the session.
+fn check_log(host: &Host, session: &str, updates: usize) -> Result<()> {
+    let records = log::records(host, session)?;
+    let gapless = records.iter().enumerate().all(|(place, record)| record["seq"] == place as u64 + 1);
+    ensure!(gapless, "the log has a gap");
+    let of = |kind: &str| -> Vec<&Value> {
+        records.iter().map(|record| &record["event"]).filter(|event| event["kind"] == kind).collect()
+    };
+    assert_eq!(of("agent_updated").len(), updates);
+    let ends: Vec<&Value> = of("prompt_ended").iter().map(|event| &event["end"]["how"]).collect();
+    assert_eq!(ends, ["host_restarted"]);
+    let endings: Vec<&Value> = of("ended").iter().map(|event| &event["ending"]).collect();
+    let ended: Vec<(&Value, &Value)> = endings.iter().map(|ending| (&ending["status"], &ending["reason"])).collect();
+    assert_eq!(ended, [(&Value::from("killed"), &Value::from("host_restarted"))]);
+    let first_epoch = records.first().and_then(|record| record["epoch"].as_u64());
+    let last_epoch = records.last().and_then(|record| record["epoch"].as_u64());
+    ensure!(first_epoch < last_epoch, "the restart is not a new epoch");
+    Ok(())
+}
+
+#[tokio::test]
+async fn prompts_waiting_in_the_queue_get_a_definite_end_and_asks_are_closed() -> Result<()> {
+    let mut host = scripted(&[])?.start()?;
+    let (client, session) = crate::open(&host).await?;
+    let _asking = client.start_prompt(&session, "ask").await;
+    client.expect_request("session/request_permission").await;
+    let _waiting = client.start_prompt(&session, "echo later").await;
+    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("later")).await?;
+    host.restart()?;
+    let loaded = crate::join(&host, &session).await?;
+    let asked_again = loaded.transcript().iter().any(|frame| frame.method() == "session/request_permission");
+    assert!(!asked_again, "an ask of an agent that is gone");
+    let resolved = log::events(&host, &session, "ask_resolved")?;
+    let outcomes: Vec<&Value> = resolved.iter().map(|event| &event["outcome"]["how"]).collect();
+    assert_eq!(outcomes, ["agent_gone"]);
+    let accepted = log::events(&host, &session, "prompt_accepted")?.len();
+    let ended = log::events(&host, &session, "prompt_ended")?.len();
+    assert_eq!((accepted, ended), (2, 2));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_session_that_ended_before_the_restart_is_replayed_whole_and_not_touched() -> Result<()> {
+    let mut host = scripted(&[])?.start()?;
+    let (client, session) = crate::open(&host).await?;
+    client.prompt(&session, "echo one; echo two").await?;
+    let _ = client.prompt(&session, "crash 3").await;
+    log::expect(&host, &session, "ended", |_| true).await?;
+    let before = log::records(&host, &session)?;
+    assert!(host.terminate()?.success());
+    host.restart()?;
+    let loaded = crate::join(&host, &session).await?;
+    assert_eq!(loaded.texts(), ["one", "two"]);
+    assert_eq!(log::records(&host, &session)?, before);
+    Ok(())
+}
