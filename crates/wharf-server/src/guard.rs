@@ -4,6 +4,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use wharf_host::Host;
 
 use crate::App;
 use crate::auth::{Peer, bearer};
@@ -46,13 +47,12 @@ pub(crate) async fn require_identity(State(app): State<App>, request: Request, n
                 "a token is needed: send `Authorization: Bearer <token>`; it is in the file `token` of the state directory",
             ),
         },
-        Peer::Local { pid: Some(pid) } => match app.host.session_of_process(pid) {
-            None => next.run(request).await,
-            Some(session) => refuse(
-                StatusCode::FORBIDDEN,
-                &format!("process {pid} belongs to the agent of {session}; agents may not use the socket"),
-            ),
-        },
+        Peer::Local { pid: Some(pid) } if Host::has_started(pid) => {
+            let session = app.host.session_of_process(pid);
+            let whose = session.map_or_else(|| "an agent".to_owned(), |session| format!("the agent of {session}"));
+            refuse(StatusCode::FORBIDDEN, &format!("process {pid} belongs to {whose}; agents may not use the socket"))
+        }
+        Peer::Local { pid: Some(_) } => next.run(request).await,
         Peer::Local { pid: None } => refuse(StatusCode::FORBIDDEN, "the system does not say which process is calling"),
         Peer::Stranger => refuse(StatusCode::FORBIDDEN, "the socket is for the user who runs this host"),
     }

@@ -15,7 +15,7 @@ use super::commit::{Synced, Waiting};
 use super::handle::{CallError, Lane, Lanes};
 use super::link::AgentLink;
 use super::shared::Shared;
-use crate::agent::introduction::{StartFailure, with_stderr};
+use crate::agent::introduction::StartFailure;
 use crate::agent::{AgentExit, Greeted, Opened};
 use crate::host::Inner;
 use crate::ids::Now;
@@ -368,9 +368,7 @@ impl SessionTask {
         self.ending = Some(tokio::spawn(async move {
             link.process.end();
             let exit = link.process.gone().await;
-            let _ = commands
-                .send(Command::AgentGone { start: link.start, exit, stderr: with_stderr("", &link.stderr) })
-                .await;
+            let _ = commands.send(Command::AgentGone { start: link.start, exit, stderr: link.stderr.text() }).await;
         }));
     }
 

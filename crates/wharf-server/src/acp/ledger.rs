@@ -66,13 +66,13 @@ impl Ledger {
         self.lock().asks.insert(request, shown);
     }
 
-    /// The request to withdraw now that the ask was settled elsewhere.
-    pub(super) fn withdraw(&self, session: &SessionId, ask: AskId) -> Option<u64> {
+    /// The requests to withdraw now that the ask was settled elsewhere: a client that loaded twice has two.
+    pub(super) fn withdraw(&self, session: &SessionId, ask: AskId) -> Vec<u64> {
         let mut books = self.lock();
-        let found = books.asks.iter().find(|(_, shown)| shown.ask == ask && shown.session == *session);
-        let id = found.map(|(id, _)| *id)?;
-        books.asks.remove(&id);
-        Some(id)
+        let copies = books.asks.extract_if(|_, shown| shown.ask == ask && shown.session == *session);
+        let mut copies: Vec<u64> = copies.map(|(id, _)| id).collect();
+        copies.sort_unstable();
+        copies
     }
 
     fn lock(&self) -> MutexGuard<'_, Books> {

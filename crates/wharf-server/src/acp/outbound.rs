@@ -162,6 +162,11 @@ impl Writer {
             match watched.view.show(entry) {
                 Shown::Nothing => {}
                 Shown::Frame(frame) => self.feed(frame).await?,
+                Shown::Frames(frames) => {
+                    for frame in frames {
+                        self.feed(frame).await?;
+                    }
+                }
                 Shown::Prompt { content } => self.show_prompt(watched, content).await?,
             }
         }

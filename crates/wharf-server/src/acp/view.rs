@@ -35,6 +35,7 @@ pub(super) enum TurnSeen {
 pub(super) enum Shown {
     Nothing,
     Frame(Bytes),
+    Frames(Vec<Bytes>),
     /// A prompt of someone else (or of the past) begins; its frame is in the event `content`.
     Prompt {
         content: Seq,
@@ -69,10 +70,9 @@ impl View {
                 }
             }
             Event::AskOpened(ask) if live => self.ask(ask).map_or(Shown::Nothing, Shown::Frame),
-            Event::AskResolved { ask, .. } => match self.ledger.withdraw(&self.session, *ask) {
-                Some(request) => Shown::Frame(cancel_request(request)),
-                None => Shown::Nothing,
-            },
+            Event::AskResolved { ask, .. } => {
+                Shown::Frames(self.ledger.withdraw(&self.session, *ask).into_iter().map(cancel_request).collect())
+            }
             Event::AskOpened(_)
             | Event::Created(_)
             | Event::AgentStarting { .. }
