@@ -55,9 +55,9 @@ impl Launch {
         let (ours, theirs) = StdUnixStream::pair().map_err(|e| format!("cannot make a socket for the shim: {e}"))?;
         let mut child = self.spawn(&theirs).map_err(|e| format!("cannot start the shim of `{name}`: {e}"))?;
         drop(theirs);
-        let (stdin, stdout, stderr) = match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
-            (Some(stdin), Some(stdout), Some(stderr)) => (stdin, stdout, stderr),
-            _ => return Err(format!("cannot start `{name}`: a pipe is missing")),
+        let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+            return Err(format!("cannot start `{name}`: a pipe is missing"));
         };
         let shim = child.id().unwrap_or_default();
         self.records.add(shim);

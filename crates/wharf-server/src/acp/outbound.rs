@@ -67,7 +67,7 @@ struct Writer {
 
 enum Wake {
     Out(Option<Out>),
-    Lane(Option<LaneMessage>),
+    Lane,
     Events(usize, Result<Batch, ReadError>),
     Ping,
 }
@@ -86,7 +86,7 @@ pub(super) async fn write(
     loop {
         let wake = tokio::select! {
             out = outs.recv() => Wake::Out(out),
-            message = lane.recv() => Wake::Lane(message),
+            _ = lane.recv() => Wake::Lane,
             (at, batch) = next_events(&mut writer.watched) => Wake::Events(at, batch),
             _ = ping.tick() => Wake::Ping,
         };
@@ -105,7 +105,7 @@ pub(super) async fn write(
                 Ok(())
             }
             // Presence is for clients that asked for it, which none can yet.
-            Wake::Lane(_) => Ok(()),
+            Wake::Lane => Ok(()),
             Wake::Ping => {
                 let silent = heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
                 if silent > 2 * PING {
