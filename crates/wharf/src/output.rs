@@ -11,8 +11,13 @@ pub(crate) fn line(text: &str) {
 
 /// What went wrong, from the outside in.
 pub(crate) fn error(error: &anyhow::Error) {
-    eprintln!("error: {error}");
-    for cause in error.chain().skip(1) {
-        eprintln!("  because: {cause}");
+    let mut said = error.to_string();
+    eprintln!("error: {said}");
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        // Many an error has its cause in its own words already.
+        if !said.contains(&cause) {
+            eprintln!("  because: {cause}");
+            said = cause;
+        }
     }
 }

@@ -20,7 +20,7 @@ impl AgentExit {
         match (self.code, self.signal) {
             (Some(code), _) => format!("the agent exited with code {code}"),
             (None, Some(signal)) => format!("the agent was ended by signal {signal}"),
-            (None, None) => "the agent is gone".to_owned(),
+            (None, None) => "the agent was ended together with its shim".to_owned(),
         }
     }
 }

@@ -50,6 +50,11 @@ pub fn is_below(mut pid: u32, ancestor: u32) -> bool {
     false
 }
 
+/// Can it no longer be told where a process belongs? Never where there is no `/proc`.
+pub fn is_gone(pid: u32) -> bool {
+    cfg!(target_os = "linux") && stat(pid).is_none()
+}
+
 /// When a process began, in the kernel's ticks: with the pid it names a process for good.
 pub(crate) fn started_at(pid: u32) -> Option<u64> {
     stat(pid).map(|stat| stat.started)

@@ -1,7 +1,7 @@
 //! Starting the host: take the lease, end what an earlier one left running, and bring every log to a definite state.
 
 use std::collections::HashMap;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -36,6 +36,7 @@ impl Host {
         let root = config.state_dir.clone();
         let unusable = |why: &dyn std::fmt::Display| StartError::StateDir { path: root.clone(), why: why.to_string() };
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&root).map_err(|error| unusable(&error))?;
+        keep_private(&root).map_err(|error| unusable(&error))?;
         let lease = FileLease::acquire(&root).map_err(|error| match error {
             LeaseError::Held { pid, .. } => StartError::Held {
                 path: root.clone(),
@@ -111,6 +112,16 @@ impl Inner {
 fn ended(row: &IndexRow, stat: &LogStat) -> Option<Descriptor> {
     let descriptor: Descriptor = serde_json::from_slice(&row.summary).ok()?;
     (row.bytes == stat.bytes && !descriptor.status.is_alive()).then_some(descriptor)
+}
+
+/// A directory that was there before may be open to others; what Wharf keeps in it must not be (rule 10.6).
+fn keep_private(root: &Path) -> std::io::Result<()> {
+    let permissions = std::fs::metadata(root)?.permissions();
+    if permissions.mode() & 0o077 != 0 {
+        tracing::warn!(dir = %root.display(), "the state directory was open to others; it is now yours alone");
+        std::fs::set_permissions(root, std::fs::Permissions::from_mode(0o700))?;
+    }
+    Ok(())
 }
 
 fn state_id(root: &Path) -> std::io::Result<String> {

@@ -111,8 +111,9 @@ impl Host {
     }
 
     /// Is `pid` below this program? Then it is an agent's, with or without a session: the host starts nothing else.
+    /// One that is gone counts as such: an agent could call through a child that ends at once.
     pub fn has_started(pid: u32) -> bool {
-        sweep::is_below(pid, std::process::id())
+        sweep::is_gone(pid) || sweep::is_below(pid, std::process::id())
     }
 
     /// The session whose agent's process tree holds `pid`, if any (rule 10.1).
