@@ -33,8 +33,7 @@ pub(super) struct AgentLink {
 
 impl AgentLink {
     pub(super) fn new(start: StartNo, opened: Opened) -> Self {
-        let Opened { process, reader, outbox, stderr, agent_session, traits, answer: _, early: _ } = opened;
-        // 0 and 1 were `initialize` and the opening.
+        let Opened { process, reader, outbox, stderr, agent_session, traits, next_id, answer: _, early: _ } = opened;
         Self {
             start,
             process,
@@ -43,7 +42,7 @@ impl AgentLink {
             stderr,
             agent_session,
             traits,
-            next_id: 2,
+            next_id,
             prompts: HashMap::new(),
             faults: 0,
         }
