@@ -48,12 +48,13 @@ fn a_killed_writer_loses_nothing_it_acknowledged() {
         let acked = kill_after(root, 1 + dice.below(400)).max(before);
         if round.is_multiple_of(3) {
             tear(root, &mut dice);
-            torn += 1;
         }
 
         let engine = engine(root, SEGMENT);
         let log = engine.open(&id()).unwrap();
-        assert_eq!(log.mended().torn_bytes > 0, round.is_multiple_of(3), "round {round}");
+        // A kill can also cut a write short by itself, between two pages.
+        assert!(log.mended().torn_bytes > 0 || !round.is_multiple_of(3), "round {round}");
+        torn += usize::from(log.mended().torn_bytes > 0);
         assert_eq!(torn_files(root).len(), torn, "round {round}: each torn end is kept");
         let head = log.head();
         assert!(head.seq >= acked, "round {round}: acknowledged {acked}, found {}", head.seq);

@@ -48,6 +48,7 @@ pub struct Flags {
     pub ignore_eof: bool,
     pub ignore_term: bool,
     pub spawn_children: bool,
+    pub socket: Option<PathBuf>,
 }
 
 /// The list of flags, for `--help` and for wrong ones.
@@ -81,6 +82,7 @@ wharf-scripted-agent: an ACP agent for tests; prompts are scripts, see the crate
   --ignore-eof          goes on after stdin has ended
   --ignore-term         ignores SIGTERM
   --spawn-children      starts stubborn children at start; their pids are the last line on stderr
+  --socket PATH         asks for /acp on this unix socket at start; the status line goes to stderr
 ";
 
 impl Flags {
@@ -141,6 +143,7 @@ impl Flags {
             }
             "--session-id" => self.session_id = Some(value),
             "--record" => self.record = Some(PathBuf::from(value)),
+            "--socket" => self.socket = Some(PathBuf::from(value)),
             _ => return Err("unknown flag".to_owned()),
         }
         Ok(())

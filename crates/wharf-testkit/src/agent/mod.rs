@@ -4,6 +4,7 @@
 
 mod asks;
 mod children;
+mod door;
 mod faults;
 mod flags;
 mod script;
@@ -46,6 +47,9 @@ fn start(flags: Flags) -> std::io::Result<ExitCode> {
     if flags.spawn_children {
         let pids: Vec<String> = children::spawn(false)?.iter().map(u32::to_string).collect();
         complain(&format!("{}\n", pids.join(" ")), ExitCode::SUCCESS);
+    }
+    if let Some(socket) = &flags.socket {
+        complain(&format!("{}\n", door::knock(socket)), ExitCode::SUCCESS);
     }
     if let Some(start_for) = flags.slow_start {
         thread::sleep(start_for);

@@ -1,5 +1,6 @@
 //! What a prompt makes the scripted agent do: commands separated by `;`, carried out in order.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -9,7 +10,7 @@ use wharf_demo::turn::{Stop, Turn, lock};
 use wharf_demo::wire;
 
 use super::serve::State;
-use super::{asks, children, faults};
+use super::{asks, children, door, faults};
 
 /// The commands. Sizes are bytes; `raw`, `rawupdate` and `ext` take the rest of the prompt as it is, `;` included.
 pub const COMMANDS: &str = "\
@@ -43,6 +44,7 @@ pub const COMMANDS: &str = "\
   spawn [hold]          children as with --spawn-children: `pids A B C`
   env NAME              the value of the agent's environment variable
   pid                   `pid N`
+  socket PATH           what that unix socket answers to a request for /acp: the status line
 ";
 
 /// A script being carried out.
@@ -127,6 +129,7 @@ impl Actor {
             }
             "spawn" => self.spawn(rest == "hold"),
             "env" => self.say(&format!("{rest}={}", std::env::var(rest).unwrap_or_else(|_| "(unset)".to_owned()))),
+            "socket" => self.say(&door::knock(Path::new(rest))),
             "pid" => self.say(&format!("pid {}", std::process::id())),
             _ => match faults::command(&mut self.turn, name, rest) {
                 Some(outcome) => outcome,

@@ -23,7 +23,7 @@ impl Bystander {
         Ok(Self { client, streaming })
     }
 
-    async fn is_unharmed(self) -> Result<()> {
+    async fn finish_unharmed(self) -> Result<()> {
         assert_eq!(stop_reason(self.streaming.answer().await)?, "end_turn");
         let indices: Vec<u64> = self.client.transcript().iter().filter_map(|frame| frame.index()).collect();
         assert!(indices.into_iter().eq(0..STREAMED), "the other session's stream is not whole");
@@ -54,7 +54,7 @@ async fn fifty_megabytes_without_a_line_break_are_one_fault_and_little_memory() 
     let grown = peak_kib(&host)?.saturating_sub(before);
     assert!(grown < 24 * 1024, "the host grew by {grown} KiB");
     assert_eq!(faults(&host, &session)?, ["oversized"]);
-    bystander.is_unharmed().await
+    bystander.finish_unharmed().await
 }
 
 #[tokio::test]
@@ -91,12 +91,11 @@ async fn garbage_is_logged_and_the_session_goes_on() -> Result<()> {
         client.prompt(&session, part).await?;
     }
     assert_eq!(told(&client, &session, "foreign; echo and on").await?, "and on");
-    let expected =
-        ["malformed", "not_utf8", "oversized", "malformed", "malformed", "malformed", "foreign_session"];
+    let expected = ["malformed", "not_utf8", "oversized", "malformed", "malformed", "malformed", "foreign_session"];
     assert_eq!(faults(&host, &session)?, expected);
     client.prompt(&session, "oversized 65536").await?;
     assert_eq!(faults(&host, &session)?.len(), expected.len(), "a line of just the limit is none over it");
-    bystander.is_unharmed().await
+    bystander.finish_unharmed().await
 }
 
 #[tokio::test]
@@ -108,7 +107,7 @@ async fn a_flood_of_garbage_does_not_fill_the_log() -> Result<()> {
     let faults = faults(&host, &session)?;
     assert!((100..200).contains(&faults.len()), "{} faults", faults.len());
     assert_eq!(faults.last().map(String::as_str), Some("suppressed"));
-    bystander.is_unharmed().await
+    bystander.finish_unharmed().await
 }
 
 #[tokio::test]
@@ -122,7 +121,7 @@ async fn an_agent_that_dies_in_the_middle_of_a_line_ends_its_session_only() -> R
     assert_eq!(faults(&host, &session)?, ["malformed"]);
     let ended = log::expect(&host, &session, "ended", |_| true).await?;
     assert_eq!(ended["ending"]["exit_code"], 9, "{ended}");
-    bystander.is_unharmed().await
+    bystander.finish_unharmed().await
 }
 
 async fn new_session(host: &Host, agent: &str) -> Result<RpcError> {

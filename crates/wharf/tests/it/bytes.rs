@@ -1,0 +1,212 @@
+//! Order and bytes: what an agent or a client writes arrives as it was written, where it belongs.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use wharf_testkit::client::{Client, Frame};
+
+use crate::{client, cwd, join, open, scripted, section, stop_reason};
+
+#[tokio::test]
+async fn early_updates_arrive_after_the_answer_to_session_new() -> Result<()> {
+    let host = scripted(&["--early-updates", "3", "--commands"])?.start()?;
+    let (client, session) = open(&host).await?;
+    client.prompt(&session, "echo now").await?;
+    assert_eq!(client.texts(), ["early 0", "early 1", "early 2", "now"]);
+    let frames = client.transcript();
+    let opened = frames.iter().position(|frame| frame.body["result"]["sessionId"] == session.as_str());
+    let early = frames.iter().position(|frame| frame.update().is_some()).context("no update")?;
+    assert!(opened.context("no answer")? < early);
+    let loaded = join(&host, &session).await?;
+    assert_eq!(loaded.texts(), client.texts());
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_update_after_the_answer_to_its_prompt_is_delivered() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    assert_eq!(stop_reason(client.prompt(&session, "echo in time; late too late").await)?, "end_turn");
+    client.expect_text("too late").await;
+    let frames = client.transcript();
+    let answered = frames.iter().rposition(|frame| frame.method().is_empty()).context("no answer")?;
+    assert_eq!(frames[answered - 1].text(), Some("in time"), "everything of the turn came before its answer");
+    Ok(())
+}
+
+/// Updates that a re-serialising host would change, all of them valid JSON.
+fn odd_updates() -> Vec<String> {
+    let deep = format!("{}1{}", "[".repeat(500), "]".repeat(500));
+    let deep_objects = format!("{}null{}", "{\"a\":".repeat(500), "}".repeat(500));
+    let text = "\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"x\"}";
+    let mut updates = vec![
+        format!("{{{text},\"numbers\":[1.10, 1e2, 1E+2, -0, -0.0, 12345678901234567890123, 0.1e-7]}}"),
+        format!("{{{text},\"escapes\":\"\\u00e9\\/\\u0041\\ud83d\\ude00 \\\" \\\\ é 😀\\u0000\"}}"),
+        format!("{{  {text}  ,\t\"blanks\" :  {{ }} ,\"list\":[ ] }}"),
+        format!("{{\"_meta\":{{\"z\":1,\"a\":2,\"z\":3}},{text},\"unknown\":null}}"),
+        "{\"sessionUpdate\":\"from_the_future\",\"sessionId\":\"not-this-one\",\"x\":{\"sessionId\":\"nor-this\"}}"
+            .to_owned(),
+        "{\"session\\u0055pdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"spelled oddly\"}}"
+            .to_owned(),
+        "{}".to_owned(),
+        format!("{{{text},\"deep\":{deep}}}"),
+        format!("{{{text},\"deep\":{deep_objects}}}"),
+    ];
+    updates.push(format!("{{{text},\"long\":\"{}\"}}", "é".repeat(100_000)));
+    updates
+}
+
+#[tokio::test]
+async fn updates_pass_byte_for_byte_but_for_the_session_id() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let watching = join(&host, &session).await?;
+    let mut expected = Vec::new();
+    for update in odd_updates() {
+        first.prompt(&session, &format!("rawupdate {update}")).await?;
+        expected.push(format!(
+            r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"{session}","update":{update}}}}}"#
+        ));
+    }
+    first.prompt(&session, "echo end").await?;
+    watching.expect_text("end").await;
+    let loaded = join(&host, &session).await?;
+    for (who, client) in [("first", &first), ("watching", &watching), ("loaded", &loaded)] {
+        // Whatever nesting, a frame that is an update of the agent holds this and is no answer.
+        let frames = client.transcript().into_iter().filter(|frame| frame.raw.contains("\"session/update\""));
+        let agents: Vec<String> =
+            frames.map(|frame| frame.raw).filter(|raw| !raw.contains("user_message_chunk")).collect();
+        assert_eq!(agents.len(), expected.len() + 1, "{who}");
+        for (got, sent) in agents.iter().zip(&expected) {
+            assert_eq!(got, sent, "{who}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn whole_frames_pass_whatever_the_order_and_spelling_of_their_members() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    for line in [
+        r#"{ "params" : {"update":{"sessionUpdate":"plan","entries":[ ]},"sessionId": "$SESSION" , "x" : 1.0 } , "method":"session/update","jsonrpc":"2.0","extra":[1,2]}"#,
+        r#"{"method":"session\/update","jsonrpc":"2.0","params":{"sessionId":"$SESSION","update":{"sessionUpdate":"agent_thought_chunk"},"_meta":{"a/b":true}}}"#,
+    ] {
+        client.prompt(&session, &format!("raw {line}")).await?;
+        let arrived = client.expect("the frame", |frame| !frame.method().is_empty()).await;
+        assert_eq!(arrived.raw, line.replace("$SESSION", &session));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn permissions_and_answers_pass_byte_for_byte_but_for_their_ids() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let record = folder.path().join("record");
+    let host = scripted(&["--record", record.to_str().context("not UTF-8")?])?.start()?;
+    let (client, session) = open(&host).await?;
+    let ask = r#"{"id":"q\/1","method":"session/request_permission","jsonrpc":"2.0","params":{"n":1.10,"options":[{"optionId":"go","name":"Go","kind":"allow_once","x":[ ]}],"sessionId":"$SESSION","toolCall":{"toolCallId":"t"}}}"#;
+    client.prompt(&session, &format!("raw {ask}")).await?;
+    let asked = client.expect_request("session/request_permission").await;
+    let id = asked.id().to_string();
+    assert_eq!(asked.raw, ask.replace("$SESSION", &session).replace(r#""q\/1""#, &id));
+    let answer = r#"{ "result":{"outcome":{"optionId":"go","outcome":"selected","y":1e2}} ,"id":$ID,"jsonrpc":"2.0" }"#;
+    client.send_raw(&answer.replace("$ID", &id)).await;
+    // The agent has read the answer when it has read the prompt after it.
+    client.prompt(&session, "echo read").await?;
+    let lines = recorded(&record)?;
+    assert!(lines.contains(&answer.replace("$ID", r#""q\/1""#)), "{lines:#?}");
+    Ok(())
+}
+
+fn recorded(path: &std::path::Path) -> Result<Vec<String>> {
+    Ok(fs::read_to_string(path)?.lines().map(str::to_owned).collect())
+}
+
+#[tokio::test]
+async fn prompts_reach_the_agent_byte_for_byte_but_for_their_ids() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let record = folder.path().join("record");
+    let flags = ["--record", record.to_str().context("not UTF-8")?, "--session-id", "agent's \"own\" id"];
+    let host = scripted(&flags)?.start()?;
+    let (client, session) = open(&host).await?;
+    let deep = format!("{}{}", "[".repeat(500), "]".repeat(500));
+    let sent = [
+        r#"{ "id":77 , "params":{"prompt":[{"type":"text","text":"echo \u00e9\/","n":1.10}] , "sessionId":"$SESSION", "_meta":{"k":12345678901234567890123}},"method":"session/prompt","jsonrpc":"2.0"}"#.to_owned(),
+        format!(r#"{{"jsonrpc":"2.0","id":"s\u00e9","method":"session/prompt","params":{{"sessionId":"$SESSION","x":{{"sessionId":"$SESSION"}},"deep":{deep},"prompt":[{{"type":"text","text":"echo b"}}]}},"id2":5}}"#),
+        "{\"jsonrpc\":\"2.0\",\n  \"id\": 78,\r\n\"method\":\"session/prompt\",\"params\":{\"sessionId\":\"$SESSION\",\"prompt\":[{\"type\":\"text\",\"text\":\"echo c\"}]}}".to_owned(),
+    ];
+    for frame in &sent {
+        client.send_raw(&frame.replace("$SESSION", &session)).await;
+        let answered = client.expect("an answer", |frame| frame.method().is_empty()).await;
+        assert_eq!(answered.body["result"]["stopReason"], "end_turn", "{}", answered.raw);
+    }
+    let lines = recorded(&record)?;
+    let prompts: Vec<&String> = lines.iter().filter(|line| line.contains("session/prompt")).collect();
+    let agents_id = r#""agent's \"own\" id""#;
+    let theirs = |frame: &str, id: &str, ours: &str| {
+        let with_id = frame.replacen(id, ours, 1).replacen("\"$SESSION\"", agents_id, 1);
+        with_id.replace("$SESSION", &session).replace(['\n', '\r'], " ")
+    };
+    let expected = [theirs(&sent[0], "77", "2"), theirs(&sent[1], r#""s\u00e9""#, "3"), theirs(&sent[2], "78", "4")];
+    assert_eq!(prompts, expected.iter().collect::<Vec<_>>());
+    assert!(lines[0].contains("\"initialize\"") && lines[1].contains("\"session/new\""));
+    Ok(())
+}
+
+#[tokio::test]
+async fn session_new_reaches_the_agent_with_what_the_client_wrote() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let record = folder.path().join("record");
+    let host = scripted(&["--record", record.to_str().context("not UTF-8")?])?.start()?;
+    let client = client(&host).await?;
+    let frame = r#"{"jsonrpc":"2.0","id":"new","method":"session/new","params":{ "mcpServers":[{"name":"m","command":"/bin/x","args":[],"env":[]}],"cwd":"$CWD","_meta":{"n":1.10}}}"#
+        .replace("$CWD", &cwd(&host)?);
+    client.send_raw(&frame).await;
+    let opened = client.expect("the session", |frame| frame.id() == "new").await;
+    assert!(opened.body["result"]["modes"].is_object(), "the agent's answer is passed on: {}", opened.raw);
+    let lines = recorded(&record)?;
+    assert_eq!(lines.get(1), Some(&frame.replace("\"new\"", "1")));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_prompt_just_within_the_limit_passes() -> Result<()> {
+    let host = section(scripted(&[])?, "[limits]\nframe = \"1MiB\"").start()?;
+    let (client, session) = open(&host).await?;
+    let text = format!("echo {}", "a".repeat(1_000_000));
+    assert_eq!(stop_reason(client.prompt(&session, &text).await)?, "end_turn");
+    assert_eq!(client.texts().concat().len(), 1_000_000);
+    Ok(())
+}
+
+#[tokio::test]
+async fn initialize_tells_the_agents_answer_and_that_sessions_can_be_loaded() -> Result<()> {
+    let host = scripted(&["--no-load"])?.start()?;
+    let client = Client::connect(&host.ws_url(), host.token()).await?;
+    let params = json!({ "protocolVersion": 2, "clientCapabilities": {} });
+    let answer = client.request("initialize", params).await?;
+    assert_eq!(answer["protocolVersion"], 1, "a client that offers 2 gets 1");
+    assert_eq!(answer["agentInfo"]["name"], "wharf-scripted-agent");
+    assert_eq!(answer["agentCapabilities"]["loadSession"], true);
+    assert_eq!(answer["agentCapabilities"]["promptCapabilities"]["image"], true);
+    assert!(answer["_meta"]["scripted"]["pid"].is_u64());
+    Ok(())
+}
+
+#[tokio::test]
+async fn loading_tells_the_mode_and_options_as_they_are_now() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    first.prompt(&session, "mode auto").await?;
+    let second = client(&host).await?;
+    let loaded = second.load_session(&session, &cwd(&host)?).await?;
+    assert_eq!(loaded["modes"]["currentModeId"], "auto");
+    assert_eq!(loaded["modes"]["availableModes"].as_array().map(Vec::len), Some(2));
+    assert_eq!(loaded["configOptions"][0]["id"], "model");
+    assert!(loaded.get("sessionId").is_none());
+    let frames = second.transcript();
+    assert!(frames.iter().filter_map(Frame::update).any(|update| update["currentModeId"] == "auto"));
+    Ok(())
+}

@@ -1,0 +1,242 @@
+//! Who gets in, and what a connection survives.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use wharf_testkit::PATIENCE;
+use wharf_testkit::client::{Client, Credentials, connect};
+use wharf_testkit::host::Host;
+
+use crate::{client, cwd, open, scripted, section, told};
+
+const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+
+/// Writes a request and reads the head of the response.
+fn exchange(mut stream: impl Read + Write, path: &str, headers: &str) -> Result<String> {
+    stream.write_all(format!("GET {path} HTTP/1.1\r\n{headers}\r\n").as_bytes())?;
+    let mut head = Vec::new();
+    let mut byte = [0_u8];
+    while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte)? == 1 {
+        head.push(byte[0]);
+    }
+    Ok(String::from_utf8_lossy(&head).into_owned())
+}
+
+fn status(head: &str) -> &str {
+    head.split(' ').nth(1).unwrap_or_default()
+}
+
+fn authority(host: &Host) -> String {
+    host.url().trim_start_matches("http://").to_owned()
+}
+
+fn over_tcp(host: &Host, path: &str, headers: &str) -> Result<String> {
+    let stream = TcpStream::connect(authority(host))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    exchange(stream, path, headers)
+}
+
+fn over_socket(socket: &Path, path: &str, headers: &str) -> Result<String> {
+    let stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    exchange(stream, path, headers)
+}
+
+#[test]
+fn tcp_needs_the_token_in_a_header() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let own = format!("Host: {}\r\n", authority(&host));
+    let token = host.token();
+    for (path, headers, expected) in [
+        ("/healthz", own.clone(), "200"),
+        ("/acp", format!("{own}{UPGRADE}"), "401"),
+        ("/acp", own.clone(), "401"),
+        ("/acp", format!("{own}{UPGRADE}Authorization: Bearer {}\r\n", "x".repeat(52)), "401"),
+        ("/acp", format!("{own}{UPGRADE}Authorization: Basic {token}\r\n"), "401"),
+        ("/acp", format!("{own}{UPGRADE}Authorization: Bearer\r\n"), "401"),
+        ("/acp", format!("{own}{UPGRADE}Authorization: Bearer {token}x\r\n"), "401"),
+        ("/acp", format!("{own}{UPGRADE}Sec-WebSocket-Protocol: wharf.token.{token}\r\n"), "401"),
+        ("/acp", format!("{own}{UPGRADE}Authorization: Bearer {token}\r\n"), "101"),
+        ("/no/such", own.clone(), "404"),
+    ] {
+        let head = over_tcp(&host, path, &headers)?;
+        assert_eq!(status(&head), expected, "{path} {headers}\n{head}");
+    }
+    for query in ["token", "access_token", "authorization"] {
+        let head = over_tcp(&host, &format!("/acp?{query}={token}"), &format!("{own}{UPGRADE}"))?;
+        assert_eq!(status(&head), "401", "a token in a query string: {head}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_foreign_authority_and_a_foreign_page_are_refused() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let own = authority(&host);
+    let (_, port) = own.split_once(':').context("no port")?;
+    let allowed = format!("{UPGRADE}Authorization: Bearer {}\r\n", host.token());
+    for (name, origin, expected) in [
+        (own.as_str(), None, "101"),
+        (&format!("localhost:{port}"), None, "101"),
+        ("evil.example", None, "403"),
+        (&format!("evil.example:{port}"), None, "403"),
+        (&format!("127.0.0.1.evil.example:{port}"), None, "403"),
+        (own.as_str(), Some("https://evil.example".to_owned()), "403"),
+        (own.as_str(), Some("null".to_owned()), "403"),
+        (own.as_str(), Some("http://127.0.0.1:1".to_owned()), "403"),
+        (own.as_str(), Some(format!("http://{own}")), "101"),
+    ] {
+        let page = origin.map(|origin| format!("Origin: {origin}\r\n")).unwrap_or_default();
+        let head = over_tcp(&host, "/acp", &format!("Host: {name}\r\n{page}{allowed}"))?;
+        assert_eq!(status(&head), expected, "{name} {page}\n{head}");
+    }
+    let head = over_tcp(&host, "/healthz", "Host: evil.example\r\n")?;
+    assert_eq!(status(&head), "403", "everywhere: {head}");
+    let head = over_tcp(&host, "/acp", &allowed)?;
+    assert_eq!(status(&head), "400", "no authority at all: {head}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_browser_shows_the_token_as_a_subprotocol_and_gets_the_other_one() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (socket, response) = connect(&host.ws_url(), &Credentials::Subprotocol(host.token().to_owned())).await?;
+    let selected = response.headers().get("sec-websocket-protocol").context("none selected")?;
+    assert_eq!(selected, "acp.v1");
+    Client::over(socket).initialize().await?;
+    let refused = connect(&host.ws_url(), &Credentials::Subprotocol("wrong".to_owned())).await;
+    assert!(format!("{:?}", refused.err().context("let in")?).contains("401"));
+    Ok(())
+}
+
+#[test]
+fn the_unix_socket_needs_no_token() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let head = over_socket(&host.socket(), "/healthz", "Host: localhost\r\n")?;
+    assert_eq!(status(&head), "200", "{head}");
+    let head = over_socket(&host.socket(), "/acp", &format!("Host: localhost\r\n{UPGRADE}"))?;
+    assert_eq!(status(&head), "101", "{head}");
+    let head = over_socket(&host.socket(), "/acp", &format!("Host: evil.example\r\n{UPGRADE}"))?;
+    assert_eq!(status(&head), "403", "{head}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_process_of_an_agent_is_refused_on_the_socket() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    let said = told(&client, &session, &format!("socket {}", host.socket().display())).await?;
+    assert!(said.starts_with("HTTP/1.1 403"), "{said}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_without_a_session_is_refused_on_the_socket_too() -> Result<()> {
+    // It asks before it answers `initialize`; what it got is on its stderr, which the failed start tells.
+    let flags = ["--socket", "state/wharf.sock", "--exit-on-start", "5"];
+    let host = crate::and_scripted(scripted(&[])?, "early", &flags)?.start()?;
+    let client = crate::client_of(&host, "early").await?;
+    let error = crate::refused(client.new_session(&cwd(&host)?).await)?;
+    assert!(error.message.contains("HTTP/1.1 403"), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_message_over_the_limit_closes_the_connection_and_no_other() -> Result<()> {
+    let host = section(scripted(&[])?, "[limits]\nframe = \"64KiB\"").start()?;
+    let (client, session) = open(&host).await?;
+    let other = crate::join(&host, &session).await?;
+    let _lost = client.start_prompt(&session, &format!("echo {}", "a".repeat(70_000))).await;
+    let why = client.closed().await;
+    assert!(why.starts_with("closed 1009") && why.contains("limits.frame"), "{why}");
+    assert_eq!(told(&other, &session, "echo unharmed").await?, "unharmed");
+    Ok(())
+}
+
+#[tokio::test]
+async fn nonsense_gets_its_error_and_the_connection_goes_on() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    for (frame, code) in [
+        ("{ not json", -32700),
+        ("", -32700),
+        ("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\"} trailing", -32700),
+        ("[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\"}]", -32600),
+        ("[]", -32600),
+        ("{}", -32600),
+        ("{\"jsonrpc\":\"2.0\",\"id\":5}", -32600),
+        ("7", -32600),
+        ("\"text\"", -32600),
+        ("null", -32600),
+    ] {
+        client.send_raw(frame).await;
+        let answer = client.expect("an answer", |frame| frame.method().is_empty()).await;
+        assert_eq!(answer.body["error"]["code"], code, "{frame:?}: {}", answer.raw);
+        assert!(answer.body["id"].is_null(), "{frame:?}: {}", answer.raw);
+    }
+    for (method, code) in [("no/such", -32601), ("_wharf/none", -32601), ("amux/none", -32601)] {
+        let error = crate::refused(client.request(method, json!({})).await)?;
+        assert_eq!(error.code, code, "{method}: {error}");
+        assert!(error.message.contains(method), "{error}");
+    }
+    for (method, params) in [
+        ("session/new", json!({})),
+        ("session/new", json!({ "cwd": "relative", "mcpServers": [] })),
+        ("session/new", json!({ "cwd": "/no/such/directory", "mcpServers": [] })),
+        ("session/prompt", json!({})),
+        ("session/prompt", json!({ "sessionId": session, "prompt": "text" })),
+        ("session/prompt", json!({ "sessionId": 7, "prompt": [] })),
+        ("session/load", json!({ "cwd": "/", "mcpServers": [] })),
+    ] {
+        let error = crate::refused(client.request(method, params.clone()).await)?;
+        assert_eq!(error.code, -32602, "{method} {params}: {error}");
+    }
+    assert_eq!(told(&client, &session, "echo unharmed").await?, "unharmed");
+    Ok(())
+}
+
+#[tokio::test]
+async fn answers_to_nothing_and_unknown_notifications_are_ignored() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    let before = client.transcript().len();
+    for id in ["1", "999", "\"x\"", "null", "-1", "18446744073709551616"] {
+        client.send_raw(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)).await;
+        client.send_raw(&format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":1,"message":"x"}}}}"#)).await;
+    }
+    for method in ["no/such", "$/cancel_request", "session/cancel", "session/prompt"] {
+        client.notify(method, json!({ "requestId": 5 })).await;
+    }
+    client.prompt(&session, "echo next").await?;
+    let after: Vec<String> = client.transcript().drain(before..).map(|frame| frame.raw).collect();
+    assert_eq!(after.len(), 2, "{after:#?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_unknown_agent_is_named_with_the_known_ones() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let client = crate::client_of(&host, "scriptd").await?;
+    let error = crate::refused(client.initialize().await)?;
+    assert!(error.message.contains("\"scriptd\"") && error.message.contains("did you mean \"scripted\""), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_limit_of_connections_lets_others_wait_and_then_in() -> Result<()> {
+    let host = section(scripted(&[])?, "[limits]\nconnections = 2").start()?;
+    let (first, second) = (client(&host).await?, client(&host).await?);
+    let third = tokio::spawn({
+        let (url, token) = (host.ws_url(), host.token().to_owned());
+        async move { Client::connect(&url, &token).await }
+    });
+    first.initialize().await?;
+    assert!(!third.is_finished());
+    second.close().await;
+    third.await??.initialize().await?;
+    Ok(())
+}

@@ -1,0 +1,213 @@
+//! `wharf serve` from the outside: what it prints, what it writes, what it refuses and how it ends.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use wharf_testkit::host::HostOptions;
+use wharf_testkit::procs;
+
+use crate::program::{command, first_line, refusal};
+use crate::{TREE_ENDS_WITHIN, log, open, pids, scripted, told, wharf};
+
+const FREE: &str = "127.0.0.1:0";
+
+fn mode(path: &Path) -> Result<u32> {
+    let metadata = fs::metadata(path).with_context(|| format!("looking at {}", path.display()))?;
+    Ok(metadata.permissions().mode() & 0o777)
+}
+
+#[tokio::test]
+async fn one_line_of_json_says_where_it_listens() -> Result<()> {
+    let mut host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    client.prompt(&session, "echo hi").await?;
+    let line = host.listening().clone();
+    let mut keys: Vec<&String> = line.as_object().context("not an object")?.keys().collect();
+    keys.sort();
+    assert_eq!(keys, ["event", "socket", "tokenFile", "url"]);
+    assert!(host.url().starts_with("http://127.0.0.1:"));
+    assert!(Path::new(line["socket"].as_str().unwrap_or_default()).is_absolute());
+    assert!(host.terminate()?.success());
+    assert_eq!(host.stdout(), format!("{line}\n"), "nothing else on stdout");
+    assert!(!host.socket().exists(), "the socket goes with the host");
+    Ok(())
+}
+
+#[test]
+fn without_json_a_person_is_told_what_to_do_next() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let mut serve = command(&["serve", "--listen", FREE, "--state-dir"]);
+    serve.arg(folder.path().join("state"));
+    let (host, line) = first_line(serve)?;
+    assert!(line.starts_with("wharf is listening on http://127.0.0.1:"), "{line}");
+    drop(host);
+    Ok(())
+}
+
+#[tokio::test]
+async fn state_is_private() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    client.prompt(&session, "echo hi").await?;
+    let state = host.state_dir();
+    assert_eq!(mode(&state)?, 0o700);
+    assert_eq!(mode(&state.join("token"))?, 0o600);
+    assert_eq!(mode(&host.socket())?, 0o600);
+    let mut open_to_others = Vec::new();
+    let mut folders = vec![state.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path.clone());
+            }
+            if mode(&path)? & 0o077 != 0 {
+                open_to_others.push(format!("{} {:o}", path.strip_prefix(&state)?.display(), mode(&path)?));
+            }
+        }
+    }
+    open_to_others.sort();
+    assert_eq!(open_to_others, [""; 0], "others may read these");
+    Ok(())
+}
+
+#[test]
+fn the_token_and_the_sessions_outlive_a_restart_and_the_port_does_not_matter() -> Result<()> {
+    let mut host = scripted(&[])?.start()?;
+    let token = host.token().to_owned();
+    assert!(token.len() >= 32);
+    assert!(host.terminate()?.success());
+    host.restart()?;
+    assert_eq!(host.token(), token);
+    Ok(())
+}
+
+#[test]
+fn a_second_host_on_the_same_state_is_refused_with_the_pid_of_the_first() -> Result<()> {
+    let mut host = scripted(&[])?.start()?;
+    let error = refusal(&host.state_dir(), &["--listen", FREE])?;
+    assert!(error.contains(&format!("pid {}", host.pid())), "{error}");
+    assert!(error.contains(&host.state_dir().display().to_string()), "{error}");
+    assert!(host.socket().exists(), "the first host still has its socket");
+    // And a dead one does not stand in the way.
+    host.kill9()?;
+    host.restart()
+}
+
+#[test]
+fn mistakes_are_named() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let state = folder.path().join("state");
+    let config = folder.path().join("config.toml");
+    let taken = TcpListener::bind(FREE)?;
+    let taken = taken.local_addr()?.to_string();
+    let path = config.display().to_string();
+    let at = ["--config", &path, "--listen", FREE];
+    for (text, arguments, words) in [
+        ("cancel_timout = \"1s\"", &at[..], &["config.toml", "cancel_timout", "did you mean \"cancel_timeout\""][..]),
+        ("[limits]\nframes = \"1MiB\"", &at, &["limits.frames", "limits.frame"]),
+        ("[agents.x]\ncomand = [\"a\"]", &at, &["agents.x.comand"]),
+        ("default_agent = \"claud\"\n[agents.claude]\ncommand = [\"c\"]", &at, &["\"claud\"", "\"claude\""]),
+        ("ask_timeout = 5", &at, &["config.toml"]),
+        ("not toml at all", &at, &["config.toml"]),
+        ("", &["--config", "/no/such/file.toml"], &["/no/such/file.toml"]),
+        ("", &["--listen", FREE, "--agent", "dmo"], &["\"dmo\"", "\"demo\""]),
+        ("", &["--listen", FREE, "--agent-cmd", ""], &["--agent-cmd"]),
+        ("", &["--listen", FREE, "--agent-cmd", "a 'b"], &["--agent-cmd", "quote"]),
+        ("", &["--listen", "0.0.0.0:0"], &["0.0.0.0:0", "loopback"]),
+        ("", &["--listen", "[::]:0"], &["loopback"]),
+        ("", &["--listen", "nonsense"], &["nonsense", "127.0.0.1:7433"]),
+        ("", &["--listen", &taken], &[&taken, "listen"]),
+        ("", &["--no-such-flag"], &["--no-such-flag"]),
+    ] {
+        fs::write(&config, text)?;
+        let error = refusal(&state, arguments)?;
+        for word in words {
+            assert!(error.contains(word), "{text:?} {arguments:?}: no {word:?} in\n{error}");
+        }
+    }
+    let file = folder.path().join("file");
+    fs::write(&file, "")?;
+    let error = refusal(&file, &["--listen", FREE])?;
+    assert!(error.contains(&file.display().to_string()), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn sigterm_ends_the_host_well_with_a_turn_running() -> Result<()> {
+    let mut host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    let running = client.start_prompt(&session, "echo on it; hang").await;
+    client.expect_text("on it").await;
+    assert!(host.terminate()?.success());
+    // The sender hears of it, or at least that the connection is over.
+    if let Some(answer) = running.answer_or_lost().await {
+        assert_eq!(crate::refused(answer)?.data["reason"], "host_shutdown");
+    }
+    let ends = log::events(&host, &session, "prompt_ended")?;
+    let ends: Vec<&Value> = ends.iter().map(|event| &event["end"]["how"]).collect();
+    assert_eq!(ends, ["host_shutdown"]);
+    host.restart()?;
+    let loaded = crate::join(&host, &session).await?;
+    assert_eq!(loaded.texts(), ["on it"]);
+    assert_eq!(log::events(&host, &session, "ended")?.len(), 1, "a clean end is not ended again");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_second_sigterm_ends_the_host_at_once_and_its_agents_soon() -> Result<()> {
+    let mut host = scripted(&["--ignore-term", "--ignore-eof"])?.start()?;
+    let (client, session) = open(&host).await?;
+    let mut tree = pids(&told(&client, &session, "spawn").await?);
+    tree.extend(procs::descendants(host.pid()));
+    procs::terminate(host.pid());
+    assert!(client.closed().await.starts_with("closed 1001"));
+    procs::terminate(host.pid());
+    // Well under the five seconds that the agent would be given.
+    let status = host.wait_exit(Duration::from_secs(4))?;
+    assert_eq!(status.code(), Some(130));
+    assert_eq!(procs::wait_gone(&tree, TREE_ENDS_WITHIN), Ok(()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_agent_command_of_the_command_line_is_the_default_agent() -> Result<()> {
+    let agent = wharf_testkit::program::scripted_agent()?;
+    let line = format!("'{}' --session-id 'with blank'", agent.display());
+    let options = HostOptions { binary: Some(wharf()), ..HostOptions::default() };
+    let host = options.argument("--agent-cmd").argument(&line).start()?;
+    let (client, session) = open(&host).await?;
+    assert_eq!(told(&client, &session, "echo hi").await?, "hi");
+    let started = log::events(&host, &session, "agent_started")?;
+    assert_eq!(started[0]["agent_session"], "with blank");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_gets_its_own_environment() -> Result<()> {
+    let agent = wharf_testkit::program::scripted_agent()?.display().to_string();
+    let options = scripted(&[])?.agent("mine", &[agent]);
+    let host = crate::section(options, "env = { GREETING = \"hello there\" }").variable("FROM_HOST", "1").start()?;
+    let client = crate::client_of(&host, "mine").await?;
+    let session = client.new_session(&crate::cwd(&host)?).await?;
+    assert_eq!(told(&client, &session, "env GREETING").await?, "GREETING=hello there");
+    assert_eq!(told(&client, &session, "env FROM_HOST").await?, "FROM_HOST=1");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_limit_of_sessions_is_named_and_an_ended_one_makes_room() -> Result<()> {
+    let host = crate::section(scripted(&[])?, "[limits]\nsessions = 1").start()?;
+    let (client, session) = open(&host).await?;
+    let error = crate::refused(client.new_session(&crate::cwd(&host)?).await)?;
+    assert!(error.message.contains("limits.sessions"), "{error}");
+    let _ = client.prompt(&session, "crash").await;
+    log::expect(&host, &session, "ended", |_| true).await?;
+    client.new_session(&crate::cwd(&host)?).await?;
+    Ok(())
+}

@@ -1,0 +1,249 @@
+//! Several clients on one session: the same facts in the same order, and one answer to each question.
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use wharf_testkit::client::{Client, Frame};
+
+use crate::{join, log, open, scripted, stop_reason, told};
+
+fn selected(option: &str) -> Value {
+    json!({ "outcome": { "outcome": "selected", "optionId": option } })
+}
+
+/// The updates that a client got, as they came.
+fn updates(client: &Client) -> Vec<String> {
+    client.transcript().into_iter().filter(|frame| frame.update().is_some()).map(|frame| frame.raw).collect()
+}
+
+async fn permission(client: &Client) -> Frame {
+    client.expect_request("session/request_permission").await
+}
+
+#[tokio::test]
+async fn two_clients_see_the_same_updates_in_the_same_order() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    first.prompt(&session, "think hm; plan; echo one; title A title; usage; unknown-update").await?;
+    let second = join(&host, &session).await?;
+    let replayed = updates(&second);
+    assert_eq!(replayed[1..], updates(&first), "after the prompt comes exactly what the first client saw");
+    assert!(replayed[0].contains("user_message_chunk") && replayed[0].contains("think hm"), "{}", replayed[0]);
+
+    let (before, heard) = (updates(&first).len(), updates(&second).len());
+    first.prompt(&session, "stream 500; tool; echo two").await?;
+    second.expect_text("two").await;
+    assert_eq!(updates(&first)[before..], updates(&second)[heard + 1..]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_prompt_of_another_client_appears_as_a_user_message() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let second = join(&host, &session).await?;
+    let blocks = json!([{ "type": "text", "text": "echo" }, { "type": "text", "text": " hi \u{e9}", "x": 1.50 }]);
+    second.request("session/prompt", json!({ "sessionId": session, "prompt": blocks })).await?;
+    first.expect_text("hi \u{e9}").await;
+    let shown = first.transcript();
+    let users: Vec<&Value> =
+        shown.iter().filter_map(Frame::update).filter(|u| u["sessionUpdate"] == "user_message_chunk").collect();
+    assert_eq!(users.iter().map(|update| &update["content"]).collect::<Vec<_>>(), [&blocks[0], &blocks[1]]);
+    let place = |frame: &&Frame| frame.text().is_none();
+    assert_eq!(shown.iter().filter(|frame| frame.update().is_some()).take_while(place).count(), 2, "before the answer");
+    assert!(!updates(&second).iter().any(|raw| raw.contains("user_message_chunk")), "its sender knows its own prompt");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_agents_echo_of_a_prompt_goes_to_its_sender_only() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let second = join(&host, &session).await?;
+    first.prompt(&session, "user my own words; echo done").await?;
+    second.expect_text("done").await;
+    let has_echo = |client: &Client| updates(client).iter().filter(|raw| raw.contains("\"my own words\"")).count();
+    assert_eq!((has_echo(&first), has_echo(&second)), (1, 0));
+    let third = join(&host, &session).await?;
+    assert_eq!(has_echo(&third), 0, "nor is it replayed");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_first_answer_to_a_permission_wins_and_the_other_copy_is_withdrawn() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let second = join(&host, &session).await?;
+    // Asks before this one give the two connections different request ids.
+    let own = told(&first, &session, "echo warm").await?;
+    assert_eq!(own, "warm");
+    let running = first.start_prompt(&session, "ask").await;
+    let (to_first, to_second) = (permission(&first).await, permission(&second).await);
+    assert_eq!(to_first.params(), to_second.params());
+    assert_eq!(to_first.params()["sessionId"], session.as_str());
+    second.respond(to_second.id(), selected("allow_always")).await;
+    let withdrawn = first.expect_notification("$/cancel_request").await;
+    assert_eq!(&withdrawn.params()["requestId"], to_first.id());
+    first.respond(to_first.id(), selected("reject_once")).await;
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
+    assert_eq!(first.texts().last().map(String::as_str), Some("chosen: allow_always"));
+    assert!(!second.transcript().iter().any(|frame| frame.method() == "$/cancel_request"), "its own answer won");
+    let resolved = log::events(&host, &session, "ask_resolved")?;
+    assert_eq!(resolved.len(), 1, "the late answer left no trace");
+    assert_eq!(resolved[0]["by"]["name"], "wharf-testkit");
+    Ok(())
+}
+
+#[tokio::test]
+async fn two_permissions_at_once_are_answered_by_different_clients() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let second = join(&host, &session).await?;
+    let running = first.start_prompt(&session, "ask2").await;
+    let (_, right) = (permission(&first).await, permission(&first).await);
+    let (left, _) = (permission(&second).await, permission(&second).await);
+    first.respond(right.id(), selected("reject_once")).await;
+    second.respond(left.id(), selected("allow_once")).await;
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
+    assert_eq!(first.texts(), ["left chosen: allow_once", "right chosen: reject_once"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_answer_that_was_not_offered_does_not_count() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    let running = client.start_prompt(&session, "ask").await;
+    let ask = permission(&client).await;
+    client.respond(ask.id(), selected("allow_everything")).await;
+    client.respond(ask.id(), selected("allow_once")).await;
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
+    assert_eq!(client.texts(), ["chosen: allow_once"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_refusal_counts_once_everyone_has_refused() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let second = join(&host, &session).await?;
+    let running = first.start_prompt(&session, "ask; ask").await;
+    // One refuses, the other allows: allowed.
+    let (to_first, to_second) = (permission(&first).await, permission(&second).await);
+    first.respond_error(to_first.id(), json!({ "code": -32603, "message": "no dialog here" })).await;
+    second.respond(to_second.id(), selected("allow_once")).await;
+    first.expect_text("chosen: allow_once").await;
+    // Both refuse: the agent hears of it.
+    let (to_first, to_second) = (permission(&first).await, permission(&second).await);
+    first.respond(to_first.id(), json!({ "outcome": { "outcome": "cancelled" } })).await;
+    second.respond(to_second.id(), json!({ "outcome": { "outcome": "cancelled" } })).await;
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
+    assert_eq!(first.texts(), ["chosen: allow_once", "chosen: cancelled"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn loading_re_issues_an_open_permission_after_the_answer() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let running = first.start_prompt(&session, "stream 20; ask").await;
+    let asked = permission(&first).await;
+    let second = join(&host, &session).await?;
+    let again = permission(&second).await;
+    assert_eq!(asked.params(), again.params());
+    let frames = second.transcript();
+    let answered = frames.iter().rposition(|frame| frame.method().is_empty()).context("no response")?;
+    let reissued = frames.iter().position(Frame::is_request).context("no request")?;
+    assert!(answered < reissued, "the permission came before the answer to session/load");
+    second.respond(again.id(), selected("allow_once")).await;
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_permission_stays_open_while_nobody_is_there() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let _running = first.start_prompt(&session, "ask; echo after").await;
+    permission(&first).await;
+    first.close().await;
+    first.closed().await;
+    let second = join(&host, &session).await?;
+    let ask = permission(&second).await;
+    second.respond(ask.id(), selected("allow_always")).await;
+    second.expect_text("chosen: allow_always").await;
+    second.expect_text("after").await;
+    log::expect(&host, &session, "prompt_ended", |event| event["end"]["how"] == "answered").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_permission_that_the_agent_withdraws_is_withdrawn_from_everyone() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let second = join(&host, &session).await?;
+    let running = first.start_prompt(&session, "withdraw").await;
+    for client in [&first, &second] {
+        let ask = permission(client).await;
+        let withdrawn = client.expect_notification("$/cancel_request").await;
+        assert_eq!(&withdrawn.params()["requestId"], ask.id());
+    }
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
+    let said = first.texts().concat();
+    assert!(said.contains("-32800"), "{said}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_agents_own_request_ids_come_back_as_they_were() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    client.choose("allow_once");
+    for prompt in ["id0", "stringid", "ask 3"] {
+        let said = told(&client, &session, prompt).await?;
+        assert!(said.starts_with("chosen: allow_once"), "{prompt}: {said}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_client_that_names_a_session_joins_it() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    first.prompt(&session, "echo before").await?;
+    let second = crate::client(&host).await?;
+    assert_eq!(told(&second, &session, "echo now").await?, "now", "and the past is not replayed");
+    first.expect_text("now").await;
+    first.prompt(&session, "echo later").await?;
+    second.expect_text("later").await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn one_connection_may_have_many_sessions() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, one) = open(&host).await?;
+    let two = client.new_session(&crate::cwd(&host)?).await?;
+    let calls = [client.start_prompt(&one, "stream 300").await, client.start_prompt(&two, "stream 300").await];
+    for call in calls {
+        assert_eq!(stop_reason(call.answer().await)?, "end_turn");
+    }
+    for session in [&one, &two] {
+        let frames = client.transcript();
+        let own = frames.iter().filter(|frame| frame.params()["sessionId"] == session.as_str());
+        assert!(own.filter_map(Frame::index).eq(0..300), "{session}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn unknown_sessions_are_refused_by_their_id() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let client = crate::client(&host).await?;
+    for id in ["sess_00000000000000000000000000", "../../token", ""] {
+        let error = crate::refused(client.load_session(id, "/").await)?;
+        assert_eq!((error.code, &error.data["sessionId"]), (-32002, &json!(id)));
+        let error = crate::refused(client.prompt(id, "echo hi").await)?;
+        assert_eq!((error.code, &error.data["sessionId"]), (-32002, &json!(id)));
+    }
+    Ok(())
+}

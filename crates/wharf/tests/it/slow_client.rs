@@ -1,0 +1,64 @@
+//! A client that does not read costs bounded memory and nobody else's time, and misses nothing.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use wharf_testkit::procs;
+
+use crate::wire::{self, Wire};
+use crate::{cwd, scripted};
+
+const UPDATES: u64 = 200_000;
+/// What the host may grow by, whoever does not read.
+const GROWTH_KIB: u64 = 32 * 1024;
+/// A debug build on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Reads the stream to the end; calls `look` now and then.
+async fn read_all(client: &mut Wire, mut look: impl FnMut() -> Result<()>) -> Result<()> {
+    let mut next = 0;
+    while next < UPDATES {
+        let frame = client.next_within(LIMIT).await?.context("the connection ended within the stream")?;
+        if let Some(index) = wire::index(&frame) {
+            ensure!(index == next, "{index} came where {next} belongs");
+            next += 1;
+            if next % 1_000 == 0 {
+                look()?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_client_that_never_reads_slows_nobody_and_gets_everything_when_it_does() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let mut reader = Wire::open(&host).await?;
+    let session = reader.new_session(&cwd(&host)?).await?;
+    let mut slow = Wire::open(&host).await?;
+    slow.load(7, &session, &cwd(&host)?).await?;
+    slow.answer(7).await?;
+    reader.prompt(2, &session, "echo warm").await?;
+    reader.answer(2).await?;
+    let before = host.rss_kib().context("no memory")?;
+    let mut most = before;
+    reader.prompt(3, &session, &format!("burst {UPDATES} 200")).await?;
+    read_all(&mut reader, || {
+        most = most.max(procs::rss_kib(host.pid()).context("the host is gone")?);
+        Ok(())
+    })
+    .await?;
+    let answer = reader.answer(3).await?;
+    assert_eq!(answer["result"]["stopReason"], "end_turn");
+    ensure!(most - before < GROWTH_KIB, "the host grew by {} KiB", most - before);
+
+    read_all(&mut slow, || Ok(())).await?;
+    reader.prompt(4, &session, "echo afterwards").await?;
+    let prompt = slow.next().await?.context("the connection ended")?;
+    assert!(prompt.contains("user_message_chunk") && prompt.contains("echo afterwards"), "{prompt}");
+    let live = slow.next().await?.context("the connection ended")?;
+    assert!(live.contains("\"afterwards\""), "{live}");
+    let after = host.rss_kib().context("no memory")?;
+    ensure!(after.saturating_sub(before) < GROWTH_KIB, "the host grew by {} KiB", after - before);
+    Ok(())
+}

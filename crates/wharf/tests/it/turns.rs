@@ -1,0 +1,259 @@
+//! Prompts that overlap, and cancelling: each prompt has its own answer, in order.
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use wharf_testkit::procs;
+
+use crate::{TREE_ENDS_WITHIN, join, log, open, pids, scripted, stop_reason, told};
+
+#[tokio::test]
+async fn overlapping_prompts_are_queued_and_answered_in_order() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let second = join(&host, &session).await?;
+    let one = first.start_prompt(&session, "ask; echo one").await;
+    let ask = first.expect_request("session/request_permission").await;
+    let two = first.start_prompt(&session, "echo two; stop max_tokens").await;
+    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("two")).await?;
+    let three = second.start_prompt(&session, "echo three; error -32050").await;
+    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("three")).await?;
+    first.respond(ask.id(), json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } })).await;
+    assert_eq!(stop_reason(one.answer().await)?, "end_turn");
+    assert_eq!(stop_reason(two.answer().await)?, "max_tokens");
+    assert_eq!(crate::refused(three.answer().await)?.code, -32050);
+    assert_eq!(second.texts(), ["chosen: allow_once", "one", "two", "three"]);
+    let places: Vec<usize> = second
+        .transcript()
+        .iter()
+        .enumerate()
+        .filter_map(|(place, frame)| {
+            frame.update().filter(|update| update["sessionUpdate"] == "user_message_chunk").map(|_| place)
+        })
+        .collect();
+    assert_eq!(places.len(), 2, "its own prompt is not shown to it");
+    let answers: Vec<i64> = first
+        .transcript()
+        .iter()
+        .filter(|frame| frame.method().is_empty())
+        .filter_map(|frame| frame.id().as_i64())
+        .collect();
+    assert!(answers.is_sorted(), "{answers:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_turn_is_cancelled_by_a_client_that_did_not_start_it() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let second = join(&host, &session).await?;
+    let running = first.start_prompt(&session, "echo on it; hang").await;
+    second.expect_text("on it").await;
+    second.cancel(&session).await;
+    assert_eq!(stop_reason(running.answer().await)?, "cancelled");
+    let cancelled = log::events(&host, &session, "cancel_requested")?;
+    assert_eq!(cancelled.len(), 1);
+    assert_eq!(told(&first, &session, "echo on").await?, "on");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cancel_right_behind_a_prompt_ends_it() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    for _ in 0..30 {
+        client.prompt(&session, "echo warm").await?;
+        let running = client.start_prompt(&session, "hang").await;
+        client.cancel(&session).await;
+        assert_eq!(stop_reason(running.answer().await)?, "cancelled");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cancel_with_nothing_to_cancel_does_nothing() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    client.cancel(&session).await;
+    client.notify("session/cancel", json!({ "sessionId": "sess_unknown" })).await;
+    client.notify("session/cancel", json!({})).await;
+    assert_eq!(told(&client, &session, "echo fine").await?, "fine");
+    assert!(log::events(&host, &session, "cancel_requested")?.is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cancel_takes_the_callers_waiting_prompts_and_leaves_those_of_others() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let second = join(&host, &session).await?;
+    let running = first.start_prompt(&session, "echo running; hang").await;
+    second.expect_text("running").await;
+    let waiting = second.start_prompt(&session, "echo never").await;
+    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("never")).await?;
+    let patient = first.start_prompt(&session, "echo at last").await;
+    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("at last")).await?;
+
+    // Only waiting: its own prompt goes, the turn of the other does not.
+    second.cancel(&session).await;
+    assert_eq!(stop_reason(waiting.answer().await)?, "cancelled");
+    assert!(log::events(&host, &session, "cancel_requested")?.is_empty());
+
+    // Not waiting any more: now it is the turn that is meant, and not the one that comes next.
+    second.cancel(&session).await;
+    assert_eq!(stop_reason(running.answer().await)?, "cancelled");
+    assert_eq!(stop_reason(patient.answer().await)?, "end_turn");
+    assert_eq!(first.texts(), ["running", "at last"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cancel_by_the_sender_of_the_running_turn_takes_its_waiting_prompts_too() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let second = join(&host, &session).await?;
+    let running = first.start_prompt(&session, "echo running; hang").await;
+    first.expect_text("running").await;
+    let own = first.start_prompt(&session, "echo never").await;
+    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("never")).await?;
+    let others = second.start_prompt(&session, "echo still").await;
+    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("still")).await?;
+    first.cancel(&session).await;
+    assert_eq!(stop_reason(running.answer().await)?, "cancelled");
+    assert_eq!(stop_reason(own.answer().await)?, "cancelled");
+    assert_eq!(stop_reason(others.answer().await)?, "end_turn");
+    assert_eq!(second.texts(), ["running", "still"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cancel_request_takes_a_waiting_prompt_out_of_the_queue() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    let running = client.start_prompt(&session, "echo running; hang").await;
+    client.expect_text("running").await;
+    let waiting = client.start_prompt(&session, "echo never").await;
+    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("never")).await?;
+    client.notify("$/cancel_request", json!({ "requestId": waiting.id })).await;
+    let error = crate::refused(waiting.answer().await)?;
+    assert_eq!(error.data["reason"], "removed", "{error}");
+    client.cancel(&session).await;
+    assert_eq!(stop_reason(running.answer().await)?, "cancelled");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cancel_answers_the_open_permissions_of_the_turn() -> Result<()> {
+    let host = scripted(&["--no-cancel"])?.start()?;
+    let (first, session) = open(&host).await?;
+    let second = join(&host, &session).await?;
+    // The agent ignores the cancel itself, so that it can tell what its question came to.
+    let running = first.start_prompt(&session, "ask; stop cancelled").await;
+    let asked = [
+        (&first, first.expect_request("session/request_permission").await),
+        (&second, second.expect_request("session/request_permission").await),
+    ];
+    second.cancel(&session).await;
+    for (client, ask) in &asked {
+        let withdrawn = client.expect_notification("$/cancel_request").await;
+        assert_eq!(&withdrawn.params()["requestId"], ask.id());
+    }
+    assert_eq!(stop_reason(running.answer().await)?, "cancelled");
+    assert_eq!(first.texts(), ["chosen: cancelled"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_that_ignores_a_cancel_is_ended_and_the_turn_with_it() -> Result<()> {
+    let host = scripted(&["--no-cancel"])?.setting("cancel_timeout", "300ms").start()?;
+    let (client, session) = open(&host).await?;
+    let agent = pids(&told(&client, &session, "pid").await?);
+    let running = client.start_prompt(&session, "echo deaf; hang").await;
+    client.expect_text("deaf").await;
+    client.cancel(&session).await;
+    assert_eq!(stop_reason(running.answer().await)?, "cancelled");
+    assert_eq!(procs::wait_gone(&agent, TREE_ENDS_WITHIN), Ok(()));
+    let ended = log::expect(&host, &session, "ended", |_| true).await?;
+    assert_eq!(ended["ending"]["reason"], "unresponsive");
+    let error = crate::refused(client.prompt(&session, "echo again").await)?;
+    assert_eq!(error.data["reason"], "not_resumable", "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_repeated_prompt_with_the_same_key_runs_once() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    let params = json!({ "sessionId": session, "prompt": [{ "type": "text", "text": "echo once" }],
+        "_meta": { "wharf": { "idempotencyKey": "k1" } } });
+    let first = client.request("session/prompt", params.clone()).await?;
+    let again = client.request("session/prompt", params).await?;
+    assert_eq!(first, again);
+    assert_eq!(client.texts(), ["once"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses_and_says_how_long_it_is() -> Result<()> {
+    let host = crate::section(scripted(&[])?, "[limits]\nqueue = 2").start()?;
+    let (client, session) = open(&host).await?;
+    let _running = client.start_prompt(&session, "echo running; hang").await;
+    client.expect_text("running").await;
+    let _waiting = [client.start_prompt(&session, "echo a").await, client.start_prompt(&session, "echo b").await];
+    let error = crate::refused(client.prompt(&session, "echo c").await)?;
+    assert_eq!(error.data["reason"], "queue_full", "{error}");
+    assert!(error.message.contains("limits.queue"), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn request_ids_come_back_exactly_as_they_were_spelled() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    let ids = [
+        "7",
+        "-3",
+        "0",
+        "18446744073709551615",
+        "12345678901234567890123",
+        "1.50",
+        "\"7\"",
+        "\"\\u00e9\\/\"",
+        "\"\"",
+        "null",
+    ];
+    for id in ids {
+        let prompt = format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"session/prompt","params":{{"sessionId":"{session}","prompt":[{{"type":"text","text":"echo x"}}]}}}}"#
+        );
+        client.send_raw(&prompt).await;
+        let response = client.expect("an answer", |frame| frame.method().is_empty()).await;
+        let expected = format!(r#"{{"id":{id},"jsonrpc":"2.0","result":{{"stopReason":"end_turn"}}}}"#);
+        assert_eq!(response.raw, expected);
+        client.send_raw(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"no/such"}}"#)).await;
+        let response = client.expect("an error", |frame| frame.method().is_empty()).await;
+        assert!(response.raw.contains(&format!(r#""id":{id},"error""#)), "{}", response.raw);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_process_of_a_session_outlives_its_clients() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    let agent = pids(&told(&client, &session, "pid").await?);
+    let _running = client.start_prompt(&session, "stream 100; ask; echo done").await;
+    client.expect_request("session/request_permission").await;
+    client.close().await;
+    client.closed().await;
+    let later = join(&host, &session).await?;
+    later.choose("allow_once");
+    let asked = later.transcript().iter().filter(|frame| frame.is_request()).map(|frame| frame.id().clone()).next();
+    if let Some(id) = asked {
+        later.respond(&id, json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } })).await;
+    }
+    later.expect_text("done").await;
+    log::expect(&host, &session, "prompt_ended", |event| event["end"]["how"] == "answered").await?;
+    let still = pids(&told(&later, &session, "pid").await?);
+    assert_eq!(agent.first().context("no pid")?, still.first().context("no pid")?);
+    Ok(())
+}
