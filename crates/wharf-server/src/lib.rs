@@ -20,13 +20,15 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Semaphore, watch};
 use wharf_host::Host;
 
-pub use auth::{Token, TokenError};
+pub use auth::{
+    Access, Identity, NewToken, Refused, TokenEntry, TokenError, Tokens, TokensFile, TokensFileError, UnknownAccess,
+};
 
 /// What the surfaces share.
 #[derive(Clone, Debug)]
 pub(crate) struct App {
     pub(crate) host: Host,
-    pub(crate) token: Arc<Token>,
+    pub(crate) tokens: Arc<Tokens>,
     /// The adapter of connections that name none.
     pub(crate) agent: Arc<str>,
     /// True once the host is stopping: no new work.
@@ -58,7 +60,7 @@ pub enum BindError {
 
 impl Server {
     /// Takes the address and the socket. Nothing is answered before [`Server::run`].
-    pub async fn bind(host: Host, token: Token, listen: &str, socket: &Path) -> Result<Self, BindError> {
+    pub async fn bind(host: Host, tokens: Tokens, listen: &str, socket: &Path) -> Result<Self, BindError> {
         let address: SocketAddr = listen.parse().map_err(|_| BindError::Address(listen.to_owned()))?;
         if !address.ip().is_loopback() {
             return Err(BindError::NotLoopback(address));
@@ -69,7 +71,7 @@ impl Server {
         let (stop, stopping) = watch::channel(false);
         let connections = Arc::new(Semaphore::new(host.config().limits.connections));
         let agent = host.config().default_agent.as_str().into();
-        let app = App { host, token: Arc::new(token), agent, stopping, connections };
+        let app = App { host, tokens: Arc::new(tokens), agent, stopping, connections };
         Ok(Self { tcp, unix, socket: socket.to_owned(), app, stop })
     }
 

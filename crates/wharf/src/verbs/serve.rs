@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use wharf_host::{AgentCommand, Config, Host};
-use wharf_server::{Server, Token};
+use wharf_server::{Server, Tokens};
 
 use crate::{output, paths};
 
@@ -50,9 +50,9 @@ async fn host(serve: Serve) -> anyhow::Result<()> {
     let listen = config.listen.clone();
     let host = Host::begin(config)?;
     let token_file = state_dir.join("token");
-    let token = Token::load_or_make(&token_file)?;
+    let tokens = Tokens::open(&state_dir)?;
     let socket = state_dir.join("wharf.sock");
-    let server = Server::bind(host, token, &listen, &socket).await?;
+    let server = Server::bind(host, tokens, &listen, &socket).await?;
     let url = format!("http://{}", server.address().context("reading the address that was bound")?);
     if serve.json {
         let line = serde_json::json!({
