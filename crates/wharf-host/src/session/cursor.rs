@@ -116,25 +116,27 @@ impl Cursor {
     pub async fn next(&mut self) -> Result<Batch, ReadError> {
         let next = self.next;
         self.head.wait_for(|head| *head >= next).await.map_err(|_| ReadError::Gone)?;
-        let batch = match self.shared.tail.read(next) {
-            Some(batch) => batch,
+        let (batch, last) = match self.shared.tail.read(next) {
+            Some(batch) => {
+                let last = batch.entries().last().map_or(next, |entry| entry.seq);
+                (batch, last)
+            }
             None => self.from_disk().await?,
         };
-        if let Some(last) = batch.entries().last() {
-            self.next = last.seq.next();
-        }
+        self.next = last.next();
         Ok(batch)
     }
 
-    async fn from_disk(&self) -> Result<Batch, ReadError> {
+    async fn from_disk(&self) -> Result<(Batch, Seq), ReadError> {
         let (shared, from, head) = (Arc::clone(&self.shared), self.next, *self.head.borrow());
         let read = tokio::task::spawn_blocking(move || read_page(&shared, from, head));
         read.await.map_err(|_| ReadError::Gone)?
     }
 }
 
-/// Reads a page of the log. What is on disk but not yet published is left out: nobody may see it before all can.
-pub(crate) fn read_page(shared: &Shared, from: Seq, head: Seq) -> Result<Batch, ReadError> {
+/// Reads a page of the log, and tells how far it goes: damage may take events out of it, up to all of them. What is on
+/// disk but not yet published is left out: nobody may see it before all can.
+fn read_page(shared: &Shared, from: Seq, head: Seq) -> Result<(Batch, Seq), ReadError> {
     let page = shared.log.read(from.0, PAGE)?;
     for damage in &page.damage {
         tracing::error!(session = %shared.id, place = %damage.place, first = damage.first, last = damage.last,
@@ -146,8 +148,10 @@ pub(crate) fn read_page(shared: &Shared, from: Seq, head: Seq) -> Result<Batch, 
             .map_err(|error| ReadError::Undecodable { seq: Seq(record.seq), why: error.to_string() })?;
         entries.push(Entry { seq: Seq(record.seq), epoch: Epoch(record.epoch), at, event });
     }
-    if entries.is_empty() {
-        return Err(ReadError::Undecodable { seq: from, why: "nothing readable is left up to the head".to_owned() });
+    let lost = page.damage.iter().map(|damage| Seq(damage.last)).max().unwrap_or_default();
+    let last = entries.last().map_or(lost, |entry| entry.seq.max(lost)).min(head);
+    if last < from {
+        return Err(ReadError::Undecodable { seq: from, why: "the log ends before its head".to_owned() });
     }
-    Ok(Batch::new(entries))
+    Ok((Batch::new(entries), last))
 }

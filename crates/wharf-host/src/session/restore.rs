@@ -71,14 +71,17 @@ impl Entries<'_> {
         if self.next > self.log.head().seq {
             return None;
         }
-        match self.log.read(self.next, PAGE) {
+        let from = self.next;
+        match self.log.read(from, PAGE) {
             Ok(page) => {
                 for damage in page.damage {
                     tracing::error!(place = %damage.place, first = damage.first, last = damage.last,
                         "part of a log is damaged and left out");
+                    self.next = self.next.max(damage.last + 1);
                 }
                 self.page = page.records.into_iter();
-                self.page.next()
+                // Damage alone: what comes after it is on the next page.
+                self.page.next().or_else(|| if self.next > from { self.turn_page() } else { None })
             }
             Err(error) => {
                 *self.failure = Some(error.into());

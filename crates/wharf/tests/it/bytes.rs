@@ -109,14 +109,16 @@ async fn permissions_and_answers_pass_byte_for_byte_but_for_their_ids() -> Resul
     let ask = r#"{"id":"q\/1","method":"session/request_permission","jsonrpc":"2.0","params":{"n":1.10,"options":[{"optionId":"go","name":"Go","kind":"allow_once","x":[ ]}],"sessionId":"$SESSION","toolCall":{"toolCallId":"t"}}}"#;
     client.prompt(&session, &format!("raw {ask}")).await?;
     let asked = client.expect_request("session/request_permission").await;
-    let id = asked.id().to_string();
-    assert_eq!(asked.raw, ask.replace("$SESSION", &session).replace(r#""q\/1""#, &id));
-    let answer = r#"{ "result":{"outcome":{"optionId":"go","outcome":"selected","y":1e2}} ,"id":$ID,"jsonrpc":"2.0" }"#;
-    client.send_raw(&answer.replace("$ID", &id)).await;
-    // The agent has read the answer when it has read the prompt after it.
-    client.prompt(&session, "echo read").await?;
+    assert_eq!(asked.raw, ask.replace("$SESSION", &session).replace(r#""q\/1""#, &asked.id().to_string()));
+    // The end of its turn has settled that one; the next is left open for an answer.
+    let running = client.start_prompt(&session, "stringid").await;
+    let asked = client.expect_request("session/request_permission").await;
+    let answer =
+        r#"{ "result":{"outcome":{"optionId":"allow_once","outcome":"selected","y":1e2}} ,"id":$ID,"jsonrpc":"2.0" }"#;
+    client.send_raw(&answer.replace("$ID", &asked.id().to_string())).await;
+    running.answer().await?;
     let lines = recorded(&record)?;
-    assert!(lines.contains(&answer.replace("$ID", r#""q\/1""#)), "{lines:#?}");
+    assert!(lines.contains(&answer.replace("$ID", "\"question-é-1\"")), "{lines:#?}");
     Ok(())
 }
 
@@ -131,6 +133,7 @@ async fn prompts_reach_the_agent_byte_for_byte_but_for_their_ids() -> Result<()>
     let flags = ["--record", record.to_str().context("not UTF-8")?, "--session-id", "agent's \"own\" id"];
     let host = scripted(&flags)?.start()?;
     let (client, session) = open(&host).await?;
+    crate::catch_up(&client).await;
     let deep = format!("{}{}", "[".repeat(500), "]".repeat(500));
     let sent = [
         r#"{ "id":77 , "params":{"prompt":[{"type":"text","text":"echo \u00e9\/","n":1.10}] , "sessionId":"$SESSION", "_meta":{"k":12345678901234567890123}},"method":"session/prompt","jsonrpc":"2.0"}"#.to_owned(),

@@ -61,7 +61,8 @@ fn tcp_needs_the_token_in_a_header() -> Result<()> {
         ("/acp", format!("{own}{UPGRADE}Authorization: Bearer {token}x\r\n"), "401"),
         ("/acp", format!("{own}{UPGRADE}Sec-WebSocket-Protocol: wharf.token.{token}\r\n"), "401"),
         ("/acp", format!("{own}{UPGRADE}Authorization: Bearer {token}\r\n"), "101"),
-        ("/no/such", own.clone(), "404"),
+        ("/no/such", own.clone(), "401"),
+        ("/no/such", format!("{own}Authorization: Bearer {token}\r\n"), "404"),
     ] {
         let head = over_tcp(&host, path, &headers)?;
         assert_eq!(status(&head), expected, "{path} {headers}\n{head}");
@@ -161,6 +162,7 @@ async fn a_message_over_the_limit_closes_the_connection_and_no_other() -> Result
 async fn nonsense_gets_its_error_and_the_connection_goes_on() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (client, session) = open(&host).await?;
+    crate::catch_up(&client).await;
     for (frame, code) in [
         ("{ not json", -32700),
         ("", -32700),

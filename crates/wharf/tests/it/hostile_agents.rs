@@ -50,7 +50,7 @@ async fn fifty_megabytes_without_a_line_break_are_one_fault_and_little_memory() 
     let (client, session) = open(&host).await?;
     let bystander = Bystander::start(&host).await?;
     let before = peak_kib(&host)?;
-    assert_eq!(told(&client, &session, "noline 50000000; raw .; echo and on").await?, "and on");
+    assert_eq!(told(&client, &session, "noline 50000000; malformed; echo and on").await?, "and on");
     let grown = peak_kib(&host)?.saturating_sub(before);
     assert!(grown < 24 * 1024, "the host grew by {grown} KiB");
     assert_eq!(faults(&host, &session)?, ["oversized"]);
@@ -62,7 +62,7 @@ async fn the_same_under_the_default_limit_stays_within_twice_that_limit() -> Res
     let host = scripted(&[])?.start()?;
     let (client, session) = open(&host).await?;
     let before = peak_kib(&host)?;
-    assert_eq!(told(&client, &session, "noline 50000000; raw .; echo and on").await?, "and on");
+    assert_eq!(told(&client, &session, "noline 50000000; malformed; echo and on").await?, "and on");
     let grown = peak_kib(&host)?.saturating_sub(before);
     assert!(grown < 80 * 1024, "the host grew by {grown} KiB");
     assert_eq!(faults(&host, &session)?, ["oversized"]);

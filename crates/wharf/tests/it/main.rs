@@ -68,6 +68,13 @@ async fn open(host: &Host) -> Result<(Client, String)> {
     Ok((client, session))
 }
 
+/// Moves on to what comes next: `expect` looks from there.
+async fn catch_up(client: &Client) {
+    if let Some(last) = client.transcript().pop() {
+        client.expect("the last frame", |frame| frame.raw == last.raw).await;
+    }
+}
+
 /// A second client that has loaded the session.
 async fn join(host: &Host, session: &str) -> Result<Client> {
     let client = client(host).await?;

@@ -209,6 +209,7 @@ async fn a_full_queue_refuses_and_says_how_long_it_is() -> Result<()> {
 async fn request_ids_come_back_exactly_as_they_were_spelled() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (client, session) = open(&host).await?;
+    crate::catch_up(&client).await;
     let ids = [
         "7",
         "-3",
