@@ -76,10 +76,9 @@ fn known(app: &App, token: &str) -> Result<Identity, Box<Response>> {
         Box::new(match refused {
             Refused::Unknown => unauthorized("the token is not known to this host; it may have been revoked"),
             // Not 401: a client would throw away a token that may well be good.
-            Refused::Unreadable => refuse(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "this host cannot check tokens at the moment; its log says why",
-            ),
+            Refused::Unreadable => {
+                refuse(StatusCode::SERVICE_UNAVAILABLE, "this host cannot check tokens at the moment; its log says why")
+            }
         })
     })
 }

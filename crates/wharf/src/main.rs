@@ -20,6 +20,8 @@ struct Cli {
 enum Verb {
     /// Run the host.
     Serve(verbs::serve::Serve),
+    /// Make, list and revoke tokens.
+    Token(verbs::token::Token),
     /// Speak ACP on stdin and stdout as the built-in demo agent (no model, no network).
     DemoAgent,
 }
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
     }
     let done = match Cli::parse().verb {
         Verb::Serve(serve) => verbs::serve::run(serve),
+        Verb::Token(token) => verbs::token::run(token),
         Verb::DemoAgent => verbs::demo_agent::run(),
     };
     match done {

@@ -38,7 +38,8 @@ impl Session {
 
     fn receipt(&self, prompt: PromptId, duplicate: bool) -> Reply {
         let position = self.state.position(&prompt);
-        Reply::Prompt(PromptReceipt { prompt, position, duplicate })
+        let end = if duplicate { self.state.prompt_end(&prompt).cloned() } else { None };
+        Reply::Prompt(PromptReceipt { prompt, position, duplicate, end })
     }
 
     /// May the agent have the prompt although it is at work? Not while it is to stop: it might drop this one as well.

@@ -70,7 +70,8 @@ pub(crate) async fn greet(launch: &Launch, capabilities: &str) -> Result<Greeted
     let Launched { process, reader, outbox, stderr } = launch.run().await.map_err(StartFailure::new)?;
     let blank = Introduction { frame: Raw::new_checked_before(Bytes::new()), traits: AgentTraits::default() };
     let early = Early::default();
-    let mut greeted = Greeted { process, reader, outbox, stderr, introduction: blank, early, next_id: 1, timeout: launch.timeout };
+    let mut greeted =
+        Greeted { process, reader, outbox, stderr, introduction: blank, early, next_id: 1, timeout: launch.timeout };
     let version = env!("CARGO_PKG_VERSION");
     let request = format!(
         r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":1,"clientCapabilities":{capabilities},"clientInfo":{{"name":"wharf","title":"Wharf","version":"{version}"}}}}}}"#
@@ -140,7 +141,9 @@ impl Greeted {
             match tokio::time::timeout_at(until, self.reader.fill()).await {
                 Err(_) => return Ok(()),
                 Ok(Ok(1..)) => {}
-                Ok(Ok(0) | Err(_)) => return Err(self.failure("the agent went away while its session came back").await),
+                Ok(Ok(0) | Err(_)) => {
+                    return Err(self.failure("the agent went away while its session came back").await);
+                }
             }
             while let Some(line) = self.reader.next_line() {
                 sort(line, b"", &mut self.early, &self.outbox);
@@ -149,6 +152,13 @@ impl Greeted {
                 until = tokio::time::Instant::now() + quiet;
             }
         }
+    }
+
+    /// Sends a client's request under an id of ours and gives the answer as it came.
+    pub(crate) async fn ask(&mut self, frame: &Bytes) -> Result<Bytes, StartFailure> {
+        let envelope = frame::scan(frame).map_err(|error| StartFailure::new(error.to_string()))?;
+        let (id, method) = (self.take_id(), envelope.method.to_string());
+        self.exchange(&method, frame::with_id(frame, &envelope, id.to_string().as_bytes()), id).await
     }
 
     /// Ends the process and says why it failed.

@@ -105,7 +105,12 @@ struct NewRequest {
 }
 
 /// The same parameters as at the beginning, with the agent's id of the session.
-fn reopening(method: &'static str, frame: &[u8], session: &str, id: u64) -> Result<(&'static str, Bytes), StartFailure> {
+fn reopening(
+    method: &'static str,
+    frame: &[u8],
+    session: &str,
+    id: u64,
+) -> Result<(&'static str, Bytes), StartFailure> {
     let Some(mut request) = frame::peek::<NewRequest>(frame) else {
         return Err(StartFailure::new("the session's start parameters cannot be read"));
     };
@@ -117,12 +122,7 @@ fn reopening(method: &'static str, frame: &[u8], session: &str, id: u64) -> Resu
 
 /// Sets the mode and the options that were in force, where the agent did not come back with them. What was set is
 /// noted as an update: the log must tell what is in force now.
-async fn restore(
-    greeted: &mut Greeted,
-    session: &str,
-    answer: &[u8],
-    in_force: &InForce,
-) -> Result<(), StartFailure> {
+async fn restore(greeted: &mut Greeted, session: &str, answer: &[u8], in_force: &InForce) -> Result<(), StartFailure> {
     let now = InForce::of_answer(answer);
     if let Some(mode) = &in_force.mode
         && now.mode.as_ref() != Some(mode)

@@ -241,7 +241,11 @@ impl SessionTask {
                     Some(greeted) => greeted,
                     None => {
                         let launch = host.launch(&origin.adapter, origin.cwd.as_ref()).map_err(StartFailure::new)?;
-                        greet(&launch, &inputs.capabilities).await?
+                        let mut greeted = greet(&launch, &inputs.capabilities).await?;
+                        for frame in &inputs.prelude {
+                            greeted.ask(frame.bytes()).await?;
+                        }
+                        greeted
                     }
                 };
                 let quiet = host.config.replay_quiet(&origin.adapter);
@@ -261,7 +265,9 @@ impl SessionTask {
         }
         if let Some(agent) = self.agent.take_if(|agent| agent.start == start) {
             self.shared.shim.store(0, std::sync::atomic::Ordering::Relaxed);
-            self.ending = Some(agent.end());
+            let (ending, unanswered) = agent.end();
+            self.ending = Some(ending);
+            self.settle_relays(unanswered);
         }
         self.answer_start_now(StartFailure::new("the session was ended while its agent was starting"));
     }

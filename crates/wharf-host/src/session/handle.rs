@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::{Notify, mpsc, oneshot};
 use wharf_core::{
-    AskId, Attachment, CancelScope, ClientId, EndReason, Input, Joined, Member, PromptId, PromptReceipt, QueuedPrompt, Raw, Refusal,
-    Reply, Sender, Seq, SessionId, Submission,
+    AskId, Attachment, CancelScope, ClientId, EndReason, Input, Joined, Member, PromptId, PromptReceipt, QueuedPrompt,
+    Raw, Refusal, Reply, Sender, Seq, SessionId, Submission,
 };
 
 use super::cursor::Cursor;
@@ -33,13 +33,21 @@ pub enum CallError {
 /// What travels past the log to one client: presence and answers that are not facts (rule 1.2).
 #[derive(Clone, Debug)]
 pub enum Direct {
-    Presence { member: Member, connected: bool },
+    Presence {
+        member: Member,
+        connected: bool,
+    },
     /// An answer or a notification as it is.
     Frame(Bytes),
     /// A request of the agent that this client alone is to answer; its id is given by the connection.
-    Request { relay: u64, frame: Bytes },
+    Request {
+        relay: u64,
+        frame: Bytes,
+    },
     /// That request is settled.
-    Withdraw { relay: u64 },
+    Withdraw {
+        relay: u64,
+    },
 }
 
 /// One such message and the event after which it may be delivered.

@@ -21,11 +21,17 @@ pub(super) enum Heard {
     Input(Input),
     Fault(Fault, String),
     /// The answer to a request that a client made.
-    Answer { to: Forwarded, frame: Bytes, ok: bool },
+    Answer {
+        to: Forwarded,
+        frame: Bytes,
+        ok: bool,
+    },
     /// A request that one client is to answer, or Wharf itself.
     Request(AgentRequest),
     /// The agent takes back a request.
-    Withdrawn { agent_request: Raw },
+    Withdrawn {
+        agent_request: Raw,
+    },
     /// A notification that is no fact, for one client.
     Note(Bytes),
 }

@@ -10,10 +10,7 @@ pub(super) fn in_force(state: &State) -> InForce {
     let told = state.answer.as_ref().map(|answer| InForce::of_answer(answer.bytes())).unwrap_or_default();
     let mode = update(state.latest.mode.as_ref())["currentModeId"].as_str().map(ToOwned::to_owned);
     let options = InForce::options(&update(state.latest.config.as_ref())["configOptions"]);
-    InForce {
-        mode: mode.or(told.mode),
-        options: if options.is_empty() { told.options } else { options },
-    }
+    InForce { mode: mode.or(told.mode), options: if options.is_empty() { told.options } else { options } }
 }
 
 fn update(frame: Option<&Raw>) -> Value {

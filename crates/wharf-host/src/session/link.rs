@@ -7,7 +7,7 @@ use tokio::process::ChildStdout;
 use tokio::task::JoinHandle;
 use wharf_core::{AgentTraits, Fault, StartNo};
 
-use super::voice::{Deaf, Voice};
+use super::voice::{Deaf, Forwarded, Voice};
 use crate::agent::{AgentProcess, Opened, StderrTail};
 use crate::frame::FrameReader;
 
@@ -55,7 +55,7 @@ impl AgentLink {
     }
 
     /// Ends the agent: asked first, then told (rule 2.2).
-    pub(super) fn end(self) -> JoinHandle<()> {
+    pub(super) fn end(self) -> (JoinHandle<()>, Vec<Forwarded>) {
         let Self { mut process, mut reader, mut voice, traits, .. } = self;
         if traits.close {
             let (id, session) = (voice.take_id(), serde_json::Value::from(voice.session()));
@@ -63,8 +63,9 @@ impl AgentLink {
                 format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"session/close","params":{{"sessionId":{session}}}}}"#);
             let _ = voice.say(Bytes::from(close));
         }
-        tokio::spawn(async move {
-            drop(voice);
+        // With the voice goes the last hold on its stdin.
+        let unanswered = voice.into_unanswered();
+        let ending = tokio::spawn(async move {
             // What it still says is read, so that a full pipe cannot keep it from ending, and thrown away.
             let drained = async {
                 while let Ok(1..) = reader.fill().await {
@@ -77,6 +78,7 @@ impl AgentLink {
             }
             process.end();
             process.gone().await;
-        })
+        });
+        (ending, unanswered)
     }
 }

@@ -2,6 +2,7 @@
 //! (rules 3.8 to 3.10). It travels in the clients' direct lanes.
 
 use std::collections::HashMap;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,8 +12,9 @@ use wharf_core::{ClientId, Input, Raw, UpdateKind};
 use super::handle::{Attendance, Direct, Forward, LaneMessage};
 use super::hear::{AgentRequest, Whom};
 use super::task::{Command, SessionTask};
-use super::voice::{ForwardKind, Forwarded, error};
+use super::voice::{ForwardKind, Forwarded, error, error_with};
 use crate::frame;
+use crate::tools::{self, Tools};
 
 /// How long a client may take over a request of the agent that it serves alone. A person may be asked in between.
 const SERVED_WITHIN: Duration = Duration::from_secs(300);
@@ -110,13 +112,16 @@ impl SessionTask {
     pub(super) fn requested(&mut self, request: AgentRequest) {
         match self.party(&request) {
             Some(client) => self.relay(client, request),
-            None if request.whom == Whom::Server && self.tools.is_some() => self.serve(request),
+            None if tools::knows(&request.method) && self.tools().is_some() => self.serve(request),
             None => {
                 let message = format!("{} is not available: no attached client can serve it", request.method);
                 let elicitation = request.method == "elicitation/create";
                 if let Some(agent) = &mut self.agent {
                     agent.speak(|voice| match elicitation {
-                        true => voice.answer(&request.agent_request, br#"{"jsonrpc":"2.0","id":0,"result":{"action":"cancel"}}"#),
+                        true => voice.answer(
+                            &request.agent_request,
+                            br#"{"jsonrpc":"2.0","id":0,"result":{"action":"cancel"}}"#,
+                        ),
                         false => voice.fail(&request.agent_request, -32601, &message),
                     });
                 }
@@ -195,6 +200,7 @@ impl SessionTask {
 
     /// The agent is gone: what it owed and what it asked for is settled with those concerned.
     pub(super) fn settle_relays(&mut self, unanswered: Vec<Forwarded>) {
+        self.equip(None);
         for to in unanswered {
             self.tell_gone(&to);
         }
@@ -219,15 +225,27 @@ impl SessionTask {
         }
     }
 
+    fn tools(&self) -> Option<Tools> {
+        self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Gives Wharf's own files and terminals to the agent that starts, and ends those of the one before.
+    pub(super) fn equip(&self, tools: Option<Tools>) {
+        let old = std::mem::replace(&mut *self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner), tools);
+        if let Some(old) = old {
+            old.close();
+        }
+    }
+
     /// Wharf serves the request itself, beside the task.
     fn serve(&self, request: AgentRequest) {
-        let Some(tools) = self.tools.clone() else { return };
+        let Some(tools) = self.tools() else { return };
         let (commands, start) = (self.self_commands.clone(), self.session.state().start);
         tokio::spawn(async move {
             let id = request.agent_request.as_str();
-            let frame = match crate::tools::answer(&tools, &request.method, &request.frame).await {
+            let frame = match tools::answer(&tools, &request.method, &request.frame).await {
                 Ok(result) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#).into(),
-                Err(failure) => error(id, failure.code(), &failure.to_string()),
+                Err(failure) => error_with(id, failure.code(), &failure.to_string(), failure.data()),
             };
             let _ = commands.send(Command::Served { start, frame }).await;
         });

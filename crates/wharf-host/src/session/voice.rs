@@ -170,6 +170,13 @@ impl Voice {
 }
 
 pub(super) fn error(id: &str, code: i32, message: &str) -> Bytes {
-    let message = serde_json::Value::from(message);
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":{message}}}}}"#).into()
+    error_with(id, code, message, None)
+}
+
+pub(super) fn error_with(id: &str, code: i32, message: &str, data: Option<serde_json::Value>) -> Bytes {
+    let mut error = serde_json::json!({ "code": code, "message": message });
+    if let Some(data) = data {
+        error["data"] = data;
+    }
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#).into()
 }

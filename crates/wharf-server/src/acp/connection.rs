@@ -7,15 +7,18 @@ use std::time::{Duration, Instant};
 use axum::extract::ws::{CloseFrame, Message, WebSocket};
 use bytes::Bytes;
 use futures_util::StreamExt;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use wharf_host::core::{ClientId, Role, Sender, SessionId};
-use wharf_host::{Lane, SessionHandle, Spare, frame, new_client_id};
+use wharf_host::{Attendance, Lane, SessionHandle, Spare, frame, new_client_id};
 
+use super::client::ClientInfo;
 use super::errors::RpcError;
 use super::ledger::Ledger;
 use super::outbound::{Out, write};
 use super::shown::ShownUpTo;
+use super::view::Wishes;
 use crate::App;
+use crate::auth::Identity;
 
 /// Answers and joins on their way out. The inbound half waits when the client does not take them.
 const OUT: usize = 64;
@@ -24,11 +27,13 @@ const LANE: usize = 256;
 /// WebSocket close codes.
 const TOO_BIG: u16 = 1009;
 const GOING_AWAY: u16 = 1001;
+const OVERLOADED: u16 = 1013;
 
 /// The inbound half's state. Shared by the requests that take long and run beside the others.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) app: App,
+    pub(super) identity: Identity,
     pub(super) agent: Arc<str>,
     pub(super) client: ClientId,
     pub(super) introduced: OnceLock<ClientInfo>,
@@ -36,15 +41,19 @@ pub(super) struct Connection {
     pub(super) out: mpsc::Sender<Out>,
     pub(super) lane: Lane,
     pub(super) shown: Arc<ShownUpTo>,
-    attached: Mutex<HashMap<SessionId, SessionHandle>>,
-    spare: Mutex<Option<Spare>>,
+    overflowed: Arc<Notify>,
+    attached: Mutex<HashMap<SessionId, Attached>>,
+    /// The agent that serves requests without a session. Held while it is asked.
+    pub(super) spare: tokio::sync::Mutex<Option<Spare>>,
+    /// Logins that succeeded, for this connection's later agents.
+    logins: Mutex<Vec<Bytes>>,
 }
 
-/// What `initialize` told of the client.
-#[derive(Clone, Debug, Default)]
-pub(super) struct ClientInfo {
-    pub(super) name: Option<Arc<str>>,
-    pub(super) version: Option<Arc<str>>,
+/// A session that this connection is attached to.
+#[derive(Clone, Debug)]
+pub(super) struct Attached {
+    pub(super) handle: SessionHandle,
+    pub(super) role: Role,
 }
 
 /// Done when the host stops.
@@ -54,7 +63,7 @@ async fn stopped(stopping: &mut watch::Receiver<bool>) {
 
 impl Connection {
     /// Serves a connection to its end.
-    pub(super) async fn run(app: App, agent: Arc<str>, socket: WebSocket) {
+    pub(super) async fn run(app: App, identity: Identity, agent: Arc<str>, socket: WebSocket) {
         let (out, outs) = mpsc::channel(OUT);
         let (lane, lanes) = mpsc::channel(LANE);
         let (sink, mut stream) = socket.split();
@@ -62,8 +71,12 @@ impl Connection {
         let shown: Arc<ShownUpTo> = Arc::default();
         let mut writer = tokio::spawn(write(sink, outs, lanes, Arc::clone(&heard), Arc::clone(&shown)));
         let mut stopping = app.stopping.clone();
+        let overflowed: Arc<Notify> = Arc::default();
         let connection = Arc::new(Self {
             app,
+            identity,
+            overflowed: Arc::clone(&overflowed),
+            logins: Mutex::default(),
             agent,
             client: new_client_id(),
             introduced: OnceLock::new(),
@@ -72,7 +85,7 @@ impl Connection {
             lane,
             shown,
             attached: Mutex::default(),
-            spare: Mutex::default(),
+            spare: tokio::sync::Mutex::default(),
         });
         loop {
             tokio::select! {
@@ -90,6 +103,10 @@ impl Connection {
                     }
                 }
                 _ = &mut writer => break,
+                () = overflowed.notified() => {
+                    connection.close(OVERLOADED, "the client does not read what it is sent").await;
+                    break;
+                }
                 () = stopped(&mut stopping) => {
                     connection.close(GOING_AWAY, "the host is stopping").await;
                     break;
@@ -142,45 +159,57 @@ impl Connection {
     /// Who this connection is, as recorded with what it does.
     pub(super) fn sender(&self) -> Sender {
         let info = self.introduced.get().cloned().unwrap_or_default();
-        Sender { client: self.client.clone(), name: info.name, version: info.version, token: None, parent: None }
+        let token = self.identity.token.clone();
+        Sender { client: self.client.clone(), name: info.name, version: info.version, token, parent: None }
     }
 
-    #[expect(clippy::unused_self, reason = "role tokens decide this once they exist")]
+    /// The most that the token allows.
     pub(super) fn role(&self) -> Role {
-        Role::Controller
+        self.identity.role()
     }
 
-    pub(super) fn attached(&self, session: &SessionId) -> Option<SessionHandle> {
+    pub(super) fn info(&self) -> ClientInfo {
+        self.introduced.get().cloned().unwrap_or_default()
+    }
+
+    pub(super) fn wishes(&self) -> Wishes {
+        let info = self.info();
+        Wishes { role: self.role(), multi: info.multi_client_updates, event_ids: info.event_ids }
+    }
+
+    /// How the agent's session is attended; `serves` if this client takes over files and terminals.
+    pub(super) fn attendance(&self, serves: bool) -> Attendance {
+        let serves = serves && self.role() == Role::Controller;
+        let overflowed = Arc::clone(&self.overflowed);
+        Attendance { lane: self.lane.clone(), overflowed, serves, abilities: self.info().abilities() }
+    }
+
+    pub(super) fn attached(&self, session: &SessionId) -> Option<Attached> {
         self.sessions().get(session).cloned()
     }
 
-    pub(super) fn handles(&self) -> Vec<SessionHandle> {
-        self.sessions().values().cloned().collect()
+    pub(super) fn note_attached(&self, handle: SessionHandle, role: Role) {
+        self.sessions().insert(handle.id().clone(), Attached { handle, role });
     }
 
-    pub(super) fn note_attached(&self, handle: SessionHandle) {
-        self.sessions().insert(handle.id().clone(), handle);
+    /// Takes a session off the list; `None` if it was not on it.
+    pub(super) fn note_left(&self, session: &SessionId) -> Option<SessionHandle> {
+        self.sessions().remove(session).map(|attached| attached.handle)
     }
 
-    pub(super) fn keep_spare(&self, spare: Option<Spare>) {
-        if let Some(spare) = spare {
-            *self.spare.lock().unwrap_or_else(PoisonError::into_inner) = Some(spare);
-        }
-    }
-
-    pub(super) fn take_spare(&self) -> Option<Spare> {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner).take()
+    pub(super) fn logins(&self) -> MutexGuard<'_, Vec<Bytes>> {
+        self.logins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn leave_all(&self) {
-        self.take_spare();
-        let handles: Vec<SessionHandle> = self.sessions().drain().map(|(_, handle)| handle).collect();
+        self.spare.lock().await.take();
+        let handles: Vec<SessionHandle> = self.sessions().drain().map(|(_, attached)| attached.handle).collect();
         for handle in handles {
             let _ = handle.detach(self.sender()).await;
         }
     }
 
-    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, SessionHandle>> {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Attached>> {
         self.attached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,21 +1,30 @@
-//! ACP over WebSocket: a client sees one ordinary agent; several of them share its sessions.
+//! ACP: a client sees one ordinary agent; several of them share its sessions.
 
+mod agentless;
 mod answers;
+mod attach;
+mod client;
 mod connection;
 mod errors;
+mod event_id;
+mod history;
 mod inbound;
 mod ledger;
 mod outbound;
+mod prompts;
+mod sessions;
 mod shown;
+mod updates;
 mod view;
 
+use axum::Extension;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::{Query, State};
 use axum::response::Response;
 use serde::Deserialize;
 
 use crate::App;
-use crate::auth::SUBPROTOCOL;
+use crate::auth::{Identity, SUBPROTOCOL};
 use connection::Connection;
 
 #[derive(Debug, Default, Deserialize)]
@@ -27,6 +36,7 @@ pub(crate) struct AcpQuery {
 /// `GET /acp` with an upgrade.
 pub(crate) async fn upgrade(
     State(app): State<App>,
+    Extension(identity): Extension<Identity>,
     Query(query): Query<AcpQuery>,
     upgrade: WebSocketUpgrade,
 ) -> Response {
@@ -36,5 +46,5 @@ pub(crate) async fn upgrade(
         .protocols([SUBPROTOCOL])
         .max_message_size(limit)
         .max_frame_size(limit)
-        .on_upgrade(move |socket| Connection::run(app, agent, socket))
+        .on_upgrade(move |socket| Connection::run(app, identity, agent, socket))
 }

@@ -1,5 +1,6 @@
 //! Event → wire: one task that merges the sessions a client watches with its answers, in order, at the client's pace.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -8,11 +9,15 @@ use bytes::Bytes;
 use futures_util::stream::SplitSink;
 use futures_util::{FutureExt, SinkExt, future};
 use tokio::sync::mpsc;
-use wharf_host::core::{Ask, Event, Seq};
-use wharf_host::{Batch, Cursor, LaneMessage, ReadError};
+use tokio::time::Instant as Moment;
+use wharf_host::core::{Ask, Event, Seq, SessionId};
+use wharf_host::{Batch, Cursor, Direct, Entry, LaneMessage, ReadError};
 
+use super::event_id::{event_id, with_event_id};
+use super::ledger::What;
 use super::shown::ShownUpTo;
-use super::view::{Shown, View, user_message};
+use super::updates;
+use super::view::{Shown, View};
 
 /// WebSocket pings; a peer that is silent for two of these is gone (rule 3.13).
 const PING: Duration = Duration::from_secs(20);
@@ -25,6 +30,10 @@ pub(super) enum Out {
     Frame(Bytes),
     /// Show a session from now on.
     Join(Box<Join>),
+    /// The client has the session: nothing is held back any more (rule 6.1).
+    Ready(SessionId),
+    /// Show it no longer.
+    Leave(SessionId),
     Close(CloseFrame),
 }
 
@@ -33,10 +42,12 @@ pub(super) enum Out {
 pub(super) struct Join {
     pub(super) cursor: Cursor,
     pub(super) view: View,
-    /// When everything up to here is out, `answer` follows (if there is one), then `asks`.
-    pub(super) at: Seq,
-    pub(super) answer: Bytes,
-    pub(super) asks: Vec<Ask>,
+    /// Comes when everything up to here is out.
+    pub(super) answer: Option<(Seq, Bytes)>,
+    /// Come when everything up to here is out, after the answer.
+    pub(super) asks: (Seq, Vec<Ask>),
+    /// How long to wait for `session/ready` after the answer.
+    pub(super) hold: Option<Duration>,
 }
 
 /// A session being shown.
@@ -44,14 +55,13 @@ pub(super) struct Join {
 struct Watched {
     cursor: Cursor,
     view: View,
-    due: Option<Due>,
-}
-
-#[derive(Debug)]
-struct Due {
-    at: Seq,
-    answer: Bytes,
-    asks: Vec<Ask>,
+    answer: Option<(Seq, Bytes)>,
+    asks: Option<(Seq, Vec<Ask>)>,
+    hold: Option<Duration>,
+    /// Nothing goes out before this, unless the client says that it is ready.
+    held_until: Option<Moment>,
+    /// What has to wait for the cursor.
+    later: VecDeque<LaneMessage>,
 }
 
 /// The client cannot be written to any more.
@@ -69,6 +79,7 @@ enum Wake {
     Out(Option<Out>),
     Lane(Option<LaneMessage>),
     Events(usize, Result<Batch, ReadError>),
+    Release,
     Ping,
 }
 
@@ -84,19 +95,20 @@ pub(super) async fn write(
     let mut ping = tokio::time::interval(PING);
     ping.reset();
     loop {
+        let release = writer.watched.iter().filter_map(|watched| watched.held_until).min();
         let wake = tokio::select! {
             out = outs.recv() => Wake::Out(out),
-            message = lane.recv() => Wake::Lane(message),
+            Some(message) = lane.recv() => Wake::Lane(Some(message)),
             (at, batch) = next_events(&mut writer.watched) => Wake::Events(at, batch),
+            () = moment(release) => Wake::Release,
             _ = ping.tick() => Wake::Ping,
         };
         let result = match wake {
-            Wake::Out(Some(Out::Frame(frame))) => writer.feed(frame).await,
-            Wake::Out(Some(Out::Join(join))) => writer.join(*join).await,
             Wake::Out(Some(Out::Close(frame))) => {
                 let _ = writer.sink.send(Message::Close(Some(frame))).await;
                 return;
             }
+            Wake::Out(Some(out)) => writer.take(out).await,
             Wake::Out(None) => return,
             Wake::Events(at, Ok(batch)) => writer.show(at, &batch).await,
             Wake::Events(at, Err(error)) => {
@@ -104,8 +116,11 @@ pub(super) async fn write(
                 tracing::warn!(session = %gone.view.session(), %error, "a session can no longer be shown");
                 Ok(())
             }
-            // Presence is for clients that asked for it, which none can yet.
-            Wake::Lane(_) => Ok(()),
+            Wake::Lane(Some(message)) => writer.direct(message).await,
+            Wake::Lane(None) => Ok(()),
+            Wake::Release => {
+                writer.release(|watched| watched.held_until.is_some_and(|until| until <= Moment::now())).await
+            }
             Wake::Ping => {
                 let silent = heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
                 if silent > 2 * PING {
@@ -115,35 +130,85 @@ pub(super) async fn write(
             }
         };
         // More to say at once is said in the same breath: one write for many messages.
-        let more = !outs.is_empty() || writer.watched.iter().any(|watched| watched.cursor.is_behind());
+        let more = !outs.is_empty() || writer.watched.iter().any(Watched::has_news);
         if result.is_err() || (!more && writer.sink.flush().await.is_err()) {
             return;
         }
     }
 }
 
-/// The next events of any watched session. Nothing is lost when it is dropped.
+async fn moment(at: Option<Moment>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => future::pending().await,
+    }
+}
+
+/// The next events of any session that is not held back. Nothing is lost when it is dropped.
 async fn next_events(watched: &mut [Watched]) -> (usize, Result<Batch, ReadError>) {
     match watched {
-        [] => future::pending().await,
-        [one] => (0, one.cursor.next().await),
+        [one] if one.held_until.is_none() => (0, one.cursor.next().await),
         several => {
-            let reads = several.iter_mut().map(|watched| watched.cursor.next().boxed());
-            let (batch, at, _) = future::select_all(reads).await;
-            (at, batch)
+            let free = several.iter_mut().enumerate().filter(|(_, watched)| watched.held_until.is_none());
+            let reads: Vec<_> =
+                free.map(|(at, watched)| watched.cursor.next().map(move |batch| (at, batch)).boxed()).collect();
+            if reads.is_empty() {
+                return future::pending().await;
+            }
+            future::select_all(reads).await.0
         }
     }
 }
 
+impl Watched {
+    fn has_news(&self) -> bool {
+        self.held_until.is_none() && self.cursor.is_behind()
+    }
+
+    /// Has everything up to `seq` gone out?
+    fn is_past(&self, seq: Seq) -> bool {
+        self.cursor.position() >= seq
+    }
+}
+
 impl Writer {
+    async fn take(&mut self, out: Out) -> Result<(), Closed> {
+        match out {
+            Out::Frame(frame) => self.feed(frame).await,
+            Out::Join(join) => self.join(*join).await,
+            Out::Ready(session) => self.release(|watched| *watched.view.session() == session).await,
+            Out::Leave(session) => {
+                self.watched.retain(|watched| *watched.view.session() != session);
+                Ok(())
+            }
+            Out::Close(_) => Err(Closed),
+        }
+    }
+
     async fn join(&mut self, join: Join) -> Result<(), Closed> {
-        let Join { cursor, view, at, answer, asks } = join;
+        let Join { cursor, view, answer, asks, hold } = join;
         // Attaching again replaces the attachment.
         self.watched.retain(|watched| watched.view.session() != view.session());
-        let mut watched = Watched { cursor, view, due: Some(Due { at, answer, asks }) };
-        let result = self.settle_due(&mut watched).await;
+        let asks = Some(asks);
+        let mut watched = Watched { cursor, view, answer, asks, hold, held_until: None, later: VecDeque::new() };
+        let result = self.settle(&mut watched).await;
         self.watched.push(watched);
         result
+    }
+
+    /// Lets go what was held back.
+    async fn release(&mut self, which: impl Fn(&Watched) -> bool) -> Result<(), Closed> {
+        for at in 0..self.watched.len() {
+            if which(&self.watched[at]) && self.watched[at].held_until.take().is_some() {
+                let mut watched = self.watched.swap_remove(at);
+                let result = self.settle(&mut watched).await;
+                self.watched.push(watched);
+                let last = self.watched.len() - 1;
+                self.watched.swap(at, last);
+                result?;
+            }
+        }
+        Ok(())
     }
 
     async fn show(&mut self, at: usize, batch: &Batch) -> Result<(), Closed> {
@@ -155,52 +220,101 @@ impl Writer {
 
     async fn show_batch(&mut self, watched: &mut Watched, batch: &Batch) -> Result<(), Closed> {
         for entry in batch.entries() {
-            // The answer stands exactly where history ends.
-            if watched.due.as_ref().is_some_and(|due| due.at < entry.seq) {
-                self.say_due(watched).await?;
-            }
             match watched.view.show(entry) {
                 Shown::Nothing => {}
-                Shown::Frame(frame) => self.feed(frame).await?,
-                Shown::Prompt { content } => self.show_prompt(watched, content).await?,
+                Shown::Frame(frame) => self.feed_event(watched, entry, frame).await?,
+                Shown::Frames(frames) => {
+                    for frame in frames {
+                        self.feed_event(watched, entry, frame).await?;
+                    }
+                }
+                Shown::Prompt { content } => self.show_prompt(watched, entry, content).await?,
             }
         }
-        self.settle_due(watched).await?;
+        self.settle(watched).await?;
         self.shown.note(watched.view.session(), watched.cursor.position());
         Ok(())
     }
 
     /// A prompt's text is in an earlier event; it is read from the log where it stands.
-    async fn show_prompt(&mut self, watched: &Watched, content: Seq) -> Result<(), Closed> {
+    async fn show_prompt(&mut self, watched: &Watched, entry: &Entry, content: Seq) -> Result<(), Closed> {
         let mut there = watched.cursor.clone_at(content);
         let Ok(batch) = there.next().await else { return Ok(()) };
-        let Some(entry) = batch.entries().first().filter(|entry| entry.seq == content) else { return Ok(()) };
-        if let Event::PromptAccepted { frame, .. } | Event::PromptUpdated { frame, .. } = &entry.event {
-            for chunk in user_message(watched.view.session(), frame) {
-                self.feed(chunk).await?;
+        let Some(found) = batch.entries().first().filter(|found| found.seq == content) else { return Ok(()) };
+        if let Event::PromptAccepted { frame, sender, .. } | Event::PromptUpdated { frame, by: sender, .. } =
+            &found.event
+        {
+            for chunk in watched.view.prompt(frame, sender, entry.seq) {
+                self.feed_event(watched, entry, chunk).await?;
             }
         }
         Ok(())
     }
 
-    async fn settle_due(&mut self, watched: &mut Watched) -> Result<(), Closed> {
-        if watched.due.as_ref().is_some_and(|due| due.at <= watched.cursor.position()) {
-            self.say_due(watched).await?;
+    /// Says what was only waiting for the cursor: the answer, then open asks, then what came past the log.
+    async fn settle(&mut self, watched: &mut Watched) -> Result<(), Closed> {
+        if let Some((_, answer)) = watched.answer.take_if(|(at, _)| *at <= watched.cursor.position()) {
+            self.feed(answer).await?;
+            watched.held_until = watched.hold.map(|hold| Moment::now() + hold);
+        }
+        if watched.answer.is_some() || watched.held_until.is_some() {
+            return Ok(());
+        }
+        if let Some((_, asks)) = watched.asks.take_if(|(at, _)| *at <= watched.cursor.position()) {
+            for ask in &asks {
+                if let Some(request) = watched.view.ask(ask) {
+                    self.feed(request).await?;
+                }
+            }
+        }
+        while watched.later.front().is_some_and(|message| watched.is_past(message.after)) {
+            if let Some(message) = watched.later.pop_front() {
+                self.say(&watched.view, message.direct).await?;
+            }
         }
         Ok(())
     }
 
-    async fn say_due(&mut self, watched: &mut Watched) -> Result<(), Closed> {
-        let Some(due) = watched.due.take() else { return Ok(()) };
-        if !due.answer.is_empty() {
-            self.feed(due.answer).await?;
-        }
-        for ask in &due.asks {
-            if let Some(request) = watched.view.ask(ask) {
-                self.feed(request).await?;
+    /// A message past the log, in its order with the log.
+    async fn direct(&mut self, message: LaneMessage) -> Result<(), Closed> {
+        let at = self.watched.iter().position(|watched| *watched.view.session() == message.session);
+        let Some(at) = at else {
+            // Answers reach a client also after it left the session.
+            return match message.direct {
+                Direct::Frame(frame) => self.feed(frame).await,
+                Direct::Presence { .. } | Direct::Request { .. } | Direct::Withdraw { .. } => Ok(()),
+            };
+        };
+        let mut watched = self.watched.swap_remove(at);
+        watched.later.push_back(message);
+        let result = self.settle(&mut watched).await;
+        self.watched.push(watched);
+        result
+    }
+
+    async fn say(&mut self, view: &View, direct: Direct) -> Result<(), Closed> {
+        let frame = match direct {
+            Direct::Frame(frame) => {
+                view.settle_forward(&frame);
+                Some(frame)
             }
+            Direct::Request { relay, frame } => view.request(&frame, What::Relay(relay)),
+            Direct::Withdraw { relay } => view.withdraw(relay),
+            Direct::Presence { member, connected } => {
+                view.wants_presence().then(|| updates::presence(view.session(), &member, connected))
+            }
+        };
+        match frame {
+            Some(frame) => self.feed(frame).await,
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    async fn feed_event(&mut self, watched: &Watched, entry: &Entry, frame: Bytes) -> Result<(), Closed> {
+        if watched.view.event_ids {
+            return self.feed(with_event_id(&frame, &event_id(entry))).await;
+        }
+        self.feed(frame).await
     }
 
     async fn feed(&mut self, frame: Bytes) -> Result<(), Closed> {

@@ -1,15 +1,20 @@
 //! The ACP view of a session's events, for one client.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use wharf_host::core::{Ask, Event, PromptEnd, Raw, Role, Seq, SessionId, UpdateKind};
+use wharf_host::core::{
+    Ask, AskId, AskOutcome, Event, PromptEnd, PromptId, Raw, Role, Sender, Seq, SessionId, UpdateKind,
+};
+use wharf_host::frame::FrameKind;
 use wharf_host::{Entry, frame};
 
 use super::errors::from_end;
-use super::ledger::Ledger;
+use super::ledger::{Ledger, What};
+use super::updates;
 
 /// How one client sees one session.
 #[derive(Debug)]
@@ -20,6 +25,11 @@ pub(super) struct View {
     /// Events up to here are history: shown as such, and asks in them are not asked again.
     history: Seq,
     turn: TurnSeen,
+    /// It wants the updates that tell of other clients.
+    multi: bool,
+    pub(super) event_ids: bool,
+    /// The asks that are open as far as this view goes.
+    asks: BTreeMap<AskId, Ask>,
 }
 
 /// What this client knows of the turn that runs.
@@ -30,11 +40,20 @@ pub(super) enum TurnSeen {
     Other,
 }
 
+/// How a client wants to see a session.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wishes {
+    pub(super) role: Role,
+    pub(super) multi: bool,
+    pub(super) event_ids: bool,
+}
+
 /// What an event comes to.
 #[derive(Debug)]
 pub(super) enum Shown {
     Nothing,
     Frame(Bytes),
+    Frames(Vec<Bytes>),
     /// A prompt of someone else (or of the past) begins; its frame is in the event `content`.
     Prompt {
         content: Seq,
@@ -42,15 +61,20 @@ pub(super) enum Shown {
 }
 
 impl View {
-    pub(super) fn new(session: SessionId, role: Role, ledger: Arc<Ledger>, history: Seq, turn: TurnSeen) -> Self {
-        Self { session, role, ledger, history, turn }
+    pub(super) fn new(session: SessionId, wishes: Wishes, ledger: Arc<Ledger>, history: Seq, turn: TurnSeen) -> Self {
+        let Wishes { role, multi, event_ids } = wishes;
+        Self { session, role, ledger, history, turn, multi, event_ids, asks: BTreeMap::new() }
     }
 
     pub(super) fn session(&self) -> &SessionId {
         &self.session
     }
 
-    /// The frame for an event, if it is one that this client is to see.
+    pub(super) fn wants_presence(&self) -> bool {
+        self.multi
+    }
+
+    /// The frames for an event, if it is one that this client is to see.
     pub(super) fn show(&mut self, entry: &Entry) -> Shown {
         let live = entry.seq > self.history;
         match &entry.event {
@@ -61,20 +85,13 @@ impl View {
                 self.turn = if own { TurnSeen::Own } else { TurnSeen::Other };
                 if own { Shown::Nothing } else { Shown::Prompt { content: *content } }
             }
-            Event::PromptEnded { prompt, end } => {
-                self.turn = TurnSeen::None;
-                match self.ledger.settle(prompt) {
-                    Some(request) => Shown::Frame(response(end, &request, self.session.as_str())),
-                    None => Shown::Nothing,
-                }
+            Event::PromptEnded { prompt, end } => self.ended(prompt, end, live),
+            Event::AskOpened(ask) => {
+                self.asks.insert(ask.id, ask.clone());
+                if live { self.ask(ask).map_or(Shown::Nothing, Shown::Frame) } else { Shown::Nothing }
             }
-            Event::AskOpened(ask) if live => self.ask(ask).map_or(Shown::Nothing, Shown::Frame),
-            Event::AskResolved { ask, .. } => match self.ledger.withdraw(&self.session, *ask) {
-                Some(request) => Shown::Frame(cancel_request(request)),
-                None => Shown::Nothing,
-            },
-            Event::AskOpened(_)
-            | Event::Created(_)
+            Event::AskResolved { ask, outcome, by } => self.resolved(*ask, outcome, by.as_ref(), live),
+            Event::Created(_)
             | Event::AgentStarting { .. }
             | Event::AgentStarted { .. }
             | Event::Ended(_)
@@ -89,14 +106,67 @@ impl View {
         }
     }
 
+    fn ended(&mut self, prompt: &PromptId, end: &PromptEnd, live: bool) -> Shown {
+        self.turn = TurnSeen::None;
+        match self.ledger.settle(prompt) {
+            Some(request) => Shown::Frame(response(end, &request, self.session.as_str())),
+            None if live && self.multi => Shown::Frame(updates::turn_complete(&self.session, end)),
+            None => Shown::Nothing,
+        }
+    }
+
+    fn resolved(&mut self, ask: AskId, outcome: &AskOutcome, by: Option<&Sender>, live: bool) -> Shown {
+        let known = self.asks.remove(&ask);
+        let mut frames = Vec::new();
+        if let Some(request) = self.ledger.withdraw(&self.session, What::Ask(ask)) {
+            frames.push(cancel_request(request));
+        }
+        if live
+            && self.multi
+            && let Some(ask) = known
+        {
+            frames.push(updates::permission_resolved(&self.session, &ask, outcome, by));
+        }
+        Shown::Frames(frames)
+    }
+
     /// The request for an open ask, with an id of this connection. Observers are not asked.
-    pub(super) fn ask(&self, ask: &Ask) -> Option<Bytes> {
+    pub(super) fn ask(&mut self, ask: &Ask) -> Option<Bytes> {
+        self.asks.insert(ask.id, ask.clone());
         if self.role == Role::Observer {
             return None;
         }
-        let envelope = frame::scan(ask.frame.bytes()).ok()?;
-        let id = self.ledger.show(self.session.clone(), ask.id);
-        Some(frame::with_id(ask.frame.bytes(), &envelope, id.to_string().as_bytes()))
+        self.request(ask.frame.bytes(), What::Ask(ask.id))
+    }
+
+    /// A request to this client under an id of the connection.
+    pub(super) fn request(&self, request: &Bytes, what: What) -> Option<Bytes> {
+        let envelope = frame::scan(request).ok()?;
+        let id = self.ledger.ask(self.session.clone(), what);
+        Some(frame::with_id(request, &envelope, id.to_string().as_bytes()))
+    }
+
+    /// Takes back a request that was given to this client alone.
+    pub(super) fn withdraw(&self, relay: u64) -> Option<Bytes> {
+        self.ledger.withdraw(&self.session, What::Relay(relay)).map(cancel_request)
+    }
+
+    /// Notes that a request that was passed on has its answer.
+    pub(super) fn settle_forward(&self, answer: &Bytes) {
+        if let Ok(envelope) = frame::scan(answer)
+            && let (FrameKind::Result | FrameKind::Error, Some(id)) = (envelope.kind, envelope.id)
+        {
+            self.ledger.forwarded(&answer[id]);
+        }
+    }
+
+    /// A prompt that someone else sent, or that was sent in the past.
+    pub(super) fn prompt(&self, prompt: &Raw, sender: &Sender, at: Seq) -> Vec<Bytes> {
+        if self.multi && at > self.history {
+            vec![updates::prompt_received(&self.session, prompt, sender)]
+        } else {
+            user_message(&self.session, prompt)
+        }
     }
 
     /// The agent's echo of a running prompt is for its sender only and no part of the history: the prompt itself is
@@ -115,7 +185,7 @@ fn cancel_request(request: u64) -> Bytes {
 }
 
 /// The response to the prompt's own request.
-fn response(end: &PromptEnd, request: &[u8], session: &str) -> Bytes {
+pub(super) fn response(end: &PromptEnd, request: &[u8], session: &str) -> Bytes {
     if let PromptEnd::Answered { frame, .. } | PromptEnd::Failed { frame } = end
         && let Ok(envelope) = frame::scan(frame.bytes())
     {
@@ -143,7 +213,7 @@ struct PromptParams<'a> {
 }
 
 /// A prompt as the standard updates that show a user's message, one per content block.
-pub(super) fn user_message(session: &SessionId, prompt: &Raw) -> Vec<Bytes> {
+fn user_message(session: &SessionId, prompt: &Raw) -> Vec<Bytes> {
     let Some(request) = frame::peek::<PromptRequest<'_>>(prompt.bytes()) else { return Vec::new() };
     let blocks = request.params.prompt.iter().map(|block| {
         format!(

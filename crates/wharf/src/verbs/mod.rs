@@ -2,3 +2,4 @@
 
 pub(crate) mod demo_agent;
 pub(crate) mod serve;
+pub(crate) mod token;

@@ -1,6 +1,5 @@
 //! `wharf serve`: the host.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
@@ -87,7 +86,7 @@ fn config(serve: &Serve) -> anyhow::Result<Config> {
         if command.is_empty() {
             bail!("--agent-cmd is empty; give a command, for example --agent-cmd \"claude-agent-acp\"");
         }
-        config.agents.insert(COMMAND_LINE_AGENT.to_owned(), AgentCommand { command, env: BTreeMap::new() });
+        config.agents.insert(COMMAND_LINE_AGENT.to_owned(), AgentCommand { command, ..AgentCommand::default() });
         config.default_agent = COMMAND_LINE_AGENT.to_owned();
     }
     config.agent(&config.default_agent)?;

@@ -11,6 +11,7 @@ mod restart;
 mod serving;
 mod sharing;
 mod slow_client;
+mod tokens;
 mod turns;
 mod wire;
 

@@ -188,7 +188,8 @@ fn the_file_is_private_and_holds_no_token() {
 fn programs_that_change_the_file_at_once_lose_nothing() {
     let place = Place::new();
     let ids: Vec<_> = std::thread::scope(|scope| {
-        let make = || (0..10).map(|_| place.file().create(Access::Observer, None).unwrap().entry.id).collect::<Vec<_>>();
+        let make =
+            || (0..10).map(|_| place.file().create(Access::Observer, None).unwrap().entry.id).collect::<Vec<_>>();
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(make)).collect();
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
