@@ -185,7 +185,7 @@ pub enum Overlap {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CancelScope {
-    /// How far the caller has been shown the log: a turn that began later is not what it meant.
+    /// How far the caller has been shown the log: a turn of someone else that began later is not what it meant.
     pub seen: Seq,
     /// Also everyone else's waiting prompts.
     pub clear_queue: bool,

@@ -5,6 +5,8 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use wharf_host::Host;
+
 use crate::App;
 use crate::auth::{Identity, Peer, Refused, bearer};
 
@@ -55,14 +57,13 @@ fn identify(app: &App, request: &Request) -> Result<Identity, Box<Response>> {
         (Peer::Network, None) => unauthorized(
             "a token is needed: send `Authorization: Bearer <token>`; it is in the file `token` of the state directory, and `wharf token create` makes others",
         ),
-        (Peer::Local { pid: Some(pid) }, token) => match (app.host.session_of_process(pid), token) {
-            (None, Some(token)) => return known(app, &token),
-            (None, None) => return Ok(Identity::LOCAL),
-            (Some(session), _) => refuse(
-                StatusCode::FORBIDDEN,
-                &format!("process {pid} belongs to the agent of {session}; agents may not use the socket"),
-            ),
-        },
+        (Peer::Local { pid: Some(pid) }, _) if Host::has_started(pid) => {
+            let session = app.host.session_of_process(pid);
+            let whose = session.map_or_else(|| "an agent".to_owned(), |session| format!("the agent of {session}"));
+            refuse(StatusCode::FORBIDDEN, &format!("process {pid} belongs to {whose}; agents may not use the socket"))
+        }
+        (Peer::Local { pid: Some(_) }, Some(token)) => return known(app, &token),
+        (Peer::Local { pid: Some(_) }, None) => return Ok(Identity::LOCAL),
         (Peer::Local { pid: None }, _) => {
             refuse(StatusCode::FORBIDDEN, "the system does not say which process is calling")
         }

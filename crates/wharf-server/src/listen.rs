@@ -10,7 +10,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tower::ServiceExt;
 
 use crate::auth::Peer;
@@ -19,6 +19,12 @@ use crate::auth::Peer;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
 /// One event stream per session and some requests besides; hyper's default of 200 would end a busy client.
 const HTTP2_STREAMS: u32 = 2_000;
+
+/// A connection's place under the limit. One that becomes a WebSocket keeps it: it outlives its HTTP exchange.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    _permit: Arc<OwnedSemaphorePermit>,
+}
 
 /// Accepts until it is aborted. At the limit a new connection waits in the backlog.
 pub(crate) async fn serve(
@@ -29,15 +35,16 @@ pub(crate) async fn serve(
     places: Arc<Semaphore>,
 ) {
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let Ok(permit) = Arc::clone(&places).acquire_owned().await else { return };
+        let place = Place { _permit: Arc::new(permit) };
         let accepted = tokio::select! {
             accepted = tcp.accept() => accepted.map(|(stream, _)| {
                 let _ = stream.set_nodelay(true);
-                tokio::spawn(hold(place, talk(stream, Peer::Network, router.clone())));
+                tokio::spawn(talk(stream, Peer::Network, place, router.clone()));
             }),
             accepted = unix.accept() => accepted.map(|(stream, _)| {
                 let peer = Peer::of(&stream);
-                tokio::spawn(hold(place, talk(stream, peer, router.clone())));
+                tokio::spawn(talk(stream, peer, place, router.clone()));
             }),
             _ = stopping.wait_for(|stopping| *stopping) => return,
         };
@@ -49,15 +56,11 @@ pub(crate) async fn serve(
     }
 }
 
-async fn hold<T>(place: T, work: impl Future<Output = ()>) {
-    work.await;
-    drop(place);
-}
-
-async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, peer: Peer, router: Router) {
+async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, peer: Peer, place: Place, router: Router) {
     let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
         let mut request: Request = request.map(axum::body::Body::new);
         request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(place.clone());
         router.clone().oneshot(request)
     });
     let mut server = Builder::new(TokioExecutor::new());

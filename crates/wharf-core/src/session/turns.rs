@@ -123,8 +123,9 @@ impl Session {
         let only_waits = waits && !runs;
         let doomed = state.queue.iter().filter(|queued| scope.clear_queue || queued.sender.client == by.client);
         let doomed: Vec<_> = doomed.map(|queued| queued.prompt.clone()).collect();
-        let meant = state.turns.iter().filter(|turn| !only_waits && turn.started_seq <= scope.seen);
-        let meant: Vec<_> = meant.map(|turn| turn.prompt.clone()).collect();
+        // The caller's own prompt is meant wherever it is: it would have been taken out of the queue a moment earlier.
+        let known = state.turns.iter().filter(|turn| turn.sender.client == by.client || turn.started_seq <= scope.seen);
+        let meant: Vec<_> = known.filter(|_| !only_waits).map(|turn| turn.prompt.clone()).collect();
 
         for prompt in doomed {
             self.record(Event::PromptEnded { prompt, end: PromptEnd::Cancelled }, draft);

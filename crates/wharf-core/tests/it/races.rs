@@ -84,6 +84,17 @@ fn a_cancel_does_not_hit_the_next_queued_turn() {
 }
 
 #[test]
+fn a_cancel_hits_the_callers_own_turn_before_its_beginning_was_shown() {
+    let mut stage = Stage::running();
+    stage.prompt("p1", "bob");
+    stage.prompt("p2", "ann");
+    let seen = stage.session.head();
+    stage.give(answered("p1"));
+    let scope = CancelScope { seen, clear_queue: false };
+    assert_eq!(stage.give(Input::Cancel { by: sender("ann"), scope }).effects, [Effect::SendCancel]);
+}
+
+#[test]
 fn a_prompt_while_starting_waits_for_the_start() {
     let mut stage = Stage::starting(Settings::default());
     let step = stage.prompt("p1", "ann");

@@ -356,7 +356,7 @@ fn of_several_turns_only_those_that_the_caller_has_seen_begin_are_cancelled() {
     let mut stage = Stage::running_with(Settings::default(), QUEUES);
     stage.prompt("p1", "ann");
     let seen: Seq = stage.session.head();
-    stage.give(to_agent("p2", "ann"));
+    stage.give(to_agent("p2", "bob"));
     let scope = CancelScope { seen, clear_queue: false };
     assert_eq!(stage.give(Input::Cancel { by: sender("ann"), scope }).events, [cancel_requested("p1", "ann")]);
     // The other one needs its own word to the agent.

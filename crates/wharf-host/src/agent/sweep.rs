@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Pid, Signal};
@@ -40,7 +42,8 @@ pub fn is_below(mut pid: u32, ancestor: u32) -> bool {
             return true;
         }
         match stat(pid) {
-            Some(stat) if stat.parent > 1 => pid = stat.parent,
+            // In a container the host itself may be process 1; nothing has the parent 0 but the first of all.
+            Some(stat) if stat.parent > 0 => pid = stat.parent,
             Some(_) | None => return false,
         }
     }
@@ -80,9 +83,10 @@ impl Records {
 
     /// Notes a running shim. A failure is no reason not to run: the tag still tells.
     pub(crate) fn add(&self, pid: u32) {
-        let _ = fs::create_dir_all(&self.dir);
+        let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir);
         if let Some(started) = started_at(pid) {
-            let _ = fs::write(self.path(pid), started.to_string());
+            let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(self.path(pid));
+            let _ = file.and_then(|mut file| file.write_all(started.to_string().as_bytes()));
         }
     }
 

@@ -52,7 +52,7 @@ pub enum ScanError {
     #[error("a batch, which ACP does not have")]
     Batch,
     #[error("not a JSON-RPC message: {0}")]
-    NotMessage(&'static str),
+    NotMessage(Cow<'static, str>),
 }
 
 /// Scans one frame.
@@ -65,8 +65,17 @@ pub fn scan(frame: &[u8]) -> Result<Envelope<'_>, ScanError> {
     let mut found = Found::default();
     let base = text.as_ptr() as usize;
     let outside = Outside { base, found: &mut found };
-    (&mut json).deserialize_map(outside).and_then(|()| json.end()).map_err(|e| ScanError::NotJson(e.to_string()))?;
+    (&mut json).deserialize_map(outside).and_then(|()| json.end()).map_err(unread)?;
     found.envelope()
+}
+
+/// JSON that is something else (a number, a second `id`) is told apart from what is no JSON at all.
+fn unread(error: serde_json::Error) -> ScanError {
+    if error.is_data() {
+        ScanError::NotMessage(error.to_string().into())
+    } else {
+        ScanError::NotJson(error.to_string())
+    }
 }
 
 /// Reads the part of a frame that `T` names; for the few places where Wharf understands the payload.
@@ -92,10 +101,12 @@ impl<'a> Found<'a> {
             (true, false, false, false) => FrameKind::Notification,
             (false, true, true, false) => FrameKind::Result,
             (false, true, false, true) => FrameKind::Error,
-            (true, ..) => return Err(ScanError::NotMessage("a method together with a result or an error")),
-            (false, false, ..) => return Err(ScanError::NotMessage("neither a method nor an id")),
-            (false, true, false, false) => return Err(ScanError::NotMessage("an id without method, result or error")),
-            (false, true, true, true) => return Err(ScanError::NotMessage("both a result and an error")),
+            (true, ..) => return Err(ScanError::NotMessage("a method together with a result or an error".into())),
+            (false, false, ..) => return Err(ScanError::NotMessage("neither a method nor an id".into())),
+            (false, true, false, false) => {
+                return Err(ScanError::NotMessage("an id without method, result or error".into()));
+            }
+            (false, true, true, true) => return Err(ScanError::NotMessage("both a result and an error".into())),
         };
         Ok(Envelope {
             kind,
@@ -192,12 +203,12 @@ impl<'a> Visitor<'a> for Inside<'_, 'a> {
                 }
                 (Level::Update, "sessionUpdate") => {
                     let raw: &'a RawValue = map.next_value()?;
-                    let tag = text::<A::Error>(self.base, raw)?;
-                    self.found.update = Some(tag.map_or(UpdateKind::Other, |tag| UpdateKind::from_tag(&tag.value)));
+                    let tag = words(self.base, raw);
+                    self.found.update = Some(tag.map_or(UpdateKind::Other, |tag| UpdateKind::from_tag(&tag)));
                 }
                 (Level::Update, "title") => {
                     let raw: &'a RawValue = map.next_value()?;
-                    self.found.title = text::<A::Error>(self.base, raw)?.map(|text| text.value);
+                    self.found.title = words(self.base, raw);
                 }
                 (Level::Params | Level::Update, _) => {
                     map.next_value::<IgnoredAny>()?;
@@ -275,6 +286,11 @@ fn once<E: serde::de::Error, T>(place: &mut Option<T>, value: T, name: &str) -> 
 fn span(base: usize, part: &str) -> Span {
     let start = part.as_ptr() as usize - base;
     start..start + part.len()
+}
+
+/// The same where it is only read. A string that cannot be (half a surrogate pair) says nothing and hinders nothing.
+fn words<'a>(base: usize, raw: &'a RawValue) -> Option<Cow<'a, str>> {
+    text::<serde_json::Error>(base, raw).ok().flatten().map(|text| text.value)
 }
 
 fn text<'a, E: serde::de::Error>(base: usize, raw: &'a RawValue) -> Result<Option<Text<'a>>, E> {

@@ -56,7 +56,7 @@ fn an_id_that_stands_there_twice_is_refused() {
         r#"{"method":"m","params":{"sessionId":"a","sessionId":"b"}}"#,
         r#"{"method":"m","params":{"sessionId":"a"},"params":{"sessionId":"b"}}"#,
     ] {
-        assert!(matches!(scan(twice.as_bytes()), Err(ScanError::NotJson(_))), "{twice}");
+        assert!(matches!(scan(twice.as_bytes()), Err(ScanError::NotMessage(_))), "{twice}");
     }
 }
 
@@ -149,4 +149,11 @@ async fn a_stream_without_a_line_break_costs_no_more_than_the_limit() {
         assert!(reader.capacity() < 3 << 20, "{}", reader.capacity());
     }
     assert_eq!(reader.remainder(), 8 << 20);
+}
+
+#[test]
+fn half_a_surrogate_pair_in_a_title_hinders_nothing() {
+    let frame = r#"{"method":"session/update","params":{"sessionId":"a","update":{"sessionUpdate":"tool_call","title":"\ud83d"}}}"#;
+    let envelope = scan(frame.as_bytes()).unwrap();
+    assert_eq!((envelope.update, envelope.title), (Some(UpdateKind::ToolCall), None));
 }

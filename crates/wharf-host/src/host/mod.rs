@@ -112,6 +112,11 @@ impl Host {
         Ok((introduction, Some(spare)))
     }
 
+    /// Is `pid` below this program? Then it is an agent's, with or without a session: the host starts nothing else.
+    pub fn has_started(pid: u32) -> bool {
+        sweep::is_below(pid, std::process::id())
+    }
+
     /// The session whose agent's process tree holds `pid`, if any (rule 10.1).
     pub fn session_of_process(&self, pid: u32) -> Option<SessionId> {
         self.inner.registry.live().into_iter().find_map(|handle| {

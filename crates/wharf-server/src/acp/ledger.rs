@@ -14,8 +14,9 @@ pub(super) struct Ledger {
 
 #[derive(Debug, Default)]
 struct Books {
-    /// The request (its id as JSON text) that each prompt is to be answered to, and its session.
-    prompts: HashMap<PromptId, (SessionId, Bytes)>,
+    /// The requests (their ids as JSON text) that each prompt is to be answered to, and its session. More than one if
+    /// a prompt was submitted again under its idempotency key.
+    prompts: HashMap<PromptId, (SessionId, Vec<Bytes>)>,
     /// Requests that were passed on to a session's agent.
     forwards: HashMap<Bytes, SessionId>,
     /// Our request ids that the client has yet to answer.
@@ -40,22 +41,22 @@ pub(super) enum What {
 
 impl Ledger {
     pub(super) fn owe(&self, prompt: PromptId, session: SessionId, request: Bytes) {
-        self.lock().prompts.insert(prompt, (session, request));
+        self.lock().prompts.entry(prompt).or_insert_with(|| (session, Vec::new())).1.push(request);
     }
 
     pub(super) fn owes(&self, prompt: &PromptId) -> bool {
         self.lock().prompts.contains_key(prompt)
     }
 
-    /// The request to answer, once.
-    pub(super) fn settle(&self, prompt: &PromptId) -> Option<Bytes> {
-        self.lock().prompts.remove(prompt).map(|(_, request)| request)
+    /// The requests to answer, once.
+    pub(super) fn settle(&self, prompt: &PromptId) -> Vec<Bytes> {
+        self.lock().prompts.remove(prompt).map(|(_, requests)| requests).unwrap_or_default()
     }
 
     /// The prompt that was submitted with this request id.
     pub(super) fn prompt_of(&self, request: &[u8]) -> Option<(SessionId, PromptId)> {
         let books = self.lock();
-        let found = books.prompts.iter().find(|(_, (_, id))| id == request);
+        let found = books.prompts.iter().find(|(_, (_, ids))| ids.iter().any(|id| id == request));
         found.map(|(prompt, (session, _))| (session.clone(), prompt.clone()))
     }
 
@@ -87,13 +88,13 @@ impl Ledger {
         self.lock().asks.insert(request, asked);
     }
 
-    /// The request to withdraw now that it was settled elsewhere.
-    pub(super) fn withdraw(&self, session: &SessionId, what: What) -> Option<u64> {
+    /// The requests to withdraw now that it was settled elsewhere: a client that loaded twice has two.
+    pub(super) fn withdraw(&self, session: &SessionId, what: What) -> Vec<u64> {
         let mut books = self.lock();
-        let found = books.asks.iter().find(|(_, asked)| asked.what == what && asked.session == *session);
-        let id = found.map(|(id, _)| *id)?;
-        books.asks.remove(&id);
-        Some(id)
+        let copies = books.asks.extract_if(|_, asked| asked.what == what && asked.session == *session);
+        let mut copies: Vec<u64> = copies.map(|(id, _)| id).collect();
+        copies.sort_unstable();
+        copies
     }
 
     fn lock(&self) -> MutexGuard<'_, Books> {

@@ -17,14 +17,14 @@ mod shown;
 mod updates;
 mod view;
 
-use axum::Extension;
 use axum::extract::ws::WebSocketUpgrade;
-use axum::extract::{Query, State};
+use axum::extract::{Extension, Query, State};
 use axum::response::Response;
 use serde::Deserialize;
 
 use crate::App;
 use crate::auth::{Identity, SUBPROTOCOL};
+use crate::listen::Place;
 use connection::Connection;
 
 #[derive(Debug, Default, Deserialize)]
@@ -38,13 +38,13 @@ pub(crate) async fn upgrade(
     State(app): State<App>,
     Extension(identity): Extension<Identity>,
     Query(query): Query<AcpQuery>,
+    Extension(place): Extension<Place>,
     upgrade: WebSocketUpgrade,
 ) -> Response {
     let limit = app.host.config().limits.frame.0;
     let agent = query.agent.map_or_else(|| app.agent.clone(), Into::into);
-    upgrade
-        .protocols([SUBPROTOCOL])
-        .max_message_size(limit)
-        .max_frame_size(limit)
-        .on_upgrade(move |socket| Connection::run(app, identity, agent, socket))
+    upgrade.protocols([SUBPROTOCOL]).max_message_size(limit).max_frame_size(limit).on_upgrade(async move |socket| {
+        Connection::run(app, identity, agent, socket).await;
+        drop(place);
+    })
 }

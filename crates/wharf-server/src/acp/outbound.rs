@@ -165,6 +165,11 @@ impl Watched {
         self.held_until.is_none() && self.cursor.is_behind()
     }
 
+    /// Where something stands between two events: the answer, or the open asks.
+    fn pause(&self) -> Option<Seq> {
+        self.answer.as_ref().map(|(at, _)| *at).or_else(|| self.asks.as_ref().map(|(at, _)| *at))
+    }
+
     /// Has everything up to `seq` gone out?
     fn is_past(&self, seq: Seq) -> bool {
         self.cursor.position() >= seq
@@ -219,7 +224,13 @@ impl Writer {
     }
 
     async fn show_batch(&mut self, watched: &mut Watched, batch: &Batch) -> Result<(), Closed> {
+        let pause = watched.pause();
         for entry in batch.entries() {
+            if pause.is_some_and(|at| entry.seq > at) {
+                // What comes here goes out first; the rest of the batch is read again after it.
+                watched.cursor = watched.cursor.clone_at(entry.seq);
+                break;
+            }
             match watched.view.show(entry) {
                 Shown::Nothing => {}
                 Shown::Frame(frame) => self.feed_event(watched, entry, frame).await?,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use wharf_host::core::{AskId, CancelScope, Overlap, PromptId, Raw, Submission};
+use wharf_host::core::{AskId, CancelScope, Overlap, PromptId, PromptReceipt, Raw, Submission};
 use wharf_host::frame::{self, Envelope};
 use wharf_host::{CallError, QueueBy, SessionHandle, new_prompt_id};
 
@@ -37,23 +37,33 @@ impl Connection {
             overlap: Overlap::Queue,
             to_agent: by_agent || meta.delivery.as_deref() == Some("agent"),
         };
-        match handle.prompt(submission).await {
+        match handle.prompt(submission.clone()).await {
             Ok(receipt) if !receipt.duplicate => Ok(None),
             Ok(receipt) => {
-                // The same prompt again: its end answers this request too, be it past or still to come (rule 7.5).
                 self.ledger.settle(&prompt);
-                match receipt.end {
-                    Some(end) => Ok(Some(response(&end, id, handle.id().as_str()))),
-                    None => {
-                        self.ledger.owe(receipt.prompt, handle.id().clone(), id.clone());
-                        Ok(None)
-                    }
-                }
+                self.repeated(&handle, submission, receipt, id).await
             }
             Err(error) => {
                 self.ledger.settle(&prompt);
                 Err(from_call(&error, handle.id().as_str()))
             }
+        }
+    }
+
+    /// The same prompt again: its end answers this request too, be it past or still to come (rule 7.5).
+    async fn repeated(&self, handle: &SessionHandle, again: Submission, receipt: PromptReceipt, id: &Bytes) -> Outcome {
+        if let Some(end) = receipt.end {
+            return Ok(Some(response(&end, id, handle.id().as_str())));
+        }
+        self.ledger.owe(receipt.prompt.clone(), handle.id().clone(), id.clone());
+        // It may have ended just before that was noted; asking once more tells.
+        let now = handle.prompt(again).await.map_err(|error| from_call(&error, handle.id().as_str()))?;
+        match now.end {
+            Some(end) if self.ledger.owes(&receipt.prompt) => {
+                self.ledger.settle(&receipt.prompt);
+                Ok(Some(response(&end, id, handle.id().as_str())))
+            }
+            Some(_) | None => Ok(None),
         }
     }
 

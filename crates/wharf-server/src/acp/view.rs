@@ -108,19 +108,17 @@ impl View {
 
     fn ended(&mut self, prompt: &PromptId, end: &PromptEnd, live: bool) -> Shown {
         self.turn = TurnSeen::None;
-        match self.ledger.settle(prompt) {
-            Some(request) => Shown::Frame(response(end, &request, self.session.as_str())),
-            None if live && self.multi => Shown::Frame(updates::turn_complete(&self.session, end)),
-            None => Shown::Nothing,
+        let requests = self.ledger.settle(prompt);
+        if requests.is_empty() && live && self.multi {
+            return Shown::Frame(updates::turn_complete(&self.session, end));
         }
+        Shown::Frames(requests.iter().map(|request| response(end, request, self.session.as_str())).collect())
     }
 
     fn resolved(&mut self, ask: AskId, outcome: &AskOutcome, by: Option<&Sender>, live: bool) -> Shown {
         let known = self.asks.remove(&ask);
-        let mut frames = Vec::new();
-        if let Some(request) = self.ledger.withdraw(&self.session, What::Ask(ask)) {
-            frames.push(cancel_request(request));
-        }
+        let copies = self.ledger.withdraw(&self.session, What::Ask(ask));
+        let mut frames: Vec<Bytes> = copies.into_iter().map(cancel_request).collect();
         if live
             && self.multi
             && let Some(ask) = known
@@ -148,7 +146,7 @@ impl View {
 
     /// Takes back a request that was given to this client alone.
     pub(super) fn withdraw(&self, relay: u64) -> Option<Bytes> {
-        self.ledger.withdraw(&self.session, What::Relay(relay)).map(cancel_request)
+        self.ledger.withdraw(&self.session, What::Relay(relay)).pop().map(cancel_request)
     }
 
     /// Notes that a request that was passed on has its answer.

@@ -50,6 +50,10 @@ fn odd_updates() -> Vec<String> {
         "{\"session\\u0055pdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"spelled oddly\"}}"
             .to_owned(),
         "{}".to_owned(),
+        // Half an emoji, as programs that cut strings by UTF-16 units write it.
+        format!("{{{text},\"half\":\"\\ud83d\"}}"),
+        "{\"sessionUpdate\":\"session_info_update\",\"title\":\"cut \\ud83d\"}".to_owned(),
+        "{\"sessionUpdate\":\"tool_call\",\"toolCallId\":\"t\",\"title\":\"cut \\ud83d\"}".to_owned(),
         format!("{{{text},\"deep\":{deep}}}"),
         format!("{{{text},\"deep\":{deep_objects}}}"),
     ];
@@ -134,7 +138,8 @@ async fn prompts_reach_the_agent_byte_for_byte_but_for_their_ids() -> Result<()>
     let host = scripted(&flags)?.start()?;
     let (client, session) = open(&host).await?;
     crate::catch_up(&client).await;
-    let deep = format!("{}{}", "[".repeat(500), "]".repeat(500));
+    // As deep as the scripted agent itself can read.
+    let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
     let sent = [
         r#"{ "id":77 , "params":{"prompt":[{"type":"text","text":"echo \u00e9\/","n":1.10}] , "sessionId":"$SESSION", "_meta":{"k":12345678901234567890123}},"method":"session/prompt","jsonrpc":"2.0"}"#.to_owned(),
         format!(r#"{{"jsonrpc":"2.0","id":"s\u00e9","method":"session/prompt","params":{{"sessionId":"$SESSION","x":{{"sessionId":"$SESSION"}},"deep":{deep},"prompt":[{{"type":"text","text":"echo b"}}]}},"id2":5}}"#),
@@ -181,6 +186,22 @@ async fn a_prompt_just_within_the_limit_passes() -> Result<()> {
     let text = format!("echo {}", "a".repeat(1_000_000));
     assert_eq!(stop_reason(client.prompt(&session, &text).await)?, "end_turn");
     assert_eq!(client.texts().concat().len(), 1_000_000);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_update_of_twenty_megabytes_passes_and_is_replayed() -> Result<()> {
+    const SIZE: usize = 20_000_000;
+    let mut host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    client.prompt(&session, &format!("echo before; oversized {SIZE}; echo after")).await?;
+    host.restart()?;
+    let loaded = join(&host, &session).await?;
+    for texts in [client.texts(), loaded.texts()] {
+        let sizes: Vec<usize> = texts.iter().map(String::len).collect();
+        assert_eq!((sizes.len(), sizes[0], sizes[2]), (3, 6, 5));
+        assert!(sizes[1] > SIZE - 1_000);
+    }
     Ok(())
 }
 

@@ -131,7 +131,8 @@ async fn new_session(host: &Host, agent: &str) -> Result<RpcError> {
 
 #[tokio::test]
 async fn an_agent_that_does_not_come_up_is_a_clear_error() -> Result<()> {
-    let options = scripted(&[])?.setting("start_timeout", "500ms");
+    // Long enough for those that do come up, however busy the machine.
+    let options = scripted(&[])?.setting("start_timeout", "3s");
     let options = options.agent("missing", &["no-such-agent-acp".to_owned(), "--acp".to_owned()]);
     let options = options.agent("unspeaking", &["true".to_owned()]);
     let options = and_scripted(options, "dead", &["--stderr", "cannot find my key", "--exit-on-start", "42"])?;
@@ -142,20 +143,22 @@ async fn an_agent_that_does_not_come_up_is_a_clear_error() -> Result<()> {
     let host = options.start()?;
     let (bystander, session) = open(&host).await?;
     let running = procs::descendants(host.pid());
-    for (agent, words) in [
-        ("missing", &["`no-such-agent-acp`", "installed"][..]),
+    let expected: [(&str, &[&str]); 7] = [
+        ("missing", &["`no-such-agent-acp`", "installed"]),
         ("unspeaking", &["exited with code 0", "initialize"]),
         ("dead", &["code 42", "cannot find my key"]),
-        ("mute", &["initialize", "500ms", "start_timeout"]),
-        ("slow", &["session/new", "500ms", "start_timeout"]),
+        ("mute", &["initialize", "3s", "start_timeout"]),
+        ("slow", &["session/new", "3s", "start_timeout"]),
         ("dying", &["session/new", "code 3"]),
         ("refusing", &["session/new fails as told"]),
-    ] {
-        let error = new_session(&host, agent).await?;
-        for word in words {
+    ];
+    let starts = expected.iter().map(|(agent, _)| new_session(&host, agent));
+    let errors = futures_util::future::try_join_all(starts).await?;
+    for ((agent, words), error) in expected.iter().zip(errors) {
+        for word in *words {
             assert!(error.message.contains(word), "{agent}: no {word:?} in {error}");
         }
-        let code = if agent == "refusing" { -32000 } else { -32603 };
+        let code = if *agent == "refusing" { -32000 } else { -32603 };
         assert_eq!(error.code, code, "{agent}: {error}");
     }
     let sessions = log::all_sessions(&host)?;

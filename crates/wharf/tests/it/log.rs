@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use wharf_testkit::PATIENCE;
 use wharf_testkit::host::Host;
@@ -23,11 +23,13 @@ pub(crate) fn records(host: &Host, session: &str) -> Result<Vec<Value>> {
         // A line that is being written has no line break yet.
         let text = String::from_utf8_lossy(&fs::read(&segment)?).into_owned();
         for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
-            let Some((checksum, body)) = line.split_once(' ').filter(|(checksum, _)| is_checksum(checksum)) else {
-                continue;
-            };
-            let record = serde_json::from_str(body).with_context(|| format!("{checksum} {body}"))?;
-            records.push(record);
+            let (checksum, body) = line.split_once(' ').with_context(|| format!("not a record: {line}"))?;
+            let record: Value = serde_json::from_str(body).with_context(|| format!("not a record: {line}"))?;
+            ensure!(is_checksum(checksum), "not a checksum: {checksum}");
+            // The first line of a segment says its format.
+            if record.get("wharf_log").is_none() {
+                records.push(record);
+            }
         }
     }
     Ok(records)

@@ -152,6 +152,39 @@ async fn what_outlived_host_and_shim_is_swept_at_the_next_start() -> Result<()> 
 }
 
 #[tokio::test]
+async fn a_sweep_leaves_the_agents_of_another_host_alone() -> Result<()> {
+    let mut host = scripted(&[])?.start()?;
+    let other = scripted(&[])?.start()?;
+    let (client, session) = open(&other).await?;
+    Tree::grow(&host).await?;
+    host.restart()?;
+    assert_eq!(told(&client, &session, "echo unharmed").await?, "unharmed");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_host_that_is_terminated_while_an_agent_starts_ends_it_too() -> Result<()> {
+    let mut host = scripted(&["--spawn-children", "--hang-on", "session/new"])?.start()?;
+    let client = crate::client_of(&host, "scripted").await?;
+    let starting = client.start("session/new", serde_json::json!({ "cwd": "/", "mcpServers": [] })).await;
+    while procs::descendants(host.pid()).len() < 5 {
+        tokio::task::yield_now().await;
+    }
+    let below = procs::descendants(host.pid());
+    procs::terminate(host.pid());
+    assert!(host.wait_exit(Duration::from_secs(10))?.success());
+    assert_gone(&below);
+    if let Some(answer) = starting.answer_or_lost().await {
+        refused(answer)?;
+    }
+    let session = log::only_session(&host)?;
+    let ended = log::events(&host, &session, "ended")?;
+    let reasons: Vec<_> = ended.iter().map(|event| &event["ending"]["reason"]).collect();
+    assert_eq!(reasons, ["host_shutdown"]);
+    Ok(())
+}
+
+#[tokio::test]
 async fn an_agent_that_was_only_introduced_ends_with_its_connection() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let client = crate::client(&host).await?;

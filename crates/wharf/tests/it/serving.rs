@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use wharf_testkit::host::HostOptions;
 use wharf_testkit::procs;
@@ -156,6 +157,15 @@ async fn sigterm_ends_the_host_well_with_a_turn_running() -> Result<()> {
     let loaded = crate::join(&host, &session).await?;
     assert_eq!(loaded.texts(), ["on it"]);
     assert_eq!(log::events(&host, &session, "ended")?.len(), 1, "a clean end is not ended again");
+    Ok(())
+}
+
+#[test]
+fn ctrl_c_ends_the_host_well_too() -> Result<()> {
+    let mut host = scripted(&[])?.start()?;
+    let pid = i32::try_from(host.pid()).ok().and_then(Pid::from_raw).context("no pid")?;
+    kill_process(pid, Signal::INT)?;
+    assert!(host.wait_exit(Duration::from_secs(10))?.success());
     Ok(())
 }
 

@@ -236,6 +236,84 @@ async fn one_connection_may_have_many_sessions() -> Result<()> {
 }
 
 #[tokio::test]
+async fn clients_that_join_in_the_middle_of_a_burst_miss_nothing_and_get_nothing_twice() -> Result<()> {
+    const BURST: u64 = 20_000;
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let running = first.start_prompt(&session, &format!("burst {BURST} 20; echo end")).await;
+    let mut joined = Vec::new();
+    for share in 0..5 {
+        first.expect("some of it", |frame| frame.index().is_some_and(|index| index >= share * BURST / 5)).await;
+        joined.push(join(&host, &session).await?);
+    }
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
+    for client in &joined {
+        client.expect_text("end").await;
+        let indices: Vec<u64> = client.transcript().iter().filter_map(Frame::index).collect();
+        assert!(indices.into_iter().eq(0..BURST));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn loading_again_during_ones_own_turn_replays_and_still_answers_the_prompt_once() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    let running = client.start_prompt(&session, "echo before; ask; echo after").await;
+    let ask = permission(&client).await;
+    client.load_session(&session, &crate::cwd(&host)?).await?;
+    let again = permission(&client).await;
+    client.respond(again.id(), selected("allow_once")).await;
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
+    assert_eq!(client.texts(), ["before", "before", "chosen: allow_once", "after"]);
+    let answers = client.transcript().iter().filter(|frame| frame.body["result"]["stopReason"].is_string()).count();
+    assert_eq!(answers, 1);
+    // Of the two copies that this client had, the other is withdrawn or simply settled, but never answered twice.
+    client.respond(ask.id(), selected("reject_once")).await;
+    assert_eq!(told(&client, &session, "echo fine").await?, "fine");
+    assert_eq!(log::events(&host, &session, "ask_resolved")?.len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_copy_of_a_permission_is_withdrawn() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let second = join(&host, &session).await?;
+    let running = first.start_prompt(&session, "ask").await;
+    let mut copies = vec![permission(&first).await.id().clone()];
+    first.load_session(&session, &crate::cwd(&host)?).await?;
+    copies.push(permission(&first).await.id().clone());
+    let ask = permission(&second).await;
+    second.respond(ask.id(), selected("allow_once")).await;
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
+    let frames = first.transcript();
+    let withdrawn = frames.iter().filter(|frame| frame.method() == "$/cancel_request");
+    let mut withdrawn: Vec<Value> = withdrawn.map(|frame| frame.params()["requestId"].clone()).collect();
+    withdrawn.sort_by_key(Value::to_string);
+    assert_eq!(withdrawn, copies);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_in_the_middle_of_a_burst_disturbs_nobody() -> Result<()> {
+    const BURST: u64 = 20_000;
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let second = join(&host, &session).await?;
+    let running = second.start_prompt(&session, &format!("burst {BURST} 20; echo end")).await;
+    second.expect("some of it", |frame| frame.index().is_some_and(|index| index > 100)).await;
+    second.close().await;
+    drop(running);
+    first.expect_text("end").await;
+    let indices: Vec<u64> = first.transcript().iter().filter_map(Frame::index).collect();
+    assert!(indices.into_iter().eq(0..BURST));
+    log::expect(&host, &session, "prompt_ended", |event| event["end"]["how"] == "answered").await?;
+    assert_eq!(told(&first, &session, "echo on").await?, "on");
+    Ok(())
+}
+
+#[tokio::test]
 async fn unknown_sessions_are_refused_by_their_id() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let client = crate::client(&host).await?;

@@ -180,19 +180,6 @@ async fn an_agent_that_ignores_a_cancel_is_ended_and_the_turn_with_it() -> Resul
 }
 
 #[tokio::test]
-async fn a_repeated_prompt_with_the_same_key_runs_once() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
-    let params = json!({ "sessionId": session, "prompt": [{ "type": "text", "text": "echo once" }],
-        "_meta": { "wharf": { "idempotencyKey": "k1" } } });
-    let first = client.request("session/prompt", params.clone()).await?;
-    let again = client.request("session/prompt", params).await?;
-    assert_eq!(first, again);
-    assert_eq!(client.texts(), ["once"]);
-    Ok(())
-}
-
-#[tokio::test]
 async fn a_full_queue_refuses_and_says_how_long_it_is() -> Result<()> {
     let host = crate::section(scripted(&[])?, "[limits]\nqueue = 2").start()?;
     let (client, session) = open(&host).await?;
