@@ -7,6 +7,7 @@ pub mod agent;
 pub mod client;
 pub mod host;
 pub mod limit;
+pub mod look;
 pub mod normal;
 pub mod pipe;
 pub mod procs;

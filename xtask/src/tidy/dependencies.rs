@@ -17,8 +17,6 @@ struct Ban {
     /// Not to be reached by any path.
     anywhere: &'static [&'static str],
     reason: &'static str,
-    /// Its tests are held to it too.
-    tests_too: bool,
 }
 
 /// A trailing `*` stands for any ending.
@@ -46,42 +44,36 @@ const BANS: &[Ban] = &[
             "tempfile",
         ],
         reason: "the core has no runtime, clock, randomness or IO",
-        tests_too: false,
     },
     Ban {
         name: "wharf-store",
         direct: &["wharf-*"],
         anywhere: &["tokio", "axum", "hyper*", "tungstenite", "tokio-tungstenite"],
         reason: "the store sees bytes, not events, and no wire",
-        tests_too: false,
     },
     Ban {
         name: "wharf-host",
         direct: &["wharf-server", "wharf-demo", "clap"],
         anywhere: &["axum", "hyper", "hyper-util", "http", "tungstenite", "tokio-tungstenite", "rmcp"],
         reason: "only surfaces know HTTP, WebSocket and MCP",
-        tests_too: false,
     },
     Ban {
         name: "wharf-server",
         direct: &["wharf-store", "wharf-demo", "rusqlite", "clap"],
         anywhere: &[],
         reason: "surfaces translate; what is below the host is not theirs",
-        tests_too: false,
     },
     Ban {
         name: "wharf-demo",
         direct: &[],
         anywhere: &["wharf-*", "tokio"],
         reason: "the demo is an ordinary ACP agent that knows nothing of Wharf",
-        tests_too: true,
     },
     Ban {
         name: "xtask",
         direct: &[],
         anywhere: &["wharf-*", "wharf", "tokio"],
         reason: "xtask must build when the product does not",
-        tests_too: true,
     },
 ];
 
@@ -105,7 +97,7 @@ pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
 
 fn check_manifest(ban: &Ban, path: &Path, text: &str, manifest: &Table, graph: &Graph) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for direct in direct(manifest, ban.tests_too) {
+    for direct in direct(manifest) {
         let line = line_of(text, &direct);
         if ban.direct.iter().any(|pattern| matches(pattern, &direct)) {
             let message = format!("{} may not use {direct}: {}", ban.name, ban.reason);
@@ -122,18 +114,15 @@ fn check_manifest(ban: &Ban, path: &Path, text: &str, manifest: &Table, graph: &
 }
 
 /// The packages that a manifest names, under the names that they have in the lock file.
-fn direct(manifest: &Table, tests_too: bool) -> BTreeSet<String> {
+fn direct(manifest: &Table) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let mut scopes = vec![manifest];
     if let Some(targets) = manifest.get("target").and_then(Value::as_table) {
         scopes.extend(targets.values().filter_map(Value::as_table));
     }
     for scope in scopes {
-        let mut sections = vec!["dependencies", "build-dependencies"];
-        if tests_too {
-            sections.push("dev-dependencies");
-        }
-        for section in sections {
+        // Tests may use more: a test harness brings what the crate itself must not have.
+        for section in ["dependencies", "build-dependencies"] {
             for (key, value) in scope.get(section).and_then(Value::as_table).into_iter().flatten() {
                 let renamed = value.get("package").and_then(Value::as_str);
                 names.insert(renamed.unwrap_or(key).to_owned());
@@ -222,9 +211,9 @@ mod tests {
     }
 
     #[test]
-    fn tests_may_use_more_except_where_said() {
+    fn tests_may_use_more() {
         assert!(messages("wharf-core", "[dev-dependencies]\ntokio = '1'\n").is_empty());
-        assert_eq!(messages("wharf-demo", "[dev-dependencies]\nwharf-testkit = '1'\n").len(), 1);
+        assert_eq!(messages("wharf-demo", "[dependencies]\nwharf-testkit = '1'\n").len(), 1);
     }
 
     #[test]

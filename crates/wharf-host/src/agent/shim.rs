@@ -11,7 +11,7 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitCode, ExitStatus};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions};
@@ -84,7 +84,8 @@ fn attend(control: UnixStream, child: std::process::Child) -> ExitCode {
     // The agent holds these now. Our copies would keep its pipes open after its death.
     let _ = rustix::stdio::dup2_stdin(null(false));
     let _ = rustix::stdio::dup2_stdout(null(true));
-    let (news, inbox) = channel();
+    // Each thread says at most two things.
+    let (news, inbox) = sync_channel(4);
     spawn_thread(listen, control.try_clone().ok(), news.clone());
     std::thread::spawn(move || reap(agent, &news));
     keep(&inbox, control, agent)
@@ -94,21 +95,21 @@ fn null(write: bool) -> std::fs::File {
     std::fs::OpenOptions::new().read(!write).write(write).open("/dev/null").unwrap_or_else(|_| std::process::exit(70))
 }
 
-fn spawn_thread(run: fn(UnixStream, &Sender<News>), control: Option<UnixStream>, news: Sender<News>) {
+fn spawn_thread(run: fn(UnixStream, &SyncSender<News>), control: Option<UnixStream>, news: SyncSender<News>) {
     if let Some(control) = control {
         std::thread::spawn(move || run(control, &news));
     }
 }
 
 /// Waits for a word of the host, or for its end.
-fn listen(mut control: UnixStream, news: &Sender<News>) {
+fn listen(mut control: UnixStream, news: &SyncSender<News>) {
     let mut byte = [0_u8; 1];
     let _ = control.read(&mut byte);
     let _ = news.send(News::End);
 }
 
 /// Waits for every child there is or will be: ours and those that the subreaper inherits.
-fn reap(agent: u32, news: &Sender<News>) {
+fn reap(agent: u32, news: &SyncSender<News>) {
     loop {
         match rustix::process::wait(WaitOptions::empty()) {
             Ok(Some((pid, status))) => {

@@ -41,7 +41,7 @@ impl Host {
                 path: root.clone(),
                 pid: pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string()),
             },
-            other => unusable(&other),
+            error @ (LeaseError::EpochLost { .. } | LeaseError::Io { .. }) => unusable(&error),
         })?;
         let state_id = state_id(&root).map_err(|error| unusable(&error))?;
         let records = Records::new(root.join("run"));

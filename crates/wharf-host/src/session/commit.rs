@@ -114,13 +114,14 @@ impl SessionTask {
         for (at, event) in self.fresh.drain(..) {
             seq = seq.next();
             sync |= event.wants_sync();
-            match &event {
-                Event::AgentUpdated { title, .. } => {
-                    news |= title.is_some();
-                    self.shared.note_output(at);
-                }
-                Event::Snapshot(_) => self.last_snapshot = Some(seq),
-                _ => news = true,
+            if let Event::AgentUpdated { title, .. } = &event {
+                news |= title.is_some();
+                self.shared.note_output(at);
+            } else {
+                news = true;
+            }
+            if let Event::Snapshot(_) = &event {
+                self.last_snapshot = Some(seq);
             }
             entries.push(Entry { seq, epoch, at, event });
         }

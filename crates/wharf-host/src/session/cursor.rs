@@ -121,13 +121,13 @@ impl Cursor {
                 let last = batch.entries().last().map_or(next, |entry| entry.seq);
                 (batch, last)
             }
-            None => self.from_disk().await?,
+            None => self.read_disk().await?,
         };
         self.next = last.next();
         Ok(batch)
     }
 
-    async fn from_disk(&self) -> Result<(Batch, Seq), ReadError> {
+    async fn read_disk(&self) -> Result<(Batch, Seq), ReadError> {
         let (shared, from, head) = (Arc::clone(&self.shared), self.next, *self.head.borrow());
         let read = tokio::task::spawn_blocking(move || read_page(&shared, from, head));
         read.await.map_err(|_| ReadError::Gone)?

@@ -133,7 +133,9 @@ impl SessionHandle {
     pub async fn prompt(&self, submission: Submission) -> Result<PromptReceipt, CallError> {
         match self.call(Input::Prompt(submission)).await? {
             Reply::Prompt(receipt) => Ok(receipt),
-            other => Err(unexpected(&other)),
+            other @ (Reply::Done | Reply::Joined(_) | Reply::Cancelled { .. } | Reply::Refused(_)) => {
+                Err(unexpected(&other))
+            }
         }
     }
 
@@ -143,7 +145,9 @@ impl SessionHandle {
         self.send(Command::Attend { client, attendance: Some(Box::new(attendance)) }).await?;
         match self.call(Input::Attach(attachment)).await? {
             Reply::Joined(joined) => Ok(*joined),
-            other => Err(unexpected(&other)),
+            other @ (Reply::Done | Reply::Prompt(_) | Reply::Cancelled { .. } | Reply::Refused(_)) => {
+                Err(unexpected(&other))
+            }
         }
     }
 
@@ -157,7 +161,7 @@ impl SessionHandle {
     pub async fn cancel(&self, by: Sender, scope: CancelScope) -> Result<bool, CallError> {
         match self.call(Input::Cancel { by, scope }).await? {
             Reply::Cancelled { was_busy } => Ok(was_busy),
-            other => Err(unexpected(&other)),
+            other @ (Reply::Done | Reply::Prompt(_) | Reply::Joined(_) | Reply::Refused(_)) => Err(unexpected(&other)),
         }
     }
 
@@ -236,7 +240,7 @@ impl SessionHandle {
         self.send(Command::Input { input: Box::new(input), reply }).await?;
         match wait.await.map_err(|_| CallError::Gone)?? {
             Reply::Refused(refusal) => Err(CallError::Refused(refusal)),
-            reply => Ok(reply),
+            reply @ (Reply::Done | Reply::Prompt(_) | Reply::Joined(_) | Reply::Cancelled { .. }) => Ok(reply),
         }
     }
 

@@ -116,10 +116,8 @@ impl Ear {
     fn updated(&mut self, frame: &[u8], envelope: &Envelope<'_>) -> Option<Input> {
         let update = envelope.update.unwrap_or(UpdateKind::Other);
         let frame = self.rewritten(frame, envelope, update.is_state())?;
-        let title = match update {
-            UpdateKind::SessionInfoUpdate => envelope.title.as_deref().map(Arc::from),
-            _ => None,
-        };
+        let told = envelope.title.as_deref().filter(|_| update == UpdateKind::SessionInfoUpdate);
+        let title = told.map(Arc::from);
         Some(Input::AgentUpdated { update, frame, title })
     }
 

@@ -223,7 +223,7 @@ impl SessionTask {
             Wake::Command(None) => return true,
             Wake::Command(Some(command)) => {
                 let mut next = Some(command);
-                for _ in 0..COMMANDS_AT_ONCE {
+                for room in (0..COMMANDS_AT_ONCE).rev() {
                     match next.take() {
                         Some(Command::ShutDown { done }) => {
                             self.shut_down(done).await;
@@ -232,10 +232,9 @@ impl SessionTask {
                         Some(command) => self.obey(command),
                         None => break,
                     }
-                    next = self.commands.try_recv().ok();
-                }
-                if let Some(command) = next {
-                    self.obey_or_defer(command);
+                    if room > 0 {
+                        next = self.commands.try_recv().ok();
+                    }
                 }
             }
             Wake::Agent(Ok(1..)) => self.hear(),
@@ -264,16 +263,6 @@ impl SessionTask {
         let now = Now::millis();
         let step = self.session.handle(input, now);
         self.take(step, now, reply);
-    }
-
-    fn obey_or_defer(&mut self, command: Command) {
-        match command {
-            // The loop above ends a task at once; here it is one command late.
-            Command::ShutDown { done } => {
-                let _ = self.self_commands.try_send(Command::ShutDown { done });
-            }
-            command => self.obey(command),
-        }
     }
 
     fn obey(&mut self, command: Command) {

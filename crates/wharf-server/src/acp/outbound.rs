@@ -77,7 +77,7 @@ struct Writer {
 
 enum Wake {
     Out(Option<Out>),
-    Lane(Option<LaneMessage>),
+    Lane,
     Events(usize, Result<Batch, ReadError>),
     Release,
     Ping,

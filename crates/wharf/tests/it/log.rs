@@ -2,12 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
-use wharf_testkit::PATIENCE;
 use wharf_testkit::host::Host;
+use wharf_testkit::{PATIENCE, look};
 
 /// The directory of a session.
 pub(crate) fn folder(host: &Host, session: &str) -> PathBuf {
@@ -57,19 +56,13 @@ pub(crate) fn events(host: &Host, session: &str, kind: &str) -> Result<Vec<Value
 
 /// Waits until an event is in the log that no client is told of.
 pub(crate) async fn expect(host: &Host, session: &str, kind: &str, fits: impl Fn(&Value) -> bool) -> Result<Value> {
-    let give_up_at = Instant::now() + PATIENCE;
-    loop {
-        if let Some(event) = events(host, session, kind)?.into_iter().find(&fits) {
-            return Ok(event);
-        }
-        if Instant::now() >= give_up_at {
-            let kinds: Vec<String> = records(host, session)?.iter().map(ToString::to_string).collect();
-            let last: Vec<&str> = kinds.iter().rev().take(20).rev().map(String::as_str).collect();
-            bail!("no fitting {kind} in the log, which ends with\n{}", last.join("\n"));
-        }
-        // A file has no event to wait on.
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    let found = look::until(PATIENCE, || Ok(events(host, session, kind)?.into_iter().find(&fits))).await?;
+    if let Some(event) = found {
+        return Ok(event);
     }
+    let kinds: Vec<String> = records(host, session)?.iter().map(ToString::to_string).collect();
+    let last: Vec<&str> = kinds.iter().rev().take(20).rev().map(String::as_str).collect();
+    bail!("no fitting {kind} in the log, which ends with\n{}", last.join("\n"));
 }
 
 /// The one session that the host has.
