@@ -77,7 +77,7 @@ struct Writer {
 
 enum Wake {
     Out(Option<Out>),
-    Lane,
+    Lane(LaneMessage),
     Events(usize, Result<Batch, ReadError>),
     Release,
     Ping,
@@ -98,7 +98,7 @@ pub(super) async fn write(
         let release = writer.watched.iter().filter_map(|watched| watched.held_until).min();
         let wake = tokio::select! {
             out = outs.recv() => Wake::Out(out),
-            Some(message) = lane.recv() => Wake::Lane(Some(message)),
+            Some(message) = lane.recv() => Wake::Lane(message),
             (at, batch) = next_events(&mut writer.watched) => Wake::Events(at, batch),
             () = moment(release) => Wake::Release,
             _ = ping.tick() => Wake::Ping,
@@ -116,8 +116,7 @@ pub(super) async fn write(
                 tracing::warn!(session = %gone.view.session(), %error, "a session can no longer be shown");
                 Ok(())
             }
-            Wake::Lane(Some(message)) => writer.direct(message).await,
-            Wake::Lane(None) => Ok(()),
+            Wake::Lane(message) => writer.direct(message).await,
             Wake::Release => {
                 writer.release(|watched| watched.held_until.is_some_and(|until| until <= Moment::now())).await
             }
