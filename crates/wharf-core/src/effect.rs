@@ -75,6 +75,8 @@ pub struct Joined {
     pub answer: Option<Raw>,
     pub latest: Latest,
     pub turn: TurnState,
+    /// The prompts that wait for their turn, in order.
+    pub queued: Vec<PromptId>,
 }
 
 /// A no, as data. Each surface has its own words for it.

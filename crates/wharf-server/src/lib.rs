@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::Router;
-use axum::routing::{any, get};
+use axum::routing::get;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Semaphore, watch};
 use wharf_host::Host;
@@ -34,6 +34,8 @@ pub(crate) struct App {
     /// True once the host is stopping: no new work.
     pub(crate) stopping: watch::Receiver<bool>,
     pub(crate) connections: Arc<Semaphore>,
+    /// Connections that no socket holds.
+    pub(crate) http: Arc<acp::Connections>,
 }
 
 /// A bound server.
@@ -71,7 +73,7 @@ impl Server {
         let (stop, stopping) = watch::channel(false);
         let connections = Arc::new(Semaphore::new(host.config().limits.connections));
         let agent = host.config().default_agent.as_str().into();
-        let app = App { host, tokens: Arc::new(tokens), agent, stopping, connections };
+        let app = App { host, tokens: Arc::new(tokens), agent, stopping, connections, http: Arc::default() };
         Ok(Self { tcp, unix, socket: socket.to_owned(), app, stop })
     }
 
@@ -96,7 +98,7 @@ impl Server {
 
 fn router(app: App) -> Router {
     Router::new()
-        .route("/acp", any(acp::upgrade))
+        .route("/acp", get(acp::get).connect(acp::get).post(acp::post).delete(acp::delete))
         .layer(axum::middleware::from_fn_with_state(app.clone(), guard::require_identity))
         .route("/healthz", get(healthz))
         .layer(axum::middleware::from_fn(guard::check_authority))

@@ -159,6 +159,17 @@ impl Session {
         }
     }
 
+    pub(super) fn cancel_prompt(&mut self, prompt: PromptId, by: Sender, draft: &mut Draft) -> Reply {
+        match self.not_waiting(&prompt, &by) {
+            None => self.remove_prompt(prompt, by, draft),
+            Some(Refusal::AlreadyStarted(prompt)) => {
+                self.cancel_turns(vec![prompt], &by, draft);
+                Reply::Done
+            }
+            Some(refusal) => Reply::Refused(refusal),
+        }
+    }
+
     pub(super) fn remove_prompt(&mut self, prompt: PromptId, by: Sender, draft: &mut Draft) -> Reply {
         if let Some(refusal) = self.not_waiting(&prompt, &by) {
             return Reply::Refused(refusal);

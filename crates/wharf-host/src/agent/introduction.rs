@@ -48,6 +48,9 @@ pub(crate) struct Early {
     pub(crate) frames: Vec<Bytes>,
     pub(crate) faults: Vec<(Fault, String)>,
     bytes: usize,
+    /// Content is dropped as it comes: the agent repeats what the log has.
+    swallows: bool,
+    swallowed: usize,
 }
 
 /// Why an agent could not be brought up.
@@ -132,26 +135,34 @@ impl Greeted {
         let _ = self.outbox.send(frame.into());
     }
 
-    /// Drops the content that an agent repeats when it loads or resumes: the log has it already. State updates stay.
+    /// From here on content is dropped that an agent repeats when it loads or resumes: the log has it already. State
+    /// updates stay.
+    pub(super) fn swallow_replay(&mut self) {
+        self.early.swallows = true;
+    }
+
     /// Some replay after their answer, so it is over only when nothing of it has come for a while (rule 2.6).
-    pub(super) async fn swallow_replay(&mut self, quiet: Duration) -> Result<(), StartFailure> {
-        self.early.drop_content();
+    pub(super) async fn replay_over(&mut self, quiet: Duration) -> Result<(), StartFailure> {
         let mut until = tokio::time::Instant::now() + quiet;
         loop {
+            // First what came in the same breath as the answer: no further read would tell of it.
+            let before = self.early.swallowed;
+            while let Some(line) = self.reader.next_line() {
+                sort(line, b"", &mut self.early, &self.outbox);
+            }
+            if self.early.swallowed > before {
+                until = tokio::time::Instant::now() + quiet;
+            }
             match tokio::time::timeout_at(until, self.reader.fill()).await {
-                Err(_) => return Ok(()),
+                Err(_) => break,
                 Ok(Ok(1..)) => {}
                 Ok(Ok(0) | Err(_)) => {
                     return Err(self.failure("the agent went away while its session came back").await);
                 }
             }
-            while let Some(line) = self.reader.next_line() {
-                sort(line, b"", &mut self.early, &self.outbox);
-            }
-            if self.early.drop_content() {
-                until = tokio::time::Instant::now() + quiet;
-            }
         }
+        self.early.swallows = false;
+        Ok(())
     }
 
     /// Sends a client's request under an id of ours and gives the answer as it came.
@@ -202,7 +213,7 @@ fn sort(line: Line<'_>, id: &[u8], early: &mut Early, outbox: &Outbox) -> Option
             ours.then(|| (envelope.kind, Bytes::copy_from_slice(frame)))
         }
         FrameKind::Notification => {
-            early.keep(frame);
+            early.keep(frame, &envelope);
             None
         }
         FrameKind::Request => {
@@ -213,7 +224,12 @@ fn sort(line: Line<'_>, id: &[u8], early: &mut Early, outbox: &Outbox) -> Option
 }
 
 impl Early {
-    fn keep(&mut self, frame: &[u8]) {
+    fn keep(&mut self, frame: &[u8], envelope: &Envelope<'_>) {
+        let is_content = envelope.method == "session/update" && !envelope.update.is_some_and(UpdateKind::is_state);
+        if self.swallows && is_content {
+            self.swallowed += 1;
+            return;
+        }
         self.bytes += frame.len();
         if self.bytes <= EARLY_BYTES {
             self.frames.push(Bytes::copy_from_slice(frame));
@@ -227,16 +243,6 @@ impl Early {
         let params = serde_json::json!({ "sessionId": session, "update": update });
         let frame = serde_json::json!({ "jsonrpc": "2.0", "method": "session/update", "params": params });
         self.frames.push(frame.to_string().into());
-    }
-
-    /// Leaves only what states how things are; true if there was anything else.
-    fn drop_content(&mut self) -> bool {
-        let before = self.frames.len();
-        self.frames.retain(|frame| match frame::scan(frame) {
-            Ok(envelope) => envelope.method != "session/update" || envelope.update.is_some_and(UpdateKind::is_state),
-            Err(_) => false,
-        });
-        self.frames.len() < before
     }
 
     pub(crate) fn fault(&mut self, error: &frame::ScanError) {

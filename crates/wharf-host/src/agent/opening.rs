@@ -67,6 +67,9 @@ struct NewResult {
 pub(crate) async fn open(mut greeted: Greeted, opening: &Opening) -> Result<Opened, StartFailure> {
     let id = greeted.take_id();
     let (method, request) = request(opening, id)?;
+    if opening.how != StartKind::New {
+        greeted.swallow_replay();
+    }
     let answer = greeted.exchange(method, request, id).await?;
     let agent_session = match (&opening.agent_session, frame::peek::<NewAnswer>(&answer)) {
         (_, Some(answer)) => answer.result.session_id,
@@ -78,7 +81,7 @@ pub(crate) async fn open(mut greeted: Greeted, opening: &Opening) -> Result<Open
         greeted.say_ready(&agent_session);
     }
     if opening.how != StartKind::New {
-        greeted.swallow_replay(opening.quiet).await?;
+        greeted.replay_over(opening.quiet).await?;
         restore(&mut greeted, &agent_session, &answer, &opening.in_force).await?;
     }
     let Greeted { process, reader, outbox, stderr, introduction, early, next_id, .. } = greeted;

@@ -175,6 +175,11 @@ impl SessionHandle {
         self.call(Input::Decline { ask, by, frame }).await.map(drop)
     }
 
+    /// Takes one prompt back: out of the queue, or by cancelling its turn.
+    pub async fn cancel_prompt(&self, prompt: PromptId, by: Sender) -> Result<(), CallError> {
+        self.call(Input::CancelPrompt { prompt, by }).await.map(drop)
+    }
+
     /// Takes a waiting prompt out of the queue.
     pub async fn remove_prompt(&self, prompt: PromptId, by: Sender) -> Result<(), CallError> {
         self.call(Input::RemovePrompt { prompt, by }).await.map(drop)

@@ -137,6 +137,8 @@ impl SessionTask {
         match &request.whom {
             Whom::Requester(client) => Some(client.clone()).filter(|client| self.lanes.contains_key(client)),
             Whom::Server => server().filter(able),
+            // A link is for the one who prompts, and for nobody else.
+            Whom::Prompter if request.method == "elicitation/create" => prompter().filter(able),
             Whom::Prompter => prompter().filter(able).or_else(|| server().filter(able)),
         }
     }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use wharf_host::core::Role;
-use wharf_host::{Forward, StartFailure, frame};
+use wharf_host::{Forward, StartFailure, frame, new_client_id};
 
 use super::answers;
 use super::client::ClientInfo;
@@ -38,9 +38,8 @@ impl Connection {
     pub(super) async fn logout(&self, frame: &Bytes, id: &Bytes) -> Outcome {
         self.logins().clear();
         for handle in self.app.host.running(&self.agent) {
-            let client = self.client.clone();
-            // Asked as a request of nobody's: the client's own is answered by the agent without a session.
-            let request = Some(Bytes::from(format!(r#""logout-{}""#, handle.id())));
+            // Asked in nobody's name: the client's own request is answered by the agent without a session.
+            let (client, request) = (new_client_id(), Some(id.clone()));
             let _ = handle.forward(Forward { client, frame: frame.clone(), request }).await;
         }
         self.ask_agent(frame, id).await

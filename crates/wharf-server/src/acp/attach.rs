@@ -19,6 +19,8 @@ use super::prompts::Request;
 use super::updates::who;
 use super::view::{TurnSeen, View, Wishes};
 
+/// The policy of an exact reconnect.
+const AFTER_EVENT: &str = "after_event";
 /// A history over this is streamed instead of put into the answer (rule 4.3).
 const INLINE: usize = 4 << 20;
 
@@ -73,13 +75,16 @@ impl Connection {
             "connectedClients": others,
         });
         let stream = self.put_history(&handle, &joined, &policy, &params, &mut answer).await;
-        let wishes = Wishes { role, multi: true, event_ids: self.info().event_ids };
+        let wishes = Wishes { role, multi: true, ..self.wishes() };
         let (from, turn) = match stream {
             Some(from) => (from, TurnSeen::None),
             None => (joined.head, turn_seen(joined.turn)),
         };
-        let view = View::new(session, wishes, Arc::clone(&self.ledger), joined.head, turn);
-        let (answer, asks) = (Some((Seq::ZERO, result(id, &answer))), (joined.head, joined.open_asks));
+        // An exact reconnect sees what it missed as it would have seen it live: only asks from before are asked again.
+        let history = if let Policy::After { name: AFTER_EVENT, seq } = policy { seq } else { joined.head };
+        let view = View::new(session, wishes, Arc::clone(&self.ledger), history, turn).with_queue(joined.queued);
+        let asked = joined.open_asks.into_iter().filter(|ask| ask.id.0 <= history.0).collect();
+        let (answer, asks) = (Some((Seq::ZERO, result(id, &answer))), (history, asked));
         self.join(Join { cursor: handle.cursor(from), view, answer, asks, hold: None }).await;
         Ok(None)
     }
@@ -93,7 +98,10 @@ impl Connection {
         if handle.descriptor().status != Status::Starting || role == Role::Observer {
             return Ok(joined);
         }
-        handle.up().await.map_err(|failure| from_start(&failure))?;
+        if let Err(failure) = handle.up().await {
+            self.leave(handle).await;
+            return Err(from_start(&failure));
+        }
         handle.attach(attachment(false), self.attendance(false)).await.map_err(fail)
     }
 
@@ -110,12 +118,11 @@ impl Connection {
             Policy::Nothing => return None,
             Policy::Full => Seq::ZERO,
             Policy::PendingOnly => {
-                let pending: Vec<Value> = joined.open_asks.iter().map(History::pending).collect();
-                answer["history"] = pending.into();
+                answer["history"] = History::pending_only(handle.cursor(Seq::ZERO), &joined.open_asks).await.into();
                 return None;
             }
             // The exact reconnect: the very frames that were missed.
-            Policy::After { name: "after_event", seq } => {
+            Policy::After { name: AFTER_EVENT, seq } => {
                 answer["historyDelivery"] = "stream".into();
                 return Some(*seq);
             }
@@ -149,11 +156,11 @@ async fn policy(handle: &SessionHandle, joined: &Joined, params: &AttachParams) 
             let found = History::after_message(handle.cursor(Seq::ZERO), joined.head, wanted).await;
             found.map_or(Policy::Full, |seq| Policy::After { name: "after_message", seq })
         }
-        Some("after_event") => {
+        Some(AFTER_EVENT) => {
             let wanted = params.after_event_id.as_deref().and_then(event_id::parse);
             match wanted {
                 Some((epoch, seq)) if holds(handle, joined.head, epoch, seq).await => {
-                    Policy::After { name: "after_event", seq }
+                    Policy::After { name: AFTER_EVENT, seq }
                 }
                 Some(_) | None => Policy::Full,
             }
@@ -163,7 +170,7 @@ async fn policy(handle: &SessionHandle, joined: &Joined, params: &AttachParams) 
 }
 
 /// Is that event in the log under that id? One that power loss cut may have been replaced by another (rule 1.5).
-async fn holds(handle: &SessionHandle, head: Seq, epoch: Epoch, seq: Seq) -> bool {
+pub(super) async fn holds(handle: &SessionHandle, head: Seq, epoch: Epoch, seq: Seq) -> bool {
     if seq == Seq::ZERO || seq > head {
         return false;
     }

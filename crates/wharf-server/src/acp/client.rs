@@ -77,7 +77,7 @@ impl ClientInfo {
             told["terminal"] = false.into();
         }
         // A terminal login needs a terminal, which is the bridge's to offer.
-        if let Some(auth) = told["auth"].as_object_mut() {
+        if let Some(auth) = told.get_mut("auth").and_then(Value::as_object_mut) {
             auth.remove("terminal");
         }
         told.to_string()

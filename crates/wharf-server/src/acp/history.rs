@@ -31,6 +31,7 @@ impl History {
         while cursor.position() < head {
             let batch = cursor.next().await.map_err(|_| NotInline)?;
             for entry in batch.entries().iter().filter(|entry| entry.seq <= head) {
+                history.recall(&cursor, entry).await;
                 history.fold(entry);
             }
             if history.bytes > limit {
@@ -56,10 +57,33 @@ impl History {
         last
     }
 
-    /// An open ask as a history entry.
-    pub(super) fn pending(ask: &Ask) -> Value {
+    /// The open asks as history entries.
+    pub(super) async fn pending_only(cursor: Cursor, asks: &[Ask]) -> Vec<Value> {
+        let mut history = Self::default();
+        for ask in asks {
+            if let Some(entry) = entry_at(&cursor, Seq(ask.id.0)).await {
+                history.push(&entry, Self::pending(ask));
+            }
+        }
+        history.entries
+    }
+
+    /// Reads what a turn is about where that was said before this history begins.
+    async fn recall(&mut self, cursor: &Cursor, entry: &Entry) {
+        let Event::TurnStarted { prompt, content } = &entry.event else { return };
+        if self.prompts.contains_key(prompt) {
+            return;
+        }
+        if let Some(Entry { event, .. }) = entry_at(cursor, *content).await
+            && let Event::PromptAccepted { frame, sender, .. } | Event::PromptUpdated { frame, by: sender, .. } = &event
+        {
+            self.prompts.insert(prompt.clone(), (params(frame)["prompt"].take(), who(sender)));
+        }
+    }
+
+    fn pending(ask: &Ask) -> Value {
         json!({
-            "type": "permission_request", "seq": ask.id.0, "toolCallId": ask.tool_call, "status": "pending",
+            "type": "permission_request", "toolCallId": ask.tool_call, "status": "pending",
             "request": params(&ask.frame),
         })
     }
@@ -80,8 +104,10 @@ impl History {
                 self.push(entry, json!({ "type": "prompt", "content": content, "sentBy": by }));
             }
             Event::PromptEnded { end, prompt } => {
-                self.prompts.remove(prompt);
-                self.push(entry, json!({ "type": "turn_complete", "stopReason": stop_reason(end) }));
+                // One that never began was no turn.
+                if self.prompts.remove(prompt).is_none() {
+                    self.push(entry, json!({ "type": "turn_complete", "stopReason": stop_reason(end) }));
+                }
             }
             Event::AskOpened(ask) => {
                 self.asks.insert(ask.id, self.entries.len());
@@ -178,15 +204,20 @@ impl History {
 /// Text goes on where text ended; anything else is a block of its own.
 fn append(content: &mut Value, block: Value) {
     let Some(blocks) = content.as_array_mut() else { return };
+    // In place: a message may have a hundred thousand chunks.
     if block["type"] == "text"
-        && let Some(last) = blocks.last_mut()
-        && last["type"] == "text"
+        && let Some(last) = blocks.last_mut().filter(|last| last["type"] == "text")
+        && let Some(Value::String(text)) = last.get_mut("text")
     {
-        let joined = format!("{}{}", last["text"].as_str().unwrap_or(""), block["text"].as_str().unwrap_or(""));
-        last["text"] = joined.into();
+        text.push_str(block["text"].as_str().unwrap_or_default());
     } else {
         blocks.push(block);
     }
+}
+
+async fn entry_at(cursor: &Cursor, seq: Seq) -> Option<Entry> {
+    let batch = cursor.clone_at(seq).next().await.ok()?;
+    batch.entries().first().filter(|entry| entry.seq == seq).cloned()
 }
 
 fn params(frame: &Raw) -> Value {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use wharf_host::core::{Attachment, Role, SessionId, TurnState};
+use wharf_host::core::{Attachment, Refusal, Role, Seq, SessionId, TurnState};
 use wharf_host::frame::{self, Envelope, FrameKind};
-use wharf_host::{Forward, SessionHandle};
+use wharf_host::{CallError, Forward, SessionHandle};
 
 use super::connection::{Attached, Connection};
 use super::errors::{RpcError, from_call, from_open, observer};
@@ -31,18 +31,19 @@ impl Connection {
 
     async fn request(self: &Arc<Self>, frame: &Bytes, envelope: &Envelope<'_>) {
         let id = request_id(frame, envelope);
+        let session = envelope.session.as_ref().map(|session| SessionId::new(session.value.as_ref()));
         if waits(&envelope.method) {
             // Beside the others, which must not wait for an agent's start.
             let (connection, frame) = (Arc::clone(self), frame.clone());
             tokio::spawn(async move {
                 if let Ok(envelope) = frame::scan(&frame) {
                     let outcome = connection.handle(&frame, &envelope, &id).await;
-                    connection.answer(&id, outcome).await;
+                    connection.answer(session, &id, outcome).await;
                 }
             });
         } else {
             let outcome = self.handle(frame, envelope, &id).await;
-            self.answer(&id, outcome).await;
+            self.answer(session, &id, outcome).await;
         }
     }
 
@@ -113,7 +114,11 @@ impl Connection {
         let handle = self.controlled(envelope).await?;
         let session = handle.id().clone();
         if !handle.descriptor().status.is_alive() {
-            handle.resume().await.map_err(|error| from_call(&error, session.as_str()))?;
+            match handle.resume().await {
+                // Someone else was faster.
+                Ok(()) | Err(CallError::Refused(Refusal::AlreadyRunning)) => {}
+                Err(error) => return Err(from_call(&error, session.as_str())),
+            }
         }
         handle.up().await.map_err(|failure| super::errors::from_start(&failure))?;
         self.ledger.forward(id.clone(), session.clone());
@@ -138,14 +143,26 @@ impl Connection {
             return Ok(attached);
         }
         let handle = self.open(envelope).await?;
+        let (join, attached) = self.enter_quietly(handle, None).await?;
+        self.join(join).await;
+        Ok(attached)
+    }
+
+    /// Attaches without a word. What came after `after` is shown as it would have been live; without it, what is new.
+    pub(super) async fn enter_quietly(
+        &self,
+        handle: SessionHandle,
+        after: Option<Seq>,
+    ) -> Result<(Join, Attached), RpcError> {
+        let id = handle.id().clone();
         let joined = handle.attach(self.attachment(false), self.attendance(false)).await;
         let joined = joined.map_err(|error| from_call(&error, id.as_str()))?;
         self.note_attached(handle.clone(), self.role());
-        let turn = if joined.turn == TurnState::Idle { TurnSeen::None } else { TurnSeen::Other };
-        let view = View::new(id, self.wishes(), Arc::clone(&self.ledger), joined.head, turn);
-        let asks = (joined.head, joined.open_asks);
-        self.join(Join { cursor: handle.cursor(joined.head), view, answer: None, asks, hold: None }).await;
-        Ok(Attached { handle, role: self.role() })
+        let idle = joined.turn == TurnState::Idle || after.is_some();
+        let turn = if idle { TurnSeen::None } else { TurnSeen::Other };
+        let view = View::new(id, self.wishes(), Arc::clone(&self.ledger), joined.head, turn).with_queue(joined.queued);
+        let (cursor, asks) = (handle.cursor(after.unwrap_or(joined.head)), (joined.head, joined.open_asks));
+        Ok((Join { cursor, view, answer: None, asks, hold: None }, Attached { handle, role: self.role() }))
     }
 
     pub(super) async fn join(&self, join: Join) {
@@ -161,12 +178,13 @@ impl Connection {
         Attachment { sender: self.sender(), role: self.role(), elicits: self.info().abilities().forms, wake }
     }
 
-    async fn answer(&self, id: &Bytes, outcome: Outcome) {
-        match outcome {
-            Ok(Some(frame)) => self.send(frame).await,
-            Ok(None) => {}
-            Err(error) => self.send(error.frame(id)).await,
-        }
+    async fn answer(&self, session: Option<SessionId>, id: &Bytes, outcome: Outcome) {
+        let frame = match outcome {
+            Ok(Some(frame)) => frame,
+            Ok(None) => return,
+            Err(error) => error.frame(id),
+        };
+        let _ = self.out.send(Out::Answer { session, frame }).await;
     }
 }
 

@@ -48,6 +48,18 @@ impl Ledger {
         self.lock().prompts.contains_key(prompt)
     }
 
+    /// Does it owe an answer to any prompt of this session?
+    pub(super) fn owes_in(&self, session: &SessionId) -> bool {
+        self.lock().prompts.values().any(|(of, _)| of == session)
+    }
+
+    /// The prompts in a session that are not answered.
+    pub(super) fn owed(&self, session: &SessionId) -> Vec<PromptId> {
+        let books = self.lock();
+        let owed = books.prompts.iter().filter(|(_, (owed_in, _))| owed_in == session);
+        owed.map(|(prompt, _)| prompt.clone()).collect()
+    }
+
     /// The requests to answer, once.
     pub(super) fn settle(&self, prompt: &PromptId) -> Vec<Bytes> {
         self.lock().prompts.remove(prompt).map(|(_, requests)| requests).unwrap_or_default()

@@ -53,7 +53,10 @@ impl Connection {
     /// The same prompt again: its end answers this request too, be it past or still to come (rule 7.5).
     async fn repeated(&self, handle: &SessionHandle, again: Submission, receipt: PromptReceipt, id: &Bytes) -> Outcome {
         if let Some(end) = receipt.end {
-            return Ok(Some(response(&end, id, handle.id().as_str())));
+            // Its updates come first, also to a client that is still catching up with them.
+            let answer = response(&end, id, handle.id().as_str());
+            self.lane_frame(handle, answer, handle.head()).await;
+            return Ok(None);
         }
         self.ledger.owe(receipt.prompt.clone(), handle.id().clone(), id.clone());
         // It may have ended just before that was noted; asking once more tells.
@@ -82,11 +85,7 @@ impl Connection {
         let request = request.params.request_id.get().as_bytes();
         if let Some((session, prompt)) = self.ledger.prompt_of(request) {
             let Some(attached) = self.attached(&session) else { return };
-            let handle = attached.handle;
-            if handle.remove_prompt(prompt, self.sender()).await.is_err() {
-                let scope = CancelScope { seen: handle.head(), clear_queue: false };
-                let _ = handle.cancel(self.sender(), scope).await;
-            }
+            let _ = attached.handle.cancel_prompt(prompt, self.sender()).await;
         } else if let Some(attached) = self.ledger.forwarded(request).and_then(|session| self.attached(&session)) {
             let request = Bytes::copy_from_slice(request);
             let _ = attached.handle.cancel_forward(self.client.clone(), request).await;

@@ -32,7 +32,7 @@ impl Connection {
         let named = request.params.meta["wharf"]["agent"].as_str().map(ToOwned::to_owned);
         // The agent that waits is of the connection's adapter; another one's must be started.
         let spare = if named.is_none() { self.spare.lock().await.take() } else { None };
-        let prelude = self.logins().clone();
+        let prelude = if named.is_none() { self.logins().clone() } else { Vec::new() };
         let created = self.app.host.create(NewSessionRequest {
             adapter: named.unwrap_or_else(|| self.agent.to_string()),
             cwd: PathBuf::from(request.params.cwd),
@@ -65,7 +65,8 @@ impl Connection {
     pub(super) async fn load_session(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
         let (handle, joined) = self.enter(frame, envelope).await?;
         let answer = answers::loaded(joined.answer.as_ref(), &joined.latest, &handle.descriptor(), id);
-        let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), joined.head, TurnSeen::None);
+        let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), joined.head, TurnSeen::None)
+            .with_queue(joined.queued);
         let (answer, asks) = (Some((joined.head, answer)), (joined.head, joined.open_asks));
         self.join(Join { cursor: handle.cursor(Seq::ZERO), view, answer, asks, hold: self.hold() }).await;
         Ok(None)
@@ -80,7 +81,8 @@ impl Connection {
         }
         let answer = answers::loaded(joined.answer.as_ref(), &joined.latest, &handle.descriptor(), id);
         let turn = super::attach::turn_seen(joined.turn);
-        let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), joined.head, turn);
+        let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), joined.head, turn)
+            .with_queue(joined.queued);
         let latest = answers::latest(&joined.latest);
         let (answer, asks) = (Some((joined.head, answer)), (joined.head, joined.open_asks));
         self.join(Join { cursor: handle.cursor(joined.head), view, answer, asks, hold: self.hold() }).await;
@@ -127,7 +129,7 @@ impl Connection {
     }
 
     /// Sends a frame in its order with the session's log.
-    async fn lane_frame(&self, handle: &SessionHandle, frame: Bytes, after: Seq) {
+    pub(super) async fn lane_frame(&self, handle: &SessionHandle, frame: Bytes, after: Seq) {
         let direct = wharf_host::Direct::Frame(frame);
         let message = wharf_host::LaneMessage { session: handle.id().clone(), after, direct };
         let _ = self.lane.send(message).await;

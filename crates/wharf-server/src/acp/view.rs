@@ -1,13 +1,13 @@
 //! The ACP view of a session's events, for one client.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use wharf_host::core::{
-    Ask, AskId, AskOutcome, Event, PromptEnd, PromptId, Raw, Role, Sender, Seq, SessionId, UpdateKind,
+    Ask, AskId, AskKind, AskOutcome, Event, PromptEnd, PromptId, Raw, Role, Sender, Seq, SessionId, UpdateKind,
 };
 use wharf_host::frame::FrameKind;
 use wharf_host::{Entry, frame};
@@ -25,6 +25,11 @@ pub(super) struct View {
     /// Events up to here are history: shown as such, and asks in them are not asked again.
     history: Seq,
     turn: TurnSeen,
+    /// The prompt whose turn began last, and those that have not begun: their end is not the end of a turn.
+    newest: Option<PromptId>,
+    waiting: BTreeSet<PromptId>,
+    /// It fills in forms: others are not asked to.
+    forms: bool,
     /// It wants the updates that tell of other clients.
     multi: bool,
     pub(super) event_ids: bool,
@@ -46,6 +51,7 @@ pub(super) struct Wishes {
     pub(super) role: Role,
     pub(super) multi: bool,
     pub(super) event_ids: bool,
+    pub(super) forms: bool,
 }
 
 /// What an event comes to.
@@ -62,8 +68,20 @@ pub(super) enum Shown {
 
 impl View {
     pub(super) fn new(session: SessionId, wishes: Wishes, ledger: Arc<Ledger>, history: Seq, turn: TurnSeen) -> Self {
-        let Wishes { role, multi, event_ids } = wishes;
-        Self { session, role, ledger, history, turn, multi, event_ids, asks: BTreeMap::new() }
+        let Wishes { role, multi, event_ids, forms } = wishes;
+        let (newest, waiting, asks) = (None, BTreeSet::new(), BTreeMap::new());
+        Self { session, role, ledger, history, turn, newest, waiting, forms, multi, event_ids, asks }
+    }
+
+    /// With the prompts that waited when the client came.
+    pub(super) fn with_queue(mut self, queued: Vec<PromptId>) -> Self {
+        self.waiting.extend(queued);
+        self
+    }
+
+    /// Are there prompts of this client that have not been answered?
+    pub(super) fn owes(&self) -> bool {
+        self.ledger.owes_in(&self.session)
     }
 
     pub(super) fn session(&self) -> &SessionId {
@@ -72,6 +90,47 @@ impl View {
 
     pub(super) fn wants_presence(&self) -> bool {
         self.multi
+    }
+
+    /// Is this event news to the client, and not history?
+    pub(super) fn is_live(&self, at: Seq) -> bool {
+        at > self.history
+    }
+
+    /// The frame of an event that is shown as it is, to everyone and at any time: the log alone can give it again.
+    pub(super) fn plain(entry: &Entry) -> Option<&Bytes> {
+        match &entry.event {
+            Event::AgentUpdated { update, frame, .. } if *update != UpdateKind::UserMessageChunk => Some(frame.bytes()),
+            Event::AgentUpdated { .. }
+            | Event::TurnStarted { .. }
+            | Event::PromptEnded { .. }
+            | Event::AskOpened(_)
+            | Event::AskResolved { .. }
+            | Event::Created(_)
+            | Event::AgentStarting { .. }
+            | Event::AgentStarted { .. }
+            | Event::Ended(_)
+            | Event::PromptAccepted { .. }
+            | Event::PromptUpdated { .. }
+            | Event::PromptMoved { .. }
+            | Event::PromptRequeued { .. }
+            | Event::CancelRequested { .. }
+            | Event::AgentFaulted { .. }
+            | Event::Snapshot(_)
+            | Event::Unknown { .. } => None,
+        }
+    }
+
+    /// The responses to this client's requests for a prompt, once.
+    pub(super) fn answers(&self, prompt: &PromptId, end: &PromptEnd) -> Vec<Bytes> {
+        let requests = self.ledger.settle(prompt);
+        requests.iter().map(|request| response(end, request, self.session.as_str())).collect()
+    }
+
+    /// The responses to all prompts that have not been answered, for a session that is gone.
+    pub(super) fn answer_all(&self) -> Vec<Bytes> {
+        let owed = self.ledger.owed(&self.session).into_iter();
+        owed.flat_map(|prompt| self.answers(&prompt, &PromptEnd::SessionEnded)).collect()
     }
 
     /// The frames for an event, if it is one that this client is to see.
@@ -83,9 +142,15 @@ impl View {
             Event::TurnStarted { prompt, content } => {
                 let own = live && self.ledger.owes(prompt);
                 self.turn = if own { TurnSeen::Own } else { TurnSeen::Other };
+                self.waiting.remove(prompt);
+                self.newest = Some(prompt.clone());
                 if own { Shown::Nothing } else { Shown::Prompt { content: *content } }
             }
             Event::PromptEnded { prompt, end } => self.ended(prompt, end, live),
+            Event::PromptAccepted { prompt, .. } | Event::PromptRequeued { prompt } => {
+                self.waiting.insert(prompt.clone());
+                Shown::Nothing
+            }
             Event::AskOpened(ask) => {
                 self.asks.insert(ask.id, ask.clone());
                 if live { self.ask(ask).map_or(Shown::Nothing, Shown::Frame) } else { Shown::Nothing }
@@ -95,10 +160,8 @@ impl View {
             | Event::AgentStarting { .. }
             | Event::AgentStarted { .. }
             | Event::Ended(_)
-            | Event::PromptAccepted { .. }
             | Event::PromptUpdated { .. }
             | Event::PromptMoved { .. }
-            | Event::PromptRequeued { .. }
             | Event::CancelRequested { .. }
             | Event::AgentFaulted { .. }
             | Event::Snapshot(_)
@@ -107,12 +170,15 @@ impl View {
     }
 
     fn ended(&mut self, prompt: &PromptId, end: &PromptEnd, live: bool) -> Shown {
-        self.turn = TurnSeen::None;
-        let requests = self.ledger.settle(prompt);
-        if requests.is_empty() && live && self.multi {
+        let never_ran = self.waiting.remove(prompt);
+        if !never_ran && self.newest.as_ref().is_none_or(|newest| newest == prompt) {
+            self.turn = TurnSeen::None;
+        }
+        let answers = self.answers(prompt, end);
+        if answers.is_empty() && !never_ran && live && self.multi {
             return Shown::Frame(updates::turn_complete(&self.session, end));
         }
-        Shown::Frames(requests.iter().map(|request| response(end, request, self.session.as_str())).collect())
+        Shown::Frames(answers)
     }
 
     fn resolved(&mut self, ask: AskId, outcome: &AskOutcome, by: Option<&Sender>, live: bool) -> Shown {
@@ -128,10 +194,14 @@ impl View {
         Shown::Frames(frames)
     }
 
-    /// The request for an open ask, with an id of this connection. Observers are not asked.
+    /// The request for an open ask, with an id of this connection. Those who cannot answer are not asked.
     pub(super) fn ask(&mut self, ask: &Ask) -> Option<Bytes> {
         self.asks.insert(ask.id, ask.clone());
-        if self.role == Role::Observer {
+        let able = match ask.kind {
+            AskKind::Permission => true,
+            AskKind::Elicitation => self.forms,
+        };
+        if self.role == Role::Observer || !able {
             return None;
         }
         self.request(ask.frame.bytes(), What::Ask(ask.id))

@@ -1,3 +1,5 @@
+//! Making, reading, changing and revoking tokens.
+
 use std::os::unix::fs::PermissionsExt;
 
 use wharf_host::core::Role;
