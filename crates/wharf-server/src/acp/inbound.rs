@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use wharf_host::core::{Attachment, Refusal, Role, Seq, SessionId, TurnState};
+use wharf_host::core::{Attachment, Refusal, Role, Seq, SessionId, Status, TurnState};
 use wharf_host::frame::{self, Envelope, FrameKind};
 use wharf_host::{CallError, Forward, SessionHandle};
 
@@ -32,7 +32,7 @@ impl Connection {
     async fn request(self: &Arc<Self>, frame: &Bytes, envelope: &Envelope<'_>) {
         let id = request_id(frame, envelope);
         let session = envelope.session.as_ref().map(|session| SessionId::new(session.value.as_ref()));
-        if waits(&envelope.method) {
+        if self.waits(&envelope.method, session.as_ref()) {
             // Beside the others, which must not wait for an agent's start.
             let (connection, frame) = (Arc::clone(self), frame.clone());
             tokio::spawn(async move {
@@ -178,6 +178,21 @@ impl Connection {
         Attachment { sender: self.sender(), role: self.role(), elicits: self.info().abilities().forms, wake }
     }
 
+    /// May the request have to wait for an agent's start or its answer? What is only passed on to an agent that runs
+    /// does not, and keeps its order with the prompts.
+    fn waits(&self, method: &str, session: Option<&SessionId>) -> bool {
+        match method {
+            "session/prompt" | "session/list" | "session/status" | "session/detach" => false,
+            "initialize" | "authenticate" | "logout" | "session/new" | "session/load" | "session/resume"
+            | "session/close" | "session/delete" | "session/attach" => true,
+            method if method.starts_with("_wharf/") => false,
+            _ => {
+                let attached = session.and_then(|session| self.attached(session));
+                attached.is_none_or(|attached| attached.handle.descriptor().status != Status::Running)
+            }
+        }
+    }
+
     async fn answer(&self, session: Option<SessionId>, id: &Bytes, outcome: Outcome) {
         let frame = match outcome {
             Ok(Some(frame)) => frame,
@@ -186,21 +201,6 @@ impl Connection {
         };
         let _ = self.out.send(Out::Answer { session, frame }).await;
     }
-}
-
-/// Requests that may wait for an agent's start or its answer.
-fn waits(method: &str) -> bool {
-    !matches!(
-        method,
-        "session/prompt"
-            | "session/list"
-            | "session/status"
-            | "session/detach"
-            | "_wharf/queue/list"
-            | "_wharf/queue/remove"
-            | "_wharf/queue/update"
-            | "_wharf/queue/move"
-    )
 }
 
 fn request_id(frame: &Bytes, envelope: &Envelope<'_>) -> Bytes {

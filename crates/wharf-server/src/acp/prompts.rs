@@ -59,15 +59,21 @@ impl Connection {
             return Ok(None);
         }
         self.ledger.owe(receipt.prompt.clone(), handle.id().clone(), id.clone());
-        // It may have ended just before that was noted; asking once more tells.
-        let now = handle.prompt(again).await.map_err(|error| from_call(&error, handle.id().as_str()))?;
-        match now.end {
-            Some(end) if self.ledger.owes(&receipt.prompt) => {
-                self.ledger.settle(&receipt.prompt);
-                Ok(Some(response(&end, id, handle.id().as_str())))
-            }
-            Some(_) | None => Ok(None),
+        // It may have ended just before that was noted; asking once more tells. Who settles it answers: this, or the view
+        // that comes to its end.
+        let now = handle.prompt(again).await;
+        if matches!(now, Ok(PromptReceipt { end: None, .. })) {
+            return Ok(None);
         }
+        for request in self.ledger.settle(&receipt.prompt) {
+            let answer = match &now {
+                Ok(PromptReceipt { end: Some(end), .. }) => response(end, &request, handle.id().as_str()),
+                Ok(PromptReceipt { end: None, .. }) => continue,
+                Err(error) => from_call(error, handle.id().as_str()).frame(&request),
+            };
+            self.lane_frame(handle, answer, handle.head()).await;
+        }
+        Ok(None)
     }
 
     pub(super) async fn cancel(&self, frame: &Bytes, envelope: &Envelope<'_>) {

@@ -20,7 +20,10 @@ async fn the_agents_wish_for_a_login_comes_through_as_it_is() -> Result<()> {
     let new = json!({ "cwd": cwd(&host)?, "mcpServers": [] });
     for _ in 0..2 {
         let error = refused(client.request("session/new", new.clone()).await)?;
-        assert_eq!((error.code, error.message.as_str(), &error.data), (-32000, "Authentication required", &Value::Null));
+        assert_eq!(
+            (error.code, error.message.as_str(), &error.data),
+            (-32000, "Authentication required", &Value::Null)
+        );
     }
     let listed = client.request("session/list", json!({})).await?;
     assert_eq!(listed["sessions"], json!([]), "such a session never was");

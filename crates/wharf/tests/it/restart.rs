@@ -30,6 +30,10 @@ impl Dice {
         Ok(Self(seed))
     }
 
+    pub(crate) const fn of(seed: u64) -> Self {
+        Self(seed)
+    }
+
     pub(crate) fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

@@ -33,9 +33,7 @@ async fn a_session_that_runs_is_live_and_one_that_does_not_is_not_found() -> Res
     let (first, session) = open(&host).await?;
     let mortal = client_of(&host, "mortal").await?.new_session(&cwd(&host)?).await?;
     let second = client(&host).await?;
-    let live = |turn: &str, clients: u32| {
-        json!({ "status": "live", "_meta": { "wharf": { "turn": turn, "clients": clients, "resumable": false } } })
-    };
+    let live = |turn: &str, clients: u32| json!({ "status": "live", "_meta": { "wharf": { "turn": turn, "clients": clients, "resumable": false } } });
     assert_eq!(status(&second, &session).await?, live("idle", 1));
     let running = first.start_prompt(&session, "echo on it; ask").await;
     let ask = first.expect_request("session/request_permission").await;
