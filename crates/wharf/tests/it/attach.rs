@@ -264,7 +264,7 @@ async fn a_long_history_is_streamed_after_the_answer() -> Result<()> {
     let (second, answer) = attached(&host, &session, json!({})).await?;
     assert_eq!((&answer["historyPolicy"], &answer["historyDelivery"]), (&json!("full"), &json!("stream")));
     assert!(answer.get("history").is_none());
-    assert_eq!(told(&second, &session, "echo live").await?.ends_with("live"), true);
+    assert!(told(&second, &session, "echo live").await?.ends_with("live"));
     let indices: Vec<u64> = second.transcript().iter().filter_map(Frame::index).collect();
     assert!(indices.into_iter().eq(0..CHUNKS));
     let answered = place(&second, |frame| frame.body["result"]["clientId"].is_string())?;
@@ -535,6 +535,6 @@ async fn every_one_of_many_joins_at_once_is_answered() -> Result<()> {
     for call in calls {
         call.answer().await?;
     }
-    assert_eq!(told(&second, &session, "echo on").await?.ends_with("on"), true);
+    assert!(told(&second, &session, "echo on").await?.ends_with("on"));
     Ok(())
 }

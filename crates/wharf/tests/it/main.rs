@@ -1,4 +1,5 @@
 //! The binary as its users meet it: a real process, real agents, real sockets.
+#![expect(clippy::print_stdout, reason = "a test prints its seed")]
 
 mod attach;
 mod auth;

@@ -49,7 +49,7 @@ impl Person {
     }
 
     fn session(&mut self) -> String {
-        let place = usize::from(self.dice.roll() % 3 == 0);
+        let place = usize::from(self.dice.roll().is_multiple_of(3));
         self.sessions[place].clone()
     }
 
@@ -82,7 +82,7 @@ impl Person {
     }
 
     async fn connect(&mut self, host: &Host) -> Result<()> {
-        let (multi, ids) = (self.dice.roll() % 2 == 0, self.dice.roll() % 2 == 0);
+        let (multi, ids) = (self.dice.roll().is_multiple_of(2), self.dice.roll().is_multiple_of(2));
         let meta = json!({ "wharf": { "multiClientUpdates": multi, "eventIds": ids } });
         let client = client_with(host, json!({}), meta).await?;
         client.set_patience(walk_for()? + Duration::from_secs(60));
@@ -106,11 +106,14 @@ impl Person {
         self.prompts += 1;
         // A word that nobody else says.
         let word = format!("w{}-{}", self.name, self.prompts);
-        let scripts = ["@", "@", "stream 20; @", "ask; @", "ask 2; @", "ask2; @", "think hm; tool; plan; @", "pause 15; @"];
-        let rare = ["error -32050", "crash 3", "user mine; @", "withdraw; @", "mode auto", "late after; @", "stop max_tokens"];
-        let script = if self.dice.roll() % 8 == 0 { self.one_of(&rare) } else { self.one_of(&scripts) };
+        let scripts =
+            ["@", "@", "stream 20; @", "ask; @", "ask 2; @", "ask2; @", "think hm; tool; plan; @", "pause 15; @"];
+        let rare =
+            ["error -32050", "crash 3", "user mine; @", "withdraw; @", "mode auto", "late after; @", "stop max_tokens"];
+        let script = if self.dice.roll().is_multiple_of(8) { self.one_of(&rare) } else { self.one_of(&scripts) };
         let text = script.replace('@', &format!("echo {word}"));
-        self.call("session/prompt", json!({ "sessionId": session, "prompt": [{ "type": "text", "text": text }] })).await;
+        self.call("session/prompt", json!({ "sessionId": session, "prompt": [{ "type": "text", "text": text }] }))
+            .await;
     }
 
     async fn join(&mut self, session: &str) -> Result<()> {
@@ -136,9 +139,12 @@ impl Person {
     /// Changes the queue, whoever's prompts are in it.
     async fn meddle(&mut self, session: &str) -> Result<()> {
         let queue = self.client()?.request("_wharf/queue/list", json!({ "sessionId": session })).await?;
-        let Some(prompt) = queue["prompts"].as_array().and_then(|prompts| prompts.last().cloned()) else { return Ok(()) };
+        let Some(prompt) = queue["prompts"].as_array().and_then(|prompts| prompts.last().cloned()) else {
+            return Ok(());
+        };
         let method = self.one_of(&["_wharf/queue/remove", "_wharf/queue/move", "_wharf/queue/update"]);
-        let params = json!({ "sessionId": session, "promptId": prompt["promptId"], "position": 0, "prompt": prompt["prompt"] });
+        let params =
+            json!({ "sessionId": session, "promptId": prompt["promptId"], "position": 0, "prompt": prompt["prompt"] });
         // It may have started meanwhile.
         let _ = self.client()?.request(method, params).await;
         Ok(())
