@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Ask, AskId, Event, Latest, Member, PromptId, Raw, Seq, StartKind, StartNo, TurnState};
+use crate::{Ask, AskId, Event, Latest, Member, PromptEnd, PromptId, Raw, Seq, StartKind, StartNo, TurnState};
 
 /// Everything that one input led to. The host appends the events, shows them, then runs the effects, in this order.
 #[derive(Clone, Debug, Default)]
@@ -61,6 +61,8 @@ pub struct PromptReceipt {
     /// Place in the queue (0 = next), `None` once its turn has begun or it has ended.
     pub position: Option<usize>,
     pub duplicate: bool,
+    /// For a duplicate: how it ended, if it has.
+    pub end: Option<PromptEnd>,
 }
 
 /// What a newcomer needs besides the log: all of it true at `head`.
@@ -73,6 +75,8 @@ pub struct Joined {
     pub answer: Option<Raw>,
     pub latest: Latest,
     pub turn: TurnState,
+    /// The prompts that wait for their turn, in order.
+    pub queued: Vec<PromptId>,
 }
 
 /// A no, as data. Each surface has its own words for it.

@@ -114,6 +114,11 @@ pub enum Input {
         by: Sender,
         frame: Raw,
     },
+    /// One prompt is taken back by name: it leaves the queue, or its turn is cancelled. Others stay.
+    CancelPrompt {
+        prompt: PromptId,
+        by: Sender,
+    },
     RemovePrompt {
         prompt: PromptId,
         by: Sender,

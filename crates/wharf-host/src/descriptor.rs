@@ -56,9 +56,9 @@ impl Descriptor {
             workspace_slug: state.origin.workspace.to_string(),
             cwd: state.origin.cwd.to_string(),
             status: state.status,
-            started_at: iso(state.created_at),
-            ended_at: state.ended_at.map(iso),
-            last_output_at: state.last_output_at.map(iso),
+            started_at: timestamp(state.created_at),
+            ended_at: state.ended_at.map(timestamp),
+            last_output_at: state.last_output_at.map(timestamp),
             exit_code: state.ending.as_ref().and_then(|ending| ending.exit_code),
             label: text(&state.origin.label),
             name: text(&state.origin.name),
@@ -79,12 +79,12 @@ impl Descriptor {
     }
 
     pub(crate) fn set_last_output(&mut self, at: Millis) {
-        self.last_output_at = Some(iso(at));
+        self.last_output_at = Some(timestamp(at));
     }
 }
 
 /// `2026-11-15T20:34:00.123Z`.
-pub(crate) fn iso(at: Millis) -> String {
+pub fn timestamp(at: Millis) -> String {
     let (days, of_day) = (at.0 / 86_400_000, at.0 % 86_400_000);
     let (year, month, day) = civil(days);
     let (hour, minute, second) = (of_day / 3_600_000, of_day / 60_000 % 60, of_day / 1_000 % 60);
@@ -109,8 +109,8 @@ mod tests {
 
     #[test]
     fn instants_are_written_as_iso_8601() {
-        assert_eq!(iso(Millis(0)), "1970-01-01T00:00:00.000Z");
-        assert_eq!(iso(Millis(951_782_400_000)), "2000-02-29T00:00:00.000Z");
-        assert_eq!(iso(Millis(1_794_774_845_123)), "2026-11-15T20:34:05.123Z");
+        assert_eq!(timestamp(Millis(0)), "1970-01-01T00:00:00.000Z");
+        assert_eq!(timestamp(Millis(951_782_400_000)), "2000-02-29T00:00:00.000Z");
+        assert_eq!(timestamp(Millis(1_794_774_845_123)), "2026-11-15T20:34:05.123Z");
     }
 }

@@ -14,13 +14,14 @@ mod ids;
 mod index;
 mod registry;
 mod session;
+mod tools;
 
 pub use agent::introduction::{Introduction, StartFailure};
 pub use agent::{SplitError, shim, split_command};
-pub use config::{AgentCommand, Config, ConfigError, Duration, Limits, Size};
-pub use descriptor::{Descriptor, TurnWord};
+pub use config::{AgentCommand, Config, ConfigError, Duration, Limits, QueueBy, ResumeOnStart, Size};
+pub use descriptor::{Descriptor, TurnWord, timestamp};
 pub use host::{CreateError, Created, Host, NewSessionRequest, OpenError, Spare, StartError};
 pub use ids::{Now, new_client_id, new_prompt_id, new_session_id, random_text};
 pub use session::cursor::{Batch, Cursor, Entry, ReadError};
-pub use session::handle::{CallError, Direct, Lane, LaneMessage, SessionHandle};
+pub use session::handle::{Abilities, Attendance, CallError, Direct, Forward, Lane, LaneMessage, SessionHandle};
 pub use wharf_core as core;

@@ -41,6 +41,10 @@ impl Registry {
         self.sessions.write().unwrap_or_else(PoisonError::into_inner).insert(id, known);
     }
 
+    pub(crate) fn remove(&self, id: &SessionId) {
+        self.sessions.write().unwrap_or_else(PoisonError::into_inner).remove(id);
+    }
+
     pub(crate) fn descriptors(&self) -> Vec<Arc<Descriptor>> {
         let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
         sessions.values().map(Known::descriptor).collect()

@@ -4,10 +4,11 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+
 use wharf_host::Host;
 
 use crate::App;
-use crate::auth::{Peer, bearer};
+use crate::auth::{Identity, Peer, Refused, bearer};
 
 /// The authority must be ours, and a browser page must be ours too: a name that a foreign page points at this machine
 /// (DNS rebinding) and a foreign page's WebSocket are refused alike (rule 10.3).
@@ -36,26 +37,51 @@ pub(crate) async fn check_authority(request: Request, next: Next) -> Response {
     }
 }
 
-/// TCP needs a token; the local socket needs our own user, and nobody from inside an agent (rule 10.1).
-pub(crate) async fn require_identity(State(app): State<App>, request: Request, next: Next) -> Response {
+/// Lets through who has an [`Identity`], and tells the surfaces which: they take it as `Extension<Identity>`.
+pub(crate) async fn require_identity(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    match identify(&app, &request) {
+        Ok(identity) => {
+            request.extensions_mut().insert(identity);
+            next.run(request).await
+        }
+        Err(refusal) => *refusal,
+    }
+}
+
+/// TCP needs a token; the local socket needs our own user, and nobody from inside an agent (rule 10.1). Over the socket
+/// a token is not needed, but one that is shown counts: so a bridge can hand an observer's place on.
+fn identify(app: &App, request: &Request) -> Result<Identity, Box<Response>> {
     let peer = request.extensions().get::<Peer>().copied().unwrap_or(Peer::Network);
-    match peer {
-        Peer::Network => match bearer(request.headers()) {
-            Some(token) if app.token.matches(&token) => next.run(request).await,
-            Some(_) => unauthorized("the token is not known to this host"),
-            None => unauthorized(
-                "a token is needed: send `Authorization: Bearer <token>`; it is in the file `token` of the state directory",
-            ),
-        },
-        Peer::Local { pid: Some(pid) } if Host::has_started(pid) => {
+    let refusal = match (peer, bearer(request.headers())) {
+        (Peer::Network, Some(token)) => return known(app, &token),
+        (Peer::Network, None) => unauthorized(
+            "a token is needed: send `Authorization: Bearer <token>`; it is in the file `token` of the state directory, and `wharf token create` makes others",
+        ),
+        (Peer::Local { pid: Some(pid) }, _) if Host::has_started(pid) => {
             let session = app.host.session_of_process(pid);
             let whose = session.map_or_else(|| "an agent".to_owned(), |session| format!("the agent of {session}"));
             refuse(StatusCode::FORBIDDEN, &format!("process {pid} belongs to {whose}; agents may not use the socket"))
         }
-        Peer::Local { pid: Some(_) } => next.run(request).await,
-        Peer::Local { pid: None } => refuse(StatusCode::FORBIDDEN, "the system does not say which process is calling"),
-        Peer::Stranger => refuse(StatusCode::FORBIDDEN, "the socket is for the user who runs this host"),
-    }
+        (Peer::Local { pid: Some(_) }, Some(token)) => return known(app, &token),
+        (Peer::Local { pid: Some(_) }, None) => return Ok(Identity::LOCAL),
+        (Peer::Local { pid: None }, _) => {
+            refuse(StatusCode::FORBIDDEN, "the system does not say which process is calling")
+        }
+        (Peer::Stranger, _) => refuse(StatusCode::FORBIDDEN, "the socket is for the user who runs this host"),
+    };
+    Err(Box::new(refusal))
+}
+
+fn known(app: &App, token: &str) -> Result<Identity, Box<Response>> {
+    app.tokens.authenticate(token).map_err(|refused| {
+        Box::new(match refused {
+            Refused::Unknown => unauthorized("the token is not known to this host; it may have been revoked"),
+            // Not 401: a client would throw away a token that may well be good.
+            Refused::Unreadable => {
+                refuse(StatusCode::SERVICE_UNAVAILABLE, "this host cannot check tokens at the moment; its log says why")
+            }
+        })
+    })
 }
 
 fn unauthorized(message: &str) -> Response {

@@ -15,23 +15,27 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::Router;
-use axum::routing::{any, get};
+use axum::routing::get;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Semaphore, watch};
 use wharf_host::Host;
 
-pub use auth::{Token, TokenError};
+pub use auth::{
+    Access, Identity, NewToken, Refused, TokenEntry, TokenError, Tokens, TokensFile, TokensFileError, UnknownAccess,
+};
 
 /// What the surfaces share.
 #[derive(Clone, Debug)]
 pub(crate) struct App {
     pub(crate) host: Host,
-    pub(crate) token: Arc<Token>,
+    pub(crate) tokens: Arc<Tokens>,
     /// The adapter of connections that name none.
     pub(crate) agent: Arc<str>,
     /// True once the host is stopping: no new work.
     pub(crate) stopping: watch::Receiver<bool>,
     pub(crate) connections: Arc<Semaphore>,
+    /// Connections that no socket holds.
+    pub(crate) http: Arc<acp::Connections>,
 }
 
 /// A bound server.
@@ -58,7 +62,7 @@ pub enum BindError {
 
 impl Server {
     /// Takes the address and the socket. Nothing is answered before [`Server::run`].
-    pub async fn bind(host: Host, token: Token, listen: &str, socket: &Path) -> Result<Self, BindError> {
+    pub async fn bind(host: Host, tokens: Tokens, listen: &str, socket: &Path) -> Result<Self, BindError> {
         let address: SocketAddr = listen.parse().map_err(|_| BindError::Address(listen.to_owned()))?;
         if !address.ip().is_loopback() {
             return Err(BindError::NotLoopback(address));
@@ -69,7 +73,7 @@ impl Server {
         let (stop, stopping) = watch::channel(false);
         let connections = Arc::new(Semaphore::new(host.config().limits.connections));
         let agent = host.config().default_agent.as_str().into();
-        let app = App { host, token: Arc::new(token), agent, stopping, connections };
+        let app = App { host, tokens: Arc::new(tokens), agent, stopping, connections, http: Arc::default() };
         Ok(Self { tcp, unix, socket: socket.to_owned(), app, stop })
     }
 
@@ -94,7 +98,7 @@ impl Server {
 
 fn router(app: App) -> Router {
     Router::new()
-        .route("/acp", any(acp::upgrade))
+        .route("/acp", get(acp::get).connect(acp::get).post(acp::post).delete(acp::delete))
         .layer(axum::middleware::from_fn_with_state(app.clone(), guard::require_identity))
         .route("/healthz", get(healthz))
         .layer(axum::middleware::from_fn(guard::check_authority))

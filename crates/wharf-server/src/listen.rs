@@ -20,6 +20,9 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(15);
 /// One event stream per session and some requests besides; hyper's default of 200 would end a busy client.
 const HTTP2_STREAMS: u32 = 2_000;
 
+/// A peer that leaves a ping unanswered for as long again is gone (rule 3.13).
+const HTTP2_PING: Duration = Duration::from_secs(20);
+
 /// A connection's place under the limit. One that becomes a WebSocket keeps it: it outlives its HTTP exchange.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
@@ -65,7 +68,9 @@ async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, peer
     });
     let mut server = Builder::new(TokioExecutor::new());
     server.http1().timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
-    server.http2().timer(TokioTimer::new()).max_concurrent_streams(HTTP2_STREAMS);
+    let mut http2 = server.http2();
+    http2.timer(TokioTimer::new()).max_concurrent_streams(HTTP2_STREAMS);
+    http2.keep_alive_interval(HTTP2_PING).keep_alive_timeout(HTTP2_PING);
     if let Err(error) = server.serve_connection_with_upgrades(TokioIo::new(stream), service).await {
         tracing::debug!(%error, "a connection ended");
     }

@@ -1,5 +1,6 @@
 //! `wharf`: the session host for coding agents, as one binary.
 
+mod bridge;
 mod output;
 mod paths;
 mod verbs;
@@ -20,6 +21,10 @@ struct Cli {
 enum Verb {
     /// Run the host.
     Serve(verbs::serve::Serve),
+    /// Speak ACP on stdin and stdout: what an editor starts instead of the agent.
+    Acp(verbs::acp::Acp),
+    /// Make, list and revoke tokens.
+    Token(verbs::token::Token),
     /// Speak ACP on stdin and stdout as the built-in demo agent (no model, no network).
     DemoAgent,
 }
@@ -32,6 +37,8 @@ fn main() -> ExitCode {
     }
     let done = match Cli::parse().verb {
         Verb::Serve(serve) => verbs::serve::run(serve),
+        Verb::Acp(acp) => verbs::acp::run(acp),
+        Verb::Token(token) => verbs::token::run(token),
         Verb::DemoAgent => verbs::demo_agent::run(),
     };
     match done {

@@ -9,6 +9,11 @@ pub(crate) fn line(text: &str) {
     let _ = std::io::stdout().flush();
 }
 
+/// A word to the person, beside the output that a program may read.
+pub(crate) fn note(text: &str) {
+    eprintln!("{text}");
+}
+
 /// What went wrong, from the outside in.
 pub(crate) fn error(error: &anyhow::Error) {
     let mut said = error.to_string();

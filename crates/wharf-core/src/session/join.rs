@@ -26,7 +26,8 @@ impl Session {
         let others = self.live.members().filter(|member| member.sender.client != client).cloned().collect();
         let (answer, latest) = (self.state.answer.clone(), self.state.latest.clone());
         let (head, turn) = (self.state.head, self.state.turn());
-        Reply::Joined(Box::new(Joined { head, open_asks, others, answer, latest, turn }))
+        let queued = self.state.queue.iter().map(|queued| queued.prompt.clone()).collect();
+        Reply::Joined(Box::new(Joined { head, open_asks, others, answer, latest, turn, queued }))
     }
 
     pub(super) fn detach(&mut self, sender: &Sender, draft: &mut Draft) {

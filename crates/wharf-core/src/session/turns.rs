@@ -38,7 +38,8 @@ impl Session {
 
     fn receipt(&self, prompt: PromptId, duplicate: bool) -> Reply {
         let position = self.state.position(&prompt);
-        Reply::Prompt(PromptReceipt { prompt, position, duplicate })
+        let end = if duplicate { self.state.prompt_end(&prompt).cloned() } else { None };
+        Reply::Prompt(PromptReceipt { prompt, position, duplicate, end })
     }
 
     /// May the agent have the prompt although it is at work? Not while it is to stop: it might drop this one as well.
@@ -155,6 +156,17 @@ impl Session {
         let open: Vec<_> = open.map(|ask| ask.id).collect();
         for ask in open {
             self.settle_ask(ask, crate::AskOutcome::Cancelled, AskReply::Cancelled, by.cloned(), draft);
+        }
+    }
+
+    pub(super) fn cancel_prompt(&mut self, prompt: PromptId, by: Sender, draft: &mut Draft) -> Reply {
+        match self.not_waiting(&prompt, &by) {
+            None => self.remove_prompt(prompt, by, draft),
+            Some(Refusal::AlreadyStarted(prompt)) => {
+                self.cancel_turns(vec![prompt], &by, draft);
+                Reply::Done
+            }
+            Some(refusal) => Reply::Refused(refusal),
         }
     }
 

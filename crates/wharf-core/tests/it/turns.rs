@@ -47,7 +47,7 @@ fn a_prompt_to_an_idle_session_runs_at_once() {
     let mut stage = Stage::running();
     let step = stage.prompt("p1", "ann");
     assert_eq!(outcome(&step), (vec![accepted("p1", "ann", false), turn_started("p1", 4)], vec![sent("p1")]));
-    assert_eq!(receipt(&step), PromptReceipt { prompt: id("p1"), position: None, duplicate: false });
+    assert_eq!(receipt(&step), PromptReceipt { prompt: id("p1"), position: None, duplicate: false, end: None });
     assert_eq!(stage.session.state().turn(), TurnState::Running);
 }
 
@@ -135,21 +135,21 @@ fn a_prompt_id_stands_for_one_prompt() {
 #[test]
 fn a_repeated_submission_is_the_same_prompt_while_it_waits_runs_and_after_it() {
     let mut stage = Stage::running();
-    let same = |position| PromptReceipt { prompt: id("p2"), position, duplicate: true };
+    let same = |position, end| PromptReceipt { prompt: id("p2"), position, duplicate: true, end };
     stage.prompt("p1", "ann");
     stage.give(keyed("p2", "ann", "k"));
     let step = stage.give(keyed("p9", "ann", "k"));
     assert_nothing(&step);
-    assert_eq!(receipt(&step), same(Some(0)));
+    assert_eq!(receipt(&step), same(Some(0), None));
     stage.give(answered("p1"));
-    assert_eq!(receipt(&stage.give(keyed("p9", "ann", "k"))), same(None));
+    assert_eq!(receipt(&stage.give(keyed("p9", "ann", "k"))), same(None, None));
     assert_eq!(stage.session.state().prompt_end(&id("p2")), None);
     stage.give(answered("p2"));
     // Across a restart too.
     stage.restart_host();
     let step = stage.give(keyed("p9", "ann", "k"));
     assert_nothing(&step);
-    assert_eq!(receipt(&step), same(None));
+    assert_eq!(receipt(&step), same(None, Some(answered_end())));
     assert_eq!(stage.session.state().prompt_end(&id("p2")), Some(&answered_end()));
 }
 

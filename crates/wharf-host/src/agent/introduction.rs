@@ -7,7 +7,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::process::ChildStdout;
-use wharf_core::{AgentTraits, Fault, Raw};
+use wharf_core::{AgentTraits, Fault, Raw, UpdateKind};
 
 use super::AgentProcess;
 use super::launch::{Launch, Launched};
@@ -38,6 +38,7 @@ pub(crate) struct Greeted {
     pub(crate) stderr: StderrTail,
     pub(crate) introduction: Introduction,
     pub(crate) early: Early,
+    pub(super) next_id: u64,
     timeout: Option<Duration>,
 }
 
@@ -47,6 +48,9 @@ pub(crate) struct Early {
     pub(crate) frames: Vec<Bytes>,
     pub(crate) faults: Vec<(Fault, String)>,
     bytes: usize,
+    /// Content is dropped as it comes: the agent repeats what the log has.
+    swallows: bool,
+    swallowed: usize,
 }
 
 /// Why an agent could not be brought up.
@@ -69,19 +73,20 @@ pub(crate) async fn greet(launch: &Launch, capabilities: &str) -> Result<Greeted
     let Launched { process, reader, outbox, stderr } = launch.run().await.map_err(StartFailure::new)?;
     let blank = Introduction { frame: Raw::new_checked_before(Bytes::new()), traits: AgentTraits::default() };
     let early = Early::default();
-    let mut greeted = Greeted { process, reader, outbox, stderr, introduction: blank, early, timeout: launch.timeout };
+    let mut greeted =
+        Greeted { process, reader, outbox, stderr, introduction: blank, early, next_id: 1, timeout: launch.timeout };
     let version = env!("CARGO_PKG_VERSION");
     let request = format!(
         r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":1,"clientCapabilities":{capabilities},"clientInfo":{{"name":"wharf","title":"Wharf","version":"{version}"}}}}}}"#
     );
-    let answer = greeted.exchange("initialize", request.into(), b"0").await?;
+    let answer = greeted.exchange("initialize", request.into(), 0).await?;
     greeted.introduction = Introduction { traits: traits(&answer), frame: Raw::new_checked_before(answer) };
     Ok(greeted)
 }
 
 impl Greeted {
     /// Sends a request and waits for its answer; everything else that comes is kept for later.
-    pub(super) async fn exchange(&mut self, method: &str, request: Bytes, id: &[u8]) -> Result<Bytes, StartFailure> {
+    pub(super) async fn exchange(&mut self, method: &str, request: Bytes, id: u64) -> Result<Bytes, StartFailure> {
         if self.outbox.send(request).is_err() {
             return Err(self.failure(&format!("the agent did not take `{method}`")).await);
         }
@@ -103,10 +108,11 @@ impl Greeted {
         }
     }
 
-    async fn answer(&mut self, id: &[u8]) -> Option<(FrameKind, Bytes)> {
+    async fn answer(&mut self, id: u64) -> Option<(FrameKind, Bytes)> {
+        let id = id.to_string();
         loop {
             while let Some(line) = self.reader.next_line() {
-                if let Some(found) = sort(line, id, &mut self.early, &self.outbox) {
+                if let Some(found) = sort(line, id.as_bytes(), &mut self.early, &self.outbox) {
                     return Some(found);
                 }
             }
@@ -115,6 +121,55 @@ impl Greeted {
                 Ok(0) | Err(_) => return None,
             }
         }
+    }
+
+    pub(super) fn take_id(&mut self) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        id
+    }
+
+    pub(super) fn say_ready(&self, session: &str) {
+        let session = serde_json::Value::from(session);
+        let frame = format!(r#"{{"jsonrpc":"2.0","method":"session/ready","params":{{"sessionId":{session}}}}}"#);
+        let _ = self.outbox.send(frame.into());
+    }
+
+    /// From here on content is dropped that an agent repeats when it loads or resumes: the log has it already. State
+    /// updates stay.
+    pub(super) fn swallow_replay(&mut self) {
+        self.early.swallows = true;
+    }
+
+    /// Some replay after their answer, so it is over only when nothing of it has come for a while (rule 2.6).
+    pub(super) async fn replay_over(&mut self, quiet: Duration) -> Result<(), StartFailure> {
+        let mut until = tokio::time::Instant::now() + quiet;
+        loop {
+            // First what came in the same breath as the answer: no further read would tell of it.
+            let before = self.early.swallowed;
+            while let Some(line) = self.reader.next_line() {
+                sort(line, b"", &mut self.early, &self.outbox);
+            }
+            if self.early.swallowed > before {
+                until = tokio::time::Instant::now() + quiet;
+            }
+            match tokio::time::timeout_at(until, self.reader.fill()).await {
+                Err(_) => break,
+                Ok(Ok(1..)) => {}
+                Ok(Ok(0) | Err(_)) => {
+                    return Err(self.failure("the agent went away while its session came back").await);
+                }
+            }
+        }
+        self.early.swallows = false;
+        Ok(())
+    }
+
+    /// Sends a client's request under an id of ours and gives the answer as it came.
+    pub(crate) async fn ask(&mut self, frame: &Bytes) -> Result<Bytes, StartFailure> {
+        let envelope = frame::scan(frame).map_err(|error| StartFailure::new(error.to_string()))?;
+        let (id, method) = (self.take_id(), envelope.method.to_string());
+        self.exchange(&method, frame::with_id(frame, &envelope, id.to_string().as_bytes()), id).await
     }
 
     /// Ends the process and says why it failed.
@@ -158,7 +213,7 @@ fn sort(line: Line<'_>, id: &[u8], early: &mut Early, outbox: &Outbox) -> Option
             ours.then(|| (envelope.kind, Bytes::copy_from_slice(frame)))
         }
         FrameKind::Notification => {
-            early.keep(frame);
+            early.keep(frame, &envelope);
             None
         }
         FrameKind::Request => {
@@ -169,13 +224,25 @@ fn sort(line: Line<'_>, id: &[u8], early: &mut Early, outbox: &Outbox) -> Option
 }
 
 impl Early {
-    fn keep(&mut self, frame: &[u8]) {
+    fn keep(&mut self, frame: &[u8], envelope: &Envelope<'_>) {
+        let is_content = envelope.method == "session/update" && !envelope.update.is_some_and(UpdateKind::is_state);
+        if self.swallows && is_content {
+            self.swallowed += 1;
+            return;
+        }
         self.bytes += frame.len();
         if self.bytes <= EARLY_BYTES {
             self.frames.push(Bytes::copy_from_slice(frame));
         } else if self.faults.len() < 100 {
             self.faults.push((Fault::Oversized, "updates before the session was open, over the limit".to_owned()));
         }
+    }
+
+    /// Adds a state update in the agent's name.
+    pub(super) fn state(&mut self, session: &str, update: &serde_json::Value) {
+        let params = serde_json::json!({ "sessionId": session, "update": update });
+        let frame = serde_json::json!({ "jsonrpc": "2.0", "method": "session/update", "params": params });
+        self.frames.push(frame.to_string().into());
     }
 
     pub(crate) fn fault(&mut self, error: &frame::ScanError) {
@@ -229,10 +296,8 @@ fn traits(answer: &[u8]) -> AgentTraits {
     let session = &agent["sessionCapabilities"];
     let has = |value: &serde_json::Value| !(value.is_null() || value == &serde_json::Value::Bool(false));
     AgentTraits {
-        // Bringing an agent back means restoring its mode and options too, or it might come back with more rights
-        // than it had (rule 2.6). Until that is built, no agent counts as able to come back.
-        load: false,
-        resume: false,
+        load: agent["loadSession"] == true,
+        resume: has(&session["resume"]),
         close: has(&session["close"]),
         queues: has(&session["promptQueueing"]) || agent["_meta"]["claudeCode"]["promptQueueing"] == true,
         ready: has(&session["ready"]) || answer["result"]["capabilities"]["session"]["ready"] == true,

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
 use std::process::Stdio;
 
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::UnixStream;
-use tokio::process::{ChildStdin, ChildStdout, Command};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
 use super::exit::{AgentProcess, attend};
 use super::stderr::StderrTail;
@@ -42,23 +42,46 @@ pub(crate) struct Launched {
     pub(crate) stderr: StderrTail,
 }
 
+type Pipes = (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>);
+
 impl Launch {
     /// Starts the agent. The error names the command.
     pub(crate) async fn run(&self) -> Result<Launched, String> {
+        let (pipes, process) = self.start([Stdio::piped(), Stdio::piped(), Stdio::piped()]).await?;
+        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+            return Err(format!("cannot start `{}`: a pipe is missing", self.name()));
+        };
+        Ok(Launched {
+            process,
+            reader: FrameReader::new(stdout, self.frame_limit),
+            outbox: outbox(stdin),
+            stderr: StderrTail::follow(stderr),
+        })
+    }
+
+    /// Starts a command that reads nothing; whatever it writes goes to `output`, in the order written.
+    pub(crate) async fn run_into(&self, output: OwnedFd) -> Result<AgentProcess, String> {
+        let errors = output.try_clone().map_err(|e| format!("cannot start `{}`: {e}", self.name()))?;
+        let (_, process) = self.start([Stdio::null(), output.into(), errors.into()]).await?;
+        Ok(process)
+    }
+
+    fn name(&self) -> &str {
+        self.command.first().map_or("", String::as_str)
+    }
+
+    async fn start(&self, stdio: [Stdio; 3]) -> Result<(Pipes, AgentProcess), String> {
         if !self.cwd.is_dir() {
             return Err(format!(
                 "the directory {} does not exist; create it or choose another cwd",
                 self.cwd.display()
             ));
         }
-        let name = self.command.first().cloned().unwrap_or_default();
+        let name = self.name();
         let (ours, theirs) = StdUnixStream::pair().map_err(|e| format!("cannot make a socket for the shim: {e}"))?;
-        let mut child = self.spawn(&theirs).map_err(|e| format!("cannot start the shim of `{name}`: {e}"))?;
+        let mut child = self.spawn(&theirs, stdio).map_err(|e| format!("cannot start the shim of `{name}`: {e}"))?;
         drop(theirs);
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
-            return Err(format!("cannot start `{name}`: a pipe is missing"));
-        };
         let shim = child.id().unwrap_or_default();
         self.records.add(shim);
         let control = control(ours).map_err(|e| format!("cannot watch the shim of `{name}`: {e}"))?;
@@ -74,29 +97,25 @@ impl Launch {
             _ => return Err(format!("the shim of `{name}` ended before it started anything")),
         }
         let process = attend(child, shim, news, write, self.records.clone(), self.tag.clone());
-        Ok(Launched {
-            process,
-            reader: FrameReader::new(stdout, self.frame_limit),
-            outbox: outbox(stdin),
-            stderr: StderrTail::follow(stderr),
-        })
+        Ok((pipes, process))
     }
 
     #[expect(clippy::disallowed_methods, reason = "one of the two places that start processes")]
-    fn spawn(&self, control: &StdUnixStream) -> io::Result<tokio::process::Child> {
+    fn spawn(&self, control: &StdUnixStream, stdio: [Stdio; 3]) -> io::Result<tokio::process::Child> {
         // Inherited by whatever is started before this end is closed again: harmless, the shim only waits for *our* end
         // to close, and that one is never inherited.
         rustix::io::fcntl_setfd(control, rustix::io::FdFlags::empty())?;
         let mut args: Vec<OsString> = vec!["__shim".into(), control.as_raw_fd().to_string().into(), "--".into()];
         args.extend(self.command.iter().map(OsString::from));
+        let [stdin, stdout, stderr] = stdio;
         Command::new(&self.program)
             .args(args)
             .envs(&self.env)
             .env(TAG, &self.tag)
             .current_dir(&self.cwd)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stdin(stdin)
+            .stdout(stdout)
+            .stderr(stderr)
             // Its own group: a Ctrl-C at the terminal is for the host, which ends its agents in order.
             .process_group(0)
             .spawn()

@@ -13,6 +13,6 @@ pub(crate) use exit::{AgentExit, AgentProcess};
 pub(crate) use introduction::Greeted;
 pub(crate) use launch::Launch;
 pub use launch::{SplitError, split_command};
-pub(crate) use opening::{Opened, Opening, open};
+pub(crate) use opening::{InForce, Opened, Opening, open};
 pub(crate) use outbox::Outbox;
 pub(crate) use stderr::StderrTail;

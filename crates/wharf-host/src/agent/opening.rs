@@ -1,7 +1,10 @@
 //! Giving a greeted agent its session: `session/new`, or `session/load` and `session/resume` for one that it had.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use serde::Deserialize;
+use serde_json::{Value, json};
 use tokio::process::ChildStdout;
 use wharf_core::{AgentTraits, Raw, StartKind};
 
@@ -11,9 +14,6 @@ use super::outbox::Outbox;
 use super::stderr::StderrTail;
 use crate::frame::{self, FrameReader};
 
-/// The request id of the opening: 0 was `initialize`, prompts and others count on from 2.
-const ID: &[u8] = b"1";
-
 /// How the session is to be opened.
 #[derive(Clone, Debug)]
 pub(crate) struct Opening {
@@ -22,6 +22,18 @@ pub(crate) struct Opening {
     pub(crate) new_frame: Raw,
     /// The agent's own id of the session, for load and resume.
     pub(crate) agent_session: Option<String>,
+    /// What must hold again before the first prompt.
+    pub(crate) in_force: InForce,
+    /// How long nothing of a replay must come before it counts as over.
+    pub(crate) quiet: Duration,
+}
+
+/// The mode and the options that a session had: it never comes back with more rights than that (rule 2.6).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct InForce {
+    pub(crate) mode: Option<String>,
+    /// Option id and value.
+    pub(crate) options: Vec<(String, Value)>,
 }
 
 /// An agent with its session.
@@ -36,6 +48,8 @@ pub(crate) struct Opened {
     pub(crate) answer: Raw,
     /// What came before the answer, to be taken as if it came after it (rule 3.6).
     pub(crate) early: Early,
+    /// The first request id that is free.
+    pub(crate) next_id: u64,
 }
 
 #[derive(Deserialize)]
@@ -51,32 +65,37 @@ struct NewResult {
 
 /// Opens the session.
 pub(crate) async fn open(mut greeted: Greeted, opening: &Opening) -> Result<Opened, StartFailure> {
-    let (method, request) = request(opening)?;
-    let answer = greeted.exchange(method, request, ID).await?;
+    let id = greeted.take_id();
+    let (method, request) = request(opening, id)?;
+    if opening.how != StartKind::New {
+        greeted.swallow_replay();
+    }
+    let answer = greeted.exchange(method, request, id).await?;
     let agent_session = match (&opening.agent_session, frame::peek::<NewAnswer>(&answer)) {
         (_, Some(answer)) => answer.result.session_id,
         // The answers to load and resume need not repeat the id.
         (Some(known), None) => known.clone(),
         (None, None) => return Err(StartFailure::new(format!("the agent answered `{method}` without a sessionId"))),
     };
-    let Greeted { process, reader, outbox, stderr, introduction, early, .. } = greeted;
-    let traits = introduction.traits;
-    if traits.ready {
-        let id = serde_json::Value::from(agent_session.as_str());
-        let _ = outbox
-            .send(format!(r#"{{"jsonrpc":"2.0","method":"session/ready","params":{{"sessionId":{id}}}}}"#).into());
+    if greeted.introduction.traits.ready {
+        greeted.say_ready(&agent_session);
     }
+    if opening.how != StartKind::New {
+        greeted.replay_over(opening.quiet).await?;
+        restore(&mut greeted, &agent_session, &answer, &opening.in_force).await?;
+    }
+    let Greeted { process, reader, outbox, stderr, introduction, early, next_id, .. } = greeted;
     let answer = Raw::new_checked_before(frame::one_line(answer));
-    Ok(Opened { process, reader, outbox, stderr, agent_session, traits, answer, early })
+    Ok(Opened { process, reader, outbox, stderr, agent_session, traits: introduction.traits, answer, early, next_id })
 }
 
-fn request(opening: &Opening) -> Result<(&'static str, Bytes), StartFailure> {
+fn request(opening: &Opening, id: u64) -> Result<(&'static str, Bytes), StartFailure> {
     let frame = opening.new_frame.bytes();
     let envelope = frame::scan(frame).map_err(|error| StartFailure::new(format!("session/new: {error}")))?;
     match (opening.how, &opening.agent_session) {
-        (StartKind::New, _) => Ok(("session/new", frame::with_id(frame, &envelope, ID))),
-        (StartKind::Load, Some(session)) => reopening("session/load", frame, session),
-        (StartKind::Resume, Some(session)) => reopening("session/resume", frame, session),
+        (StartKind::New, _) => Ok(("session/new", frame::with_id(frame, &envelope, id.to_string().as_bytes()))),
+        (StartKind::Load, Some(session)) => reopening("session/load", frame, session, id),
+        (StartKind::Resume, Some(session)) => reopening("session/resume", frame, session, id),
         (StartKind::Load | StartKind::Resume, None) => {
             Err(StartFailure::new("the agent never had this session: it cannot be brought back"))
         }
@@ -85,16 +104,98 @@ fn request(opening: &Opening) -> Result<(&'static str, Bytes), StartFailure> {
 
 #[derive(Deserialize)]
 struct NewRequest {
-    params: serde_json::Map<String, serde_json::Value>,
+    params: serde_json::Map<String, Value>,
 }
 
 /// The same parameters as at the beginning, with the agent's id of the session.
-fn reopening(method: &'static str, new_frame: &[u8], session: &str) -> Result<(&'static str, Bytes), StartFailure> {
-    let Some(mut request) = frame::peek::<NewRequest>(new_frame) else {
+fn reopening(
+    method: &'static str,
+    frame: &[u8],
+    session: &str,
+    id: u64,
+) -> Result<(&'static str, Bytes), StartFailure> {
+    let Some(mut request) = frame::peek::<NewRequest>(frame) else {
         return Err(StartFailure::new("the session's start parameters cannot be read"));
     };
     request.params.insert("sessionId".to_owned(), session.into());
-    let params = serde_json::Value::Object(request.params);
-    let frame = serde_json::json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+    let params = Value::Object(request.params);
+    let frame = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
     Ok((method, frame.to_string().into()))
+}
+
+/// Sets the mode and the options that were in force, where the agent did not come back with them. What was set is
+/// noted as an update: the log must tell what is in force now.
+async fn restore(greeted: &mut Greeted, session: &str, answer: &[u8], in_force: &InForce) -> Result<(), StartFailure> {
+    let now = InForce::of_answer(answer);
+    if let Some(mode) = &in_force.mode
+        && now.mode.as_ref() != Some(mode)
+    {
+        let params = json!({ "sessionId": session, "modeId": mode });
+        greeted.demand("session/set_mode", params, &format!("mode {mode:?}")).await?;
+        greeted.early.state(session, &json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode }));
+    }
+    for (option, value) in &in_force.options {
+        if now.options.iter().any(|known| known.0 == *option && known.1 == *value) {
+            continue;
+        }
+        let mut params = json!({ "sessionId": session, "configId": option, "value": value });
+        if value.is_boolean() {
+            params["type"] = "boolean".into();
+        }
+        let answer = greeted.demand("session/set_config_option", params, &format!("option {option:?}")).await?;
+        let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
+        let options = &answer["result"]["configOptions"];
+        if options.is_array() {
+            greeted.early.state(session, &json!({ "sessionUpdate": "config_option_update", "configOptions": options }));
+        }
+    }
+    Ok(())
+}
+
+impl Greeted {
+    /// A request without whose success the session must not come back.
+    async fn demand(&mut self, method: &str, params: Value, what: &str) -> Result<Bytes, StartFailure> {
+        let id = self.take_id();
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string();
+        self.exchange(method, request.into(), id).await.map_err(|failure| StartFailure {
+            message: format!(
+                "the agent did not take back the {what} that was in force, and without it might do more than it was \
+                 allowed to: {}",
+                failure.message
+            ),
+            ..failure
+        })
+    }
+}
+
+impl InForce {
+    /// What a `session/new`, `load` or `resume` answer tells.
+    pub(crate) fn of_answer(answer: &[u8]) -> Self {
+        let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
+        let result = &answer["result"];
+        let mode = result["modes"]["currentModeId"].as_str().map(ToOwned::to_owned);
+        Self { mode, options: Self::options(&result["configOptions"]) }
+    }
+
+    /// The current values in a list of config options.
+    pub(crate) fn options(list: &Value) -> Vec<(String, Value)> {
+        let options = list.as_array().into_iter().flatten();
+        options.filter_map(|option| Some((option["id"].as_str()?.to_owned(), option["currentValue"].clone()))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_force_is_read_from_the_answer() {
+        let answer = br#"{"id":1,"result":{"modes":{"currentModeId":"ask","availableModes":[]},"configOptions":[{"id":"model","type":"select","currentValue":"big"},{"id":"fast","type":"boolean","currentValue":true}]}}"#;
+        let expected = InForce {
+            mode: Some("ask".to_owned()),
+            options: vec![("model".to_owned(), "big".into()), ("fast".to_owned(), true.into())],
+        };
+        assert_eq!(InForce::of_answer(answer), expected);
+        assert_eq!(InForce::of_answer(br#"{"id":1,"result":null}"#), InForce::default());
+    }
 }

@@ -11,6 +11,9 @@ use wharf_core::{OnRestart, Settings};
 
 pub use units::{Duration, Size};
 
+/// Longer than any agent that was seen took between its answer and its replay.
+const REPLAY_QUIET: std::time::Duration = std::time::Duration::from_millis(250);
+
 /// Everything that can be set. `Config::default()` is a host that works.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default)]
@@ -28,6 +31,11 @@ pub struct Config {
     pub cancel_timeout: Duration,
     pub ask_timeout: Duration,
     pub on_restart: OnRestartWord,
+    pub resume_on_start: ResumeOnStart,
+    /// How long a client that never says `session/ready` waits for its first update.
+    pub ready_timeout: Duration,
+    /// May Wharf serve files and terminals to agents where no client does?
+    pub serve_tools: bool,
     pub session: SessionSettings,
     pub limits: Limits,
 }
@@ -38,6 +46,30 @@ pub struct Config {
 pub struct AgentCommand {
     pub command: Vec<String>,
     pub env: BTreeMap<String, String>,
+    /// How long nothing of a replay must come before it counts as over; some agents replay after their answer.
+    pub replay_quiet: Option<Duration>,
+    pub queue: QueueBy,
+}
+
+/// Who holds the prompts that wait (rule 7.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum QueueBy {
+    #[default]
+    Wharf,
+    /// The agent, if it says that it can.
+    Agent,
+}
+
+/// Which ended sessions a starting host brings back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ResumeOnStart {
+    None,
+    /// Those with prompts that wait.
+    #[default]
+    Queued,
+    All,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -107,6 +139,9 @@ impl Default for Config {
             cancel_timeout: Duration::from_millis(30_000),
             ask_timeout: Duration::NEVER,
             on_restart: OnRestartWord::Mark,
+            resume_on_start: ResumeOnStart::Queued,
+            ready_timeout: Duration::from_millis(100),
+            serve_tools: true,
             session: SessionSettings::default(),
             limits: Limits::default(),
         }
@@ -152,11 +187,18 @@ impl Config {
         if name == "demo" {
             let command = vec![self.program.display().to_string(), "demo-agent".to_owned()];
             let state = self.state_dir.join("demo-agent").display().to_string();
-            return Ok(AgentCommand { command, env: BTreeMap::from([("WHARF_DEMO_STATE".to_owned(), state)]) });
+            let env = BTreeMap::from([("WHARF_DEMO_STATE".to_owned(), state)]);
+            return Ok(AgentCommand { command, env, ..AgentCommand::default() });
         }
         let known: Vec<&str> = self.agents.keys().map(String::as_str).chain(["demo"]).collect();
         let hint = keys::nearest(name, &known).map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
         Err(ConfigError::UnknownAgent { name: name.to_owned(), hint, known: known.join(", ") })
+    }
+
+    /// How long nothing of a replay must come before it counts as over.
+    pub fn replay_quiet(&self, adapter: &str) -> std::time::Duration {
+        let set = self.agents.get(adapter).and_then(|agent| agent.replay_quiet).and_then(Duration::std);
+        set.unwrap_or(REPLAY_QUIET)
     }
 
     /// What the core needs of all this.

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::sync::Mutex;
-use wharf_core::{Epoch, Input, SessionId};
+use wharf_core::{EndReason, Epoch, Input, SessionId};
 use wharf_store::{
     FileEngine, FileLease, FileOptions, Index, IndexRow, Lease, LeaseError, LogStat, SqliteIndex, StoreError,
 };
 
 use super::{Host, Inner, start_file};
 use crate::agent::sweep::{self, Records};
-use crate::config::Config;
+use crate::config::{Config, ResumeOnStart};
 use crate::descriptor::Descriptor;
 use crate::ids::{Now, random_text};
 use crate::index::IndexWriter;
@@ -66,15 +66,40 @@ impl Host {
             opening: Mutex::new(()),
             _lease: lease,
         });
-        inner.reconcile(&*index)?;
-        Ok(Self { inner })
+        let back = inner.reconcile(&*index)?;
+        let host = Self { inner };
+        host.bring_back(back);
+        Ok(host)
+    }
+}
+
+/// Agents that are started at once when many sessions come back: more would only make each slower.
+const BACK_AT_ONCE: usize = 4;
+
+impl Host {
+    /// Starts the agents of sessions that are to come back, a few at a time.
+    fn bring_back(&self, sessions: Vec<SessionId>) {
+        let places = Arc::new(tokio::sync::Semaphore::new(BACK_AT_ONCE));
+        for id in sessions {
+            let (host, places) = (self.clone(), Arc::clone(&places));
+            tokio::spawn(async move {
+                let Ok(_place) = places.acquire().await else { return };
+                let Ok(handle) = host.open(&id).await else { return };
+                if handle.resume().await.is_ok()
+                    && let Err(failure) = handle.up().await
+                {
+                    tracing::warn!(session = %id, message = failure.message, "a session did not come back");
+                }
+            });
+        }
     }
 }
 
 impl Inner {
     /// Makes every log known. One that the index knows whole and ended is only listed; any other is read, and if it
     /// was alive when its host died, it is given its end now (rule 2.7).
-    fn reconcile(self: &Arc<Self>, index: &dyn Index) -> Result<(), StartError> {
+    fn reconcile(self: &Arc<Self>, index: &dyn Index) -> Result<Vec<SessionId>, StartError> {
+        let mut back = Vec::new();
         let mut rows: HashMap<_, IndexRow> =
             index.all().unwrap_or_default().into_iter().map(|row| (row.id.clone(), row)).collect();
         for stat in self.engine.list()? {
@@ -84,26 +109,44 @@ impl Inner {
                 Some(descriptor) => {
                     let snapshot = row.and_then(|row| row.snapshot);
                     let id = SessionId::new(stat.id.name());
+                    if self.wants_back(&descriptor) {
+                        back.push(id.clone());
+                    }
                     self.registry.put(id, Known::Cold { log_id: stat.id, descriptor: Arc::new(descriptor), snapshot });
                 }
-                None => self.recover(&stat, row.and_then(|row| row.snapshot)),
+                None => back.extend(self.recover(&stat, row.and_then(|row| row.snapshot))),
             }
         }
         for gone in rows.into_keys() {
             self.index.remove(gone);
         }
-        Ok(())
+        Ok(back)
     }
 
-    /// Reads a log and ends what its host could not end.
-    fn recover(self: &Arc<Self>, stat: &LogStat, snapshot: Option<u64>) {
+    /// Is this one to be started again by itself?
+    fn wants_back(&self, descriptor: &Descriptor) -> bool {
+        let wanted = match self.config.resume_on_start {
+            ResumeOnStart::None => false,
+            ResumeOnStart::Queued => descriptor.queued > 0,
+            ResumeOnStart::All => true,
+        };
+        wanted && descriptor.resumable && descriptor.end_reason != Some(EndReason::User)
+    }
+
+    /// Reads a log and ends what its host could not end. The id, if the session is to come back.
+    fn recover(self: &Arc<Self>, stat: &LogStat, snapshot: Option<u64>) -> Option<SessionId> {
         match self.thaw(&stat.id, snapshot) {
             Ok((mut session, shared)) => {
                 let step = session.handle(Input::HostRestarted, Now::millis());
+                let descriptor = Descriptor::of(&session);
                 let first = (step, self.surroundings());
-                self.employ(session, shared, Some(first));
+                let handle = self.employ(session, shared, Some(first));
+                self.wants_back(&descriptor).then(|| handle.id().clone())
             }
-            Err(error) => tracing::error!(log = %stat.id, %error, "this session cannot be read and is left alone"),
+            Err(error) => {
+                tracing::error!(log = %stat.id, %error, "this session cannot be read and is left alone");
+                None
+            }
         }
     }
 }

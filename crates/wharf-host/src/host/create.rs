@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tokio::sync::oneshot;
 use wharf_core::{NewSession, Origin, Raw, Sender, Seq, Session};
 use wharf_store::LogId;
 
-use super::{CAPABILITIES, Host, Spare, StartInputs};
+use super::{Host, Spare, StartInputs};
 use crate::agent::introduction::StartFailure;
 use crate::config::ConfigError;
 use crate::descriptor::Descriptor;
@@ -26,8 +27,12 @@ pub struct NewSessionRequest {
     pub sender: Option<Sender>,
     /// The `session/new` request as it goes to the agent.
     pub frame: Raw,
+    /// The JSON of `clientCapabilities` that the agent is told.
+    pub capabilities: String,
     /// An agent that has been greeted already.
     pub spare: Option<Spare>,
+    /// Requests that a fresh agent is to be sent before its session: a login that succeeded before.
+    pub prelude: Vec<Bytes>,
 }
 
 /// A session whose agent is up.
@@ -85,7 +90,12 @@ impl Host {
         let storage = |error: &dyn std::fmt::Display| CreateError::Storage(error.to_string());
         let log_id = LogId::new(DEFAULT_WORKSPACE, id.as_str()).ok_or_else(|| storage(&"bad session id"))?;
         let log = inner.engine.create(&log_id).map_err(|error| storage(&error))?;
-        let inputs = StartInputs { version: 1, capabilities: CAPABILITIES.to_owned(), new_frame: request.frame };
+        let inputs = StartInputs {
+            version: 1,
+            capabilities: request.capabilities,
+            prelude: request.prelude.iter().filter_map(|frame| Raw::new(frame.clone())).collect(),
+            new_frame: request.frame,
+        };
         inner.keep_start_inputs(&log_id, &inputs).map_err(|error| storage(&error))?;
         let origin = Origin {
             session: id.clone(),
@@ -101,7 +111,7 @@ impl Host {
         let descriptor = Descriptor::of(&session);
         let shared = Shared::new(id, log_id, log, Arc::clone(&inner.budget), Seq::ZERO, descriptor);
         let (started, wait) = oneshot::channel();
-        let spare = request.spare.map(|spare| spare.0);
+        let spare = request.spare.map(|spare| spare.greeted);
         let around = Surroundings { spare, started: Some(started), ..inner.surroundings() };
         Ok((inner.employ(session, Arc::new(shared), Some((step, around))), wait))
     }

@@ -2,6 +2,8 @@
 
 mod begin;
 mod create;
+mod forget;
+mod spare;
 mod start_file;
 
 use std::collections::HashMap;
@@ -13,9 +15,10 @@ use wharf_store::{Engine, FileLease, LogId};
 
 pub use begin::StartError;
 pub use create::{CreateError, Created, NewSessionRequest};
+pub use spare::Spare;
 pub(crate) use start_file::StartInputs;
 
-use crate::agent::introduction::{Greeted, Introduction, StartFailure, greet};
+use crate::agent::introduction::{Introduction, StartFailure};
 use crate::agent::sweep::Records;
 use crate::agent::{Launch, sweep};
 use crate::config::Config;
@@ -58,10 +61,6 @@ pub enum OpenError {
     Unreadable { id: SessionId, why: String },
 }
 
-/// An agent that answered `initialize` and waits for its session; ended if dropped.
-#[derive(Debug)]
-pub struct Spare(pub(crate) Greeted);
-
 impl Host {
     pub fn config(&self) -> &Config {
         &self.inner.config
@@ -97,17 +96,20 @@ impl Host {
     }
 
     /// What the adapter's agent says of itself: from memory, or by starting one, which is then handed over.
-    pub async fn introduce(&self, adapter: &str) -> Result<(Introduction, Option<Spare>), StartFailure> {
-        let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
-        let launch = self.inner.launch(adapter, &cwd).map_err(StartFailure::new)?;
-        let key = format!("{adapter}\0{}", launch.command.join("\0"));
+    pub async fn introduce(
+        &self,
+        adapter: &str,
+        capabilities: &str,
+    ) -> Result<(Introduction, Option<Spare>), StartFailure> {
+        let command = self.inner.config.agent(adapter).map_err(|error| StartFailure::new(error.to_string()))?.command;
+        let key = format!("{adapter}\0{}", command.join("\0"));
         if let Some(known) = self.inner.introductions.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok((known.clone(), None));
         }
-        let greeted = greet(&launch, CAPABILITIES).await?;
-        let introduction = greeted.introduction.clone();
+        let spare = self.spare(adapter, capabilities).await?;
+        let introduction = spare.greeted.introduction.clone();
         self.inner.introductions.lock().unwrap_or_else(PoisonError::into_inner).insert(key, introduction.clone());
-        Ok((introduction, Some(Spare(greeted))))
+        Ok((introduction, Some(spare)))
     }
 
     /// Is `pid` below this program? Then it is an agent's, with or without a session: the host starts nothing else.
@@ -119,9 +121,8 @@ impl Host {
     /// The session whose agent's process tree holds `pid`, if any (rule 10.1).
     pub fn session_of_process(&self, pid: u32) -> Option<SessionId> {
         self.inner.registry.live().into_iter().find_map(|handle| {
-            let shim = handle.shared.shim.load(std::sync::atomic::Ordering::Relaxed);
-            let shim = u32::try_from(shim).ok().filter(|shim| *shim > 0)?;
-            sweep::is_below(pid, shim).then(|| handle.id().clone())
+            let below = handle.shared.shims().into_iter().any(|shim| sweep::is_below(pid, shim));
+            below.then(|| handle.id().clone())
         })
     }
 
@@ -141,9 +142,6 @@ impl Host {
         let _ = tokio::task::spawn_blocking(move || inner.index.finish()).await;
     }
 }
-
-/// What Wharf can do for an agent as its client, until it serves files and terminals.
-pub(crate) const CAPABILITIES: &str = r#"{"fs":{"readTextFile":false,"writeTextFile":false},"terminal":false}"#;
 
 impl Inner {
     /// How to start the adapter's agent in `cwd`.

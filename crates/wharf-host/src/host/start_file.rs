@@ -6,16 +6,21 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use wharf_core::Raw;
+use serde_json::Value;
+use wharf_core::{Origin, Raw};
 use wharf_store::LogId;
 
 use super::Inner;
+use crate::tools::{Roots, Tools};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct StartInputs {
     pub(crate) version: u32,
     /// The JSON of `clientCapabilities` as told to the agent.
     pub(crate) capabilities: String,
+    /// Requests before the session: logins. They may hold secrets too.
+    #[serde(default)]
+    pub(crate) prelude: Vec<Raw>,
     /// The `session/new` request: cwd, directories, MCP servers with their secrets.
     pub(crate) new_frame: Raw,
 }
@@ -34,6 +39,42 @@ impl Inner {
     pub(crate) fn keep_start_inputs(&self, log_id: &LogId, inputs: &StartInputs) -> std::io::Result<()> {
         let text = serde_json::to_vec(inputs).map_err(std::io::Error::other)?;
         write_private(&self.session_dir(log_id).join("start.json"), &text)
+    }
+}
+
+impl Inner {
+    /// Takes over what a client that brings the session back sends anew: MCP servers and directories. An empty list
+    /// is what clients send that know of none; it changes nothing.
+    pub(crate) fn renew_start_inputs(&self, log_id: &LogId, frame: &[u8]) -> Result<(), String> {
+        let mut inputs = self.start_inputs(log_id)?;
+        let given: Value = serde_json::from_slice(frame).map_err(|error| error.to_string())?;
+        let mut kept: Value = serde_json::from_slice(inputs.new_frame.bytes()).map_err(|error| error.to_string())?;
+        let mut changed = false;
+        for member in ["mcpServers", "additionalDirectories"] {
+            let new = &given["params"][member];
+            if new.as_array().is_some_and(|list| !list.is_empty()) && kept["params"][member] != *new {
+                kept["params"][member] = new.clone();
+                changed = true;
+            }
+        }
+        if changed && let Some(frame) = Raw::new(kept.to_string()) {
+            inputs.new_frame = frame;
+            self.keep_start_inputs(log_id, &inputs).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Wharf's own files and terminals for a session's agent.
+    pub(crate) fn tools(&self, log_id: &LogId, origin: &Origin) -> Option<Tools> {
+        if !self.config.serve_tools {
+            return None;
+        }
+        let inputs = self.start_inputs(log_id).ok()?;
+        let frame: Value = serde_json::from_slice(inputs.new_frame.bytes()).unwrap_or_default();
+        let more = frame["params"]["additionalDirectories"].as_array().into_iter().flatten();
+        let more = more.filter_map(|dir| dir.as_str().map(PathBuf::from)).collect();
+        let launch = self.launch(&origin.adapter, origin.cwd.as_ref()).ok()?;
+        Some(Tools::new(Roots::new(PathBuf::from(&*origin.cwd), more), launch))
     }
 }
 

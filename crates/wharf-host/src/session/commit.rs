@@ -7,8 +7,9 @@ use wharf_core::{Effect, Event, Member, Millis, Reply, Seq, StartKind, StartNo, 
 use wharf_store::AppendError;
 
 use super::cursor::Entry;
-use super::handle::{CallError, Direct, LaneMessage};
-use super::task::{Command, ReplyTo, SessionTask, Started, StartedTo};
+use super::handle::{CallError, Direct};
+use super::in_force::in_force;
+use super::task::{Command, ReplyTo, SessionTask, Started, StartedTo, UpTo};
 use crate::agent::introduction::{StartFailure, greet};
 use crate::agent::{self, Greeted};
 use crate::descriptor::Descriptor;
@@ -35,6 +36,7 @@ enum Act {
     Effect(Effect),
     Reply(ReplyTo, Reply),
     Started(StartedTo, Box<Result<Started, StartFailure>>),
+    Up(UpTo, Box<Result<(), StartFailure>>),
 }
 
 impl SessionTask {
@@ -52,9 +54,14 @@ impl SessionTask {
     }
 
     pub(super) fn answer_start(&mut self, outcome: Result<Started, StartFailure>) {
+        let up = outcome.as_ref().map(|_| ()).map_err(Clone::clone);
+        let after = self.session.head();
+        for to in self.start_waiters.drain(..) {
+            self.waiting.push_back(Waiting { after, sync: false, act: Act::Up(to, Box::new(up.clone())) });
+        }
         if let Some(to) = self.around.started.take() {
             let act = Act::Started(to, Box::new(outcome));
-            self.waiting.push_back(Waiting { after: self.session.head(), sync: false, act });
+            self.waiting.push_back(Waiting { after, sync: false, act });
         }
     }
 
@@ -176,6 +183,9 @@ impl SessionTask {
                 Act::Started(to, outcome) => {
                     let _ = to.send(*outcome);
                 }
+                Act::Up(to, outcome) => {
+                    let _ = to.send(*outcome);
+                }
             }
         }
     }
@@ -186,17 +196,17 @@ impl SessionTask {
             Effect::StopAgent { start } => self.stop_agent(start),
             Effect::SendPrompt { prompt, frame } => {
                 if let Some(agent) = &mut self.agent {
-                    agent.send_prompt(prompt, &frame);
+                    agent.speak(|voice| voice.prompt(prompt, &frame));
                 }
             }
             Effect::SendCancel => {
-                if let Some(agent) = &self.agent {
-                    agent.send_cancel();
+                if let Some(agent) = &mut self.agent {
+                    agent.speak(|voice| voice.cancel());
                 }
             }
             Effect::AnswerAsk { agent_request, reply } => {
-                if let Some(agent) = &self.agent {
-                    agent.answer_ask(&agent_request, &reply);
+                if let Some(agent) = &mut self.agent {
+                    agent.speak(|voice| voice.answer_ask(&agent_request, &reply));
                 }
             }
             Effect::AnnouncePresence { member, connected } => self.announce(&member, connected),
@@ -204,15 +214,10 @@ impl SessionTask {
     }
 
     fn announce(&mut self, member: &Member, connected: bool) {
-        let after = *self.shared.head.borrow();
-        self.lanes.retain(|client, lane| {
-            if *client == member.sender.client {
-                return true;
-            }
-            let direct = Direct::Presence { member: member.clone(), connected };
-            // A lane that is full or closed is dropped; its connection sees that and closes.
-            lane.try_send(LaneMessage { session: self.shared.id.clone(), after, direct }).is_ok()
-        });
+        let others: Vec<_> = self.lanes.keys().filter(|client| **client != member.sender.client).cloned().collect();
+        for client in others {
+            self.direct(&client, Direct::Presence { member: member.clone(), connected });
+        }
         self.describe();
     }
 
@@ -225,6 +230,7 @@ impl SessionTask {
         let origin = self.session.state().origin.clone();
         let agent_session = self.session.state().agent_session.as_ref().map(ToString::to_string);
         let log_id = self.shared.log_id.clone();
+        let in_force = in_force(self.session.state());
         let starter = tokio::spawn(async move {
             // One agent per session, ever: the old tree goes before the new one comes.
             if let Some(ending) = ending {
@@ -236,10 +242,15 @@ impl SessionTask {
                     Some(greeted) => greeted,
                     None => {
                         let launch = host.launch(&origin.adapter, origin.cwd.as_ref()).map_err(StartFailure::new)?;
-                        greet(&launch, &inputs.capabilities).await?
+                        let mut greeted = greet(&launch, &inputs.capabilities).await?;
+                        for frame in &inputs.prelude {
+                            greeted.ask(frame.bytes()).await?;
+                        }
+                        greeted
                     }
                 };
-                let opening = agent::Opening { how, new_frame: inputs.new_frame, agent_session };
+                let quiet = host.config.replay_quiet(&origin.adapter);
+                let opening = agent::Opening { how, new_frame: inputs.new_frame, agent_session, in_force, quiet };
                 agent::open(greeted, &opening).await
             };
             let outcome = Box::new(outcome.await);
@@ -255,12 +266,17 @@ impl SessionTask {
         }
         if let Some(agent) = self.agent.take_if(|agent| agent.start == start) {
             self.shared.shim.store(0, std::sync::atomic::Ordering::Relaxed);
-            self.ending = Some(agent.end());
+            let (ending, unanswered) = agent.end();
+            self.ending = Some(ending);
+            self.settle_relays(unanswered);
         }
         self.answer_start_now(StartFailure::new("the session was ended while its agent was starting"));
     }
 
     fn answer_start_now(&mut self, failure: StartFailure) {
+        for to in self.start_waiters.drain(..) {
+            let _ = to.send(Err(failure.clone()));
+        }
         if let Some(to) = self.around.started.take() {
             let _ = to.send(Err(failure));
         }
@@ -276,6 +292,9 @@ impl SessionTask {
                     let _ = to.send(Err(CallError::Storage(why.to_owned())));
                 }
                 Act::Started(to, _) => {
+                    let _ = to.send(Err(StartFailure::new(why)));
+                }
+                Act::Up(to, _) => {
                     let _ = to.send(Err(StartFailure::new(why)));
                 }
                 Act::Effect(_) => {}

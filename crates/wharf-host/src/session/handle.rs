@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use wharf_core::{
-    AskId, Attachment, CancelScope, ClientId, EndReason, Input, Joined, Member, PromptId, PromptReceipt, Raw, Refusal,
-    Reply, Sender, Seq, SessionId, Submission,
+    AskId, Attachment, CancelScope, ClientId, EndReason, Input, Joined, Member, PromptId, PromptReceipt, QueuedPrompt,
+    Raw, Refusal, Reply, Sender, Seq, SessionId, Submission,
 };
 
 use super::cursor::Cursor;
 use super::shared::Shared;
 use super::task::Command;
+use crate::agent::introduction::StartFailure;
 use crate::descriptor::Descriptor;
 
 /// Why a call did not go through.
@@ -32,8 +33,21 @@ pub enum CallError {
 /// What travels past the log to one client: presence and answers that are not facts (rule 1.2).
 #[derive(Clone, Debug)]
 pub enum Direct {
-    Presence { member: Member, connected: bool },
+    Presence {
+        member: Member,
+        connected: bool,
+    },
+    /// An answer or a notification as it is.
     Frame(Bytes),
+    /// A request of the agent that this client alone is to answer; its id is given by the connection.
+    Request {
+        relay: u64,
+        frame: Bytes,
+    },
+    /// That request is settled.
+    Withdraw {
+        relay: u64,
+    },
 }
 
 /// One such message and the event after which it may be delivered.
@@ -44,8 +58,50 @@ pub struct LaneMessage {
     pub direct: Direct,
 }
 
-/// The bounded way to one connection. If it overflows, the connection is too far gone and is closed.
+/// The bounded way to one connection.
 pub type Lane = mpsc::Sender<LaneMessage>;
+
+/// How a client is present: how it is reached past the log, and what it can do for the agent.
+#[derive(Clone, Debug)]
+pub struct Attendance {
+    pub lane: Lane,
+    /// Told when the lane was full: the connection is too far gone and closes.
+    pub overflowed: Arc<Notify>,
+    /// It created, loaded or resumed the session: it serves files and terminals from now on.
+    pub serves: bool,
+    pub abilities: Abilities,
+}
+
+/// What a client said that it can do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Abilities {
+    pub read_files: bool,
+    pub write_files: bool,
+    pub terminals: bool,
+    pub forms: bool,
+    pub links: bool,
+}
+
+impl Attendance {
+    pub(super) fn can(&self, method: &str) -> bool {
+        match method {
+            "fs/read_text_file" => self.abilities.read_files,
+            "fs/write_text_file" => self.abilities.write_files,
+            "elicitation/create" => self.abilities.links,
+            method if method.starts_with("terminal/") => self.abilities.terminals,
+            _ => true,
+        }
+    }
+}
+
+/// A message of a client for the agent, which the session does not look into.
+#[derive(Clone, Debug)]
+pub struct Forward {
+    pub client: ClientId,
+    pub frame: Bytes,
+    /// The request's id as the client spelled it; `None` for a notification.
+    pub request: Option<Bytes>,
+}
 
 /// A cheap clone that talks to the task that owns the session.
 #[derive(Clone, Debug)]
@@ -83,10 +139,10 @@ impl SessionHandle {
         }
     }
 
-    /// Attaches a client; presence of others reaches it by `lane`.
-    pub async fn attach(&self, attachment: Attachment, lane: Lane) -> Result<Joined, CallError> {
+    /// Attaches a client.
+    pub async fn attach(&self, attachment: Attachment, attendance: Attendance) -> Result<Joined, CallError> {
         let client = attachment.sender.client.clone();
-        self.send(Command::Lane { client, lane: Some(lane) }).await?;
+        self.send(Command::Attend { client, attendance: Some(Box::new(attendance)) }).await?;
         match self.call(Input::Attach(attachment)).await? {
             Reply::Joined(joined) => Ok(*joined),
             other @ (Reply::Done | Reply::Prompt(_) | Reply::Cancelled { .. } | Reply::Refused(_)) => {
@@ -98,7 +154,7 @@ impl SessionHandle {
     pub async fn detach(&self, sender: Sender) -> Result<(), CallError> {
         let client = sender.client.clone();
         self.call(Input::Detach { sender }).await?;
-        self.send(Command::Lane { client, lane: None }).await
+        self.send(Command::Attend { client, attendance: None }).await
     }
 
     /// Ends the running turn as far as `scope` allows; true if there was one.
@@ -119,6 +175,11 @@ impl SessionHandle {
         self.call(Input::Decline { ask, by, frame }).await.map(drop)
     }
 
+    /// Takes one prompt back: out of the queue, or by cancelling its turn.
+    pub async fn cancel_prompt(&self, prompt: PromptId, by: Sender) -> Result<(), CallError> {
+        self.call(Input::CancelPrompt { prompt, by }).await.map(drop)
+    }
+
     /// Takes a waiting prompt out of the queue.
     pub async fn remove_prompt(&self, prompt: PromptId, by: Sender) -> Result<(), CallError> {
         self.call(Input::RemovePrompt { prompt, by }).await.map(drop)
@@ -131,6 +192,44 @@ impl SessionHandle {
     /// Brings an ended session back.
     pub async fn resume(&self) -> Result<(), CallError> {
         self.call(Input::Resume).await.map(drop)
+    }
+
+    pub async fn update_prompt(&self, prompt: PromptId, by: Sender, frame: Raw) -> Result<(), CallError> {
+        self.call(Input::UpdatePrompt { prompt, by, frame }).await.map(drop)
+    }
+
+    pub async fn move_prompt(&self, prompt: PromptId, by: Sender, position: usize) -> Result<(), CallError> {
+        self.call(Input::MovePrompt { prompt, by, position }).await.map(drop)
+    }
+
+    /// The prompts that wait, in order.
+    pub async fn queue(&self) -> Result<Vec<QueuedPrompt>, CallError> {
+        let (reply, wait) = oneshot::channel();
+        self.send(Command::Queue { reply }).await?;
+        wait.await.map_err(|_| CallError::Gone)
+    }
+
+    /// Waits while the agent is starting; the error is why it could not.
+    pub async fn up(&self) -> Result<(), StartFailure> {
+        let (reply, wait) = oneshot::channel();
+        let gone = || StartFailure::new("the session is gone");
+        self.send(Command::WaitUp { reply }).await.map_err(|_| gone())?;
+        wait.await.unwrap_or_else(|_| Err(gone()))
+    }
+
+    /// Passes a message on to the agent; the answer comes by the client's lane.
+    pub async fn forward(&self, forward: Forward) -> Result<(), CallError> {
+        self.send(Command::Forward(forward)).await
+    }
+
+    /// Takes back a request that was passed on.
+    pub async fn cancel_forward(&self, client: ClientId, request: Bytes) -> Result<(), CallError> {
+        self.send(Command::CancelForward { client, request }).await
+    }
+
+    /// A client's response to a request of the agent that it alone was given.
+    pub async fn answer_relay(&self, client: ClientId, relay: u64, frame: Bytes) -> Result<(), CallError> {
+        self.send(Command::RelayAnswer { client, relay, frame }).await
     }
 
     /// Ends the session because the host stops; returns when its agent's tree is gone.
@@ -160,5 +259,5 @@ fn unexpected(reply: &Reply) -> CallError {
     CallError::Gone
 }
 
-/// The lanes of the attached clients.
-pub(super) type Lanes = std::collections::BTreeMap<ClientId, Lane>;
+/// The attached clients.
+pub(super) type Lanes = std::collections::BTreeMap<ClientId, Attendance>;

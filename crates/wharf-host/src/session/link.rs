@@ -1,14 +1,14 @@
-//! The session's agent while it runs: its pipes, and which of our requests it still owes an answer.
+//! The session's agent while it runs: its process, its pipes, and how it is ended.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::process::ChildStdout;
 use tokio::task::JoinHandle;
-use wharf_core::{AgentTraits, Fault, PromptId, StartNo};
+use wharf_core::{AgentTraits, Fault, StartNo};
 
-use crate::agent::{AgentProcess, Opened, Outbox};
+use super::voice::{Deaf, Forwarded, Voice};
+use crate::agent::{AgentProcess, Opened, StderrTail};
 use crate::frame::FrameReader;
 
 /// How long an agent may take over `session/close` and over noticing that its stdin closed, before SIGTERM.
@@ -21,43 +21,22 @@ pub(super) struct AgentLink {
     pub(super) start: StartNo,
     pub(super) process: AgentProcess,
     pub(super) reader: FrameReader<ChildStdout>,
-    pub(super) outbox: Outbox,
-    pub(super) stderr: crate::agent::StderrTail,
-    pub(super) agent_session: String,
+    pub(super) stderr: StderrTail,
+    pub(super) voice: Voice,
     traits: AgentTraits,
-    next_id: u64,
-    /// Our request ids that are prompts.
-    pub(super) prompts: HashMap<u64, PromptId>,
     faults: u64,
 }
 
 impl AgentLink {
     pub(super) fn new(start: StartNo, opened: Opened) -> Self {
-        let Opened { process, reader, outbox, stderr, agent_session, traits, answer: _, early: _ } = opened;
-        // 0 and 1 were `initialize` and the opening.
-        Self {
-            start,
-            process,
-            reader,
-            outbox,
-            stderr,
-            agent_session,
-            traits,
-            next_id: 2,
-            prompts: HashMap::new(),
-            faults: 0,
-        }
+        let Opened { process, reader, outbox, stderr, agent_session, traits, next_id, answer: _, early: _ } = opened;
+        let voice = Voice::new(outbox, agent_session, next_id);
+        Self { start, process, reader, stderr, voice, traits, faults: 0 }
     }
 
-    pub(super) fn next_id(&mut self) -> u64 {
-        let id = self.next_id;
-        self.next_id += 1;
-        id
-    }
-
-    /// Sends a frame; an agent that no longer reads is ended, and its exit tells the rest.
-    pub(super) fn send(&self, frame: Bytes) {
-        if self.outbox.send(frame).is_err() {
+    /// Says something; an agent that no longer reads is ended, and its exit tells the rest.
+    pub(super) fn speak(&mut self, say: impl FnOnce(&mut Voice) -> Result<(), Deaf>) {
+        if say(&mut self.voice).is_err() {
             tracing::warn!(shim = self.process.shim(), "the agent does not read its input; ending it");
             self.process.end();
         }
@@ -76,17 +55,17 @@ impl AgentLink {
     }
 
     /// Ends the agent: asked first, then told (rule 2.2).
-    pub(super) fn end(self) -> JoinHandle<()> {
-        let Self { mut process, mut reader, outbox, agent_session, traits, next_id, .. } = self;
-        tokio::spawn(async move {
-            if traits.close {
-                let id = serde_json::Value::from(agent_session);
-                let frame = format!(
-                    r#"{{"jsonrpc":"2.0","id":{next_id},"method":"session/close","params":{{"sessionId":{id}}}}}"#
-                );
-                let _ = outbox.send(frame.into());
-            }
-            drop(outbox);
+    pub(super) fn end(self) -> (JoinHandle<()>, Vec<Forwarded>) {
+        let Self { mut process, mut reader, mut voice, traits, .. } = self;
+        if traits.close {
+            let (id, session) = (voice.take_id(), serde_json::Value::from(voice.session()));
+            let close =
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"session/close","params":{{"sessionId":{session}}}}}"#);
+            let _ = voice.say(Bytes::from(close));
+        }
+        // With the voice goes the last hold on its stdin.
+        let unanswered = voice.into_unanswered();
+        let ending = tokio::spawn(async move {
             // What it still says is read, so that a full pipe cannot keep it from ending, and thrown away.
             let drained = async {
                 while let Ok(1..) = reader.fill().await {
@@ -99,6 +78,7 @@ impl AgentLink {
             }
             process.end();
             process.gone().await;
-        })
+        });
+        (ending, unanswered)
     }
 }

@@ -1,14 +1,17 @@
 //! One session at work: the task that owns it, the handle that callers hold, the cursor that readers hold.
 
-mod agent_side;
 mod commit;
 pub(crate) mod cursor;
 pub(crate) mod handle;
+mod hear;
+mod in_force;
 mod link;
+mod relay;
 mod restore;
 pub(crate) mod shared;
 mod tail;
 mod task;
+mod voice;
 
 pub(crate) use restore::{RestoreError, restore};
 pub(crate) use shared::Shared;

@@ -1,7 +1,7 @@
 //! What a session's task, its handles and its readers have in common.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use tokio::sync::watch;
 use wharf_core::{Millis, Seq, SessionId};
@@ -9,6 +9,7 @@ use wharf_store::{Log, LogId};
 
 use super::tail::{Tail, TailBudget};
 use crate::descriptor::Descriptor;
+use crate::tools::Tools;
 
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -18,6 +19,8 @@ pub(crate) struct Shared {
     pub(crate) tail: Tail,
     /// The last event that everyone may see.
     pub(crate) head: watch::Sender<Seq>,
+    /// Wharf's own files and terminals for the agent; none where they are forbidden.
+    pub(crate) tools: Mutex<Option<Tools>>,
     /// The pid of the agent's shim, 0 for none.
     pub(crate) shim: AtomicU64,
     last_output: AtomicU64,
@@ -39,10 +42,18 @@ impl Shared {
             log,
             tail: Tail::new(budget),
             head: watch::Sender::new(head),
+            tools: Mutex::default(),
             shim: AtomicU64::new(0),
             last_output: AtomicU64::new(0),
             descriptor: RwLock::new(Arc::new(descriptor)),
         }
+    }
+
+    /// The roots of the process trees that belong to the agent: its own, and its terminals'.
+    pub(crate) fn shims(&self) -> Vec<u32> {
+        let own = u32::try_from(self.shim.load(Ordering::Relaxed)).ok().filter(|shim| *shim > 0);
+        let tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        own.into_iter().chain(tools.iter().flat_map(|tools| tools.terminals.shims())).collect()
     }
 
     /// The session's state in short, as of its last change; answered without waking the session (rule 5.2).

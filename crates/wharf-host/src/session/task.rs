@@ -4,19 +4,24 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use wharf_core::{
-    ClientId, EndReason, Epoch, Event, Fault, Input, Millis, Raw, Reply, Seq, Session, StartNo, Status, Step,
+    ClientId, EndReason, Epoch, Event, Fault, Input, Millis, QueuedPrompt, Raw, Reply, Seq, Session, StartNo, Status,
+    Step,
 };
 
-use super::agent_side::{Ear, LinkView};
 use super::commit::{Synced, Waiting};
-use super::handle::{CallError, Lane, Lanes};
+use super::handle::{Attendance, CallError, Forward, Lanes};
+use super::hear::{Ear, Heard};
 use super::link::AgentLink;
+use super::relay::Relays;
 use super::shared::Shared;
 use crate::agent::introduction::StartFailure;
 use crate::agent::{AgentExit, Greeted, Opened};
+use crate::frame::Line;
 use crate::host::Inner;
 use crate::ids::Now;
 
@@ -34,10 +39,35 @@ pub(crate) enum Command {
         input: Box<Input>,
         reply: ReplyTo,
     },
-    /// Where presence is announced to a client; `None` when it leaves.
-    Lane {
+    /// How a client is reached past the log; `None` when it leaves.
+    Attend {
         client: ClientId,
-        lane: Option<Lane>,
+        attendance: Option<Box<Attendance>>,
+    },
+    Forward(Forward),
+    CancelForward {
+        client: ClientId,
+        request: Bytes,
+    },
+    RelayAnswer {
+        client: ClientId,
+        relay: u64,
+        frame: Bytes,
+    },
+    /// A relayed request has waited too long.
+    RelayLate {
+        relay: u64,
+    },
+    /// Wharf's own answer to a request of the agent of `start`.
+    Served {
+        start: StartNo,
+        frame: Bytes,
+    },
+    Queue {
+        reply: oneshot::Sender<Vec<QueuedPrompt>>,
+    },
+    WaitUp {
+        reply: UpTo,
     },
     /// The starter of `start` is done.
     AgentUp {
@@ -65,6 +95,7 @@ pub(crate) struct Started {
 }
 
 pub(super) type StartedTo = oneshot::Sender<Result<Started, StartFailure>>;
+pub(super) type UpTo = oneshot::Sender<Result<(), StartFailure>>;
 
 /// What the task needs besides the session.
 #[derive(Debug)]
@@ -86,6 +117,9 @@ pub(crate) struct SessionTask {
     /// For our own starters and watchers.
     pub(super) self_commands: mpsc::Sender<Command>,
     pub(super) lanes: Lanes,
+    pub(super) relays: Relays,
+
+    pub(super) start_waiters: Vec<UpTo>,
     ear: Ear,
     pub(super) agent: Option<AgentLink>,
     pub(super) starter: Option<(StartNo, JoinHandle<()>)>,
@@ -131,6 +165,9 @@ impl SessionTask {
             commands,
             self_commands: sender.clone(),
             lanes: Lanes::new(),
+            relays: Relays::default(),
+
+            start_waiters: Vec::new(),
             ear,
             agent: None,
             starter: None,
@@ -186,7 +223,7 @@ impl SessionTask {
             Wake::Command(None) => return true,
             Wake::Command(Some(command)) => {
                 let mut next = Some(command);
-                for _ in 0..COMMANDS_AT_ONCE {
+                for room in (0..COMMANDS_AT_ONCE).rev() {
                     match next.take() {
                         Some(Command::ShutDown { done }) => {
                             self.shut_down(done).await;
@@ -195,10 +232,9 @@ impl SessionTask {
                         Some(command) => self.obey(command),
                         None => break,
                     }
-                    next = self.commands.try_recv().ok();
-                }
-                if let Some(command) = next {
-                    self.obey_or_defer(command);
+                    if room > 0 {
+                        next = self.commands.try_recv().ok();
+                    }
                 }
             }
             Wake::Agent(Ok(1..)) => self.hear(),
@@ -229,28 +265,24 @@ impl SessionTask {
         self.take(step, now, reply);
     }
 
-    fn obey_or_defer(&mut self, command: Command) {
-        match command {
-            // The loop above ends a task at once; here it is one command late.
-            Command::ShutDown { done } => {
-                let _ = self.self_commands.try_send(Command::ShutDown { done });
-            }
-            Command::Input { .. } | Command::Lane { .. } | Command::AgentUp { .. } | Command::AgentGone { .. } => {
-                self.obey(command);
-            }
-        }
-    }
-
     fn obey(&mut self, command: Command) {
         match command {
             Command::Input { input, reply } if self.stalled => self.refuse_while_full(*input, reply),
             Command::Input { input, reply } => self.input(*input, Some(reply)),
-            Command::Lane { client, lane: Some(lane) } => {
-                self.lanes.insert(client, lane);
+            Command::Attend { client, attendance } => self.attend(client, attendance.map(|known| *known)),
+            Command::Forward(forward) => self.forward(forward),
+            Command::CancelForward { client, request } => self.cancel_forward(&client, &request),
+            Command::RelayAnswer { client, relay, frame } => self.relay_answered(&client, relay, &frame),
+            Command::RelayLate { relay } => self.fail_relay(relay, "the client that serves this did not answer"),
+            Command::Served { start, frame } => {
+                if let Some(agent) = self.agent.as_mut().filter(|agent| agent.start == start) {
+                    agent.speak(|voice| voice.say(frame));
+                }
             }
-            Command::Lane { client, lane: None } => {
-                self.lanes.remove(&client);
+            Command::Queue { reply } => {
+                let _ = reply.send(self.session.state().queue.iter().cloned().collect());
             }
+            Command::WaitUp { reply } => self.wait_up(reply),
             Command::AgentUp { start, outcome } => self.agent_up(start, *outcome),
             Command::AgentGone { start, exit, stderr } => {
                 let mut message = exit.describe();
@@ -268,8 +300,8 @@ impl SessionTask {
         if let (Input::Kill { .. }, Some(agent)) = (&input, &self.agent) {
             agent.process.end();
         }
-        if let (Input::Cancel { .. }, Some(agent)) = (&input, &self.agent) {
-            agent.send_cancel();
+        if let (Input::Cancel { .. }, Some(agent)) = (&input, &mut self.agent) {
+            agent.speak(|voice| voice.cancel());
         }
         let _ = reply.send(Err(CallError::StorageFull));
     }
@@ -281,13 +313,14 @@ impl SessionTask {
         match outcome {
             // A kill came first, or a later start: this one has no session any more.
             Ok(opened) if !self.expects(start) => {
-                self.ending = Some(AgentLink::new(start, opened).end());
+                self.ending = Some(AgentLink::new(start, opened).end().0);
             }
             Ok(mut opened) => {
                 let early = std::mem::take(&mut opened.early);
                 let (traits, answer) = (opened.traits, opened.answer.clone());
                 let agent_session = opened.agent_session.as_str().into();
                 let link = AgentLink::new(start, opened);
+                self.equip(self.around.host.tools(&self.shared.log_id, &self.session.state().origin));
                 self.shared.shim.store(link.process.shim().into(), std::sync::atomic::Ordering::Relaxed);
                 self.agent = Some(link);
                 self.input(Input::AgentStarted { start, agent_session, traits, answer: answer.clone() }, None);
@@ -309,6 +342,20 @@ impl SessionTask {
         }
     }
 
+    fn wait_up(&mut self, reply: UpTo) {
+        match self.session.state().status {
+            Status::Starting => self.start_waiters.push(reply),
+            Status::Running => {
+                let _ = reply.send(Ok(()));
+            }
+            Status::Exited | Status::Killed | Status::Error => {
+                let ending = self.session.state().ending.as_ref();
+                let message = ending.and_then(|ending| ending.message.as_deref()).unwrap_or("the session has ended");
+                let _ = reply.send(Err(StartFailure::new(message)));
+            }
+        }
+    }
+
     fn expects(&self, start: StartNo) -> bool {
         let state = self.session.state();
         state.start == start && state.status == Status::Starting
@@ -317,32 +364,29 @@ impl SessionTask {
     /// Takes every whole line that was read.
     fn hear(&mut self) {
         loop {
-            let Some(link) = &mut self.agent else { return };
-            let AgentLink { reader, prompts, outbox, agent_session, .. } = link;
-            let mut fault = None;
+            let Some(AgentLink { reader, voice, .. }) = &mut self.agent else { return };
             let Some(line) = reader.next_line() else { return };
-            let mut view = LinkView { agent_session, prompts, outbox, fault: &mut fault };
-            let heard = self.ear.hear(line, &mut view);
-            if let Some((kind, detail)) = fault {
-                self.fault(kind, detail);
-            }
-            if let Some(input) = heard {
-                self.input(input, None);
-            }
+            let heard = self.ear.hear(line, voice);
+            self.take_in(heard);
+        }
+    }
+
+    fn take_in(&mut self, heard: Heard) {
+        match heard {
+            Heard::Nothing => {}
+            Heard::Input(input) => self.input(input, None),
+            Heard::Fault(fault, detail) => self.fault(fault, detail),
+            Heard::Answer { to, frame, ok } => self.answered(&to, frame, ok),
+            Heard::Request(request) => self.requested(request),
+            Heard::Withdrawn { agent_request } => self.withdrawn(agent_request),
+            Heard::Note(frame) => self.noted(frame),
         }
     }
 
     fn hear_line(&mut self, frame: &[u8]) {
         let Some(link) = &mut self.agent else { return };
-        let AgentLink { prompts, outbox, agent_session, .. } = link;
-        let mut fault = None;
-        let mut view = LinkView { agent_session, prompts, outbox, fault: &mut fault };
-        if let Some(input) = self.ear.hear(crate::frame::Line::Frame(frame), &mut view) {
-            self.input(input, None);
-        }
-        if let Some((kind, detail)) = fault {
-            self.fault(kind, detail);
-        }
+        let heard = self.ear.hear(Line::Frame(frame), &mut link.voice);
+        self.take_in(heard);
     }
 
     fn fault(&mut self, fault: Fault, detail: String) {
@@ -365,10 +409,12 @@ impl SessionTask {
             self.input(Input::AgentFaulted { fault: Fault::Malformed, detail: detail.into() }, None);
         }
         let commands = self.self_commands.clone();
+        let AgentLink { start, mut process, stderr, voice, .. } = link;
+        self.settle_relays(voice.into_unanswered());
         self.ending = Some(tokio::spawn(async move {
-            link.process.end();
-            let exit = link.process.gone().await;
-            let _ = commands.send(Command::AgentGone { start: link.start, exit, stderr: link.stderr.text() }).await;
+            process.end();
+            let exit = process.gone().await;
+            let _ = commands.send(Command::AgentGone { start, exit, stderr: stderr.text() }).await;
         }));
     }
 
@@ -386,7 +432,7 @@ impl SessionTask {
             starter.abort();
         }
         if let Some(agent) = self.agent.take() {
-            self.ending = Some(agent.end());
+            self.ending = Some(agent.end().0);
         }
         if let Some(ending) = self.ending.take() {
             let _ = ending.await;

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
+use wharf_host::Descriptor;
 use wharf_host::core::{Latest, Raw};
 
 type Members = BTreeMap<String, Box<RawValue>>;
@@ -28,12 +30,40 @@ fn respond(id: &[u8], result: &Members) -> Bytes {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#).into()
 }
 
+/// What Wharf adds to any agent's session capabilities (rule 3.3).
+const ADDED: &[&str] = &["attach", "detach", "status", "promptQueueing", "list", "resume", "close", "delete", "ready"];
+
+fn inner(members: &Members, name: &str) -> Members {
+    members.get(name).and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+}
+
 /// The agent's `initialize` result with what Wharf adds.
 pub(super) fn initialize(agent: &Raw, id: &[u8]) -> Bytes {
     let mut result = members(agent);
-    let mut capabilities: Members =
-        result.get("agentCapabilities").and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+    let mut capabilities = inner(&result, "agentCapabilities");
+    let mut sessions = inner(&capabilities, "sessionCapabilities");
+    // Child sessions that a client did not open cannot be relayed (rule 3.1).
+    sessions.remove("fork");
+    sessions.remove("subagents");
+    for added in ADDED {
+        sessions.extend(raw(&serde_json::json!({})).map(|yes| ((*added).to_owned(), yes)));
+    }
+    if let Ok(sessions) = serde_json::value::to_raw_value(&sessions) {
+        capabilities.insert("sessionCapabilities".to_owned(), sessions);
+    }
     capabilities.extend(raw(&true.into()).map(|yes| ("loadSession".to_owned(), yes)));
+    // The second place that readers of `session/ready` look in.
+    let mut drafted = inner(&result, "capabilities");
+    drafted.extend(raw(&serde_json::json!({ "ready": true })).map(|ready| ("session".to_owned(), ready)));
+    if let Ok(drafted) = serde_json::value::to_raw_value(&drafted) {
+        result.insert("capabilities".to_owned(), drafted);
+    }
+    // A login in a terminal needs one; only the bridge has it.
+    if let Some(methods) = result.get("authMethods").and_then(|raw| serde_json::from_str::<Vec<Value>>(raw.get()).ok())
+    {
+        let methods: Vec<Value> = methods.into_iter().filter(|method| method["type"] != "terminal").collect();
+        result.extend(raw(&methods.into()).map(|methods| ("authMethods".to_owned(), methods)));
+    }
     if let Ok(capabilities) = serde_json::value::to_raw_value(&capabilities) {
         result.insert("agentCapabilities".to_owned(), capabilities);
     }
@@ -50,7 +80,7 @@ pub(super) fn new_session(agent: &Raw, session: &str, id: &[u8]) -> Bytes {
 }
 
 /// What `session/load` answers: the modes, options and models as they are now.
-pub(super) fn loaded(agent: Option<&Raw>, latest: &Latest, id: &[u8]) -> Bytes {
+pub(super) fn loaded(agent: Option<&Raw>, latest: &Latest, known: &Descriptor, id: &[u8]) -> Bytes {
     let mut result = agent.map(members).unwrap_or_default();
     result.remove("sessionId");
     if let (Some(modes), Some(mode)) = (result.get("modes"), update_member(latest.mode.as_ref(), "currentModeId"))
@@ -64,7 +94,18 @@ pub(super) fn loaded(agent: Option<&Raw>, latest: &Latest, id: &[u8]) -> Bytes {
     if let Some(options) = update_member(latest.config.as_ref(), "configOptions") {
         result.insert("configOptions".to_owned(), options);
     }
+    if !known.status.is_alive() {
+        // Its history can be read, its agent is not there: said plainly (rule 2.6).
+        let word = serde_json::json!({ "wharf": { "status": known.status, "resumable": known.resumable } });
+        result.extend(raw(&word).map(|word| ("_meta".to_owned(), word)));
+    }
     respond(id, &result)
+}
+
+/// The latest updates that state how things are, for those who join without a replay.
+pub(super) fn latest(latest: &Latest) -> Vec<Bytes> {
+    let frames = [&latest.commands, &latest.info, &latest.usage];
+    frames.into_iter().flatten().map(|frame| frame.bytes().clone()).collect()
 }
 
 #[derive(Deserialize)]

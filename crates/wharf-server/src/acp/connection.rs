@@ -1,34 +1,36 @@
-//! One WebSocket connection: an inbound half that calls, an outbound half that shows.
+//! One connection: what is known of a client, and what is done with each of its frames. How frames come and go is
+//! not its business: a WebSocket and an HTTP client's streams use it alike.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
 
-use axum::extract::ws::{CloseFrame, Message, WebSocket};
 use bytes::Bytes;
-use futures_util::StreamExt;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use wharf_host::core::{ClientId, Role, Sender, SessionId};
-use wharf_host::{Lane, SessionHandle, Spare, frame, new_client_id};
+use wharf_host::{Attendance, Lane, LaneMessage, SessionHandle, Spare, frame, new_client_id};
 
+use super::client::ClientInfo;
 use super::errors::RpcError;
 use super::ledger::Ledger;
-use super::outbound::{Out, write};
+use super::outbound::Out;
 use super::shown::ShownUpTo;
+use super::view::Wishes;
 use crate::App;
+use crate::auth::Identity;
 
 /// Answers and joins on their way out. The inbound half waits when the client does not take them.
 const OUT: usize = 64;
 /// Presence and the like; a connection that lets this many pile up is not reading.
 const LANE: usize = 256;
-/// WebSocket close codes.
-const TOO_BIG: u16 = 1009;
-const GOING_AWAY: u16 = 1001;
+/// The close code of a connection that was given more than it reads.
+pub(super) const OVERLOADED: u16 = 1013;
 
 /// The inbound half's state. Shared by the requests that take long and run beside the others.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) app: App,
+    pub(super) identity: Identity,
     pub(super) agent: Arc<str>,
     pub(super) client: ClientId,
     pub(super) introduced: OnceLock<ClientInfo>,
@@ -36,76 +38,65 @@ pub(super) struct Connection {
     pub(super) out: mpsc::Sender<Out>,
     pub(super) lane: Lane,
     pub(super) shown: Arc<ShownUpTo>,
-    attached: Mutex<HashMap<SessionId, SessionHandle>>,
-    spare: Mutex<Option<Spare>>,
+    /// Told when the lane was full.
+    pub(super) overflowed: Arc<Notify>,
+    attached: Mutex<HashMap<SessionId, Attached>>,
+    /// The client is gone: what attaches late is detached again.
+    ended: AtomicBool,
+    /// The agent that serves requests without a session. Held while it is asked.
+    pub(super) spare: tokio::sync::Mutex<Option<Spare>>,
+    /// Logins that succeeded, for this connection's later agents.
+    logins: Mutex<Vec<Bytes>>,
 }
 
-/// What `initialize` told of the client.
-#[derive(Clone, Debug, Default)]
-pub(super) struct ClientInfo {
-    pub(super) name: Option<Arc<str>>,
-    pub(super) version: Option<Arc<str>>,
+/// Where a connection's messages come out, for the task that writes them.
+#[derive(Debug)]
+pub(super) struct Outlet {
+    pub(super) outs: mpsc::Receiver<Out>,
+    pub(super) lane: mpsc::Receiver<LaneMessage>,
+    pub(super) shown: Arc<ShownUpTo>,
+    pub(super) client: ClientId,
+}
+
+/// A session that this connection is attached to.
+#[derive(Clone, Debug)]
+pub(super) struct Attached {
+    pub(super) handle: SessionHandle,
+    pub(super) role: Role,
 }
 
 /// Done when the host stops.
-async fn stopped(stopping: &mut watch::Receiver<bool>) {
+pub(super) async fn stopped(stopping: &mut watch::Receiver<bool>) {
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
 impl Connection {
-    /// Serves a connection to its end.
-    pub(super) async fn run(app: App, agent: Arc<str>, socket: WebSocket) {
+    pub(super) fn new(app: App, identity: Identity, agent: Arc<str>) -> (Arc<Self>, Outlet) {
         let (out, outs) = mpsc::channel(OUT);
         let (lane, lanes) = mpsc::channel(LANE);
-        let (sink, mut stream) = socket.split();
-        let heard = Arc::new(Mutex::new(Instant::now()));
-        let shown: Arc<ShownUpTo> = Arc::default();
-        let mut writer = tokio::spawn(write(sink, outs, lanes, Arc::clone(&heard), Arc::clone(&shown)));
-        let mut stopping = app.stopping.clone();
-        let connection = Arc::new(Self {
+        let (shown, client): (Arc<ShownUpTo>, _) = (Arc::default(), new_client_id());
+        let outlet = Outlet { outs, lane: lanes, shown: Arc::clone(&shown), client: client.clone() };
+        let connection = Self {
             app,
+            identity,
             agent,
-            client: new_client_id(),
+            client,
             introduced: OnceLock::new(),
             ledger: Arc::default(),
             out,
             lane,
             shown,
+            overflowed: Arc::default(),
             attached: Mutex::default(),
-            spare: Mutex::default(),
-        });
-        loop {
-            tokio::select! {
-                message = stream.next() => {
-                    *heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
-                    match message {
-                        Some(Ok(Message::Text(text))) => connection.receive(Bytes::from(text)).await,
-                        Some(Ok(Message::Close(_))) | None => break,
-                        // Binary frames are not ACP's; pings are answered below us.
-                        Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_))) => {}
-                        Some(Err(error)) => {
-                            connection.close_on(&error).await;
-                            break;
-                        }
-                    }
-                }
-                _ = &mut writer => break,
-                () = stopped(&mut stopping) => {
-                    connection.close(GOING_AWAY, "the host is stopping").await;
-                    break;
-                }
-            }
-        }
-        connection.leave_all().await;
-        drop(connection);
-        // The writer ends when the last `out` is gone; what the client still takes in a moment, it gets.
-        if tokio::time::timeout(Duration::from_secs(1), &mut writer).await.is_err() {
-            writer.abort();
-        }
+            ended: AtomicBool::new(false),
+            spare: tokio::sync::Mutex::default(),
+            logins: Mutex::default(),
+        };
+        (Arc::new(connection), outlet)
     }
 
     /// One frame of the client.
-    async fn receive(self: &Arc<Self>, frame: Bytes) {
+    pub(super) async fn receive(self: &Arc<Self>, frame: Bytes) {
         let frame = frame::one_line(frame);
         match frame::scan(&frame) {
             Ok(envelope) => self.dispatch(&frame, &envelope).await,
@@ -124,63 +115,76 @@ impl Connection {
         }
     }
 
-    pub(super) async fn send(&self, frame: Bytes) {
-        let _ = self.out.send(Out::Frame(frame)).await;
-    }
-
-    async fn close(&self, code: u16, reason: &'static str) {
-        let _ = self.out.send(Out::Close(CloseFrame { code, reason: reason.into() })).await;
-    }
-
-    async fn close_on(&self, error: &axum::Error) {
-        // The WebSocket library tells a message over the limit only in words.
-        if error.to_string().contains("too long") || error.to_string().contains("too big") {
-            self.close(TOO_BIG, "the message is over the limit (limits.frame)").await;
-        }
+    /// A message that belongs to no session.
+    async fn send(&self, frame: Bytes) {
+        let _ = self.out.send(Out::Answer { session: None, frame }).await;
     }
 
     /// Who this connection is, as recorded with what it does.
     pub(super) fn sender(&self) -> Sender {
         let info = self.introduced.get().cloned().unwrap_or_default();
-        Sender { client: self.client.clone(), name: info.name, version: info.version, token: None, parent: None }
+        let token = self.identity.token.clone();
+        Sender { client: self.client.clone(), name: info.name, version: info.version, token, parent: None }
     }
 
-    #[expect(clippy::unused_self, reason = "role tokens decide this once they exist")]
+    /// The most that the token allows.
     pub(super) fn role(&self) -> Role {
-        Role::Controller
+        self.identity.role()
     }
 
-    pub(super) fn attached(&self, session: &SessionId) -> Option<SessionHandle> {
+    pub(super) fn info(&self) -> ClientInfo {
+        self.introduced.get().cloned().unwrap_or_default()
+    }
+
+    pub(super) fn wishes(&self) -> Wishes {
+        let info = self.info();
+        let (multi, forms) = (info.multi_client_updates, info.abilities().forms);
+        Wishes { role: self.role(), multi, event_ids: info.event_ids, forms }
+    }
+
+    /// How the agent's session is attended; `serves` if this client takes over files and terminals.
+    pub(super) fn attendance(&self, serves: bool) -> Attendance {
+        let serves = serves && self.role() == Role::Controller;
+        let overflowed = Arc::clone(&self.overflowed);
+        Attendance { lane: self.lane.clone(), overflowed, serves, abilities: self.info().abilities() }
+    }
+
+    pub(super) fn attached(&self, session: &SessionId) -> Option<Attached> {
         self.sessions().get(session).cloned()
     }
 
-    pub(super) fn handles(&self) -> Vec<SessionHandle> {
-        self.sessions().values().cloned().collect()
-    }
-
-    pub(super) fn note_attached(&self, handle: SessionHandle) {
-        self.sessions().insert(handle.id().clone(), handle);
-    }
-
-    pub(super) fn keep_spare(&self, spare: Option<Spare>) {
-        if let Some(spare) = spare {
-            *self.spare.lock().unwrap_or_else(PoisonError::into_inner) = Some(spare);
+    pub(super) fn note_attached(&self, handle: SessionHandle, role: Role) {
+        self.sessions().insert(handle.id().clone(), Attached { handle: handle.clone(), role });
+        // Set before the list was emptied, so that a late one is found here or there.
+        if self.ended.load(Ordering::SeqCst) && self.note_left(handle.id()).is_some() {
+            let sender = self.sender();
+            tokio::spawn(async move {
+                let _ = handle.detach(sender).await;
+            });
         }
     }
 
-    pub(super) fn take_spare(&self) -> Option<Spare> {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// Takes a session off the list; `None` if it was not on it.
+    pub(super) fn note_left(&self, session: &SessionId) -> Option<SessionHandle> {
+        self.sessions().remove(session).map(|attached| attached.handle)
     }
 
-    async fn leave_all(&self) {
-        self.take_spare();
-        let handles: Vec<SessionHandle> = self.sessions().drain().map(|(_, handle)| handle).collect();
+    pub(super) fn logins(&self) -> MutexGuard<'_, Vec<Bytes>> {
+        self.logins.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The client is gone: its sessions live on without it.
+    pub(super) async fn leave_all(&self) {
+        self.ended.store(true, Ordering::SeqCst);
+        let handles: Vec<SessionHandle> = self.sessions().drain().map(|(_, attached)| attached.handle).collect();
         for handle in handles {
             let _ = handle.detach(self.sender()).await;
         }
+        // Last: it may be in the middle of a start.
+        self.spare.lock().await.take();
     }
 
-    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, SessionHandle>> {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Attached>> {
         self.attached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -53,6 +53,25 @@ impl RpcError {
     }
 }
 
+/// For methods that an observer may not use.
+pub(super) fn observer(session: &str) -> RpcError {
+    from_refusal(&Refusal::Observer, session)
+}
+
+pub(super) fn not_resumable(session: &str) -> RpcError {
+    from_refusal(&Refusal::NotResumable, session)
+}
+
+/// On attach and detach (rule 4.6).
+pub(super) fn attach_unknown(session: &str) -> RpcError {
+    RpcError::with(-32001, "Session not found", json!({ "sessionId": session }))
+}
+
+pub(super) fn in_use(session: &str, others: usize) -> RpcError {
+    let message = format!("{others} other clients use this session; pass _meta.wharf.force to delete it all the same");
+    RpcError::with(-32603, message, json!({ "sessionId": session, "reason": "in_use" }))
+}
+
 pub(super) fn from_open(error: &OpenError) -> RpcError {
     match error {
         OpenError::Unknown(id) => RpcError::unknown_session(id.as_str()),

@@ -1,25 +1,27 @@
-//! Wire → call: what a client may ask, and what the session makes of it.
+//! Wire → call: where each message of a client goes.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde::Deserialize;
-use wharf_host::core::{Attachment, CancelScope, Overlap, Raw, Seq, SessionId, Submission, TurnState};
+use wharf_host::core::{Attachment, Refusal, Role, Seq, SessionId, Status, TurnState};
 use wharf_host::frame::{self, Envelope, FrameKind};
-use wharf_host::{NewSessionRequest, SessionHandle, new_prompt_id};
+use wharf_host::{CallError, Forward, SessionHandle};
 
-use super::answers;
-use super::connection::{ClientInfo, Connection};
-use super::errors::{RpcError, from_call, from_create, from_open, from_start};
+use super::connection::{Attached, Connection};
+use super::errors::{RpcError, from_call, from_open, observer};
+use super::ledger::What;
 use super::outbound::{Join, Out};
 use super::view::{TurnSeen, View};
 
 /// What a request comes to at once: an answer, or nothing because it comes later.
-type Outcome = Result<Option<Bytes>, RpcError>;
+pub(super) type Outcome = Result<Option<Bytes>, RpcError>;
 
 impl Connection {
     pub(super) async fn dispatch(self: &Arc<Self>, frame: &Bytes, envelope: &Envelope<'_>) {
+        // Any message that names a session says that the client has it (rule 6.1).
+        if let Some(session) = &envelope.session {
+            let _ = self.out.send(Out::Ready(SessionId::new(session.value.as_ref()))).await;
+        }
         match envelope.kind {
             FrameKind::Request => self.request(frame, envelope).await,
             FrameKind::Notification => self.notification(frame, envelope).await,
@@ -29,37 +31,62 @@ impl Connection {
 
     async fn request(self: &Arc<Self>, frame: &Bytes, envelope: &Envelope<'_>) {
         let id = request_id(frame, envelope);
+        let session = envelope.session.as_ref().map(|session| SessionId::new(session.value.as_ref()));
+        if self.waits(&envelope.method, session.as_ref()) {
+            // Beside the others, which must not wait for an agent's start.
+            let (connection, frame) = (Arc::clone(self), frame.clone());
+            tokio::spawn(async move {
+                if let Ok(envelope) = frame::scan(&frame) {
+                    let outcome = connection.handle(&frame, &envelope, &id).await;
+                    connection.answer(session, &id, outcome).await;
+                }
+            });
+        } else {
+            let outcome = self.handle(frame, envelope, &id).await;
+            self.answer(session, &id, outcome).await;
+        }
+    }
+
+    async fn handle(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
         match envelope.method.as_ref() {
-            // These wait for an agent or a disk: beside the others, which must not wait for them.
-            "initialize" | "session/new" | "session/load" => {
-                let (connection, frame, method) = (Arc::clone(self), frame.clone(), envelope.method.to_string());
-                tokio::spawn(async move {
-                    let outcome = match method.as_str() {
-                        "initialize" => connection.initialize(&frame, &id).await,
-                        "session/new" => connection.new_session(&frame, &id).await,
-                        _ => connection.load_session(&frame, &id).await,
-                    };
-                    connection.answer(&id, outcome).await;
-                });
+            "initialize" => self.initialize(frame, id).await,
+            "authenticate" => self.authenticate(frame, id).await,
+            "logout" => self.logout(frame, id).await,
+            "session/new" => self.new_session(frame, id).await,
+            "session/load" => self.load_session(frame, envelope, id).await,
+            "session/resume" => self.resume_session(frame, envelope, id).await,
+            "session/list" => self.list_sessions(frame, id),
+            "session/status" => self.session_status(envelope, id),
+            "session/close" => self.close_session(frame, envelope, id).await,
+            "session/delete" => self.delete_session(frame, envelope, id).await,
+            "session/attach" => self.attach_session(frame, envelope, id).await,
+            "session/detach" => self.detach_session(envelope, id).await,
+            "session/prompt" => self.prompt(frame, envelope, id).await,
+            "_wharf/queue/list" => self.queue_list(envelope, id).await,
+            "_wharf/queue/remove" => self.queue_remove(frame, envelope, id).await,
+            "_wharf/queue/update" => self.queue_update(frame, envelope, id).await,
+            "_wharf/queue/move" => self.queue_move(frame, envelope, id).await,
+            method if method.starts_with("_wharf/") || method.starts_with("amux/") => {
+                Err(RpcError::unknown_method(method))
             }
-            "session/prompt" => {
-                let outcome = self.prompt(frame, envelope, &id).await;
-                self.answer(&id, outcome).await;
-            }
-            method => self.send(RpcError::unknown_method(method).frame(&id)).await,
+            // Anything else is the agent's to answer or to refuse (rule 3.10).
+            _ if envelope.session.is_some() => self.forward(frame, envelope, id).await,
+            _ => self.ask_agent(frame, id).await,
         }
     }
 
     async fn notification(&self, frame: &Bytes, envelope: &Envelope<'_>) {
         match envelope.method.as_ref() {
-            "session/cancel" => {
-                if let Ok(handle) = self.session(envelope).await {
-                    let scope = CancelScope { seen: self.seen(&handle), clear_queue: false };
-                    let _ = handle.cancel(self.sender(), scope).await;
+            "session/cancel" => self.cancel(frame, envelope).await,
+            "$/cancel_request" => self.cancel_request(frame).await,
+            "session/ready" => {}
+            method if method.starts_with("_wharf/") || method.starts_with("amux/") => {}
+            _ => {
+                if let Ok(attached) = self.controlled(envelope).await {
+                    let forward = Forward { client: self.client.clone(), frame: frame.clone(), request: None };
+                    let _ = attached.forward(forward).await;
                 }
             }
-            "$/cancel_request" => self.cancel_request(frame).await,
-            _ => {}
         }
     }
 
@@ -67,237 +94,128 @@ impl Connection {
     async fn response(&self, frame: &Bytes, envelope: &Envelope<'_>) {
         let request: Option<u64> =
             std::str::from_utf8(&request_id(frame, envelope)).ok().and_then(|id| id.parse().ok());
-        let Some((request, shown)) = request.and_then(|id| Some((id, self.ledger.answered(id)?))) else {
+        let Some((request, asked)) = request.and_then(|id| Some((id, self.ledger.answered(id)?))) else {
             // Settled already or never asked: dropped, never answered (rule 3.15).
             return;
         };
-        let (Some(handle), Some(raw)) = (self.attached(&shown.session), Raw::new(frame.clone())) else { return };
-        let outcome = match selected(frame) {
-            Some(option) => handle.answer(shown.ask, self.sender(), Some(option.into()), raw).await,
-            None => handle.decline(shown.ask, self.sender(), raw).await,
+        let Some(Attached { handle, .. }) = self.attached(&asked.session) else { return };
+        let outcome = match asked.what {
+            What::Relay(relay) => handle.answer_relay(self.client.clone(), relay, frame.clone()).await,
+            What::Ask(ask) => self.answer_ask(&handle, ask, frame).await,
         };
         if let Err(error) = outcome {
             tracing::debug!(client = %self.client, %error, "an answer was not taken");
-            self.ledger.reopen(request, shown);
+            self.ledger.reopen(request, asked);
         }
     }
 
-    async fn initialize(&self, frame: &Bytes, id: &Bytes) -> Outcome {
-        let info = frame::peek::<Request<InitializeParams>>(frame).map(|request| request.params).unwrap_or_default();
-        let info = info
-            .client_info
-            .map(|info| ClientInfo { name: info.name.map(Into::into), version: info.version.map(Into::into) });
-        let _ = self.introduced.set(info.unwrap_or_default());
-        let (introduction, spare) =
-            self.app.host.introduce(&self.agent).await.map_err(|failure| from_start(&failure))?;
-        self.keep_spare(spare);
-        Ok(Some(answers::initialize(&introduction.frame, id)))
-    }
-
-    async fn new_session(&self, frame: &Bytes, id: &Bytes) -> Outcome {
-        let request: Request<NewParams> =
-            frame::peek(frame).ok_or_else(|| RpcError::params("session/new needs `cwd`, an absolute path"))?;
-        let raw = Raw::new(frame.clone()).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
-        let created = self.app.host.create(NewSessionRequest {
-            adapter: self.agent.to_string(),
-            cwd: PathBuf::from(request.params.cwd),
-            label: None,
-            sender: Some(self.sender()),
-            frame: raw,
-            spare: self.take_spare(),
-        });
-        let created = match created.await {
-            Ok(created) => created,
-            Err(error) => return refused_start(&error, id),
-        };
-        let handle = created.handle;
-        self.note_attached(handle.clone());
-        let joined = handle.attach(self.attachment(), self.lane.clone()).await;
-        let joined = joined.map_err(|error| from_call(&error, handle.id().as_str()))?;
-        let answer = answers::new_session(&created.answer, handle.id().as_str(), id);
-        // History ends where the agent came up: nothing was asked before that, and everything after it is news.
-        let view = View::new(handle.id().clone(), self.role(), Arc::clone(&self.ledger), created.seq, TurnSeen::None);
-        drop(joined);
-        let join = Join { cursor: handle.cursor(created.seq), view, at: created.seq, answer, asks: Vec::new() };
-        let _ = self.out.send(Out::Join(Box::new(join))).await;
+    /// Passes a request on to the session's agent; the answer comes by the lane.
+    async fn forward(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
+        let handle = self.controlled(envelope).await?;
+        let session = handle.id().clone();
+        if !handle.descriptor().status.is_alive() {
+            match handle.resume().await {
+                // Someone else was faster.
+                Ok(()) | Err(CallError::Refused(Refusal::AlreadyRunning)) => {}
+                Err(error) => return Err(from_call(&error, session.as_str())),
+            }
+        }
+        handle.up().await.map_err(|failure| super::errors::from_start(&failure))?;
+        self.ledger.forward(id.clone(), session.clone());
+        let forward = Forward { client: self.client.clone(), frame: frame.clone(), request: Some(id.clone()) };
+        handle.forward(forward).await.map_err(|error| from_call(&error, session.as_str()))?;
         Ok(None)
     }
 
-    /// Replays the log as updates, then answers, then goes on live. The agent is not disturbed (rule 3.5).
-    async fn load_session(&self, frame: &Bytes, id: &Bytes) -> Outcome {
-        let envelope = frame::scan(frame).map_err(|error| RpcError::params(error.to_string()))?;
-        let handle = self.open(&envelope).await?;
-        let joined = handle.attach(self.attachment(), self.lane.clone()).await;
-        let joined = joined.map_err(|error| from_call(&error, handle.id().as_str()))?;
-        self.note_attached(handle.clone());
-        let answer = answers::loaded(joined.answer.as_ref(), &joined.latest, id);
-        let view = View::new(handle.id().clone(), self.role(), Arc::clone(&self.ledger), joined.head, TurnSeen::None);
-        let join = Join { cursor: handle.cursor(Seq::ZERO), view, at: joined.head, answer, asks: joined.open_asks };
-        let _ = self.out.send(Out::Join(Box::new(join))).await;
-        Ok(None)
-    }
-
-    async fn prompt(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
-        let handle = self.session(envelope).await?;
-        let raw = Raw::new(frame.clone()).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
-        let meta = frame::peek::<Request<PromptParams>>(frame)
-            .ok_or_else(|| RpcError::params("session/prompt needs `prompt`, a list of content blocks"))?
-            .params
-            .meta
-            .and_then(|meta| meta.wharf)
-            .unwrap_or_default();
-        let prompt = new_prompt_id();
-        self.ledger.owe(prompt.clone(), id.clone());
-        let submission = Submission {
-            prompt: prompt.clone(),
-            sender: self.sender(),
-            frame: raw,
-            key: meta.idempotency_key.map(Into::into),
-            overlap: Overlap::Queue,
-            to_agent: meta.delivery.as_deref() == Some("agent"),
-        };
-        match handle.prompt(submission).await {
-            Ok(receipt) if !receipt.duplicate => Ok(None),
-            Ok(receipt) => {
-                // The same prompt again: its end answers this request too, if it is still to come.
-                self.ledger.settle(&prompt);
-                self.ledger.owe(receipt.prompt, id.clone());
-                Ok(None)
-            }
-            Err(error) => {
-                self.ledger.settle(&prompt);
-                Err(from_call(&error, handle.id().as_str()))
-            }
+    /// The session that a message names, attached if it was not; for those who may change it.
+    pub(super) async fn controlled(&self, envelope: &Envelope<'_>) -> Result<SessionHandle, RpcError> {
+        let attached = self.session(envelope).await?;
+        match attached.role {
+            Role::Controller => Ok(attached.handle),
+            Role::Observer => Err(observer(attached.handle.id().as_str())),
         }
     }
 
-    /// `$/cancel_request` of a prompt: out of the queue if it waits there, else as `session/cancel` (rule 7.3).
-    async fn cancel_request(&self, frame: &Bytes) {
-        let Some(request) = frame::peek::<Request<CancelParams<'_>>>(frame) else { return };
-        let Some(prompt) = self.ledger.prompt_of(request.params.request_id.get().as_bytes()) else { return };
-        let handles = self.handles();
-        for handle in handles {
-            if handle.remove_prompt(prompt.clone(), self.sender()).await.is_ok() {
-                return;
-            }
-        }
-    }
-
-    /// The session that a message names, attached if it was not.
-    async fn session(&self, envelope: &Envelope<'_>) -> Result<SessionHandle, RpcError> {
+    /// The session that a message names, attached as by `session/resume` if it was not (rule 3.5).
+    pub(super) async fn session(&self, envelope: &Envelope<'_>) -> Result<Attached, RpcError> {
         let id = named(envelope)?;
-        if let Some(handle) = self.attached(&id) {
-            return Ok(handle);
+        if let Some(attached) = self.attached(&id) {
+            return Ok(attached);
         }
         let handle = self.open(envelope).await?;
-        let joined = handle.attach(self.attachment(), self.lane.clone()).await;
-        let joined = joined.map_err(|error| from_call(&error, handle.id().as_str()))?;
-        self.note_attached(handle.clone());
-        let turn = if joined.turn == TurnState::Idle { TurnSeen::None } else { TurnSeen::Other };
-        let view = View::new(id, self.role(), Arc::clone(&self.ledger), joined.head, turn);
-        let cursor = handle.cursor(joined.head);
-        let join = Join { cursor, view, at: joined.head, answer: Bytes::new(), asks: joined.open_asks };
-        let _ = self.out.send(Out::Join(Box::new(join))).await;
-        Ok(handle)
+        let (join, attached) = self.enter_quietly(handle, None).await?;
+        self.join(join).await;
+        Ok(attached)
     }
 
-    async fn open(&self, envelope: &Envelope<'_>) -> Result<SessionHandle, RpcError> {
+    /// Attaches without a word. What came after `after` is shown as it would have been live; without it, what is new.
+    pub(super) async fn enter_quietly(
+        &self,
+        handle: SessionHandle,
+        after: Option<Seq>,
+    ) -> Result<(Join, Attached), RpcError> {
+        let id = handle.id().clone();
+        let joined = handle.attach(self.attachment(false), self.attendance(false)).await;
+        let joined = joined.map_err(|error| from_call(&error, id.as_str()))?;
+        self.note_attached(handle.clone(), self.role());
+        let idle = joined.turn == TurnState::Idle || after.is_some();
+        let turn = if idle { TurnSeen::None } else { TurnSeen::Other };
+        let view = View::new(id, self.wishes(), Arc::clone(&self.ledger), joined.head, turn).with_queue(joined.queued);
+        let (cursor, asks) = (handle.cursor(after.unwrap_or(joined.head)), (joined.head, joined.open_asks));
+        Ok((Join { cursor, view, answer: None, asks, hold: None }, Attached { handle, role: self.role() }))
+    }
+
+    pub(super) async fn join(&self, join: Join) {
+        let _ = self.out.send(Out::Join(Box::new(join))).await;
+    }
+
+    pub(super) async fn open(&self, envelope: &Envelope<'_>) -> Result<SessionHandle, RpcError> {
         let id = named(envelope)?;
         self.app.host.open(&id).await.map_err(|error| from_open(&error))
     }
 
-    fn attachment(&self) -> Attachment {
-        Attachment { sender: self.sender(), role: self.role(), elicits: false, wake: false }
+    pub(super) fn attachment(&self, wake: bool) -> Attachment {
+        Attachment { sender: self.sender(), role: self.role(), elicits: self.info().abilities().forms, wake }
     }
 
-    /// How far this client has been shown the log. Everything published is on its way to it in order.
-    fn seen(&self, handle: &SessionHandle) -> Seq {
-        self.shown.get(handle.id()).unwrap_or_else(|| handle.head())
-    }
-
-    async fn answer(&self, id: &Bytes, outcome: Outcome) {
-        match outcome {
-            Ok(Some(frame)) => self.send(frame).await,
-            Ok(None) => {}
-            Err(error) => self.send(error.frame(id)).await,
+    /// May the request have to wait for an agent's start or its answer? What is only passed on to an agent that runs
+    /// does not, and keeps its order with the prompts.
+    fn waits(&self, method: &str, session: Option<&SessionId>) -> bool {
+        match method {
+            "session/prompt" | "session/list" | "session/status" | "session/detach" => false,
+            "initialize" | "authenticate" | "logout" | "session/new" | "session/load" | "session/resume"
+            | "session/close" | "session/delete" | "session/attach" => true,
+            method if method.starts_with("_wharf/") => false,
+            _ => {
+                let attached = session.and_then(|session| self.attached(session));
+                attached.is_none_or(|attached| attached.handle.descriptor().status != Status::Running)
+            }
         }
     }
-}
 
-/// The agent's own error goes to the client as it came: it may be asking for a login.
-fn refused_start(error: &wharf_host::CreateError, id: &Bytes) -> Outcome {
-    if let wharf_host::CreateError::Start { failure, .. } = error
-        && let Some(answer) = &failure.answer
-        && let Ok(envelope) = frame::scan(answer)
-    {
-        return Ok(Some(frame::with_id(answer, &envelope, id)));
+    async fn answer(&self, session: Option<SessionId>, id: &Bytes, outcome: Outcome) {
+        let frame = match outcome {
+            Ok(Some(frame)) => frame,
+            Ok(None) => return,
+            Err(error) => error.frame(id),
+        };
+        let _ = self.out.send(Out::Answer { session, frame }).await;
     }
-    Err(from_create(error))
 }
 
 fn request_id(frame: &Bytes, envelope: &Envelope<'_>) -> Bytes {
     envelope.id.clone().map_or_else(|| Bytes::from_static(b"null"), |span| frame.slice(span))
 }
 
-fn named(envelope: &Envelope<'_>) -> Result<SessionId, RpcError> {
+pub(super) fn named(envelope: &Envelope<'_>) -> Result<SessionId, RpcError> {
     match &envelope.session {
         Some(session) => Ok(SessionId::new(session.value.as_ref())),
         None => Err(RpcError::params(format!("{} needs `sessionId`", envelope.method))),
     }
 }
 
-/// The option of `{"result":{"outcome":{"outcome":"selected","optionId":…}}}`.
-fn selected(frame: &[u8]) -> Option<String> {
-    let answer: serde_json::Value = serde_json::from_slice(frame).ok()?;
-    let outcome = &answer["result"]["outcome"];
-    (outcome["outcome"] == "selected").then(|| outcome["optionId"].as_str().map(ToOwned::to_owned))?
-}
-
-#[derive(Deserialize)]
-struct Request<P> {
-    params: P,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct InitializeParams {
-    client_info: Option<Info>,
-}
-
-#[derive(Deserialize)]
-struct Info {
-    name: Option<String>,
-    version: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct NewParams {
-    cwd: String,
-}
-
-#[derive(Deserialize)]
-struct PromptParams {
-    #[expect(dead_code, reason = "checked to be a list")]
-    prompt: Vec<serde::de::IgnoredAny>,
-    #[serde(rename = "_meta")]
-    meta: Option<PromptMeta>,
-}
-
-#[derive(Deserialize)]
-struct PromptMeta {
-    wharf: Option<WharfMeta>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct WharfMeta {
-    idempotency_key: Option<String>,
-    delivery: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct CancelParams<'a> {
-    #[serde(borrow)]
-    request_id: &'a serde_json::value::RawValue,
+/// `{"jsonrpc":"2.0","id":…,"result":…}`.
+pub(super) fn result(id: &[u8], result: &serde_json::Value) -> Bytes {
+    let id = String::from_utf8_lossy(id);
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#).into()
 }

@@ -1,4 +1,4 @@
-//! What a connection owes and is owed: which of its requests are prompts in a session, and which asks it was shown.
+//! What a connection owes and is owed: which of its requests are prompts in a session, and what it was asked.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,62 +14,96 @@ pub(super) struct Ledger {
 
 #[derive(Debug, Default)]
 struct Books {
-    /// The request id (JSON text) that each prompt is to be answered to.
-    prompts: HashMap<PromptId, Bytes>,
+    /// The requests (their ids as JSON text) that each prompt is to be answered to, and its session. More than one if
+    /// a prompt was submitted again under its idempotency key.
+    prompts: HashMap<PromptId, (SessionId, Vec<Bytes>)>,
+    /// Requests that were passed on to a session's agent.
+    forwards: HashMap<Bytes, SessionId>,
     /// Our request ids that the client has yet to answer.
-    asks: HashMap<u64, Shown>,
+    asks: HashMap<u64, Asked>,
     next_request: u64,
 }
 
-/// An ask that the client was shown.
+/// Something that the client was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Shown {
+pub(super) struct Asked {
     pub(super) session: SessionId,
-    pub(super) ask: AskId,
+    pub(super) what: What,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// An ask that others may answer too.
+    Ask(AskId),
+    /// A request that was given to this client alone.
+    Relay(u64),
 }
 
 impl Ledger {
-    pub(super) fn owe(&self, prompt: PromptId, request: Bytes) {
-        self.lock().prompts.insert(prompt, request);
+    pub(super) fn owe(&self, prompt: PromptId, session: SessionId, request: Bytes) {
+        self.lock().prompts.entry(prompt).or_insert_with(|| (session, Vec::new())).1.push(request);
     }
 
     pub(super) fn owes(&self, prompt: &PromptId) -> bool {
         self.lock().prompts.contains_key(prompt)
     }
 
-    /// The request to answer, once.
-    pub(super) fn settle(&self, prompt: &PromptId) -> Option<Bytes> {
-        self.lock().prompts.remove(prompt)
+    /// Does it owe an answer to any prompt of this session?
+    pub(super) fn owes_in(&self, session: &SessionId) -> bool {
+        self.lock().prompts.values().any(|(of, _)| of == session)
+    }
+
+    /// The prompts in a session that are not answered.
+    pub(super) fn owed(&self, session: &SessionId) -> Vec<PromptId> {
+        let books = self.lock();
+        let owed = books.prompts.iter().filter(|(_, (owed_in, _))| owed_in == session);
+        owed.map(|(prompt, _)| prompt.clone()).collect()
+    }
+
+    /// The requests to answer, once.
+    pub(super) fn settle(&self, prompt: &PromptId) -> Vec<Bytes> {
+        self.lock().prompts.remove(prompt).map(|(_, requests)| requests).unwrap_or_default()
     }
 
     /// The prompt that was submitted with this request id.
-    pub(super) fn prompt_of(&self, request: &[u8]) -> Option<PromptId> {
-        self.lock().prompts.iter().find(|(_, id)| &id[..] == request).map(|(prompt, _)| prompt.clone())
+    pub(super) fn prompt_of(&self, request: &[u8]) -> Option<(SessionId, PromptId)> {
+        let books = self.lock();
+        let found = books.prompts.iter().find(|(_, (_, ids))| ids.iter().any(|id| id == request));
+        found.map(|(prompt, (session, _))| (session.clone(), prompt.clone()))
     }
 
-    /// Notes an ask that goes out; the id is ours and new.
-    pub(super) fn show(&self, session: SessionId, ask: AskId) -> u64 {
+    pub(super) fn forward(&self, request: Bytes, session: SessionId) {
+        self.lock().forwards.insert(request, session);
+    }
+
+    /// The session whose agent has this request. Kept until the connection ends if it is never answered.
+    pub(super) fn forwarded(&self, request: &[u8]) -> Option<SessionId> {
+        self.lock().forwards.remove(request)
+    }
+
+    /// Notes something that the client is asked; the id is ours and new.
+    pub(super) fn ask(&self, session: SessionId, what: What) -> u64 {
         let mut books = self.lock();
         books.next_request += 1;
         let id = books.next_request;
-        books.asks.insert(id, Shown { session, ask });
+        books.asks.insert(id, Asked { session, what });
         id
     }
 
-    /// The ask that a response is for, once.
-    pub(super) fn answered(&self, request: u64) -> Option<Shown> {
+    /// What a response is for, once.
+    pub(super) fn answered(&self, request: u64) -> Option<Asked> {
         self.lock().asks.remove(&request)
     }
 
     /// Puts back an ask whose answer was not valid: it is still open.
-    pub(super) fn reopen(&self, request: u64, shown: Shown) {
-        self.lock().asks.insert(request, shown);
+    pub(super) fn reopen(&self, request: u64, asked: Asked) {
+        self.lock().asks.insert(request, asked);
     }
 
-    /// The requests to withdraw now that the ask was settled elsewhere: a client that loaded twice has two.
-    pub(super) fn withdraw(&self, session: &SessionId, ask: AskId) -> Vec<u64> {
+    /// The requests to withdraw now that it was settled elsewhere: a client that loaded twice has two.
+    pub(super) fn withdraw(&self, session: &SessionId, what: What) -> Vec<u64> {
         let mut books = self.lock();
-        let copies = books.asks.extract_if(|_, shown| shown.ask == ask && shown.session == *session);
+        let copies = books.asks.extract_if(|_, asked| asked.what == what && asked.session == *session);
         let mut copies: Vec<u64> = copies.map(|(id, _)| id).collect();
         copies.sort_unstable();
         copies

@@ -1,23 +1,40 @@
-//! ACP over WebSocket: a client sees one ordinary agent; several of them share its sessions.
+//! ACP: a client sees one ordinary agent; several of them share its sessions.
 
+mod agentless;
 mod answers;
+mod attach;
+mod client;
 mod connection;
 mod errors;
+mod event_id;
+mod history;
+mod http;
 mod inbound;
 mod ledger;
 mod outbound;
+mod prompts;
+mod sessions;
+mod show;
 mod shown;
+mod updates;
 mod view;
+mod watched;
+mod websocket;
+mod wire;
+
+use std::sync::Arc;
 
 use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::{Extension, Query, State};
-use axum::response::Response;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 
 use crate::App;
-use crate::auth::SUBPROTOCOL;
+use crate::auth::{Identity, SUBPROTOCOL};
 use crate::listen::Place;
-use connection::Connection;
+pub(crate) use http::{Connections, delete, post};
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct AcpQuery {
@@ -25,17 +42,43 @@ pub(crate) struct AcpQuery {
     agent: Option<String>,
 }
 
-/// `GET /acp` with an upgrade.
-pub(crate) async fn upgrade(
+impl AcpQuery {
+    fn agent(self, app: &App) -> Arc<str> {
+        self.agent.map_or_else(|| Arc::clone(&app.agent), Into::into)
+    }
+}
+
+/// `GET /acp`: a WebSocket for those who ask for one, else an event stream.
+pub(crate) async fn get(
     State(app): State<App>,
+    Extension(identity): Extension<Identity>,
     Query(query): Query<AcpQuery>,
     Extension(place): Extension<Place>,
-    upgrade: WebSocketUpgrade,
+    method: Method,
+    headers: HeaderMap,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Response {
+    match upgrade {
+        Ok(upgrade) => self::upgrade(app, identity, query, place, upgrade),
+        Err(rejection) if method == Method::CONNECT || headers.contains_key(header::UPGRADE) => {
+            rejection.into_response()
+        }
+        // A stream that nobody is going to read.
+        Err(_) if method == Method::HEAD => StatusCode::METHOD_NOT_ALLOWED.into_response(),
+        Err(_) => http::listen(&app, &identity, &headers).await,
+    }
+}
+
+fn upgrade(app: App, identity: Identity, query: AcpQuery, place: Place, upgrade: WebSocketUpgrade) -> Response {
     let limit = app.host.config().limits.frame.0;
-    let agent = query.agent.map_or_else(|| app.agent.clone(), Into::into);
-    upgrade.protocols([SUBPROTOCOL]).max_message_size(limit).max_frame_size(limit).on_upgrade(async move |socket| {
-        Connection::run(app, agent, socket).await;
+    let agent = query.agent(&app);
+    let upgrade = upgrade.protocols([SUBPROTOCOL]).max_message_size(limit).max_frame_size(limit);
+    let mut response = upgrade.on_upgrade(async move |socket| {
+        websocket::run(app, identity, agent, socket).await;
         drop(place);
-    })
+    });
+    // The socket is the connection; the id is for those who expect one.
+    let id = HeaderValue::from_str(&http::new_connection_id());
+    response.headers_mut().extend(id.map(|id| (http::CONNECTION_ID, id)));
+    response
 }

@@ -1,31 +1,45 @@
 //! Event → wire: one task that merges the sessions a client watches with its answers, in order, at the client's pace.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
-use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
 use bytes::Bytes;
-use futures_util::stream::SplitSink;
-use futures_util::{FutureExt, SinkExt, future};
-use tokio::sync::mpsc;
-use wharf_host::core::{Ask, Event, Seq};
+use futures_util::{FutureExt, future};
+use tokio::time::Instant as Moment;
+use wharf_host::core::{Ask, ClientId, Seq, SessionId};
 use wharf_host::{Batch, Cursor, LaneMessage, ReadError};
 
+use super::connection::Outlet;
 use super::shown::ShownUpTo;
-use super::view::{Shown, View, user_message};
-
-/// WebSocket pings; a peer that is silent for two of these is gone (rule 3.13).
-const PING: Duration = Duration::from_secs(20);
-
-type Sink = SplitSink<WebSocket, Message>;
+use super::view::View;
+use super::watched::{Reader, Watched};
+use super::wire::{Closed, Gate, Origin, TICK, Wire};
 
 /// What the inbound half has for the client.
 #[derive(Debug)]
 pub(super) enum Out {
-    Frame(Bytes),
+    /// An answer, and the session that the request named.
+    Answer {
+        session: Option<SessionId>,
+        frame: Bytes,
+    },
     /// Show a session from now on.
     Join(Box<Join>),
-    Close(CloseFrame),
+    /// The same for a client that comes back with the last event that it had.
+    Rejoin(Box<Join>),
+    /// Show a session that is shown already from no later than after this event.
+    Back {
+        session: SessionId,
+        after: Seq,
+    },
+    /// The client has the session: nothing is held back any more (rule 6.1).
+    Ready(SessionId),
+    /// Show it no longer.
+    Leave(SessionId),
+    Close {
+        code: u16,
+        reason: &'static str,
+    },
 }
 
 /// A session to show: what is after the cursor, with an answer in between.
@@ -33,183 +47,189 @@ pub(super) enum Out {
 pub(super) struct Join {
     pub(super) cursor: Cursor,
     pub(super) view: View,
-    /// When everything up to here is out, `answer` follows (if there is one), then `asks`.
-    pub(super) at: Seq,
-    pub(super) answer: Bytes,
-    pub(super) asks: Vec<Ask>,
-}
-
-/// A session being shown.
-#[derive(Debug)]
-struct Watched {
-    cursor: Cursor,
-    view: View,
-    due: Option<Due>,
+    /// Comes when everything up to here is out.
+    pub(super) answer: Option<(Seq, Bytes)>,
+    /// Come when everything up to here is out, after the answer.
+    pub(super) asks: (Seq, Vec<Ask>),
+    /// How long to wait for `session/ready` after the answer.
+    pub(super) hold: Option<Duration>,
 }
 
 #[derive(Debug)]
-struct Due {
-    at: Seq,
-    answer: Bytes,
-    asks: Vec<Ask>,
-}
-
-/// The client cannot be written to any more.
-#[derive(Debug)]
-struct Closed;
-
-#[derive(Debug)]
-struct Writer {
-    sink: Sink,
-    watched: Vec<Watched>,
-    shown: Arc<ShownUpTo>,
+pub(super) struct Writer<W> {
+    pub(super) wire: W,
+    pub(super) watched: Vec<Watched>,
+    pub(super) shown: Arc<ShownUpTo>,
+    pub(super) client: ClientId,
 }
 
 enum Wake {
     Out(Option<Out>),
-    Lane,
-    Events(usize, Result<Batch, ReadError>),
-    Ping,
+    Lane(LaneMessage),
+    Events(usize, Reader, Result<Batch, ReadError>),
+    Due,
+    Changed,
+    Tick,
 }
 
 /// Writes until the inbound half is gone or the client is.
-pub(super) async fn write(
-    sink: Sink,
-    mut outs: mpsc::Receiver<Out>,
-    mut lane: mpsc::Receiver<LaneMessage>,
-    heard: Arc<Mutex<Instant>>,
-    shown: Arc<ShownUpTo>,
-) {
-    let mut writer = Writer { sink, watched: Vec::new(), shown };
-    let mut ping = tokio::time::interval(PING);
-    ping.reset();
+pub(super) async fn write<W: Wire>(wire: W, outlet: Outlet) {
+    let Outlet { mut outs, mut lane, shown, client } = outlet;
+    let mut writer = Writer { wire, watched: Vec::new(), shown, client };
+    let mut tick = tokio::time::interval(TICK);
+    tick.reset();
     loop {
         let wake = tokio::select! {
             out = outs.recv() => Wake::Out(out),
-            _ = lane.recv() => Wake::Lane,
-            (at, batch) = next_events(&mut writer.watched) => Wake::Events(at, batch),
-            _ = ping.tick() => Wake::Ping,
+            Some(message) = lane.recv() => Wake::Lane(message),
+            () = moment(writer.due()) => Wake::Due,
+            (at, reader, batch) = next_events(&mut writer.watched, &writer.wire) => Wake::Events(at, reader, batch),
+            () = writer.wire.changed() => Wake::Changed,
+            _ = tick.tick() => Wake::Tick,
         };
         let result = match wake {
-            Wake::Out(Some(Out::Frame(frame))) => writer.feed(frame).await,
-            Wake::Out(Some(Out::Join(join))) => writer.join(*join).await,
-            Wake::Out(Some(Out::Close(frame))) => {
-                let _ = writer.sink.send(Message::Close(Some(frame))).await;
-                return;
-            }
+            Wake::Out(Some(out)) => writer.take(out).await,
             Wake::Out(None) => return,
-            Wake::Events(at, Ok(batch)) => writer.show(at, &batch).await,
-            Wake::Events(at, Err(error)) => {
-                let gone = writer.watched.swap_remove(at);
-                tracing::warn!(session = %gone.view.session(), %error, "a session can no longer be shown");
-                Ok(())
+            Wake::Events(at, Reader::Cursor, Ok(batch)) => writer.show(at, &batch).await,
+            Wake::Events(at, Reader::Scout, Ok(batch)) => writer.answer_prompts(at, &batch).await,
+            Wake::Events(at, _, Err(error)) => writer.give_up(at, &error).await,
+            Wake::Lane(message) => writer.direct(message).await,
+            Wake::Due => {
+                let now = Moment::now();
+                writer.revisit(|watched, gate| watched.come_due(gate, now)).await
             }
-            // Presence is for clients that asked for it, which none can yet.
-            Wake::Lane => Ok(()),
-            Wake::Ping => {
-                let silent = heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
-                if silent > 2 * PING {
-                    return;
-                }
-                writer.sink.feed(Message::Ping(Bytes::new())).await.map_err(|_| Closed)
-            }
+            Wake::Changed => writer.revisit(Watched::gate_changed).await,
+            Wake::Tick => writer.wire.tick().await,
         };
         // More to say at once is said in the same breath: one write for many messages.
-        let more = !outs.is_empty() || writer.watched.iter().any(|watched| watched.cursor.is_behind());
-        if result.is_err() || (!more && writer.sink.flush().await.is_err()) {
+        let more = !outs.is_empty() || writer.has_news();
+        if result.is_err() || (!more && writer.wire.flush().await.is_err()) {
             return;
         }
     }
 }
 
-/// The next events of any watched session. Nothing is lost when it is dropped.
-async fn next_events(watched: &mut [Watched]) -> (usize, Result<Batch, ReadError>) {
-    match watched {
-        [] => future::pending().await,
-        [one] => (0, one.cursor.next().await),
-        several => {
-            let reads = several.iter_mut().map(|watched| watched.cursor.next().boxed());
-            let (batch, at, _) = future::select_all(reads).await;
-            (at, batch)
-        }
+async fn moment(at: Option<Moment>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => future::pending().await,
     }
 }
 
-impl Writer {
-    async fn join(&mut self, join: Join) -> Result<(), Closed> {
-        let Join { cursor, view, at, answer, asks } = join;
-        // Attaching again replaces the attachment.
-        self.watched.retain(|watched| watched.view.session() != view.session());
-        let mut watched = Watched { cursor, view, due: Some(Due { at, answer, asks }) };
-        let result = self.settle_due(&mut watched).await;
-        self.watched.push(watched);
-        result
+/// The next events of any session that may be read. Nothing is lost when it is dropped.
+async fn next_events<W: Wire>(watched: &mut [Watched], wire: &W) -> (usize, Reader, Result<Batch, ReadError>) {
+    if let [one] = watched {
+        let gate = wire.gate(one.session());
+        return match one.reading(gate) {
+            Some((reader, reading)) => (0, reader, reading.await),
+            None => future::pending().await,
+        };
+    }
+    let mut readings = Vec::with_capacity(watched.len());
+    for (at, watched) in watched.iter_mut().enumerate() {
+        let gate = wire.gate(watched.session());
+        if let Some((reader, reading)) = watched.reading(gate) {
+            readings.push(reading.map(move |batch| (at, reader, batch)).boxed());
+        }
+    }
+    if readings.is_empty() {
+        return future::pending().await;
+    }
+    future::select_all(readings).await.0
+}
+
+impl<W: Wire> Writer<W> {
+    fn has_news(&self) -> bool {
+        self.watched.iter().any(|watched| watched.has_news(self.wire.gate(watched.session())))
     }
 
-    async fn show(&mut self, at: usize, batch: &Batch) -> Result<(), Closed> {
-        let mut watched = self.watched.swap_remove(at);
-        let result = self.show_batch(&mut watched, batch).await;
-        self.watched.push(watched);
-        result
+    fn due(&self) -> Option<Moment> {
+        self.watched.iter().filter_map(|watched| watched.due(self.wire.gate(watched.session()))).min()
     }
 
-    async fn show_batch(&mut self, watched: &mut Watched, batch: &Batch) -> Result<(), Closed> {
-        for entry in batch.entries() {
-            // The answer stands exactly where history ends.
-            if watched.due.as_ref().is_some_and(|due| due.at < entry.seq) {
-                self.say_due(watched).await?;
+    async fn take(&mut self, out: Out) -> Result<(), Closed> {
+        match out {
+            Out::Answer { session, frame } => {
+                self.wire.feed(session.as_ref().map_or(Origin::Connection, Origin::Answer), frame).await
             }
-            match watched.view.show(entry) {
-                Shown::Nothing => {}
-                Shown::Frame(frame) => self.feed(frame).await?,
-                Shown::Frames(frames) => {
-                    for frame in frames {
-                        self.feed(frame).await?;
-                    }
+            Out::Join(join) => self.join(Watched::new(*join)).await,
+            Out::Rejoin(join) => {
+                let mut watched = Watched::new(*join);
+                watched.rejoined = true;
+                self.join(watched).await
+            }
+            Out::Back { session, after } => {
+                if let Some(at) = self.find(&session)
+                    && let watched = &mut self.watched[at]
+                    && watched.is_past(after)
+                {
+                    watched.cursor = watched.cursor.clone_at(after.next());
+                    watched.rejoined = true;
                 }
-                Shown::Prompt { content } => self.show_prompt(watched, content).await?,
+                Ok(())
+            }
+            Out::Ready(session) => {
+                self.revisit(|watched, _| *watched.session() == session && watched.held_until.take().is_some()).await
+            }
+            Out::Leave(session) => {
+                let left = self.watched.extract_if(.., |watched| *watched.session() == session);
+                for watched in left.collect::<Vec<_>>() {
+                    self.part(watched, None).await?;
+                }
+                Ok(())
+            }
+            Out::Close { code, reason } => {
+                self.wire.close(code, reason).await;
+                Err(Closed)
             }
         }
-        self.settle_due(watched).await?;
-        self.shown.note(watched.view.session(), watched.cursor.position());
-        Ok(())
     }
 
-    /// A prompt's text is in an earlier event; it is read from the log where it stands.
-    async fn show_prompt(&mut self, watched: &Watched, content: Seq) -> Result<(), Closed> {
-        let mut there = watched.cursor.clone_at(content);
-        let Ok(batch) = there.next().await else { return Ok(()) };
-        let Some(entry) = batch.entries().first().filter(|entry| entry.seq == content) else { return Ok(()) };
-        if let Event::PromptAccepted { frame, .. } | Event::PromptUpdated { frame, .. } = &entry.event {
-            for chunk in user_message(watched.view.session(), frame) {
-                self.feed(chunk).await?;
+    async fn join(&mut self, mut new: Watched) -> Result<(), Closed> {
+        // Attaching again replaces the attachment. What a client that came back has still to get stays to be shown.
+        if let Some(at) = self.find(new.session()) {
+            let old = self.watched.swap_remove(at);
+            if old.rejoined && new.is_past(old.cursor.position()) {
+                new.cursor = old.cursor.clone();
             }
+            self.part(old, Some(new.cursor.position())).await?;
+        }
+        let result = self.settle(&mut new).await;
+        self.watched.push(new);
+        result
+    }
+
+    /// Where a session is that the client watches.
+    pub(super) fn find(&self, session: &SessionId) -> Option<usize> {
+        self.watched.iter().position(|watched| !watched.has_left() && watched.session() == session)
+    }
+
+    /// Shows a session no longer, but gives the answers that are still owed: to the request that joined it, and to
+    /// prompts that end before `until`, where another view takes over.
+    async fn part(&mut self, mut old: Watched, until: Option<Seq>) -> Result<(), Closed> {
+        if let Some((_, answer)) = old.answer.take() {
+            self.wire.feed(Origin::Answer(old.session()), answer).await?;
+        }
+        if old.leave(until) {
+            self.watched.push(old);
         }
         Ok(())
     }
 
-    async fn settle_due(&mut self, watched: &mut Watched) -> Result<(), Closed> {
-        if watched.due.as_ref().is_some_and(|due| due.at <= watched.cursor.position()) {
-            self.say_due(watched).await?;
-        }
-        Ok(())
-    }
-
-    async fn say_due(&mut self, watched: &mut Watched) -> Result<(), Closed> {
-        let Some(due) = watched.due.take() else { return Ok(()) };
-        if !due.answer.is_empty() {
-            self.feed(due.answer).await?;
-        }
-        for ask in &due.asks {
-            if let Some(request) = watched.view.ask(ask) {
-                self.feed(request).await?;
+    /// Looks again at sessions for which something has changed, and says what was only waiting for that.
+    async fn revisit(&mut self, changed: impl Fn(&mut Watched, Gate) -> bool) -> Result<(), Closed> {
+        for at in 0..self.watched.len() {
+            let gate = self.wire.gate(self.watched[at].session());
+            if !changed(&mut self.watched[at], gate) {
+                continue;
             }
+            let mut watched = self.watched.swap_remove(at);
+            let result = self.settle(&mut watched).await;
+            self.watched.push(watched);
+            let last = self.watched.len() - 1;
+            self.watched.swap(at, last);
+            result?;
         }
         Ok(())
-    }
-
-    async fn feed(&mut self, frame: Bytes) -> Result<(), Closed> {
-        let text = Utf8Bytes::try_from(frame).map_err(|_| Closed)?;
-        self.sink.feed(Message::Text(text)).await.map_err(|_| Closed)
     }
 }

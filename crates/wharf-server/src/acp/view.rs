@@ -1,15 +1,20 @@
 //! The ACP view of a session's events, for one client.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use wharf_host::core::{Ask, Event, PromptEnd, Raw, Role, Seq, SessionId, UpdateKind};
+use wharf_host::core::{
+    Ask, AskId, AskKind, AskOutcome, Event, PromptEnd, PromptId, Raw, Role, Sender, Seq, SessionId, UpdateKind,
+};
+use wharf_host::frame::FrameKind;
 use wharf_host::{Entry, frame};
 
 use super::errors::from_end;
-use super::ledger::Ledger;
+use super::ledger::{Ledger, What};
+use super::updates;
 
 /// How one client sees one session.
 #[derive(Debug)]
@@ -20,6 +25,16 @@ pub(super) struct View {
     /// Events up to here are history: shown as such, and asks in them are not asked again.
     history: Seq,
     turn: TurnSeen,
+    /// The prompt whose turn began last, and those that have not begun: their end is not the end of a turn.
+    newest: Option<PromptId>,
+    waiting: BTreeSet<PromptId>,
+    /// It fills in forms: others are not asked to.
+    forms: bool,
+    /// It wants the updates that tell of other clients.
+    multi: bool,
+    pub(super) event_ids: bool,
+    /// The asks that are open as far as this view goes.
+    asks: BTreeMap<AskId, Ask>,
 }
 
 /// What this client knows of the turn that runs.
@@ -28,6 +43,15 @@ pub(super) enum TurnSeen {
     None,
     Own,
     Other,
+}
+
+/// How a client wants to see a session.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wishes {
+    pub(super) role: Role,
+    pub(super) multi: bool,
+    pub(super) event_ids: bool,
+    pub(super) forms: bool,
 }
 
 /// What an event comes to.
@@ -43,37 +67,45 @@ pub(super) enum Shown {
 }
 
 impl View {
-    pub(super) fn new(session: SessionId, role: Role, ledger: Arc<Ledger>, history: Seq, turn: TurnSeen) -> Self {
-        Self { session, role, ledger, history, turn }
+    pub(super) fn new(session: SessionId, wishes: Wishes, ledger: Arc<Ledger>, history: Seq, turn: TurnSeen) -> Self {
+        let Wishes { role, multi, event_ids, forms } = wishes;
+        let (newest, waiting, asks) = (None, BTreeSet::new(), BTreeMap::new());
+        Self { session, role, ledger, history, turn, newest, waiting, forms, multi, event_ids, asks }
+    }
+
+    /// With the prompts that waited when the client came.
+    pub(super) fn with_queue(mut self, queued: Vec<PromptId>) -> Self {
+        self.waiting.extend(queued);
+        self
+    }
+
+    /// Are there prompts of this client that have not been answered?
+    pub(super) fn owes(&self) -> bool {
+        self.ledger.owes_in(&self.session)
     }
 
     pub(super) fn session(&self) -> &SessionId {
         &self.session
     }
 
-    /// The frame for an event, if it is one that this client is to see.
-    pub(super) fn show(&mut self, entry: &Entry) -> Shown {
-        let live = entry.seq > self.history;
+    pub(super) fn wants_presence(&self) -> bool {
+        self.multi
+    }
+
+    /// Is this event news to the client, and not history?
+    pub(super) fn is_live(&self, at: Seq) -> bool {
+        at > self.history
+    }
+
+    /// The frame of an event that is shown as it is, to everyone and at any time: the log alone can give it again.
+    pub(super) fn plain(entry: &Entry) -> Option<&Bytes> {
         match &entry.event {
-            Event::AgentUpdated { update: UpdateKind::UserMessageChunk, frame, .. } => self.echo(frame, live),
-            Event::AgentUpdated { frame, .. } => Shown::Frame(frame.bytes().clone()),
-            Event::TurnStarted { prompt, content } => {
-                let own = live && self.ledger.owes(prompt);
-                self.turn = if own { TurnSeen::Own } else { TurnSeen::Other };
-                if own { Shown::Nothing } else { Shown::Prompt { content: *content } }
-            }
-            Event::PromptEnded { prompt, end } => {
-                self.turn = TurnSeen::None;
-                match self.ledger.settle(prompt) {
-                    Some(request) => Shown::Frame(response(end, &request, self.session.as_str())),
-                    None => Shown::Nothing,
-                }
-            }
-            Event::AskOpened(ask) if live => self.ask(ask).map_or(Shown::Nothing, Shown::Frame),
-            Event::AskResolved { ask, .. } => {
-                Shown::Frames(self.ledger.withdraw(&self.session, *ask).into_iter().map(cancel_request).collect())
-            }
-            Event::AskOpened(_)
+            Event::AgentUpdated { update, frame, .. } if *update != UpdateKind::UserMessageChunk => Some(frame.bytes()),
+            Event::AgentUpdated { .. }
+            | Event::TurnStarted { .. }
+            | Event::PromptEnded { .. }
+            | Event::AskOpened(_)
+            | Event::AskResolved { .. }
             | Event::Created(_)
             | Event::AgentStarting { .. }
             | Event::AgentStarted { .. }
@@ -85,18 +117,124 @@ impl View {
             | Event::CancelRequested { .. }
             | Event::AgentFaulted { .. }
             | Event::Snapshot(_)
+            | Event::Unknown { .. } => None,
+        }
+    }
+
+    /// The responses to this client's requests for a prompt, once.
+    pub(super) fn answers(&self, prompt: &PromptId, end: &PromptEnd) -> Vec<Bytes> {
+        let requests = self.ledger.settle(prompt);
+        requests.iter().map(|request| response(end, request, self.session.as_str())).collect()
+    }
+
+    /// The responses to all prompts that have not been answered, for a session that is gone.
+    pub(super) fn answer_all(&self) -> Vec<Bytes> {
+        let owed = self.ledger.owed(&self.session).into_iter();
+        owed.flat_map(|prompt| self.answers(&prompt, &PromptEnd::SessionEnded)).collect()
+    }
+
+    /// The frames for an event, if it is one that this client is to see.
+    pub(super) fn show(&mut self, entry: &Entry) -> Shown {
+        let live = entry.seq > self.history;
+        match &entry.event {
+            Event::AgentUpdated { update: UpdateKind::UserMessageChunk, frame, .. } => self.echo(frame, live),
+            Event::AgentUpdated { frame, .. } => Shown::Frame(frame.bytes().clone()),
+            Event::TurnStarted { prompt, content } => {
+                let own = live && self.ledger.owes(prompt);
+                self.turn = if own { TurnSeen::Own } else { TurnSeen::Other };
+                self.waiting.remove(prompt);
+                self.newest = Some(prompt.clone());
+                if own { Shown::Nothing } else { Shown::Prompt { content: *content } }
+            }
+            Event::PromptEnded { prompt, end } => self.ended(prompt, end, live),
+            Event::PromptAccepted { prompt, .. } | Event::PromptRequeued { prompt } => {
+                self.waiting.insert(prompt.clone());
+                Shown::Nothing
+            }
+            Event::AskOpened(ask) => {
+                self.asks.insert(ask.id, ask.clone());
+                if live { self.ask(ask).map_or(Shown::Nothing, Shown::Frame) } else { Shown::Nothing }
+            }
+            Event::AskResolved { ask, outcome, by } => self.resolved(*ask, outcome, by.as_ref(), live),
+            Event::Created(_)
+            | Event::AgentStarting { .. }
+            | Event::AgentStarted { .. }
+            | Event::Ended(_)
+            | Event::PromptUpdated { .. }
+            | Event::PromptMoved { .. }
+            | Event::CancelRequested { .. }
+            | Event::AgentFaulted { .. }
+            | Event::Snapshot(_)
             | Event::Unknown { .. } => Shown::Nothing,
         }
     }
 
-    /// The request for an open ask, with an id of this connection. Observers are not asked.
-    pub(super) fn ask(&self, ask: &Ask) -> Option<Bytes> {
-        if self.role == Role::Observer {
+    fn ended(&mut self, prompt: &PromptId, end: &PromptEnd, live: bool) -> Shown {
+        let never_ran = self.waiting.remove(prompt);
+        if !never_ran && self.newest.as_ref().is_none_or(|newest| newest == prompt) {
+            self.turn = TurnSeen::None;
+        }
+        let answers = self.answers(prompt, end);
+        if answers.is_empty() && !never_ran && live && self.multi {
+            return Shown::Frame(updates::turn_complete(&self.session, end));
+        }
+        Shown::Frames(answers)
+    }
+
+    fn resolved(&mut self, ask: AskId, outcome: &AskOutcome, by: Option<&Sender>, live: bool) -> Shown {
+        let known = self.asks.remove(&ask);
+        let copies = self.ledger.withdraw(&self.session, What::Ask(ask));
+        let mut frames: Vec<Bytes> = copies.into_iter().map(cancel_request).collect();
+        if live
+            && self.multi
+            && let Some(ask) = known
+        {
+            frames.push(updates::permission_resolved(&self.session, &ask, outcome, by));
+        }
+        Shown::Frames(frames)
+    }
+
+    /// The request for an open ask, with an id of this connection. Those who cannot answer are not asked.
+    pub(super) fn ask(&mut self, ask: &Ask) -> Option<Bytes> {
+        self.asks.insert(ask.id, ask.clone());
+        let able = match ask.kind {
+            AskKind::Permission => true,
+            AskKind::Elicitation => self.forms,
+        };
+        if self.role == Role::Observer || !able {
             return None;
         }
-        let envelope = frame::scan(ask.frame.bytes()).ok()?;
-        let id = self.ledger.show(self.session.clone(), ask.id);
-        Some(frame::with_id(ask.frame.bytes(), &envelope, id.to_string().as_bytes()))
+        self.request(ask.frame.bytes(), What::Ask(ask.id))
+    }
+
+    /// A request to this client under an id of the connection.
+    pub(super) fn request(&self, request: &Bytes, what: What) -> Option<Bytes> {
+        let envelope = frame::scan(request).ok()?;
+        let id = self.ledger.ask(self.session.clone(), what);
+        Some(frame::with_id(request, &envelope, id.to_string().as_bytes()))
+    }
+
+    /// Takes back a request that was given to this client alone.
+    pub(super) fn withdraw(&self, relay: u64) -> Option<Bytes> {
+        self.ledger.withdraw(&self.session, What::Relay(relay)).pop().map(cancel_request)
+    }
+
+    /// Notes that a request that was passed on has its answer.
+    pub(super) fn settle_forward(&self, answer: &Bytes) {
+        if let Ok(envelope) = frame::scan(answer)
+            && let (FrameKind::Result | FrameKind::Error, Some(id)) = (envelope.kind, envelope.id)
+        {
+            self.ledger.forwarded(&answer[id]);
+        }
+    }
+
+    /// A prompt that someone else sent, or that was sent in the past.
+    pub(super) fn prompt(&self, prompt: &Raw, sender: &Sender, at: Seq) -> Vec<Bytes> {
+        if self.multi && at > self.history {
+            vec![updates::prompt_received(&self.session, prompt, sender)]
+        } else {
+            user_message(&self.session, prompt)
+        }
     }
 
     /// The agent's echo of a running prompt is for its sender only and no part of the history: the prompt itself is
@@ -115,7 +253,7 @@ fn cancel_request(request: u64) -> Bytes {
 }
 
 /// The response to the prompt's own request.
-fn response(end: &PromptEnd, request: &[u8], session: &str) -> Bytes {
+pub(super) fn response(end: &PromptEnd, request: &[u8], session: &str) -> Bytes {
     if let PromptEnd::Answered { frame, .. } | PromptEnd::Failed { frame } = end
         && let Ok(envelope) = frame::scan(frame.bytes())
     {
@@ -143,7 +281,7 @@ struct PromptParams<'a> {
 }
 
 /// A prompt as the standard updates that show a user's message, one per content block.
-pub(super) fn user_message(session: &SessionId, prompt: &Raw) -> Vec<Bytes> {
+fn user_message(session: &SessionId, prompt: &Raw) -> Vec<Bytes> {
     let Some(request) = frame::peek::<PromptRequest<'_>>(prompt.bytes()) else { return Vec::new() };
     let blocks = request.params.prompt.iter().map(|block| {
         format!(

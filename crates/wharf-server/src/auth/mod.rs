@@ -1,12 +1,20 @@
-//! Who is calling: the token, and the peer at the other end of the local socket.
+//! Who is calling: the tokens, and the peer at the other end of the local socket.
 
+mod digest;
+mod identity;
+mod moment;
 mod peer;
 mod token;
+mod tokens;
+mod tokens_file;
 
 use axum::http::{HeaderMap, header};
 
+pub use identity::{Access, Identity, UnknownAccess};
 pub(crate) use peer::{Peer, bind_private};
-pub use token::{Token, TokenError};
+pub use token::TokenError;
+pub use tokens::{Refused, Tokens};
+pub use tokens_file::{NewToken, TokenEntry, TokensFile, TokensFileError};
 
 /// The WebSocket subprotocol that is spoken.
 pub(crate) const SUBPROTOCOL: &str = "acp.v1";

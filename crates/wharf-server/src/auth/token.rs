@@ -1,24 +1,18 @@
-//! The host's token: made at the first start, kept in a private file, compared in constant time.
+//! The host's own token: made at the first start and kept in a private file.
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use subtle::ConstantTimeEq;
+use super::digest::Digest;
+use super::tokens_file::TokensFileError;
 
 /// 52 characters of five bits: 260 random bits.
 const LENGTH: usize = 52;
 
 /// Only the hash stays in memory.
-pub struct Token {
-    hash: blake3::Hash,
-}
-
-impl std::fmt::Debug for Token {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Token(…)")
-    }
-}
+#[derive(Debug)]
+pub(super) struct Token(Digest);
 
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
@@ -26,14 +20,16 @@ pub enum TokenError {
     Io { path: PathBuf, source: std::io::Error },
     #[error("the token file {path} holds no usable token; delete it and a new one is made at the next start", path = path.display())]
     Damaged { path: PathBuf },
+    #[error(transparent)]
+    Others(#[from] TokensFileError),
 }
 
 impl Token {
     /// Reads the token file, or makes it.
-    pub fn load_or_make(path: &Path) -> Result<Self, TokenError> {
+    pub(super) fn load_or_make(path: &Path) -> Result<Self, TokenError> {
         let io = |source| TokenError::Io { path: path.to_owned(), source };
         match std::fs::read_to_string(path) {
-            Ok(text) if text.trim().len() >= 32 => Ok(Self::of(text.trim())),
+            Ok(text) if text.trim().len() >= 32 => Ok(Self(Digest::of(text.trim()))),
             Ok(_) => Err(TokenError::Damaged { path: path.to_owned() }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 let token = wharf_host::random_text(LENGTH);
@@ -48,20 +44,14 @@ impl Token {
                 file.write_all(format!("{token}\n").as_bytes()).map_err(io)?;
                 file.sync_all().map_err(io)?;
                 std::fs::rename(&half, path).map_err(io)?;
-                Ok(Self::of(&token))
+                Ok(Self(Digest::of(&token)))
             }
             Err(error) => Err(io(error)),
         }
     }
 
-    fn of(token: &str) -> Self {
-        Self { hash: blake3::hash(token.as_bytes()) }
-    }
-
-    /// Is this it? Takes as long for a wrong one.
-    pub fn matches(&self, token: &str) -> bool {
-        let given = blake3::hash(token.as_bytes());
-        self.hash.as_bytes().ct_eq(given.as_bytes()).into()
+    pub(super) fn digest(&self) -> &Digest {
+        &self.0
     }
 }
 
@@ -78,8 +68,8 @@ mod tests {
         Token::load_or_make(&path).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         let again = Token::load_or_make(&path).unwrap();
-        assert!(again.matches(text.trim()));
-        assert!(!again.matches("x"));
+        assert_eq!(again.digest(), &Digest::of(text.trim()));
+        assert_ne!(again.digest(), &Digest::of("x"));
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }
 

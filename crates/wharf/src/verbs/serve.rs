@@ -1,13 +1,12 @@
 //! `wharf serve`: the host.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use wharf_host::{AgentCommand, Config, Host};
-use wharf_server::{Server, Token};
+use wharf_server::{Server, Tokens};
 
 use crate::{output, paths};
 
@@ -50,9 +49,9 @@ async fn host(serve: Serve) -> anyhow::Result<()> {
     let listen = config.listen.clone();
     let host = Host::begin(config)?;
     let token_file = state_dir.join("token");
-    let token = Token::load_or_make(&token_file)?;
+    let tokens = Tokens::open(&state_dir)?;
     let socket = state_dir.join("wharf.sock");
-    let server = Server::bind(host, token, &listen, &socket).await?;
+    let server = Server::bind(host, tokens, &listen, &socket).await?;
     let url = format!("http://{}", server.address().context("reading the address that was bound")?);
     if serve.json {
         let line = serde_json::json!({
@@ -87,7 +86,7 @@ fn config(serve: &Serve) -> anyhow::Result<Config> {
         if command.is_empty() {
             bail!("--agent-cmd is empty; give a command, for example --agent-cmd \"claude-agent-acp\"");
         }
-        config.agents.insert(COMMAND_LINE_AGENT.to_owned(), AgentCommand { command, env: BTreeMap::new() });
+        config.agents.insert(COMMAND_LINE_AGENT.to_owned(), AgentCommand { command, ..AgentCommand::default() });
         config.default_agent = COMMAND_LINE_AGENT.to_owned();
     }
     config.agent(&config.default_agent)?;

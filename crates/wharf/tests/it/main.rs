@@ -1,24 +1,41 @@
 //! The binary as its users meet it: a real process, real agents, real sockets.
+#![expect(clippy::print_stdout, reason = "a test prints its seed")]
 
+mod attach;
+mod auth;
+mod bridge;
 mod bytes;
+mod comeback;
 mod demo;
 mod doors;
+mod event_ids;
 mod hostile_agents;
+mod http;
+mod http2;
+mod http_streams;
+mod http_wire;
 mod log;
 mod orphans;
 mod program;
+mod queue;
+mod ready;
+mod recording;
 mod restart;
 mod serving;
+mod serving_agents;
 mod sharing;
 mod slow_client;
+mod status_list;
+mod tokens;
 mod turns;
+mod walk;
 mod wire;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use serde_json::Value;
+use serde_json::{Value, json};
 use wharf_testkit::client::{Client, RpcError};
 use wharf_testkit::host::{Host, HostOptions};
 
@@ -52,6 +69,25 @@ fn section(mut options: HostOptions, text: &str) -> HostOptions {
 /// A client that has said `initialize`.
 async fn client(host: &Host) -> Result<Client> {
     let client = Client::connect(&host.ws_url(), host.token()).await?;
+    client.initialize().await?;
+    Ok(client)
+}
+
+/// A client that has said `initialize` with these capabilities and this `_meta`.
+async fn client_with(host: &Host, capabilities: Value, meta: Value) -> Result<Client> {
+    let client = Client::connect(&host.ws_url(), host.token()).await?;
+    let info = json!({ "name": "wharf-testkit", "version": "1" });
+    let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities, "clientInfo": info, "_meta": meta });
+    client.request("initialize", params).await?;
+    Ok(client)
+}
+
+/// A client whose token lets it look only. It has said `initialize`.
+async fn observer(host: &Host) -> Result<Client> {
+    let arguments = ["token", "create", "--role", "observer", "--json", "--state-dir"];
+    let made = program::command(&arguments).arg(host.state_dir()).output()?;
+    let made: Value = serde_json::from_slice(&made.stdout)?;
+    let client = Client::connect(&host.ws_url(), made["token"].as_str().context("no token")?).await?;
     client.initialize().await?;
     Ok(client)
 }

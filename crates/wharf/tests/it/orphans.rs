@@ -100,7 +100,7 @@ async fn a_terminated_host_ends_stubborn_trees_in_time_and_exits_well() -> Resul
 
 #[tokio::test]
 async fn an_agent_that_crashes_leaves_no_children() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted(&["--no-load"])?.start()?;
     for hold in ["spawn", "spawn hold"] {
         let (client, session) = open(&host).await?;
         let children = pids(&told(&client, &session, hold).await?);

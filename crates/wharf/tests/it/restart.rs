@@ -11,14 +11,30 @@ use crate::wire::{self, Wire};
 use crate::{cwd, log, scripted};
 
 const ROUNDS: u32 = 20;
+/// Fewer where the agent comes back each time, which takes its while.
+const ROUNDS_WITH_AGENT: u32 = 6;
 /// The turn hangs after its burst, so that it is cut off however late the kill comes.
 const BURST: u64 = 100_000;
 
 /// Numbers that look random and can be had again (SplitMix64).
-struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    fn roll(&mut self) -> u64 {
+    /// With the seed of `WHARF_SEED`, or any; it is printed.
+    pub(crate) fn thrown() -> Result<Self> {
+        let seed = match std::env::var("WHARF_SEED") {
+            Ok(seed) => seed.parse()?,
+            Err(_) => RandomState::new().build_hasher().finish(),
+        };
+        println!("WHARF_SEED={seed}");
+        Ok(Self(seed))
+    }
+
+    pub(crate) const fn of(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -35,21 +51,25 @@ impl Dice {
 
 #[tokio::test]
 async fn what_a_client_has_seen_of_a_burst_is_replayed_after_kill_9() -> Result<()> {
-    let seed = match std::env::var("WHARF_SEED") {
-        Ok(seed) => seed.parse()?,
-        Err(_) => RandomState::new().build_hasher().finish(),
-    };
-    println!("WHARF_SEED={seed}");
-    let mut dice = Dice(seed);
-    let mut host = scripted(&[])?.start()?;
-    for round in 0..ROUNDS {
+    cut_bursts(scripted(&["--no-load"])?.start()?, ROUNDS, false).await
+}
+
+#[tokio::test]
+async fn what_a_client_has_seen_of_a_burst_is_replayed_after_kill_9_and_the_agent_is_back() -> Result<()> {
+    cut_bursts(scripted(&[])?.start()?, ROUNDS_WITH_AGENT, true).await
+}
+
+async fn cut_bursts(mut host: Host, rounds: u32, comes_back: bool) -> Result<()> {
+    let mut dice = Dice::thrown()?;
+    for round in 0..rounds {
         let kill_at = dice.kill_point();
-        cut_a_burst(&mut host, kill_at).await.with_context(|| format!("round {round}, killed at {kill_at}"))?;
+        let cut = cut_a_burst(&mut host, kill_at, comes_back).await;
+        cut.with_context(|| format!("round {round}, killed at {kill_at}"))?;
     }
     Ok(())
 }
 
-async fn cut_a_burst(host: &mut Host, kill_at: u64) -> Result<()> {
+async fn cut_a_burst(host: &mut Host, kill_at: u64, comes_back: bool) -> Result<()> {
     let cwd = cwd(host)?;
     let mut client = Wire::open(host).await?;
     let session = client.new_session(&cwd).await?;
@@ -73,10 +93,16 @@ async fn cut_a_burst(host: &mut Host, kill_at: u64) -> Result<()> {
     }
     let in_order = replayed.iter().enumerate().all(|(place, frame)| wire::index(frame) == Some(place as u64));
     ensure!(in_order, "the replay is not in order");
+    check_log(host, &session, replayed.len())?;
     client.prompt(2, &session, "echo still there?").await?;
-    let refusal = client.answer(2).await?;
-    assert_eq!(refusal["error"]["data"]["reason"], "not_resumable", "{refusal}");
-    check_log(host, &session, replayed.len())
+    let answer = client.answer(2).await?;
+    if comes_back {
+        assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+        assert_eq!(log::events(host, &session, "agent_updated")?.len(), replayed.len() + 1);
+    } else {
+        assert_eq!(answer["error"]["data"]["reason"], "not_resumable", "{answer}");
+    }
+    Ok(())
 }
 
 /// The agent's updates of a replay, up to the answer; before them comes the prompt.
@@ -115,8 +141,8 @@ fn check_log(host: &Host, session: &str, updates: usize) -> Result<()> {
 }
 
 #[tokio::test]
-async fn prompts_waiting_in_the_queue_get_a_definite_end_and_asks_are_closed() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
+async fn prompts_waiting_for_an_agent_that_cannot_come_back_get_a_definite_end_and_asks_are_closed() -> Result<()> {
+    let mut host = scripted(&["--no-load"])?.start()?;
     let (client, session) = crate::open(&host).await?;
     let _asking = client.start_prompt(&session, "ask").await;
     client.expect_request("session/request_permission").await;
@@ -130,14 +156,15 @@ async fn prompts_waiting_in_the_queue_get_a_definite_end_and_asks_are_closed() -
     let outcomes: Vec<&Value> = resolved.iter().map(|event| &event["outcome"]["how"]).collect();
     assert_eq!(outcomes, ["agent_gone"]);
     let accepted = log::events(&host, &session, "prompt_accepted")?.len();
-    let ended = log::events(&host, &session, "prompt_ended")?.len();
-    assert_eq!((accepted, ended), (2, 2));
+    let ended = log::events(&host, &session, "prompt_ended")?;
+    let ends: Vec<&Value> = ended.iter().map(|event| &event["end"]["how"]).collect();
+    assert_eq!((accepted, ends), (2, vec![&Value::from("host_restarted"); 2]));
     Ok(())
 }
 
 #[tokio::test]
 async fn a_session_that_ended_before_the_restart_is_replayed_whole_and_not_touched() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
+    let mut host = scripted(&["--no-load"])?.start()?;
     let (client, session) = crate::open(&host).await?;
     client.prompt(&session, "echo one; echo two").await?;
     let _ = client.prompt(&session, "crash 3").await;

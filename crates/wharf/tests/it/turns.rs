@@ -164,18 +164,41 @@ async fn a_cancel_answers_the_open_permissions_of_the_turn() -> Result<()> {
 
 #[tokio::test]
 async fn an_agent_that_ignores_a_cancel_is_ended_and_the_turn_with_it() -> Result<()> {
+    for flags in [&["--no-cancel", "--no-load"][..], &["--no-cancel"]] {
+        let host = scripted(flags)?.setting("cancel_timeout", "300ms").start()?;
+        let (client, session) = open(&host).await?;
+        let agent = pids(&told(&client, &session, "pid").await?);
+        let running = client.start_prompt(&session, "echo deaf; hang").await;
+        client.expect_text("deaf").await;
+        client.cancel(&session).await;
+        assert_eq!(stop_reason(running.answer().await)?, "cancelled");
+        assert_eq!(procs::wait_gone(&agent, TREE_ENDS_WITHIN), Ok(()));
+        let ended = log::expect(&host, &session, "ended", |_| true).await?;
+        assert_eq!(ended["ending"]["reason"], "unresponsive");
+        if flags.contains(&"--no-load") {
+            let error = crate::refused(client.prompt(&session, "echo again").await)?;
+            assert_eq!(error.data["reason"], "not_resumable", "{error}");
+        } else {
+            let next = pids(&told(&client, &session, "pid").await?);
+            assert_ne!(next, agent, "another agent goes on");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_that_ignores_a_cancel_is_brought_back_for_the_prompts_that_wait() -> Result<()> {
     let host = scripted(&["--no-cancel"])?.setting("cancel_timeout", "300ms").start()?;
-    let (client, session) = open(&host).await?;
-    let agent = pids(&told(&client, &session, "pid").await?);
-    let running = client.start_prompt(&session, "echo deaf; hang").await;
-    client.expect_text("deaf").await;
-    client.cancel(&session).await;
+    let (first, session) = open(&host).await?;
+    let second = join(&host, &session).await?;
+    let running = first.start_prompt(&session, "echo deaf; hang").await;
+    second.expect_text("deaf").await;
+    let waiting = second.start_prompt(&session, "echo at last").await;
+    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("at last")).await?;
+    first.cancel(&session).await;
     assert_eq!(stop_reason(running.answer().await)?, "cancelled");
-    assert_eq!(procs::wait_gone(&agent, TREE_ENDS_WITHIN), Ok(()));
-    let ended = log::expect(&host, &session, "ended", |_| true).await?;
-    assert_eq!(ended["ending"]["reason"], "unresponsive");
-    let error = crate::refused(client.prompt(&session, "echo again").await)?;
-    assert_eq!(error.data["reason"], "not_resumable", "{error}");
+    assert_eq!(stop_reason(waiting.answer().await)?, "end_turn");
+    assert_eq!(first.texts(), ["deaf", "at last"]);
     Ok(())
 }
 
@@ -217,9 +240,13 @@ async fn request_ids_come_back_exactly_as_they_were_spelled() -> Result<()> {
         let response = client.expect("an answer", |frame| frame.method().is_empty()).await;
         let expected = format!(r#"{{"id":{id},"jsonrpc":"2.0","result":{{"stopReason":"end_turn"}}}}"#);
         assert_eq!(response.raw, expected);
-        client.send_raw(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"no/such"}}"#)).await;
-        let response = client.expect("an error", |frame| frame.method().is_empty()).await;
-        assert!(response.raw.contains(&format!(r#""id":{id},"error""#)), "{}", response.raw);
+        // One that the agent refuses, and one that Wharf refuses.
+        for method in ["no/such", "_wharf/no/such"] {
+            client.send_raw(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}"}}"#)).await;
+            let response = client.expect("an error", |frame| frame.method().is_empty()).await;
+            assert!(response.raw.contains(&format!(r#""id":{id},"#)), "{}", response.raw);
+            assert_eq!(response.body["error"]["code"], -32601, "{}", response.raw);
+        }
     }
     Ok(())
 }

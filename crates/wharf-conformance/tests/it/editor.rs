@@ -1,0 +1,225 @@
+//! A client made with the SDK as its documentation shows it, and a list of everything it is told.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use agent_client_protocol::schema::ProtocolVersion;
+use agent_client_protocol::v1::schema::{
+    CancelNotification, ContentBlock, InitializeRequest, InitializeResponse, ListSessionsRequest, LoadSessionRequest,
+    LoadSessionResponse, NewSessionRequest, NewSessionResponse, PermissionOptionKind, PromptRequest,
+    RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse, SelectedPermissionOutcome,
+    SessionId, SessionInfo, SessionNotification, SessionUpdate, StopReason,
+};
+use agent_client_protocol::v1::{ConnectionTo, Responder};
+use agent_client_protocol::{
+    Agent, Client, Error, Handled, JsonRpcRequest, UntypedMessage, on_receive_notification, on_receive_request,
+};
+use agent_client_protocol_http::HttpClient;
+use anyhow::{Context, Result, ensure};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use wharf_testkit::PATIENCE;
+
+/// What has reached the client's handlers, in order.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) updates: Vec<SessionNotification>,
+    pub(crate) asks: Vec<RequestPermissionRequest>,
+    /// Of the asks, those that the agent has taken back.
+    pub(crate) withdrawn: usize,
+    /// All notifications, understood or not, but for `$/cancel_request`.
+    notifications: usize,
+}
+
+/// One connection of the SDK.
+pub(crate) struct Editor {
+    connection: ConnectionTo<Agent>,
+    shared: Shared,
+    leave: oneshot::Sender<()>,
+    driver: JoinHandle<Result<(), Error>>,
+}
+
+#[derive(Clone)]
+struct Shared {
+    seen: Arc<watch::Sender<Seen>>,
+    /// Permissions are granted at once, or left to somebody else.
+    grants: Arc<AtomicBool>,
+}
+
+impl Editor {
+    pub(crate) async fn connect(transport: HttpClient) -> Result<Self> {
+        let shared = Shared { seen: Arc::default(), grants: Arc::new(AtomicBool::new(true)) };
+        let (connected, connection) = oneshot::channel();
+        let (leave, left) = oneshot::channel();
+        let driver = tokio::spawn(drive(transport, shared.clone(), connected, left));
+        match timeout(PATIENCE, connection).await.context("the transport does not start")? {
+            Ok(connection) => Ok(Self { connection, shared, leave, driver }),
+            Err(_) => {
+                driver.await??;
+                anyhow::bail!("the transport ended at once")
+            }
+        }
+    }
+
+    /// Closes the connection in the SDK's way; fails if anything was received that the SDK did not understand.
+    pub(crate) async fn leave(self) -> Result<()> {
+        let _ = self.leave.send(());
+        timeout(PATIENCE, self.driver).await.context("the transport does not end")???;
+        let seen = self.shared.seen.borrow();
+        ensure!(seen.notifications == seen.updates.len(), "{} unknown notifications", seen.notifications);
+        Ok(())
+    }
+
+    pub(crate) fn leave_asks_to_others(&self) {
+        self.shared.grants.store(false, Ordering::Relaxed);
+    }
+
+    pub(crate) async fn request<R: JsonRpcRequest>(&self, request: R) -> Result<R::Response> {
+        let method = request.method().to_owned();
+        let answer = timeout(PATIENCE, self.connection.send_request(request).block_task()).await;
+        answer.with_context(|| format!("no answer to {method}"))?.with_context(|| format!("{method} was refused"))
+    }
+
+    pub(crate) async fn initialize(&self) -> Result<InitializeResponse> {
+        self.request(InitializeRequest::new(ProtocolVersion::V1)).await
+    }
+
+    pub(crate) async fn open(&self, cwd: &std::path::Path) -> Result<NewSessionResponse> {
+        self.request(NewSessionRequest::new(cwd)).await
+    }
+
+    pub(crate) async fn load(&self, session: &SessionId, cwd: &std::path::Path) -> Result<LoadSessionResponse> {
+        self.request(LoadSessionRequest::new(session.clone(), cwd)).await
+    }
+
+    /// `session/list`, all pages.
+    pub(crate) async fn list(&self) -> Result<Vec<SessionInfo>> {
+        let mut page = self.request(ListSessionsRequest::new()).await?;
+        let mut sessions = page.sessions;
+        while let Some(cursor) = page.next_cursor {
+            page = self.request(ListSessionsRequest::new().cursor(cursor)).await?;
+            sessions.append(&mut page.sessions);
+        }
+        Ok(sessions)
+    }
+
+    pub(crate) async fn prompt(&self, session: &SessionId, text: &str) -> Result<StopReason> {
+        let prompt = vec![ContentBlock::from(text)];
+        Ok(self.request(PromptRequest::new(session.clone(), prompt)).await?.stop_reason)
+    }
+
+    pub(crate) fn cancel(&self, session: &SessionId) -> Result<()> {
+        Ok(self.connection.send_notification(CancelNotification::new(session.clone()))?)
+    }
+
+    /// Waits until what was seen so far fits.
+    pub(crate) async fn until(&self, what: &str, fits: impl FnMut(&Seen) -> bool) -> Result<()> {
+        let mut seen = self.shared.seen.subscribe();
+        let found = timeout(PATIENCE, seen.wait_for(fits)).await.map(drop);
+        found.with_context(|| format!("no {what}; seen: {:#?}", self.shared.seen.borrow()))
+    }
+
+    /// Waits until the agent has said this, alone in one chunk.
+    pub(crate) async fn until_text(&self, text: &str) -> Result<()> {
+        self.until(text, |seen| seen.updates.iter().filter_map(said).any(|said| said == text)).await
+    }
+
+    /// What the agent has said so far, a line for each chunk.
+    pub(crate) fn texts(&self) -> Vec<String> {
+        self.shared.seen.borrow().updates.iter().filter_map(said).map(str::to_owned).collect()
+    }
+
+    /// The prompts that were shown to this client: others' and, in a replay, all.
+    pub(crate) fn prompts(&self) -> Vec<String> {
+        let seen = self.shared.seen.borrow();
+        let shown = seen.updates.iter().filter_map(|told| match &told.update {
+            SessionUpdate::UserMessageChunk(chunk) => text_of(&chunk.content),
+            _ => None,
+        });
+        shown.map(str::to_owned).collect()
+    }
+
+    pub(crate) fn has_update(&self, fits: impl FnMut(&SessionUpdate) -> bool) -> bool {
+        self.shared.seen.borrow().updates.iter().map(|told| &told.update).any(fits)
+    }
+
+    /// Every update so far was about this session.
+    pub(crate) fn heard_only_of(&self, session: &SessionId) -> bool {
+        self.shared.seen.borrow().updates.iter().all(|told| told.session_id == *session)
+    }
+}
+
+fn said(told: &SessionNotification) -> Option<&str> {
+    match &told.update {
+        SessionUpdate::AgentMessageChunk(chunk) => text_of(&chunk.content),
+        _ => None,
+    }
+}
+
+fn text_of(content: &ContentBlock) -> Option<&str> {
+    match content {
+        ContentBlock::Text(text) => Some(&text.text),
+        _ => None,
+    }
+}
+
+async fn drive(
+    transport: HttpClient,
+    shared: Shared,
+    connected: oneshot::Sender<ConnectionTo<Agent>>,
+    left: oneshot::Receiver<()>,
+) -> Result<(), Error> {
+    let (counting, telling) = (Arc::clone(&shared.seen), Arc::clone(&shared.seen));
+    Client
+        .v1()
+        .on_receive_notification(
+            async move |message: UntypedMessage, agent| {
+                if message.method() != "$/cancel_request" {
+                    counting.send_modify(|seen| seen.notifications += 1);
+                }
+                Ok(Handled::No { message: (message, agent), retry: false })
+            },
+            on_receive_notification!(),
+        )
+        .on_receive_notification(
+            async move |told: SessionNotification, _agent| {
+                telling.send_modify(|seen| seen.updates.push(told));
+                Ok(())
+            },
+            on_receive_notification!(),
+        )
+        .on_receive_request(
+            async move |ask: RequestPermissionRequest, responder, agent| shared.asked(ask, responder, &agent),
+            on_receive_request!(),
+        )
+        .connect_with(transport, async move |agent: ConnectionTo<Agent>| {
+            let _ = connected.send(agent);
+            let _ = left.await;
+            Ok(())
+        })
+        .await
+}
+
+impl Shared {
+    fn asked(
+        &self,
+        ask: RequestPermissionRequest,
+        responder: Responder<RequestPermissionResponse>,
+        agent: &ConnectionTo<Agent>,
+    ) -> Result<(), Error> {
+        let granted = ask.options.iter().find(|option| option.kind == PermissionOptionKind::AllowOnce);
+        let granted = granted.map(|option| SelectedPermissionOutcome::new(option.option_id.clone()));
+        self.seen.send_modify(|seen| seen.asks.push(ask));
+        if let Some(selected) = granted.filter(|_| self.grants.load(Ordering::Relaxed)) {
+            return responder.respond(RequestPermissionResponse::new(RequestPermissionOutcome::Selected(selected)));
+        }
+        let seen = Arc::clone(&self.seen);
+        agent.spawn(async move {
+            responder.cancellation().cancelled().await;
+            seen.send_modify(|seen| seen.withdrawn += 1);
+            // The SDK wants every request answered; this answer comes too late to count.
+            responder.respond(RequestPermissionResponse::new(RequestPermissionOutcome::Cancelled))
+        })
+    }
+}

@@ -1,0 +1,21 @@
+//! The SDK as a client over Streamable HTTP.
+
+use anyhow::Result;
+use wharf_testkit::host::Host;
+
+use crate::scenario::{self, transport};
+
+fn url(host: &Host) -> String {
+    format!("{}/acp", host.url())
+}
+
+#[tokio::test]
+async fn the_sdk_works_over_streamable_http() -> Result<()> {
+    scenario::run(|host| transport(host, &url(host), |http| http.http1_only())).await
+}
+
+/// The transport's specification asks for HTTP/2; the SDK has to be told so.
+#[tokio::test]
+async fn the_sdk_works_over_http2() -> Result<()> {
+    scenario::run(|host| transport(host, &url(host), |http| http.http2_prior_knowledge())).await
+}

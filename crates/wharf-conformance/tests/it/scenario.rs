@@ -1,0 +1,151 @@
+//! What an editor does with an agent, from the first connection to the last, over any transport.
+
+use agent_client_protocol::schema::ProtocolVersion;
+use agent_client_protocol::v1::schema::{
+    CloseSessionRequest, SessionId, SessionUpdate, SetSessionModeRequest, StopReason,
+};
+use agent_client_protocol_http::HttpClient;
+use anyhow::{Context, Result, ensure};
+use reqwest::ClientBuilder;
+use reqwest::header::{AUTHORIZATION, HeaderMap};
+use wharf_testkit::host::{Host, HostOptions};
+
+use crate::editor::Editor;
+
+/// The SDK's client for this address, with the host's token and no proxy of the environment.
+pub(crate) fn transport(
+    host: &Host,
+    url: &str,
+    configure: impl FnOnce(ClientBuilder) -> ClientBuilder,
+) -> Result<HttpClient> {
+    let mut headers = HeaderMap::new();
+    headers.insert(AUTHORIZATION, format!("Bearer {}", host.token()).parse()?);
+    let builder = HttpClient::builder_with_endpoint(url)
+        .configure_http(|http| configure(http.no_proxy().default_headers(headers)));
+    Ok(builder.build()?)
+}
+
+/// Runs it all against a fresh host; `way` makes the transport for each connection.
+pub(crate) async fn run(way: impl Fn(&Host) -> Result<HttpClient>) -> Result<()> {
+    let host = HostOptions::scripted(&["--close"])?.start()?;
+    let first = Editor::connect(way(&host)?).await?;
+    let session = meet(&first, &host).await?;
+    stream(&first, &session).await?;
+    permit(&first, &session).await?;
+    cancel(&first, &session).await?;
+    let told = first.texts();
+    first.leave().await?;
+
+    let second = Editor::connect(way(&host)?).await?;
+    come_back(&second, &session, &host, &told).await?;
+    let third = Editor::connect(way(&host)?).await?;
+    share(&second, &third, &session, &host).await?;
+    close(second, third, &session).await
+}
+
+async fn meet(editor: &Editor, host: &Host) -> Result<SessionId> {
+    let agent = editor.initialize().await?;
+    assert_eq!(agent.protocol_version, ProtocolVersion::V1);
+    let can = agent.agent_capabilities;
+    assert!(can.load_session && can.prompt_capabilities.image, "{can:?}");
+    let sessions = &can.session_capabilities;
+    assert!(sessions.list.is_some() && sessions.close.is_some() && sessions.resume.is_some(), "{sessions:?}");
+    assert_eq!(agent.agent_info.context("no agentInfo")?.name, "wharf-scripted-agent");
+
+    let opened = editor.open(host.directory()).await?;
+    assert_eq!(opened.modes.context("no modes")?.current_mode_id.to_string(), "ask");
+    assert_eq!(opened.config_options.context("no options")?.len(), 1);
+    Ok(opened.session_id)
+}
+
+async fn stream(editor: &Editor, session: &SessionId) -> Result<()> {
+    editor.request(SetSessionModeRequest::new(session.clone(), "auto")).await?;
+    let script = "think hm; plan; tool; title A talk; usage; commands; stream 200 300; mode";
+    assert_eq!(editor.prompt(session, script).await?, StopReason::EndTurn);
+    let texts = editor.texts();
+    let numbers: Vec<&str> = texts.iter().filter_map(|text| text.split_once(' ')).map(|(first, _)| first).collect();
+    let expected: Vec<String> = (0..200).map(|number| number.to_string()).collect();
+    assert_eq!(numbers[..200], expected, "the chunks, all before the answer and in order");
+    assert!(numbers[200].starts_with("mode=auto"), "{numbers:?}");
+    assert!(editor.has_update(|update| matches!(update, SessionUpdate::AgentThoughtChunk(_))));
+    assert!(editor.has_update(|update| matches!(update, SessionUpdate::Plan(_))));
+    assert!(editor.has_update(|update| matches!(update, SessionUpdate::ToolCall(_))));
+    assert!(editor.has_update(|update| matches!(update, SessionUpdate::SessionInfoUpdate(_))));
+    assert!(editor.has_update(|update| matches!(update, SessionUpdate::UsageUpdate(_))));
+    assert!(editor.has_update(|update| matches!(update, SessionUpdate::AvailableCommandsUpdate(_))));
+    assert!(editor.heard_only_of(session));
+    Ok(())
+}
+
+async fn permit(editor: &Editor, session: &SessionId) -> Result<()> {
+    assert_eq!(editor.prompt(session, "ask 2; id0; stringid; echo permitted").await?, StopReason::EndTurn);
+    let texts = editor.texts();
+    let told = &texts[texts.len() - 5..];
+    assert_eq!(told[..4], ["chosen: allow_once"; 4]);
+    assert_eq!(told[4], "permitted");
+    Ok(())
+}
+
+/// A cancel while the agent works, and one while it waits for a permission.
+async fn cancel(editor: &Editor, session: &SessionId) -> Result<()> {
+    let working = editor.prompt(session, "echo on it; hang");
+    let cancelling = async {
+        editor.until_text("on it").await?;
+        editor.cancel(session)
+    };
+    let (stopped, cancelled) = tokio::join!(working, cancelling);
+    cancelled?;
+    assert_eq!(stopped?, StopReason::Cancelled);
+
+    editor.leave_asks_to_others();
+    let asking = editor.prompt(session, "ask");
+    let cancelling = async {
+        editor.until("ask", |seen| seen.asks.len() == 5).await?;
+        editor.cancel(session)?;
+        editor.until("withdrawal", |seen| seen.withdrawn == 1).await
+    };
+    let (stopped, cancelled) = tokio::join!(asking, cancelling);
+    cancelled?;
+    assert_eq!(stopped?, StopReason::Cancelled);
+    Ok(())
+}
+
+/// The session outlived its connection: it is listed, and loading it shows what was said.
+async fn come_back(editor: &Editor, session: &SessionId, host: &Host, told: &[String]) -> Result<()> {
+    editor.initialize().await?;
+    let listed = editor.list().await?;
+    let entry = listed.iter().find(|entry| entry.session_id == *session).context("the session is not listed")?;
+    assert_eq!((entry.cwd.as_path(), entry.title.as_deref()), (host.directory(), Some("A talk")));
+    let loaded = editor.load(session, host.directory()).await?;
+    assert_eq!(loaded.modes.context("no modes")?.current_mode_id.to_string(), "auto");
+    assert_eq!(editor.texts(), told, "the replay, all of it before the answer");
+    assert_eq!(editor.prompts().len(), 4, "{:?}", editor.prompts());
+    assert!(editor.heard_only_of(session));
+    Ok(())
+}
+
+/// Two clients at once: what one says reaches the other, and a permission is answered by one of them.
+async fn share(here: &Editor, there: &Editor, session: &SessionId, host: &Host) -> Result<()> {
+    there.initialize().await?;
+    there.load(session, host.directory()).await?;
+    here.leave_asks_to_others();
+    assert_eq!(there.prompt(session, "echo hello; ask; echo shared").await?, StopReason::EndTurn);
+    here.until_text("shared").await?;
+    here.until("withdrawal", |seen| seen.withdrawn == 1).await?;
+    let shown = here.prompts();
+    assert_eq!(shown.last().map(String::as_str), Some("echo hello; ask; echo shared"));
+    let told = ["hello", "chosen: allow_once", "shared"];
+    assert!(here.texts().ends_with(&told.map(str::to_owned)), "{:?}", here.texts());
+    assert_eq!(here.texts(), there.texts());
+    Ok(())
+}
+
+/// A close by one of two leaves the session to the other; that one's ends it.
+async fn close(last: Editor, other: Editor, session: &SessionId) -> Result<()> {
+    other.request(CloseSessionRequest::new(session.clone())).await?;
+    assert_eq!(last.prompt(session, "echo still here").await?, StopReason::EndTurn);
+    ensure!(!other.texts().contains(&"still here".to_owned()), "a closed session still talks");
+    last.request(CloseSessionRequest::new(session.clone())).await?;
+    other.leave().await?;
+    last.leave().await
+}

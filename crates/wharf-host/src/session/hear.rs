@@ -1,0 +1,315 @@
+//! What the agent says, sorted: facts for the core, answers for whoever asked, requests for the one who can serve them.
+
+use std::sync::Arc;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use wharf_core::{AskKind, ClientId, Fault, Input, Raw, UpdateKind};
+
+use super::voice::{Forwarded, Owed, Voice};
+use crate::agent::introduction::fault;
+use crate::frame::{self, Envelope, FrameKind, Line, Span};
+
+/// The buffer that the frames of a stream are cut from: one allocation serves some hundred of them.
+const ARENA: usize = 64 * 1024;
+
+/// What a line comes to.
+#[derive(Debug)]
+pub(super) enum Heard {
+    Nothing,
+    Input(Input),
+    Fault(Fault, String),
+    /// The answer to a request that a client made.
+    Answer {
+        to: Forwarded,
+        frame: Bytes,
+        ok: bool,
+    },
+    /// A request that one client is to answer, or Wharf itself.
+    Request(AgentRequest),
+    /// The agent takes back a request.
+    Withdrawn {
+        agent_request: Raw,
+    },
+    /// A notification that is no fact, for one client.
+    Note(Bytes),
+}
+
+#[derive(Debug)]
+pub(super) struct AgentRequest {
+    pub(super) method: String,
+    pub(super) agent_request: Raw,
+    /// With Wharf's session id, and ids inside restored.
+    pub(super) frame: Bytes,
+    pub(super) whom: Whom,
+}
+
+/// Who is to answer a request that is not for everyone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Whom {
+    /// The client that serves files and terminals, or Wharf.
+    Server,
+    /// The sender of the running prompt.
+    Prompter,
+    /// The client whose own request led to this one.
+    Requester(ClientId),
+}
+
+/// Turns lines into what they mean.
+#[derive(Debug)]
+pub(super) struct Ear {
+    /// Wharf's id of the session, as JSON.
+    session: Bytes,
+    arena: BytesMut,
+}
+
+impl Ear {
+    pub(super) fn new(session: &str) -> Self {
+        Self { session: serde_json::Value::from(session).to_string().into(), arena: BytesMut::new() }
+    }
+
+    pub(super) fn hear(&mut self, line: Line<'_>, voice: &mut Voice) -> Heard {
+        let frame = match line {
+            Line::Frame(frame) => frame,
+            Line::Oversized { bytes } => {
+                return Heard::Fault(Fault::Oversized, format!("a line of {bytes} bytes was skipped (limits.frame)"));
+            }
+        };
+        let envelope = match frame::scan(frame) {
+            Ok(envelope) => envelope,
+            Err(error) => {
+                let (kind, detail) = fault(&error);
+                return Heard::Fault(kind, detail);
+            }
+        };
+        let foreign = envelope.session.as_ref().is_some_and(|session| session.value != voice.session());
+        if foreign && envelope.method.starts_with("session/") {
+            let id = envelope.session.as_ref().map_or("none", |session| session.value.as_ref());
+            if envelope.kind == FrameKind::Request {
+                voice.refuse(frame, &envelope, -32602, "not a session of this connection");
+            }
+            return Heard::Fault(Fault::ForeignSession, format!("{} for session {id}", envelope.method));
+        }
+        match envelope.kind {
+            FrameKind::Notification => self.notified(frame, &envelope),
+            FrameKind::Request => self.asked(frame, &envelope, voice),
+            FrameKind::Result | FrameKind::Error => answered(frame, &envelope, voice),
+        }
+    }
+
+    fn notified(&mut self, frame: &[u8], envelope: &Envelope<'_>) -> Heard {
+        match envelope.method.as_ref() {
+            "session/update" => self.updated(frame, envelope).map_or_else(
+                || Heard::Fault(Fault::ForeignSession, "session/update without a sessionId".to_owned()),
+                Heard::Input,
+            ),
+            "$/cancel_request" => {
+                let request = frame::peek::<CancelRequest<'_>>(frame);
+                let agent_request = request.and_then(|it| Raw::new(it.params.request_id.get().to_owned()));
+                agent_request.map_or(Heard::Nothing, |agent_request| Heard::Withdrawn { agent_request })
+            }
+            _ => Heard::Note(self.copied(frame, envelope, None)),
+        }
+    }
+
+    fn updated(&mut self, frame: &[u8], envelope: &Envelope<'_>) -> Option<Input> {
+        let update = envelope.update.unwrap_or(UpdateKind::Other);
+        let frame = self.rewritten(frame, envelope, update.is_state())?;
+        let told = envelope.title.as_deref().filter(|_| update == UpdateKind::SessionInfoUpdate);
+        let title = told.map(Arc::from);
+        Some(Input::AgentUpdated { update, frame, title })
+    }
+
+    fn asked(&mut self, frame: &[u8], envelope: &Envelope<'_>, voice: &mut Voice) -> Heard {
+        let id = envelope.id.clone().and_then(|span| Raw::new(Bytes::copy_from_slice(&frame[span])));
+        let Some(agent_request) = id else { return Heard::Nothing };
+        match envelope.method.as_ref() {
+            "session/request_permission" => self.permission(frame, envelope, agent_request, voice),
+            "elicitation/create" => self.elicitation(frame, envelope, agent_request, voice),
+            method => {
+                let served = method.starts_with("fs/") || method.starts_with("terminal/");
+                Heard::Request(AgentRequest {
+                    method: method.to_owned(),
+                    agent_request,
+                    frame: self.copied(frame, envelope, None),
+                    whom: if served { Whom::Server } else { Whom::Prompter },
+                })
+            }
+        }
+    }
+
+    fn permission(&mut self, frame: &[u8], envelope: &Envelope<'_>, agent_request: Raw, voice: &Voice) -> Heard {
+        let Some(request) = frame::peek::<PermissionRequest<'_>>(frame) else {
+            voice.refuse(frame, envelope, -32602, "options with optionId are missing");
+            return Heard::Fault(Fault::Malformed, "a permission request without options".to_owned());
+        };
+        let options = request.params.options.iter().map(|option| Arc::from(option.option_id.as_ref())).collect();
+        let tool_call = request.params.tool_call.map(|call| Arc::from(call.tool_call_id.as_ref()));
+        match self.rewritten(frame, envelope, true) {
+            Some(frame) => {
+                Heard::Input(Input::AgentAsked { kind: AskKind::Permission, agent_request, frame, options, tool_call })
+            }
+            None => Heard::Nothing,
+        }
+    }
+
+    /// A form for the session goes to everyone; a link goes to the one who prompts; what belongs to a request goes to
+    /// whoever made that (rule 3.7).
+    fn elicitation(&mut self, frame: &[u8], envelope: &Envelope<'_>, agent_request: Raw, voice: &mut Voice) -> Heard {
+        let Some(request) = frame::peek::<Elicitation<'_>>(frame) else {
+            voice.refuse(frame, envelope, -32602, "the elicitation cannot be read");
+            return Heard::Fault(Fault::Malformed, "an elicitation that cannot be read".to_owned());
+        };
+        let method = envelope.method.to_string();
+        if let Some(inner) = request.params.request_id {
+            let asker = inner.get().parse().ok().and_then(|id| voice.forwarded(id)).cloned();
+            let Some(asker) = asker else {
+                voice.refuse(frame, envelope, -32602, "no such request");
+                return Heard::Nothing;
+            };
+            let start = inner.get().as_ptr() as usize - frame.as_ptr() as usize;
+            let span = start..start + inner.get().len();
+            let frame = self.copied(frame, envelope, Some((span, asker.request.clone())));
+            return Heard::Request(AgentRequest { method, agent_request, frame, whom: Whom::Requester(asker.client) });
+        }
+        if request.params.mode.as_deref() == Some("url") {
+            let frame = self.copied(frame, envelope, None);
+            return Heard::Request(AgentRequest { method, agent_request, frame, whom: Whom::Prompter });
+        }
+        voice.note_elicitation(agent_request.bytes().clone());
+        match self.rewritten(frame, envelope, true) {
+            Some(frame) => Heard::Input(Input::AgentAsked {
+                kind: AskKind::Elicitation,
+                agent_request,
+                frame,
+                options: Vec::new(),
+                tool_call: None,
+            }),
+            None => Heard::Nothing,
+        }
+    }
+
+    /// A frame for one client: Wharf's session id where the agent's was, and one more part replaced.
+    fn copied(&self, frame: &[u8], envelope: &Envelope<'_>, other: Option<(Span, Bytes)>) -> Bytes {
+        let mut parts: Vec<(Span, &[u8])> = Vec::with_capacity(2);
+        if let Some(session) = &envelope.session {
+            parts.push((session.span.clone(), &self.session));
+        }
+        if let Some((span, with)) = &other {
+            parts.push((span.clone(), with));
+        }
+        frame::one_line(frame::splice(frame, &mut parts).into())
+    }
+
+    /// The frame with Wharf's session id. What stays for long is copied, so that it does not keep the arena alive.
+    fn rewritten(&mut self, frame: &[u8], envelope: &Envelope<'_>, keep: bool) -> Option<Raw> {
+        let span = envelope.session.as_ref()?.span.clone();
+        let parts = [&frame[..span.start], &self.session[..], &frame[span.end..]];
+        let length = parts.iter().map(|part| part.len()).sum();
+        // Lines come without line breaks, but a bare carriage return may stand between tokens.
+        let clean = memchr::memchr(b'\r', frame).is_none();
+        if keep || length > ARENA / 2 || !clean {
+            return Raw::new(frame::one_line(parts.concat().into()));
+        }
+        if self.arena.capacity() < length {
+            self.arena = BytesMut::with_capacity(ARENA);
+        }
+        for part in parts {
+            self.arena.put_slice(part);
+        }
+        Some(Raw::new_checked_before(self.arena.split().freeze()))
+    }
+}
+
+fn answered(frame: &[u8], envelope: &Envelope<'_>, voice: &mut Voice) -> Heard {
+    let id = envelope.id.clone().and_then(|span| std::str::from_utf8(&frame[span]).ok()?.parse().ok());
+    // Not ours, or settled without it: dropped (rule 3.15).
+    let Some(owed) = id.and_then(|id| voice.settle(id)) else { return Heard::Nothing };
+    let ok = envelope.kind == FrameKind::Result;
+    let copy = frame::one_line(Bytes::copy_from_slice(frame));
+    match owed {
+        Owed::Forward(to) => {
+            let frame = frame::scan(&copy).map(|envelope| frame::with_id(&copy, &envelope, &to.request));
+            frame.map_or(Heard::Nothing, |frame| Heard::Answer { to, frame, ok })
+        }
+        Owed::Prompt(prompt) => {
+            let stop_reason = ok.then(|| {
+                let answer = frame::peek::<PromptAnswer<'_>>(frame);
+                answer.and_then(|answer| answer.result.stop_reason).map_or_else(|| "unknown".into(), Arc::from)
+            });
+            let frame = Raw::new(copy);
+            frame.map_or(Heard::Nothing, |frame| Heard::Input(Input::AgentAnswered { prompt, stop_reason, frame }))
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct CancelRequest<'a> {
+    #[serde(borrow)]
+    params: CancelParams<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CancelParams<'a> {
+    #[serde(borrow)]
+    request_id: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Elicitation<'a> {
+    #[serde(borrow)]
+    params: ElicitationParams<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ElicitationParams<'a> {
+    #[serde(borrow)]
+    mode: Option<std::borrow::Cow<'a, str>>,
+    #[serde(borrow)]
+    request_id: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct PermissionRequest<'a> {
+    #[serde(borrow)]
+    params: PermissionParams<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PermissionParams<'a> {
+    #[serde(borrow)]
+    options: Vec<PermissionOption<'a>>,
+    #[serde(borrow)]
+    tool_call: Option<ToolCall<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PermissionOption<'a> {
+    #[serde(borrow)]
+    option_id: std::borrow::Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolCall<'a> {
+    #[serde(borrow)]
+    tool_call_id: std::borrow::Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+struct PromptAnswer<'a> {
+    #[serde(borrow)]
+    result: PromptResult<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PromptResult<'a> {
+    #[serde(borrow)]
+    stop_reason: Option<std::borrow::Cow<'a, str>>,
+}

@@ -1,0 +1,269 @@
+//! Traffic that is no fact: requests passed on to the agent for one client, and to one client for the agent
+//! (rules 3.8 to 3.10). It travels in the clients' direct lanes.
+
+use std::collections::HashMap;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::json;
+use wharf_core::{ClientId, Input, Raw, UpdateKind};
+
+use super::handle::{Attendance, Direct, Forward, LaneMessage};
+use super::hear::{AgentRequest, Whom};
+use super::task::{Command, SessionTask};
+use super::voice::{ForwardKind, Forwarded, error, error_with};
+use crate::frame;
+use crate::tools::{self, Tools};
+
+/// How long a client may take over a request of the agent that it serves alone. A person may be asked in between.
+const SERVED_WITHIN: Duration = Duration::from_secs(300);
+
+/// A request of the agent that one client has been given.
+#[derive(Debug)]
+pub(super) struct Relay {
+    client: ClientId,
+    agent_request: Raw,
+}
+
+/// The clients that can be reached, and what they have been asked for the agent.
+#[derive(Debug, Default)]
+pub(super) struct Relays {
+    open: HashMap<u64, Relay>,
+    next: u64,
+    /// Who serves files and terminals: the last that created, loaded or resumed the session.
+    server: Option<ClientId>,
+}
+
+impl SessionTask {
+    /// Notes a client's lane, and what it can do; `None` when it leaves.
+    pub(super) fn attend(&mut self, client: ClientId, attendance: Option<Attendance>) {
+        match attendance {
+            Some(attendance) => {
+                if attendance.serves {
+                    self.relays.server = Some(client.clone());
+                }
+                self.lanes.insert(client, attendance);
+            }
+            None => {
+                self.lanes.remove(&client);
+                let left: Vec<u64> =
+                    self.relays.open.iter().filter(|(_, relay)| relay.client == client).map(|(id, _)| *id).collect();
+                for relay in left {
+                    self.fail_relay(relay, "the client that served this went away");
+                }
+            }
+        }
+    }
+
+    /// A client's request or notification for the agent.
+    pub(super) fn forward(&mut self, forward: Forward) {
+        let Forward { client, frame, request } = forward;
+        match (&mut self.agent, request) {
+            (Some(agent), Some(request)) => {
+                let kind = ForwardKind::of(&frame);
+                agent.speak(|voice| voice.forward(&frame, Forwarded { client, request, kind }));
+            }
+            (Some(agent), None) => agent.speak(|voice| voice.notify(&frame)),
+            (None, Some(request)) => self.tell_gone(&Forwarded { client, request, kind: ForwardKind::Other }),
+            (None, None) => {}
+        }
+    }
+
+    pub(super) fn cancel_forward(&mut self, client: &ClientId, request: &[u8]) {
+        if let Some(agent) = &mut self.agent {
+            agent.speak(|voice| voice.cancel_forward(client, request));
+        }
+    }
+
+    /// The agent's answer goes to the one who asked; if it changed something, everyone is told (rule 3.9).
+    pub(super) fn answered(&mut self, to: &Forwarded, frame: Bytes, ok: bool) {
+        if ok && let Some(update) = self.news_of(&to.kind, &frame) {
+            self.input(update, None);
+        }
+        self.direct(&to.client, Direct::Frame(frame));
+    }
+
+    /// The standard update for a change that the agent itself has not told.
+    fn news_of(&self, kind: &ForwardKind, frame: &[u8]) -> Option<Input> {
+        let known = super::in_force::in_force(self.session.state());
+        let (update, body) = match kind {
+            ForwardKind::SetMode { mode } if known.mode.as_ref() != Some(mode) => (
+                UpdateKind::CurrentModeUpdate,
+                json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode }),
+            ),
+            ForwardKind::SetOption => {
+                let answer: serde_json::Value = serde_json::from_slice(frame).ok()?;
+                let options = &answer["result"]["configOptions"];
+                if crate::agent::InForce::options(options) == known.options {
+                    return None;
+                }
+                let body = json!({ "sessionUpdate": "config_option_update", "configOptions": options });
+                (UpdateKind::ConfigOptionUpdate, body)
+            }
+            ForwardKind::SetMode { .. } | ForwardKind::Other => return None,
+        };
+        let params = json!({ "sessionId": self.shared.id.as_str(), "update": body });
+        let frame = json!({ "jsonrpc": "2.0", "method": "session/update", "params": params }).to_string();
+        Some(Input::AgentUpdated { update, frame: Raw::new(frame)?, title: None })
+    }
+
+    /// A request of the agent for one party.
+    pub(super) fn requested(&mut self, request: AgentRequest) {
+        match self.party(&request) {
+            Some(client) => self.relay(client, request),
+            None if tools::knows(&request.method) && self.tools().is_some() => self.serve(request),
+            None => {
+                let message = format!("{} is not available: no attached client can serve it", request.method);
+                let elicitation = request.method == "elicitation/create";
+                if let Some(agent) = &mut self.agent {
+                    agent.speak(|voice| match elicitation {
+                        true => voice.answer(
+                            &request.agent_request,
+                            br#"{"jsonrpc":"2.0","id":0,"result":{"action":"cancel"}}"#,
+                        ),
+                        false => voice.fail(&request.agent_request, -32601, &message),
+                    });
+                }
+            }
+        }
+    }
+
+    /// Who is to serve it: never more than one (rule 3.8).
+    fn party(&self, request: &AgentRequest) -> Option<ClientId> {
+        let prompter = || self.session.state().turns.last().map(|turn| turn.sender.client.clone());
+        let server = || self.relays.server.clone();
+        let able = |client: &ClientId| self.lanes.get(client).is_some_and(|known| known.can(&request.method));
+        match &request.whom {
+            Whom::Requester(client) => Some(client.clone()).filter(|client| self.lanes.contains_key(client)),
+            Whom::Server => server().filter(able),
+            // A link is for the one who prompts, and for nobody else.
+            Whom::Prompter if request.method == "elicitation/create" => prompter().filter(able),
+            Whom::Prompter => prompter().filter(able).or_else(|| server().filter(able)),
+        }
+    }
+
+    fn relay(&mut self, client: ClientId, request: AgentRequest) {
+        self.relays.next += 1;
+        let relay = self.relays.next;
+        let AgentRequest { agent_request, frame, method, .. } = request;
+        self.relays.open.insert(relay, Relay { client: client.clone(), agent_request });
+        self.direct(&client, Direct::Request { relay, frame });
+        // A command may run for hours; its client's pings tell whether it is still there.
+        if method != "terminal/wait_for_exit" {
+            let commands = self.self_commands.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(SERVED_WITHIN).await;
+                let _ = commands.send(Command::RelayLate { relay }).await;
+            });
+        }
+    }
+
+    /// A client's response to a relayed request; only the one that was asked may answer.
+    pub(super) fn relay_answered(&mut self, client: &ClientId, relay: u64, frame: &Bytes) {
+        if self.relays.open.get(&relay).is_none_or(|open| open.client != *client) {
+            return;
+        }
+        if let (Some(open), Some(agent)) = (self.relays.open.remove(&relay), &mut self.agent) {
+            agent.speak(|voice| voice.answer(&open.agent_request, frame));
+        }
+    }
+
+    pub(super) fn fail_relay(&mut self, relay: u64, why: &str) {
+        let Some(open) = self.relays.open.remove(&relay) else { return };
+        self.direct(&open.client, Direct::Withdraw { relay });
+        if let Some(agent) = &mut self.agent {
+            agent.speak(|voice| voice.fail(&open.agent_request, -32603, why));
+        }
+    }
+
+    /// The agent takes back a request: a relayed one, or an ask.
+    pub(super) fn withdrawn(&mut self, agent_request: Raw) {
+        let found = self.relays.open.iter().find(|(_, open)| open.agent_request == agent_request).map(|(id, _)| *id);
+        match found.and_then(|relay| Some((relay, self.relays.open.remove(&relay)?))) {
+            Some((relay, open)) => {
+                self.direct(&open.client, Direct::Withdraw { relay });
+                if let Some(agent) = &mut self.agent {
+                    agent.speak(|voice| voice.fail(&agent_request, -32800, "request cancelled"));
+                }
+            }
+            None => self.input(Input::AgentWithdrew { agent_request }, None),
+        }
+    }
+
+    /// A notification that is no fact.
+    pub(super) fn noted(&mut self, frame: Bytes) {
+        let prompter = self.session.state().turns.last().map(|turn| turn.sender.client.clone());
+        let party = prompter.filter(|client| self.lanes.contains_key(client)).or_else(|| self.relays.server.clone());
+        if let Some(client) = party {
+            self.direct(&client, Direct::Frame(frame));
+        }
+    }
+
+    /// The agent is gone: what it owed and what it asked for is settled with those concerned.
+    pub(super) fn settle_relays(&mut self, unanswered: Vec<Forwarded>) {
+        self.equip(None);
+        for to in unanswered {
+            self.tell_gone(&to);
+        }
+        for (relay, open) in std::mem::take(&mut self.relays.open) {
+            self.direct(&open.client, Direct::Withdraw { relay });
+        }
+    }
+
+    fn tell_gone(&mut self, to: &Forwarded) {
+        let id = String::from_utf8_lossy(&to.request);
+        let frame = error(&id, -32603, "the session's agent is not running");
+        self.direct(&to.client, Direct::Frame(frame));
+    }
+
+    /// Puts a message into a client's lane. One that is full is dropped, and its connection closes.
+    pub(super) fn direct(&mut self, client: &ClientId, direct: Direct) {
+        let message = LaneMessage { session: self.shared.id.clone(), after: self.session.head(), direct };
+        let Some(known) = self.lanes.get(client) else { return };
+        if known.lane.try_send(message).is_err() {
+            known.overflowed.notify_one();
+            self.lanes.remove(client);
+        }
+    }
+
+    fn tools(&self) -> Option<Tools> {
+        self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Gives Wharf's own files and terminals to the agent that starts, and ends those of the one before.
+    pub(super) fn equip(&self, tools: Option<Tools>) {
+        let old = std::mem::replace(&mut *self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner), tools);
+        if let Some(old) = old {
+            old.close();
+        }
+    }
+
+    /// Wharf serves the request itself, beside the task.
+    fn serve(&self, request: AgentRequest) {
+        let Some(tools) = self.tools() else { return };
+        let (commands, start) = (self.self_commands.clone(), self.session.state().start);
+        tokio::spawn(async move {
+            let id = request.agent_request.as_str();
+            let frame = match tools::answer(&tools, &request.method, &request.frame).await {
+                Ok(result) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#).into(),
+                Err(failure) => error_with(id, failure.code(), &failure.to_string(), failure.data()),
+            };
+            let _ = commands.send(Command::Served { start, frame }).await;
+        });
+    }
+}
+
+impl ForwardKind {
+    fn of(frame: &[u8]) -> Self {
+        match frame::scan(frame) {
+            Ok(envelope) if envelope.method == "session/set_mode" => {
+                let frame: serde_json::Value = serde_json::from_slice(frame).unwrap_or_default();
+                let mode = frame["params"]["modeId"].as_str().unwrap_or_default().to_owned();
+                Self::SetMode { mode }
+            }
+            Ok(envelope) if envelope.method == "session/set_config_option" => Self::SetOption,
+            Ok(_) | Err(_) => Self::Other,
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! What is said to the agent, and which of its answers are owed to whom.
+
+use std::collections::{HashMap, HashSet};
+
+use bytes::Bytes;
+use wharf_core::{AskReply, ClientId, PromptId, Raw};
+
+use crate::agent::Outbox;
+use crate::frame::{self, Envelope};
+
+/// A request of ours that the agent has yet to answer.
+#[derive(Debug)]
+pub(super) enum Owed {
+    Prompt(PromptId),
+    Forward(Forwarded),
+}
+
+/// A client's request that was passed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Forwarded {
+    pub(super) client: ClientId,
+    /// The client's own id of it, as it spelled it.
+    pub(super) request: Bytes,
+    pub(super) kind: ForwardKind,
+}
+
+/// Requests whose success the other clients are told of (rule 3.9).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ForwardKind {
+    SetMode { mode: String },
+    SetOption,
+    Other,
+}
+
+/// The agent does not read its input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Deaf;
+
+#[derive(Debug)]
+pub(super) struct Voice {
+    outbox: Outbox,
+    /// The agent's own id of the session.
+    session: String,
+    next_id: u64,
+    owed: HashMap<u64, Owed>,
+    /// Requests of the agent that are elicitations: they are cancelled in other words than permissions.
+    elicitations: HashSet<Bytes>,
+}
+
+impl Voice {
+    pub(super) fn new(outbox: Outbox, session: String, next_id: u64) -> Self {
+        Self { outbox, session, next_id, owed: HashMap::new(), elicitations: HashSet::new() }
+    }
+
+    pub(super) fn session(&self) -> &str {
+        &self.session
+    }
+
+    pub(super) fn say(&self, frame: Bytes) -> Result<(), Deaf> {
+        self.outbox.send(frame).map_err(|_| Deaf)
+    }
+
+    /// Sends a prompt and remembers which answer will be its own.
+    pub(super) fn prompt(&mut self, prompt: PromptId, frame: &Raw) -> Result<(), Deaf> {
+        self.request(frame.bytes(), Owed::Prompt(prompt))
+    }
+
+    /// Passes a client's request on.
+    pub(super) fn forward(&mut self, frame: &Bytes, to: Forwarded) -> Result<(), Deaf> {
+        self.request(frame, Owed::Forward(to))
+    }
+
+    fn request(&mut self, frame: &Bytes, owed: Owed) -> Result<(), Deaf> {
+        let Ok(envelope) = frame::scan(frame) else { return Ok(()) };
+        let id = self.take_id();
+        let frame = frame::with_session(frame, &envelope, &self.session, Some(id.to_string().as_bytes()));
+        self.owed.insert(id, owed);
+        self.say(frame)
+    }
+
+    /// Passes a client's notification on.
+    pub(super) fn notify(&self, frame: &Bytes) -> Result<(), Deaf> {
+        match frame::scan(frame) {
+            Ok(envelope) => self.say(frame::with_session(frame, &envelope, &self.session, None)),
+            Err(_) => Ok(()),
+        }
+    }
+
+    pub(super) fn cancel(&self) -> Result<(), Deaf> {
+        let session = serde_json::Value::from(self.session.as_str());
+        let frame = format!(r#"{{"jsonrpc":"2.0","method":"session/cancel","params":{{"sessionId":{session}}}}}"#);
+        self.say(frame.into())
+    }
+
+    /// Takes back a request that a client takes back.
+    pub(super) fn cancel_forward(&self, client: &ClientId, request: &[u8]) -> Result<(), Deaf> {
+        let found = self.owed.iter().find(|(_, owed)| match owed {
+            Owed::Forward(to) => to.client == *client && to.request == request,
+            Owed::Prompt(_) => false,
+        });
+        let Some((id, _)) = found else { return Ok(()) };
+        let frame = format!(r#"{{"jsonrpc":"2.0","method":"$/cancel_request","params":{{"requestId":{id}}}}}"#);
+        self.say(frame.into())
+    }
+
+    pub(super) fn answer_ask(&mut self, agent_request: &Raw, reply: &AskReply) -> Result<(), Deaf> {
+        let id = agent_request.as_str();
+        let elicitation = self.elicitations.remove(agent_request.bytes());
+        let frame = match reply {
+            AskReply::Frame(frame) => return self.answer(agent_request, frame.bytes()),
+            AskReply::Cancelled if elicitation => {
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"action":"cancel"}}}}"#).into()
+            }
+            AskReply::Cancelled => {
+                format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"outcome":{{"outcome":"cancelled"}}}}}}"#).into()
+            }
+            AskReply::Withdrawn => error(id, -32800, "request cancelled"),
+            AskReply::Refused => error(id, -32603, "too many requests are open; answer some first"),
+        };
+        self.say(frame)
+    }
+
+    /// A response frame under the agent's own id.
+    pub(super) fn answer(&self, agent_request: &Raw, frame: &[u8]) -> Result<(), Deaf> {
+        match frame::scan(frame) {
+            Ok(envelope) => self.say(frame::with_id(frame, &envelope, agent_request.bytes())),
+            Err(_) => Ok(()),
+        }
+    }
+
+    pub(super) fn fail(&self, agent_request: &Raw, code: i32, message: &str) -> Result<(), Deaf> {
+        self.say(error(agent_request.as_str(), code, message))
+    }
+
+    /// Refuses a request at once.
+    pub(super) fn refuse(&self, frame: &[u8], envelope: &Envelope<'_>, code: i32, message: &str) {
+        let id = envelope.id.clone().map_or(&b"null"[..], |span| &frame[span]);
+        let _ = self.say(error(&String::from_utf8_lossy(id), code, message));
+    }
+
+    pub(super) fn settle(&mut self, id: u64) -> Option<Owed> {
+        self.owed.remove(&id)
+    }
+
+    pub(super) fn forwarded(&self, id: u64) -> Option<&Forwarded> {
+        match self.owed.get(&id) {
+            Some(Owed::Forward(to)) => Some(to),
+            Some(Owed::Prompt(_)) | None => None,
+        }
+    }
+
+    /// Every client's request that will get no answer any more.
+    pub(super) fn into_unanswered(self) -> Vec<Forwarded> {
+        let forwards = self.owed.into_values().filter_map(|owed| match owed {
+            Owed::Forward(to) => Some(to),
+            Owed::Prompt(_) => None,
+        });
+        forwards.collect()
+    }
+
+    pub(super) fn note_elicitation(&mut self, agent_request: Bytes) {
+        self.elicitations.insert(agent_request);
+    }
+
+    pub(super) fn take_id(&mut self) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        id
+    }
+}
+
+pub(super) fn error(id: &str, code: i32, message: &str) -> Bytes {
+    error_with(id, code, message, None)
+}
+
+pub(super) fn error_with(id: &str, code: i32, message: &str, data: Option<serde_json::Value>) -> Bytes {
+    let mut error = serde_json::json!({ "code": code, "message": message });
+    if let Some(data) = data {
+        error["data"] = data;
+    }
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#).into()
+}

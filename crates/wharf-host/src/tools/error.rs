@@ -1,0 +1,76 @@
+//! Why a file or a terminal was not given, in words for the agent and as a JSON-RPC code.
+
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use serde_json::{Value, json};
+
+/// A refusal or a failure; the text names the path and the reason.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ToolError {
+    #[error("no method {0} here")]
+    Method(String),
+    #[error("bad parameters: {0}")]
+    Params(String),
+    #[error("{} leads to {}, outside of the session's directories", .path.display(), .to.display())]
+    Outside { path: PathBuf, to: PathBuf },
+    #[error("{} {why}", .path.display())]
+    Unfit { path: PathBuf, why: String },
+    #[error("{} does not exist", .0.display())]
+    NotFound(PathBuf),
+    #[error("no terminal {0}; it was released, or never created")]
+    NoTerminal(String),
+    #[error("{0} terminals are open; release one first")]
+    Full(usize),
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl ToolError {
+    pub(super) fn unfit(path: &Path, why: impl Into<String>) -> Self {
+        Self::Unfit { path: path.to_owned(), why: why.into() }
+    }
+
+    /// `what` is the deed that failed, as in "read".
+    pub(super) fn io(what: &str, path: &Path, error: impl Into<std::io::Error>) -> Self {
+        let error: std::io::Error = error.into();
+        match Errno::from_io_error(&error) {
+            Some(Errno::NOENT) => Self::NotFound(path.to_owned()),
+            _ => Self::Failed(format!("cannot {what} {}: {error}", path.display())),
+        }
+    }
+
+    pub(crate) fn code(&self) -> i32 {
+        match self {
+            Self::Method(_) => -32601,
+            Self::Params(_) | Self::Outside { .. } | Self::Unfit { .. } => -32602,
+            Self::NotFound(_) | Self::NoTerminal(_) => -32002,
+            Self::Full(_) | Self::Failed(_) => -32603,
+        }
+    }
+
+    /// The `data` of the JSON-RPC error.
+    pub(crate) fn data(&self) -> Option<Value> {
+        match self {
+            Self::NotFound(path) => Some(json!({ "uri": uri(path) })),
+            Self::NoTerminal(id) => Some(json!({ "terminalId": id })),
+            Self::Method(_)
+            | Self::Params(_)
+            | Self::Outside { .. }
+            | Self::Unfit { .. }
+            | Self::Full(_)
+            | Self::Failed(_) => None,
+        }
+    }
+}
+
+fn uri(path: &Path) -> String {
+    let mut uri = "file://".to_owned();
+    for byte in path.as_os_str().as_encoded_bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => uri.push(char::from(*byte)),
+            byte => uri.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    uri
+}

@@ -1,0 +1,121 @@
+//! `fs/read_text_file` and `fs/write_text_file`, for regular text files beneath the roots.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+
+use rustix::fs::{FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::ToolError;
+use super::roots::{Place, Roots};
+
+/// How many times the size of an answer is read at most to get to its first line.
+const SCAN: usize = 64;
+
+/// `NONBLOCK`: whatever takes the file's place in between, opening it never waits for another process.
+const OPEN: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
+
+/// Reads a text file, or `limit` lines of it from `line` (the first is 1) on.
+pub(crate) fn read(
+    roots: &Roots,
+    path: &Path,
+    line: Option<u32>,
+    limit: Option<u32>,
+    max_bytes: usize,
+) -> Result<String, ToolError> {
+    let place = roots.find(path, false)?;
+    regular(path, &place.stat().map_err(|error| ToolError::io("read", path, error))?)?;
+    let (file, stat) = open(&place, OFlags::RDONLY).map_err(|error| ToolError::io("read", path, error))?;
+    regular(path, &stat)?;
+    let whole = line.unwrap_or(1) <= 1 && limit.is_none();
+    if whole && u64::try_from(stat.st_size).unwrap_or(0) > max_bytes as u64 {
+        return Err(too_large(path, max_bytes));
+    }
+    let skip = line.unwrap_or(1).saturating_sub(1);
+    let bytes = lines(BufReader::with_capacity(64 << 10, file), skip, limit, max_bytes)
+        .map_err(|error| ToolError::io("read", path, error))?
+        .ok_or_else(|| too_large(path, max_bytes))?;
+    String::from_utf8(bytes).map_err(|_| ToolError::unfit(path, "is not UTF-8 text"))
+}
+
+/// Writes a text file as a whole: readers see the old content or the new. Missing directories are made, the mode of a
+/// file that is there is kept.
+pub(crate) fn write(roots: &Roots, path: &Path, content: &str) -> Result<(), ToolError> {
+    let failed = |error: std::io::Error| ToolError::io("write", path, error);
+    let place = roots.find(path, true)?;
+    let mode = match place.stat() {
+        Ok(stat) => {
+            regular(path, &stat)?;
+            // A file that may not be written may not be replaced either.
+            let (_, stat) = open(&place, OFlags::WRONLY).map_err(|error| failed(error.into()))?;
+            regular(path, &stat)?;
+            Some(Mode::from_raw_mode(stat.st_mode & 0o777))
+        }
+        Err(Errno::NOENT) => None,
+        Err(error) => return Err(failed(error.into())),
+    };
+    let draft = format!(".wharf-{}", crate::ids::random_text(12));
+    let flags = OPEN | OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+    let file = rustix::fs::openat(&place.dir, &draft, flags, Mode::from_raw_mode(0o666));
+    let file = file.map_err(|error| failed(error.into()))?;
+    fill(file.into(), content, mode)
+        .and_then(|()| Ok(rustix::fs::renameat(&place.dir, &draft, &place.dir, &place.name)?))
+        .map_err(|error| {
+            let _ = rustix::fs::unlinkat(&place.dir, &draft, rustix::fs::AtFlags::empty());
+            failed(error)
+        })
+}
+
+fn fill(mut file: File, content: &str, mode: Option<Mode>) -> std::io::Result<()> {
+    file.write_all(content.as_bytes())?;
+    if let Some(mode) = mode {
+        rustix::fs::fchmod(&file, mode)?;
+    }
+    Ok(())
+}
+
+fn open(place: &Place, access: OFlags) -> Result<(File, Stat), Errno> {
+    let file = rustix::fs::openat(&place.dir, &place.name, OPEN | access, Mode::empty())?;
+    let stat = rustix::fs::fstat(&file)?;
+    Ok((file.into(), stat))
+}
+
+fn regular(path: &Path, stat: &Stat) -> Result<(), ToolError> {
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    let why = if kind.is_dir() { "is a directory" } else { "is not a regular file" };
+    kind.is_file().then_some(()).ok_or_else(|| ToolError::unfit(path, why))
+}
+
+fn too_large(path: &Path, max_bytes: usize) -> ToolError {
+    ToolError::unfit(path, format!("is larger than {max_bytes} bytes; read a part of it with line and limit"))
+}
+
+/// The lines after the first `skip`, line breaks included; `None` if they are more than `max` bytes, or too far off.
+fn lines(mut from: impl BufRead, skip: u32, limit: Option<u32>, max: usize) -> std::io::Result<Option<Vec<u8>>> {
+    let mut out = Vec::new();
+    let (mut skip, mut left, mut scanned) = (skip, limit, 0_usize);
+    while left != Some(0) {
+        let ready = from.fill_buf()?;
+        if ready.is_empty() {
+            break;
+        }
+        let end = memchr::memchr(b'\n', ready);
+        let piece = &ready[..end.map_or(ready.len(), |at| at + 1)];
+        scanned = scanned.saturating_add(piece.len());
+        if skip == 0 {
+            out.extend_from_slice(piece);
+        }
+        if out.len() > max || scanned > max.saturating_mul(SCAN) {
+            return Ok(None);
+        }
+        match (end, skip) {
+            (None, _) => {}
+            (Some(_), 0) => left = left.map(|left| left - 1),
+            (Some(_), _) => skip -= 1,
+        }
+        let taken = piece.len();
+        from.consume(taken);
+    }
+    Ok(Some(out))
+}

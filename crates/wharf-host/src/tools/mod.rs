@@ -1,0 +1,175 @@
+//! What Wharf does for an agent as its client when no attached client does it: files and terminals (rule 3.8).
+
+mod error;
+mod files;
+mod output;
+mod roots;
+mod terminals;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::de::{Deserialize, DeserializeOwned, Deserializer};
+use serde_json::{Value, json};
+
+pub(crate) use error::ToolError;
+pub(crate) use roots::Roots;
+pub(crate) use terminals::{TerminalSpec, Terminals};
+
+use crate::agent::{AgentExit, Launch};
+
+/// The files and terminals of one agent start. [`Tools::close`] ends the terminals, and so does the last drop.
+#[derive(Clone, Debug)]
+pub(crate) struct Tools {
+    pub(crate) roots: Arc<Roots>,
+    pub(crate) terminals: Arc<Terminals>,
+    /// The largest text that is read at once.
+    pub(crate) max_bytes: usize,
+}
+
+impl Tools {
+    /// `launch` is the one that the agent was started with.
+    pub(crate) fn new(roots: Roots, launch: Launch) -> Self {
+        let roots = Arc::new(roots);
+        let max_bytes = launch.frame_limit;
+        Self { terminals: Arc::new(Terminals::new(launch, Arc::clone(&roots))), roots, max_bytes }
+    }
+
+    pub(crate) fn close(&self) {
+        self.terminals.close();
+    }
+}
+
+/// Is this a method that [`answer`] knows?
+pub(crate) fn knows(method: &str) -> bool {
+    matches!(
+        method,
+        "fs/read_text_file"
+            | "fs/write_text_file"
+            | "terminal/create"
+            | "terminal/output"
+            | "terminal/wait_for_exit"
+            | "terminal/kill"
+            | "terminal/release"
+    )
+}
+
+/// Carries out one request of the agent; `frame` is the JSON-RPC message as it came. May take as long as a terminal
+/// runs.
+pub(crate) async fn answer(tools: &Tools, method: &str, frame: &[u8]) -> Result<Value, ToolError> {
+    let terminals = &tools.terminals;
+    match method {
+        "fs/read_text_file" => {
+            let Read { path, line, limit } = params(frame)?;
+            let (roots, max) = (Arc::clone(&tools.roots), tools.max_bytes);
+            let content = blocking(move || files::read(&roots, &path, line, limit, max)).await?;
+            Ok(json!({ "content": content }))
+        }
+        "fs/write_text_file" => {
+            let Write { path, content } = params(frame)?;
+            let roots = Arc::clone(&tools.roots);
+            blocking(move || files::write(&roots, &path, &content)).await?;
+            Ok(json!({}))
+        }
+        "terminal/create" => {
+            let id = terminals.create(params::<Create>(frame)?.into()).await?;
+            Ok(json!({ "terminalId": id }))
+        }
+        "terminal/output" => {
+            let shown = terminals.output(&terminal(frame)?)?;
+            let exit = shown.exit.as_ref().map(status);
+            Ok(json!({ "output": shown.output, "truncated": shown.truncated, "exitStatus": exit }))
+        }
+        "terminal/wait_for_exit" => Ok(status(&terminals.wait_for_exit(&terminal(frame)?).await?)),
+        "terminal/kill" => terminals.kill(&terminal(frame)?).map(|()| json!({})),
+        "terminal/release" => terminals.release(&terminal(frame)?).map(|()| json!({})),
+        other => Err(ToolError::Method(other.to_owned())),
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    run: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    tokio::task::spawn_blocking(run).await.unwrap_or_else(|error| Err(ToolError::Failed(error.to_string())))
+}
+
+#[derive(serde::Deserialize)]
+struct Request<P> {
+    params: P,
+}
+
+#[derive(serde::Deserialize)]
+struct Read {
+    path: PathBuf,
+    #[serde(default, deserialize_with = "lenient")]
+    line: Option<u32>,
+    #[serde(default, deserialize_with = "lenient")]
+    limit: Option<u32>,
+}
+
+#[derive(serde::Deserialize)]
+struct Write {
+    path: PathBuf,
+    content: String,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Create {
+    command: String,
+    #[serde(default, deserialize_with = "lenient")]
+    args: Vec<Value>,
+    #[serde(default, deserialize_with = "lenient")]
+    env: Vec<Value>,
+    #[serde(default, deserialize_with = "lenient")]
+    cwd: Option<PathBuf>,
+    #[serde(default, deserialize_with = "lenient")]
+    output_byte_limit: Option<u64>,
+}
+
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Terminal {
+    terminal_id: String,
+}
+
+impl From<Create> for TerminalSpec {
+    fn from(create: Create) -> Self {
+        let variable = |value: &Value| Some((value["name"].as_str()?.to_owned(), value["value"].as_str()?.to_owned()));
+        Self {
+            command: create.command,
+            args: create.args.iter().filter_map(|arg| arg.as_str().map(str::to_owned)).collect(),
+            env: create.env.iter().filter_map(variable).collect(),
+            cwd: create.cwd,
+            output_limit: create.output_byte_limit,
+        }
+    }
+}
+
+fn params<P: DeserializeOwned>(frame: &[u8]) -> Result<P, ToolError> {
+    let request = serde_json::from_slice::<Request<P>>(frame);
+    request.map(|request| request.params).map_err(|error| ToolError::Params(error.to_string()))
+}
+
+fn terminal(frame: &[u8]) -> Result<String, ToolError> {
+    params::<Terminal>(frame).map(|terminal| terminal.terminal_id)
+}
+
+/// The schema says of these fields that a bad value counts as none.
+fn lenient<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(from: D) -> Result<T, D::Error> {
+    Ok(serde_json::from_value(Value::deserialize(from)?).unwrap_or_default())
+}
+
+fn status(exit: &AgentExit) -> Value {
+    json!({ "exitCode": exit.code, "signal": exit.signal.map(signal_name) })
+}
+
+/// By the numbers that are the same on every system.
+fn signal_name(signal: i32) -> String {
+    let known = [(1, "HUP"), (2, "INT"), (3, "QUIT"), (4, "ILL"), (5, "TRAP"), (6, "ABRT"), (8, "FPE"), (9, "KILL")];
+    let more = [(11, "SEGV"), (13, "PIPE"), (14, "ALRM"), (15, "TERM")];
+    let name = known.iter().chain(&more).find(|(number, _)| *number == signal);
+    name.map_or_else(|| format!("signal {signal}"), |(_, name)| format!("SIG{name}"))
+}

@@ -1,0 +1,87 @@
+//! The output of a terminal: the last bytes of it, and as text that never begins or ends inside a character.
+
+use std::collections::VecDeque;
+
+#[derive(Debug)]
+pub(super) struct Output {
+    limit: usize,
+    kept: VecDeque<u8>,
+    truncated: bool,
+}
+
+impl Output {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { limit, kept: VecDeque::new(), truncated: false }
+    }
+
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.kept.extend(bytes);
+        let over = self.kept.len().saturating_sub(self.limit);
+        self.kept.drain(..over);
+        self.truncated |= over > 0;
+    }
+
+    /// The text, and whether its beginning is missing. While more may come, half a character at the end waits for its
+    /// other half.
+    pub(super) fn text(&self, ended: bool) -> (String, bool) {
+        let bytes: Vec<u8> = self.kept.iter().copied().collect();
+        let mut part = &bytes[..];
+        if self.truncated {
+            let inside = part.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
+            part = &part[inside..];
+        }
+        if !ended {
+            part = &part[..part.len() - unfinished(part)];
+        }
+        let mut text = String::from_utf8_lossy(part).into_owned();
+        // What was no UTF-8 has grown.
+        let over = text.len().saturating_sub(self.limit);
+        let cut = (over..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+        text.drain(..cut);
+        (text, self.truncated || cut > 0)
+    }
+}
+
+/// How many bytes at the end begin a character that goes on.
+fn unfinished(bytes: &[u8]) -> usize {
+    let width = |lead: u8| match lead {
+        0xc2..=0xdf => 2,
+        0xe0..=0xef => 3,
+        0xf0..=0xf4 => 4,
+        _ => 1,
+    };
+    (1..=bytes.len().min(3)).find(|back| width(bytes[bytes.len() - back]) > *back).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Output;
+
+    fn text(limit: usize, pushes: &[&[u8]], ended: bool) -> (String, bool) {
+        let mut output = Output::new(limit);
+        pushes.iter().for_each(|bytes| output.push(bytes));
+        output.text(ended)
+    }
+
+    #[test]
+    fn the_beginning_goes_first_and_at_a_character() {
+        assert_eq!(text(10, &["aaäöü".as_bytes()], true), ("aaäöü".to_owned(), false));
+        assert_eq!(text(5, &["aaäöü".as_bytes()], true), ("öü".to_owned(), true));
+        assert_eq!(text(5, &["x".as_bytes(), "😀😀".as_bytes()], true), ("😀".to_owned(), true));
+        assert_eq!(text(0, &[b"x"], true), (String::new(), true));
+        assert_eq!(text(0, &[], true), (String::new(), false));
+    }
+
+    #[test]
+    fn half_a_character_waits_for_the_other_half_unless_it_never_comes() {
+        assert_eq!(text(9, &[b"a\xe2\x82"], false), ("a".to_owned(), false));
+        assert_eq!(text(9, &[b"a\xe2\x82", b"\xac"], false), ("a€".to_owned(), false));
+        assert_eq!(text(9, &[b"a\xe2\x82"], true), ("a\u{fffd}".to_owned(), false));
+    }
+
+    #[test]
+    fn what_is_no_text_does_not_outgrow_the_limit() {
+        let (text, truncated) = text(8, &[&[0xff; 8]], true);
+        assert_eq!((text.as_str(), truncated), ("\u{fffd}\u{fffd}", true));
+    }
+}

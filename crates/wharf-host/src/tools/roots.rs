@@ -1,0 +1,187 @@
+//! The directories of a session, and the way to a file beneath them that no symlink leads astray.
+//!
+//! Every step is taken from an open directory, by one name, without following links; links are read and walked here.
+//! So what is opened in the end lies beneath a root even if the tree changes meanwhile, and it needs no `openat2`.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::ToolError;
+
+/// As many links as Linux follows in one path.
+const MOST_LINKS: usize = 40;
+
+/// To stand on a directory; on Linux this needs no right to list it.
+#[cfg(target_os = "linux")]
+const STAND: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+#[cfg(not(target_os = "linux"))]
+const STAND: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// The directories that a session works in; the first is its cwd.
+#[derive(Debug)]
+pub(crate) struct Roots(Vec<Root>);
+
+#[derive(Debug)]
+struct Root {
+    /// As the client spelled it, without dots.
+    given: PathBuf,
+    /// Without symlinks, as found at the start: a root that is replaced by a link later is not followed.
+    real: PathBuf,
+}
+
+/// What a path came to: a name in an open directory. The name is no symlink, or nothing yet.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) dir: OwnedFd,
+    /// `.` when the path is a root.
+    pub(super) name: OsString,
+    /// The same without symlinks.
+    pub(super) path: PathBuf,
+}
+
+/// On the way: the directories entered so far, and the names ahead.
+struct Walk<'a> {
+    root: &'a Root,
+    start: OwnedFd,
+    entered: Vec<(OsString, OwnedFd)>,
+    ahead: VecDeque<OsString>,
+}
+
+impl Roots {
+    pub(crate) fn new(cwd: PathBuf, additional: Vec<PathBuf>) -> Self {
+        let root = |path: PathBuf| {
+            let given = without_dots(&path);
+            Root { real: real(&given), given }
+        };
+        Self(std::iter::once(cwd).chain(additional).map(root).collect())
+    }
+
+    pub(super) fn cwd(&self) -> &Path {
+        self.0.first().map_or(Path::new("/"), |root| &root.given)
+    }
+
+    /// Walks to `path`. Missing directories on the way are an error, or made.
+    pub(super) fn find(&self, path: &Path, make_parents: bool) -> Result<Place, ToolError> {
+        if !path.is_absolute() {
+            return Err(ToolError::unfit(path, "is not an absolute path"));
+        }
+        let mut walk = self.enter(path, path)?;
+        let mut links = 0;
+        while let Some(name) = walk.ahead.pop_front() {
+            if name == ".." {
+                if walk.entered.pop().is_none() {
+                    // Out of this root, perhaps into the next.
+                    walk = self.enter(path, &walk.root.real.join("..").join(walk.rest()))?;
+                }
+                continue;
+            }
+            match rustix::fs::readlinkat(walk.dir(), &name, Vec::new()) {
+                Ok(target) => {
+                    links += 1;
+                    if links > MOST_LINKS {
+                        return Err(ToolError::unfit(path, "goes through too many symlinks"));
+                    }
+                    let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+                    if target.is_absolute() {
+                        walk = self.enter(path, &target.join(walk.rest()))?;
+                    } else {
+                        names(&target).rev().for_each(|name| walk.ahead.push_front(name.to_owned()));
+                    }
+                }
+                // No link. The last name may also be missing: that is for the caller to say.
+                Err(Errno::INVAL | Errno::NOENT) if walk.ahead.is_empty() => return Ok(walk.arrive(name)),
+                Err(Errno::NOENT) if make_parents => {
+                    match rustix::fs::mkdirat(walk.dir(), &name, Mode::from_raw_mode(0o777)) {
+                        Ok(()) | Err(Errno::EXIST) => walk.step(path, name)?,
+                        Err(error) => return Err(ToolError::io("make the directories of", path, error)),
+                    }
+                }
+                Err(Errno::INVAL) => walk.step(path, name)?,
+                Err(error) => return Err(ToolError::io("reach", path, error)),
+            }
+        }
+        Ok(walk.arrive(".".into()))
+    }
+
+    /// Stands on the root that holds `to`, the innermost if several do.
+    fn enter(&self, path: &Path, to: &Path) -> Result<Walk<'_>, ToolError> {
+        let to = without_dots(to);
+        let spellings = self.0.iter().flat_map(|root| [(root, &root.given), (root, &root.real)]);
+        let held = spellings.filter_map(|(root, spelling)| Some((root, to.strip_prefix(spelling).ok()?)));
+        let Some((root, rest)) = held.min_by_key(|(_, rest)| rest.components().count()) else {
+            return Err(ToolError::Outside { path: path.to_owned(), to });
+        };
+        let mut start = rustix::fs::openat(CWD, "/", STAND, Mode::empty());
+        for name in names(&root.real) {
+            start = start.and_then(|dir| rustix::fs::openat(&dir, name, STAND, Mode::empty()));
+        }
+        let start = start.map_err(|error| ToolError::io("enter", &root.given, error))?;
+        Ok(Walk { root, start, entered: Vec::new(), ahead: names(rest).map(OsStr::to_owned).collect() })
+    }
+}
+
+impl Walk<'_> {
+    fn dir(&self) -> &OwnedFd {
+        self.entered.last().map_or(&self.start, |(_, dir)| dir)
+    }
+
+    fn rest(&self) -> PathBuf {
+        self.ahead.iter().collect()
+    }
+
+    fn step(&mut self, path: &Path, name: OsString) -> Result<(), ToolError> {
+        let dir = rustix::fs::openat(self.dir(), &name, STAND, Mode::empty());
+        self.entered.push((name, dir.map_err(|error| ToolError::io("reach", path, error))?));
+        Ok(())
+    }
+
+    fn arrive(mut self, name: OsString) -> Place {
+        let mut real = self.root.real.clone();
+        real.extend(self.entered.iter().map(|(name, _)| name));
+        if name != "." {
+            real.push(&name);
+        }
+        let dir = self.entered.pop().map_or(self.start, |(_, dir)| dir);
+        Place { dir, name, path: real }
+    }
+}
+
+impl Place {
+    /// What is there, without following anything.
+    pub(super) fn stat(&self) -> Result<Stat, Errno> {
+        rustix::fs::statat(&self.dir, &self.name, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
+    }
+}
+
+/// The names of a path and its `..`; roots and `.` are left out.
+fn names(path: &Path) -> impl DoubleEndedIterator<Item = &OsStr> {
+    path.components()
+        .filter(|part| matches!(part, Component::Normal(_) | Component::ParentDir))
+        .map(Component::as_os_str)
+}
+
+/// Takes `.` and `..` out by the text alone.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut out = PathBuf::from("/");
+    for name in names(path) {
+        if name == ".." {
+            out.pop();
+        } else {
+            out.push(name);
+        }
+    }
+    out
+}
+
+/// The path without symlinks, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    let found =
+        path.ancestors().find_map(|above| Some(above.canonicalize().ok()?.join(path.strip_prefix(above).ok()?)));
+    found.map_or_else(|| path.to_owned(), |real| without_dots(&real))
+}

@@ -1,0 +1,228 @@
+//! The terminals of one agent start: commands under a shim of their own, with their output and their end.
+//!
+//! A terminal here is a pipe, not a tty. Everything a command started ends with it, so that an exit means that the
+//! output is complete.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::fs::FileType;
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+
+use super::output::Output;
+use super::{Roots, ToolError};
+use crate::agent::{AgentExit, AgentProcess, Launch};
+
+/// Terminals of one session, released ones that are still ending included: many more than agents use, few enough to
+/// hold all their output.
+const MOST_OPEN: usize = 64;
+/// Output kept if the agent does not say, and the most it may ask for: escaped as JSON it still fits a frame.
+const OUTPUT: usize = 1 << 20;
+const MOST_OUTPUT: usize = 4 << 20;
+/// One read; and how often a pipe is read after the end. A pipe holds 1 MiB at most.
+const CHUNK: usize = 16 << 10;
+const LAST_READS: usize = (1 << 20) / CHUNK;
+
+/// What to run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TerminalSpec {
+    pub(crate) command: String,
+    pub(crate) args: Vec<String>,
+    pub(crate) env: Vec<(String, String)>,
+    /// The session's cwd, if none.
+    pub(crate) cwd: Option<PathBuf>,
+    pub(crate) output_limit: Option<u64>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct TerminalOutput {
+    pub(crate) output: String,
+    pub(crate) truncated: bool,
+    pub(crate) exit: Option<AgentExit>,
+}
+
+/// All terminals of one agent start. Dropping it ends them.
+#[derive(Debug)]
+pub(crate) struct Terminals {
+    launch: Launch,
+    roots: Arc<Roots>,
+    room: Arc<Semaphore>,
+    /// `None` when closed.
+    open: Mutex<Option<HashMap<String, Terminal>>>,
+}
+
+#[derive(Debug)]
+struct Terminal {
+    shim: u32,
+    /// A word, or its drop, ends the command.
+    end: mpsc::Sender<()>,
+    exit: watch::Receiver<Option<AgentExit>>,
+    output: Arc<Mutex<Output>>,
+    /// Held here and by the task that follows the command: room is for what is neither running nor kept.
+    _room: Arc<OwnedSemaphorePermit>,
+}
+
+impl Terminals {
+    /// `launch` is the agent's: terminals share its shim, environment and tag.
+    pub(crate) fn new(launch: Launch, roots: Arc<Roots>) -> Self {
+        let room = Arc::new(Semaphore::new(MOST_OPEN));
+        Self { launch, roots, room, open: Mutex::new(Some(HashMap::new())) }
+    }
+
+    /// Starts a command and returns the terminal's id.
+    pub(crate) async fn create(&self, spec: TerminalSpec) -> Result<String, ToolError> {
+        let room = Arc::clone(&self.room).try_acquire_owned().map_err(|_| ToolError::Full(MOST_OPEN))?;
+        let id = format!("term_{}", crate::ids::random_text(16));
+        let limit = spec.output_limit.map_or(OUTPUT, |limit| usize::try_from(limit).unwrap_or(MOST_OUTPUT));
+        let launch = self.launch(&id, spec)?;
+        let (pipe, write) = std::io::pipe()
+            .and_then(|(read, write)| Ok((pipe::Receiver::from_owned_fd(read.into())?, write)))
+            .map_err(|error| ToolError::Failed(format!("cannot make a pipe for the terminal: {error}")))?;
+        let process = launch.run_into(write.into()).await.map_err(ToolError::Failed)?;
+        let (end, ends) = mpsc::channel(1);
+        let (report, exit) = watch::channel(None);
+        let output = Arc::new(Mutex::new(Output::new(limit.min(MOST_OUTPUT))));
+        let room = Arc::new(room);
+        let terminal =
+            Terminal { shim: process.shim(), end, exit, output: Arc::clone(&output), _room: Arc::clone(&room) };
+        tokio::spawn(async move {
+            let exit = follow(process, pipe, &output, ends).await;
+            report.send_replace(Some(exit));
+            drop(room);
+        });
+        match &mut *lock(&self.open) {
+            Some(open) => open.insert(id.clone(), terminal),
+            None => return Err(ToolError::Failed("the agent is ending; no terminal is started".to_owned())),
+        };
+        Ok(id)
+    }
+
+    /// What was written so far, and how it ended if it has.
+    pub(crate) fn output(&self, id: &str) -> Result<TerminalOutput, ToolError> {
+        self.with(id, |terminal| {
+            // The exit first: once it is known, the output is complete.
+            let exit = terminal.exit.borrow().clone();
+            let (output, truncated) = lock(&terminal.output).text(exit.is_some());
+            TerminalOutput { output, truncated, exit }
+        })
+    }
+
+    /// The output alone, for those who cannot show a terminal.
+    #[cfg(test)]
+    pub(crate) fn text(&self, id: &str) -> Option<String> {
+        self.output(id).ok().map(|shown| shown.output)
+    }
+
+    /// Waits until the command and all it started are gone. Whoever waits is answered even if the terminal is released.
+    pub(crate) async fn wait_for_exit(&self, id: &str) -> Result<AgentExit, ToolError> {
+        let mut exit = self.with(id, |terminal| terminal.exit.clone())?;
+        let exit = exit.wait_for(Option::is_some).await.map(|exit| exit.clone());
+        Ok(exit.ok().flatten().unwrap_or_default())
+    }
+
+    /// Ends the command; its output stays. Returns at once.
+    pub(crate) fn kill(&self, id: &str) -> Result<(), ToolError> {
+        self.with(id, |terminal| {
+            // Full: it was asked before.
+            let _ = terminal.end.try_send(());
+        })
+    }
+
+    /// Ends the command and forgets the terminal. Returns at once.
+    pub(crate) fn release(&self, id: &str) -> Result<(), ToolError> {
+        let gone = lock(&self.open).as_mut().and_then(|open| open.remove(id));
+        gone.map(drop).ok_or_else(|| ToolError::NoTerminal(id.to_owned()))
+    }
+
+    /// Ends all, for good: calls that are still under way may hold on to this value.
+    pub(crate) fn close(&self) {
+        lock(&self.open).take();
+    }
+
+    /// The roots of the process trees.
+    pub(crate) fn shims(&self) -> Vec<u32> {
+        lock(&self.open).iter().flat_map(HashMap::values).map(|terminal| terminal.shim).collect()
+    }
+
+    fn with<T>(&self, id: &str, then: impl FnOnce(&Terminal) -> T) -> Result<T, ToolError> {
+        let open = lock(&self.open);
+        let terminal = open.as_ref().and_then(|open| open.get(id));
+        terminal.map(then).ok_or_else(|| ToolError::NoTerminal(id.to_owned()))
+    }
+
+    fn launch(&self, id: &str, spec: TerminalSpec) -> Result<Launch, ToolError> {
+        if spec.command.is_empty() {
+            return Err(ToolError::Params("the command is empty".to_owned()));
+        }
+        let bad = |(name, _): &&(String, String)| name.is_empty() || name.contains(['=', '\0']);
+        if let Some((name, _)) = spec.env.iter().find(bad) {
+            return Err(ToolError::Params(format!("{name:?} cannot be the name of a variable")));
+        }
+        let mut launch = self.launch.clone();
+        launch.cwd = self.directory(spec.cwd.as_deref().unwrap_or(self.roots.cwd()))?;
+        launch.command = command(&launch.cwd, spec.command, spec.args);
+        launch.env.extend(spec.env);
+        // A tag that begins with the agent's: whoever sweeps up after the agent finds its terminals, not the reverse.
+        launch.tag = format!("{}.{id}", launch.tag);
+        Ok(launch)
+    }
+
+    fn directory(&self, path: &Path) -> Result<PathBuf, ToolError> {
+        let place = self.roots.find(path, false)?;
+        let stat = place.stat().map_err(|error| ToolError::io("enter", path, error))?;
+        let is_dir = FileType::from_raw_mode(stat.st_mode).is_dir();
+        is_dir.then_some(place.path).ok_or_else(|| ToolError::unfit(path, "is not a directory"))
+    }
+}
+
+/// The words to run. Many agents put a whole shell line into `command` (and write it for bash), because editors give it
+/// to a shell.
+fn command(cwd: &Path, command: String, args: Vec<String>) -> Vec<String> {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+@%,:".contains(c);
+    if args.is_empty() && !command.chars().all(plain) && !cwd.join(&command).is_file() {
+        let shell = ["/bin/bash", "/usr/bin/bash"].into_iter().find(|shell| Path::new(shell).is_file());
+        return vec![shell.unwrap_or("/bin/sh").to_owned(), "-c".to_owned(), command];
+    }
+    std::iter::once(command).chain(args).collect()
+}
+
+/// Reads until nothing of the command is left.
+async fn follow(
+    mut process: AgentProcess,
+    mut pipe: pipe::Receiver,
+    output: &Mutex<Output>,
+    mut ends: mpsc::Receiver<()>,
+) -> AgentExit {
+    let mut chunk = vec![0_u8; CHUNK];
+    let (mut reading, mut ending) = (true, false);
+    let exit = loop {
+        tokio::select! {
+            read = pipe.read(&mut chunk), if reading => match read {
+                Ok(read @ 1..) => lock(output).push(&chunk[..read]),
+                Ok(0) | Err(_) => reading = false,
+            },
+            // `None`: released.
+            _ = ends.recv(), if !ending => {
+                ending = true;
+                process.end();
+            }
+            exit = process.gone() => break exit,
+        }
+    };
+    // All that could write is gone and what it wrote is in the pipe. Not read up to the end: someone outside of the tree
+    // may have been handed the other end.
+    for _ in 0..LAST_READS {
+        match rustix::io::read(&pipe, &mut chunk[..]) {
+            Ok(read @ 1..) => lock(output).push(&chunk[..read]),
+            Ok(0) | Err(_) => break,
+        }
+    }
+    exit
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

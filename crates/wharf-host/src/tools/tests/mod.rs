@@ -1,0 +1,6 @@
+//! Real files and real processes. Terminals need the built `wharf`, which holds the shim.
+
+mod files;
+// They tell their life by a named pipe, which is made here by a call that other systems lack.
+#[cfg(target_os = "linux")]
+mod terminals;

@@ -1,0 +1,73 @@
+//! What is asked before there is a session: `initialize`, logins, and anything else without a session (rule 3.2).
+
+use bytes::Bytes;
+use wharf_host::core::Role;
+use wharf_host::{Forward, StartFailure, frame, new_client_id};
+
+use super::answers;
+use super::client::ClientInfo;
+use super::connection::Connection;
+use super::errors::{from_start, observer};
+use super::inbound::Outcome;
+
+impl Connection {
+    pub(super) async fn initialize(&self, frame: &Bytes, id: &Bytes) -> Outcome {
+        let _ = self.introduced.set(ClientInfo::of(frame));
+        let told = self.told();
+        let mut spare = self.spare.lock().await;
+        let (introduction, fresh) =
+            self.app.host.introduce(&self.agent, &told).await.map_err(|failure| from_start(&failure))?;
+        if fresh.is_some() {
+            *spare = fresh;
+        }
+        Ok(Some(answers::initialize(&introduction.frame, id)))
+    }
+
+    /// Logs in; this connection's later agents are logged in the same way.
+    pub(super) async fn authenticate(&self, frame: &Bytes, id: &Bytes) -> Outcome {
+        let outcome = self.ask_agent(frame, id).await;
+        if let Ok(Some(answer)) = &outcome
+            && frame::scan(answer).is_ok_and(|envelope| envelope.kind == frame::FrameKind::Result)
+        {
+            self.logins().push(frame.clone());
+        }
+        outcome
+    }
+
+    /// Logs out: every agent of the adapter is told.
+    pub(super) async fn logout(&self, frame: &Bytes, id: &Bytes) -> Outcome {
+        self.logins().clear();
+        for handle in self.app.host.running(&self.agent) {
+            // Asked in nobody's name: the client's own request is answered by the agent without a session.
+            let (client, request) = (new_client_id(), Some(id.clone()));
+            let _ = handle.forward(Forward { client, frame: frame.clone(), request }).await;
+        }
+        self.ask_agent(frame, id).await
+    }
+
+    /// A request without a session goes to the connection's own agent, which is started for it if need be.
+    pub(super) async fn ask_agent(&self, frame: &Bytes, id: &Bytes) -> Outcome {
+        if self.role() == Role::Observer {
+            return Err(observer(""));
+        }
+        let mut spare = self.spare.lock().await;
+        if spare.is_none() {
+            let started = self.app.host.spare(&self.agent, &self.told()).await;
+            *spare = Some(started.map_err(|failure| from_start(&failure))?);
+        }
+        let Some(agent) = spare.as_mut() else { return Ok(None) };
+        let answer = match agent.ask(frame).await {
+            Ok(answer) | Err(StartFailure { answer: Some(answer), .. }) => answer,
+            Err(failure) => {
+                *spare = None;
+                return Err(from_start(&failure));
+            }
+        };
+        Ok(frame::scan(&answer).ok().map(|envelope| frame::with_id(&answer, &envelope, id)))
+    }
+
+    /// What this client's agents are told of their client.
+    pub(super) fn told(&self) -> String {
+        self.info().for_agent(self.app.host.config().serve_tools)
+    }
+}

@@ -1,0 +1,196 @@
+//! `session/attach` and `session/detach`: joining a live session with as much of its past as one wants (rule 4).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use wharf_host::core::{Epoch, Joined, Member, Role, Seq, Status, TurnState};
+use wharf_host::frame::{self, Envelope};
+use wharf_host::{Cursor, SessionHandle};
+
+use super::connection::Connection;
+use super::errors::{RpcError, attach_unknown, from_call, from_start};
+use super::event_id;
+use super::history::History;
+use super::inbound::{Outcome, named, result};
+use super::outbound::Join;
+use super::prompts::Request;
+use super::updates::who;
+use super::view::{TurnSeen, View, Wishes};
+
+/// The policy of an exact reconnect.
+const AFTER_EVENT: &str = "after_event";
+/// A history over this is streamed instead of put into the answer (rule 4.3).
+const INLINE: usize = 4 << 20;
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct AttachParams {
+    history_policy: Option<String>,
+    after_message_id: Option<String>,
+    after_event_id: Option<String>,
+    history_delivery: Option<String>,
+    role: Option<String>,
+}
+
+/// Which part of the past a newcomer gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Policy {
+    Full,
+    PendingOnly,
+    Nothing,
+    /// What came after this event of the log.
+    After {
+        name: &'static str,
+        seq: Seq,
+    },
+}
+
+impl Policy {
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::PendingOnly => "pending_only",
+            Self::Nothing => "none",
+            Self::After { name, .. } => name,
+        }
+    }
+}
+
+impl Connection {
+    pub(super) async fn attach_session(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
+        let session = named(envelope)?;
+        let Ok(handle) = self.open(envelope).await else { return Err(attach_unknown(session.as_str())) };
+        let params = frame::peek::<Request<AttachParams>>(frame).map(|request| request.params).unwrap_or_default();
+        // A client may ask for less than its token allows; other words are labels (rule 4.8).
+        let role = if params.role.as_deref() == Some("observer") { Role::Observer } else { self.role() };
+        let joined = self.present(&handle, role).await?;
+        let policy = policy(&handle, &joined, &params).await;
+        let others: Vec<Value> = joined.others.iter().map(listed).collect();
+        let mut answer = json!({
+            "sessionId": session.as_str(),
+            "clientId": self.client.as_str(),
+            "historyPolicy": policy.name(),
+            "connectedClients": others,
+        });
+        let stream = self.put_history(&handle, &joined, &policy, &params, &mut answer).await;
+        let wishes = Wishes { role, multi: true, ..self.wishes() };
+        let (from, turn) = match stream {
+            Some(from) => (from, TurnSeen::None),
+            None => (joined.head, turn_seen(joined.turn)),
+        };
+        // An exact reconnect sees what it missed as it would have seen it live: only asks from before are asked again.
+        let history = if let Policy::After { name: AFTER_EVENT, seq } = policy { seq } else { joined.head };
+        let view = View::new(session, wishes, Arc::clone(&self.ledger), history, turn).with_queue(joined.queued);
+        let asked = joined.open_asks.into_iter().filter(|ask| ask.id.0 <= history.0).collect();
+        let (answer, asks) = (Some((Seq::ZERO, result(id, &answer))), (history, asked));
+        self.join(Join { cursor: handle.cursor(from), view, answer, asks, hold: None }).await;
+        Ok(None)
+    }
+
+    /// Attaches, and brings a cold session's agent back for a controller.
+    async fn present(&self, handle: &SessionHandle, role: Role) -> Result<Joined, RpcError> {
+        let attachment = |wake| wharf_host::core::Attachment { role, ..self.attachment(wake) };
+        let fail = |error| from_call(&error, handle.id().as_str());
+        let joined = handle.attach(attachment(true), self.attendance(false)).await.map_err(fail)?;
+        self.note_attached(handle.clone(), role);
+        if handle.descriptor().status != Status::Starting || role == Role::Observer {
+            return Ok(joined);
+        }
+        if let Err(failure) = handle.up().await {
+            self.leave(handle).await;
+            return Err(from_start(&failure));
+        }
+        handle.attach(attachment(false), self.attendance(false)).await.map_err(fail)
+    }
+
+    /// Puts the history into the answer, or says from where it is streamed.
+    async fn put_history(
+        &self,
+        handle: &SessionHandle,
+        joined: &Joined,
+        policy: &Policy,
+        params: &AttachParams,
+        answer: &mut Value,
+    ) -> Option<Seq> {
+        let from = match policy {
+            Policy::Nothing => return None,
+            Policy::Full => Seq::ZERO,
+            Policy::PendingOnly => {
+                answer["history"] = History::pending_only(handle.cursor(Seq::ZERO), &joined.open_asks).await.into();
+                return None;
+            }
+            // The exact reconnect: the very frames that were missed.
+            Policy::After { name: AFTER_EVENT, seq } => {
+                answer["historyDelivery"] = "stream".into();
+                return Some(*seq);
+            }
+            Policy::After { seq, .. } => *seq,
+        };
+        let inline = params.history_delivery.as_deref() != Some("stream");
+        let limit = if params.history_delivery.as_deref() == Some("response") { usize::MAX } else { INLINE };
+        if inline && let Ok(history) = History::read(handle.cursor(from), joined.head, limit).await {
+            answer["history"] = history.into();
+            return None;
+        }
+        answer["historyDelivery"] = "stream".into();
+        Some(from)
+    }
+
+    pub(super) async fn detach_session(&self, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
+        let session = named(envelope)?;
+        let Some(attached) = self.attached(&session) else { return Err(attach_unknown(session.as_str())) };
+        self.leave(&attached.handle).await;
+        Ok(Some(result(id, &json!({ "sessionId": session.as_str(), "status": "detached" }))))
+    }
+}
+
+/// The policy as it can be followed: an unknown word, message or event means everything, and the answer says so.
+async fn policy(handle: &SessionHandle, joined: &Joined, params: &AttachParams) -> Policy {
+    match params.history_policy.as_deref() {
+        Some("pending_only") => Policy::PendingOnly,
+        Some("none") => Policy::Nothing,
+        Some("after_message") => {
+            let wanted = params.after_message_id.as_deref().unwrap_or_default();
+            let found = History::after_message(handle.cursor(Seq::ZERO), joined.head, wanted).await;
+            found.map_or(Policy::Full, |seq| Policy::After { name: "after_message", seq })
+        }
+        Some(AFTER_EVENT) => {
+            let wanted = params.after_event_id.as_deref().and_then(event_id::parse);
+            match wanted {
+                Some((epoch, seq)) if holds(handle, joined.head, epoch, seq).await => {
+                    Policy::After { name: AFTER_EVENT, seq }
+                }
+                Some(_) | None => Policy::Full,
+            }
+        }
+        Some(_) | None => Policy::Full,
+    }
+}
+
+/// Is that event in the log under that id? One that power loss cut may have been replaced by another (rule 1.5).
+pub(super) async fn holds(handle: &SessionHandle, head: Seq, epoch: Epoch, seq: Seq) -> bool {
+    if seq == Seq::ZERO || seq > head {
+        return false;
+    }
+    let mut cursor: Cursor = handle.cursor(Seq(seq.0 - 1));
+    let Ok(batch) = cursor.next().await else { return false };
+    batch.entries().first().is_some_and(|entry| entry.seq == seq && entry.epoch == epoch)
+}
+
+pub(super) fn turn_seen(turn: TurnState) -> TurnSeen {
+    match turn {
+        TurnState::Idle => TurnSeen::None,
+        TurnState::Running | TurnState::AwaitingInput => TurnSeen::Other,
+    }
+}
+
+fn listed(member: &Member) -> Value {
+    let mut client = who(&member.sender);
+    client["role"] = match member.role {
+        Role::Controller => "controller".into(),
+        Role::Observer => "observer".into(),
+    };
+    client
+}

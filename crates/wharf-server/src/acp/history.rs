@@ -1,0 +1,230 @@
+//! A session's past as typed entries: chunks joined to messages, tool calls folded to their last state (rule 4.3).
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+use wharf_host::core::{Ask, AskId, AskOutcome, Event, PromptId, Raw, Seq, UpdateKind};
+use wharf_host::{Cursor, Entry, timestamp};
+
+use super::updates::{stop_reason, who};
+
+/// Folds entries one by one.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    entries: Vec<Value>,
+    bytes: usize,
+    /// Prompts that were accepted and have not begun.
+    prompts: HashMap<PromptId, (Value, Value)>,
+    tools: HashMap<String, usize>,
+    asks: HashMap<AskId, usize>,
+    plan: Option<usize>,
+}
+
+/// Too large, or not to be read: it is streamed instead.
+#[derive(Debug)]
+pub(super) struct NotInline;
+
+impl History {
+    /// The typed history from the cursor to `head`, if it stays under `limit` bytes.
+    pub(super) async fn read(mut cursor: Cursor, head: Seq, limit: usize) -> Result<Vec<Value>, NotInline> {
+        let mut history = Self::default();
+        while cursor.position() < head {
+            let batch = cursor.next().await.map_err(|_| NotInline)?;
+            for entry in batch.entries().iter().filter(|entry| entry.seq <= head) {
+                history.recall(&cursor, entry).await;
+                history.fold(entry);
+            }
+            if history.bytes > limit {
+                return Err(NotInline);
+            }
+        }
+        Ok(history.entries)
+    }
+
+    /// The last event of the message with this id.
+    pub(super) async fn after_message(mut cursor: Cursor, head: Seq, message: &str) -> Option<Seq> {
+        let mut last = None;
+        while cursor.position() < head {
+            let batch = cursor.next().await.ok()?;
+            for entry in batch.entries().iter().filter(|entry| entry.seq <= head) {
+                if let Event::AgentUpdated { frame, .. } = &entry.event
+                    && update(frame)["messageId"] == message
+                {
+                    last = Some(entry.seq);
+                }
+            }
+        }
+        last
+    }
+
+    /// The open asks as history entries.
+    pub(super) async fn pending_only(cursor: Cursor, asks: &[Ask]) -> Vec<Value> {
+        let mut history = Self::default();
+        for ask in asks {
+            if let Some(entry) = entry_at(&cursor, Seq(ask.id.0)).await {
+                history.push(&entry, Self::pending(ask));
+            }
+        }
+        history.entries
+    }
+
+    /// Reads what a turn is about where that was said before this history begins.
+    async fn recall(&mut self, cursor: &Cursor, entry: &Entry) {
+        let Event::TurnStarted { prompt, content } = &entry.event else { return };
+        if self.prompts.contains_key(prompt) {
+            return;
+        }
+        if let Some(Entry { event, .. }) = entry_at(cursor, *content).await
+            && let Event::PromptAccepted { frame, sender, .. } | Event::PromptUpdated { frame, by: sender, .. } = &event
+        {
+            self.prompts.insert(prompt.clone(), (params(frame)["prompt"].take(), who(sender)));
+        }
+    }
+
+    fn pending(ask: &Ask) -> Value {
+        json!({
+            "type": "permission_request", "toolCallId": ask.tool_call, "status": "pending",
+            "request": params(&ask.frame),
+        })
+    }
+
+    fn fold(&mut self, entry: &Entry) {
+        match &entry.event {
+            Event::PromptAccepted { prompt, frame, sender, .. } => {
+                self.prompts.insert(prompt.clone(), (params(frame)["prompt"].take(), who(sender)));
+            }
+            Event::PromptUpdated { prompt, frame, .. } => {
+                if let Some((content, _)) = self.prompts.get_mut(prompt) {
+                    *content = params(frame)["prompt"].take();
+                }
+            }
+            Event::TurnStarted { prompt, .. } => {
+                let (content, by) = self.prompts.remove(prompt).unwrap_or_default();
+                self.plan = None;
+                self.push(entry, json!({ "type": "prompt", "content": content, "sentBy": by }));
+            }
+            Event::PromptEnded { end, prompt } => {
+                // One that never began was no turn.
+                if self.prompts.remove(prompt).is_none() {
+                    self.push(entry, json!({ "type": "turn_complete", "stopReason": stop_reason(end) }));
+                }
+            }
+            Event::AskOpened(ask) => {
+                self.asks.insert(ask.id, self.entries.len());
+                self.push(entry, Self::pending(ask));
+            }
+            Event::AskResolved { ask, outcome, by } => self.resolve(*ask, outcome, by.as_ref().map(who)),
+            Event::AgentUpdated { update: kind, frame, .. } => self.updated(entry, *kind, update(frame)),
+            Event::Created(_)
+            | Event::AgentStarting { .. }
+            | Event::AgentStarted { .. }
+            | Event::Ended(_)
+            | Event::PromptMoved { .. }
+            | Event::PromptRequeued { .. }
+            | Event::CancelRequested { .. }
+            | Event::AgentFaulted { .. }
+            | Event::Snapshot(_)
+            | Event::Unknown { .. } => {}
+        }
+    }
+
+    fn updated(&mut self, entry: &Entry, kind: UpdateKind, update: Value) {
+        match kind {
+            UpdateKind::AgentMessageChunk => self.chunk(entry, "agent_message", update),
+            UpdateKind::AgentThoughtChunk => self.chunk(entry, "agent_thought", update),
+            UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => self.tool(entry, update),
+            UpdateKind::Plan => match self.plan {
+                Some(at) => self.entries[at]["entries"] = update["entries"].clone(),
+                None => {
+                    self.plan = Some(self.entries.len());
+                    self.push(entry, json!({ "type": "plan", "entries": update["entries"] }));
+                }
+            },
+            UpdateKind::UserMessageChunk
+            | UpdateKind::AvailableCommandsUpdate
+            | UpdateKind::CurrentModeUpdate
+            | UpdateKind::ConfigOptionUpdate
+            | UpdateKind::SessionInfoUpdate
+            | UpdateKind::UsageUpdate
+            | UpdateKind::Other => {}
+        }
+    }
+
+    /// Joins a chunk to the message before it, if it is of the same one.
+    fn chunk(&mut self, entry: &Entry, kind: &str, mut update: Value) {
+        let (id, content) = (update["messageId"].take(), update["content"].take());
+        if let Some(last) = self.entries.last_mut()
+            && last["type"] == kind
+            && last["messageId"] == id
+        {
+            self.bytes += content.to_string().len();
+            append(&mut last["content"], content);
+            return;
+        }
+        self.push(entry, json!({ "type": kind, "messageId": id, "content": [content] }));
+    }
+
+    fn tool(&mut self, entry: &Entry, mut update: Value) {
+        let id = update["toolCallId"].as_str().unwrap_or_default().to_owned();
+        if let Some(members) = update.as_object_mut() {
+            members.remove("sessionUpdate");
+        }
+        match self.tools.get(&id) {
+            Some(at) => {
+                self.bytes += update.to_string().len();
+                if let (Some(known), Some(new)) = (self.entries[*at].as_object_mut(), update.as_object()) {
+                    known.extend(new.iter().map(|(name, value)| (name.clone(), value.clone())));
+                }
+            }
+            None => {
+                self.tools.insert(id, self.entries.len());
+                update["type"] = "tool_call".into();
+                self.push(entry, update);
+            }
+        }
+    }
+
+    fn resolve(&mut self, ask: AskId, outcome: &AskOutcome, by: Option<Value>) {
+        let Some(entry) = self.asks.remove(&ask).map(|at| &mut self.entries[at]) else { return };
+        entry["status"] = "resolved".into();
+        entry["resolvedBy"] = by.into();
+        if let AskOutcome::Answered { option: Some(option), .. } = outcome {
+            entry["chosenOptionId"] = option.as_ref().into();
+        }
+    }
+
+    fn push(&mut self, entry: &Entry, mut value: Value) {
+        value["seq"] = entry.seq.0.into();
+        value["timestamp"] = timestamp(entry.at).into();
+        self.bytes += value.to_string().len();
+        self.entries.push(value);
+    }
+}
+
+/// Text goes on where text ended; anything else is a block of its own.
+fn append(content: &mut Value, block: Value) {
+    let Some(blocks) = content.as_array_mut() else { return };
+    // In place: a message may have a hundred thousand chunks.
+    if block["type"] == "text"
+        && let Some(last) = blocks.last_mut().filter(|last| last["type"] == "text")
+        && let Some(Value::String(text)) = last.get_mut("text")
+    {
+        text.push_str(block["text"].as_str().unwrap_or_default());
+    } else {
+        blocks.push(block);
+    }
+}
+
+async fn entry_at(cursor: &Cursor, seq: Seq) -> Option<Entry> {
+    let batch = cursor.clone_at(seq).next().await.ok()?;
+    batch.entries().first().filter(|entry| entry.seq == seq).cloned()
+}
+
+fn params(frame: &Raw) -> Value {
+    let mut frame: Value = serde_json::from_slice(frame.bytes()).unwrap_or_default();
+    frame["params"].take()
+}
+
+fn update(frame: &Raw) -> Value {
+    params(frame)["update"].take()
+}

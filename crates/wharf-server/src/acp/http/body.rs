@@ -1,0 +1,135 @@
+//! The body of an event stream's response: what its reader missed, then what comes.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use tokio::sync::Notify;
+use tokio::time::Interval;
+use wharf_host::core::SessionId;
+use wharf_host::{Cursor, Entry};
+
+use super::mark::Mark;
+use super::stream::{LogRange, Marked, Seat};
+use super::streams::Streams;
+use crate::acp::event_id::{event_id, with_event_id};
+use crate::acp::view::View;
+use crate::acp::wire::TICK;
+
+/// How much goes into one chunk of the response; a message that is larger is one.
+const CHUNK: usize = 64 * 1024;
+
+/// The part of the log that a reader missed.
+#[derive(Debug)]
+pub(super) struct MissedLog {
+    pub(super) range: LogRange,
+    pub(super) cursor: Cursor,
+    /// The client wants event ids in the frames too.
+    pub(super) event_ids: bool,
+}
+
+/// A reader's side of a stream. Dropping it leaves the stream to the next.
+#[derive(Debug)]
+struct Reading {
+    streams: Arc<Streams>,
+    place: Option<SessionId>,
+    number: u64,
+    wake: Arc<Notify>,
+    missed: VecDeque<Marked>,
+    log: Option<MissedLog>,
+    /// On its way out.
+    ready: VecDeque<Marked>,
+    comment: Interval,
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.streams.leave(self.place.as_ref(), self.number);
+    }
+}
+
+/// The stream from a seat in it.
+pub(super) fn body(streams: Arc<Streams>, place: Option<SessionId>, seat: Seat, log: Option<MissedLog>) -> Body {
+    let Seat { number, wake, missed } = seat;
+    let mut comment = tokio::time::interval(TICK);
+    comment.reset();
+    let missed = missed.kept;
+    let reading = Reading { streams, place, number, wake, missed, log, ready: VecDeque::new(), comment };
+    Body::from_stream(futures_util::stream::unfold(reading, async |mut reading| {
+        let chunk = reading.next().await?;
+        Some((Ok::<_, Infallible>(chunk), reading))
+    }))
+}
+
+impl Reading {
+    /// The next bytes of the body; `None` at its end.
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if !self.ready.is_empty() {
+                return Some(self.chunk());
+            }
+            if self.log.is_some() {
+                if !self.streams.is_read_by(self.place.as_ref(), self.number) {
+                    return None;
+                }
+                self.read_log().await?;
+                continue;
+            }
+            if !self.missed.is_empty() {
+                self.ready.append(&mut self.missed);
+                continue;
+            }
+            self.ready = self.streams.take(self.place.as_ref(), self.number, CHUNK)?;
+            if !self.ready.is_empty() {
+                continue;
+            }
+            tokio::select! {
+                () = self.wake.notified() => {}
+                _ = self.comment.tick() => return Some(Bytes::from_static(b":\n\n")),
+            }
+        }
+    }
+
+    /// Reads on in the log that the reader missed, with what was kept beside it in between. `None` if the log cannot
+    /// be read: the stream ends, and its reader comes again.
+    async fn read_log(&mut self) -> Option<()> {
+        let MissedLog { range, cursor, event_ids } = self.log.as_mut()?;
+        let batch = cursor.next().await.ok()?;
+        for entry in batch.entries().iter().take_while(|entry| entry.seq <= range.to) {
+            let Some(frame) = again(entry, *event_ids) else { continue };
+            let mark = Mark::of(range.run, entry.epoch, entry.seq);
+            while let Some(kept) = self.missed.pop_front_if(|(kept, _)| *kept < mark) {
+                self.ready.push_back(kept);
+            }
+            self.ready.push_back((mark, frame));
+        }
+        if cursor.position() >= range.to {
+            self.log = None;
+        }
+        Some(())
+    }
+
+    /// As much as fits into one chunk, and at least one message.
+    fn chunk(&mut self) -> Bytes {
+        let mut chunk = BytesMut::new();
+        while let Some((mark, frame)) = self.ready.pop_front() {
+            // Writing to memory does not fail. A frame is one line, so it is one `data` field.
+            let _ = write!(chunk, "id: {mark}\ndata: ");
+            chunk.extend_from_slice(&frame);
+            chunk.extend_from_slice(b"\n\n");
+            if chunk.len() + self.ready.front().map_or(0, |(_, frame)| frame.len()) > CHUNK {
+                break;
+            }
+        }
+        chunk.freeze()
+    }
+}
+
+/// The frame that an event made when it was first shown, if the log says so.
+fn again(entry: &Entry, event_ids: bool) -> Option<Bytes> {
+    let frame = View::plain(entry)?;
+    Some(if event_ids { with_event_id(frame, &event_id(entry)) } else { frame.clone() })
+}

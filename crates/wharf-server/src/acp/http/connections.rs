@@ -1,0 +1,113 @@
+//! The connections of HTTP clients. No socket holds them: they last until they are deleted or nobody uses them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use super::problem::Problem;
+use super::streams::{StreamWire, Streams};
+use crate::App;
+use crate::acp::connection::{Connection, stopped};
+use crate::acp::outbound::write;
+use crate::auth::Identity;
+use axum::http::StatusCode;
+use wharf_host::random_text;
+
+/// A client that reads no stream and sends nothing for so long is gone.
+const IDLE: Duration = Duration::from_secs(5 * 60);
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_secs(15);
+/// Letters of a connection's id: 150 bits, nothing to guess.
+const ID: usize = 30;
+
+/// All of them, by id.
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    open: Mutex<HashMap<Arc<str>, Arc<HttpConnection>>>,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub(super) struct HttpConnection {
+    pub(super) id: Arc<str>,
+    pub(super) connection: Arc<Connection>,
+    pub(super) streams: Arc<Streams>,
+    deleted: Notify,
+}
+
+/// An id that nobody can guess.
+pub(in crate::acp) fn new_connection_id() -> Arc<str> {
+    format!("conn_{}", random_text(ID)).into()
+}
+
+impl Connections {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<HttpConnection>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A new connection of this client.
+    pub(super) fn start(app: &App, identity: Identity, agent: Arc<str>) -> Result<Arc<HttpConnection>, Problem> {
+        let limit = app.host.config().limits.connections;
+        let (connection, outlet) = Connection::new(app.clone(), identity, agent);
+        let streams = Arc::new(Streams::new());
+        let http = Arc::new(HttpConnection {
+            id: new_connection_id(),
+            connection,
+            streams: Arc::clone(&streams),
+            deleted: Notify::new(),
+        });
+        let mut open = app.http.lock();
+        if open.len() >= limit {
+            return Err(Problem::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "too_many_connections",
+                format!("{limit} connections are open already (limits.connections)"),
+            ));
+        }
+        open.insert(Arc::clone(&http.id), Arc::clone(&http));
+        drop(open);
+        let writer = tokio::spawn(write(StreamWire(streams), outlet));
+        tokio::spawn(attend(app.clone(), Arc::clone(&http), writer));
+        Ok(http)
+    }
+
+    /// The connection of that id, for those who made it.
+    pub(super) fn get(&self, id: &str, identity: &Identity) -> Option<Arc<HttpConnection>> {
+        let found = self.lock().get(id).cloned();
+        found.filter(|http| http.connection.identity.token == identity.token)
+    }
+
+    /// Ends a connection. Its sessions live on.
+    pub(super) async fn end(&self, http: &HttpConnection) {
+        let known = self.lock().remove(&http.id);
+        http.deleted.notify_one();
+        if known.is_some() {
+            http.streams.end();
+            http.connection.leave_all().await;
+        }
+    }
+}
+
+/// Sees a connection to its end.
+async fn attend(app: App, http: Arc<HttpConnection>, mut writer: JoinHandle<()>) {
+    let mut stopping = app.stopping.clone();
+    let mut look = tokio::time::interval(LOOK);
+    loop {
+        tokio::select! {
+            _ = &mut writer => break,
+            () = http.connection.overflowed.notified() => break,
+            () = http.deleted.notified() => break,
+            () = stopped(&mut stopping) => break,
+            _ = look.tick() => {
+                if http.streams.is_idle(IDLE) {
+                    break;
+                }
+            }
+        }
+    }
+    app.http.end(&http).await;
+    writer.abort();
+}

@@ -1,0 +1,167 @@
+//! `POST /acp`: one message of a client.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Extension, Query, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
+use wharf_host::frame::{self, Envelope, FrameKind, ScanError};
+
+use super::connections::{Connections, HttpConnection};
+use super::problem::Problem;
+use super::{CONNECTION_ID, SESSION_ID, find, text};
+use crate::App;
+use crate::acp::AcpQuery;
+use crate::acp::errors::RpcError;
+use crate::auth::Identity;
+
+/// A body that does not go on for so long is given up.
+const STALLED: Duration = Duration::from_secs(30);
+
+pub(crate) async fn post(
+    State(app): State<App>,
+    Extension(identity): Extension<Identity>,
+    Query(query): Query<AcpQuery>,
+    request: Request,
+) -> Response {
+    let (head, body) = request.into_parts();
+    match take(&app, identity, query, &head.headers, body).await {
+        Ok(response) => response,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+async fn take(
+    app: &App,
+    identity: Identity,
+    query: AcpQuery,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    if !is_json(headers) {
+        return Err(Problem::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "unsupported_media_type",
+            "a message is sent as `Content-Type: application/json`",
+        ));
+    }
+    let frame = frame::one_line(read(headers, body, app.host.config().limits.frame.0).await?);
+    let envelope = match frame::scan(&frame) {
+        Ok(envelope) => envelope,
+        Err(error) => return unreadable(error),
+    };
+    if envelope.kind == FrameKind::Request && envelope.method == "initialize" && !headers.contains_key(CONNECTION_ID) {
+        return initialize(app, identity, query, &frame, &envelope).await;
+    }
+    let http = find(app, &identity, headers)?;
+    check_session(headers, &envelope)?;
+    if envelope.kind == FrameKind::Request && http.streams.are_unread() {
+        return Err(Problem::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "answers_unread",
+            "too many answers wait to be read; open the connection's stream (GET) and read it",
+        ));
+    }
+    receive(http, frame).await;
+    Ok(StatusCode::ACCEPTED.into_response())
+}
+
+/// Hands the message in before the answer goes out, so that a client that waits for it has its messages in order; to
+/// the end, even if the client does not wait.
+async fn receive(http: Arc<HttpConnection>, frame: Bytes) {
+    let _ = tokio::spawn(async move { http.connection.receive(frame).await }).await;
+}
+
+/// Makes a connection. Its id is in a header, the answer in the body.
+async fn initialize(
+    app: &App,
+    identity: Identity,
+    query: AcpQuery,
+    frame: &Bytes,
+    envelope: &Envelope<'_>,
+) -> Result<Response, Problem> {
+    let id = envelope.id.clone().map_or_else(|| Bytes::from_static(b"null"), |span| frame.slice(span));
+    let agent = query.agent(app);
+    let http = Connections::start(app, identity, agent)?;
+    let answer = match http.connection.initialize(frame, &id).await {
+        Ok(answer) => answer.unwrap_or_default(),
+        // The connection stays: the client may try again on it.
+        Err(error) => error.frame(&id),
+    };
+    let mut response = json(StatusCode::OK, answer);
+    response.headers_mut().extend(HeaderValue::from_str(&http.id).map(|id| (CONNECTION_ID, id)));
+    Ok(response)
+}
+
+/// Where the header names a session, it must be the message's own.
+fn check_session(headers: &HeaderMap, envelope: &Envelope<'_>) -> Result<(), Problem> {
+    match (text(headers, &SESSION_ID), &envelope.session) {
+        (Some(header), Some(session)) if header != session.value => Err(Problem::new(
+            StatusCode::BAD_REQUEST,
+            "session_mismatch",
+            "Acp-Session-Id and `params.sessionId` name different sessions",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The body, up to the limit.
+async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Problem> {
+    let too_large = || {
+        Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too_large",
+            format!("a message may have {limit} bytes (limits.frame)"),
+        )
+    };
+    let announced = text(headers, &header::CONTENT_LENGTH).and_then(|length| length.parse::<usize>().ok());
+    if announced.is_some_and(|length| length > limit) {
+        return Err(too_large());
+    }
+    let mut chunks = body.into_data_stream();
+    let mut whole = BytesMut::new();
+    loop {
+        let next = tokio::time::timeout(STALLED, chunks.next()).await;
+        let next = next
+            .map_err(|_| Problem::new(StatusCode::REQUEST_TIMEOUT, "stalled", "the message did not come to its end"))?;
+        match next {
+            Some(Ok(chunk)) if whole.len() + chunk.len() > limit => {
+                drop(chunk);
+                return Err(too_large());
+            }
+            Some(Ok(chunk)) => whole.extend_from_slice(&chunk),
+            Some(Err(_)) => {
+                return Err(Problem::new(StatusCode::BAD_REQUEST, "cut_off", "the message did not come to its end"));
+            }
+            None => return Ok(whole.freeze()),
+        }
+    }
+}
+
+fn unreadable(error: ScanError) -> Result<Response, Problem> {
+    let error = match error {
+        ScanError::Batch => {
+            return Err(Problem::new(
+                StatusCode::NOT_IMPLEMENTED,
+                "batch",
+                "batches are not taken: send one message at a time",
+            ));
+        }
+        ScanError::NotMessage(why) => RpcError::invalid_request(why),
+        ScanError::NotUtf8 | ScanError::NotJson(_) => RpcError::parse(error.to_string()),
+    };
+    Ok(json(StatusCode::BAD_REQUEST, error.frame(b"null")))
+}
+
+fn json(status: StatusCode, body: Bytes) -> Response {
+    (status, [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = text(headers, &header::CONTENT_TYPE).and_then(|value| value.split(';').next());
+    kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}

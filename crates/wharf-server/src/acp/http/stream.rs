@@ -1,0 +1,241 @@
+//! One event stream of a connection: what waits for its reader, and what a reader that comes back may have missed.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+use tokio::time::Instant as Moment;
+use wharf_host::core::Seq;
+
+use super::mark::Mark;
+use crate::acp::wire::{Again, Gate, Origin};
+
+/// A reader with more than this to take is not given more from the log.
+const FULL: usize = 64 * 1024;
+/// What is kept for readers that come back, of messages that the log cannot give again. The newest is always kept.
+const KEPT: usize = 256 * 1024;
+/// What a message costs besides its text.
+const OVERHEAD: usize = 64;
+
+/// A message and its id.
+pub(super) type Marked = (Mark, Bytes);
+
+#[derive(Debug)]
+pub(super) struct Stream {
+    reader: Option<Reader>,
+    readers: u64,
+    left_at: Option<Moment>,
+    /// Given to the stream, not yet to its reader.
+    outbox: VecDeque<Marked>,
+    outbox_bytes: usize,
+    /// How much of that is not from the log, and so is not held back for a slow reader.
+    answers: usize,
+    kept: VecDeque<Marked>,
+    kept_bytes: usize,
+    /// The last message that had to be given up.
+    given_up: Option<Mark>,
+    /// The last message.
+    at: Mark,
+    /// The last one that the log can give again.
+    logged: Option<Mark>,
+    /// Where the present run began, and how the one before it ended.
+    first: Option<Seq>,
+    previous: Option<Mark>,
+    has_news: bool,
+}
+
+#[derive(Debug)]
+struct Reader {
+    number: u64,
+    wake: Arc<Notify>,
+}
+
+/// A reader's place in a stream.
+#[derive(Debug)]
+pub(super) struct Seat {
+    pub(super) number: u64,
+    pub(super) wake: Arc<Notify>,
+    pub(super) missed: Missed,
+}
+
+/// What a reader that came back has to be given before the rest.
+#[derive(Debug, Default)]
+pub(super) struct Missed {
+    pub(super) kept: VecDeque<Marked>,
+    pub(super) log: Option<LogRange>,
+}
+
+/// A part of the log that was shown: from one event to another, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LogRange {
+    pub(super) run: u32,
+    pub(super) from: Seq,
+    pub(super) to: Seq,
+}
+
+/// The stream cannot say what came after that id.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Unknown;
+
+impl Stream {
+    pub(super) fn new() -> Self {
+        Self {
+            reader: None,
+            readers: 0,
+            left_at: None,
+            outbox: VecDeque::new(),
+            outbox_bytes: 0,
+            answers: 0,
+            kept: VecDeque::new(),
+            kept_bytes: 0,
+            given_up: None,
+            at: Mark::START,
+            logged: None,
+            first: None,
+            previous: None,
+            has_news: false,
+        }
+    }
+
+    /// Has anything ever been sent here?
+    pub(super) fn is_new(&self) -> bool {
+        self.at == Mark::START
+    }
+
+    pub(super) fn has_reader(&self) -> bool {
+        self.reader.is_some()
+    }
+
+    pub(super) fn answers_waiting(&self) -> usize {
+        self.answers
+    }
+
+    pub(super) fn gate(&self) -> Gate {
+        match self.reader {
+            Some(_) if self.outbox_bytes < FULL => Gate::Open,
+            Some(_) => Gate::Full,
+            None => Gate::Closed { since: self.left_at },
+        }
+    }
+
+    /// Takes a message in and gives it its id.
+    pub(super) fn push(&mut self, origin: Origin<'_>, frame: Bytes) {
+        let (mark, again) = match origin {
+            Origin::Event { epoch, seq, last, again, .. } => (self.at.event(epoch, seq, last), again),
+            Origin::Connection | Origin::Answer(_) | Origin::Beside(_) => (self.at.beside(), Again::Never),
+        };
+        if mark.run != self.at.run {
+            (self.previous, self.first, self.logged) = (Some(self.at), None, None);
+        }
+        if matches!(origin, Origin::Event { .. }) {
+            self.first.get_or_insert(mark.seq);
+        }
+        self.at = mark;
+        match again {
+            Again::FromLog => self.logged = Some(mark),
+            Again::Never => {
+                self.keep((mark, frame.clone()));
+                self.answers += frame.len() + OVERHEAD;
+            }
+        }
+        self.outbox_bytes += frame.len() + OVERHEAD;
+        self.outbox.push_back((mark, frame));
+        self.has_news = true;
+    }
+
+    fn keep(&mut self, message: Marked) {
+        self.kept_bytes += message.1.len() + OVERHEAD;
+        self.kept.push_back(message);
+        while self.kept_bytes > KEPT && self.kept.len() > 1 {
+            if let Some((mark, frame)) = self.kept.pop_front() {
+                self.kept_bytes -= frame.len() + OVERHEAD;
+                self.given_up = Some(mark);
+            }
+        }
+    }
+
+    /// Gives the stream to a new reader, who had everything up to `last`. The newest reader has it: the one before
+    /// may be gone without our knowing.
+    pub(super) fn open(&mut self, last: Option<Mark>) -> Result<Seat, Unknown> {
+        let missed = match last {
+            Some(last) => {
+                let missed = self.since(last)?;
+                self.outbox.clear();
+                (self.outbox_bytes, self.answers) = (0, 0);
+                missed
+            }
+            // Nobody knows what the last reader had; what it was not given is all there.
+            None => Missed::default(),
+        };
+        self.wake();
+        self.readers += 1;
+        let wake: Arc<Notify> = Arc::default();
+        self.reader = Some(Reader { number: self.readers, wake: Arc::clone(&wake) });
+        Ok(Seat { number: self.readers, wake, missed })
+    }
+
+    fn since(&self, last: Mark) -> Result<Missed, Unknown> {
+        let given_up = self.given_up.is_some_and(|mark| last < mark);
+        if last > self.at || given_up {
+            return Err(Unknown);
+        }
+        let from = if last.run == self.at.run {
+            self.first.map(|first| first.max(last.seq.next()))
+        } else if self.previous == Some(last) {
+            self.first
+        } else {
+            return Err(Unknown);
+        };
+        let log = match (from, self.logged) {
+            (Some(from), Some(logged)) if last < logged => Some(LogRange { run: logged.run, from, to: logged.seq }),
+            _ => None,
+        };
+        let kept = self.kept.iter().filter(|(mark, _)| *mark > last).cloned().collect();
+        Ok(Missed { kept, log })
+    }
+
+    /// The reader is gone. Nothing happens if another one has taken its place.
+    pub(super) fn leave(&mut self, number: u64) -> bool {
+        let left = self.reader.take_if(|reader| reader.number == number).is_some();
+        if left {
+            self.left_at = Some(Moment::now());
+        }
+        left
+    }
+
+    /// Is this still the stream's reader?
+    pub(super) fn is_read_by(&self, number: u64) -> bool {
+        self.reader.as_ref().is_some_and(|reader| reader.number == number)
+    }
+
+    /// Some of what waits for the reader.
+    pub(super) fn take(&mut self, limit: usize) -> VecDeque<Marked> {
+        let mut taken = VecDeque::new();
+        let mut bytes = 0;
+        while bytes < limit
+            && let Some((mark, frame)) = self.outbox.pop_front()
+        {
+            bytes += frame.len() + OVERHEAD;
+            taken.push_back((mark, frame));
+        }
+        self.outbox_bytes -= bytes;
+        if self.outbox.is_empty() {
+            self.answers = 0;
+        }
+        taken
+    }
+
+    /// Tells the reader of what came since the last time.
+    pub(super) fn flush(&mut self) {
+        if std::mem::take(&mut self.has_news) {
+            self.wake();
+        }
+    }
+
+    pub(super) fn wake(&self) {
+        if let Some(reader) = &self.reader {
+            reader.wake.notify_one();
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! All event streams of one connection: one of its own and one per session that it opened one for.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::Notify;
+use tokio::time::Instant as Moment;
+use wharf_host::core::SessionId;
+
+use super::mark::Mark;
+use super::stream::{Marked, Seat, Stream, Unknown};
+use crate::acp::wire::{Closed, Gate, Origin, Wire};
+
+/// Session streams of one connection.
+const STREAMS: usize = 256;
+/// Answers that nobody reads; further requests are refused then.
+const ANSWERS: usize = 8 << 20;
+
+/// Shared by the task that writes, the readers, and the requests that open and close.
+#[derive(Debug)]
+pub(super) struct Streams {
+    books: Mutex<Books>,
+    /// A stream was opened, left, or has room again.
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct Books {
+    connection: Stream,
+    sessions: HashMap<SessionId, Stream>,
+    used_at: Moment,
+    has_ended: bool,
+}
+
+/// Why a stream was not opened.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// The id that the reader had last is not known here.
+    UnknownId,
+    TooMany,
+    /// The connection has ended.
+    Ended,
+}
+
+impl Books {
+    fn stream(&mut self, place: Option<&SessionId>) -> Option<&mut Stream> {
+        match place {
+            None => Some(&mut self.connection),
+            Some(session) => self.sessions.get_mut(session),
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Stream> {
+        std::iter::once(&self.connection).chain(self.sessions.values())
+    }
+}
+
+impl Streams {
+    pub(super) fn new() -> Self {
+        let (connection, sessions) = (Stream::new(), HashMap::new());
+        let books = Books { connection, sessions, used_at: Moment::now(), has_ended: false };
+        Self { books: Mutex::new(books), changed: Notify::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Books> {
+        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that the client is there.
+    pub(super) fn touch(&self) {
+        self.lock().used_at = Moment::now();
+    }
+
+    /// Has the client been away for so long, with no stream open?
+    pub(super) fn is_idle(&self, limit: Duration) -> bool {
+        let books = self.lock();
+        !books.all().any(Stream::has_reader) && books.used_at.elapsed() >= limit
+    }
+
+    /// Do so many answers wait to be read that there should not be more?
+    pub(super) fn are_unread(&self) -> bool {
+        self.lock().all().map(Stream::answers_waiting).sum::<usize>() > ANSWERS
+    }
+
+    /// Has anything been sent on this stream?
+    pub(super) fn is_new(&self, place: Option<&SessionId>) -> bool {
+        self.lock().stream(place).is_none_or(|stream| stream.is_new())
+    }
+
+    /// Gives a stream to a new reader. `keep` says which streams that nobody reads may not make room.
+    pub(super) fn open(
+        &self,
+        place: Option<&SessionId>,
+        last: Option<Mark>,
+        keep: impl Fn(&SessionId) -> bool,
+    ) -> Result<Seat, Refused> {
+        let mut books = self.lock();
+        if books.has_ended {
+            return Err(Refused::Ended);
+        }
+        if let Some(session) = place
+            && !books.sessions.contains_key(session)
+        {
+            if books.sessions.len() >= STREAMS {
+                books.sessions.retain(|session, stream| stream.has_reader() || keep(session));
+            }
+            if books.sessions.len() >= STREAMS {
+                return Err(Refused::TooMany);
+            }
+            books.sessions.insert(session.clone(), Stream::new());
+        }
+        let Some(stream) = books.stream(place) else { return Err(Refused::Ended) };
+        let seat = stream.open(last).map_err(|Unknown| Refused::UnknownId)?;
+        books.used_at = Moment::now();
+        drop(books);
+        self.changed.notify_one();
+        Ok(seat)
+    }
+
+    /// The reader is gone.
+    pub(super) fn leave(&self, place: Option<&SessionId>, number: u64) {
+        let mut books = self.lock();
+        if books.stream(place).is_some_and(|stream| stream.leave(number)) {
+            books.used_at = Moment::now();
+            drop(books);
+            self.changed.notify_one();
+        }
+    }
+
+    /// Is this still the stream's reader?
+    pub(super) fn is_read_by(&self, place: Option<&SessionId>, number: u64) -> bool {
+        let mut books = self.lock();
+        !books.has_ended && books.stream(place).is_some_and(|stream| stream.is_read_by(number))
+    }
+
+    /// What waits for this reader; `None` if it is not the stream's reader any more.
+    pub(super) fn take(&self, place: Option<&SessionId>, number: u64, limit: usize) -> Option<VecDeque<Marked>> {
+        let mut books = self.lock();
+        if books.has_ended {
+            return None;
+        }
+        let stream = books.stream(place).filter(|stream| stream.is_read_by(number))?;
+        let was = stream.gate();
+        let taken = stream.take(limit);
+        let has_room = was != stream.gate();
+        drop(books);
+        if has_room {
+            self.changed.notify_one();
+        }
+        Some(taken)
+    }
+
+    /// Ends every stream, for good.
+    pub(super) fn end(&self) {
+        let mut books = self.lock();
+        books.has_ended = true;
+        books.all().for_each(Stream::wake);
+    }
+}
+
+/// The streams as what a connection's messages go out by.
+#[derive(Debug)]
+pub(super) struct StreamWire(pub(super) Arc<Streams>);
+
+impl Wire for StreamWire {
+    fn gate(&self, session: &SessionId) -> Gate {
+        self.0.lock().sessions.get(session).map_or(Gate::Closed { since: None }, Stream::gate)
+    }
+
+    fn changed(&self) -> impl Future<Output = ()> + Send {
+        self.0.changed.notified()
+    }
+
+    async fn feed(&mut self, origin: Origin<'_>, frame: Bytes) -> Result<(), Closed> {
+        let mut books = self.0.lock();
+        let session = match origin {
+            Origin::Connection => None,
+            Origin::Answer(session) => {
+                Some(session).filter(|session| books.sessions.get(*session).is_some_and(Stream::has_reader))
+            }
+            Origin::Event { session, .. } | Origin::Beside(session) => Some(session),
+        };
+        match books.stream(session) {
+            Some(stream) => stream.push(origin, frame),
+            // Its stream had to make room in this very moment: what is not in the log cannot wait for another.
+            None => books.connection.push(Origin::Connection, frame),
+        }
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> Result<(), Closed> {
+        let mut books = self.0.lock();
+        books.connection.flush();
+        books.sessions.values_mut().for_each(Stream::flush);
+        Ok(())
+    }
+
+    async fn tick(&mut self) -> Result<(), Closed> {
+        Ok(())
+    }
+
+    async fn close(&mut self, _: u16, _: &'static str) {
+        self.0.end();
+    }
+}

@@ -1,0 +1,143 @@
+//! Streams by themselves: what is kept for readers that come back, and the bounds.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use wharf_host::core::{Epoch, Seq, SessionId};
+
+use super::mark::Mark;
+use super::stream::{LogRange, Marked, Stream, Unknown};
+use super::streams::{Refused, StreamWire, Streams};
+use crate::acp::wire::{Again, Gate, Origin, Wire};
+
+fn session(name: &str) -> SessionId {
+    SessionId::new(name)
+}
+
+fn event(stream: &mut Stream, seq: u64, again: Again) {
+    let (session, epoch, seq) = (session("s"), Epoch(1), Seq(seq));
+    stream.push(Origin::Event { session: &session, epoch, seq, last: true, again }, Bytes::from_static(b"event"));
+}
+
+fn answer(stream: &mut Stream, text: &str) {
+    stream.push(Origin::Connection, text.to_owned().into());
+}
+
+fn names<'a>(messages: impl IntoIterator<Item = &'a Marked>) -> Vec<String> {
+    messages.into_iter().map(|(mark, _)| mark.to_string()).collect()
+}
+
+fn mark(id: &str) -> Mark {
+    id.parse().unwrap()
+}
+
+#[test]
+fn a_reader_without_an_id_gets_what_the_last_one_was_not_given() {
+    let mut stream = Stream::new();
+    stream.open(None).unwrap();
+    event(&mut stream, 4, Again::FromLog);
+    answer(&mut stream, "x");
+    assert_eq!(names(&stream.take(1)), ["1-4"]);
+    let seat = stream.open(None).unwrap();
+    assert!(seat.missed.kept.is_empty() && seat.missed.log.is_none());
+    assert_eq!(names(&stream.take(usize::MAX)), ["1-4+1"]);
+}
+
+#[test]
+fn a_reader_with_an_id_gets_all_that_came_after_it() {
+    let mut stream = Stream::new();
+    answer(&mut stream, "first");
+    for seq in 4..=9 {
+        event(&mut stream, seq, if seq == 7 { Again::Never } else { Again::FromLog });
+    }
+    answer(&mut stream, "last");
+    let log = |from| Some(LogRange { run: 1, from: Seq(from), to: Seq(9) });
+    for (last, kept, range) in [
+        ("0-0+1", &["1-7", "1-9+1"][..], log(4)),
+        ("1-5", &["1-7", "1-9+1"], log(6)),
+        ("1-7", &["1-9+1"], log(8)),
+        ("1-9", &["1-9+1"], None),
+        ("1-9+1", &[], None),
+    ] {
+        let missed = stream.open(Some(mark(last))).unwrap().missed;
+        assert_eq!(
+            (names(&missed.kept), missed.log),
+            (kept.iter().map(ToString::to_string).collect(), range),
+            "{last}"
+        );
+        assert!(stream.take(usize::MAX).is_empty(), "nothing comes twice");
+    }
+    for unknown in ["1-9+2", "1-10", "1-4@2"] {
+        assert_eq!(stream.open(Some(mark(unknown))).err(), Some(Unknown), "{unknown}");
+    }
+}
+
+#[test]
+fn what_had_to_be_given_up_cannot_be_gone_back_behind() {
+    let mut stream = Stream::new();
+    let large = "x".repeat(100 * 1024);
+    for _ in 0..4 {
+        answer(&mut stream, &large);
+    }
+    assert_eq!(stream.open(Some(mark("0-0+1"))).err(), Some(Unknown));
+    assert_eq!(names(&stream.open(Some(mark("0-0+2"))).unwrap().missed.kept), ["0-0+3", "0-0+4"]);
+    answer(&mut stream, &large.repeat(10));
+    assert_eq!(
+        names(&stream.open(Some(mark("0-0+4"))).unwrap().missed.kept),
+        ["0-0+5"],
+        "the newest is kept, however large"
+    );
+}
+
+#[test]
+fn a_reader_that_is_behind_is_not_given_more_from_the_log() {
+    let mut stream = Stream::new();
+    assert_eq!(stream.gate(), Gate::Closed { since: None });
+    let seat = stream.open(None).unwrap();
+    assert_eq!(stream.gate(), Gate::Open);
+    answer(&mut stream, &"x".repeat(100 * 1024));
+    assert_eq!(stream.gate(), Gate::Full);
+    stream.take(1);
+    assert_eq!(stream.gate(), Gate::Open);
+    let newer = stream.open(None).unwrap();
+    assert!(!stream.leave(seat.number), "its place is taken");
+    assert!(stream.leave(newer.number));
+    assert!(matches!(stream.gate(), Gate::Closed { since: Some(_) }));
+}
+
+#[test]
+fn there_is_a_bound_to_session_streams() {
+    let streams = Streams::new();
+    let open = |number: usize, keep: bool| streams.open(Some(&session(&number.to_string())), None, |_| keep).err();
+    assert!((0..256).all(|number| open(number, true).is_none()));
+    assert_eq!(open(256, true), Some(Refused::TooMany));
+    assert_eq!(open(7, true), None, "one that is there can be read anew");
+    streams.leave(Some(&session("3")), 1);
+    assert_eq!(open(256, true), Some(Refused::TooMany), "it may still be needed");
+    assert_eq!(open(256, false), None, "it makes room");
+}
+
+#[tokio::test]
+async fn answers_that_nobody_reads_are_noticed() {
+    let streams = std::sync::Arc::new(Streams::new());
+    let mut wire = StreamWire(std::sync::Arc::clone(&streams));
+    let large = Bytes::from("x".repeat(3 << 20));
+    for _ in 0..3 {
+        assert!(!streams.are_unread());
+        wire.feed(Origin::Connection, large.clone()).await.unwrap();
+    }
+    assert!(streams.are_unread());
+    let seat = streams.open(None, None, |_| false).unwrap();
+    while !streams.take(None, seat.number, 1).unwrap().is_empty() {}
+    assert!(!streams.are_unread());
+}
+
+#[test]
+fn a_connection_is_idle_when_nobody_reads_and_nothing_comes() {
+    let streams = Streams::new();
+    assert!(streams.is_idle(Duration::ZERO) && !streams.is_idle(Duration::from_secs(60)));
+    let seat = streams.open(None, None, |_| false).unwrap();
+    assert!(!streams.is_idle(Duration::ZERO));
+    streams.leave(None, seat.number);
+    assert!(streams.is_idle(Duration::ZERO));
+}

@@ -1,0 +1,237 @@
+//! Prompts, their queue, their end; and answers to what an agent asks.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use wharf_host::core::{AskId, CancelScope, Overlap, PromptId, PromptReceipt, Raw, Submission};
+use wharf_host::frame::{self, Envelope};
+use wharf_host::{CallError, QueueBy, SessionHandle, new_prompt_id};
+
+use super::connection::Connection;
+use super::errors::{RpcError, from_call};
+use super::inbound::{Outcome, result};
+use super::updates::who;
+use super::view::response;
+
+impl Connection {
+    pub(super) async fn prompt(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
+        let handle = self.controlled(envelope).await?;
+        let raw = Raw::new(frame.clone()).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
+        let meta = frame::peek::<Request<PromptParams>>(frame)
+            .ok_or_else(|| RpcError::params("session/prompt needs `prompt`, a list of content blocks"))?
+            .params
+            .meta
+            .and_then(|meta| meta.wharf)
+            .unwrap_or_default();
+        let prompt = new_prompt_id();
+        self.ledger.owe(prompt.clone(), handle.id().clone(), id.clone());
+        let agents = self.app.host.config().agents.get(&handle.descriptor().adapter_slug);
+        let by_agent = agents.is_some_and(|agent| agent.queue == QueueBy::Agent);
+        let submission = Submission {
+            prompt: prompt.clone(),
+            sender: self.sender(),
+            frame: raw,
+            key: meta.idempotency_key.map(Into::into),
+            overlap: Overlap::Queue,
+            to_agent: by_agent || meta.delivery.as_deref() == Some("agent"),
+        };
+        match handle.prompt(submission.clone()).await {
+            Ok(receipt) if !receipt.duplicate => Ok(None),
+            Ok(receipt) => {
+                self.ledger.settle(&prompt);
+                self.repeated(&handle, submission, receipt, id).await
+            }
+            Err(error) => {
+                self.ledger.settle(&prompt);
+                Err(from_call(&error, handle.id().as_str()))
+            }
+        }
+    }
+
+    /// The same prompt again: its end answers this request too, be it past or still to come (rule 7.5).
+    async fn repeated(&self, handle: &SessionHandle, again: Submission, receipt: PromptReceipt, id: &Bytes) -> Outcome {
+        if let Some(end) = receipt.end {
+            // Its updates come first, also to a client that is still catching up with them.
+            let answer = response(&end, id, handle.id().as_str());
+            self.lane_frame(handle, answer, handle.head()).await;
+            return Ok(None);
+        }
+        self.ledger.owe(receipt.prompt.clone(), handle.id().clone(), id.clone());
+        // It may have ended just before that was noted; asking once more tells. Who settles it answers: this, or the view
+        // that comes to its end.
+        let now = handle.prompt(again).await;
+        if matches!(now, Ok(PromptReceipt { end: None, .. })) {
+            return Ok(None);
+        }
+        for request in self.ledger.settle(&receipt.prompt) {
+            let answer = match &now {
+                Ok(PromptReceipt { end: Some(end), .. }) => response(end, &request, handle.id().as_str()),
+                Ok(PromptReceipt { end: None, .. }) => continue,
+                Err(error) => from_call(error, handle.id().as_str()).frame(&request),
+            };
+            self.lane_frame(handle, answer, handle.head()).await;
+        }
+        Ok(None)
+    }
+
+    pub(super) async fn cancel(&self, frame: &Bytes, envelope: &Envelope<'_>) {
+        let Ok(handle) = self.controlled(envelope).await else { return };
+        let meta: Value = serde_json::from_slice(frame).unwrap_or_default();
+        let clear_queue = meta["params"]["_meta"]["wharf"]["queue"] == "clear";
+        let seen = self.shown.get(handle.id()).unwrap_or_else(|| handle.head());
+        let _ = handle.cancel(self.sender(), CancelScope { seen, clear_queue }).await;
+    }
+
+    /// `$/cancel_request`: a waiting prompt leaves the queue, a running one is cancelled, a request that was passed on
+    /// is taken back (rules 3.4, 7.3).
+    pub(super) async fn cancel_request(&self, frame: &Bytes) {
+        let Some(request) = frame::peek::<Request<CancelParams<'_>>>(frame) else { return };
+        let request = request.params.request_id.get().as_bytes();
+        if let Some((session, prompt)) = self.ledger.prompt_of(request) {
+            let Some(attached) = self.attached(&session) else { return };
+            let _ = attached.handle.cancel_prompt(prompt, self.sender()).await;
+        } else if let Some(attached) = self.ledger.forwarded(request).and_then(|session| self.attached(&session)) {
+            let request = Bytes::copy_from_slice(request);
+            let _ = attached.handle.cancel_forward(self.client.clone(), request).await;
+        }
+    }
+
+    /// An answer to an ask: a choice settles it, anything else counts only when all have said so (rule 3.7).
+    pub(super) async fn answer_ask(&self, handle: &SessionHandle, ask: AskId, frame: &Bytes) -> Result<(), CallError> {
+        let Some(raw) = Raw::new(frame.clone()) else { return Ok(()) };
+        match Answer::of(frame) {
+            Answer::Option(option) => handle.answer(ask, self.sender(), Some(option.into()), raw).await,
+            Answer::Form => handle.answer(ask, self.sender(), None, raw).await,
+            Answer::No => handle.decline(ask, self.sender(), raw).await,
+        }
+    }
+
+    pub(super) async fn queue_list(&self, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
+        let handle = self.session(envelope).await?.handle;
+        let queue = handle.queue().await.map_err(|error| from_call(&error, handle.id().as_str()))?;
+        let prompts: Vec<Value> = queue
+            .iter()
+            .enumerate()
+            .map(|(position, queued)| {
+                let frame: Value = serde_json::from_slice(queued.frame.bytes()).unwrap_or_default();
+                json!({
+                    "promptId": queued.prompt.as_str(),
+                    "position": position,
+                    "prompt": frame["params"]["prompt"],
+                    "sentBy": who(&queued.sender),
+                    "acceptedAt": wharf_host::timestamp(queued.accepted_at),
+                })
+            })
+            .collect();
+        Ok(Some(result(id, &json!({ "prompts": prompts }))))
+    }
+
+    pub(super) async fn queue_remove(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
+        let (handle, params) = self.queue_call(frame, envelope).await?;
+        let done = handle.remove_prompt(params.prompt_id(), self.sender()).await;
+        done.map_err(|error| from_call(&error, handle.id().as_str()))?;
+        Ok(Some(result(id, &json!({}))))
+    }
+
+    pub(super) async fn queue_update(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
+        let (handle, params) = self.queue_call(frame, envelope).await?;
+        let prompt =
+            params.prompt.clone().ok_or_else(|| RpcError::params("`prompt` is missing: the new content blocks"))?;
+        let params_new = json!({ "sessionId": handle.id().as_str(), "prompt": prompt });
+        let new = json!({ "jsonrpc": "2.0", "id": 0, "method": "session/prompt", "params": params_new });
+        let Some(new) = Raw::new(new.to_string()) else { return Ok(None) };
+        let done = handle.update_prompt(params.prompt_id(), self.sender(), new).await;
+        done.map_err(|error| from_call(&error, handle.id().as_str()))?;
+        Ok(Some(result(id, &json!({}))))
+    }
+
+    pub(super) async fn queue_move(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
+        let (handle, params) = self.queue_call(frame, envelope).await?;
+        let position = params.position.ok_or_else(|| RpcError::params("`position` is missing: 0 is next"))?;
+        let done = handle.move_prompt(params.prompt_id(), self.sender(), position).await;
+        done.map_err(|error| from_call(&error, handle.id().as_str()))?;
+        Ok(Some(result(id, &json!({}))))
+    }
+
+    async fn queue_call(
+        &self,
+        frame: &Bytes,
+        envelope: &Envelope<'_>,
+    ) -> Result<(SessionHandle, QueueParams), RpcError> {
+        let handle = self.controlled(envelope).await?;
+        let params =
+            frame::peek::<Request<QueueParams>>(frame).ok_or_else(|| RpcError::params("`promptId` is missing"))?;
+        Ok((handle, params.params))
+    }
+}
+
+/// What a response to an ask says.
+enum Answer {
+    Option(String),
+    /// A form that was filled in or declined: both settle an elicitation.
+    Form,
+    /// An error, or `cancelled`.
+    No,
+}
+
+impl Answer {
+    fn of(frame: &[u8]) -> Self {
+        let answer: Value = serde_json::from_slice(frame).unwrap_or_default();
+        let outcome = &answer["result"]["outcome"];
+        if outcome["outcome"] == "selected"
+            && let Some(option) = outcome["optionId"].as_str()
+        {
+            return Self::Option(option.to_owned());
+        }
+        let action = &answer["result"]["action"];
+        if action == "accept" || action == "decline" { Self::Form } else { Self::No }
+    }
+}
+
+impl QueueParams {
+    fn prompt_id(&self) -> PromptId {
+        PromptId::new(Arc::<str>::from(self.prompt_id.as_str()))
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Request<P> {
+    pub(super) params: P,
+}
+
+#[derive(Deserialize)]
+struct PromptParams {
+    #[expect(dead_code, reason = "checked to be a list")]
+    prompt: Vec<serde::de::IgnoredAny>,
+    #[serde(rename = "_meta")]
+    meta: Option<PromptMeta>,
+}
+
+#[derive(Deserialize)]
+struct PromptMeta {
+    wharf: Option<WharfMeta>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WharfMeta {
+    idempotency_key: Option<String>,
+    delivery: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CancelParams<'a> {
+    #[serde(borrow)]
+    request_id: &'a serde_json::value::RawValue,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct QueueParams {
+    prompt_id: String,
+    prompt: Option<Value>,
+    position: Option<usize>,
+}

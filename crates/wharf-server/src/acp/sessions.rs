@@ -1,0 +1,263 @@
+//! A session's life as a client sees it: new, load, resume, list, status, close, delete.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use wharf_host::core::{EndReason, Joined, Raw, Role, Seq, Status};
+use wharf_host::frame::{self, Envelope};
+use wharf_host::{CreateError, Descriptor, NewSessionRequest, SessionHandle, TurnWord};
+
+use super::answers;
+use super::connection::Connection;
+use super::errors::{RpcError, from_call, from_create, from_open, from_start, in_use, not_resumable, observer};
+use super::inbound::{Outcome, named, result};
+use super::outbound::{Join, Out};
+use super::prompts::Request;
+use super::view::{TurnSeen, View};
+
+/// Sessions in one page of a list.
+const PAGE: usize = 100;
+
+impl Connection {
+    pub(super) async fn new_session(&self, frame: &Bytes, id: &Bytes) -> Outcome {
+        if self.role() == Role::Observer {
+            return Err(observer(""));
+        }
+        let request: Request<NewParams> =
+            frame::peek(frame).ok_or_else(|| RpcError::params("session/new needs `cwd`, an absolute path"))?;
+        let raw = Raw::new(frame.clone()).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
+        let named = request.params.meta["wharf"]["agent"].as_str().map(ToOwned::to_owned);
+        // The agent that waits is of the connection's adapter; another one's must be started.
+        let spare = if named.is_none() { self.spare.lock().await.take() } else { None };
+        let prelude = if named.is_none() { self.logins().clone() } else { Vec::new() };
+        let created = self.app.host.create(NewSessionRequest {
+            adapter: named.unwrap_or_else(|| self.agent.to_string()),
+            cwd: PathBuf::from(request.params.cwd),
+            label: None,
+            sender: Some(self.sender()),
+            frame: raw,
+            capabilities: self.told(),
+            spare,
+            prelude,
+        });
+        let created = match created.await {
+            Ok(created) => created,
+            Err(error) => return self.refused_start(&error, id).await,
+        };
+        let handle = created.handle;
+        handle
+            .attach(self.attachment(false), self.attendance(true))
+            .await
+            .map_err(|error| from_call(&error, handle.id().as_str()))?;
+        self.note_attached(handle.clone(), self.role());
+        let answer = answers::new_session(&created.answer, handle.id().as_str(), id);
+        // History ends where the agent came up: nothing was asked before that, and everything after it is news.
+        let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), created.seq, TurnSeen::None);
+        let (answer, asks) = (Some((created.seq, answer)), (created.seq, Vec::new()));
+        self.join(Join { cursor: handle.cursor(created.seq), view, answer, asks, hold: self.hold() }).await;
+        Ok(None)
+    }
+
+    /// Replays the log as updates, then answers, then goes on live. A live agent is not disturbed (rule 3.5).
+    pub(super) async fn load_session(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
+        let (handle, joined) = self.enter(frame, envelope).await?;
+        let answer = answers::loaded(joined.answer.as_ref(), &joined.latest, &handle.descriptor(), id);
+        let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), joined.head, TurnSeen::None)
+            .with_queue(joined.queued);
+        let (answer, asks) = (Some((joined.head, answer)), (joined.head, joined.open_asks));
+        self.join(Join { cursor: handle.cursor(Seq::ZERO), view, answer, asks, hold: self.hold() }).await;
+        Ok(None)
+    }
+
+    /// Joins without a replay. The latest state follows the answer.
+    pub(super) async fn resume_session(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
+        let (handle, joined) = self.enter(frame, envelope).await?;
+        if !handle.descriptor().status.is_alive() && self.role() == Role::Controller {
+            self.leave(&handle).await;
+            return Err(not_resumable(handle.id().as_str()));
+        }
+        let answer = answers::loaded(joined.answer.as_ref(), &joined.latest, &handle.descriptor(), id);
+        let turn = super::attach::turn_seen(joined.turn);
+        let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), joined.head, turn)
+            .with_queue(joined.queued);
+        let latest = answers::latest(&joined.latest);
+        let (answer, asks) = (Some((joined.head, answer)), (joined.head, joined.open_asks));
+        self.join(Join { cursor: handle.cursor(joined.head), view, answer, asks, hold: self.hold() }).await;
+        for frame in latest {
+            self.lane_frame(&handle, frame, joined.head).await;
+        }
+        Ok(None)
+    }
+
+    /// Attaches to a session; a cold one's agent is brought back for a controller (rule 2.6).
+    pub(super) async fn enter(
+        &self,
+        frame: &Bytes,
+        envelope: &Envelope<'_>,
+    ) -> Result<(SessionHandle, Joined), RpcError> {
+        let session = named(envelope)?;
+        if self.role() == Role::Controller {
+            self.app.host.renew(&session, frame);
+        }
+        let handle = self.open(envelope).await?;
+        let fail = |error| from_call(&error, session.as_str());
+        let mut joined = handle.attach(self.attachment(true), self.attendance(true)).await.map_err(fail)?;
+        self.note_attached(handle.clone(), self.role());
+        if handle.descriptor().status == Status::Starting {
+            if let Err(failure) = handle.up().await {
+                self.leave(&handle).await;
+                return Err(from_start(&failure));
+            }
+            // What is true now that the agent is up.
+            joined = handle.attach(self.attachment(false), self.attendance(true)).await.map_err(fail)?;
+        }
+        Ok((handle, joined))
+    }
+
+    pub(super) async fn leave(&self, handle: &SessionHandle) {
+        self.note_left(handle.id());
+        let _ = handle.detach(self.sender()).await;
+        let _ = self.out.send(Out::Leave(handle.id().clone())).await;
+    }
+
+    /// How long a client that does not say `session/ready` is waited for.
+    fn hold(&self) -> Option<std::time::Duration> {
+        self.app.host.config().ready_timeout.std()
+    }
+
+    /// Sends a frame in its order with the session's log.
+    pub(super) async fn lane_frame(&self, handle: &SessionHandle, frame: Bytes, after: Seq) {
+        let direct = wharf_host::Direct::Frame(frame);
+        let message = wharf_host::LaneMessage { session: handle.id().clone(), after, direct };
+        let _ = self.lane.send(message).await;
+    }
+
+    /// Sessions of this connection's agent, the newest first; all with `_meta.wharf.all`.
+    pub(super) fn list_sessions(&self, frame: &Bytes, id: &Bytes) -> Outcome {
+        let params = frame::peek::<Request<ListParams>>(frame).map(|request| request.params).unwrap_or_default();
+        let all = params.meta["wharf"]["all"] == true;
+        let mut found = self.app.host.descriptors();
+        found.retain(|known| all || known.adapter_slug == *self.agent);
+        found.retain(|known| params.cwd.as_ref().is_none_or(|cwd| known.cwd == *cwd));
+        // Ids sort by age, so the last id of a page says where the next one begins, whatever comes or goes.
+        found.sort_by(|a, b| b.id.cmp(&a.id));
+        if let Some(cursor) = &params.cursor {
+            found.retain(|known| known.id < *cursor);
+        }
+        let next = (found.len() > PAGE).then(|| found[PAGE - 1].id.clone());
+        let sessions: Vec<Value> = found.iter().take(PAGE).map(|known| listed(known)).collect();
+        let mut answer = json!({ "sessions": sessions });
+        if let Some(next) = next {
+            answer["nextCursor"] = next.into();
+        }
+        Ok(Some(result(id, &answer)))
+    }
+
+    /// Is the session live? Answered from the registry: nothing is woken, nothing appended (rules 5.1, 5.2).
+    pub(super) fn session_status(&self, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
+        let known = self.app.host.descriptor(&named(envelope)?);
+        let answer = match known {
+            Some(known) if known.status.is_alive() => json!({
+                "status": "live",
+                "_meta": { "wharf": { "turn": turn_word(known.turn), "clients": known.clients, "resumable": false } },
+            }),
+            Some(known) => json!({
+                "status": "not_found",
+                "_meta": { "wharf": { "turn": "idle", "clients": known.clients, "resumable": known.resumable } },
+            }),
+            None => json!({ "status": "not_found", "_meta": { "wharf": { "resumable": false } } }),
+        };
+        Ok(Some(result(id, &answer)))
+    }
+
+    /// One of several clients only leaves; the last one, or one that insists, ends the session (rule 3.5).
+    pub(super) async fn close_session(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
+        let session = named(envelope)?;
+        let handle = self.open(envelope).await?;
+        let attached = self.attached(&session);
+        if attached.as_ref().map_or_else(|| self.role(), |attached| attached.role) == Role::Observer {
+            return Err(observer(session.as_str()));
+        }
+        let others = handle.descriptor().clients.saturating_sub(usize::from(attached.is_some()));
+        if others == 0 || forced(frame) {
+            handle.kill(EndReason::Closed).await.map_err(|error| from_call(&error, session.as_str()))?;
+        }
+        self.leave(&handle).await;
+        Ok(Some(result(id, &json!({}))))
+    }
+
+    /// Forgets the session. Unknown ids succeed; one that others use needs `force`.
+    pub(super) async fn delete_session(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
+        let session = named(envelope)?;
+        if self.role() == Role::Observer {
+            return Err(observer(session.as_str()));
+        }
+        if let Some(known) = self.app.host.descriptor(&session) {
+            let own = usize::from(self.attached(&session).is_some());
+            if known.clients > own && !forced(frame) {
+                return Err(in_use(session.as_str(), known.clients - own));
+            }
+            self.note_left(&session);
+            let _ = self.out.send(Out::Leave(session.clone())).await;
+            self.app.host.forget(&session).await.map_err(|error| from_open(&error))?;
+        }
+        Ok(Some(result(id, &json!({}))))
+    }
+
+    /// The agent's own error goes to the client as it came: it may be asking for a login. Such a session never was.
+    async fn refused_start(&self, error: &CreateError, id: &Bytes) -> Outcome {
+        if let CreateError::Start { failure, session } = error
+            && let Some(answer) = &failure.answer
+            && let Ok(envelope) = frame::scan(answer)
+        {
+            let _ = self.app.host.forget(&wharf_host::core::SessionId::new(session.as_str())).await;
+            return Ok(Some(frame::with_id(answer, &envelope, id)));
+        }
+        Err(from_create(error))
+    }
+}
+
+fn listed(known: &Descriptor) -> Value {
+    json!({
+        "sessionId": known.id,
+        "cwd": known.cwd,
+        "title": known.title,
+        "updatedAt": known.last_output_at.as_ref().unwrap_or(&known.started_at),
+        "_meta": { "wharf": {
+            "agent": known.adapter_slug, "status": known.status, "turn": turn_word(known.turn),
+            "clients": known.clients, "queued": known.queued, "resumable": known.resumable, "label": known.label,
+        } },
+    })
+}
+
+fn turn_word(turn: TurnWord) -> &'static str {
+    match turn {
+        TurnWord::Idle => "idle",
+        TurnWord::Running => "running",
+        TurnWord::AwaitingInput => "awaiting_input",
+    }
+}
+
+fn forced(frame: &[u8]) -> bool {
+    let frame: Value = serde_json::from_slice(frame).unwrap_or_default();
+    frame["params"]["_meta"]["wharf"]["force"] == true
+}
+
+#[derive(Deserialize)]
+struct NewParams {
+    cwd: String,
+    #[serde(rename = "_meta", default)]
+    meta: Value,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ListParams {
+    cwd: Option<String>,
+    cursor: Option<String>,
+    #[serde(rename = "_meta")]
+    meta: Value,
+}

@@ -1,0 +1,188 @@
+//! What a watched session's events and its messages past the log come to on the wire.
+
+use bytes::Bytes;
+use tokio::time::Instant as Moment;
+use wharf_host::core::{Event, Seq};
+use wharf_host::frame::{self, FrameKind};
+use wharf_host::{Batch, Direct, Entry, LaneMessage, ReadError};
+
+use super::connection::OVERLOADED;
+use super::event_id::{event_id, with_event_id};
+use super::ledger::What;
+use super::outbound::Writer;
+use super::updates;
+use super::view::{Shown, View};
+use super::watched::Watched;
+use super::wire::{Again, Closed, Gate, Origin, Wire};
+
+/// Messages past the log that wait for their turn in one session. With more than this the client is not reading, or
+/// has left a stream unread for too long.
+const LATER: usize = 1024;
+
+impl<W: Wire> Writer<W> {
+    pub(super) async fn show(&mut self, at: usize, batch: &Batch) -> Result<(), Closed> {
+        let mut watched = self.watched.swap_remove(at);
+        let result = self.show_batch(&mut watched, batch).await;
+        self.watched.push(watched);
+        result
+    }
+
+    async fn show_batch(&mut self, watched: &mut Watched, batch: &Batch) -> Result<(), Closed> {
+        let pause = watched.pause();
+        for entry in batch.entries() {
+            if pause.is_some_and(|at| entry.seq > at) {
+                // What comes here goes out first; the rest of the batch is read again after it.
+                watched.cursor = watched.cursor.clone_at(entry.seq);
+                break;
+            }
+            match watched.view.show(entry) {
+                Shown::Nothing => {}
+                Shown::Frame(frame) => self.feed_event(watched, entry, frame, true).await?,
+                Shown::Frames(frames) => self.feed_events(watched, entry, frames).await?,
+                Shown::Prompt { content } => self.show_prompt(watched, entry, content).await?,
+            }
+        }
+        self.settle(watched).await?;
+        self.shown.note(watched.session(), watched.cursor.position());
+        Ok(())
+    }
+
+    /// A prompt's text is in an earlier event; it is read from the log where it stands.
+    async fn show_prompt(&mut self, watched: &Watched, entry: &Entry, content: Seq) -> Result<(), Closed> {
+        let mut there = watched.cursor.clone_at(content);
+        let Ok(batch) = there.next().await else { return Ok(()) };
+        let Some(found) = batch.entries().first().filter(|found| found.seq == content) else { return Ok(()) };
+        if let Event::PromptAccepted { frame, sender, .. } | Event::PromptUpdated { frame, by: sender, .. } =
+            &found.event
+        {
+            // One of its own that was answered on another stream before it came here.
+            let own = matches!(found.event, Event::PromptAccepted { .. }) && sender.client == self.client;
+            if own && watched.view.is_live(entry.seq) {
+                return Ok(());
+            }
+            self.feed_events(watched, entry, watched.view.prompt(frame, sender, entry.seq)).await?;
+        }
+        Ok(())
+    }
+
+    /// Answers the client's prompts that have ended, while the rest waits for somebody to read the session's stream or
+    /// is not watched any more.
+    pub(super) async fn answer_prompts(&mut self, at: usize, batch: &Batch) -> Result<(), Closed> {
+        let watched = &self.watched[at];
+        for entry in batch.entries().iter().filter(|entry| !watched.is_past_leaving(entry.seq)) {
+            if let Event::PromptEnded { prompt, end } = &entry.event {
+                for answer in watched.view.answers(prompt, end) {
+                    self.wire.feed(Origin::Answer(watched.session()), answer).await?;
+                }
+            }
+        }
+        if watched.has_left() && !watched.is_owed() {
+            self.watched.swap_remove(at);
+        }
+        Ok(())
+    }
+
+    /// A session cannot be read any more. Its prompts are answered, since nothing else will answer them (rule 7.6).
+    pub(super) async fn give_up(&mut self, at: usize, error: &ReadError) -> Result<(), Closed> {
+        let gone = self.watched.swap_remove(at);
+        if !gone.has_left() {
+            tracing::warn!(session = %gone.session(), %error, "a session can no longer be shown");
+        }
+        for answer in gone.view.answer_all() {
+            self.wire.feed(Origin::Answer(gone.session()), answer).await?;
+        }
+        Ok(())
+    }
+
+    /// Says what was only waiting for the cursor: the answer, then open asks, then what came past the log.
+    pub(super) async fn settle(&mut self, watched: &mut Watched) -> Result<(), Closed> {
+        if watched.has_left() {
+            return Ok(());
+        }
+        let gate = self.wire.gate(watched.session());
+        if let Some(answer) = watched.answer_due(gate) {
+            self.wire.feed(Origin::Answer(watched.session()), answer).await?;
+            watched.held_until = watched.hold.filter(|_| !gate.is_own()).map(|hold| Moment::now() + hold);
+        }
+        if watched.answer.is_some() || watched.held_until.is_some() || !gate.lets_through() {
+            return Ok(());
+        }
+        if let Some((_, asks)) = watched.asks.take_if(|(at, _)| *at <= watched.cursor.position()) {
+            for ask in &asks {
+                if let Some(request) = watched.view.ask(ask) {
+                    self.wire.feed(Origin::Beside(watched.session()), request).await?;
+                }
+            }
+        }
+        while watched.later.front().is_some_and(|message| watched.is_past(message.after)) {
+            if let Some(message) = watched.later.pop_front() {
+                self.say(&watched.view, message.direct).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A message past the log, in its order with the log.
+    pub(super) async fn direct(&mut self, message: LaneMessage) -> Result<(), Closed> {
+        let Some(at) = self.find(&message.session) else {
+            // Answers reach a client also after it left the session.
+            return match message.direct {
+                Direct::Frame(frame) => self.wire.feed(Origin::Answer(&message.session), frame).await,
+                Direct::Presence { .. } | Direct::Request { .. } | Direct::Withdraw { .. } => Ok(()),
+            };
+        };
+        if let (Gate::Closed { .. }, Direct::Frame(frame)) = (self.wire.gate(&message.session), &message.direct)
+            && is_answer(frame)
+        {
+            self.watched[at].view.settle_forward(frame);
+            return self.wire.feed(Origin::Answer(&message.session), frame.clone()).await;
+        }
+        let mut watched = self.watched.swap_remove(at);
+        watched.later.push_back(message);
+        let result = self.settle(&mut watched).await;
+        let waiting = watched.later.len();
+        self.watched.push(watched);
+        if waiting > LATER {
+            self.wire.close(OVERLOADED, "the client does not read what it is sent").await;
+            return Err(Closed);
+        }
+        result
+    }
+
+    async fn say(&mut self, view: &View, direct: Direct) -> Result<(), Closed> {
+        let frame = match direct {
+            Direct::Frame(frame) => {
+                view.settle_forward(&frame);
+                Some(frame)
+            }
+            Direct::Request { relay, frame } => view.request(&frame, What::Relay(relay)),
+            Direct::Withdraw { relay } => view.withdraw(relay),
+            Direct::Presence { member, connected } => {
+                view.wants_presence().then(|| updates::presence(view.session(), &member, connected))
+            }
+        };
+        match frame {
+            Some(frame) => self.wire.feed(Origin::Beside(view.session()), frame).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn feed_events(&mut self, watched: &Watched, entry: &Entry, frames: Vec<Bytes>) -> Result<(), Closed> {
+        let count = frames.len();
+        for (at, frame) in frames.into_iter().enumerate() {
+            self.feed_event(watched, entry, frame, at + 1 == count).await?;
+        }
+        Ok(())
+    }
+
+    async fn feed_event(&mut self, watched: &Watched, entry: &Entry, frame: Bytes, last: bool) -> Result<(), Closed> {
+        let frame = if watched.view.event_ids { with_event_id(&frame, &event_id(entry)) } else { frame };
+        let again = if View::plain(entry).is_some() { Again::FromLog } else { Again::Never };
+        let origin = Origin::Event { session: watched.session(), epoch: entry.epoch, seq: entry.seq, last, again };
+        self.wire.feed(origin, frame).await
+    }
+}
+
+fn is_answer(frame: &[u8]) -> bool {
+    frame::scan(frame).is_ok_and(|envelope| matches!(envelope.kind, FrameKind::Result | FrameKind::Error))
+}

@@ -1,0 +1,73 @@
+//! The updates that tell one client of what others do (rule 4.5). Each carries its tag twice, since the drafts and the
+//! field disagree about the name of the tag.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use wharf_host::core::{Ask, AskOutcome, Member, PromptEnd, Raw, Sender, SessionId};
+
+fn update(session: &SessionId, tag: &str, mut body: Value) -> Bytes {
+    body["type"] = tag.into();
+    body["sessionUpdate"] = tag.into();
+    let params = json!({ "sessionId": session.as_str(), "update": body });
+    json!({ "jsonrpc": "2.0", "method": "session/update", "params": params }).to_string().into()
+}
+
+/// `{clientId, name, version}`.
+pub(super) fn who(sender: &Sender) -> Value {
+    json!({ "clientId": sender.client.as_str(), "name": sender.name, "version": sender.version })
+}
+
+pub(super) fn prompt_received(session: &SessionId, prompt: &Raw, sender: &Sender) -> Bytes {
+    let request: Value = serde_json::from_slice(prompt.bytes()).unwrap_or_default();
+    update(session, "prompt_received", json!({ "prompt": request["params"]["prompt"], "sentBy": who(sender) }))
+}
+
+pub(super) fn turn_complete(session: &SessionId, end: &PromptEnd) -> Bytes {
+    update(session, "turn_complete", json!({ "stopReason": stop_reason(end) }))
+}
+
+pub(super) fn permission_resolved(session: &SessionId, ask: &Ask, outcome: &AskOutcome, by: Option<&Sender>) -> Bytes {
+    let chosen = match outcome {
+        AskOutcome::Answered { option, .. } => option.as_deref(),
+        AskOutcome::Declined { .. } | AskOutcome::Cancelled | AskOutcome::Withdrawn | AskOutcome::AgentGone => None,
+    };
+    let body = json!({
+        "toolCallId": ask.tool_call,
+        "chosenOptionId": chosen,
+        "outcome": outcome_word(outcome),
+        "resolvedBy": by.map(who),
+    });
+    update(session, "permission_resolved", body)
+}
+
+pub(super) fn presence(session: &SessionId, member: &Member, connected: bool) -> Bytes {
+    let tag = if connected { "client_connected" } else { "client_disconnected" };
+    update(
+        session,
+        tag,
+        json!({ "client": who(&member.sender), "timestamp": wharf_host::timestamp(wharf_host::Now::millis()) }),
+    )
+}
+
+/// How a prompt ended, in one word: the agent's own where it gave one.
+pub(super) fn stop_reason(end: &PromptEnd) -> &str {
+    match end {
+        PromptEnd::Answered { stop_reason, .. } => stop_reason,
+        PromptEnd::Failed { .. } => "error",
+        PromptEnd::Cancelled | PromptEnd::Removed { .. } => "cancelled",
+        PromptEnd::AgentExited => "agent_exited",
+        PromptEnd::StartFailed => "start_failed",
+        PromptEnd::SessionEnded => "session_ended",
+        PromptEnd::HostShutdown => "host_shutdown",
+        PromptEnd::HostRestarted => "host_restarted",
+    }
+}
+
+fn outcome_word(outcome: &AskOutcome) -> &'static str {
+    match outcome {
+        AskOutcome::Answered { .. } => "selected",
+        AskOutcome::Declined { .. } | AskOutcome::Cancelled => "cancelled",
+        AskOutcome::Withdrawn => "withdrawn",
+        AskOutcome::AgentGone => "agent_gone",
+    }
+}

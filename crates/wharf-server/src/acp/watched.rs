@@ -1,0 +1,165 @@
+//! One session that a client watches: how far it was shown, and what waits for the cursor, the client or its stream.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant as Moment;
+use wharf_host::core::{Ask, Seq, SessionId};
+use wharf_host::{Batch, Cursor, LaneMessage, ReadError};
+
+use super::outbound::Join;
+use super::view::View;
+use super::wire::Gate;
+
+/// How long answers wait for a stream that nobody reads before they go out on the connection's. A client that lost its
+/// stream is back within this; what it then gets is in order.
+pub(super) const AWAY: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(super) struct Watched {
+    pub(super) cursor: Cursor,
+    pub(super) view: View,
+    pub(super) answer: Option<(Seq, Bytes)>,
+    pub(super) asks: Option<(Seq, Vec<Ask>)>,
+    pub(super) hold: Option<Duration>,
+    /// Nothing goes out before this, unless the client says that it is ready.
+    pub(super) held_until: Option<Moment>,
+    /// What has to wait for the cursor.
+    pub(super) later: VecDeque<LaneMessage>,
+    /// It goes on from an event that the client named, so a resume does not move it ahead.
+    pub(super) rejoined: bool,
+    /// Looks for the ends of the client's prompts while nobody reads the session's stream, or after it left.
+    scout: Option<Cursor>,
+    left: Option<Left>,
+    joined_at: Moment,
+}
+
+/// The client has left the session, or watches it anew: only answers to its prompts go out.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    /// From here on another view has them.
+    until: Option<Seq>,
+}
+
+/// Which of a session's two readers has something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reader {
+    Cursor,
+    Scout,
+}
+
+impl Watched {
+    pub(super) fn new(join: Join) -> Self {
+        let Join { cursor, view, answer, asks, hold } = join;
+        Self {
+            cursor,
+            view,
+            answer,
+            asks: Some(asks),
+            hold,
+            held_until: None,
+            later: VecDeque::new(),
+            rejoined: false,
+            scout: None,
+            left: None,
+            joined_at: Moment::now(),
+        }
+    }
+
+    pub(super) fn session(&self) -> &SessionId {
+        self.view.session()
+    }
+
+    pub(super) fn has_news(&self, gate: Gate) -> bool {
+        gate.lets_through() && self.held_until.is_none() && self.left.is_none() && self.cursor.is_behind()
+    }
+
+    /// Shows no more, from `until` on because another view does. True while the client is owed the ends of prompts.
+    pub(super) fn leave(&mut self, until: Option<Seq>) -> bool {
+        (self.left, self.rejoined, self.held_until) = (Some(Left { until }), false, None);
+        self.scout.get_or_insert_with(|| self.cursor.clone());
+        self.is_owed()
+    }
+
+    pub(super) fn has_left(&self) -> bool {
+        self.left.is_some()
+    }
+
+    /// Is there anything to look for after the client left?
+    pub(super) fn is_owed(&self) -> bool {
+        let until = self.left.and_then(|left| left.until);
+        let reached = until.is_some_and(|until| self.scout.as_ref().is_none_or(|scout| scout.position() >= until));
+        self.view.owes() && !reached
+    }
+
+    /// Is the end of a prompt in this event for another view to tell?
+    pub(super) fn is_past_leaving(&self, seq: Seq) -> bool {
+        self.left.and_then(|left| left.until).is_some_and(|until| seq > until)
+    }
+
+    /// The next events, if any may be read now.
+    pub(super) fn reading(
+        &mut self,
+        gate: Gate,
+    ) -> Option<(Reader, impl Future<Output = Result<Batch, ReadError>> + Send)> {
+        match &mut self.scout {
+            Some(scout) => Some((Reader::Scout, scout.next())),
+            None if gate.lets_through() && self.held_until.is_none() => Some((Reader::Cursor, self.cursor.next())),
+            None => None,
+        }
+    }
+
+    /// Where something stands between two events: the answer, or the open asks.
+    pub(super) fn pause(&self) -> Option<Seq> {
+        self.answer.as_ref().map(|(at, _)| *at).or_else(|| self.asks.as_ref().map(|(at, _)| *at))
+    }
+
+    /// Has everything up to `seq` gone out?
+    pub(super) fn is_past(&self, seq: Seq) -> bool {
+        self.cursor.position() >= seq
+    }
+
+    /// The answer, if it is time for it: when all before it is out, or when there is no stream for what is before it.
+    pub(super) fn answer_due(&mut self, gate: Gate) -> Option<Bytes> {
+        let first = match gate {
+            Gate::Closed { since: None } => true,
+            Gate::Closed { since: Some(since) } => Moment::now() >= since + AWAY,
+            Gate::Line | Gate::Open | Gate::Full => false,
+        };
+        let position = self.cursor.position();
+        self.answer.take_if(|(at, _)| first || *at <= position).map(|(_, answer)| answer)
+    }
+
+    /// When to look at it again, if nothing comes before.
+    pub(super) fn due(&self, gate: Gate) -> Option<Moment> {
+        let away = self.away(gate).filter(|_| self.scout.is_none());
+        [self.held_until, away].into_iter().flatten().min()
+    }
+
+    /// Does what was due by now.
+    pub(super) fn come_due(&mut self, gate: Gate, now: Moment) -> bool {
+        let released = self.held_until.take_if(|until| *until <= now).is_some();
+        let sent_out = self.scout.is_none() && self.away(gate).is_some_and(|at| at <= now);
+        if sent_out {
+            self.scout = Some(self.cursor.clone());
+        }
+        released || sent_out
+    }
+
+    /// The gate may have changed. A stream of its own says that the client has the session (rule 6.1).
+    pub(super) fn gate_changed(&mut self, gate: Gate) -> bool {
+        if gate.is_own() && self.left.is_none() {
+            self.held_until = None;
+            self.scout = None;
+        }
+        gate.lets_through() && self.left.is_none()
+    }
+
+    fn away(&self, gate: Gate) -> Option<Moment> {
+        match gate {
+            Gate::Closed { since } => Some(since.unwrap_or(self.joined_at) + AWAY),
+            Gate::Line | Gate::Open | Gate::Full => None,
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! ACP over a WebSocket: one connection, one socket, from the upgrade to the close.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
+use bytes::Bytes;
+use futures_util::stream::SplitSink;
+use futures_util::{SinkExt, StreamExt, future};
+use wharf_host::core::SessionId;
+
+use super::connection::{Connection, OVERLOADED, stopped};
+use super::outbound::{Out, write};
+use super::wire::{Closed, Gate, Origin, TICK, Wire};
+use crate::App;
+use crate::auth::Identity;
+
+/// WebSocket close codes.
+const TOO_BIG: u16 = 1009;
+const GOING_AWAY: u16 = 1001;
+
+/// Serves a connection to its end.
+pub(super) async fn run(app: App, identity: Identity, agent: Arc<str>, socket: WebSocket) {
+    let mut stopping = app.stopping.clone();
+    let (sink, mut stream) = socket.split();
+    let heard = Arc::new(Mutex::new(Instant::now()));
+    let (connection, outlet) = Connection::new(app, identity, agent);
+    let mut writer = tokio::spawn(write(Socket { sink, heard: Arc::clone(&heard) }, outlet));
+    loop {
+        tokio::select! {
+            message = stream.next() => {
+                *heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+                match message {
+                    Some(Ok(Message::Text(text))) => connection.receive(Bytes::from(text)).await,
+                    Some(Ok(Message::Close(_))) | None => break,
+                    // Binary frames are not ACP's; pings are answered below us.
+                    Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_))) => {}
+                    Some(Err(error)) => {
+                        // The WebSocket library tells a message over the limit only in words.
+                        if error.to_string().contains("too long") || error.to_string().contains("too big") {
+                            close(&connection, TOO_BIG, "the message is over the limit (limits.frame)").await;
+                        }
+                        break;
+                    }
+                }
+            }
+            _ = &mut writer => break,
+            () = connection.overflowed.notified() => {
+                close(&connection, OVERLOADED, "the client does not read what it is sent").await;
+                break;
+            }
+            () = stopped(&mut stopping) => {
+                close(&connection, GOING_AWAY, "the host is stopping").await;
+                break;
+            }
+        }
+    }
+    connection.leave_all().await;
+    drop(connection);
+    // The writer ends when the last `out` is gone; what the client still takes in a moment, it gets.
+    if tokio::time::timeout(Duration::from_secs(1), &mut writer).await.is_err() {
+        writer.abort();
+    }
+}
+
+async fn close(connection: &Connection, code: u16, reason: &'static str) {
+    let _ = connection.out.send(Out::Close { code, reason }).await;
+}
+
+/// The socket's outbound half.
+#[derive(Debug)]
+struct Socket {
+    sink: SplitSink<WebSocket, Message>,
+    /// When something last came from the client.
+    heard: Arc<Mutex<Instant>>,
+}
+
+impl Wire for Socket {
+    fn gate(&self, _: &SessionId) -> Gate {
+        Gate::Line
+    }
+
+    fn changed(&self) -> impl Future<Output = ()> + Send {
+        future::pending()
+    }
+
+    async fn feed(&mut self, _: Origin<'_>, frame: Bytes) -> Result<(), Closed> {
+        let text = Utf8Bytes::try_from(frame).map_err(|_| Closed)?;
+        self.sink.feed(Message::Text(text)).await.map_err(|_| Closed)
+    }
+
+    async fn flush(&mut self) -> Result<(), Closed> {
+        self.sink.flush().await.map_err(|_| Closed)
+    }
+
+    async fn tick(&mut self) -> Result<(), Closed> {
+        let silent = self.heard.lock().unwrap_or_else(PoisonError::into_inner).elapsed();
+        if silent > 2 * TICK {
+            return Err(Closed);
+        }
+        self.sink.feed(Message::Ping(Bytes::new())).await.map_err(|_| Closed)
+    }
+
+    async fn close(&mut self, code: u16, reason: &'static str) {
+        let _ = self.sink.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
+    }
+}

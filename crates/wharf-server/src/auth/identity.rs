@@ -1,0 +1,75 @@
+//! What a caller may do, and which token says so.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use wharf_host::core::Role;
+
+/// The role that a token carries (rule 10.2), from less to more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Access {
+    /// Sees everything, changes and starts nothing.
+    Observer,
+    /// Works in sessions and starts them.
+    Controller,
+    /// May change the host itself too.
+    Admin,
+}
+
+impl Access {
+    pub const ALL: [Self; 3] = [Self::Observer, Self::Controller, Self::Admin];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Observer => "observer",
+            Self::Controller => "controller",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{0:?} is not a role; use observer, controller or admin")]
+pub struct UnknownAccess(String);
+
+impl FromStr for Access {
+    type Err = UnknownAccess;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|access| access.as_str() == word).ok_or_else(|| UnknownAccess(word.to_owned()))
+    }
+}
+
+/// Who calls. `guard` puts it into the extensions of every request that it lets through.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The id of the token that was shown: [`Identity::HOST`] for the host's own one, `tok_…` for one that was made
+    /// with `wharf token create`. `None`: our own user over the local socket, without a token.
+    pub token: Option<Arc<str>>,
+    pub access: Access,
+}
+
+impl Identity {
+    /// Stands for the token in the file `token`. No other token can have this id: theirs begin with `tok_`.
+    pub const HOST: &str = "host";
+
+    /// Our own user over the local socket.
+    pub const LOCAL: Self = Self { token: None, access: Access::Admin };
+
+    /// The most that this caller may be in a session; it may ask for less (rule 4.8).
+    pub const fn role(&self) -> Role {
+        match self.access {
+            Access::Observer => Role::Observer,
+            Access::Controller | Access::Admin => Role::Controller,
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Making, reading, changing and revoking tokens.
+
+use std::os::unix::fs::PermissionsExt;
+
+use wharf_host::core::Role;
+
+use super::*;
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn file(&self) -> TokensFile {
+        TokensFile::of(self.0.path())
+    }
+
+    fn text(&self) -> String {
+        std::fs::read_to_string(self.file().path()).unwrap()
+    }
+
+    fn write(&self, text: &str) {
+        std::fs::write(self.file().path(), text).unwrap();
+    }
+
+    fn tokens(&self) -> Tokens {
+        Tokens::open(self.0.path()).unwrap()
+    }
+
+    fn own(&self) -> String {
+        std::fs::read_to_string(self.0.path().join("token")).unwrap().trim().to_owned()
+    }
+}
+
+#[test]
+fn each_token_has_the_role_it_was_made_with() {
+    let place = Place::new();
+    let tokens = place.tokens();
+    for access in Access::ALL {
+        let made = place.file().create(access, None).unwrap();
+        let identity = tokens.authenticate(&made.text).unwrap();
+        assert_eq!(identity, Identity { token: Some(made.entry.id), access });
+    }
+    let own = tokens.authenticate(&place.own()).unwrap();
+    assert_eq!(own, Identity { token: Some(Identity::HOST.into()), access: Access::Admin });
+}
+
+#[test]
+fn only_an_observers_token_limits_the_role_in_a_session() {
+    let role = |access| Identity { token: None, access }.role();
+    assert_eq!(Access::ALL.map(role), [Role::Observer, Role::Controller, Role::Controller]);
+    assert_eq!(Identity::LOCAL.role(), Role::Controller);
+}
+
+#[test]
+fn what_was_never_made_opens_nothing() {
+    let place = Place::new();
+    let tokens = place.tokens();
+    let made = place.file().create(Access::Admin, None).unwrap();
+    let hash = serde_json::from_str::<serde_json::Value>(&place.text()).unwrap()["tokens"][0]["hash"].clone();
+    let longer = format!("{}x", made.text);
+    for wrong in ["", "host", "wharf_", &made.entry.id, hash.as_str().unwrap(), &longer, &made.text[6..]] {
+        assert_eq!(tokens.authenticate(wrong), Err(Refused::Unknown), "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_revoked_token_is_out_at_once_and_the_others_stay() {
+    let place = Place::new();
+    let tokens = place.tokens();
+    let [first, second] = [(); 2].map(|()| place.file().create(Access::Controller, None).unwrap());
+    let identity = tokens.authenticate(&first.text).unwrap();
+    assert!(tokens.is_valid(&identity));
+    place.file().revoke(&first.entry.id).unwrap();
+    assert_eq!(tokens.authenticate(&first.text), Err(Refused::Unknown));
+    assert!(!tokens.is_valid(&identity));
+    let other = tokens.authenticate(&second.text).unwrap();
+    assert!(tokens.is_valid(&other));
+    std::fs::remove_file(place.file().path()).unwrap();
+    assert!(!tokens.is_valid(&other), "no file, no tokens");
+    assert_eq!(tokens.authenticate(&second.text), Err(Refused::Unknown));
+    let own = tokens.authenticate(&place.own()).unwrap();
+    assert!(tokens.is_valid(&own) && tokens.is_valid(&Identity::LOCAL));
+}
+
+#[test]
+fn a_changed_role_makes_the_old_identity_invalid() {
+    let place = Place::new();
+    let tokens = place.tokens();
+    let made = place.file().create(Access::Admin, None).unwrap();
+    let before = tokens.authenticate(&made.text).unwrap();
+    place.write(&place.text().replace("\"admin\"", "\"observer\""));
+    assert!(!tokens.is_valid(&before));
+    assert_eq!(tokens.authenticate(&made.text).unwrap().access, Access::Observer);
+}
+
+#[test]
+fn every_quick_change_is_seen() {
+    let place = Place::new();
+    let tokens = place.tokens();
+    for _ in 0..200 {
+        let made = place.file().create(Access::Observer, None).unwrap();
+        let identity = tokens.authenticate(&made.text).unwrap();
+        place.file().revoke(&made.entry.id).unwrap();
+        assert!(!tokens.is_valid(&identity));
+    }
+}
+
+#[test]
+fn a_damaged_file_stops_its_tokens_but_not_the_hosts_own_and_heals() {
+    let place = Place::new();
+    let tokens = place.tokens();
+    let made = place.file().create(Access::Controller, None).unwrap();
+    let identity = tokens.authenticate(&made.text).unwrap();
+    let good = place.text();
+    place.write("{\"version\": 1, \"tok");
+    for _ in 0..2 {
+        assert_eq!(tokens.authenticate(&made.text), Err(Refused::Unreadable));
+        assert_eq!(tokens.authenticate("never made"), Err(Refused::Unreadable));
+        assert!(tokens.is_valid(&identity), "a damaged file revokes nobody who is in");
+        assert!(tokens.authenticate(&place.own()).is_ok());
+    }
+    place.write(&good);
+    assert_eq!(tokens.authenticate(&made.text), Ok(identity));
+}
+
+#[test]
+fn a_host_does_not_start_on_a_damaged_file() {
+    let place = Place::new();
+    place.write("[]");
+    let error = Tokens::open(place.0.path()).unwrap_err().to_string();
+    assert!(error.contains("tokens.json is damaged: "), "{error}");
+}
+
+#[test]
+fn a_damaged_file_is_named_with_the_reason_and_never_overwritten() {
+    let place = Place::new();
+    let hash = "0".repeat(64);
+    let entry = |more: &str| format!(r#"{{"id":"tok_a","role":"admin","hash":"{hash}","createdAt":""{more}}}"#);
+    let content = |entries: &str| format!(r#"{{"version":1,"tokens":[{entries}]}}"#);
+    place.write(&content(&entry("")));
+    assert_eq!(place.file().list().unwrap().len(), 1, "what the cases below are broken copies of");
+    let twice = format!("{},{}", entry(""), entry(""));
+    for (text, reason) in [
+        (String::new(), "EOF"),
+        ("{}".to_owned(), "version"),
+        (r#"{"version":0,"tokens":[]}"#.to_owned(), "version 0"),
+        (r#"{"version":2,"tokens":[]}"#.to_owned(), "use the newer wharf"),
+        (content(&entry("")).replace("admin", "root"), "root"),
+        (content(&entry("")).replace("tok_a", "host"), "does not begin with tok_"),
+        (content(&entry("")).replace(&hash, "00"), "hexadecimal"),
+        (content(&twice), "twice"),
+        (content(&entry(r#","workspace":"w""#)), "workspace"),
+    ] {
+        place.write(&text);
+        let errors = [
+            place.file().list().map(drop),
+            place.file().create(Access::Observer, None).map(drop),
+            place.file().revoke("tok_a").map(drop),
+        ];
+        for error in errors {
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains("tokens.json") && error.contains(reason), "{text}: {error}");
+        }
+        assert_eq!(place.text(), text);
+    }
+}
+
+#[test]
+fn the_file_is_private_and_holds_no_token() {
+    let place = Place::new();
+    let made = place.file().create(Access::Observer, Some("the wall display")).unwrap();
+    let mode = |name: &str| std::fs::metadata(place.0.path().join(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("tokens.json"), mode("tokens.lock")), (0o600, 0o600));
+    assert!(made.text.starts_with("wharf_") && made.text.len() == 58, "{}", made.text);
+    assert!(!place.text().contains(&made.text[6..]));
+    let value: serde_json::Value = serde_json::from_str(&place.text()).unwrap();
+    let entry = value["tokens"][0].as_object().unwrap();
+    let keys: Vec<&str> = entry.keys().map(String::as_str).collect();
+    assert_eq!((value["version"].as_u64(), keys.len()), (Some(1), 5), "{keys:?}");
+    assert_eq!((entry["role"].as_str(), entry["label"].as_str()), (Some("observer"), Some("the wall display")));
+    for shown in [format!("{made:?}"), format!("{:?}", place.tokens())] {
+        assert!(!shown.contains(entry["hash"].as_str().unwrap()) && !shown.contains(&made.text), "{shown}");
+    }
+}
+
+#[test]
+fn programs_that_change_the_file_at_once_lose_nothing() {
+    let place = Place::new();
+    let ids: Vec<_> = std::thread::scope(|scope| {
+        let make =
+            || (0..10).map(|_| place.file().create(Access::Observer, None).unwrap().entry.id).collect::<Vec<_>>();
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(make)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    let mut listed: Vec<_> = place.file().list().unwrap().into_iter().map(|entry| entry.id).collect();
+    let mut made = ids;
+    listed.sort();
+    made.sort();
+    assert_eq!(listed, made);
+}
+
+#[test]
+fn an_unknown_id_is_named_and_nothing_is_made_for_it() {
+    let place = Place::new();
+    let nowhere = TokensFile::of(&place.0.path().join("nowhere"));
+    for file in [&place.file(), &nowhere] {
+        let error = file.revoke("tok_nobody").unwrap_err().to_string();
+        assert!(error.contains("\"tok_nobody\""), "{error}");
+    }
+    assert_eq!(std::fs::read_dir(place.0.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_label_is_one_short_line() {
+    let place = Place::new();
+    for wrong in ["", " ", "a\nb", "\u{1b}[2J", &"x".repeat(201)] {
+        assert!(matches!(place.file().create(Access::Observer, Some(wrong)), Err(TokensFileError::Label)), "{wrong:?}");
+    }
+    place.file().create(Access::Observer, Some(&"ü".repeat(200))).unwrap();
+}

@@ -1,0 +1,156 @@
+//! Lines of the client: what the host is to see of each.
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use wharf_host::frame::{self, Envelope, FrameKind};
+
+use super::unanswered::{Request, moves};
+use super::{Bridge, Phase, Step, error, failure, meta};
+
+#[derive(Deserialize)]
+struct NewSession<'a> {
+    #[serde(borrow)]
+    params: NewParams<'a>,
+}
+
+#[derive(Deserialize)]
+struct NewParams<'a> {
+    #[serde(borrow)]
+    cwd: Option<&'a RawValue>,
+}
+
+impl Bridge {
+    /// One line, without its line break.
+    pub(crate) fn handle_line(&mut self, line: Bytes) -> Step {
+        if std::str::from_utf8(&line).is_err() {
+            // A text frame could not carry it.
+            let error = error(-32700, "not UTF-8", "parse_error").to_string();
+            self.tell_client(failure(b"null", &error));
+        } else if matches!(self.phase, Phase::Open) && !self.needs_attaching(&line) {
+            self.pass_line(line);
+        } else {
+            self.wait(line);
+        }
+        self.done()
+    }
+
+    /// A line over what is read at once.
+    pub(crate) fn handle_oversized_line(&mut self, limit: usize) -> Step {
+        let message = format!("a message over {limit} bytes was not read");
+        self.tell_client(failure(b"null", &error(-32600, &message, "too_big").to_string()));
+        self.done()
+    }
+
+    fn wait(&mut self, line: Bytes) {
+        self.waiting_bytes += line.len();
+        self.waiting.push_back(line);
+    }
+
+    /// The next line that waited for the host.
+    pub(super) fn next_waiting(&mut self) -> Option<Bytes> {
+        let line = self.waiting.pop_front()?;
+        self.waiting_bytes -= line.len();
+        Some(line)
+    }
+
+    /// Is it for a session that could not be attached again? Then that is tried once more first.
+    fn needs_attaching(&mut self, line: &[u8]) -> bool {
+        if !self.sessions.values().any(|followed| followed.lost.is_some()) {
+            return false;
+        }
+        let Ok(envelope) = frame::scan(line) else { return false };
+        let Some(session) = self.lost_session(&envelope) else { return false };
+        self.attach(vec![session]);
+        true
+    }
+
+    fn lost_session(&self, envelope: &Envelope<'_>) -> Option<String> {
+        let session = envelope.session.as_ref()?.value.as_ref();
+        let is_lost = self.sessions.get(session).is_some_and(|followed| followed.lost.is_some());
+        (is_lost && !moves(&envelope.method)).then(|| session.to_owned())
+    }
+
+    /// A line on its way to the host.
+    pub(super) fn pass_line(&mut self, line: Bytes) {
+        let Ok(envelope) = frame::scan(&line) else {
+            // The host says what is wrong with it.
+            self.tell_host(line);
+            return;
+        };
+        match envelope.kind {
+            FrameKind::Request => self.request(&line, &envelope),
+            FrameKind::Notification => self.tell_host(line),
+            FrameKind::Result | FrameKind::Error => {
+                let answer = self.asks.answer(&line, &envelope);
+                self.step.to_host.extend(answer);
+            }
+        }
+    }
+
+    fn request(&mut self, line: &Bytes, envelope: &Envelope<'_>) {
+        let id = envelope.id.clone().map_or_else(Bytes::new, |span| line.slice(span));
+        if let Some(session) = self.lost_session(envelope)
+            && let Some(error) = self.sessions.get(&session).and_then(|followed| followed.lost.clone())
+        {
+            self.tell_client(failure(&id, &String::from_utf8_lossy(&error)));
+            return;
+        }
+        let session = envelope.session.as_ref().map(|session| session.value.as_ref().to_owned());
+        let method = envelope.method.as_ref();
+        let mut request = Request {
+            id,
+            method: method.into(),
+            session: session.clone().map(Into::into),
+            frame: line.clone(),
+            as_new: false,
+        };
+        match (method, session) {
+            ("initialize", _) => request.frame = self.introduce(line),
+            ("session/new", _) => self.join_instead(&mut request),
+            ("session/prompt", Some(session)) => request.frame = self.prompt(line, &request.id, session),
+            ("session/load", Some(session)) => self.sessions.entry(session).or_default().load(),
+            _ => {}
+        }
+        self.tell_host(request.frame.clone());
+        self.unanswered.add(request);
+    }
+
+    /// Event ids are asked for besides what the client asks for, and taken out again.
+    fn introduce(&mut self, line: &Bytes) -> Bytes {
+        self.wishes.event_ids = meta::wish(line, "eventIds") == Some(true.into());
+        self.wishes.multi_client_updates = meta::wish(line, "multiClientUpdates") == Some(true.into());
+        let asked = if self.wishes.event_ids { None } else { meta::with_wish(line, "eventIds", "true") };
+        let frame = asked.unwrap_or_else(|| line.clone());
+        self.initialize = Some(frame.clone());
+        frame
+    }
+
+    /// A prompt gets a key, so that it can be sent again and is still the same prompt (rule 7.5).
+    fn prompt(&mut self, line: &Bytes, id: &Bytes, session: String) -> Bytes {
+        self.sessions.entry(session).or_default().prompted(id.clone(), line);
+        if meta::wish(line, "idempotencyKey").is_some() {
+            return line.clone();
+        }
+        self.keys += 1;
+        let key = Value::from(format!("{}-{}", self.options.name, self.keys)).to_string();
+        meta::with_wish(line, "idempotencyKey", &key).unwrap_or_else(|| line.clone())
+    }
+
+    /// With `--session` a new session is the one that is there.
+    fn join_instead(&mut self, request: &mut Request) {
+        let Some(session) = &self.options.session else { return };
+        let cwd = frame::peek::<NewSession<'_>>(&request.frame).and_then(|new| new.params.cwd.map(RawValue::get));
+        let cwd = cwd.map(|cwd| format!(r#","cwd":{cwd}"#)).unwrap_or_default();
+        let id = String::from_utf8_lossy(&request.id);
+        let quoted = Value::from(session.as_str());
+        request.frame = format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"session/resume","params":{{"sessionId":{quoted}{cwd},"mcpServers":[]}}}}"#
+        )
+        .into();
+        request.method = "session/resume".into();
+        request.session = Some(session.as_str().into());
+        request.as_new = true;
+    }
+}

@@ -1,0 +1,205 @@
+//! Frames of the host: what the client is to see of each.
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use wharf_host::core::UpdateKind;
+use wharf_host::frame::{self, Envelope, FrameKind, splice};
+
+use super::asks::Asked;
+use super::followed::Followed;
+use super::plain::{self, Plain};
+use super::unanswered::Request;
+use super::{Bridge, Step, meta};
+
+#[derive(Deserialize)]
+struct Answer<'a> {
+    #[serde(borrow)]
+    result: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct NewSession {
+    #[serde(rename = "sessionId")]
+    session: String,
+}
+
+#[derive(Deserialize)]
+struct Cancel<'a> {
+    #[serde(borrow)]
+    params: CancelParams<'a>,
+}
+
+#[derive(Deserialize)]
+struct CancelParams<'a> {
+    #[serde(borrow, rename = "requestId")]
+    request: &'a RawValue,
+}
+
+/// A frame that is new to the client.
+struct News {
+    /// Without an event id.
+    plain: Bytes,
+    /// As the client is to see it: one that asked for event ids keeps them.
+    shown: Bytes,
+}
+
+impl Bridge {
+    /// One frame of the host.
+    pub(crate) fn handle_frame(&mut self, frame: Bytes) -> Step {
+        match frame::scan(&frame) {
+            Ok(envelope) => match envelope.kind {
+                FrameKind::Result | FrameKind::Error => self.response(&frame, &envelope),
+                FrameKind::Request => self.asked(&frame, &envelope),
+                FrameKind::Notification => self.notified(&frame, &envelope),
+            },
+            Err(_) => self.tell_client(frame),
+        }
+        self.done()
+    }
+
+    fn response(&mut self, frame: &Bytes, envelope: &Envelope<'_>) {
+        let id = envelope.id.clone().map_or_else(Bytes::new, |span| frame.slice(span));
+        let request = self.unanswered.settle(&id);
+        let is_ours = request.is_none() && self.is_own_request(&id);
+        if let Some(request) = &request {
+            let answer = self.learn(request, frame, envelope.kind == FrameKind::Result);
+            self.tell_client(answer);
+        } else if !is_ours {
+            // An error without an id, for one.
+            self.tell_client(frame.clone());
+        }
+        self.proceed(&id, frame);
+    }
+
+    /// Notes what an answer says about the client's sessions; returns it as the client is to see it.
+    fn learn(&mut self, request: &Request, frame: &Bytes, granted: bool) -> Bytes {
+        let session = request.session.as_deref().unwrap_or_default();
+        if &*request.method == "session/prompt" {
+            if let Some(followed) = self.sessions.get_mut(session) {
+                followed.answered(&request.id);
+            }
+            let settled = self.asks.forget_lost_of(session);
+            self.withdraw(settled);
+        }
+        if !granted {
+            return frame.clone();
+        }
+        match &*request.method {
+            "session/new" => {
+                if let Some(NewSession { session }) = result(frame).and_then(|result| serde_json::from_str(result).ok())
+                {
+                    self.sessions.entry(session).or_insert_with(Followed::new_session);
+                }
+            }
+            "session/load" | "session/resume" => {
+                let followed = self.sessions.entry(session.to_owned()).or_default();
+                (followed.attached, followed.reattached, followed.observes) = (false, false, false);
+                followed.lost = None;
+            }
+            "session/attach" => {
+                let followed = self.sessions.entry(session.to_owned()).or_default();
+                followed.attached = true;
+                followed.observes = is_observer(&request.frame);
+            }
+            "session/close" | "session/delete" | "session/detach" => {
+                self.sessions.remove(session);
+            }
+            _ => {}
+        }
+        if request.as_new { named(frame, session) } else { frame.clone() }
+    }
+
+    /// A request of the host.
+    fn asked(&mut self, frame: &Bytes, envelope: &Envelope<'_>) {
+        let Some(News { plain, shown }) = self.follow(frame, envelope) else { return };
+        // Places have moved if something was taken out.
+        let Ok(envelope) = frame::scan(&plain) else { return };
+        let fresh = plain.len() != frame.len();
+        match self.asks.ask(&plain, &envelope, fresh) {
+            Asked::Show(id) => {
+                if let Ok(envelope) = frame::scan(&shown) {
+                    self.tell_client(frame::with_id(&shown, &envelope, &id));
+                }
+            }
+            Asked::Waiting => {}
+            Asked::Answered(answer) => self.tell_host(answer),
+        }
+    }
+
+    fn notified(&mut self, frame: &Bytes, envelope: &Envelope<'_>) {
+        let Some(News { plain, shown }) = self.follow(frame, envelope) else { return };
+        match envelope.method.as_ref() {
+            "$/cancel_request" => self.withdrawn(&shown),
+            "session/update" => self.updated(&plain, shown, envelope),
+            _ => self.tell_client(shown),
+        }
+    }
+
+    /// Notes how far a session has been shown. Nothing if the client has this already.
+    fn follow(&mut self, frame: &Bytes, envelope: &Envelope<'_>) -> Option<News> {
+        let Some((id, span)) = meta::event_id(frame) else {
+            return Some(News { plain: frame.clone(), shown: frame.clone() });
+        };
+        if let Some(session) = &envelope.session
+            && !self.sessions.entry(session.value.as_ref().to_owned()).or_default().admit(id)
+        {
+            return None;
+        }
+        let plain = meta::without(frame, span);
+        let shown = if self.wishes.event_ids { frame.clone() } else { plain.clone() };
+        Some(News { plain, shown })
+    }
+
+    fn updated(&mut self, plain: &Bytes, shown: Bytes, envelope: &Envelope<'_>) {
+        let session = envelope.session.as_ref().map(|session| session.value.as_ref()).unwrap_or_default();
+        let Some(followed) = self.sessions.get_mut(session) else { return self.tell_client(shown) };
+        let made_plain = match envelope.update {
+            Some(UpdateKind::UserMessageChunk) if plain::is_own_prompt(plain, session, followed) => Plain::Nothing,
+            Some(UpdateKind::UserMessageChunk) => Plain::AsItIs,
+            Some(UpdateKind::Other)
+                if followed.reattached && !followed.attached && !self.wishes.multi_client_updates =>
+            {
+                plain::plain(plain, session, followed)
+            }
+            _ => {
+                followed.moved_on();
+                Plain::AsItIs
+            }
+        };
+        match made_plain {
+            Plain::AsItIs => self.tell_client(shown),
+            Plain::Nothing => {}
+            Plain::Prompt(frames) => self.step.to_client.extend(frames),
+        }
+    }
+
+    /// The host takes a request back, by its own id of it.
+    fn withdrawn(&mut self, frame: &Bytes) {
+        let request = frame::peek::<Cancel<'_>>(frame).map(|cancel| cancel.params.request.get());
+        let Some(request) = request else { return self.tell_client(frame.clone()) };
+        let Some(known) = self.asks.withdraw(request.as_bytes()) else { return };
+        let at = request.as_ptr() as usize - frame.as_ptr() as usize;
+        self.tell_client(splice(frame, &mut [(at..at + request.len(), &known)]).into());
+    }
+}
+
+/// The result of a response as it came.
+fn result(frame: &[u8]) -> Option<&str> {
+    serde_json::from_slice::<Answer<'_>>(frame).ok().map(|answer| answer.result.get())
+}
+
+/// The answer with the session's id in its result, as `session/new` has it.
+fn named(frame: &Bytes, session: &str) -> Bytes {
+    let Some(object) = result(frame).filter(|result| result.starts_with('{')) else { return frame.clone() };
+    let at = object.as_ptr() as usize - frame.as_ptr() as usize + 1;
+    let comma = if object[1..].trim_ascii_start().starts_with('}') { "" } else { "," };
+    let member = format!("\"sessionId\":{}{comma}", Value::from(session));
+    splice(frame, &mut [(at..at, member.as_bytes())]).into()
+}
+
+fn is_observer(attach: &[u8]) -> bool {
+    let request: Value = serde_json::from_slice(attach).unwrap_or_default();
+    request["params"]["role"] == "observer"
+}

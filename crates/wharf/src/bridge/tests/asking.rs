@@ -1,0 +1,99 @@
+//! Requests of the host: the client is asked once, by an id that stays.
+
+use super::{S, Seen, Stage};
+
+fn ask(id: u64, call: &str, event: Option<u64>) -> String {
+    let meta = event.map(|event| format!(r#""_meta":{{"wharf":{{"eventId":"3-{event}"}}}},"#)).unwrap_or_default();
+    format!(
+        r#"{{"jsonrpc":"2.0","id":{id},"method":"session/request_permission","params":{{{meta}"sessionId":"{S}","toolCall":{{"toolCallId":"{call}"}}}}}}"#
+    )
+}
+
+fn answer(id: u64) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"outcome":{{"outcome":"selected","optionId":"yes"}}}}}}"#)
+}
+
+fn cancel(id: u64) -> String {
+    format!(r#"{{"jsonrpc":"2.0","method":"$/cancel_request","params":{{"requestId":{id}}}}}"#)
+}
+
+/// The connection is lost and found; the host is the same.
+fn reconnected(stage: &mut Stage) -> Seen {
+    let attach = stage.reconnect();
+    stage.attached(&attach)
+}
+
+#[test]
+fn a_permission_passes_and_so_does_its_answer() {
+    let mut stage = Stage::opened();
+    assert_eq!(stage.frame(&ask(1, "a", Some(1))).client, [ask(1, "a", None)]);
+    assert_eq!(stage.line(&answer(1)).host, [answer(1)]);
+    assert!(stage.line(&answer(1)).nothing(), "answered already");
+    stage.frame(&ask(2, "b", Some(2)));
+    assert_eq!(stage.frame(&cancel(2)).client, [cancel(2)]);
+    assert!(stage.line(&answer(2)).nothing(), "withdrawn");
+}
+
+#[test]
+fn a_permission_that_is_asked_again_is_not_shown_again() {
+    let mut stage = Stage::opened();
+    for (id, call) in [(1, "a"), (2, "b"), (3, "c")] {
+        stage.frame(&ask(id, call, Some(id)));
+    }
+    assert!(reconnected(&mut stage).nothing());
+    assert!(stage.frame(&ask(1, "b", None)).nothing());
+    assert!(stage.frame(&ask(2, "c", None)).nothing());
+    assert_eq!(stage.line(&answer(2)).host, [answer(1)]);
+    assert_eq!(stage.frame(&cancel(2)).client, [cancel(3)]);
+}
+
+#[test]
+fn an_answer_that_was_given_meanwhile_is_kept_for_the_host() {
+    let mut stage = Stage::opened();
+    stage.frame(&ask(1, "a", Some(1)));
+    stage.frame(&ask(2, "b", Some(2)));
+    assert_eq!(stage.line(&answer(2)).host.len(), 1);
+    let attach = stage.reconnect();
+    assert!(stage.line(&answer(1)).nothing());
+    assert!(stage.attached(&attach).nothing(), "the host has not asked again yet");
+    assert_eq!(stage.frame(&ask(1, "a", None)).host, [answer(1)]);
+    // This answer was on its way when the connection was lost.
+    assert_eq!(stage.frame(&ask(2, "b", None)).host, [answer(2)]);
+}
+
+#[test]
+fn a_fresh_permission_is_shown_however_much_it_is_like_an_earlier_one() {
+    let mut stage = Stage::opened();
+    stage.frame(&ask(1, "a", Some(1)));
+    stage.line(&answer(1));
+    reconnected(&mut stage);
+    assert_eq!(stage.frame(&ask(1, "a", Some(2))).client, [ask(2, "a", None)]);
+    assert_eq!(stage.line(&answer(2)).host, [answer(1)]);
+}
+
+#[test]
+fn another_host_waits_for_no_answer_of_before() {
+    let mut stage = Stage::opened();
+    stage.frame(&ask(1, "a", Some(1)));
+    stage.lose();
+    stage.host = 2;
+    assert_eq!(stage.connect().client, [cancel(1)]);
+}
+
+#[test]
+fn what_was_put_to_this_client_alone_is_void_at_once() {
+    let mut stage = Stage::opened();
+    let read = r#"{"jsonrpc":"2.0","id":1,"method":"fs/read_text_file","params":{"sessionId":"sess_1","path":"/a"}}"#;
+    assert_eq!(stage.frame(read).client, [read]);
+    assert_eq!(stage.lose().client, [cancel(1)]);
+}
+
+#[test]
+fn a_permission_that_was_settled_meanwhile_is_withdrawn_with_the_end_of_the_turn() {
+    let mut stage = Stage::opened();
+    stage.prompt(2, "go");
+    stage.frame(&ask(1, "a", Some(1)));
+    reconnected(&mut stage);
+    let end = r#"{"jsonrpc":"2.0","id":2,"result":{"stopReason":"end_turn"}}"#;
+    assert_eq!(stage.frame(end).client, [cancel(1), end.to_owned()]);
+}

@@ -1,0 +1,540 @@
+//! `session/attach` and `session/detach`: joining with as much of the past as one wants, and hearing of the others (§4).
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use wharf_testkit::client::{Client, Frame, RpcError};
+use wharf_testkit::host::Host;
+
+use crate::{client, client_with, cwd, join, log, observer, open, refused, scripted, stop_reason, told};
+
+/// Attaches with these parameters beside the session's id.
+async fn attach(client: &Client, session: &str, more: Value) -> Result<Value, RpcError> {
+    let mut params = json!({ "sessionId": session });
+    if let (Some(params), Some(more)) = (params.as_object_mut(), more.as_object()) {
+        params.extend(more.clone());
+    }
+    client.request("session/attach", params).await
+}
+
+/// A second client that has attached.
+async fn attached(host: &Host, session: &str, more: Value) -> Result<(Client, Value)> {
+    let client = client(host).await?;
+    let answer = attach(&client, session, more).await?;
+    Ok((client, answer))
+}
+
+fn entries(answer: &Value) -> Vec<Value> {
+    answer["history"].as_array().cloned().unwrap_or_default()
+}
+
+fn kinds(answer: &Value) -> Vec<String> {
+    entries(answer).iter().map(|entry| entry["type"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+fn selected(option: &str) -> Value {
+    json!({ "outcome": { "outcome": "selected", "optionId": option } })
+}
+
+fn text(text: &str) -> Value {
+    json!([{ "type": "text", "text": text }])
+}
+
+/// The tags of the updates that tell of other clients, in order.
+fn told_of_others(client: &Client) -> Vec<String> {
+    let tags = ["prompt_received", "turn_complete", "permission_resolved", "client_connected", "client_disconnected"];
+    let of = |frame: &Frame| {
+        let tag = frame.update()?["sessionUpdate"].as_str()?.to_owned();
+        tags.contains(&tag.as_str()).then_some(tag)
+    };
+    client.transcript().iter().filter_map(of).collect()
+}
+
+/// The position of the first frame that fits.
+fn place(client: &Client, fits: impl Fn(&Frame) -> bool) -> Result<usize> {
+    client.transcript().iter().position(fits).context("no such frame")
+}
+
+#[tokio::test]
+async fn the_full_history_is_typed_and_folded() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    first.choose("allow_once");
+    let script = "think h; think m; echo one; echo two; plan; tool; plan; ask";
+    first.prompt(&session, script).await?;
+    let update = r#"rawupdate {"sessionUpdate":"tool_call_update","toolCallId":"tool-1","status":"failed"}"#;
+    first.prompt(&session, update).await?;
+    refused(first.prompt(&session, "error -32050").await)?;
+    let frames = first.transcript();
+    let message = frames.iter().find(|frame| frame.text() == Some("one")).context("no chunk")?;
+    let message = message.params()["update"]["messageId"].clone();
+    let request = frames.iter().find(|frame| frame.is_request()).context("no request")?.params().clone();
+
+    let (_second, answer) = attached(&host, &session, json!({})).await?;
+    assert_eq!(answer["historyPolicy"], "full");
+    assert_eq!(answer["sessionId"], session.as_str());
+    let who = answer["connectedClients"][0].clone();
+    let who = json!({ "clientId": who["clientId"], "name": who["name"], "version": who["version"] });
+    let mut history = entries(&answer);
+    let seqs: Vec<u64> = history.iter().filter_map(|entry| entry["seq"].as_u64()).collect();
+    assert_eq!(seqs.len(), history.len());
+    assert!(seqs.is_sorted(), "{seqs:?}");
+    for entry in &mut history {
+        let entry = entry.as_object_mut().context("not an object")?;
+        entry.remove("seq");
+        let at = entry.remove("timestamp").context("no timestamp")?;
+        assert!(at.as_str().is_some_and(|at| at.ends_with('Z')), "{at}");
+    }
+    let prompt = |content: &str| json!({ "type": "prompt", "content": text(content), "sentBy": who });
+    let complete = |reason: &str| json!({ "type": "turn_complete", "stopReason": reason });
+    let expected = [
+        prompt(script),
+        json!({ "type": "agent_thought", "messageId": "thought", "content": text("hm") }),
+        json!({ "type": "agent_message", "messageId": message, "content": text("onetwo") }),
+        json!({ "type": "plan", "entries": [{ "content": "one step", "priority": "high", "status": "in_progress" }] }),
+        json!({ "type": "tool_call", "toolCallId": "tool-1", "title": "a tool", "kind": "execute", "status": "failed",
+            "content": [{ "type": "diff", "path": "/a.txt", "oldText": "a\n", "newText": "b\n" }] }),
+        json!({ "type": "permission_request", "toolCallId": request["toolCall"]["toolCallId"], "request": request,
+            "status": "resolved", "resolvedBy": who, "chosenOptionId": "allow_once" }),
+        json!({ "type": "agent_message", "messageId": message, "content": text("chosen: allow_once") }),
+        complete("end_turn"),
+        prompt(update),
+        complete("end_turn"),
+        prompt("error -32050"),
+        complete("error"),
+    ];
+    assert_eq!(history, expected);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_unknown_policy_means_everything_and_the_answer_says_so() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    first.prompt(&session, "echo one").await?;
+    for policy in [json!("everything"), json!("full"), json!(null)] {
+        let (_client, answer) = attached(&host, &session, json!({ "historyPolicy": policy })).await?;
+        assert_eq!(answer["historyPolicy"], "full", "{policy}");
+        assert_eq!(kinds(&answer), ["prompt", "agent_message", "turn_complete"], "{policy}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn pending_only_tells_what_is_open_and_none_tells_nothing() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let running = first.start_prompt(&session, "echo before; ask; echo after").await;
+    let asked = first.expect_request("session/request_permission").await;
+    let (second, pending) = attached(&host, &session, json!({ "historyPolicy": "pending_only" })).await?;
+    let (third, nothing) = attached(&host, &session, json!({ "historyPolicy": "none" })).await?;
+    assert_eq!(nothing["historyPolicy"], "none");
+    assert!(nothing.get("history").is_none(), "{nothing}");
+    assert_eq!(pending["historyPolicy"], "pending_only");
+    let [entry] = entries(&pending).try_into().map_err(|all| anyhow::anyhow!("{all:?}"))?;
+    assert_eq!((&entry["type"], &entry["status"]), (&json!("permission_request"), &json!("pending")));
+    assert_eq!(&entry["request"], asked.params());
+    assert!(entry["seq"].is_u64() && entry["timestamp"].is_string(), "{entry}");
+    // Both are asked for real, after the answer.
+    for client in [&second, &third] {
+        let again = client.expect_request("session/request_permission").await;
+        assert_eq!(again.params(), asked.params());
+        let answered = place(client, |frame| frame.body["result"]["clientId"].is_string())?;
+        assert!(answered < place(client, Frame::is_request)?);
+        assert!(client.texts().is_empty(), "the past was not asked for");
+    }
+    let ask = third.transcript().into_iter().find(Frame::is_request).context("no request")?;
+    third.respond(ask.id(), selected("allow_once")).await;
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
+    assert_eq!(second.expect_text("after").await.text(), Some("after"));
+    // Nothing is open any more.
+    let (_fourth, pending) = attached(&host, &session, json!({ "historyPolicy": "pending_only" })).await?;
+    assert_eq!(pending["history"], json!([]));
+    Ok(())
+}
+
+#[tokio::test]
+async fn after_message_begins_behind_the_message_that_is_known() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    for word in ["one", "two"] {
+        first.prompt(&session, &format!("echo {word}; echo {word}; plan")).await?;
+    }
+    let ids: Vec<Value> = first
+        .transcript()
+        .iter()
+        .filter(|frame| frame.text().is_some())
+        .map(|frame| frame.params()["update"]["messageId"].clone())
+        .collect();
+    let of = |id: &Value| json!({ "historyPolicy": "after_message", "afterMessageId": id });
+    let (_client, answer) = attached(&host, &session, of(&ids[0])).await?;
+    assert_eq!(answer["historyPolicy"], "after_message");
+    assert_eq!(kinds(&answer), ["plan", "turn_complete", "prompt", "agent_message", "plan", "turn_complete"]);
+    let (_client, answer) = attached(&host, &session, of(&ids[3])).await?;
+    assert_eq!(kinds(&answer), ["plan", "turn_complete"]);
+    for unknown in [json!("nobody-said-that"), json!(null)] {
+        let (_client, answer) = attached(&host, &session, of(&unknown)).await?;
+        assert_eq!(answer["historyPolicy"], "full");
+        assert_eq!(kinds(&answer).len(), 8);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn after_message_tells_also_a_prompt_that_had_been_waiting() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let running = first.start_prompt(&session, "echo begun; wait; echo one").await;
+    first.expect_text("begun").await;
+    let waiting = first.start_prompt(&session, "echo two").await;
+    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("two")).await?;
+    first.notify("_go", json!({ "sessionId": session })).await;
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
+    assert_eq!(stop_reason(waiting.answer().await)?, "end_turn");
+    let one = first.transcript().into_iter().find(|frame| frame.text() == Some("one")).context("no chunk")?;
+    let id = &one.params()["update"]["messageId"];
+    let after = json!({ "historyPolicy": "after_message", "afterMessageId": id });
+    let (_client, answer) = attached(&host, &session, after).await?;
+    assert_eq!(kinds(&answer), ["turn_complete", "prompt", "agent_message", "turn_complete"]);
+    assert_eq!(answer["history"][1]["content"], text("echo two"));
+    assert_eq!(answer["history"][1]["sentBy"]["name"], "wharf-testkit");
+    Ok(())
+}
+
+/// The ids of the events that a client was shown.
+fn event_ids(client: &Client) -> Vec<String> {
+    let id = |frame: &Frame| frame.params()["_meta"]["wharf"]["eventId"].as_str().map(str::to_owned);
+    client.transcript().iter().filter_map(id).collect()
+}
+
+#[tokio::test]
+async fn after_event_is_the_exact_reconnect() -> Result<()> {
+    let mut host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let wish = json!({ "wharf": { "eventIds": true } });
+    let watcher = client_with(&host, json!({}), wish.clone()).await?;
+    attach(&watcher, &session, json!({ "historyPolicy": "none" })).await?;
+    first.prompt(&session, "stream 10; plan").await?;
+    watcher.expect_update("the plan", |update| update["sessionUpdate"] == "plan").await;
+    watcher.close().await;
+    first.prompt(&session, "stream 10; echo one").await?;
+    host.restart()?;
+    let second = client(&host).await?;
+    second.prompt(&session, "echo two").await?;
+
+    let last = event_ids(&watcher).pop().context("no ids")?;
+    let again = client_with(&host, json!({}), wish).await?;
+    let after = json!({ "historyPolicy": "after_event", "afterEventId": last });
+    let answer = attach(&again, &session, after).await?;
+    assert_eq!((&answer["historyPolicy"], &answer["historyDelivery"]), (&json!("after_event"), &json!("stream")));
+    assert!(answer.get("history").is_none(), "{answer}");
+    second.prompt(&session, "echo three").await?;
+    again.expect_text("three").await;
+    let indices: Vec<u64> = again.transcript().iter().filter_map(Frame::index).collect();
+    assert!(indices.into_iter().eq(0..10), "of the second stream only");
+    assert_eq!(again.texts()[10..], ["one", "two", "three"]);
+    let seq = |id: &String| id.split_once('-').and_then(|(_, seq)| seq.parse::<u64>().ok());
+    let seqs: Vec<u64> = event_ids(&watcher).iter().chain(&event_ids(&again)).filter_map(seq).collect();
+    assert!(seqs.is_sorted_by(|a, b| a < b), "nothing lost in its order, nothing doubled: {seqs:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_event_that_the_log_does_not_hold_means_everything_and_the_answer_says_so() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    first.prompt(&session, "echo one").await?;
+    let epoch = log::records(&host, &session)?[0]["epoch"].as_u64().context("no epoch")?;
+    let ids = [format!("{epoch}-999"), format!("{}-3", epoch + 1), format!("{epoch}-0"), "x".to_owned(), String::new()];
+    for id in ids {
+        let after = json!({ "historyPolicy": "after_event", "afterEventId": id });
+        let (_client, answer) = attached(&host, &session, after).await?;
+        assert_eq!(answer["historyPolicy"], "full", "{id}");
+        assert_eq!(kinds(&answer), ["prompt", "agent_message", "turn_complete"], "{id}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_long_history_is_streamed_after_the_answer() -> Result<()> {
+    // Over four mebibytes of text.
+    const CHUNKS: u64 = 22_000;
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    first.prompt(&session, &format!("burst {CHUNKS} 200")).await?;
+    let (second, answer) = attached(&host, &session, json!({})).await?;
+    assert_eq!((&answer["historyPolicy"], &answer["historyDelivery"]), (&json!("full"), &json!("stream")));
+    assert!(answer.get("history").is_none());
+    assert!(told(&second, &session, "echo live").await?.ends_with("live"));
+    let indices: Vec<u64> = second.transcript().iter().filter_map(Frame::index).collect();
+    assert!(indices.into_iter().eq(0..CHUNKS));
+    let answered = place(&second, |frame| frame.body["result"]["clientId"].is_string())?;
+    assert!(answered < place(&second, |frame| frame.update().is_some())?, "the stream follows the answer");
+
+    let (_third, answer) = attached(&host, &session, json!({ "historyDelivery": "response" })).await?;
+    assert!(answer.get("historyDelivery").is_none());
+    assert_eq!(kinds(&answer).len(), 6, "who wants it whole gets it whole");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_short_history_is_streamed_for_those_who_ask() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    first.prompt(&session, "echo one").await?;
+    let (second, answer) = attached(&host, &session, json!({ "historyDelivery": "stream" })).await?;
+    assert_eq!((&answer["historyPolicy"], &answer["historyDelivery"]), (&json!("full"), &json!("stream")));
+    second.expect_text("one").await;
+    first.prompt(&session, "echo two").await?;
+    second.expect_text("two").await;
+    assert_eq!(second.texts(), ["one", "two"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_answer_lists_the_others_and_not_the_caller() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (_first, session) = open(&host).await?;
+    let looker = observer(&host).await?;
+    attach(&looker, &session, json!({})).await?;
+    let (third, answer) = attached(&host, &session, json!({})).await?;
+    let others = answer["connectedClients"].as_array().context("no list")?.clone();
+    let mut roles: Vec<&str> = others.iter().filter_map(|other| other["role"].as_str()).collect();
+    roles.sort_unstable();
+    assert_eq!(roles, ["controller", "observer"]);
+    let own = answer["clientId"].as_str().context("no id")?;
+    assert!(others.iter().all(|other| other["clientId"] != own && other["name"] == "wharf-testkit"), "{others:?}");
+    // Attaching again replaces the attachment.
+    let again = attach(&third, &session, json!({ "historyPolicy": "none" })).await?;
+    assert_eq!(again["connectedClients"].as_array().map(Vec::len), Some(2));
+    assert_eq!(told(&third, &session, "echo once").await?, "once");
+    Ok(())
+}
+
+#[tokio::test]
+async fn those_who_attached_or_asked_for_it_are_told_what_others_do() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (plain, session) = open(&host).await?;
+    let (attached, _) = attached(&host, &session, json!({ "historyPolicy": "none" })).await?;
+    let wish = json!({ "wharf": { "multiClientUpdates": true } });
+    let wishing = client_with(&host, json!({}), wish).await?;
+    wishing.load_session(&session, &cwd(&host)?).await?;
+    let prompter = client(&host).await?;
+    prompter.load_session(&session, &cwd(&host)?).await?;
+    attached.expect_update("wishing", |update| update["sessionUpdate"] == "client_connected").await;
+
+    let running = prompter.start_prompt(&session, "ask; echo done").await;
+    let ask = plain.expect_request("session/request_permission").await;
+    plain.respond(ask.id(), selected("allow_once")).await;
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
+    prompter.close().await;
+    for client in [&attached, &wishing] {
+        let tags =
+            ["client_connected", "prompt_received", "permission_resolved", "turn_complete", "client_disconnected"];
+        let mut seen = Vec::new();
+        for tag in tags {
+            seen.push(client.expect_update(tag, |update| update["sessionUpdate"] == tag).await);
+        }
+        let updates: Vec<&Value> = seen.iter().filter_map(Frame::update).collect();
+        assert!(updates.iter().all(|update| update["type"] == update["sessionUpdate"]), "tagged twice");
+        let [connected, received, resolved, complete, gone] = updates[..] else { anyhow::bail!("{updates:?}") };
+        assert_eq!(received["prompt"], text("ask; echo done"));
+        assert_eq!(received["sentBy"], gone["client"]);
+        assert_eq!(connected["client"], gone["client"]);
+        assert!(connected["timestamp"].is_string() && gone["timestamp"].is_string());
+        assert_eq!(resolved["chosenOptionId"], "allow_once");
+        assert_eq!(resolved["toolCallId"], ask.params()["toolCall"]["toolCallId"]);
+        assert_ne!(resolved["resolvedBy"], received["sentBy"]);
+        assert_eq!(complete["stopReason"], "end_turn");
+        let is_user =
+            |frame: &Frame| frame.update().is_some_and(|update| update["sessionUpdate"] == "user_message_chunk");
+        assert!(!client.transcript().iter().any(is_user), "not told twice in different words");
+        let received = place(client, |frame| frame.update().is_some_and(|u| u["type"] == "prompt_received"))?;
+        assert!(received < place(client, Frame::is_request)?, "before the agent starts");
+    }
+    for client in [&plain, &prompter] {
+        assert_eq!(told_of_others(client), [""; 0]);
+    }
+    let users = plain
+        .transcript()
+        .iter()
+        .filter_map(Frame::update)
+        .filter(|u| u["sessionUpdate"] == "user_message_chunk")
+        .count();
+    assert_eq!(users, 1, "plain clients get the standard update");
+    Ok(())
+}
+
+#[tokio::test]
+async fn one_is_not_told_of_what_one_does_oneself() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (_first, session) = open(&host).await?;
+    let (second, _) = attached(&host, &session, json!({})).await?;
+    assert_eq!(told(&second, &session, "echo mine").await?, "mine");
+    assert_eq!(told_of_others(&second), [""; 0]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_prompt_that_never_ran_is_no_turn_that_is_complete() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let (watcher, _) = attached(&host, &session, json!({})).await?;
+    let running = first.start_prompt(&session, "echo running; wait; user my words; echo done").await;
+    watcher.expect_text("running").await;
+    let waiting = first.start_prompt(&session, "echo never").await;
+    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("never")).await?;
+    first.notify("$/cancel_request", json!({ "requestId": waiting.id })).await;
+    refused(waiting.answer().await)?;
+    first.notify("_go", json!({ "sessionId": session })).await;
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
+    watcher.expect_update("the end", |update| update["type"] == "turn_complete").await;
+    assert_eq!(told_of_others(&watcher), ["prompt_received", "turn_complete"]);
+    let echoes = watcher.transcript().iter().filter(|frame| frame.raw.contains("my words\"}")).count();
+    assert_eq!(echoes, 0, "the echo of a prompt stays its sender's, whatever becomes of other prompts");
+    let (_late, answer) = attached(&host, &session, json!({})).await?;
+    assert_eq!(kinds(&answer), ["prompt", "agent_message", "turn_complete"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn whoever_detaches_hears_no_more_and_the_session_goes_on() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let (second, _) = attached(&host, &session, json!({})).await?;
+    let left = second.request("session/detach", json!({ "sessionId": session })).await?;
+    assert_eq!(left, json!({ "sessionId": session, "status": "detached" }));
+    assert_eq!(told(&first, &session, "echo alone").await?, "alone");
+    let error = refused(second.request("session/detach", json!({ "sessionId": session })).await)?;
+    assert_eq!((error.code, &error.data["sessionId"]), (-32001, &json!(session)));
+    let answer = attach(&second, &session, json!({})).await?;
+    assert_eq!(kinds(&answer), ["prompt", "agent_message", "turn_complete"]);
+    assert!(second.texts().is_empty());
+    assert_eq!(told(&second, &session, "echo back").await?, "back");
+    Ok(())
+}
+
+#[tokio::test]
+async fn attaching_to_or_leaving_what_is_not_there_is_not_found() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let client = client(&host).await?;
+    for id in ["sess_00000000000000000000000000", "../../token", ""] {
+        for method in ["session/attach", "session/detach"] {
+            let error = refused(client.request(method, json!({ "sessionId": id })).await)?;
+            assert_eq!((error.code, &error.data["sessionId"]), (-32001, &json!(id)), "{method}");
+        }
+    }
+    let error = refused(client.request("session/attach", json!({})).await)?;
+    assert_eq!(error.code, -32602, "this connection is bound to no session: {error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn observers_see_everything_and_change_nothing() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let (by_wish, _) = attached(&host, &session, json!({ "role": "observer" })).await?;
+    let by_token = observer(&host).await?;
+    attach(&by_token, &session, json!({ "role": "controller" })).await?;
+    let running = first.start_prompt(&session, "echo on it; ask").await;
+    let ask = first.expect_request("session/request_permission").await;
+    let _waiting = first.start_prompt(&session, "echo next").await;
+    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("next")).await?;
+    for observer in [&by_wish, &by_token] {
+        observer.expect_text("on it").await;
+        let queue = observer.request("_wharf/queue/list", json!({ "sessionId": session })).await?;
+        let prompt = queue["prompts"][0]["promptId"].clone();
+        let forbidden = [
+            ("session/prompt", json!({ "sessionId": session, "prompt": text("echo no") })),
+            ("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })),
+            ("session/close", json!({ "sessionId": session })),
+            ("_wharf/queue/remove", json!({ "sessionId": session, "promptId": prompt })),
+            ("_echo", json!({ "sessionId": session })),
+        ];
+        for (method, params) in forbidden {
+            let error = refused(observer.request(method, params).await)?;
+            assert_eq!(error.code, -32011, "{method}: {error}");
+        }
+        observer.cancel(&session).await;
+    }
+    for method in ["session/new", "session/delete"] {
+        let error =
+            refused(by_token.request(method, json!({ "sessionId": session, "cwd": "/", "mcpServers": [] })).await)?;
+        assert_eq!(error.code, -32011, "{method}: {error}");
+    }
+    first.respond(ask.id(), selected("reject_once")).await;
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
+    for observer in [&by_wish, &by_token] {
+        observer.expect_text("chosen: reject_once").await;
+        observer.expect_text("next").await;
+        assert!(!observer.transcript().iter().any(Frame::is_request), "an observer is not asked");
+    }
+    assert!(log::events(&host, &session, "cancel_requested")?.is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn another_word_for_the_role_is_a_label() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (_first, session) = open(&host).await?;
+    let (second, _) = attached(&host, &session, json!({ "role": "reviewer" })).await?;
+    assert_eq!(told(&second, &session, "echo may").await?, "may");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_prompt_is_answered_also_to_a_client_that_attaches_again_meanwhile() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    for policy in ["full", "none", "pending_only"].into_iter().cycle().take(60) {
+        let running = client.start_prompt(&session, "echo quick").await;
+        let attaching = client.start("session/attach", json!({ "sessionId": session, "historyPolicy": policy })).await;
+        assert_eq!(stop_reason(running.answer().await)?, "end_turn");
+        attaching.answer().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_prompt_is_answered_also_to_a_client_that_leaves_meanwhile() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let second = join(&host, &session).await?;
+    let running = second.start_prompt(&session, "echo begun; wait").await;
+    first.expect_text("begun").await;
+    second.request("session/detach", json!({ "sessionId": session })).await?;
+    first.notify("_go", json!({ "sessionId": session })).await;
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_prompt_is_answered_also_when_its_session_is_closed_or_deleted() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    for method in ["session/close", "session/delete"].into_iter().cycle().take(10) {
+        let (client, session) = open(&host).await?;
+        let running = client.start_prompt(&session, "echo begun; hang").await;
+        client.expect_text("begun").await;
+        client.request(method, json!({ "sessionId": session })).await?;
+        let error = refused(running.answer().await)?;
+        assert_eq!(error.data["reason"], "session_ended", "{method}: {error}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_one_of_many_joins_at_once_is_answered() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    first.prompt(&session, "burst 5000").await?;
+    let second = client(&host).await?;
+    let load = json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [] });
+    let mut calls = Vec::new();
+    for method in ["session/load", "session/load", "session/resume", "session/attach", "session/load"] {
+        calls.push(second.start(method, load.clone()).await);
+    }
+    for call in calls {
+        call.answer().await?;
+    }
+    assert!(told(&second, &session, "echo on").await?.ends_with("on"));
+    Ok(())
+}

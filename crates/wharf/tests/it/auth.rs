@@ -1,0 +1,134 @@
+//! Agents that want a login: what is asked before there is a session (rule 3.2).
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use wharf_testkit::client::{Client, Frame};
+
+use crate::recording::Recording;
+use crate::{client, cwd, log, observer, refused, scripted, stop_reason, told};
+
+async fn login(client: &Client) -> Result<Value> {
+    Ok(client.request("authenticate", json!({ "methodId": "token", "_meta": { "secret": "hush-hush" } })).await?)
+}
+
+#[tokio::test]
+async fn the_agents_wish_for_a_login_comes_through_as_it_is() -> Result<()> {
+    let host = scripted(&["--auth"])?.start()?;
+    let client = client(&host).await?;
+    let introduced = client.transcript();
+    assert_eq!(introduced[0].body["result"]["authMethods"], json!([{ "id": "token", "name": "Token" }]));
+    let new = json!({ "cwd": cwd(&host)?, "mcpServers": [] });
+    for _ in 0..2 {
+        let error = refused(client.request("session/new", new.clone()).await)?;
+        assert_eq!(
+            (error.code, error.message.as_str(), &error.data),
+            (-32000, "Authentication required", &Value::Null)
+        );
+    }
+    let listed = client.request("session/list", json!({})).await?;
+    assert_eq!(listed["sessions"], json!([]), "such a session never was");
+    assert_eq!(log::all_sessions(&host)?, [""; 0]);
+
+    assert_eq!(login(&client).await?, json!({}));
+    let session = client.new_session(&cwd(&host)?).await?;
+    assert_eq!(told(&client, &session, "echo in").await?, "in");
+    Ok(())
+}
+
+#[tokio::test]
+async fn later_sessions_of_the_connection_are_logged_in_too_and_others_are_not() -> Result<()> {
+    let recording = Recording::new()?;
+    let mut host = recording.scripted(&["--auth"])?.start()?;
+    let first = client(&host).await?;
+    login(&first).await?;
+    let mut sessions = Vec::new();
+    for _ in 0..3 {
+        let session = first.new_session(&cwd(&host)?).await?;
+        assert_eq!(stop_reason(first.prompt(&session, "echo in").await)?, "end_turn");
+        sessions.push(session);
+    }
+    let logins = recording.messages()?.into_iter().filter(|message| message["method"] == "authenticate").count();
+    assert_eq!(logins, 3, "each agent once");
+    let second = client(&host).await?;
+    let new = json!({ "cwd": cwd(&host)?, "mcpServers": [] });
+    assert_eq!(refused(second.request("session/new", new).await)?.code, -32000);
+
+    // A session that comes back is logged in as it was.
+    host.restart()?;
+    for session in &sessions {
+        let third = client(&host).await?;
+        assert_eq!(told(&third, session, "echo back").await?, "back");
+        assert_eq!(recording.methods()?, ["authenticate", "session/load", "session/prompt"]);
+        assert!(!log::records(&host, session)?.iter().any(|record| record.to_string().contains("hush-hush")));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_login_that_fails_comes_through_and_is_not_repeated() -> Result<()> {
+    let recording = Recording::new()?;
+    let host = recording.scripted(&["--error-on", "authenticate=-32055"])?.start()?;
+    let client = client(&host).await?;
+    let error = refused(login(&client).await.map_err(|error| match error.downcast() {
+        Ok(error) => error,
+        Err(other) => panic!("{other}"),
+    }))?;
+    assert_eq!((error.code, error.message.as_str()), (-32055, "authenticate fails as told"));
+    for _ in 0..2 {
+        client.new_session(&cwd(&host)?).await?;
+    }
+    let logins = recording.messages()?.into_iter().filter(|message| message["method"] == "authenticate").count();
+    assert_eq!(logins, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_logout_reaches_every_agent_and_is_answered_once() -> Result<()> {
+    let recording = Recording::new()?;
+    let host = recording.scripted(&["--auth"])?.start()?;
+    let client = client(&host).await?;
+    login(&client).await?;
+    let one = client.new_session(&cwd(&host)?).await?;
+    let two = client.new_session(&cwd(&host)?).await?;
+    client.request("logout", json!({})).await?;
+    for session in [&one, &two] {
+        // Its agent has had the logout when it has had a later prompt.
+        assert_eq!(told(&client, session, "echo still").await?, "still");
+    }
+    let logouts = recording.messages()?.into_iter().filter(|message| message["method"] == "logout").count();
+    assert_eq!(logouts, 3, "both sessions' and the one without");
+    let new = json!({ "cwd": cwd(&host)?, "mcpServers": [] });
+    assert_eq!(refused(client.request("session/new", new).await)?.code, -32000, "later agents are not logged in");
+    let frames = client.transcript();
+    let strays: Vec<&Frame> = frames.iter().filter(|frame| frame.method().is_empty() && !frame.id().is_i64()).collect();
+    assert!(strays.is_empty(), "answers to nothing that was asked: {strays:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_names_no_session_goes_to_the_connections_own_agent() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let client = client(&host).await?;
+    let raw = r#"{"jsonrpc":"2.0","id":"\u00e9","method":"_echo","params":{"a": 1.50, "b":[ ]}}"#;
+    client.send_raw(raw).await;
+    let answer = client.expect("the answer", |frame| frame.id() == "\u{e9}").await;
+    assert_eq!(answer.raw, r#"{"jsonrpc":"2.0","id":"\u00e9","result":{"a": 1.50, "b":[ ]}}"#);
+    let error = refused(client.request("no/such", json!({})).await)?;
+    assert_eq!(error.code, -32601);
+    let session = client.new_session(&cwd(&host)?).await?;
+    assert_eq!(told(&client, &session, "echo on").await?, "on");
+    // And once more, when that one has got its session.
+    assert_eq!(client.request("_echo", json!({ "x": 1 })).await?, json!({ "x": 1 }));
+    Ok(())
+}
+
+#[tokio::test]
+async fn observers_log_nobody_in_or_out() -> Result<()> {
+    let host = scripted(&["--auth"])?.start()?;
+    let observer = observer(&host).await?;
+    for method in ["authenticate", "logout", "_echo"] {
+        let error = refused(observer.request(method, json!({ "methodId": "token" })).await)?;
+        assert_eq!(error.code, -32011, "{method}: {error}");
+    }
+    Ok(())
+}

@@ -1,0 +1,305 @@
+//! `wharf acp`: an editor on one side, a host on the other that may go away and come back.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use wharf_testkit::host::Host;
+use wharf_testkit::pipe::{AgentPipe, chunk_text, joined_text};
+use wharf_testkit::{PATIENCE, procs};
+
+use crate::{cwd, join, log, open, scripted, wharf};
+
+/// An editor that has started the bridge to this host.
+fn editor(host: &Host, arguments: &[&str]) -> Result<AgentPipe> {
+    let state_dir = host.state_dir();
+    let state_dir = state_dir.to_str().context("the directory is not UTF-8")?;
+    AgentPipe::start(&wharf(), &[&["acp", "--no-start", "--state-dir", state_dir], arguments].concat(), &[])
+}
+
+/// The `session/update` lines that it received, as they came.
+fn updates(editor: &AgentPipe) -> Vec<String> {
+    let lines = editor.received.iter().map(|line| String::from_utf8_lossy(line).into_owned());
+    lines.filter(|line| line.contains(r#""session/update""#)).collect()
+}
+
+/// Updates that an agent may send in ways of its own, each with its place for an event id.
+const ODD: &[&str] = &[
+    r#"{"jsonrpc":"2.0","method":"session/update","params":{"_meta":{},"sessionId":"$SESSION","update":{"sessionUpdate":"plan","entries":[]}}}"#,
+    r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"$SESSION","_meta":{ },"update":{"sessionUpdate":"plan","entries":[]}}}"#,
+    r#"{ "params" : { "update":{"sessionUpdate":"novel","x":1.10,"y":18446744073709551616}, "sessionId":"$SESSION", "_meta":{"wharf":{"eventId":"9-9"}} } , "method":"session/update","jsonrpc":"2.0" }"#,
+    r#"{"jsonrpc":"2.0","method":"session/update","params":{"_meta":{"wharf":{"eventId":"1-1"}},"sessionId":"$SESSION","update":{"sessionUpdate":"turn_complete","é":"\u00e9\ud83d\ude00"}}}"#,
+];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_editor_gets_the_very_bytes_that_a_websocket_client_gets() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let mut editor = editor(&host, &[])?;
+    let session = editor.open_session()?;
+    let direct = join(&host, &session).await?;
+    for script in ["echo one; think two; plan; tool; unknown-update; usage", "stream 200 64"] {
+        assert_eq!(editor.prompt(&session, script)?.0["result"]["stopReason"], "end_turn");
+    }
+    for line in ODD {
+        editor.prompt(&session, &format!("raw {line}"))?;
+    }
+    editor.prompt(&session, "echo the end")?;
+    direct.expect_text("the end").await;
+    let seen = direct.transcript().into_iter().filter(|frame| frame.body.get("method").is_some());
+    let seen: Vec<String> = seen.map(|frame| frame.raw).filter(|raw| !raw.contains("user_message_chunk")).collect();
+    let lines: Vec<String> = editor.received.iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect();
+    let lines: Vec<String> = lines.into_iter().filter(|line| line.contains(r#""method":"#)).collect();
+    for (line, frame) in lines.iter().zip(&seen) {
+        assert_eq!(line, frame);
+    }
+    assert_eq!(lines.len(), seen.len());
+    let odd = format!(
+        r#"{{ "id" : 12345678901234567890.50 ,"params":{{"sessionId":"{session}","n":1.10,"_meta":{{"a":[ ]}}}},"method":"_echo","jsonrpc":"2.0"}}"#
+    );
+    editor.send_line(odd.as_bytes())?;
+    let echoed = editor.next_line()?.context("stdout ended")?;
+    direct.send_raw(&odd).await;
+    let frame = direct.expect("the echo", |frame| frame.raw.contains("12345678901234567890.50")).await;
+    assert_eq!(String::from_utf8_lossy(&echoed), frame.raw);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn closing_stdin_ends_the_bridge_and_the_session_lives_on() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let mut editor = editor(&host, &[])?;
+    let session = editor.open_session()?;
+    editor.start_prompt(&session, "echo begun; wait; echo finished")?;
+    editor.expect("the first chunk", |message| chunk_text(message) == "begun")?;
+    editor.close_stdin();
+    assert!(editor.wait_exit()?.success());
+    let other = join(&host, &session).await?;
+    other.notify("_go", json!({ "sessionId": session })).await;
+    other.expect_text("finished").await;
+    let status = other.request("session/status", json!({ "sessionId": session })).await?;
+    assert_eq!(status["status"], "live");
+    Ok(())
+}
+
+#[test]
+fn an_answer_that_is_owed_comes_also_after_stdin_is_closed() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let mut editor = editor(&host, &[])?;
+    let asked = editor.start_request("initialize", json!({ "protocolVersion": 1 }))?;
+    editor.close_stdin();
+    assert_eq!(editor.response(asked)?["result"]["protocolVersion"], 1);
+    assert!(editor.wait_exit()?.success());
+    Ok(())
+}
+
+#[tokio::test]
+async fn with_a_session_named_a_new_session_is_that_one() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (_client, session) = open(&host).await?;
+    let mut editor = editor(&host, &["--session", &session])?;
+    editor.request("initialize", json!({ "protocolVersion": 1 }))?;
+    let opened = editor.request("session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] }))?;
+    assert_eq!(opened["sessionId"], session.as_str());
+    assert_eq!(opened["modes"]["currentModeId"], "ask");
+    let (answer, said) = editor.prompt(&session, "echo joined")?;
+    assert_eq!((answer["result"]["stopReason"].as_str(), joined_text(&said)), (Some("end_turn"), "joined".to_owned()));
+    Ok(())
+}
+
+#[test]
+fn without_a_host_and_without_leave_to_start_one_it_says_so() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let arguments = ["acp", "--no-start", "--state-dir"];
+    let output = crate::program::command(&arguments).arg(folder.path()).output()?;
+    assert!(!output.status.success());
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(words.contains("no host is running") && words.contains("wharf serve"), "{words}");
+    assert!(output.stdout.is_empty());
+    Ok(())
+}
+
+/// A bridge that has to start its host, in a state directory of its own.
+fn starter(folder: &Path) -> Result<AgentPipe> {
+    let state_dir = folder.join("state");
+    let arguments = ["acp", "--state-dir", state_dir.to_str().context("the directory is not UTF-8")?];
+    let demo = folder.join("demo");
+    let environment = [("WHARF_LISTEN", Path::new("127.0.0.1:0")), ("HOME", folder), ("WHARF_DEMO_STATE", &demo)];
+    AgentPipe::start(&wharf(), &arguments, &environment)
+}
+
+/// Ends the host of that directory, whatever becomes of the test.
+struct Ends<'a>(&'a Path);
+
+impl Ends<'_> {
+    fn pid(&self) -> Option<u32> {
+        std::fs::read_to_string(self.0.join("state/host.lock")).ok()?.trim().parse().ok()
+    }
+}
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        if let Some(pid) = self.pid() {
+            procs::terminate(pid);
+            let _ = procs::wait_gone(&[pid], PATIENCE);
+        }
+    }
+}
+
+#[test]
+fn two_bridges_at_once_start_one_host_which_outlives_them() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let host = Ends(folder.path());
+    let mut both = [starter(folder.path())?, starter(folder.path())?];
+    for editor in &mut both {
+        let session = editor.open_session()?;
+        let (_, said) = editor.prompt(&session, "echo here")?;
+        assert_eq!(joined_text(&said), "here");
+    }
+    let listed = both[0].request("session/list", json!({}))?;
+    assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(2), "not one host: {listed}");
+    for editor in &mut both {
+        editor.close_stdin();
+        assert!(editor.wait_exit()?.success());
+    }
+    ensure!(host.pid().is_some_and(procs::is_alive), "the host went with the bridge");
+    let mut later = starter(folder.path())?;
+    later.request("initialize", json!({ "protocolVersion": 1 }))?;
+    let listed = later.request("session/list", json!({}))?;
+    assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(2));
+    Ok(())
+}
+
+#[test]
+fn a_host_that_cannot_start_is_explained_by_its_log() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let config = folder.path().join("config.toml");
+    std::fs::write(&config, "no_such_setting = 1\n")?;
+    let mut command = crate::program::command(&["acp", "--state-dir"]);
+    command.arg(folder.path().join("state")).arg("--config").arg(config);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut bridge = command.spawn()?;
+    // Something to be done: without that it would go as soon as stdin is closed.
+    let line = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{}}\n";
+    bridge.stdin.take().context("no stdin")?.write_all(line.as_bytes())?;
+    let output = bridge.wait_with_output()?;
+    assert!(!output.status.success());
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(words.contains("no_such_setting") && words.contains("host.log"), "{words}");
+    Ok(())
+}
+
+#[test]
+fn a_permission_of_an_agent_that_went_with_the_host_is_withdrawn() -> Result<()> {
+    let mut host = scripted(&["--resume"])?.start()?;
+    let mut editor = editor(&host, &[])?;
+    let session = editor.open_session()?;
+    let cut = editor.start_prompt(&session, "ask")?;
+    let asked = editor.expect("the permission", |message| message["method"] == "session/request_permission")?;
+    host.restart()?;
+    let withdrawn = editor.expect("its withdrawal", |message| message["method"] == "$/cancel_request")?;
+    assert_eq!(withdrawn["params"]["requestId"], asked["id"]);
+    assert_eq!(editor.response(cut)?["error"]["data"]["reason"], "host_restarted");
+    // Nobody waits for this any more.
+    editor.respond(&asked["id"], json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } }))?;
+    let again = editor.start_prompt(&session, "ask")?;
+    let asked_again = editor.expect("another", |message| message["method"] == "session/request_permission")?;
+    ensure!(asked_again["id"] != asked["id"], "an id came back");
+    editor.respond(&asked_again["id"], json!({ "outcome": { "outcome": "selected", "optionId": "reject_once" } }))?;
+    editor.expect("the choice", |message| chunk_text(message) == "chosen: reject_once")?;
+    assert_eq!(editor.response(again)?["result"]["stopReason"], "end_turn");
+    Ok(())
+}
+
+const KILLS: u32 = 10;
+/// More than all the pipes and buffers on the way hold, so that the host dies with much that it has not shown.
+const STREAM: u64 = 8_000;
+
+struct Dice(u64);
+
+impl Dice {
+    /// SplitMix64.
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % end
+    }
+}
+
+#[test]
+fn ten_kills_of_the_host_leave_no_gap_and_no_duplicate() -> Result<()> {
+    let seed = match std::env::var("WHARF_SEED") {
+        Ok(seed) => seed.parse()?,
+        Err(_) => RandomState::new().build_hasher().finish(),
+    };
+    println!("WHARF_SEED={seed}");
+    let mut dice = Dice(seed);
+    let mut host = scripted(&["--resume"])?.start()?;
+    let mut editor = editor(&host, &[])?;
+    let session = editor.open_session()?;
+    let mut prompts = Vec::new();
+    for round in 0..KILLS {
+        let whole = editor.start_prompt(&session, "stream 40 30")?;
+        assert_eq!(editor.response(whole)?["result"]["stopReason"], "end_turn");
+        let cut = cut_a_turn(&mut host, &mut editor, &session, &mut dice);
+        prompts.push(whole);
+        prompts.extend(cut.with_context(|| format!("round {round}"))?);
+    }
+    let (last, said) = editor.prompt(&session, "echo and on it goes")?;
+    assert_eq!(last["result"]["stopReason"], "end_turn");
+    assert_eq!(joined_text(&said), "and on it goes");
+    for prompt in &prompts {
+        let answers = editor.received.iter().filter(|line| answers(line, *prompt)).count();
+        assert_eq!(answers, 1, "answers to prompt {prompt}");
+    }
+    check_transcript(&host, &session, &editor)
+}
+
+/// One turn that the kill may cut, and one that waits behind it. Returns their requests.
+fn cut_a_turn(host: &mut Host, editor: &mut AgentPipe, session: &str, dice: &mut Dice) -> Result<[u64; 2]> {
+    let kill_at = dice.below(STREAM / 4);
+    // A turn that hangs is cut for certain. One that was never seen to begin may not have been accepted.
+    let is_cut = dice.below(4) > 0;
+    let script = if is_cut { format!("stream {STREAM}; hang") } else { format!("stream {STREAM}") };
+    let running = editor.start_prompt(session, &script)?;
+    let waiting = editor.start_prompt(session, "echo waited")?;
+    if is_cut {
+        for _ in 0..=kill_at {
+            editor.expect("a chunk", |message| !chunk_text(message).is_empty())?;
+        }
+    }
+    host.restart()?;
+    let answer = editor.response(running)?;
+    if is_cut || answer.get("error").is_some() {
+        assert_eq!(answer["error"]["data"]["reason"], "host_restarted", "{answer}");
+    } else {
+        assert_eq!(answer["result"]["stopReason"], "end_turn");
+    }
+    let answer = editor.response(waiting)?;
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    Ok([running, waiting])
+}
+
+fn answers(line: &[u8], request: u64) -> bool {
+    let message: Value = serde_json::from_slice(line).unwrap_or_default();
+    message["id"] == request && message.get("method").is_none()
+}
+
+/// What the editor was shown is what the log holds: the same, in the same order, each once.
+fn check_transcript(host: &Host, session: &str, editor: &AgentPipe) -> Result<()> {
+    let shown: Vec<Value> = updates(editor).iter().map(|line| serde_json::from_str(line)).collect::<Result<_, _>>()?;
+    let logged: Vec<Value> =
+        log::events(host, session, "agent_updated")?.into_iter().map(|mut event| event["frame"].take()).collect();
+    let first = shown.iter().zip(&logged).position(|(shown, logged)| shown != logged);
+    if let Some(at) = first {
+        anyhow::bail!("update {at} was shown as {} and is {}", shown[at], logged[at]);
+    }
+    assert_eq!(shown.len(), logged.len());
+    let ends = log::events(host, session, "prompt_ended")?;
+    let accepted = log::events(host, session, "prompt_accepted")?;
+    assert_eq!(ends.len(), accepted.len());
+    Ok(())
+}

@@ -1,0 +1,495 @@
+//! Cold sessions come back: after `kill -9` of the host and after the end of their agent (rules 2.6, 2.7).
+
+use std::os::unix::fs::PermissionsExt;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use wharf_testkit::client::{Client, RpcError};
+use wharf_testkit::host::Host;
+
+use crate::recording::Recording;
+use crate::{and_scripted, client, cwd, join, log, observer, open, pids, refused, scripted, stop_reason, told};
+
+/// What a controller may do to bring a session back.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Load,
+    Resume,
+    Attach,
+    Prompt,
+    /// Any other request that names the session.
+    SetMode,
+}
+
+const WAYS: [Way; 5] = [Way::Load, Way::Resume, Way::Attach, Way::Prompt, Way::SetMode];
+
+impl Way {
+    async fn take(self, client: &Client, session: &str, cwd: &str) -> Result<Value, RpcError> {
+        let start = json!({ "sessionId": session, "cwd": cwd, "mcpServers": [] });
+        match self {
+            Self::Load => client.request("session/load", start).await,
+            Self::Resume => client.request("session/resume", start).await,
+            Self::Attach => client.request("session/attach", json!({ "sessionId": session })).await,
+            Self::Prompt => client.prompt(session, "echo back").await,
+            Self::SetMode => client.request("session/set_mode", json!({ "sessionId": session, "modeId": "ask" })).await,
+        }
+    }
+}
+
+/// The texts that the log holds, in order.
+fn logged_texts(host: &Host, session: &str) -> Result<Vec<String>> {
+    let updates = log::events(host, session, "agent_updated")?;
+    let update = |event: &Value| event["frame"]["params"]["update"].clone();
+    let chunks = updates.iter().map(update).filter(|update| update["content"]["text"].is_string());
+    Ok(chunks.map(|update| update["content"]["text"].as_str().unwrap_or_default().to_owned()).collect())
+}
+
+/// How the agent was started each time.
+fn starts(host: &Host, session: &str) -> Result<Vec<String>> {
+    let starts = log::events(host, session, "agent_starting")?;
+    Ok(starts.iter().map(|event| event["how"].as_str().unwrap_or_default().to_owned()).collect())
+}
+
+/// How the prompts ended, in the order of their ends.
+fn ends(host: &Host, session: &str) -> Result<Vec<String>> {
+    let ends = log::events(host, session, "prompt_ended")?;
+    Ok(ends.iter().map(|event| event["end"]["how"].as_str().unwrap_or_default().to_owned()).collect())
+}
+
+async fn accepted(host: &Host, session: &str, word: &str) -> Result<()> {
+    log::expect(host, session, "prompt_accepted", |event| event["frame"].to_string().contains(word)).await.map(drop)
+}
+
+/// Takes the way, goes on with the session, and looks at its log: the same one, appended to.
+async fn comes_back(host: &Host, way: Way, session: &str, before: &[Value], how: &str) -> Result<()> {
+    let client = client(host).await?;
+    way.take(&client, session, &cwd(host)?).await?;
+    assert_eq!(told(&client, session, "echo after").await?, "after");
+    let records = log::records(host, session)?;
+    assert_eq!(records[..before.len()], *before, "the log before is the log's beginning");
+    assert!(records.iter().enumerate().all(|(place, record)| record["seq"] == place as u64 + 1), "a gap");
+    assert_eq!(starts(host, session)?, ["new", how]);
+    let mut expected = vec!["before", "after"];
+    if let Way::Prompt = way {
+        expected.insert(1, "back");
+    }
+    assert_eq!(logged_texts(host, session)?, expected, "nothing of the agent's own replay");
+    Ok(())
+}
+
+#[tokio::test]
+async fn each_way_brings_a_session_back_after_kill_9() -> Result<()> {
+    for (flags, how) in [(&[][..], "load"), (&["--resume"], "resume")] {
+        let mut host = scripted(flags)?.start()?;
+        let mut sessions = Vec::new();
+        for way in WAYS {
+            let (client, session) = open(&host).await?;
+            client.prompt(&session, "echo before").await?;
+            sessions.push((way, session));
+        }
+        host.restart()?;
+        for (way, session) in sessions {
+            // Written by the host as soon as it is up.
+            log::expect(&host, &session, "ended", |event| event["ending"]["reason"] == "host_restarted").await?;
+            let before = log::records(&host, &session)?;
+            comes_back(&host, way, &session, &before, how).await.with_context(|| format!("{way:?} {how}"))?;
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn each_way_brings_a_session_back_after_the_agents_crash() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    for way in WAYS {
+        let (client, session) = open(&host).await?;
+        client.prompt(&session, "echo before").await?;
+        let error = refused(client.prompt(&session, "crash 3").await)?;
+        assert_eq!(error.data["reason"], "agent_exited", "{error}");
+        log::expect(&host, &session, "ended", |_| true).await?;
+        let before = log::records(&host, &session)?;
+        comes_back(&host, way, &session, &before, "load").await.with_context(|| format!("{way:?}"))?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_client_that_stayed_goes_on_with_the_next_agent() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let second = join(&host, &session).await?;
+    let agent = pids(&told(&first, &session, "pid").await?);
+    refused(first.prompt(&session, "crash").await)?;
+    let next = pids(&told(&first, &session, "pid").await?);
+    assert_ne!(agent, next);
+    second.expect_text(&format!("pid {}", next.first().context("no pid")?)).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_session_that_was_closed_comes_back_with_a_prompt() -> Result<()> {
+    let host = scripted(&["--close"])?.start()?;
+    let (first, session) = open(&host).await?;
+    first.prompt(&session, "echo before").await?;
+    first.request("session/close", json!({ "sessionId": session })).await?;
+    let ended = log::expect(&host, &session, "ended", |_| true).await?;
+    assert_eq!(ended["ending"]["reason"], "closed");
+    let second = client(&host).await?;
+    assert_eq!(told(&second, &session, "echo after").await?, "after");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_agents_own_replay_is_swallowed_whenever_it_comes() -> Result<()> {
+    let cases: [&[&str]; 5] = [
+        &["--replay", "5"],
+        &["--replay-after-load"],
+        &["--resume", "--replay-on-resume"],
+        &["--resume", "--replay-on-resume", "--replay-after-load"],
+        &["--replay", "500", "--replay-after-load"],
+    ];
+    for flags in cases {
+        let mut host = scripted(&[flags, &["--commands"]].concat())?.start()?;
+        let (first, session) = open(&host).await?;
+        first.prompt(&session, "echo before").await?;
+        host.restart()?;
+        let second = client(&host).await?;
+        // Both at once: the prompt has to wait until the replay is over.
+        let load = json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [] });
+        let loading = second.start("session/load", load).await;
+        let prompting = second.start_prompt(&session, "echo after").await;
+        loading.answer().await?;
+        assert_eq!(stop_reason(prompting.answer().await)?, "end_turn", "{flags:?}");
+        assert_eq!(logged_texts(&host, &session)?, ["before", "after"], "{flags:?}");
+        let third = join(&host, &session).await?;
+        assert_eq!(third.texts(), ["before", "after"], "{flags:?}");
+        // What states how things are is no replay.
+        let updates = log::events(&host, &session, "agent_updated")?;
+        let commands = updates.iter().filter(|event| event["update"] == "available_commands_update").count();
+        assert_eq!(commands, 2, "{flags:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_replay_of_many_megabytes_is_no_fault() -> Result<()> {
+    let mut host = scripted(&["--replay", "50000", "--commands"])?.start()?;
+    let (first, session) = open(&host).await?;
+    first.prompt(&session, "echo before").await?;
+    host.restart()?;
+    let second = join(&host, &session).await?;
+    assert_eq!(told(&second, &session, "echo after").await?, "after");
+    assert_eq!(log::events(&host, &session, "agent_faulted")?.len(), 0);
+    assert_eq!(logged_texts(&host, &session)?, ["before", "after"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn mode_and_options_in_force_are_set_again_before_the_first_prompt() -> Result<()> {
+    let recording = Recording::new()?;
+    let mut host = recording.scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    first.request("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
+    let option = json!({ "sessionId": session, "configId": "model", "value": "large" });
+    first.request("session/set_config_option", option).await?;
+    host.restart()?;
+    let second = client(&host).await?;
+    let said = told(&second, &session, "mode").await?;
+    assert!(said.starts_with("mode=auto model=large "), "{said}");
+    let expected = ["session/load", "session/set_mode", "session/set_config_option", "session/prompt"];
+    assert_eq!(recording.methods()?, expected);
+    let loaded = join(&host, &session).await?.load_session(&session, &cwd(&host)?).await?;
+    assert_eq!(loaded["modes"]["currentModeId"], "auto");
+    assert_eq!(loaded["configOptions"][0]["currentValue"], "large");
+
+    // Once more: what was restored is in force like what was set.
+    host.restart()?;
+    let third = client(&host).await?;
+    let said = told(&third, &session, "mode ask").await?;
+    assert!(said.starts_with("mode=ask model=large "), "{said}");
+
+    // A mode that the agent took by itself is in force too; it is the one it begins with, so nothing is to set.
+    host.restart()?;
+    let fourth = client(&host).await?;
+    let said = told(&fourth, &session, "mode").await?;
+    assert!(said.starts_with("mode=ask model=large "), "{said}");
+    assert_eq!(recording.methods()?, ["session/load", "session/set_config_option", "session/prompt"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_session_does_not_come_back_with_more_rights_than_it_had() -> Result<()> {
+    let options = r#"rawupdate {"sessionUpdate":"config_option_update","configOptions":[{"id":"model","name":"Model","type":"select","currentValue":"large","options":[]}]}"#;
+    let cases = [
+        ("session/set_mode=-32603", "mode auto", "mode \"auto\""),
+        ("session/set_config_option=-32603", options, "option \"model\""),
+    ];
+    for (flag, prompt, word) in cases {
+        let recording = Recording::new()?;
+        let mut host = recording.scripted(&["--error-on", flag])?.start()?;
+        let (first, session) = open(&host).await?;
+        first.prompt(&session, prompt).await?;
+        host.restart()?;
+        for way in [Way::Load, Way::Resume, Way::Attach, Way::SetMode] {
+            let client = client(&host).await?;
+            let error = refused(way.take(&client, &session, &cwd(&host)?).await)?;
+            assert!(error.message.contains(word), "{way:?}: {error}");
+            assert_eq!(error.data["reason"], "start_failed", "{way:?}: {error}");
+        }
+        let client = client(&host).await?;
+        let error = refused(client.prompt(&session, "echo never").await)?;
+        assert_eq!(error.data["reason"], "start_failed", "{error}");
+        let ended = log::events(&host, &session, "ended")?;
+        let ending = &ended.last().context("no end")?["ending"];
+        assert!(ending["message"].as_str().is_some_and(|message| message.contains(word)), "{ending}");
+        let prompts = recording.messages()?;
+        let prompts: Vec<&Value> = prompts.iter().filter(|message| message["method"] == "session/prompt").collect();
+        assert_eq!(prompts.len(), 1, "no prompt reached an agent without its limits: {prompts:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_the_agent_was_started_with_is_kept_privately_and_used_again() -> Result<()> {
+    let recording = Recording::new()?;
+    let mut host = recording.scripted(&[])?.start()?;
+    let (cwd, other) = (cwd(&host)?, host.directory().join("other"));
+    std::fs::create_dir(&other)?;
+    let server = |name: &str| json!([{ "name": name, "command": "/bin/true", "args": [], "env": [{ "name": "KEY", "value": format!("secret-of-{name}") }] }]);
+    let first = client(&host).await?;
+    let new = json!({ "cwd": cwd, "mcpServers": server("one"), "additionalDirectories": [other] });
+    let opened = first.request("session/new", new).await?;
+    let session = opened["sessionId"].as_str().context("no id")?.to_owned();
+    first.prompt(&session, "echo before").await?;
+
+    let folder = log::folder(&host, &session);
+    let mode = std::fs::metadata(folder.join("start.json"))?.permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert!(!log::records(&host, &session)?.iter().any(|record| record.to_string().contains("secret-of-one")));
+
+    // Clients that know of no servers send an empty list; it changes nothing.
+    host.restart()?;
+    let second = join(&host, &session).await?;
+    let sent = recording.since_start()?.into_iter().next().context("nothing sent")?;
+    assert_eq!(sent["method"], "session/load");
+    assert_eq!(sent["params"]["mcpServers"], server("one"));
+    assert_eq!(sent["params"]["additionalDirectories"], json!([other]));
+    assert_eq!(sent["params"]["cwd"], cwd.as_str());
+    let said = told(&second, &session, "mode").await?;
+    assert!(said.ends_with(&format!("cwd={cwd}")), "{said}");
+
+    // New values are taken over, and kept.
+    for way in [Way::Load, Way::Prompt] {
+        host.restart()?;
+        let third = client(&host).await?;
+        if let Way::Load = way {
+            let load = json!({ "sessionId": session, "cwd": cwd, "mcpServers": server("two") });
+            third.request("session/load", load).await?;
+        } else {
+            third.prompt(&session, "echo back").await?;
+        }
+        let sent = recording.since_start()?.into_iter().next().context("nothing sent")?;
+        assert_eq!(sent["params"]["mcpServers"], server("two"), "{way:?}");
+    }
+    assert!(!log::records(&host, &session)?.iter().any(|record| record.to_string().contains("secret-of-two")));
+    Ok(())
+}
+
+/// A session with a turn that runs and two prompts that wait.
+async fn with_queue(host: &Host) -> Result<String> {
+    let (first, session) = open(host).await?;
+    let _running = first.start_prompt(&session, "echo running; hang").await;
+    first.expect_text("running").await;
+    for word in ["one", "two"] {
+        let _waiting = first.start_prompt(&session, &format!("echo {word}")).await;
+        accepted(host, &session, word).await?;
+    }
+    Ok(session)
+}
+
+#[tokio::test]
+async fn queued_prompts_run_after_kill_9_and_a_restart() -> Result<()> {
+    let mut host = scripted(&[])?.start()?;
+    let session = with_queue(&host).await?;
+    host.restart()?;
+    // Nobody has to come for that.
+    let is_two = |event: &Value| event["frame"].to_string().contains("\"two\"");
+    log::expect(&host, &session, "agent_updated", is_two).await?;
+    let later = join(&host, &session).await?;
+    assert_eq!(later.texts(), ["running", "one", "two"]);
+    assert_eq!(told(&later, &session, "echo on").await?, "on");
+    assert_eq!(ends(&host, &session)?, ["host_restarted", "answered", "answered", "answered"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn queued_prompts_run_after_an_orderly_restart_too() -> Result<()> {
+    let mut host = scripted(&[])?.start()?;
+    let session = with_queue(&host).await?;
+    assert!(host.terminate()?.success());
+    host.restart()?;
+    let is_two = |event: &Value| event["frame"].to_string().contains("\"two\"");
+    log::expect(&host, &session, "agent_updated", is_two).await?;
+    let later = join(&host, &session).await?;
+    assert_eq!(told(&later, &session, "echo on").await?, "on");
+    assert_eq!(ends(&host, &session)?, ["host_shutdown", "answered", "answered", "answered"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn with_resume_on_start_none_queued_prompts_wait_for_someone() -> Result<()> {
+    let mut host = scripted(&[])?.setting("resume_on_start", "none").start()?;
+    let session = with_queue(&host).await?;
+    host.restart()?;
+    let later = client(&host).await?;
+    let status = later.request("session/status", json!({ "sessionId": session })).await?;
+    assert_eq!(status["status"], "not_found");
+    assert_eq!(status["_meta"]["wharf"]["resumable"], true);
+    let listed = later.request("session/list", json!({})).await?;
+    assert_eq!(listed["sessions"][0]["_meta"]["wharf"]["queued"], 2, "{listed}");
+    let queue = later.request("_wharf/queue/list", json!({ "sessionId": session })).await?;
+    assert_eq!(queue["prompts"].as_array().map(Vec::len), Some(2), "looking starts nothing: {queue}");
+    assert_eq!(starts(&host, &session)?, ["new"]);
+    // Someone comes: first those who waited.
+    assert_eq!(told(&later, &session, "echo three").await?, "onetwothree");
+    assert_eq!(ends(&host, &session)?, ["host_restarted", "answered", "answered", "answered"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn with_resume_on_start_all_every_session_is_back() -> Result<()> {
+    let options = and_scripted(scripted(&[])?, "mortal", &["--no-load"])?;
+    let mut host = options.setting("resume_on_start", "all").start()?;
+    let (_first, session) = open(&host).await?;
+    let mortal = crate::client_of(&host, "mortal").await?.new_session(&cwd(&host)?).await?;
+    host.restart()?;
+    log::expect(&host, &session, "agent_started", |event| event["start"] == 2).await?;
+    let later = client(&host).await?;
+    let status = later.request("session/status", json!({ "sessionId": session })).await?;
+    assert_eq!(status["status"], "live");
+    let status = later.request("session/status", json!({ "sessionId": mortal })).await?;
+    assert_eq!(status["status"], "not_found");
+    assert_eq!(status["_meta"]["wharf"]["resumable"], false);
+    Ok(())
+}
+
+#[tokio::test]
+async fn with_on_restart_requeue_the_turn_that_was_cut_off_runs_again() -> Result<()> {
+    let mut host = scripted(&[])?.setting("on_restart", "requeue").start()?;
+    let (first, session) = open(&host).await?;
+    let _running = first.start_prompt(&session, "echo begun; ask; echo done").await;
+    first.expect_request("session/request_permission").await;
+    let _waiting = first.start_prompt(&session, "echo next").await;
+    accepted(&host, &session, "next").await?;
+    host.restart()?;
+    let second = client(&host).await?;
+    second.choose("allow_once");
+    second.load_session(&session, &cwd(&host)?).await?;
+    second.expect_text("next").await;
+    assert_eq!(told(&second, &session, "echo on").await?, "on");
+    let texts = ["begun", "begun", "chosen: allow_once", "done", "next", "on"];
+    assert_eq!(logged_texts(&host, &session)?, texts);
+    assert_eq!(log::events(&host, &session, "prompt_requeued")?.len(), 1);
+    assert_eq!(ends(&host, &session)?, ["answered", "answered", "answered"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_that_forgot_the_session_is_a_clear_error() -> Result<()> {
+    let mut host = scripted(&["--forget"])?.start()?;
+    let (first, session) = open(&host).await?;
+    first.prompt(&session, "echo before").await?;
+    host.restart()?;
+    for way in [Way::Load, Way::Resume, Way::Attach, Way::SetMode] {
+        let client = client(&host).await?;
+        let error = refused(way.take(&client, &session, &cwd(&host)?).await)?;
+        assert!(error.message.contains("refused `session/load`"), "{way:?}: {error}");
+        assert_eq!(error.data["reason"], "start_failed", "{way:?}: {error}");
+    }
+    let second = client(&host).await?;
+    let error = refused(second.prompt(&session, "echo never").await)?;
+    assert_eq!(error.data["reason"], "start_failed", "{error}");
+    // The log is still there to be read.
+    let reader = observer(&host).await?;
+    reader.load_session(&session, &cwd(&host)?).await?;
+    assert_eq!(reader.texts(), ["before"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_that_can_neither_load_nor_resume_is_said_plainly() -> Result<()> {
+    let mut host = scripted(&["--no-load"])?.start()?;
+    let (first, session) = open(&host).await?;
+    first.prompt(&session, "echo before").await?;
+    host.restart()?;
+    let second = client(&host).await?;
+    let loaded = second.load_session(&session, &cwd(&host)?).await?;
+    assert_eq!(loaded["_meta"]["wharf"], json!({ "status": "killed", "resumable": false }));
+    assert_eq!(second.texts(), ["before"]);
+    for way in [Way::Resume, Way::Prompt, Way::SetMode] {
+        let error = refused(way.take(&second, &session, &cwd(&host)?).await)?;
+        assert_eq!(error.data["reason"], "not_resumable", "{way:?}: {error}");
+        assert!(error.message.contains("cannot be brought back"), "{way:?}: {error}");
+    }
+    let attached = Way::Attach.take(&second, &session, &cwd(&host)?).await?;
+    assert_eq!(attached["history"][1]["content"][0]["text"], "before", "{attached}");
+    assert_eq!(starts(&host, &session)?, ["new"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn observers_read_a_cold_session_and_start_nothing() -> Result<()> {
+    let mut host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    first.prompt(&session, "echo before").await?;
+    host.restart()?;
+    log::expect(&host, &session, "ended", |_| true).await?;
+    let before = log::records(&host, &session)?;
+    let (by_token, by_wish) = (observer(&host).await?, client(&host).await?);
+    by_token.load_session(&session, &cwd(&host)?).await?;
+    assert_eq!(by_token.texts(), ["before"]);
+    Way::Resume.take(&by_token, &session, &cwd(&host)?).await?;
+    Way::Attach.take(&by_token, &session, &cwd(&host)?).await?;
+    by_wish.request("session/attach", json!({ "sessionId": session, "role": "observer" })).await?;
+    for observer in [&by_token, &by_wish] {
+        for way in [Way::Prompt, Way::SetMode] {
+            let error = refused(way.take(observer, &session, &cwd(&host)?).await)?;
+            assert_eq!(error.code, -32011, "{way:?}: {error}");
+        }
+    }
+    assert_eq!(log::records(&host, &session)?, before);
+    Ok(())
+}
+
+#[tokio::test]
+async fn whoever_comes_at_once_gets_the_same_agent() -> Result<()> {
+    let mut host = scripted(&["--delay", "session/load=200"])?.start()?;
+    let (first, session) = open(&host).await?;
+    first.prompt(&session, "echo before").await?;
+    host.restart()?;
+    let cwd = cwd(&host)?;
+    let mut clients = Vec::new();
+    for way in WAYS.into_iter().chain(WAYS) {
+        clients.push((way, client(&host).await?));
+    }
+    let ways = clients.iter().map(|(way, client)| way.take(client, &session, &cwd));
+    let answers = futures_util::future::join_all(ways).await;
+    for ((way, _), answer) in clients.iter().zip(answers) {
+        answer.with_context(|| format!("{way:?}"))?;
+    }
+    assert_eq!(starts(&host, &session)?, ["new", "load"]);
+    let mut agents = Vec::new();
+    for (_, client) in &clients {
+        let before = client.transcript().len();
+        client.prompt(&session, "pid").await?;
+        let said = client
+            .transcript()
+            .into_iter()
+            .skip(before)
+            .find_map(|frame| frame.text().filter(|text| text.starts_with("pid")).map(str::to_owned));
+        agents.push(said);
+    }
+    agents.dedup();
+    assert_eq!(agents.len(), 1, "{agents:?}");
+    Ok(())
+}

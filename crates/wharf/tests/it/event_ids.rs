@@ -1,0 +1,106 @@
+//! Event ids in frames, for clients that ask for them (rule 1.5).
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use wharf_testkit::client::{Client, Frame};
+use wharf_testkit::host::Host;
+
+use crate::{client_with, cwd, join, log, open, scripted};
+
+async fn wishing(host: &Host) -> Result<Client> {
+    client_with(host, json!({}), json!({ "wharf": { "eventIds": true } })).await
+}
+
+fn id(frame: &Frame) -> Option<String> {
+    frame.params()["_meta"]["wharf"]["eventId"].as_str().map(str::to_owned)
+}
+
+/// The frame as it was before the id was put in.
+fn without_id(frame: &Frame) -> String {
+    let added = format!(r#""_meta":{{"wharf":{{"eventId":"{}"}}}},"#, id(frame).unwrap_or_default());
+    frame.raw.replace(&added, "")
+}
+
+fn from_log(client: &Client) -> Vec<Frame> {
+    client.transcript().into_iter().filter(|frame| frame.update().is_some() || frame.is_request()).collect()
+}
+
+#[tokio::test]
+async fn every_frame_that_comes_from_the_log_says_which_event_it_is() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (prompter, session) = open(&host).await?;
+    let (with_ids, plain) = (wishing(&host).await?, join(&host, &session).await?);
+    with_ids.load_session(&session, &cwd(&host)?).await?;
+    prompter.choose("allow_once");
+    prompter.prompt(&session, "echo one; tool; ask; title T; unknown-update; echo end").await?;
+    with_ids.expect_text("end").await;
+    plain.expect_text("end").await;
+
+    let records = log::records(&host, &session)?;
+    let frames = from_log(&with_ids);
+    assert_eq!(frames.len(), 8);
+    for frame in &frames {
+        let id = id(frame).with_context(|| format!("no id in {}", frame.raw))?;
+        let (epoch, seq) = id.split_once('-').context("not an id")?;
+        let record = records.iter().find(|record| record["seq"] == json!(seq.parse::<u64>().unwrap_or_default()));
+        let record = record.context("no such event")?;
+        assert_eq!(record["epoch"].to_string(), epoch);
+        // What the event says is what the frame says.
+        let (said, told) = (&record["event"]["frame"]["params"], frame.params());
+        if !said.is_null() && frame.update().is_some() && record["event"]["kind"] == "agent_updated" {
+            assert_eq!(said["update"], told["update"]);
+        }
+    }
+    // Nothing else of the frames is changed; requests have ids of their own on every connection.
+    let updates = |frames: &[Frame]| -> Vec<String> {
+        frames.iter().filter(|frame| frame.update().is_some()).map(without_id).collect()
+    };
+    assert_eq!(updates(&frames), updates(&from_log(&plain)));
+    assert!(from_log(&plain).iter().all(|frame| id(frame).is_none()));
+    let responses = with_ids.transcript().into_iter().filter(|frame| frame.method().is_empty());
+    assert!(responses.into_iter().all(|frame| frame.body["result"]["_meta"]["wharf"]["eventId"].is_null()));
+
+    // A replay names the same events.
+    let again = wishing(&host).await?;
+    again.load_session(&session, &cwd(&host)?).await?;
+    let of_updates = |client: &Client| -> Vec<Option<String>> {
+        from_log(client).iter().filter(|frame| frame.update().is_some()).map(id).collect()
+    };
+    assert_eq!(of_updates(&again), of_updates(&with_ids));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_restart_raises_the_epoch_and_the_numbers_go_on() -> Result<()> {
+    let mut host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    first.prompt(&session, "echo one").await?;
+    host.restart()?;
+    let second = wishing(&host).await?;
+    second.load_session(&session, &cwd(&host)?).await?;
+    second.prompt(&session, "echo two").await?;
+    let ids: Vec<(u64, u64)> = from_log(&second)
+        .iter()
+        .filter(|frame| frame.text().is_some())
+        .filter_map(id)
+        .filter_map(|id| id.split_once('-').and_then(|(epoch, seq)| Some((epoch.parse().ok()?, seq.parse().ok()?))))
+        .collect();
+    let [(before, one), (after, two)] = ids[..] else { anyhow::bail!("{ids:?}") };
+    assert!(before < after && one < two, "{ids:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_id_joins_what_the_agent_has_in_its_meta_already() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let second = wishing(&host).await?;
+    second.load_session(&session, &cwd(&host)?).await?;
+    let line = r#"raw {"jsonrpc":"2.0","method":"session/update","params":{"_meta":{"mine": 1.50},"sessionId":"$SESSION","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"x"}}}}"#;
+    first.prompt(&session, line).await?;
+    let frame = second.expect_text("x").await;
+    let meta: &Value = &frame.params()["_meta"];
+    assert!(meta["wharf"]["eventId"].is_string() && meta["mine"] == 1.5, "{}", frame.raw);
+    assert!(frame.raw.contains(r#""mine": 1.50"#), "{}", frame.raw);
+    Ok(())
+}

@@ -1,0 +1,216 @@
+//! ACP over Streamable HTTP: what each request is answered with.
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use wharf_testkit::client::{Credentials, connect};
+
+use crate::http_wire::{Http, initialize};
+use crate::{join, open, program, scripted, section, stop_reason};
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+const EVENTS: (&str, &str) = ("accept", "text/event-stream");
+
+fn list() -> Value {
+    json!({ "jsonrpc": "2.0", "id": 5, "method": "session/list", "params": {} })
+}
+
+#[tokio::test]
+async fn initialize_makes_a_connection_and_is_answered_at_once() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host, host.token());
+    let (first, second) = (http.post(&initialize()).await?, http.post(&initialize()).await?);
+    assert_eq!((first.status, first.header("content-type")), (200, Some("application/json")));
+    assert_eq!((&first.json()["id"], &first.json()["result"]["protocolVersion"]), (&json!(0), &json!(1)));
+    let (first, second) = (first.header("acp-connection-id"), second.header("acp-connection-id"));
+    assert!(first.is_some_and(|id| id.len() > 30) && first != second, "{first:?} {second:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn any_other_message_is_taken_with_202_and_answered_on_the_connections_stream() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::open(&host).await?;
+    // Before the stream is open: the answer waits for it.
+    http.send(5, "session/list", json!({})).await?;
+    let mut own = http.listen(None, None).await?;
+    assert_eq!(own.answer(5).await?["result"]["sessions"], json!([]));
+    http.send(6, "_wharf/none", json!({})).await?;
+    assert_eq!(own.answer(6).await?["error"]["code"], -32601, "a refusal of content comes after 202 too");
+    http.deliver(&initialize()).await?;
+    assert_eq!(own.answer(0).await?["result"]["protocolVersion"], 1, "a second initialize is a message like any other");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_message_of_another_media_type_is_415() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::open(&host).await?;
+    let body = list().to_string();
+    for headers in [&[][..], &[("content-type", "text/plain")], &[("content-type", "application/jsonl")]] {
+        assert_eq!(http.request("POST", headers, &body).await?.status, 415, "{headers:?}");
+    }
+    let with_charset = [("content-type", "application/json; charset=utf-8")];
+    assert_eq!(http.request("POST", &with_charset, &body).await?.status, 202);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_get_that_does_not_accept_events_is_406() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::open(&host).await?;
+    for headers in [&[][..], &[("accept", "application/json")], &[("accept", "*/*")]] {
+        assert_eq!(http.request("GET", headers, "").await?.status, 406, "{headers:?}");
+    }
+    assert_eq!(http.request("HEAD", &[EVENTS], "").await?.status, 405);
+    assert_eq!(http.request("PUT", &[JSON], "{}").await?.status, 405);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_batch_is_501_and_what_is_no_message_400() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::open(&host).await?;
+    assert_eq!(http.post(&json!([list()])).await?.status, 501);
+    let broken = http.request("POST", &[JSON], "{\"jsonrpc\":").await?;
+    assert_eq!((broken.status, &broken.json()["error"]["code"]), (400, &json!(-32700)));
+    let number = http.post(&json!(7)).await?;
+    assert_eq!((number.status, &number.json()["error"]["code"]), (400, &json!(-32600)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_message_over_the_limit_is_413() -> Result<()> {
+    let host = section(scripted(&[])?, "[limits]\nframe = \"64KiB\"").start()?;
+    let http = Http::open(&host).await?;
+    let mut large = list();
+    large["params"]["filling"] = "x".repeat(65 << 10).into();
+    let answer = http.post(&large).await?;
+    assert_eq!((answer.status, &answer.json()["code"]), (413, &json!("too_large")));
+    assert_eq!(http.post(&list()).await?.status, 202, "the connection goes on");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_connection_id_must_be_there_and_known() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let mut http = Http::new(&host, host.token());
+    for (id, expected) in [(None, 400), (Some("conn_unknown"), 404)] {
+        http.connection = id.map(str::to_owned);
+        assert_eq!(http.post(&list()).await?.status, expected);
+        assert_eq!(http.request("GET", &[EVENTS], "").await?.status, expected);
+        let delete = http.request("DELETE", &[], "").await?;
+        assert_eq!((delete.status, delete.header("content-type")), (expected, Some("application/problem+json")));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_connection_is_nobody_elses() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::open(&host).await?;
+    let made = program::command(&["token", "create", "--role", "admin", "--json", "--state-dir"]);
+    let made: Value = serde_json::from_slice(&{ made }.arg(host.state_dir()).output()?.stdout)?;
+    let mut other = Http::new(&host, made["token"].as_str().context("no token")?);
+    other.connection = http.connection.clone();
+    assert_eq!(other.post(&list()).await?.status, 404);
+    assert_eq!(other.request("GET", &[EVENTS], "").await?.status, 404);
+    assert_eq!(other.request("DELETE", &[], "").await?.status, 404);
+    assert_eq!(http.post(&list()).await?.status, 202);
+    other.connection = None;
+    assert_eq!(other.post(&initialize()).await?.status, 200, "it may have one of its own");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_session_header_may_be_missing_but_not_contradict() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::open(&host).await?;
+    let (_own, mut events, session) = http.session(&host).await?;
+    let prompt = json!([{ "type": "text", "text": "echo hi" }]);
+    let params = json!({ "sessionId": session, "prompt": prompt });
+    let message = json!({ "jsonrpc": "2.0", "id": 2, "method": "session/prompt", "params": params });
+    let body = message.to_string();
+    assert_eq!(http.request("POST", &[JSON, ("acp-session-id", "sess_other")], &body).await?.status, 400);
+    assert_eq!(http.request("POST", &[JSON, ("acp-session-id", &session)], &body).await?.status, 202);
+    assert_eq!(events.answer(2).await?["result"]["stopReason"], "end_turn");
+    http.prompt(3, &session, "echo again").await?;
+    events.text("again").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn delete_leaves_and_the_session_lives_on() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::open(&host).await?;
+    let (mut own, mut events, session) = http.session(&host).await?;
+    http.prompt(2, &session, "echo before; wait; echo after").await?;
+    events.text("before").await?;
+    let answer = http.request("DELETE", &[], "").await?;
+    assert_eq!((answer.status, answer.body.as_str()), (202, ""));
+    assert_eq!((own.next().await?, events.next().await?), (None, None), "its streams end");
+    assert_eq!(http.request("DELETE", &[], "").await?.status, 404);
+    assert_eq!(http.post(&list()).await?.status, 404);
+
+    let other = join(&host, &session).await?;
+    let status = other.request("session/status", json!({ "sessionId": session })).await?;
+    assert_eq!(status["_meta"]["wharf"], json!({ "turn": "running", "clients": 1, "resumable": false }));
+    other.notify("_go", json!({ "sessionId": session })).await;
+    other.expect_text("after").await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_websocket_has_a_connection_id_too() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (_socket, response) = connect(&host.ws_url(), &Credentials::Bearer(host.token().to_owned())).await?;
+    let id = response.headers().get("acp-connection-id").context("no id")?.to_str()?.to_owned();
+    let mut http = Http::new(&host, host.token());
+    http.connection = Some(id);
+    assert_eq!(http.post(&list()).await?.status, 404, "it is the socket's alone");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_permission_is_asked_on_the_stream_and_answered_by_a_post() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::open(&host).await?;
+    let (_own, mut events, session) = http.session(&host).await?;
+    http.prompt(2, &session, "ask").await?;
+    let ask = events.expect("a permission", |event| event.data["method"] == "session/request_permission").await?;
+    assert_eq!(ask.data["params"]["sessionId"], session.as_str());
+    let chosen = json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } });
+    // As official clients do, without a session header: the id says what it answers.
+    http.deliver(&json!({ "jsonrpc": "2.0", "id": ask.data["id"], "result": chosen })).await?;
+    events.text("chosen: allow_once").await?;
+    assert_eq!(events.answer(2).await?["result"]["stopReason"], "end_turn");
+    http.prompt(3, &session, "hang").await?;
+    http.deliver(&json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": session } })).await?;
+    assert_eq!(events.answer(3).await?["result"]["stopReason"], "cancelled");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_websocket_and_an_http_client_share_a_session() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (socket, session) = open(&host).await?;
+    let http = Http::open(&host).await?;
+    let mut events = http.listen(Some(&session), None).await?;
+    http.load(1, &session, &host).await?;
+    events.answer(1).await?;
+
+    let running = socket.start_prompt(&session, "echo one; ask").await;
+    let asked = socket.expect_request("session/request_permission").await;
+    let ask = events.expect("a permission", |event| event.data["method"] == "session/request_permission").await?;
+    let chosen = json!({ "outcome": { "outcome": "selected", "optionId": "reject_once" } });
+    http.deliver(&json!({ "jsonrpc": "2.0", "id": ask.data["id"], "result": chosen })).await?;
+    let withdrawn = socket.expect_notification("$/cancel_request").await;
+    assert_eq!(&withdrawn.params()["requestId"], asked.id());
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
+
+    http.prompt(2, &session, "stream 300").await?;
+    let seen: Vec<String> =
+        events.until_answer(2).await?.iter().filter_map(|event| event.text().map(str::to_owned)).collect();
+    socket.expect("the last chunk", |frame| frame.index() == Some(299)).await;
+    assert_eq!(socket.texts()[1..], seen[..], "both saw the same from the choice on");
+    Ok(())
+}

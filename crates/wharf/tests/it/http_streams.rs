@@ -1,0 +1,302 @@
+//! The event streams of Streamable HTTP: what comes on which, in what order, and what a reader that comes back gets.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use wharf_testkit::host::Host;
+
+use crate::http_wire::{Event, Events, Http};
+use crate::{client, cwd, join, open, scripted, told};
+
+fn last(events: &Events) -> Result<String> {
+    events.last.clone().context("no event yet")
+}
+
+fn texts(events: &[Event]) -> Vec<&str> {
+    events.iter().filter_map(Event::text).collect()
+}
+
+/// The status that a stream is refused with.
+async fn refused(http: &Http, session: Option<&str>, last: &str) -> Result<(u16, Value)> {
+    let mut headers = vec![("accept", "text/event-stream"), ("last-event-id", last)];
+    headers.extend(session.map(|session| ("acp-session-id", session)));
+    let answer = http.request("GET", &headers, "").await?;
+    Ok((answer.status, answer.json()["code"].clone()))
+}
+
+#[tokio::test]
+async fn what_an_agent_says_before_the_stream_is_open_waits_for_it() -> Result<()> {
+    let host = scripted(&["--early-updates", "3"])?.start()?;
+    let http = Http::open(&host).await?;
+    let mut own = http.listen(None, None).await?;
+    http.send(1, "session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await?;
+    let opened = own.next().await?.context("no answer")?.data;
+    let session = opened["result"]["sessionId"].as_str().context(opened.to_string())?;
+    // Longer than `ready_timeout`, seen from here: something else is answered meanwhile, and nothing came before it.
+    let other = client(&host).await?;
+    other.load_session(session, &cwd(&host)?).await?;
+    http.send(2, "session/list", json!({})).await?;
+    assert_eq!(own.next().await?.context("no answer")?.data["id"], 2, "nothing of the session on this stream");
+    let mut events = http.listen(Some(session), None).await?;
+    let first = events.next().await?.context("nothing came")?;
+    assert_eq!(
+        (&first.data["method"], &first.data["params"]["sessionId"]),
+        (&json!("session/update"), &json!(session))
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_load_with_the_stream_open_replays_and_then_answers_on_it() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (socket, session) = open(&host).await?;
+    told(&socket, &session, "echo one; echo two").await?;
+    let http = Http::open(&host).await?;
+    let mut events = http.listen(Some(&session), None).await?;
+    http.load(1, &session, &host).await?;
+    let replay = events.until_answer(1).await?;
+    assert_eq!(texts(&replay), ["one", "two"]);
+    assert!(replay.iter().any(|event| event.data["params"]["update"]["sessionUpdate"] == "user_message_chunk"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_load_with_no_stream_open_answers_first_and_replays_later() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (socket, session) = open(&host).await?;
+    told(&socket, &session, "echo one; echo two").await?;
+    let http = Http::open(&host).await?;
+    let mut own = http.listen(None, None).await?;
+    http.load(1, &session, &host).await?;
+    assert_eq!(own.next().await?.context("no answer")?.data["id"], 1);
+    told(&socket, &session, "echo three").await?;
+    let mut events = http.listen(Some(&session), None).await?;
+    let mut replay = Vec::new();
+    while texts(&replay).last() != Some(&"three") {
+        replay.push(events.next().await?.context("the stream ended")?);
+    }
+    assert_eq!(texts(&replay), ["one", "two", "three"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_answer_comes_on_the_sessions_stream_if_it_is_open_and_else_on_the_connections() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::open(&host).await?;
+    let (mut own, mut events, session) = http.session(&host).await?;
+    let status = json!({ "sessionId": session });
+    http.send(2, "session/status", status.clone()).await?;
+    assert_eq!(events.answer(2).await?["result"]["status"], "live");
+    http.send(3, "session/set_mode", json!({ "sessionId": session, "modeId": "ask" })).await?;
+    events.answer(3).await?;
+    http.send(4, "session/status", json!({ "sessionId": "sess_other" })).await?;
+    assert_eq!(own.answer(4).await?["result"]["status"], "not_found");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_client_that_opens_no_session_stream_still_gets_its_answers() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::open(&host).await?;
+    let mut own = http.listen(None, None).await?;
+    http.send(1, "session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await?;
+    let opened = own.answer(1).await?;
+    let session = opened["result"]["sessionId"].as_str().context(opened.to_string())?;
+    http.prompt(2, session, "echo one; user my words; echo two").await?;
+    assert_eq!(own.answer(2).await?["result"]["stopReason"], "end_turn");
+    let mut events = http.listen(Some(session), None).await?;
+    http.prompt(3, session, "echo three").await?;
+    let seen = events.until_answer(3).await?;
+    assert_eq!(texts(&seen), ["one", "two", "three"], "the rest waited for the stream");
+    assert!(!seen.iter().any(|event| event.data.to_string().contains("my words")), "its own prompt is not told back");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_answer_waits_for_a_reader_that_left_but_not_for_ever() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::open(&host).await?;
+    let (mut own, mut events, session) = http.session(&host).await?;
+    http.prompt(2, &session, "echo one").await?;
+    events.answer(2).await?;
+    let before = last(&events)?;
+    drop(events);
+    http.prompt(3, &session, "echo two").await?;
+    assert_eq!(own.answer(3).await?["result"]["stopReason"], "end_turn", "that nobody reads was noticed");
+    let mut events = http.listen(Some(&session), Some(&before)).await?;
+    http.prompt(4, &session, "echo three").await?;
+    assert_eq!(texts(&events.until_answer(4).await?), ["two", "three"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_in_a_burst_goes_on_with_nothing_lost_or_doubled() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::open(&host).await?;
+    let (_own, mut events, session) = http.session(&host).await?;
+    http.prompt(2, &session, "stream 4000 400").await?;
+    let mut seen: Vec<Event> = Vec::new();
+    // Broken where much is in flight, where nothing is, and twice at the same place.
+    for count in [1, 700, 0, 1500, 3] {
+        for _ in 0..count {
+            seen.push(events.next().await?.context("the stream ended")?);
+        }
+        let last = seen.last().context("nothing seen")?.id.clone();
+        events = http.listen(Some(&session), Some(&last)).await?;
+    }
+    seen.extend(events.until_answer(2).await?);
+    let numbers: Vec<u64> = seen.iter().filter_map(Event::index).collect();
+    assert_eq!(numbers, (0..4000).collect::<Vec<u64>>());
+    let mut ids: Vec<&str> = seen.iter().map(|event| event.id.as_str()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), seen.len(), "every event has an id of its own");
+    Ok(())
+}
+
+/// What is not in the log, or was for this client alone: answers, permissions, prompts of others, presence.
+#[tokio::test]
+async fn a_reader_that_comes_back_gets_answers_and_requests_too() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::open(&host).await?;
+    let (mut own, events, session) = http.session(&host).await?;
+    drop(events);
+    let mut events = http.listen(Some(&session), None).await?;
+    http.send(2, "session/attach", json!({ "sessionId": session, "historyPolicy": "none" })).await?;
+    events.answer(2).await?;
+    let before = last(&events)?;
+    let other = join(&host, &session).await?;
+    told(&other, &session, "echo one").await?;
+    http.prompt(3, &session, "echo two; ask; echo three").await?;
+    http.send(4, "session/status", json!({ "sessionId": session })).await?;
+    let mut seen = Vec::new();
+    while seen.iter().filter(|event: &&Event| event.data.get("id").is_some()).count() < 2 {
+        seen.push(events.next().await?.context("the stream ended")?);
+    }
+    // From every place in it, the rest is the same.
+    for start in 0..seen.len() {
+        let from = if start == 0 { before.as_str() } else { seen[start - 1].id.as_str() };
+        let mut again = http.listen(Some(&session), Some(from)).await?;
+        for expected in &seen[start..] {
+            assert_eq!(again.next().await?.as_ref(), Some(expected), "after {from}");
+        }
+        events = again;
+    }
+    let ask =
+        seen.iter().find(|event| event.data["method"] == "session/request_permission").context("no permission")?;
+    let chosen = json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } });
+    http.deliver(&json!({ "jsonrpc": "2.0", "id": ask.data["id"], "result": chosen })).await?;
+    assert_eq!(texts(&events.until_answer(3).await?), ["chosen: allow_once", "three"]);
+    let tags: Vec<&Value> = seen.iter().map(|event| &event.data["params"]["update"]["sessionUpdate"]).collect();
+    for tag in ["client_connected", "prompt_received", "turn_complete"] {
+        assert!(tags.contains(&&json!(tag)), "{tag} in {tags:?}");
+    }
+    http.send(5, "session/list", json!({})).await?;
+    let listed = own.expect("the list", |event| event.data["id"] == 5).await?;
+    let mut again = http.listen(None, Some("0-0+1")).await?;
+    assert_eq!(again.next().await?, Some(listed), "the connection's own stream goes on too");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_newest_reader_has_the_stream() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::open(&host).await?;
+    let (mut own, mut events, session) = http.session(&host).await?;
+    let mut newer = http.listen(Some(&session), None).await?;
+    assert_eq!(events.next().await?, None, "the one before it ends");
+    http.prompt(2, &session, "echo hello").await?;
+    newer.text("hello").await?;
+    let mut newer = http.listen(None, None).await?;
+    assert_eq!(own.next().await?, None);
+    http.send(3, "session/list", json!({})).await?;
+    newer.answer(3).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_id_that_the_stream_does_not_know_is_409() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::open(&host).await?;
+    let (_own, mut events, session) = http.session(&host).await?;
+    http.prompt(2, &session, "echo hello").await?;
+    events.answer(2).await?;
+    let known = last(&events)?;
+    let (epoch, seq) = known.split_once('-').context(known.clone())?;
+    let other_epoch = format!("{}-{seq}", epoch.parse::<u64>()? + 1);
+    let not_yet = format!("{epoch}-{}", seq.parse::<u64>()? + 1000);
+    for wrong in ["nonsense", &other_epoch, &not_yet, &format!("{known}@7")] {
+        assert_eq!(refused(&http, Some(&session), wrong).await?, (409, json!("unknown_event")), "{wrong}");
+    }
+    assert_eq!(refused(&http, None, "0-0+999").await?, (409, json!("unknown_event")));
+    assert_eq!(refused(&http, Some("sess_unknown"), "1-1").await?, (409, json!("unknown_event")));
+    http.prompt(3, &session, "echo still").await?;
+    events.text("still").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_second_load_is_told_apart_from_the_first() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (socket, session) = open(&host).await?;
+    told(&socket, &session, "echo one; echo two").await?;
+    let http = Http::open(&host).await?;
+    let mut events = http.listen(Some(&session), None).await?;
+    http.load(1, &session, &host).await?;
+    let first = events.until_answer(1).await?;
+    http.load(2, &session, &host).await?;
+    let second = events.until_answer(2).await?;
+    ensure!(first.iter().all(|event| second.iter().all(|again| again.id != event.id)), "{first:?} {second:?}");
+    let mut again = http.listen(Some(&session), Some(&first[first.len() - 1].id)).await?;
+    assert_eq!(again.until_answer(2).await?, second);
+    let mut again = http.listen(Some(&session), Some(&second[0].id)).await?;
+    assert_eq!(again.until_answer(2).await?, second[1..]);
+    Ok(())
+}
+
+/// How a client that lost the host finds its way back: the connection is gone, the ids of the log are not.
+async fn seen_across_a_restart(host: &mut Host, resume: bool) -> Result<Vec<String>> {
+    let http = Http::open(host).await?;
+    let (_own, mut events, session) = http.session(host).await?;
+    http.prompt(2, &session, "echo one; echo two; echo three").await?;
+    let two = events.text("two").await?;
+    events.answer(2).await?;
+    host.restart()?;
+    let http = Http::open(host).await?;
+    let mut events = http.listen(Some(&session), Some(&two.id)).await?;
+    if resume {
+        let params = json!({ "sessionId": session, "cwd": cwd(host)?, "mcpServers": [] });
+        http.send(1, "session/resume", params).await?;
+    }
+    let mut seen = Vec::new();
+    http.prompt(3, &session, "echo four").await?;
+    while !seen.contains(&"four".to_owned()) {
+        let event = events.next().await?.context("the stream ended")?;
+        seen.extend(event.text().map(str::to_owned));
+    }
+    Ok(seen)
+}
+
+#[tokio::test]
+async fn a_stream_goes_on_across_a_restart_of_the_host() -> Result<()> {
+    for resume in [false, true] {
+        let mut host = scripted(&[])?.start()?;
+        assert_eq!(seen_across_a_restart(&mut host, resume).await?, ["three", "four"], "with resume: {resume}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_reader_that_does_not_read_slows_nobody() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::open(&host).await?;
+    let (mut own, mut events, session) = http.session(&host).await?;
+    let other = join(&host, &session).await?;
+    http.prompt(2, &session, "stream 30000 1000").await?;
+    other.expect("the last chunk", |frame| frame.index() == Some(29_999)).await;
+    // 30 MB wait in the log; the client's other streams and requests go on, and the host holds little of it.
+    http.send(3, "session/list", json!({})).await?;
+    own.answer(3).await?;
+    let seen = events.until_answer(2).await?;
+    assert_eq!(seen.iter().filter_map(Event::index).collect::<Vec<_>>(), (0..30_000).collect::<Vec<u64>>());
+    Ok(())
+}

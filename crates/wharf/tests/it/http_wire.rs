@@ -1,0 +1,245 @@
+//! A client over Streamable HTTP: plain HTTP/1.1, one socket per request, nothing between the test and the bytes.
+
+use std::collections::VecDeque;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use wharf_testkit::PATIENCE;
+use wharf_testkit::host::Host;
+
+/// A client with its connection id, if it has one.
+#[derive(Clone, Debug)]
+pub(crate) struct Http {
+    authority: String,
+    token: String,
+    pub(crate) connection: Option<String>,
+}
+
+/// A whole response.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_default()
+    }
+}
+
+/// One server-sent event.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Event {
+    pub(crate) id: String,
+    pub(crate) data: Value,
+}
+
+impl Event {
+    /// The number that a chunk of the scripted agent's `stream` begins with.
+    pub(crate) fn index(&self) -> Option<u64> {
+        self.text()?.split(' ').next()?.parse().ok()
+    }
+
+    pub(crate) fn text(&self) -> Option<&str> {
+        let update = &self.data["params"]["update"];
+        update["content"]["text"].as_str().filter(|_| update["sessionUpdate"] == "agent_message_chunk")
+    }
+}
+
+impl Http {
+    pub(crate) fn new(host: &Host, token: &str) -> Self {
+        let authority = host.url().trim_start_matches("http://").to_owned();
+        Self { authority, token: token.to_owned(), connection: None }
+    }
+
+    /// A client that has said `initialize`.
+    pub(crate) async fn open(host: &Host) -> Result<Self> {
+        let mut http = Self::new(host, host.token());
+        let answer = http.post(&initialize()).await?;
+        ensure!(answer.status == 200, "{answer:?}");
+        http.connection = answer.header("acp-connection-id").map(str::to_owned);
+        Ok(http)
+    }
+
+    /// A session of this client, with both streams open.
+    pub(crate) async fn session(&self, host: &Host) -> Result<(Events, Events, String)> {
+        let mut own = self.listen(None, None).await?;
+        let params = json!({ "cwd": crate::cwd(host)?, "mcpServers": [] });
+        self.send(1, "session/new", params).await?;
+        let opened = own.answer(1).await?;
+        let session = opened["result"]["sessionId"].as_str().with_context(|| opened.to_string())?.to_owned();
+        let events = self.listen(Some(&session), None).await?;
+        Ok((own, events, session))
+    }
+
+    pub(crate) async fn post(&self, message: &Value) -> Result<Answer> {
+        self.request("POST", &[("content-type", "application/json")], &message.to_string()).await
+    }
+
+    /// Sends a request; it is to be taken.
+    pub(crate) async fn send(&self, id: u64, method: &str, params: Value) -> Result<()> {
+        self.deliver(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await
+    }
+
+    /// Sends a message that is to be taken with 202 and nothing else.
+    pub(crate) async fn deliver(&self, message: &Value) -> Result<()> {
+        let answer = self.post(message).await?;
+        ensure!(answer.status == 202 && answer.body.is_empty(), "{answer:?}");
+        Ok(())
+    }
+
+    pub(crate) async fn prompt(&self, id: u64, session: &str, text: &str) -> Result<()> {
+        let prompt = json!([{ "type": "text", "text": text }]);
+        self.send(id, "session/prompt", json!({ "sessionId": session, "prompt": prompt })).await
+    }
+
+    pub(crate) async fn load(&self, id: u64, session: &str, host: &Host) -> Result<()> {
+        let params = json!({ "sessionId": session, "cwd": crate::cwd(host)?, "mcpServers": [] });
+        self.send(id, "session/load", params).await
+    }
+
+    /// Any request, with the token and the connection id.
+    pub(crate) async fn request(&self, method: &str, headers: &[(&str, &str)], body: &str) -> Result<Answer> {
+        let (mut stream, status, headers) = self.exchange(method, headers, body).await?;
+        let mut body = Vec::new();
+        tokio::time::timeout(PATIENCE, stream.read_to_end(&mut body)).await.context("the response does not end")??;
+        Ok(Answer { status, headers, body: String::from_utf8(body)? })
+    }
+
+    /// Opens the connection's stream or a session's, going on after an event.
+    pub(crate) async fn listen(&self, session: Option<&str>, last: Option<&str>) -> Result<Events> {
+        let mut headers = vec![("accept", "text/event-stream")];
+        headers.extend(session.map(|session| ("acp-session-id", session)));
+        headers.extend(last.map(|last| ("last-event-id", last)));
+        let (stream, status, headers) = self.exchange("GET", &headers, "").await?;
+        ensure!(status == 200, "the stream was refused with {status}");
+        ensure!(headers.contains(&("content-type".to_owned(), "text/event-stream".to_owned())), "{headers:?}");
+        Ok(Events { stream, text: String::new(), ready: VecDeque::new(), last: last.map(str::to_owned) })
+    }
+
+    async fn exchange(
+        &self,
+        method: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Result<(BufReader<TcpStream>, u16, Vec<(String, String)>)> {
+        let mut stream = TcpStream::connect(&self.authority).await?;
+        let mut head = format!("{method} /acp HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n", self.authority);
+        head.push_str(&format!("authorization: Bearer {}\r\ncookie: seen=1; other=2\r\n", self.token));
+        if let Some(connection) = &self.connection {
+            head.push_str(&format!("acp-connection-id: {connection}\r\n"));
+        }
+        for (name, value) in headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        if !body.is_empty() {
+            head.push_str(&format!("content-length: {}\r\n", body.len()));
+        }
+        stream.write_all(format!("{head}\r\n{body}").as_bytes()).await?;
+        let mut stream = BufReader::new(stream);
+        let status = line(&mut stream).await?;
+        let status = status.split(' ').nth(1).and_then(|code| code.parse().ok()).context(status.clone())?;
+        let mut headers = Vec::new();
+        loop {
+            let line = line(&mut stream).await?;
+            let Some((name, value)) = line.split_once(": ") else { return Ok((stream, status, headers)) };
+            headers.push((name.to_ascii_lowercase(), value.to_owned()));
+        }
+    }
+}
+
+async fn line(stream: &mut BufReader<TcpStream>) -> Result<String> {
+    let mut line = String::new();
+    tokio::time::timeout(PATIENCE, stream.read_line(&mut line)).await.context("nothing came")??;
+    Ok(line.trim_end().to_owned())
+}
+
+pub(crate) fn initialize() -> Value {
+    let info = json!({ "name": "raw-http", "version": "1" });
+    let params = json!({ "protocolVersion": 1, "clientCapabilities": {}, "clientInfo": info });
+    json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params })
+}
+
+/// An open event stream. Dropping it closes its socket.
+#[derive(Debug)]
+pub(crate) struct Events {
+    stream: BufReader<TcpStream>,
+    text: String,
+    ready: VecDeque<Event>,
+    /// The id of the last event that was looked at.
+    pub(crate) last: Option<String>,
+}
+
+impl Events {
+    /// The next event; `None` at the end of the stream.
+    pub(crate) async fn next(&mut self) -> Result<Option<Event>> {
+        while self.ready.is_empty() {
+            let size = usize::from_str_radix(&line(&mut self.stream).await?, 16).unwrap_or(0);
+            if size == 0 {
+                return Ok(None);
+            }
+            let mut chunk = vec![0; size + 2];
+            tokio::time::timeout(PATIENCE, self.stream.read_exact(&mut chunk)).await.context("a chunk was cut")??;
+            self.text.push_str(std::str::from_utf8(&chunk[..size])?);
+            while let Some((event, rest)) = self.text.split_once("\n\n") {
+                self.ready.extend(parse(event)?);
+                self.text = rest.to_owned();
+            }
+        }
+        let event = self.ready.pop_front();
+        self.last = event.as_ref().map(|event| event.id.clone());
+        Ok(event)
+    }
+
+    /// Reads on until an event fits.
+    pub(crate) async fn expect(&mut self, what: &str, fits: impl Fn(&Event) -> bool) -> Result<Event> {
+        loop {
+            let event = self.next().await?.with_context(|| format!("the stream ended before {what}"))?;
+            if fits(&event) {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// Reads on until the answer to this request.
+    pub(crate) async fn answer(&mut self, id: u64) -> Result<Value> {
+        let answers = |event: &Event| event.data.get("method").is_none() && event.data["id"] == id;
+        Ok(self.expect(&format!("the answer to {id}"), answers).await?.data)
+    }
+
+    /// Everything up to the answer to this request, which comes last.
+    pub(crate) async fn until_answer(&mut self, id: u64) -> Result<Vec<Event>> {
+        let mut events = Vec::new();
+        loop {
+            let event = self.next().await?.with_context(|| format!("the stream ended before the answer to {id}"))?;
+            let is_it = event.data.get("method").is_none() && event.data["id"] == id;
+            events.push(event);
+            if is_it {
+                return Ok(events);
+            }
+        }
+    }
+
+    pub(crate) async fn text(&mut self, text: &str) -> Result<Event> {
+        self.expect(text, |event| event.text() == Some(text)).await
+    }
+}
+
+/// A comment is no event; an event has an id and one line of data.
+fn parse(event: &str) -> Result<Option<Event>> {
+    if event.starts_with(':') {
+        return Ok(None);
+    }
+    let (id, data) = event.split_once('\n').with_context(|| event.to_owned())?;
+    let id = id.strip_prefix("id: ").with_context(|| format!("no id in {event}"))?;
+    let data = data.strip_prefix("data: ").with_context(|| format!("no data in {event}"))?;
+    Ok(Some(Event { id: id.to_owned(), data: serde_json::from_str(data)? }))
+}

@@ -1,0 +1,301 @@
+//! The queue in everyone's hands, agents that queue by themselves, and prompts that are submitted twice (§7).
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use wharf_testkit::client::{Call, Client, Frame};
+use wharf_testkit::host::Host;
+
+use crate::{client, cwd, join, log, open, refused, scripted, section, stop_reason, told};
+
+fn text(text: &str) -> Value {
+    json!([{ "type": "text", "text": text }])
+}
+
+/// A session with a turn that runs until `_go`.
+async fn busy(host: &Host) -> Result<(Client, String, Call)> {
+    let (client, session) = open(host).await?;
+    let running = client.start_prompt(&session, "echo running; wait; echo done").await;
+    client.expect_text("running").await;
+    Ok((client, session, running))
+}
+
+/// Submits a prompt and waits until it is in the queue.
+async fn queue(host: &Host, client: &Client, session: &str, words: &str) -> Result<Call> {
+    let call = client.start_prompt(session, words).await;
+    log::expect(host, session, "prompt_accepted", |event| event["frame"].to_string().contains(words)).await?;
+    Ok(call)
+}
+
+async fn listed(client: &Client, session: &str) -> Result<Vec<Value>> {
+    let queue = client.request("_wharf/queue/list", json!({ "sessionId": session })).await?;
+    Ok(queue["prompts"].as_array().context("no prompts")?.clone())
+}
+
+fn words(queue: &[Value]) -> Vec<&str> {
+    queue.iter().filter_map(|queued| queued["prompt"][0]["text"].as_str()).collect()
+}
+
+async fn go(client: &Client, session: &str) {
+    client.notify("_go", json!({ "sessionId": session })).await;
+}
+
+#[tokio::test]
+async fn the_queue_is_listed_changed_and_run_in_its_new_order() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session, running) = busy(&host).await?;
+    let second = join(&host, &session).await?;
+    let mut calls = Vec::new();
+    for word in ["echo a", "echo b", "echo c", "echo z"] {
+        calls.push(queue(&host, &first, &session, word).await?);
+    }
+    let before = listed(&second, &session).await?;
+    assert_eq!(words(&before), ["echo a", "echo b", "echo c", "echo z"]);
+    for (position, queued) in before.iter().enumerate() {
+        assert_eq!(queued["position"], position);
+        assert_eq!(queued["sentBy"]["name"], "wharf-testkit");
+        assert!(queued["acceptedAt"].as_str().is_some_and(|at| at.ends_with('Z')), "{queued}");
+    }
+    let id = |place: usize| before[place]["promptId"].clone();
+
+    // By another client than the one that sent them.
+    second.request("_wharf/queue/remove", json!({ "sessionId": session, "promptId": id(1) })).await?;
+    let update = json!({ "sessionId": session, "promptId": id(2), "prompt": text("echo C") });
+    second.request("_wharf/queue/update", update).await?;
+    second.request("_wharf/queue/move", json!({ "sessionId": session, "promptId": id(3), "position": 0 })).await?;
+    assert_eq!(words(&listed(&first, &session).await?), ["echo z", "echo a", "echo C"]);
+    // Beyond the end is the end.
+    second.request("_wharf/queue/move", json!({ "sessionId": session, "promptId": id(3), "position": 99 })).await?;
+    assert_eq!(words(&listed(&first, &session).await?), ["echo a", "echo C", "echo z"]);
+
+    go(&first, &session).await;
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
+    for (place, call) in calls.into_iter().enumerate() {
+        if place == 1 {
+            assert_eq!(refused(call.answer().await)?.data["reason"], "removed");
+        } else {
+            assert_eq!(stop_reason(call.answer().await)?, "end_turn");
+        }
+    }
+    assert_eq!(first.texts(), ["running", "done", "a", "C", "z"]);
+    second.expect_text("z").await;
+    let shown: Vec<String> = second
+        .transcript()
+        .iter()
+        .filter_map(Frame::update)
+        .filter(|update| update["sessionUpdate"] == "user_message_chunk")
+        .map(|update| update["content"]["text"].as_str().unwrap_or_default().to_owned())
+        .collect();
+    // Also the one that it changed itself: it is another's prompt all the same.
+    assert_eq!(shown, ["echo running; wait; echo done", "echo a", "echo C", "echo z"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_prompt_that_has_started_cannot_be_changed_any_more() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session, running) = busy(&host).await?;
+    let started = log::expect(&host, &session, "turn_started", |_| true).await?;
+    let id = started["prompt"].clone();
+    let calls = |id: &Value| {
+        [
+            ("_wharf/queue/remove", json!({ "sessionId": session, "promptId": id })),
+            ("_wharf/queue/update", json!({ "sessionId": session, "promptId": id, "prompt": text("echo x") })),
+            ("_wharf/queue/move", json!({ "sessionId": session, "promptId": id, "position": 0 })),
+        ]
+    };
+    for (method, params) in calls(&id) {
+        let error = refused(first.request(method, params).await)?;
+        assert_eq!((error.code, &error.data["reason"]), (-32602, &json!("already_started")), "{method}: {error}");
+    }
+    for (method, params) in calls(&json!("nobody-sent-this")) {
+        let error = refused(first.request(method, params).await)?;
+        assert_eq!((error.code, &error.data["reason"]), (-32602, &json!("unknown_prompt")), "{method}: {error}");
+    }
+    for method in ["_wharf/queue/remove", "_wharf/queue/update", "_wharf/queue/move", "_wharf/queue/list"] {
+        let error = refused(first.request(method, json!({})).await)?;
+        assert_eq!(error.code, -32602, "{method}: {error}");
+    }
+    let error = refused(first.request("_wharf/queue/shuffle", json!({ "sessionId": session })).await)?;
+    assert_eq!(error.code, -32601, "{error}");
+    go(&first, &session).await;
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cancel_request_means_the_request_of_its_own_connection() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session, running) = busy(&host).await?;
+    let second = join(&host, &session).await?;
+    let waiting = queue(&host, &first, &session, "echo mine").await?;
+    // The same id is another request there, or none.
+    second.notify("$/cancel_request", json!({ "requestId": waiting.id })).await;
+    assert_eq!(words(&listed(&second, &session).await?), ["echo mine"]);
+    first.notify("$/cancel_request", json!({ "requestId": running.id })).await;
+    assert_eq!(stop_reason(running.answer().await)?, "cancelled");
+    assert_eq!(stop_reason(waiting.answer().await)?, "end_turn");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cancel_can_clear_the_queue_of_everyone() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session, running) = busy(&host).await?;
+    let second = join(&host, &session).await?;
+    let own = queue(&host, &first, &session, "echo own").await?;
+    let other = queue(&host, &second, &session, "echo other").await?;
+    let clear = json!({ "sessionId": session, "_meta": { "wharf": { "queue": "clear" } } });
+    first.notify("session/cancel", clear).await;
+    for call in [running, own, other] {
+        assert_eq!(stop_reason(call.answer().await)?, "cancelled");
+    }
+    assert_eq!(first.texts(), ["running"]);
+    Ok(())
+}
+
+/// The order in which turns began and ended.
+fn course(host: &Host, session: &str) -> Result<Vec<String>> {
+    let records = log::records(host, session)?;
+    let kinds = records.iter().filter_map(|record| record["event"]["kind"].as_str());
+    Ok(kinds.filter(|kind| ["turn_started", "prompt_ended"].contains(kind)).map(str::to_owned).collect())
+}
+
+const HANDED_OVER: [&str; 4] = ["turn_started", "turn_started", "prompt_ended", "prompt_ended"];
+const ONE_AFTER_THE_OTHER: [&str; 4] = ["turn_started", "prompt_ended", "turn_started", "prompt_ended"];
+
+#[tokio::test]
+async fn an_agent_that_queues_by_itself_gets_the_prompt_at_once_where_that_is_set() -> Result<()> {
+    let host = section(scripted(&["--native-queue"])?, "queue = \"agent\"").start()?;
+    let (first, session, running) = busy(&host).await?;
+    let second = join(&host, &session).await?;
+    let other = second.prompt(&session, "echo two").await?;
+    assert_eq!(other["stopReason"], "end_turn");
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn", "the earlier one ends early");
+    assert_eq!(first.texts(), ["running", "two"]);
+    assert_eq!(course(&host, &session)?, HANDED_OVER);
+    // With nothing under way it is an ordinary prompt.
+    assert_eq!(told(&first, &session, "echo three").await?, "three");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_prompt_may_ask_to_be_handed_to_the_agent() -> Result<()> {
+    let to_agent = |session: &str| {
+        let meta = json!({ "wharf": { "delivery": "agent" } });
+        json!({ "sessionId": session, "prompt": text("echo two"), "_meta": meta })
+    };
+    // Said by the prompt, and the agent can: handed over.
+    let host = scripted(&["--native-queue"])?.start()?;
+    let (first, session, running) = busy(&host).await?;
+    assert_eq!(stop_reason(first.request("session/prompt", to_agent(&session)).await)?, "end_turn");
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
+    assert_eq!(course(&host, &session)?, HANDED_OVER);
+
+    // Not said by anyone: queued here.
+    let (first, session, running) = busy(&host).await?;
+    let waiting = queue(&host, &first, &session, "echo two").await?;
+    go(&first, &session).await;
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
+    assert_eq!(stop_reason(waiting.answer().await)?, "end_turn");
+    assert_eq!(first.texts(), ["running", "done", "two"]);
+    assert_eq!(course(&host, &session)?, ONE_AFTER_THE_OTHER);
+
+    // Said, but the agent cannot: queued here too.
+    let host = section(scripted(&[])?, "queue = \"agent\"").start()?;
+    let (first, session, running) = busy(&host).await?;
+    let waiting = first.start("session/prompt", to_agent(&session)).await;
+    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("echo two")).await?;
+    go(&first, &session).await;
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
+    assert_eq!(stop_reason(waiting.answer().await)?, "end_turn");
+    assert_eq!(course(&host, &session)?, ONE_AFTER_THE_OTHER);
+    Ok(())
+}
+
+/// A prompt with an idempotency key.
+async fn keyed(client: &Client, session: &str, key: &str, words: &str) -> Call {
+    let meta = json!({ "wharf": { "idempotencyKey": key } });
+    client.start("session/prompt", json!({ "sessionId": session, "prompt": text(words), "_meta": meta })).await
+}
+
+fn accepted(host: &Host, session: &str) -> Result<usize> {
+    Ok(log::events(host, session, "prompt_accepted")?.len())
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_submitted_again_while_it_runs_runs_once_and_answers_all() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let running = keyed(&first, &session, "k1", "echo once; wait; stop max_tokens").await;
+    first.expect_text("once").await;
+    let again = keyed(&first, &session, "k1", "echo once; wait; stop max_tokens").await;
+    let second = client(&host).await?;
+    let elsewhere = keyed(&second, &session, "k1", "echo another text").await;
+    // Each of them has been taken in when a later request of its connection is answered.
+    first.request("_wharf/queue/list", json!({ "sessionId": session })).await?;
+    second.request("_wharf/queue/list", json!({ "sessionId": session })).await?;
+    go(&first, &session).await;
+    for call in [running, again, elsewhere] {
+        assert_eq!(stop_reason(call.answer().await)?, "max_tokens");
+    }
+    assert_eq!(first.texts(), ["once"]);
+    assert_eq!(accepted(&host, &session)?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_submitted_again_while_it_waits_keeps_its_place() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session, running) = busy(&host).await?;
+    let waiting = keyed(&first, &session, "k1", "echo a").await;
+    let behind = queue(&host, &first, &session, "echo b").await?;
+    let again = keyed(&first, &session, "k1", "echo a").await;
+    assert_eq!(words(&listed(&first, &session).await?), ["echo a", "echo b"]);
+    go(&first, &session).await;
+    for call in [running, waiting, behind, again] {
+        assert_eq!(stop_reason(call.answer().await)?, "end_turn");
+    }
+    assert_eq!(first.texts(), ["running", "done", "a", "b"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_submitted_again_after_its_end_gets_the_same_answer_across_restarts() -> Result<()> {
+    let mut host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let answer = keyed(&first, &session, "good", "echo once; stop refusal").await.answer().await?;
+    let error = refused(keyed(&first, &session, "bad", "error -32077").await.answer().await)?;
+    let removed = keyed(&first, &session, "cut", "echo cut; hang").await;
+    first.expect_text("cut").await;
+    assert_eq!(keyed(&first, &session, "good", "echo once; stop refusal").await.answer().await?, answer);
+    host.restart()?;
+    drop(removed);
+    let second = client(&host).await?;
+    let starts = log::events(&host, &session, "agent_starting")?.len();
+    assert_eq!(keyed(&second, &session, "good", "echo once").await.answer().await?, answer);
+    assert_eq!(refused(keyed(&second, &session, "bad", "echo once").await.answer().await)?, error);
+    let cut = refused(keyed(&second, &session, "cut", "echo once").await.answer().await)?;
+    assert_eq!(cut.data["reason"], "host_restarted", "a turn that was cut off has had its end: {cut}");
+    assert_eq!(accepted(&host, &session)?, 3);
+    assert_eq!(log::events(&host, &session, "agent_starting")?.len(), starts, "nothing is started to say it again");
+    // Another session's keys are its own.
+    let other = second.new_session(&cwd(&host)?).await?;
+    assert_eq!(stop_reason(keyed(&second, &other, "good", "echo new").await.answer().await)?, "end_turn");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_prompt_that_waited_through_a_restart_answers_whoever_submits_it_again() -> Result<()> {
+    let mut host = scripted(&[])?.start()?;
+    let (first, session, _running) = busy(&host).await?;
+    let _waiting = keyed(&first, &session, "k1", "ask; echo once").await;
+    log::expect(&host, &session, "prompt_accepted", |event| event["key"] == "k1").await?;
+    host.restart()?;
+    let second = client(&host).await?;
+    second.choose("allow_once");
+    let again = keyed(&second, &session, "k1", "ask; echo once").await;
+    assert_eq!(stop_reason(again.answer().await)?, "end_turn");
+    second.expect_text("once").await;
+    assert_eq!(accepted(&host, &session)?, 2);
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! `session/ready`: nothing of a session reaches a client before it has it (§6, rule 3.6).
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use wharf_testkit::client::{Client, Frame};
+use wharf_testkit::host::Host;
+use wharf_testkit::{PATIENCE, look};
+
+use crate::recording::Recording;
+use crate::{client, cwd, join, log, open, scripted, stop_reason};
+
+/// Longer than any test: whoever waits for this has not been told.
+const FOREVER: &str = "600s";
+
+/// Everything that was on its way to the client before this has come when it returns.
+async fn round_trip(client: &Client) -> Result<()> {
+    client.request("session/list", json!({})).await?;
+    Ok(())
+}
+
+fn of_session(client: &Client, session: &str) -> Vec<Frame> {
+    let frames = client.transcript().into_iter();
+    frames.filter(|frame| !frame.method().is_empty() && frame.params()["sessionId"] == session).collect()
+}
+
+async fn ready(client: &Client, session: &str) {
+    client.notify("session/ready", json!({ "sessionId": session })).await;
+}
+
+/// Waits until the agent has said its early piece.
+async fn said_early(host: &Host, session: &str, last: &str) -> Result<()> {
+    log::expect(host, session, "agent_updated", |event| event["frame"].to_string().contains(last)).await.map(drop)
+}
+
+#[tokio::test]
+async fn updates_wait_until_the_client_says_that_it_has_the_session() -> Result<()> {
+    let host = scripted(&["--early-updates", "3", "--commands"])?.setting("ready_timeout", FOREVER).start()?;
+    let (first, session) = open(&host).await?;
+    said_early(&host, &session, "availableCommands").await?;
+    let other = first.new_session(&cwd(&host)?).await?;
+    round_trip(&first).await?;
+    assert!(of_session(&first, &session).is_empty(), "held back");
+    ready(&first, &session).await;
+    first.expect_update("the commands", |update| update["availableCommands"].is_array()).await;
+    assert_eq!(first.texts(), ["early 0", "early 1", "early 2"], "nothing dropped, nothing reordered");
+    round_trip(&first).await?;
+    assert!(of_session(&first, &other).is_empty(), "the other session is another matter");
+    Ok(())
+}
+
+#[tokio::test]
+async fn any_message_that_names_the_session_says_so_too() -> Result<()> {
+    let host = scripted(&["--early-updates", "3"])?.setting("ready_timeout", FOREVER).start()?;
+    let messages = [
+        ("session/prompt", json!({ "prompt": [{ "type": "text", "text": "echo x" }] })),
+        ("session/status", json!({})),
+        ("session/set_mode", json!({ "modeId": "auto" })),
+        ("_echo", json!({})),
+    ];
+    for (method, mut params) in messages {
+        let (client, session) = open(&host).await?;
+        params["sessionId"] = json!(session);
+        client.request(method, params).await?;
+        client.expect_text("early 2").await;
+    }
+    let (client, session) = open(&host).await?;
+    client.cancel(&session).await;
+    client.expect_text("early 2").await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn clients_that_know_nothing_of_it_wait_for_a_moment_only() -> Result<()> {
+    for timeout in [None, Some("10ms"), Some("0s")] {
+        let options = scripted(&["--early-updates", "3"])?;
+        let options = timeout.map_or_else(|| options.clone(), |time| options.clone().setting("ready_timeout", time));
+        let host = options.start()?;
+        let (client, _session) = open(&host).await?;
+        client.expect_text("early 2").await;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_answer_to_session_new_comes_before_all_else_of_the_session() -> Result<()> {
+    // The agent's backend is faster than its own answer, every time.
+    let host = scripted(&["--early-updates", "20"])?.start()?;
+    let client = client(&host).await?;
+    let mut calls = Vec::new();
+    for _ in 0..8 {
+        calls.push(client.start("session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await);
+    }
+    let expected: Vec<String> = (0..20).map(|number| format!("early {number}")).collect();
+    for call in calls {
+        let opened = call.answer().await?;
+        let session = opened["sessionId"].as_str().context("no id")?.to_owned();
+        let all = || Ok((of_session(&client, &session).len() == expected.len()).then_some(()));
+        look::until(PATIENCE, all).await?.context("not all of the updates")?;
+        let frames = client.transcript();
+        let answered = frames.iter().position(|frame| frame.body["result"]["sessionId"] == session.as_str());
+        let first = frames.iter().position(|frame| frame.params()["sessionId"] == session.as_str());
+        assert!(answered.context("no answer")? < first.context("no update")?);
+        let texts = of_session(&client, &session);
+        assert_eq!(texts.iter().filter_map(Frame::text).collect::<Vec<_>>(), expected);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_replay_of_a_load_does_not_wait_and_what_follows_its_answer_does() -> Result<()> {
+    let host = scripted(&[])?.setting("ready_timeout", FOREVER).start()?;
+    let (first, session) = open(&host).await?;
+    let running = first.start_prompt(&session, "echo before; commands; ask; stream 300; echo end").await;
+    let ask = first.expect_request("session/request_permission").await;
+    let second = join(&host, &session).await?;
+    assert_eq!(second.texts(), ["before"]);
+    let third = client(&host).await?;
+    third.request("session/resume", json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [] })).await?;
+    for client in [&second, &third] {
+        round_trip(client).await?;
+        assert!(!client.transcript().iter().any(Frame::is_request), "the open permission is held back");
+    }
+    assert!(of_session(&third, &session).is_empty(), "so is the latest state");
+    first.respond(ask.id(), json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } })).await;
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
+    for client in [&second, &third] {
+        round_trip(client).await?;
+        assert!(!client.texts().contains(&"end".to_owned()), "held back");
+        ready(client, &session).await;
+        client.expect_text("end").await;
+        let indices: Vec<u64> = client.transcript().iter().filter_map(Frame::index).collect();
+        assert!(indices.into_iter().eq(0..300), "nothing dropped, nothing reordered");
+    }
+    let commands = |update: &Value| update["availableCommands"].is_array();
+    let told = third.transcript().iter().filter_map(Frame::update).filter(|update| commands(update)).count();
+    assert_eq!(told, 1, "the latest state follows the answer of a resume");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_that_asks_for_it_is_told_that_its_session_is_known() -> Result<()> {
+    for flags in [&["--ready"][..], &["--ready", "--resume"]] {
+        let recording = Recording::new()?;
+        let mut host = recording.scripted(flags)?.start()?;
+        let (first, session) = open(&host).await?;
+        // It refuses prompts before that, and holds its own updates back until then.
+        assert_eq!(stop_reason(first.prompt(&session, "echo one").await)?, "end_turn");
+        first.expect_text("one").await;
+        assert_eq!(recording.methods()?, ["session/new", "session/ready", "session/prompt"]);
+        let sent = recording.since_start()?;
+        assert_eq!(sent[1]["params"]["sessionId"], sent[2]["params"]["sessionId"], "under the agent's own id");
+        let updates = log::events(&host, &session, "agent_updated")?;
+        assert!(updates.iter().any(|event| event["update"] == "available_commands_update"));
+
+        host.restart()?;
+        let second = client(&host).await?;
+        assert_eq!(stop_reason(second.prompt(&session, "echo two").await)?, "end_turn");
+        let back = if flags.contains(&"--resume") { "session/resume" } else { "session/load" };
+        assert_eq!(recording.methods()?, [back, "session/ready", "session/prompt"]);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_that_does_not_ask_for_it_is_not_told() -> Result<()> {
+    let recording = Recording::new()?;
+    let host = recording.scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    ready(&first, &session).await;
+    first.prompt(&session, "echo one").await?;
+    assert_eq!(recording.methods()?, ["session/new", "session/prompt"]);
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! What the scripted agent was sent, start after start: the file of its `--record` flag.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use tempfile::TempDir;
+use wharf_testkit::host::HostOptions;
+use wharf_testkit::{PATIENCE, look};
+
+/// A file that outlives the agent.
+#[derive(Debug)]
+pub(crate) struct Recording {
+    directory: TempDir,
+}
+
+impl Recording {
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self { directory: TempDir::with_prefix("wharf-recording-")? })
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("record")
+    }
+
+    /// A host whose default agent is the scripted one with these flags, recording.
+    pub(crate) fn scripted(&self, flags: &[&str]) -> Result<HostOptions> {
+        let path = self.path();
+        let path = path.to_str().context("the path is not UTF-8")?;
+        crate::scripted(&[&["--record", path], flags].concat())
+    }
+
+    /// Every message, in order.
+    pub(crate) fn messages(&self) -> Result<Vec<Value>> {
+        let text = match fs::read_to_string(self.path()) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(error).context("reading the recording"),
+        };
+        // A line that is being written has no line break yet.
+        let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        lines.map(|line| serde_json::from_str(line).with_context(|| format!("not JSON: {line}"))).collect()
+    }
+
+    /// The requests and notifications since the last start of an agent, without its `initialize`.
+    pub(crate) fn since_start(&self) -> Result<Vec<Value>> {
+        let messages: Vec<Value> = self.messages()?.into_iter().filter(|one| one["method"].is_string()).collect();
+        let start = messages.iter().rposition(|message| message["method"] == "initialize").context("no start")?;
+        Ok(messages.into_iter().skip(start + 1).collect())
+    }
+
+    /// The methods of the same.
+    pub(crate) fn methods(&self) -> Result<Vec<String>> {
+        let messages = self.since_start()?;
+        Ok(messages.iter().map(|message| message["method"].as_str().unwrap_or_default().to_owned()).collect())
+    }
+
+    /// Waits until the agent has got a message that fits.
+    pub(crate) async fn expect(&self, what: &str, fits: impl Fn(&Value) -> bool) -> Result<Value> {
+        let found = look::until(PATIENCE, || Ok(self.messages()?.into_iter().find(&fits))).await?;
+        match found {
+            Some(message) => Ok(message),
+            None => anyhow::bail!("the agent did not get {what} but {:?}", self.messages()?),
+        }
+    }
+}

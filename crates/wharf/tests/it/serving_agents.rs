@@ -1,0 +1,411 @@
+//! What an agent wants of its client: files, terminals, forms, links and extensions reach the one party that serves
+//! them, or Wharf itself (rules 3.7 to 3.11).
+
+use std::os::unix::fs::symlink;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use wharf_testkit::client::{Client, Frame};
+use wharf_testkit::host::{Host, HostOptions};
+
+use crate::recording::Recording;
+use crate::{client, client_with, cwd, join, log, open, refused, scripted, stop_reason, told};
+
+/// A client with these capabilities that opens a session.
+async fn opened_with(host: &Host, capabilities: Value) -> Result<(Client, String)> {
+    let client = client_with(host, capabilities, json!({})).await?;
+    let session = client.new_session(&cwd(host)?).await?;
+    Ok((client, session))
+}
+
+fn requests(client: &Client) -> Vec<String> {
+    let frames = client.transcript();
+    frames.iter().filter(|frame| frame.is_request()).map(|frame| frame.method().to_owned()).collect()
+}
+
+fn path(host: &Host, name: &str) -> Result<String> {
+    Ok(host.directory().join(name).to_str().context("not UTF-8")?.to_owned())
+}
+
+fn without_tools(mut options: HostOptions) -> HostOptions {
+    options.config.get_or_insert_default().insert_str(0, "serve_tools = false\n");
+    options
+}
+
+#[tokio::test]
+async fn files_are_read_and_written_by_the_client_that_says_it_can() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let can = json!({ "fs": { "readTextFile": true, "writeTextFile": true } });
+    let (server, session) = opened_with(&host, can).await?;
+    let other = join(&host, &session).await?;
+    // The last to load serves; it cannot, so this is the first one's again.
+    server.load_session(&session, &cwd(&host)?).await?;
+    server.respond_with(|ask| {
+        Some(match ask.method() {
+            "fs/read_text_file" => Ok(json!({ "content": "from the editor's buffer" })),
+            _ => Err(json!({ "code": -32099, "message": "read-only", "data": { "why": [1.50] } })),
+        })
+    });
+    let said = told(&other, &session, "fs read /no/such/place").await?;
+    assert_eq!(said, r#"answered: {"content":"from the editor's buffer"}"#, "whatever the path is: it is the client's");
+    let said = told(&other, &session, "fs write /x text").await?;
+    assert!(said.starts_with("failed:") && said.contains("-32099") && said.contains("read-only"), "{said}");
+    let asked = server.transcript();
+    let asked: Vec<&Frame> = asked.iter().filter(|frame| frame.is_request()).collect();
+    assert_eq!(asked[0].params(), &json!({ "sessionId": session, "path": "/no/such/place" }));
+    assert_eq!(requests(&other), [""; 0], "never broadcast");
+    assert!(log::events(&host, &session, "ask_opened")?.is_empty(), "no fact either");
+    Ok(())
+}
+
+#[tokio::test]
+async fn files_are_read_and_written_by_wharf_where_no_client_does() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    let file = path(&host, "notes.txt")?;
+    assert_eq!(told(&client, &session, &format!("fs write {file} first line")).await?, "answered: {}");
+    assert_eq!(std::fs::read_to_string(&file)?, "first line");
+    let said = told(&client, &session, &format!("fs read {file}")).await?;
+    assert_eq!(said, r#"answered: {"content":"first line"}"#);
+    let said = told(&client, &session, &format!("fs read {}", path(&host, "missing")?)).await?;
+    assert!(said.contains("-32002") && said.contains("does not exist"), "{said}");
+    assert_eq!(requests(&client), [""; 0]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_client_serves_what_it_can_and_wharf_the_rest() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = opened_with(&host, json!({ "fs": { "readTextFile": true } })).await?;
+    client.respond_with(|_| Some(Ok(json!({ "content": "unsaved" }))));
+    let file = path(&host, "notes.txt")?;
+    assert_eq!(told(&client, &session, &format!("fs write {file} saved")).await?, "answered: {}");
+    assert_eq!(std::fs::read_to_string(&file)?, "saved");
+    assert_eq!(told(&client, &session, &format!("fs read {file}")).await?, r#"answered: {"content":"unsaved"}"#);
+    assert_eq!(requests(&client), ["fs/read_text_file"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn wharf_serves_nothing_outside_of_the_sessions_directories() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (inside, outside) = (host.directory().join("inside"), host.directory().join("outside"));
+    std::fs::create_dir(&inside)?;
+    std::fs::create_dir(&outside)?;
+    std::fs::write(outside.join("secret"), "secret")?;
+    symlink(&outside, inside.join("link"))?;
+    symlink(outside.join("secret"), inside.join("file-link"))?;
+    let client = client(&host).await?;
+    let session = client.new_session(inside.to_str().context("not UTF-8")?).await?;
+    let inside = inside.display();
+    for path in ["/etc/passwd", "../outside/secret", "link/secret", "file-link", "link/../../outside/secret"] {
+        let path = if path.starts_with('/') { path.to_owned() } else { format!("{inside}/{path}") };
+        for prompt in [format!("fs read {path}"), format!("fs write {path} x")] {
+            let said = told(&client, &session, &prompt).await?;
+            assert!(said.starts_with("failed:") && !said.contains("secret\"}"), "{prompt}: {said}");
+        }
+    }
+    assert_eq!(std::fs::read_to_string(outside.join("secret"))?, "secret");
+    // Directories that the session was given besides are inside.
+    let new = json!({ "cwd": inside.to_string(), "mcpServers": [], "additionalDirectories": [outside] });
+    let opened = client.request("session/new", new).await?;
+    let session = opened["sessionId"].as_str().context("no id")?;
+    let said = told(&client, session, &format!("fs read {}/secret", outside.display())).await?;
+    assert_eq!(said, r#"answered: {"content":"secret"}"#);
+    Ok(())
+}
+
+#[tokio::test]
+async fn terminals_are_the_clients_where_it_has_them_and_else_wharfs() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = opened_with(&host, json!({ "terminal": true })).await?;
+    client.respond_with(|ask| {
+        Some(Ok(match ask.method() {
+            "terminal/create" => json!({ "terminalId": "term-7" }),
+            "terminal/wait_for_exit" => json!({ "exitCode": 7 }),
+            "terminal/output" => json!({ "output": "in the editor", "truncated": false }),
+            _ => json!({}),
+        }))
+    });
+    let said = told(&client, &session, "terminal echo hello").await?;
+    assert!(said.contains("in the editor") && said.contains(r#""exitCode":7"#), "{said}");
+    let methods = ["terminal/create", "terminal/wait_for_exit", "terminal/output", "terminal/release"];
+    assert_eq!(requests(&client), methods);
+
+    let (client, session) = open(&host).await?;
+    let said = told(&client, &session, "terminal echo \"hello from $(pwd)\"").await?;
+    assert!(said.contains(&format!("hello from {}", cwd(&host)?)) && said.contains(r#""exitCode":0"#), "{said}");
+    assert_eq!(requests(&client), [""; 0]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_server_that_vanishes_is_an_error_to_the_agent_and_wharf_takes_over() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let can = json!({ "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true });
+    let (server, session) = opened_with(&host, can).await?;
+    let other = join(&host, &session).await?;
+    server.load_session(&session, &cwd(&host)?).await?;
+    let file = path(&host, "notes.txt")?;
+    std::fs::write(&file, "on disk")?;
+    let running = other.start_prompt(&session, &format!("fs read {file}; fs read {file}")).await;
+    server.expect_request("fs/read_text_file").await;
+    server.close().await;
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
+    let texts = other.texts();
+    assert!(texts[0].starts_with("failed:") && texts[0].contains("went away"), "{texts:?}");
+    assert_eq!(texts[1], r#"answered: {"content":"on disk"}"#);
+    Ok(())
+}
+
+#[tokio::test]
+async fn whoever_loads_last_serves() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let can = json!({ "fs": { "readTextFile": true } });
+    let (first, session) = opened_with(&host, can.clone()).await?;
+    let second = client_with(&host, can, json!({})).await?;
+    for (client, content) in [(&first, "first"), (&second, "second")] {
+        client.respond_with(move |_| Some(Ok(json!({ "content": content }))));
+    }
+    assert_eq!(told(&first, &session, "fs read /x").await?, r#"answered: {"content":"first"}"#);
+    // Only by new, load or resume; not by attaching or prompting.
+    second.request("session/attach", json!({ "sessionId": session })).await?;
+    second.prompt(&session, "fs read /x").await?;
+    assert_eq!(second.texts(), [r#"answered: {"content":"first"}"#]);
+    for _ in 0..2 {
+        first.expect_text(r#"answered: {"content":"first"}"#).await;
+    }
+    second.request("session/resume", json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [] })).await?;
+    assert_eq!(told(&first, &session, "fs read /x").await?, r#"answered: {"content":"second"}"#);
+    Ok(())
+}
+
+#[tokio::test]
+async fn where_wharf_may_not_serve_the_agent_gets_an_error_and_is_told_so_before() -> Result<()> {
+    let recording = Recording::new()?;
+    let host = without_tools(recording.scripted(&[])?).start()?;
+    let (client, session) = open(&host).await?;
+    let file = path(&host, "notes.txt")?;
+    std::fs::write(&file, "on disk")?;
+    for prompt in [format!("fs read {file}"), format!("fs write {file} x"), "terminal true".to_owned()] {
+        let said = told(&client, &session, &prompt).await?;
+        assert!(said.starts_with("failed:") && said.contains("-32601"), "{prompt}: {said}");
+    }
+    assert_eq!(std::fs::read_to_string(&file)?, "on disk");
+    let hello = recording.messages()?.into_iter().next().context("no initialize")?;
+    let told = &hello["params"]["clientCapabilities"];
+    assert_eq!((&told["fs"]["readTextFile"], &told["terminal"]), (&json!(false), &json!(false)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn towards_the_agent_wharf_can_what_it_serves_and_what_the_creator_can() -> Result<()> {
+    let recording = Recording::new()?;
+    let host = recording.scripted(&[])?.start()?;
+    opened_with(&host, json!({ "elicitation": { "form": {} }, "novel": { "x": 1 } })).await?;
+    let hello = recording.messages()?.into_iter().next().context("no initialize")?;
+    let expected = json!({ "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true,
+        "elicitation": { "form": {} }, "novel": { "x": 1 } });
+    assert_eq!(hello["params"]["clientCapabilities"], expected);
+    assert_eq!(hello["params"]["protocolVersion"], 1);
+    Ok(())
+}
+
+const FORMS: &str = r#"{ "elicitation": { "form": {}, "url": {} } }"#;
+
+async fn eliciting(host: &Host, session: &str) -> Result<Client> {
+    let client = client_with(host, serde_json::from_str(FORMS)?, json!({})).await?;
+    client.load_session(session, &cwd(host)?).await?;
+    Ok(client)
+}
+
+#[tokio::test]
+async fn a_form_goes_to_everyone_who_can_fill_it_in_and_the_first_answer_wins() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (plain, session) = open(&host).await?;
+    let (one, two) = (eliciting(&host, &session).await?, eliciting(&host, &session).await?);
+    let answers = [
+        (json!({ "action": "accept", "content": { "colour": "blue" } }), r#""action":"accept""#),
+        (json!({ "action": "decline" }), r#""action":"decline""#),
+    ];
+    for (answer, word) in answers {
+        let running = plain.start_prompt(&session, "elicit").await;
+        let (to_one, to_two) =
+            (one.expect_request("elicitation/create").await, two.expect_request("elicitation/create").await);
+        assert_eq!(to_one.params(), to_two.params());
+        assert_eq!(to_one.params()["sessionId"], session.as_str());
+        two.respond(to_two.id(), answer).await;
+        let withdrawn = one.expect_notification("$/cancel_request").await;
+        assert_eq!(&withdrawn.params()["requestId"], to_one.id());
+        assert_eq!(stop_reason(running.answer().await)?, "end_turn");
+        let said = plain.texts().pop().context("nothing said")?;
+        assert!(said.starts_with("answered:") && said.contains(word), "{said}");
+    }
+    assert_eq!(requests(&plain), [""; 0], "it did not say that it can");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_form_is_cancelled_when_all_who_were_asked_cancel_it_or_nobody_can_fill_it_in() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (plain, session) = open(&host).await?;
+    let cancelled = r#"answered: {"action":"cancel"}"#;
+    assert_eq!(told(&plain, &session, "elicit").await?, cancelled, "nobody can");
+    let (one, two) = (eliciting(&host, &session).await?, eliciting(&host, &session).await?);
+    let running = plain.start_prompt(&session, "elicit").await;
+    let to_one = one.expect_request("elicitation/create").await;
+    one.respond(to_one.id(), json!({ "action": "cancel" })).await;
+    let to_two = two.expect_request("elicitation/create").await;
+    two.respond(to_two.id(), json!({ "action": "cancel" })).await;
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
+    assert_eq!(plain.texts().last().map(String::as_str), Some(cancelled));
+    // The last one who could leaves.
+    let running = plain.start_prompt(&session, "elicit").await;
+    one.expect_request("elicitation/create").await;
+    one.close().await;
+    two.expect_request("elicitation/create").await;
+    two.close().await;
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
+    assert_eq!(plain.texts().last().map(String::as_str), Some(cancelled));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_link_goes_only_to_the_one_who_prompts() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (plain, session) = open(&host).await?;
+    let (one, two) = (eliciting(&host, &session).await?, eliciting(&host, &session).await?);
+    one.respond_with(|_| Some(Ok(json!({ "action": "accept" }))));
+    assert_eq!(told(&one, &session, "elicit-url").await?, r#"answered: {"action":"accept"}"#);
+    assert_eq!(requests(&one), ["elicitation/create"]);
+    plain.expect_text(r#"answered: {"action":"accept"}"#).await;
+    // The prompter cannot open links; it is nobody else's to open.
+    assert_eq!(told(&plain, &session, "elicit-url").await?, r#"answered: {"action":"cancel"}"#);
+    for client in [&plain, &two] {
+        assert_eq!(requests(client), [""; 0]);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn extensions_pass_both_ways_to_the_party_concerned() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let second = join(&host, &session).await?;
+    second.respond_with(|ask| match ask.method() {
+        "_vendor/ask" => Some(Ok(json!({ "told": ask.params()["x"] }))),
+        _ => Some(Err(json!({ "code": -32601, "message": "what?" }))),
+    });
+    let said = told(&second, &session, r#"ext _vendor/ask {"x": "y"}"#).await?;
+    assert_eq!(said, r#"answered: {"told":"y"}"#);
+    let said = told(&second, &session, r#"ext _vendor/other {"x": "y"}"#).await?;
+    assert!(said.starts_with("failed:") && said.contains("what?"), "{said}");
+    second.prompt(&session, r#"extnote _vendor/note {"z": [1, 2.50]}"#).await?;
+    let note = second.expect_notification("_vendor/note").await;
+    assert_eq!(note.params(), &json!({ "z": [1, 2.5] }));
+    assert!(!first.transcript().iter().any(|frame| frame.method().starts_with("_vendor")), "the other's affair");
+
+    // From client to agent, byte for byte.
+    let raw = |id: &str, method: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0",{id}"method":"{method}","params":{{"n": 1.50,"sessionId":"{session}", "deep":[[{{}}]]}}}}"#
+        )
+    };
+    first.send_raw(&raw(r#""id":"\u0041",  "#, "_echo")).await;
+    let answer = first.expect("the echo", |frame| frame.id() == "A").await;
+    assert!(answer.raw.contains(r#""id":"\u0041""#) && answer.raw.contains(r#""n": 1.50,"#), "{}", answer.raw);
+    assert!(answer.raw.contains(r#" "deep":[[{}]]}"#), "{}", answer.raw);
+    second.send_raw(&raw("", "_note")).await;
+    let noted = second.expect_notification("_noted").await;
+    assert!(noted.raw.contains(r#""n": 1.50,"#), "{}", noted.raw);
+    assert_eq!(noted.params()["sessionId"], session.as_str(), "under the id that the client knows");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_change_of_mode_or_option_is_told_to_everyone() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let second = join(&host, &session).await?;
+    first.request("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
+    let update = second.expect_update("the mode", |update| update["sessionUpdate"] == "current_mode_update").await;
+    assert_eq!(update.params()["update"]["currentModeId"], "auto");
+    let set = json!({ "sessionId": session, "configId": "model", "value": "large" });
+    let answer = second.request("session/set_config_option", set).await?;
+    let update = first.expect_update("the option", |update| update["sessionUpdate"] == "config_option_update").await;
+    assert_eq!(update.params()["update"]["configOptions"], answer["configOptions"]);
+    let said = told(&first, &session, "mode").await?;
+    assert!(said.starts_with("mode=auto model=large"), "{said}");
+    // Setting what is set already is no news.
+    first.request("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
+    assert_eq!(log::events(&host, &session, "agent_updated")?.len(), 3);
+    // A newcomer is told what is in force.
+    let third = client(&host).await?;
+    let loaded = third.load_session(&session, &cwd(&host)?).await?;
+    assert_eq!(loaded["modes"]["currentModeId"], "auto");
+    assert_eq!(loaded["configOptions"][0]["currentValue"], "large");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_refusal_of_the_agent_passes_and_changes_nothing() -> Result<()> {
+    let host = scripted(&["--fixed-mode"])?.start()?;
+    let (first, session) = open(&host).await?;
+    let error = refused(first.request("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await)?;
+    assert_eq!((error.code, error.message.as_str()), (-32602, "nothing can be set"));
+    assert!(log::events(&host, &session, "agent_updated")?.is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn requests_reach_the_agent_in_the_order_in_which_they_were_sent() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    for round in 0..60 {
+        let mode = if round % 2 == 0 { "auto" } else { "ask" };
+        // Not waiting for the answer: the prompt is meant to run in that mode.
+        let setting = client.start("session/set_mode", json!({ "sessionId": session, "modeId": mode })).await;
+        let said = told(&client, &session, "mode").await?;
+        assert!(said.starts_with(&format!("mode={mode} ")), "round {round}: {said}");
+        setting.answer().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn many_requests_at_once_reach_the_agent_in_their_order() -> Result<()> {
+    const MANY: usize = 300;
+    let recording = Recording::new()?;
+    let host = recording.scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    let mut calls = Vec::new();
+    for number in 0..MANY {
+        let method = if number % 3 == 0 { "session/set_mode" } else { "_echo" };
+        let mode = format!("mode-{number}");
+        calls.push(client.start(method, json!({ "sessionId": session, "modeId": mode, "number": number })).await);
+    }
+    for call in calls {
+        call.answer().await?;
+    }
+    let numbers: Vec<u64> =
+        recording.since_start()?.iter().filter_map(|message| message["params"]["number"].as_u64()).collect();
+    assert!(numbers.into_iter().eq(0..MANY as u64));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_request_that_was_passed_on_can_be_taken_back() -> Result<()> {
+    let recording = Recording::new()?;
+    let host = recording.scripted(&["--hang-on", "_slow"])?.start()?;
+    let (client, session) = open(&host).await?;
+    let slow = client.start("_slow", json!({ "sessionId": session })).await;
+    let sent = recording.expect("_slow", |message| message["method"] == "_slow").await?;
+    client.notify("$/cancel_request", json!({ "requestId": slow.id })).await;
+    let cancel = recording.expect("$/cancel_request", |message| message["method"] == "$/cancel_request").await?;
+    assert_eq!(cancel["params"]["requestId"], sent["id"], "under the id that the agent knows");
+    // It is the agent's to answer. When it cannot any more, Wharf does.
+    let _ = client.prompt(&session, "crash").await;
+    let error = refused(slow.answer().await)?;
+    assert_eq!(error.code, -32603, "{error}");
+    Ok(())
+}

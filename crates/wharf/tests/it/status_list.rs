@@ -1,0 +1,239 @@
+//! `session/status` and `session/list`: looking without touching (§5, rule 3.5).
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use wharf_testkit::client::Client;
+use wharf_testkit::host::Host;
+
+use crate::{and_scripted, client, client_of, cwd, join, log, open, scripted};
+
+async fn status(client: &Client, session: &str) -> Result<Value> {
+    Ok(client.request("session/status", json!({ "sessionId": session })).await?)
+}
+
+async fn list(client: &Client, params: Value) -> Result<Value> {
+    Ok(client.request("session/list", params).await?)
+}
+
+fn ids(list: &Value) -> Vec<String> {
+    let sessions = list["sessions"].as_array().into_iter().flatten();
+    sessions.filter_map(|session| session["sessionId"].as_str().map(str::to_owned)).collect()
+}
+
+async fn new_session(client: &Client, cwd: &Path) -> Result<String> {
+    Ok(client.new_session(cwd.to_str().context("not UTF-8")?).await?)
+}
+
+#[tokio::test]
+async fn a_session_that_runs_is_live_and_one_that_does_not_is_not_found() -> Result<()> {
+    let mut host = and_scripted(scripted(&[])?, "mortal", &["--no-load"])?.start()?;
+    let (first, session) = open(&host).await?;
+    let mortal = client_of(&host, "mortal").await?.new_session(&cwd(&host)?).await?;
+    let second = client(&host).await?;
+    let live = |turn: &str, clients: u32| json!({ "status": "live", "_meta": { "wharf": { "turn": turn, "clients": clients, "resumable": false } } });
+    assert_eq!(status(&second, &session).await?, live("idle", 1));
+    let running = first.start_prompt(&session, "echo on it; ask").await;
+    let ask = first.expect_request("session/request_permission").await;
+    assert_eq!(status(&second, &session).await?, live("awaiting_input", 1));
+    first.respond(ask.id(), json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } })).await;
+    running.answer().await?;
+    let _running = first.start_prompt(&session, "echo again; hang").await;
+    first.expect_text("again").await;
+    assert_eq!(status(&second, &session).await?, live("running", 1));
+    let third = join(&host, &session).await?;
+    assert_eq!(status(&second, &session).await?, live("running", 2));
+    drop(third);
+    for unknown in ["sess_00000000000000000000000000", "../../token", ""] {
+        let answer = status(&second, unknown).await?;
+        assert_eq!(answer["status"], "not_found", "never an error: {answer}");
+        assert_eq!(answer["_meta"]["wharf"]["resumable"], false);
+    }
+    host.restart()?;
+    let later = client(&host).await?;
+    for (id, resumable) in [(&session, true), (&mortal, false)] {
+        let answer = status(&later, id).await?;
+        assert_eq!(answer["status"], "not_found");
+        assert_eq!(answer["_meta"]["wharf"]["resumable"], resumable, "{id}");
+    }
+    Ok(())
+}
+
+/// Asks as fast as it goes; returns the slowest answer but one in a hundred.
+async fn probe(client: &Client, session: &str, times: usize) -> Result<Duration> {
+    let mut took = Vec::with_capacity(times);
+    for _ in 0..times {
+        let asked_at = Instant::now();
+        assert_eq!(status(client, session).await?["status"], "live");
+        took.push(asked_at.elapsed());
+    }
+    took.sort_unstable();
+    Ok(took[times * 99 / 100])
+}
+
+#[tokio::test]
+async fn asking_for_the_status_appends_nothing_and_works_while_the_agent_hangs() -> Result<()> {
+    let host = scripted(&["--no-cancel"])?.start()?;
+    let (first, session) = open(&host).await?;
+    let _running = first.start_prompt(&session, "echo on it; hang hard").await;
+    first.expect_text("on it").await;
+    let before = log::records(&host, &session)?;
+    let descriptor = list(&first, json!({})).await?;
+    let second = client(&host).await?;
+    let slowest = probe(&second, &session, 500).await?;
+    // A generous bound: this is not the benchmark, and the machine may be busy.
+    assert!(slowest < Duration::from_millis(100), "{slowest:?}");
+    assert_eq!(log::records(&host, &session)?, before);
+    assert_eq!(list(&first, json!({})).await?, descriptor, "nor does it count as output");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_status_comes_promptly_while_the_session_streams_at_full_rate() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let running = first.start_prompt(&session, "burst 60000 100; echo end").await;
+    first.expect("some of it", |frame| frame.index().is_some()).await;
+    let second = client(&host).await?;
+    let slowest = probe(&second, &session, 200).await?;
+    assert!(slowest < Duration::from_millis(200), "{slowest:?}");
+    running.answer().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cold_session_is_not_woken_by_being_asked_for() -> Result<()> {
+    let mut host = scripted(&[])?.start()?;
+    let (_first, session) = open(&host).await?;
+    host.restart()?;
+    log::expect(&host, &session, "ended", |_| true).await?;
+    let before = log::records(&host, &session)?;
+    let second = client(&host).await?;
+    for _ in 0..20 {
+        assert_eq!(status(&second, &session).await?["status"], "not_found");
+        assert_eq!(ids(&list(&second, json!({})).await?), [session.as_str()]);
+    }
+    assert_eq!(log::records(&host, &session)?, before);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_list_shows_the_sessions_of_the_connections_agent_newest_first() -> Result<()> {
+    let host = and_scripted(scripted(&[])?, "other", &["--no-modes"])?.start()?;
+    let (first, one) = open(&host).await?;
+    let two = first.new_session(&cwd(&host)?).await?;
+    first.prompt(&two, "title A good name; echo hi").await?;
+    let other = client_of(&host, "other").await?;
+    let three = other.new_session(&cwd(&host)?).await?;
+    // Named at its creation, not by the connection.
+    let new = json!({ "cwd": cwd(&host)?, "mcpServers": [], "_meta": { "wharf": { "agent": "other" } } });
+    let opened = first.request("session/new", new).await?;
+    let four = opened["sessionId"].as_str().context("no id")?.to_owned();
+    assert!(opened.get("modes").is_none(), "of the other agent: {opened}");
+
+    let own = list(&first, json!({})).await?;
+    assert_eq!(ids(&own), [two.clone(), one.clone()]);
+    let session = &own["sessions"][0];
+    assert_eq!(session["title"], "A good name");
+    assert_eq!(session["cwd"], cwd(&host)?.as_str());
+    assert!(session["updatedAt"].as_str().is_some_and(|at| at.ends_with('Z')), "{session}");
+    let meta = &session["_meta"]["wharf"];
+    assert_eq!((&meta["agent"], &meta["status"], &meta["clients"]), (&json!("scripted"), &json!("running"), &json!(1)));
+    assert_eq!(ids(&list(&other, json!({})).await?), [four.clone(), three.clone()]);
+    let all = list(&other, json!({ "_meta": { "wharf": { "all": true } } })).await?;
+    assert_eq!(ids(&all), [four, three, two, one]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_list_can_be_had_of_one_directory() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (here, there) = (host.directory().join("here"), host.directory().join("there"));
+    std::fs::create_dir(&here)?;
+    std::fs::create_dir(&there)?;
+    let client = client(&host).await?;
+    let one = new_session(&client, &here).await?;
+    let two = new_session(&client, &there).await?;
+    let three = new_session(&client, &here).await?;
+    assert_eq!(ids(&list(&client, json!({ "cwd": here })).await?), [three, one]);
+    assert_eq!(ids(&list(&client, json!({ "cwd": there })).await?), [two]);
+    assert_eq!(ids(&list(&client, json!({ "cwd": "/nowhere" })).await?), [""; 0]);
+    Ok(())
+}
+
+/// Sessions that have come to their end, so that many of them cost little.
+async fn ended_sessions(host: &Host, client: &Client, count: usize) -> Result<Vec<String>> {
+    let mut made = Vec::new();
+    for _ in 0..count {
+        let session = client.new_session(&cwd(host)?).await?;
+        client.request("session/close", json!({ "sessionId": session })).await?;
+        made.push(session);
+    }
+    Ok(made)
+}
+
+#[tokio::test]
+async fn a_long_list_comes_in_pages_that_hold_while_sessions_come_and_go() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let client = client(&host).await?;
+    let mut made = ended_sessions(&host, &client, 104).await?;
+    let first = list(&client, json!({})).await?;
+    let cursor = first["nextCursor"].as_str().context("no cursor")?.to_owned();
+    assert_eq!(ids(&first).len(), 100);
+    // One more at the beginning, and the one at the seam is gone.
+    ended_sessions(&host, &client, 1).await?;
+    let seam = ids(&first).pop().context("no session")?;
+    client.request("session/delete", json!({ "sessionId": seam })).await?;
+    let second = list(&client, json!({ "cursor": cursor })).await?;
+    assert!(second.get("nextCursor").is_none());
+    made.reverse();
+    assert_eq!([ids(&first), ids(&second)].concat(), made);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_session_that_is_deleted_is_gone_and_deleting_it_again_succeeds() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let second = join(&host, &session).await?;
+    let delete = json!({ "sessionId": session });
+    let error = crate::refused(second.request("session/delete", delete.clone()).await)?;
+    assert_eq!(error.data["reason"], "in_use", "{error}");
+    first.prompt(&session, "echo still there").await?;
+    let force = json!({ "sessionId": session, "_meta": { "wharf": { "force": true } } });
+    second.request("session/delete", force).await?;
+    assert!(!log::folder(&host, &session).exists());
+    second.request("session/delete", delete.clone()).await?;
+    second.request("session/delete", json!({ "sessionId": "sess_unknown" })).await?;
+    assert_eq!(status(&second, &session).await?["status"], "not_found");
+    assert_eq!(ids(&list(&second, json!({})).await?), [""; 0]);
+    let error = crate::refused(first.prompt(&session, "echo hello?").await)?;
+    assert!(error.code == -32002 || error.data["reason"] == "gone", "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn closing_ends_a_session_only_when_the_last_client_does_it_or_insists() -> Result<()> {
+    let host = scripted(&["--close"])?.start()?;
+    let (first, session) = open(&host).await?;
+    let second = join(&host, &session).await?;
+    second.request("session/close", json!({ "sessionId": session })).await?;
+    assert_eq!(status(&first, &session).await?["_meta"]["wharf"]["clients"], 1);
+    assert_eq!(crate::told(&first, &session, "echo alone").await?, "alone");
+    assert!(second.texts().is_empty(), "whoever closes leaves");
+    first.request("session/close", json!({ "sessionId": session })).await?;
+    assert_eq!(status(&first, &session).await?["status"], "not_found");
+
+    let (first, session) = open(&host).await?;
+    let second = join(&host, &session).await?;
+    let force = json!({ "sessionId": session, "_meta": { "wharf": { "force": true } } });
+    second.request("session/close", force).await?;
+    assert_eq!(status(&first, &session).await?["status"], "not_found");
+    let ended = log::events(&host, &session, "ended")?;
+    assert_eq!(ended[0]["ending"]["reason"], "closed");
+    let error = crate::refused(first.request("session/close", json!({ "sessionId": "sess_unknown" })).await)?;
+    assert_eq!(error.code, -32002);
+    Ok(())
+}

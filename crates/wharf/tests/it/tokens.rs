@@ -1,0 +1,160 @@
+//! Tokens as their owner meets them: made and revoked on the command line while a host runs.
+
+use std::process::Output;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::{self, client::IntoClientRequest};
+use wharf_testkit::client::{Client, Credentials, connect};
+use wharf_testkit::host::Host;
+
+use crate::program::command;
+
+/// `wharf token` on the state of this host.
+fn token(host: &Host, arguments: &[&str]) -> Result<Output> {
+    let (verb, rest) = arguments.split_first().context("no verb")?;
+    Ok(command(&["token", verb, "--state-dir"]).arg(host.state_dir()).args(rest).output()?)
+}
+
+fn stdout(output: Output) -> Result<String> {
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+/// The refusal: exit code 1, nothing on stdout.
+fn stderr(output: Output) -> Result<String> {
+    ensure!(output.status.code() == Some(1) && output.stdout.is_empty(), "{output:?}");
+    Ok(String::from_utf8(output.stderr)?)
+}
+
+fn create(host: &Host, arguments: &[&str]) -> Result<(String, String)> {
+    let made = stdout(token(host, &[&["create", "--json"], arguments].concat())?)?;
+    let made: Value = serde_json::from_str(&made)?;
+    let text = |key: &str| made[key].as_str().map(str::to_owned).with_context(|| format!("no {key} in {made}"));
+    Ok((text("id")?, text("token")?))
+}
+
+/// The HTTP status that a connection with this token is refused with; `None` if it is opened.
+async fn refused_with(host: &Host, credentials: &Credentials) -> Result<Option<u16>> {
+    let Err(error) = connect(&host.ws_url(), credentials).await else { return Ok(None) };
+    error.downcast_ref().map_or(Err(anyhow::anyhow!("{error:#}")), status)
+}
+
+fn status(error: &tungstenite::Error) -> Result<Option<u16>> {
+    if let tungstenite::Error::Http(response) = error {
+        return Ok(Some(response.status().as_u16()));
+    }
+    anyhow::bail!("{error}")
+}
+
+#[tokio::test]
+async fn a_controllers_token_works_until_it_is_revoked() -> Result<()> {
+    let host = crate::scripted(&[])?.start()?;
+    let (id, text) = create(&host, &["--role", "controller"])?;
+    let client = Client::connect(&host.ws_url(), &text).await?;
+    client.initialize().await?;
+    let session = client.new_session(&crate::cwd(&host)?).await?;
+    assert_eq!(crate::stop_reason(client.prompt(&session, "echo hello").await)?, "end_turn");
+
+    let ways = [Credentials::Bearer(text.clone()), Credentials::Subprotocol(text)];
+    for way in &ways {
+        assert_eq!(refused_with(&host, way).await?, None);
+    }
+    stdout(token(&host, &["revoke", &id])?)?;
+    for way in &ways {
+        assert_eq!(refused_with(&host, way).await?, Some(401));
+    }
+    assert_eq!(refused_with(&host, &Credentials::Bearer(host.token().to_owned())).await?, None);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_token_that_is_shown_over_the_socket_counts() -> Result<()> {
+    let host = crate::scripted(&[])?.start()?;
+    let (_, observer) = create(&host, &["--role", "observer"])?;
+    let wrong = "x".repeat(52);
+    for (shown, expected) in [(None, None), (Some(&observer), None), (Some(&wrong), Some(401))] {
+        let mut request = "ws://localhost/acp".into_client_request()?;
+        if let Some(token) = shown {
+            request.headers_mut().insert("authorization", format!("Bearer {token}").parse()?);
+        }
+        let stream = tokio::net::UnixStream::connect(host.socket()).await?;
+        let answer = tokio_tungstenite::client_async(request, stream).await;
+        assert_eq!(answer.map_or_else(|error| status(&error), |_| Ok(None))?, expected, "{shown:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn tokens_survive_a_restart_and_revocations_too() -> Result<()> {
+    let mut host = crate::scripted(&[])?.start()?;
+    let (_, kept) = create(&host, &["--role", "observer"])?;
+    let (id, revoked) = create(&host, &["--role", "admin"])?;
+    host.kill9()?;
+    stdout(token(&host, &["revoke", &id])?)?;
+    host.restart()?;
+    assert_eq!(refused_with(&host, &Credentials::Bearer(kept.clone())).await?, None);
+    assert_eq!(refused_with(&host, &Credentials::Bearer(revoked.clone())).await?, Some(401));
+    for secret in [&kept, &revoked] {
+        assert!(!host.stderr().contains(secret.as_str()), "a token is in the host's output");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_said_and_left_alone() -> Result<()> {
+    let mut host = crate::scripted(&[])?.start()?;
+    let (_, text) = create(&host, &["--role", "controller"])?;
+    let file = host.state_dir().join("tokens.json");
+    std::fs::write(&file, "{")?;
+    assert_eq!(refused_with(&host, &Credentials::Bearer(text)).await?, Some(503));
+    assert_eq!(refused_with(&host, &Credentials::Bearer(host.token().to_owned())).await?, None);
+    for arguments in [&["create", "--role", "admin"][..], &["list"], &["revoke", "tok_x"]] {
+        let said = stderr(token(&host, arguments)?)?;
+        assert!(said.contains("tokens.json is damaged: EOF"), "{said}");
+    }
+    host.kill9()?;
+    let said = crate::program::refusal(&host.state_dir(), &["--listen", "127.0.0.1:0"])?;
+    assert!(said.contains("tokens.json is damaged: EOF"), "{said}");
+    assert_eq!(std::fs::read_to_string(&file)?, "{");
+    Ok(())
+}
+
+#[test]
+fn a_token_is_shown_once_and_its_hash_never() -> Result<()> {
+    let host = crate::scripted(&[])?.start()?;
+    let plain = stdout(token(&host, &["create", "--role", "observer"])?)?;
+    assert!(plain.starts_with("wharf_") && plain.trim_end().len() == 58, "stdout is the token alone: {plain}");
+    let made = stdout(token(&host, &["create", "--role", "admin", "--label", "ci runner", "--json"])?)?;
+    let made: Value = serde_json::from_str(&made)?;
+    let (id, text) = (&made["id"], &made["token"]);
+    assert_eq!(made, json!({ "id": id, "token": text, "role": "admin", "label": "ci runner" }));
+
+    let listed = stdout(token(&host, &["list", "--json"])?)?;
+    let entries: Value = serde_json::from_str(&listed)?;
+    let at = &entries[1]["createdAt"];
+    assert_eq!(entries[1], json!({ "id": id, "role": "admin", "label": "ci runner", "createdAt": at }));
+    let table = stdout(token(&host, &["list"])?)?;
+    assert_eq!(table.lines().count(), 2, "{table}");
+    let kept: Value = serde_json::from_slice(&std::fs::read(host.state_dir().join("tokens.json"))?)?;
+    for entry in kept["tokens"].as_array().context("no tokens")? {
+        for secret in [plain.trim_end(), text.as_str().unwrap_or_default(), entry["hash"].as_str().unwrap_or_default()]
+        {
+            assert!(!secret.is_empty() && !listed.contains(secret) && !table.contains(secret), "{secret} is shown");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn what_cannot_be_done_is_named() -> Result<()> {
+    let host = crate::scripted(&[])?.start()?;
+    let unknown = stderr(token(&host, &["revoke", "tok_nobody"])?)?;
+    assert!(unknown.contains("\"tok_nobody\""), "{unknown}");
+    let own = stderr(token(&host, &["revoke", "host"])?)?;
+    assert!(own.contains("the host's own token"), "{own}");
+    let role = token(&host, &["create", "--role", "root"])?;
+    let said = String::from_utf8_lossy(&role.stderr);
+    assert!(role.status.code() == Some(2) && said.contains("observer, controller, admin"), "{said}");
+    Ok(())
+}
