@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde_json::json;
 use wharf_core::{ClientId, Input, Raw, UpdateKind};
 
-use super::handle::{Attendance, Direct, Forward, LaneMessage};
+use super::handle::{Attendance, Direct, Forward, LaneMessage, Lanes};
 use super::hear::{AgentRequest, Whom};
 use super::task::{Command, SessionTask};
 use super::voice::{ForwardKind, Forwarded, error, error_with};
@@ -33,6 +33,8 @@ pub(super) struct Relays {
     next: u64,
     /// Who serves files and terminals: the last that created, loaded or resumed the session.
     server: Option<ClientId>,
+    /// Clients that left while the agent owed them answers.
+    departed: Lanes,
 }
 
 impl SessionTask {
@@ -43,10 +45,14 @@ impl SessionTask {
                 if attendance.serves {
                     self.relays.server = Some(client.clone());
                 }
+                self.relays.departed.remove(&client);
                 self.lanes.insert(client, attendance);
             }
             None => {
-                self.lanes.remove(&client);
+                let left = self.lanes.remove(&client);
+                if let Some(left) = left.filter(|_| self.owes(&client)) {
+                    self.relays.departed.insert(client.clone(), left);
+                }
                 let left: Vec<u64> =
                     self.relays.open.iter().filter(|(_, relay)| relay.client == client).map(|(id, _)| *id).collect();
                 for relay in left {
@@ -82,6 +88,14 @@ impl SessionTask {
             self.input(update, None);
         }
         self.direct(&to.client, Direct::Frame(frame));
+        if !self.owes(&to.client) {
+            self.relays.departed.remove(&to.client);
+        }
+    }
+
+    /// Does the agent owe this client an answer?
+    fn owes(&self, client: &ClientId) -> bool {
+        self.agent.as_ref().is_some_and(|agent| agent.voice.owes(client))
     }
 
     /// The standard update for a change that the agent itself has not told.
@@ -206,6 +220,7 @@ impl SessionTask {
         for to in unanswered {
             self.tell_gone(&to);
         }
+        self.relays.departed.clear();
         for (relay, open) in std::mem::take(&mut self.relays.open) {
             self.direct(&open.client, Direct::Withdraw { relay });
         }
@@ -220,7 +235,7 @@ impl SessionTask {
     /// Puts a message into a client's lane. One that is full is dropped, and its connection closes.
     pub(super) fn direct(&mut self, client: &ClientId, direct: Direct) {
         let message = LaneMessage { session: self.shared.id.clone(), after: self.session.head(), direct };
-        let Some(known) = self.lanes.get(client) else { return };
+        let Some(known) = self.lanes.get(client).or_else(|| self.relays.departed.get(client)) else { return };
         if known.lane.try_send(message).is_err() {
             known.overflowed.notify_one();
             self.lanes.remove(client);

@@ -149,6 +149,11 @@ impl Voice {
         }
     }
 
+    /// Does the agent owe this client an answer?
+    pub(super) fn owes(&self, client: &ClientId) -> bool {
+        self.owed.values().any(|owed| matches!(owed, Owed::Forward(to) if to.client == *client))
+    }
+
     /// Every client's request that will get no answer any more.
     pub(super) fn into_unanswered(self) -> Vec<Forwarded> {
         let forwards = self.owed.into_values().filter_map(|owed| match owed {

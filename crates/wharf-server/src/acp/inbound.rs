@@ -120,7 +120,9 @@ impl Connection {
                 Err(error) => return Err(from_call(&error, session.as_str())),
             }
         }
-        handle.up().await.map_err(|failure| super::errors::from_start(&failure))?;
+        if handle.descriptor().status != Status::Running {
+            handle.up().await.map_err(|failure| super::errors::from_start(&failure))?;
+        }
         self.ledger.forward(id.clone(), session.clone());
         let forward = Forward { client: self.client.clone(), frame: frame.clone(), request: Some(id.clone()) };
         handle.forward(forward).await.map_err(|error| from_call(&error, session.as_str()))?;

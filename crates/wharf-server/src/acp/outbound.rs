@@ -61,6 +61,8 @@ pub(super) struct Writer<W> {
     pub(super) watched: Vec<Watched>,
     pub(super) shown: Arc<ShownUpTo>,
     pub(super) client: ClientId,
+    /// What came past the log for sessions whose join is still on its way: a client is attached before it is shown.
+    pub(super) early: Vec<LaneMessage>,
 }
 
 enum Wake {
@@ -75,7 +77,7 @@ enum Wake {
 /// Writes until the inbound half is gone or the client is.
 pub(super) async fn write<W: Wire>(wire: W, outlet: Outlet) {
     let Outlet { mut outs, mut lane, shown, client } = outlet;
-    let mut writer = Writer { wire, watched: Vec::new(), shown, client };
+    let mut writer = Writer { wire, watched: Vec::new(), shown, client, early: Vec::new() };
     let mut tick = tokio::time::interval(TICK);
     tick.reset();
     loop {
@@ -176,6 +178,7 @@ impl<W: Wire> Writer<W> {
                 for watched in left.collect::<Vec<_>>() {
                     self.part(watched, None).await?;
                 }
+                self.early.retain(|message| message.session != session);
                 Ok(())
             }
             Out::Close { code, reason } => {
@@ -186,14 +189,18 @@ impl<W: Wire> Writer<W> {
     }
 
     async fn join(&mut self, mut new: Watched) -> Result<(), Closed> {
+        let session = new.session().clone();
+        let early: Vec<LaneMessage> = self.early.extract_if(.., |message| message.session == session).collect();
         // Attaching again replaces the attachment. What a client that came back has still to get stays to be shown.
         if let Some(at) = self.find(new.session()) {
-            let old = self.watched.swap_remove(at);
+            let mut old = self.watched.swap_remove(at);
+            new.later = std::mem::take(&mut old.later);
             if old.rejoined && new.is_past(old.cursor.position()) {
                 new.cursor = old.cursor.clone();
             }
             self.part(old, Some(new.cursor.position())).await?;
         }
+        new.later.extend(early);
         let result = self.settle(&mut new).await;
         self.watched.push(new);
         result
@@ -210,8 +217,12 @@ impl<W: Wire> Writer<W> {
         if let Some((_, answer)) = old.answer.take() {
             self.wire.feed(Origin::Answer(old.session()), answer).await?;
         }
+        let later = std::mem::take(&mut old.later);
         if old.leave(until) {
             self.watched.push(old);
+        }
+        for message in later {
+            self.direct(message).await?;
         }
         Ok(())
     }

@@ -125,11 +125,14 @@ impl<W: Wire> Writer<W> {
     /// A message past the log, in its order with the log.
     pub(super) async fn direct(&mut self, message: LaneMessage) -> Result<(), Closed> {
         let Some(at) = self.find(&message.session) else {
-            // Answers reach a client also after it left the session.
-            return match message.direct {
-                Direct::Frame(frame) => self.wire.feed(Origin::Answer(&message.session), frame).await,
-                Direct::Presence { .. } | Direct::Request { .. } | Direct::Withdraw { .. } => Ok(()),
-            };
+            // Answers reach a client also after it left the session. Anything else is for one whose join is on its way.
+            if let Direct::Frame(frame) = &message.direct
+                && is_answer(frame)
+            {
+                return self.wire.feed(Origin::Answer(&message.session), frame.clone()).await;
+            }
+            self.early.push(message);
+            return self.bounded(self.early.len()).await;
         };
         if let (Gate::Closed { .. }, Direct::Frame(frame)) = (self.wire.gate(&message.session), &message.direct)
             && is_answer(frame)
@@ -142,11 +145,17 @@ impl<W: Wire> Writer<W> {
         let result = self.settle(&mut watched).await;
         let waiting = watched.later.len();
         self.watched.push(watched);
+        self.bounded(waiting).await?;
+        result
+    }
+
+    /// A client that lets too much pile up is not reading.
+    async fn bounded(&mut self, waiting: usize) -> Result<(), Closed> {
         if waiting > LATER {
             self.wire.close(OVERLOADED, "the client does not read what it is sent").await;
             return Err(Closed);
         }
-        result
+        Ok(())
     }
 
     async fn say(&mut self, view: &View, direct: Direct) -> Result<(), Closed> {

@@ -409,3 +409,28 @@ async fn a_request_that_was_passed_on_can_be_taken_back() -> Result<()> {
     assert_eq!(error.code, -32603, "{error}");
     Ok(())
 }
+
+#[tokio::test]
+async fn a_request_is_answered_also_to_a_client_that_leaves_meanwhile() -> Result<()> {
+    let host = scripted(&["--delay", "session/set_mode=200"])?.start()?;
+    let (_first, session) = open(&host).await?;
+    let second = join(&host, &session).await?;
+    let setting = second.start("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await;
+    second.request("session/detach", json!({ "sessionId": session })).await?;
+    assert_eq!(setting.answer().await?, json!({}));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_request_is_answered_also_to_a_client_that_attaches_again_meanwhile() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    for round in 0..60 {
+        let mode = if round % 2 == 0 { "auto" } else { "ask" };
+        let setting = client.start("session/set_mode", json!({ "sessionId": session, "modeId": mode })).await;
+        let attach = json!({ "sessionId": session, "historyPolicy": "none" });
+        client.request("session/attach", attach).await?;
+        assert_eq!(setting.answer().await?, json!({}));
+    }
+    Ok(())
+}

@@ -67,8 +67,7 @@ impl Person {
             23 | 24 => self.meddle(&session).await?,
             25 => self.set_mode(&session).await,
             26 => self.cancel_request().await?,
-            27 => self.connection = None,
-            28 => {
+            27 | 28 => {
                 let gone = self.connection.take().context("not connected")?;
                 gone.client.close().await;
             }
@@ -246,7 +245,8 @@ async fn check_answers(connection: &mut Connection) -> Result<()> {
             Err(error) => {
                 let known = ["removed", "agent_exited", "queue_full"];
                 let reason = error.data["reason"].as_str().unwrap_or_default();
-                let fine = known.contains(&reason) || [-32050, -32001, -32800].contains(&error.code);
+                let crashed = error.message.contains("agent is not running");
+                let fine = crashed || known.contains(&reason) || [-32050, -32001].contains(&error.code);
                 ensure!(fine, "an answer that nobody expects: {error}");
             }
         }
