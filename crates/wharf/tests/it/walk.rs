@@ -20,7 +20,7 @@ const PEOPLE: u64 = 6;
 const AT_ONCE: usize = 4;
 
 fn walk_for() -> Result<Duration> {
-    let seconds = std::env::var("WHARF_WALK_SECONDS").map_or(Ok(15), |seconds| seconds.parse())?;
+    let seconds = std::env::var("WHARF_WALK_SECONDS").map_or(Ok(10), |seconds| seconds.parse())?;
     Ok(Duration::from_secs(seconds))
 }
 
