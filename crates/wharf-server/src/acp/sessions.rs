@@ -75,7 +75,8 @@ impl Connection {
     /// Joins without a replay. The latest state follows the answer.
     pub(super) async fn resume_session(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
         let (handle, joined) = self.enter(frame, envelope).await?;
-        if !handle.descriptor().status.is_alive() && self.role() == Role::Controller {
+        let known = handle.descriptor();
+        if !known.status.is_alive() && !known.resumable && self.role() == Role::Controller {
             self.leave(&handle).await;
             return Err(not_resumable(handle.id().as_str()));
         }

@@ -198,6 +198,7 @@ async fn an_agent_that_ignores_a_cancel_is_brought_back_for_the_prompts_that_wai
     first.cancel(&session).await;
     assert_eq!(stop_reason(running.answer().await)?, "cancelled");
     assert_eq!(stop_reason(waiting.answer().await)?, "end_turn");
+    first.expect_text("at last").await;
     assert_eq!(first.texts(), ["deaf", "at last"]);
     Ok(())
 }
