@@ -37,7 +37,9 @@ pub(super) fn open(peer: &mut impl Peer, cwd: &str) -> Result<String> {
 /// Joins a session that another connection has opened.
 pub(super) fn join(peer: &mut impl Peer, session: &str, cwd: &str) -> Result<()> {
     call(peer, OPEN, "session/load", json!({"sessionId": session, "cwd": cwd, "mcpServers": []}))?;
-    Ok(())
+    // Else the first updates are held back for a client that may not have the session yet.
+    let ready = json!({"jsonrpc": "2.0", "method": "session/ready", "params": {"sessionId": session}});
+    peer.send(&ready.to_string())
 }
 
 /// Sends a prompt; its answer is for [`await_turn_end`].
