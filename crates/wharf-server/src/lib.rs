@@ -100,16 +100,13 @@ impl Server {
 }
 
 fn router(app: App) -> Router {
+    let rest::Routers { guarded, open } = rest::routers();
     Router::new()
         .route("/acp", get(acp::get).connect(acp::get).post(acp::post).delete(acp::delete))
-        .merge(rest::router())
+        .merge(guarded)
         .fallback(rest::unknown_route)
         .layer(axum::middleware::from_fn_with_state(app.clone(), guard::require_identity))
-        .route("/healthz", get(healthz))
+        .merge(open)
         .layer(axum::middleware::from_fn(guard::check_authority))
         .with_state(app)
-}
-
-async fn healthz() -> &'static str {
-    "ok\n"
 }
