@@ -8,6 +8,7 @@
 mod acp;
 mod auth;
 mod guard;
+mod lines;
 mod listen;
 mod problem;
 
@@ -24,6 +25,7 @@ use wharf_host::Host;
 pub use auth::{
     Access, Identity, NewToken, Refused, TokenEntry, TokenError, Tokens, TokensFile, TokensFileError, UnknownAccess,
 };
+pub use lines::paint;
 
 /// What the surfaces share.
 #[derive(Clone, Debug)]
