@@ -7,10 +7,12 @@
 
 mod acp;
 mod auth;
+mod calls;
 mod guard;
 mod lines;
 mod listen;
 mod problem;
+mod rest;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -102,6 +104,8 @@ impl Server {
 fn router(app: App) -> Router {
     Router::new()
         .route("/acp", get(acp::get).connect(acp::get).post(acp::post).delete(acp::delete))
+        .merge(rest::router())
+        .fallback(rest::unknown_route)
         .layer(axum::middleware::from_fn_with_state(app.clone(), guard::require_identity))
         .route("/healthz", get(healthz))
         .layer(axum::middleware::from_fn(guard::check_authority))
