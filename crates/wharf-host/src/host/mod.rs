@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::sync::watch;
 use wharf_core::{Epoch, SessionId};
 use wharf_store::{Engine, FileLease, LogId};
 
@@ -76,6 +77,12 @@ impl Host {
     /// One session in short, without waking it.
     pub fn descriptor(&self, id: &SessionId) -> Option<Arc<Descriptor>> {
         self.inner.registry.get(id).map(|known| known.descriptor())
+    }
+
+    /// Changes whenever a session comes, goes or changes in a way that its descriptor shows; what an agent says alone
+    /// does not count.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.inner.registry.changes()
     }
 
     /// The session's handle; a cold one's log is read first, its agent is not started.

@@ -1,11 +1,14 @@
 //! What REST and MCP both do: each call checks who asks, acts on the host and says what came of it. The surfaces only
 //! translate.
 
+mod asks;
 mod caller;
+mod events;
 mod faults;
 mod life;
 mod list;
 mod prompt;
+mod queue;
 mod session;
 mod spawn;
 
@@ -14,10 +17,13 @@ use wharf_host::{OpenError, SessionHandle};
 
 use crate::App;
 use crate::problem::Problem;
+pub(crate) use asks::{AnswerArgs, Answered, AskList, answer, asks};
 pub(crate) use caller::Caller;
+pub(crate) use events::{EventPage, EventsArgs, events};
 pub(crate) use life::{Forgotten, Interrupted, Killed, forget, interrupt, kill, resume};
 pub(crate) use list::{ListArgs, SessionList, get, list};
 pub(crate) use prompt::{Content, PromptArgs, Prompted, prompt};
+pub(crate) use queue::{Queue, QueueChange, QueueChanged, change_queued, queue, remove_queued};
 pub(crate) use session::Session;
 pub(crate) use spawn::{SpawnArgs, SpawnedSession, spawn};
 

@@ -89,10 +89,8 @@ pub(crate) struct PromptArgs {
     #[schemars(with = "ContentShape")]
     pub(crate) prompt: Content,
     /// While a turn runs: wait in the queue instead of being refused.
-    #[serde(default)]
     pub(crate) queue: Option<bool>,
     /// While a turn runs: end it, then run this prompt.
-    #[serde(default)]
     pub(crate) interrupt: Option<bool>,
 }
 

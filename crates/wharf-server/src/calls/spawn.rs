@@ -28,33 +28,24 @@ pub(crate) struct SpawnArgs {
     /// The slug of an adapter; `GET /adapters` lists them.
     pub(crate) adapter: String,
     /// A registered workspace. Without it and `cwd` the active one.
-    #[serde(default)]
     pub(crate) workspace_slug: Option<String>,
     /// An absolute path; wins over the workspace.
-    #[serde(default)]
     pub(crate) cwd: Option<String>,
     /// The first prompt.
-    #[serde(default)]
     #[schema(value_type = Option<ContentShape>)]
     #[schemars(with = "Option<ContentShape>")]
     pub(crate) prompt: Option<Content>,
     /// For people and filters, up to 1024 bytes.
-    #[serde(default)]
     pub(crate) label: Option<String>,
     /// A mode of the adapter.
-    #[serde(default)]
     pub(crate) mode: Option<String>,
     /// Options of the adapter by their ids.
-    #[serde(default)]
     pub(crate) options: Option<BTreeMap<String, Value>>,
     /// Environment variables for the agent; those that the adapter or the configuration names are passed on.
-    #[serde(default)]
     pub(crate) env: Option<BTreeMap<String, String>>,
     /// MCP servers for the agent, as ACP writes them.
-    #[serde(default)]
     pub(crate) mcp_servers: Option<Vec<Value>>,
     /// Further directories that the agent may use.
-    #[serde(default)]
     pub(crate) additional_directories: Option<Vec<String>>,
 }
 

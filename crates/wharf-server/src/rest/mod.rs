@@ -1,7 +1,10 @@
 //! AIP-46 over HTTP: routes that translate requests into calls and their outcome into answers (§8).
 
+mod asks;
 mod extract;
+mod log;
 mod openapi;
+mod queue;
 mod sessions;
 
 use axum::Router;
@@ -33,6 +36,11 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(sessions::interrupt))
         .routes(routes!(sessions::kill))
         .routes(routes!(sessions::resume))
+        .routes(routes!(log::events))
+        .routes(routes!(asks::list))
+        .routes(routes!(asks::answer))
+        .routes(routes!(queue::list))
+        .routes(routes!(queue::change, queue::remove))
 }
 
 /// For paths that nobody serves.
