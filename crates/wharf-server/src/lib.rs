@@ -9,6 +9,7 @@ mod acp;
 mod auth;
 mod calls;
 mod guard;
+mod lines;
 mod listen;
 mod problem;
 mod rest;
@@ -26,6 +27,7 @@ use wharf_host::Host;
 pub use auth::{
     Access, Identity, NewToken, Refused, TokenEntry, TokenError, Tokens, TokensFile, TokensFileError, UnknownAccess,
 };
+pub use lines::paint;
 
 /// What the surfaces share.
 #[derive(Clone, Debug)]
