@@ -7,6 +7,7 @@ mod log;
 mod openapi;
 mod queue;
 mod sessions;
+mod stream;
 
 use axum::Router;
 use axum::extract::Request;
@@ -50,6 +51,9 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(sessions::kill))
         .routes(routes!(sessions::resume))
         .routes(routes!(log::events))
+        .routes(routes!(log::output))
+        .routes(routes!(stream::follow))
+        .routes(routes!(stream::watch))
         .routes(routes!(health::processes))
         .routes(routes!(asks::list))
         .routes(routes!(asks::answer))

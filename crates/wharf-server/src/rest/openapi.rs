@@ -14,7 +14,6 @@ const PROBLEM: &str = "application/problem+json";
 /// A fault; further members depend on its code.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Problem)]
-#[expect(dead_code, reason = "a schema")]
 struct ProblemShape {
     /// Always `about:blank`.
     #[serde(rename = "type")]
