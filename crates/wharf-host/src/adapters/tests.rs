@@ -1,0 +1,1 @@
+//! Manifests, modes and options, lookup, import (rule 8.7).
