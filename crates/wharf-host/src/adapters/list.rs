@@ -5,12 +5,24 @@ use std::path::PathBuf;
 
 use super::info::{AdapterInfo, Source};
 use super::manifest::{Auth, Manifest};
-use super::{Adapters, DEMO, Entry, program, search_path};
+use super::{Adapters, DEMO, Entry, VersionCheck, program, search_path};
 
 impl Adapters<'_> {
     /// Every adapter, by slug. No program is started.
     pub fn list(&self) -> Vec<AdapterInfo> {
-        self.entries().into_iter().map(|(slug, entry)| self.info(slug, entry)).collect()
+        self.list_with_checks().into_iter().map(|(info, _)| info).collect()
+    }
+
+    /// The same, each with how to ask its program for a version.
+    pub(crate) fn list_with_checks(&self) -> Vec<(AdapterInfo, Option<VersionCheck>)> {
+        let with_check = |(slug, entry): (String, Entry)| {
+            let check = match &entry {
+                Entry::Manifest(manifest, _) => Some(manifest.version_check.clone()),
+                Entry::Command(_) | Entry::Bad(_) => None,
+            };
+            (self.info(slug, entry), check)
+        };
+        self.entries().into_iter().map(with_check).collect()
     }
 
     fn info(&self, slug: String, entry: Entry) -> AdapterInfo {

@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use regex_lite::Regex;
 use serde_json::Value;
 
 use super::error::ManifestError;
 use super::install::Install;
 use super::node::{Node, Wrong, optional};
 use super::patch::{Mode, Setting};
-use super::range::Range;
+use super::version::VersionCheck;
 
 /// A manifest over this is not one.
 pub(super) const LONGEST: u64 = 256 << 10;
@@ -78,16 +77,6 @@ pub(crate) struct Manifest {
     pub(super) warnings: Vec<String>,
 }
 
-/// How to ask the program for its version.
-#[derive(Clone, Debug)]
-pub(super) struct VersionCheck {
-    pub(super) command: Vec<String>,
-    /// Its first group is the version.
-    pub(super) parse: Regex,
-    pub(super) range: Range,
-    pub(super) timeout_ms: Option<u64>,
-}
-
 /// What the agent needs to be logged in.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Auth {
@@ -118,10 +107,10 @@ impl Manifest {
             id: root.need("id")?.shaped("^[a-z0-9][a-z0-9-]{1,63}$")?,
             description: root.need("description")?.shaped(r"^[\s\S]{1,2000}$")?,
             version: root.need("version")?.shaped(SEMVER)?,
-            bin: root.need("bin")?.shaped("^[A-Za-z0-9._/-]+$")?,
+            bin: bin(&root.need("bin")?)?,
             bin_args: optional(root, "bin_args", Node::texts)?.unwrap_or_default(),
             install: install(&root.need("install")?)?,
-            version_check: version_check(&root.need("version_check")?)?,
+            version_check: VersionCheck::read(&root.need("version_check")?)?,
             auth,
             protocol,
             session_mode: optional(root, "session", session_mode)?.flatten(),
@@ -205,27 +194,17 @@ fn name(root: &Node<'_>, path: &Path) -> Result<String, Wrong> {
     Ok(name)
 }
 
+fn bin(node: &Node<'_>) -> Result<String, Wrong> {
+    let bin = node.shaped("^[A-Za-z0-9._/-]+$")?;
+    if bin.contains('/') && !bin.starts_with('/') {
+        return Err(node.wrong(format!("{bin:?} must be absolute, or a name that is on the PATH")));
+    }
+    Ok(bin)
+}
+
 fn install(node: &Node<'_>) -> Result<Vec<Install>, Wrong> {
     let methods: Vec<Install> = node.list()?.iter().map(Install::read).collect::<Result<_, _>>()?;
     if methods.is_empty() { Err(node.wrong("must name at least one way")) } else { Ok(methods) }
-}
-
-fn version_check(node: &Node<'_>) -> Result<VersionCheck, Wrong> {
-    let (cmd, parse, range) = (node.need("cmd")?, node.need("parse")?, node.need("range")?);
-    let command = shell_words::split(&cmd.text()?).map_err(|_| cmd.wrong("has a quote that is not closed"))?;
-    if command.is_empty() {
-        return Err(cmd.wrong("is empty"));
-    }
-    let regex = Regex::new(&parse.text()?).map_err(|error| parse.wrong(error.to_string()))?;
-    if regex.captures_len() < 2 {
-        return Err(parse.wrong("must have a group, in ( ), for the version"));
-    }
-    let timeout = optional(node, "timeout_ms", |limit| match u64::try_from(limit.integer()?) {
-        Ok(millis @ 100..) => Ok(millis),
-        Ok(_) | Err(_) => Err(limit.wrong("must be 100 or more")),
-    })?;
-    let range = Range::parse(&range.text()?).map_err(|why| range.wrong(why))?;
-    Ok(VersionCheck { command, parse: regex, range, timeout_ms: timeout })
 }
 
 fn auth(node: &Node<'_>) -> Result<Auth, Wrong> {

@@ -16,6 +16,7 @@ mod program;
 mod range;
 #[cfg(test)]
 mod tests;
+mod version;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -27,6 +28,7 @@ pub use environment::is_always_passed;
 pub use error::{AdapterError, ManifestError};
 pub use import::{ImportError, ImportReport, import_registry};
 pub use info::{AdapterInfo, ModeInfo, OptionInfo, Source};
+pub(crate) use version::VersionCheck;
 
 use crate::config::{AgentCommand, Config, QueueBy, nearest};
 use folder::Found;

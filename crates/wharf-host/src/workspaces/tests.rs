@@ -76,11 +76,11 @@ fn a_damaged_file_is_named_by_line_and_column_and_left_alone() {
         ("{\n  \"version\": 1,\n  \"workspaces\": [}", "line 3, column 18"),
         (
             "{\"version\": 1,\n\"workspaces\": [{\"slug\": \"../../x\"}]}",
-            "line 2, column 35: \"../../x\" is not a slug",
+            "line 2, column 34: \"../../x\" is not a slug",
         ),
         (
             "{\"version\": 1, \"workspaces\": [{\"slug\": \"a\",\n\"path\": \"b\"}]}",
-            "line 2, column 11: \"b\" is not an absolute path",
+            "line 2, column 12: \"b\" is not an absolute path",
         ),
         (
             &format!(
