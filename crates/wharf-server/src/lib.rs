@@ -7,9 +7,12 @@
 
 mod acp;
 mod auth;
+mod calls;
 mod guard;
+mod lines;
 mod listen;
 mod problem;
+mod rest;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -24,6 +27,7 @@ use wharf_host::Host;
 pub use auth::{
     Access, Identity, NewToken, Refused, TokenEntry, TokenError, Tokens, TokensFile, TokensFileError, UnknownAccess,
 };
+pub use lines::paint;
 
 /// What the surfaces share.
 #[derive(Clone, Debug)]
@@ -35,6 +39,8 @@ pub(crate) struct App {
     /// True once the host is stopping: no new work.
     pub(crate) stopping: watch::Receiver<bool>,
     pub(crate) connections: Arc<Semaphore>,
+    /// Places for event streams of the REST surface.
+    pub(crate) streams: Arc<Semaphore>,
     /// Connections that no socket holds.
     pub(crate) http: Arc<acp::Connections>,
 }
@@ -74,7 +80,9 @@ impl Server {
         let (stop, stopping) = watch::channel(false);
         let connections = Arc::new(Semaphore::new(host.config().limits.connections));
         let agent = host.config().default_agent.as_str().into();
-        let app = App { host, tokens: Arc::new(tokens), agent, stopping, connections, http: Arc::default() };
+        let streams = Arc::new(Semaphore::new(host.config().limits.connections));
+        let tokens = Arc::new(tokens);
+        let app = App { host, tokens, agent, stopping, connections, streams, http: Arc::default() };
         Ok(Self { tcp, unix, socket: socket.to_owned(), app, stop })
     }
 
@@ -98,14 +106,13 @@ impl Server {
 }
 
 fn router(app: App) -> Router {
+    let rest::Routers { guarded, open } = rest::routers();
     Router::new()
         .route("/acp", get(acp::get).connect(acp::get).post(acp::post).delete(acp::delete))
+        .merge(guarded)
+        .fallback(rest::unknown_route)
         .layer(axum::middleware::from_fn_with_state(app.clone(), guard::require_identity))
-        .route("/healthz", get(healthz))
+        .merge(open)
         .layer(axum::middleware::from_fn(guard::check_authority))
         .with_state(app)
-}
-
-async fn healthz() -> &'static str {
-    "ok\n"
 }

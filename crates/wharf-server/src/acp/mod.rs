@@ -36,6 +36,7 @@ use crate::App;
 use crate::auth::{Identity, SUBPROTOCOL};
 use crate::listen::Place;
 pub(crate) use http::{Connections, delete, post};
+pub(crate) use updates::stop_reason;
 
 /// Names of variables, for a bridge.
 const ENVIRONMENT: HeaderName = HeaderName::from_static("wharf-environment");
