@@ -75,6 +75,8 @@ pub(crate) struct Bridge {
     /// As it was sent to the host.
     initialize: Option<Bytes>,
     wishes: Wishes,
+    /// What the host is to give the agent of our environment.
+    environment: BTreeMap<String, String>,
     unanswered: Unanswered,
     asks: Asks,
     sessions: BTreeMap<String, Followed>,
@@ -114,6 +116,7 @@ impl Bridge {
             returning: false,
             initialize: None,
             wishes: Wishes::default(),
+            environment: BTreeMap::new(),
             unanswered: Unanswered::default(),
             asks: Asks::default(),
             sessions: BTreeMap::new(),
@@ -123,6 +126,11 @@ impl Bridge {
             keys: 0,
             step: Step::default(),
         }
+    }
+
+    /// What the client's `initialize` is to bring along.
+    pub(crate) fn handle_environment(&mut self, environment: BTreeMap<String, String>) {
+        self.environment = environment;
     }
 
     /// May another line be handled? If not, stdin is to wait.
