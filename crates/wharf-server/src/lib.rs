@@ -39,6 +39,8 @@ pub(crate) struct App {
     /// True once the host is stopping: no new work.
     pub(crate) stopping: watch::Receiver<bool>,
     pub(crate) connections: Arc<Semaphore>,
+    /// Places for event streams of the REST surface.
+    pub(crate) streams: Arc<Semaphore>,
     /// Connections that no socket holds.
     pub(crate) http: Arc<acp::Connections>,
 }
@@ -78,7 +80,9 @@ impl Server {
         let (stop, stopping) = watch::channel(false);
         let connections = Arc::new(Semaphore::new(host.config().limits.connections));
         let agent = host.config().default_agent.as_str().into();
-        let app = App { host, tokens: Arc::new(tokens), agent, stopping, connections, http: Arc::default() };
+        let streams = Arc::new(Semaphore::new(host.config().limits.connections));
+        let tokens = Arc::new(tokens);
+        let app = App { host, tokens, agent, stopping, connections, streams, http: Arc::default() };
         Ok(Self { tcp, unix, socket: socket.to_owned(), app, stop })
     }
 
@@ -102,16 +106,13 @@ impl Server {
 }
 
 fn router(app: App) -> Router {
+    let rest::Routers { guarded, open } = rest::routers();
     Router::new()
         .route("/acp", get(acp::get).connect(acp::get).post(acp::post).delete(acp::delete))
-        .merge(rest::router())
+        .merge(guarded)
         .fallback(rest::unknown_route)
         .layer(axum::middleware::from_fn_with_state(app.clone(), guard::require_identity))
-        .route("/healthz", get(healthz))
+        .merge(open)
         .layer(axum::middleware::from_fn(guard::check_authority))
         .with_state(app)
-}
-
-async fn healthz() -> &'static str {
-    "ok\n"
 }

@@ -135,6 +135,14 @@ impl Host {
         })
     }
 
+    /// The roots of the process trees of a session: its agent's, and its terminals'.
+    pub fn processes_of(&self, id: &SessionId) -> Vec<u32> {
+        match self.inner.registry.get(id) {
+            Some(Known::Live(handle)) => handle.shared.shims(),
+            Some(Known::Cold { .. }) | None => Vec::new(),
+        }
+    }
+
     /// No new work, agents ended, logs synced.
     pub async fn shut_down(&self) {
         let waits: Vec<_> = self

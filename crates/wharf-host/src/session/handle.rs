@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::{Notify, mpsc, oneshot};
 use wharf_core::{
-    Ask, AskId, Attachment, CancelScope, ClientId, EndReason, Input, Joined, Member, PromptId, PromptReceipt, QueuedPrompt,
-    Raw, Refusal, Reply, Sender, Seq, SessionId, Submission,
+    Ask, AskId, Attachment, CancelScope, ClientId, EndReason, Input, Joined, Member, PromptId, PromptReceipt,
+    QueuedPrompt, Raw, Refusal, Reply, Sender, Seq, SessionId, Submission,
 };
 
 use super::cursor::Cursor;

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use wharf_core::{
-    Ask, ClientId, EndReason, Epoch, Event, Fault, Input, Millis, QueuedPrompt, Raw, Reply, Seq, Session, StartNo, Status,
-    Step,
+    Ask, ClientId, EndReason, Epoch, Event, Fault, Input, Millis, QueuedPrompt, Raw, Reply, Seq, Session, StartNo,
+    Status, Step,
 };
 
 use super::commit::{Synced, Waiting};

@@ -194,9 +194,7 @@ impl AnswerArgs {
                 let content = self.content.unwrap_or_else(|| json!({}));
                 Ok(Answer::Form(response(&json!({ "action": "accept", "content": content }))?))
             }
-            (None, false, Some(ActionWord::Decline)) => {
-                Ok(Answer::Form(response(&json!({ "action": "decline" }))?))
-            }
+            (None, false, Some(ActionWord::Decline)) => Ok(Answer::Form(response(&json!({ "action": "decline" }))?)),
             (None, false, None) | (_, true, _) | (Some(_), _, Some(_)) => Err(invalid(one)),
         }
     }

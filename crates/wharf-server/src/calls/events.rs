@@ -8,6 +8,7 @@ use utoipa::{IntoParams, ToSchema};
 use wharf_host::core::{Epoch, Seq, encode};
 use wharf_host::{Entry, ReadError, SessionHandle};
 
+use super::faults::unreadable;
 use super::open;
 use crate::App;
 use crate::problem::Problem;
@@ -65,11 +66,7 @@ pub(crate) async fn events(app: &App, id: &str, args: &EventsArgs) -> Result<Eve
         None => Seq::ZERO,
         Some(after) => known(&handle, after).await?,
     };
-    read(&handle, after, limit).await.map_err(|error| {
-        tracing::error!(session = id, %error, "a log cannot be read");
-        let detail = "the session's log cannot be read; the host's own log says why";
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unreadable_session", detail)
-    })
+    read(&handle, after, limit).await.map_err(|error| unreadable(id, &error))
 }
 
 pub(crate) fn unknown_event(id: &str) -> Problem {

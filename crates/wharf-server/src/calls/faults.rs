@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use wharf_host::core::{Refusal, SessionId};
-use wharf_host::{CallError, CreateError, OpenError, StartFailure};
+use wharf_host::{CallError, CreateError, StartFailure};
 
 use crate::App;
 use crate::problem::Problem;
@@ -13,8 +13,8 @@ pub(crate) fn unknown_session(id: &str) -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "unknown_session", detail).with("sessionId", shown)
 }
 
-pub(super) fn unreadable(id: &str, error: &OpenError) -> Problem {
-    tracing::error!(session = id, %error, "a session cannot be opened");
+pub(crate) fn unreadable(id: &str, error: &dyn std::fmt::Display) -> Problem {
+    tracing::error!(session = id, %error, "a session cannot be read");
     let detail = "the session's log cannot be read; the host's own log says why";
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unreadable_session", detail).with("sessionId", id)
 }

@@ -72,6 +72,11 @@ impl Follow {
         self.cursor.position()
     }
 
+    /// Waits until there is something to read.
+    pub(crate) async fn news(&mut self) {
+        self.cursor.news().await;
+    }
+
     /// Waits for the next events. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Result<Followed, ReadError> {
         // Both are put back only when the batch is done: a future that is dropped half-way starts it again.

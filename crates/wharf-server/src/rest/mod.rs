@@ -2,10 +2,12 @@
 
 mod asks;
 mod extract;
+mod health;
 mod log;
 mod openapi;
 mod queue;
 mod sessions;
+mod stream;
 
 use axum::Router;
 use axum::extract::Request;
@@ -17,13 +19,25 @@ use utoipa_axum::routes;
 use crate::App;
 use crate::problem::Problem;
 
-/// Every route of this surface, and `/openapi.json`, which describes them.
-pub(crate) fn router() -> Router<App> {
-    let (router, api) = routes().split_for_parts();
+/// The routes of this surface.
+#[derive(Debug)]
+pub(crate) struct Routers {
+    /// For those with an identity: everything, and `/openapi.json`, which describes it.
+    pub(crate) guarded: Router<App>,
+    /// For anyone: whether the host is there.
+    pub(crate) open: Router<App>,
+}
+
+pub(crate) fn routers() -> Routers {
+    let (guarded, mut api) = routes().split_for_parts();
+    let (open, open_api) =
+        OpenApiRouter::new().routes(routes!(health::healthz)).routes(routes!(health::readyz)).split_for_parts();
+    api.merge(open_api);
     let document = openapi::document(api);
-    router
+    let guarded = guarded
         .route("/openapi.json", axum::routing::get(async move || document.clone()))
-        .layer(axum::middleware::map_response(say_what_is_allowed))
+        .layer(axum::middleware::map_response(say_what_is_allowed));
+    Routers { guarded, open }
 }
 
 /// What is described in the document. A further part of the surface adds its routes here.
@@ -37,6 +51,10 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(sessions::kill))
         .routes(routes!(sessions::resume))
         .routes(routes!(log::events))
+        .routes(routes!(log::output))
+        .routes(routes!(stream::follow))
+        .routes(routes!(stream::watch))
+        .routes(routes!(health::processes))
         .routes(routes!(asks::list))
         .routes(routes!(asks::answer))
         .routes(routes!(queue::list))
