@@ -221,8 +221,10 @@ fn without_null(schema: &mut Value) {
             }
             if let Some(Value::Array(types)) = members.get_mut("type") {
                 types.retain(|word| word != "null");
-                if let [one] = types.as_slice() {
-                    members.insert("type".to_owned(), one.clone());
+                if types.len() == 1
+                    && let Some(one) = types.pop()
+                {
+                    members.insert("type".to_owned(), one);
                 }
             }
             if let Some(Value::Array(choices)) = members.get_mut("anyOf") {

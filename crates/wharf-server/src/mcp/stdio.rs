@@ -36,10 +36,8 @@ pub(crate) async fn stdio(
         }
         drop(place);
     });
-    let upgrade = [
-        (header::CONNECTION, HeaderValue::from_static("upgrade")),
-        (header::UPGRADE, HeaderValue::from_static(LINES)),
-    ];
+    let upgrade =
+        [(header::CONNECTION, HeaderValue::from_static("upgrade")), (header::UPGRADE, HeaderValue::from_static(LINES))];
     (StatusCode::SWITCHING_PROTOCOLS, upgrade).into_response()
 }
 

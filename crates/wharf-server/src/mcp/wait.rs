@@ -150,5 +150,9 @@ impl News {
 }
 
 fn gone() -> Problem {
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "the session's log cannot be read; is the host stopping?")
+    Problem::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "unavailable",
+        "the session's log cannot be read; is the host stopping?",
+    )
 }
