@@ -10,13 +10,14 @@ mod auth;
 mod guard;
 mod listen;
 mod problem;
+mod running;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::Router;
-use axum::routing::get;
+use axum::routing::{get, post};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Semaphore, watch};
 use wharf_host::Host;
@@ -37,6 +38,7 @@ pub(crate) struct App {
     pub(crate) connections: Arc<Semaphore>,
     /// Connections that no socket holds.
     pub(crate) http: Arc<acp::Connections>,
+    pub(crate) running: Arc<running::Running>,
 }
 
 /// A bound server.
@@ -74,7 +76,9 @@ impl Server {
         let (stop, stopping) = watch::channel(false);
         let connections = Arc::new(Semaphore::new(host.config().limits.connections));
         let agent = host.config().default_agent.as_str().into();
-        let app = App { host, tokens: Arc::new(tokens), agent, stopping, connections, http: Arc::default() };
+        let url = tcp.local_addr().map(|address| format!("http://{address}")).unwrap_or_default();
+        let (tokens, http, running) = (Arc::new(tokens), Arc::default(), running::Running::at(url));
+        let app = App { host, tokens, agent, stopping, connections, http, running };
         Ok(Self { tcp, unix, socket: socket.to_owned(), app, stop })
     }
 
@@ -83,13 +87,16 @@ impl Server {
         self.tcp.local_addr()
     }
 
-    /// Serves until `stopped` is done; then no new work, agents ended, logs synced.
+    /// Serves until `stopped` is done or a client asks for the end; then no new work, agents ended, logs synced.
     pub async fn run(self, stopped: impl Future<Output = ()>) {
         let Self { tcp, unix, socket, app, stop } = self;
         let router = router(app.clone());
         let serving =
             tokio::spawn(listen::serve(tcp, unix, router, app.stopping.clone(), Arc::clone(&app.connections)));
-        stopped.await;
+        tokio::select! {
+            () = stopped => {}
+            () = app.running.stop_asked() => {}
+        }
         stop.send_replace(true);
         app.host.shut_down().await;
         serving.abort();
@@ -100,9 +107,12 @@ impl Server {
 fn router(app: App) -> Router {
     Router::new()
         .route("/acp", get(acp::get).connect(acp::get).post(acp::post).delete(acp::delete))
+        .route("/host", get(running::describe))
+        .route("/stop", post(running::stop))
         .layer(axum::middleware::from_fn_with_state(app.clone(), guard::require_identity))
         .route("/healthz", get(healthz))
         .layer(axum::middleware::from_fn(guard::check_authority))
+        .layer(axum::middleware::map_response(running::sign))
         .with_state(app)
 }
 
