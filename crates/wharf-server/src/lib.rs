@@ -7,9 +7,12 @@
 
 mod acp;
 mod auth;
+mod calls;
 mod guard;
+mod lines;
 mod listen;
 mod problem;
+mod rest;
 mod running;
 
 use std::net::SocketAddr;
@@ -25,6 +28,7 @@ use wharf_host::Host;
 pub use auth::{
     Access, Identity, NewToken, Refused, TokenEntry, TokenError, Tokens, TokensFile, TokensFileError, UnknownAccess,
 };
+pub use lines::paint;
 
 /// What the surfaces share.
 #[derive(Clone, Debug)]
@@ -36,6 +40,8 @@ pub(crate) struct App {
     /// True once the host is stopping: no new work.
     pub(crate) stopping: watch::Receiver<bool>,
     pub(crate) connections: Arc<Semaphore>,
+    /// Places for event streams of the REST surface.
+    pub(crate) streams: Arc<Semaphore>,
     /// Connections that no socket holds.
     pub(crate) http: Arc<acp::Connections>,
     pub(crate) running: Arc<running::Running>,
@@ -76,9 +82,10 @@ impl Server {
         let (stop, stopping) = watch::channel(false);
         let connections = Arc::new(Semaphore::new(host.config().limits.connections));
         let agent = host.config().default_agent.as_str().into();
+        let streams = Arc::new(Semaphore::new(host.config().limits.connections));
         let url = tcp.local_addr().map(|address| format!("http://{address}")).unwrap_or_default();
         let (tokens, http, running) = (Arc::new(tokens), Arc::default(), running::Running::at(url));
-        let app = App { host, tokens, agent, stopping, connections, http, running };
+        let app = App { host, tokens, agent, stopping, connections, streams, http, running };
         Ok(Self { tcp, unix, socket: socket.to_owned(), app, stop })
     }
 
@@ -105,17 +112,16 @@ impl Server {
 }
 
 fn router(app: App) -> Router {
+    let rest::Routers { guarded, open } = rest::routers();
     Router::new()
         .route("/acp", get(acp::get).connect(acp::get).post(acp::post).delete(acp::delete))
         .route("/host", get(running::describe))
         .route("/stop", post(running::stop))
+        .merge(guarded)
+        .fallback(rest::unknown_route)
         .layer(axum::middleware::from_fn_with_state(app.clone(), guard::require_identity))
-        .route("/healthz", get(healthz))
+        .merge(open)
         .layer(axum::middleware::from_fn(guard::check_authority))
         .layer(axum::middleware::map_response(running::sign))
         .with_state(app)
-}
-
-async fn healthz() -> &'static str {
-    "ok\n"
 }

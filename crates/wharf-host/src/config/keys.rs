@@ -15,6 +15,7 @@ const KNOWN: &[&str] = &[
     "resume_on_start",
     "ready_timeout",
     "serve_tools",
+    "redact_output",
     "session.idle_ttl",
     "limits.frame",
     "limits.queue",

@@ -36,6 +36,8 @@ pub struct Config {
     pub ready_timeout: Duration,
     /// May Wharf serve files and terminals to agents where no client does?
     pub serve_tools: bool,
+    /// Are secrets that look like secrets taken out of output lines?
+    pub redact_output: bool,
     pub session: SessionSettings,
     pub limits: Limits,
 }
@@ -142,6 +144,7 @@ impl Default for Config {
             resume_on_start: ResumeOnStart::Queued,
             ready_timeout: Duration::from_millis(100),
             serve_tools: true,
+            redact_output: true,
             session: SessionSettings::default(),
             limits: Limits::default(),
         }

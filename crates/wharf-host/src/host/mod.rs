@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::sync::watch;
 use wharf_core::{Epoch, SessionId};
 use wharf_store::{Engine, FileLease, LogId};
 
@@ -78,6 +79,12 @@ impl Host {
         self.inner.registry.get(id).map(|known| known.descriptor())
     }
 
+    /// Changes whenever a session comes, goes or changes in a way that its descriptor shows; what an agent says alone
+    /// does not count.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.inner.registry.changes()
+    }
+
     /// The session's handle; a cold one's log is read first, its agent is not started.
     pub async fn open(&self, id: &SessionId) -> Result<SessionHandle, OpenError> {
         if let Some(Known::Live(handle)) = self.inner.registry.get(id) {
@@ -126,6 +133,14 @@ impl Host {
             let below = handle.shared.shims().into_iter().any(|shim| sweep::is_below(pid, shim));
             below.then(|| handle.id().clone())
         })
+    }
+
+    /// The roots of the process trees of a session: its agent's, and its terminals'.
+    pub fn processes_of(&self, id: &SessionId) -> Vec<u32> {
+        match self.inner.registry.get(id) {
+            Some(Known::Live(handle)) => handle.shared.shims(),
+            Some(Known::Cold { .. }) | None => Vec::new(),
+        }
     }
 
     /// No new work, agents ended, logs synced.

@@ -149,6 +149,7 @@ impl SessionTask {
     pub(super) fn describe(&self) {
         let descriptor = Arc::new(Descriptor::of(&self.session));
         self.shared.set_descriptor(Arc::clone(&descriptor));
+        self.around.host.registry.note_change();
         let head = self.shared.log.head();
         self.around.host.index.put(Row {
             id: self.shared.log_id.clone(),

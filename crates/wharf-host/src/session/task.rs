@@ -9,8 +9,8 @@ use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use wharf_core::{
-    ClientId, EndReason, Epoch, Event, Fault, Input, Millis, QueuedPrompt, Raw, Reply, Seq, Session, StartNo, Status,
-    Step,
+    Ask, ClientId, EndReason, Epoch, Event, Fault, Input, Millis, QueuedPrompt, Raw, Reply, Seq, Session, StartNo,
+    Status, Step,
 };
 
 use super::commit::{Synced, Waiting};
@@ -65,6 +65,9 @@ pub(crate) enum Command {
     },
     Queue {
         reply: oneshot::Sender<Vec<QueuedPrompt>>,
+    },
+    Asks {
+        reply: oneshot::Sender<Vec<Ask>>,
     },
     WaitUp {
         reply: UpTo,
@@ -281,6 +284,9 @@ impl SessionTask {
             }
             Command::Queue { reply } => {
                 let _ = reply.send(self.session.state().queue.iter().cloned().collect());
+            }
+            Command::Asks { reply } => {
+                let _ = reply.send(self.session.state().asks.values().cloned().collect());
             }
             Command::WaitUp { reply } => self.wait_up(reply),
             Command::AgentUp { start, outcome } => self.agent_up(start, *outcome),

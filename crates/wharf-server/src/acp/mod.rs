@@ -35,6 +35,7 @@ use crate::App;
 use crate::auth::{Identity, SUBPROTOCOL};
 use crate::listen::Place;
 pub(crate) use http::{Connections, delete, post};
+pub(crate) use updates::stop_reason;
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct AcpQuery {
