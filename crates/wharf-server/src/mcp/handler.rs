@@ -183,8 +183,14 @@ impl Handler {
 
 /// The arguments, or what is wrong with them.
 fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, Problem> {
-    serde_json::from_value(Value::Object(arguments))
-        .map_err(|error| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_arguments", error.to_string()))
+    // By the framework's reader of bodies: it says which member is wrong.
+    let axum::Json(value) =
+        axum::Json::from_bytes(Value::Object(arguments).to_string().as_bytes()).map_err(|wrong| {
+            let text = wrong.body_text();
+            let detail = text.split_once(": ").map_or(text.as_str(), |(_, reason)| reason).to_owned();
+            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_arguments", detail)
+        })?;
+    Ok(value)
 }
 
 fn given<T: Serialize>(output: &T) -> Outcome {
