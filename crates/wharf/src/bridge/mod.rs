@@ -13,7 +13,6 @@ mod meta;
 mod plain;
 mod pump;
 mod rejoin;
-mod start;
 mod stdio;
 #[cfg(test)]
 mod tests;
