@@ -21,6 +21,7 @@ mod queue;
 mod ready;
 mod recording;
 mod rest;
+mod rest_input;
 mod rest_queue;
 mod rest_stream;
 mod restart;
