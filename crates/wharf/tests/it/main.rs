@@ -23,6 +23,7 @@ mod ready;
 mod recording;
 mod rest;
 mod rest_contract;
+mod rest_docs;
 mod rest_input;
 mod rest_queue;
 mod rest_stream;
