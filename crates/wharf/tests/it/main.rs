@@ -1,6 +1,7 @@
 //! The binary as its users meet it: a real process, real agents, real sockets.
 #![expect(clippy::print_stdout, reason = "a test prints its seed")]
 
+mod adapters;
 mod attach;
 mod auth;
 mod bridge;
@@ -33,6 +34,7 @@ mod tokens;
 mod turns;
 mod walk;
 mod wire;
+mod workspaces;
 
 use std::path::PathBuf;
 use std::time::Duration;
