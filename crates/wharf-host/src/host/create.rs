@@ -147,7 +147,7 @@ impl Host {
         if let Err(error) = inner.keep_start_inputs(&log_id, &inputs) {
             drop(log);
             let _ = inner.engine.remove(&log_id);
-            return Err(io_error(&error));
+            return Err(io_error(&error, &error));
         }
         let origin = Origin {
             session: id.clone(),
@@ -174,6 +174,8 @@ impl Host {
 impl Inner {
     /// Are these inside registered workspaces?
     pub(super) fn allow(&self, directories: &[PathBuf]) -> Result<(), CreateError> {
+        // One that cannot be read covers nothing, and says so itself.
+        self.workspaces.list()?;
         match directories.iter().find(|path| !path.is_absolute() || !self.workspaces.covers(path)) {
             Some(path) => Err(CreateError::CwdNotAllowed { path: path.clone() }),
             None => Ok(()),
@@ -182,15 +184,17 @@ impl Inner {
 }
 
 fn not_stored(error: StoreError) -> CreateError {
-    match error {
-        StoreError::Io { source, .. } if source.kind() == ErrorKind::StorageFull => CreateError::StorageFull,
-        error => CreateError::Storage(error.to_string()),
+    match &error {
+        StoreError::Io { source, .. } => io_error(source, &error),
+        StoreError::NotFound(_) | StoreError::Exists(_) | StoreError::Newer { .. } | StoreError::Index(_) => {
+            CreateError::Storage(error.to_string())
+        }
     }
 }
 
-fn io_error(error: &std::io::Error) -> CreateError {
-    match error.kind() {
-        ErrorKind::StorageFull => CreateError::StorageFull,
-        _ => CreateError::Storage(error.to_string()),
+fn io_error(source: &std::io::Error, told: &dyn std::fmt::Display) -> CreateError {
+    if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
+        return CreateError::StorageFull;
     }
+    CreateError::Storage(told.to_string())
 }
