@@ -24,6 +24,8 @@ pub struct NewSessionRequest {
     pub adapter: String,
     pub cwd: PathBuf,
     pub label: Option<String>,
+    /// The name by which amux clients find it (rule 9.1).
+    pub name: Option<Arc<str>>,
     pub sender: Option<Sender>,
     /// The `session/new` request as it goes to the agent.
     pub frame: Raw,
@@ -103,7 +105,7 @@ impl Host {
             workspace: DEFAULT_WORKSPACE.into(),
             cwd: request.cwd.display().to_string().into(),
             label: request.label.map(Into::into),
-            name: None,
+            name: request.name,
             by: request.sender,
         };
         let (session, step) =

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use wharf_core::{Epoch, SessionId};
+use wharf_core::{EndReason, Epoch, SessionId};
 use wharf_store::{Engine, FileLease, LogId};
 
 pub use begin::StartError;
@@ -74,6 +74,16 @@ impl Host {
     /// One session in short, without waking it.
     pub fn descriptor(&self, id: &SessionId) -> Option<Arc<Descriptor>> {
         self.inner.registry.get(id).map(|known| known.descriptor())
+    }
+
+    /// The session that an amux client means by this name (rule 9.1): the newest of that name, unless it is over for
+    /// good or a user killed it. Then the name is free for a new one.
+    pub fn named(&self, name: &str) -> Option<Arc<Descriptor>> {
+        let mut known = self.descriptors();
+        known.retain(|known| known.name.as_deref() == Some(name));
+        let newest = known.into_iter().max_by(|a, b| a.id.cmp(&b.id))?;
+        let comes_back = newest.resumable && newest.end_reason != Some(EndReason::User);
+        (newest.status.is_alive() || comes_back).then_some(newest)
     }
 
     /// The session's handle; a cold one's log is read first, its agent is not started.

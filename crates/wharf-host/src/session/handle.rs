@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio::sync::{Notify, mpsc, oneshot};
 use wharf_core::{
     AskId, Attachment, CancelScope, ClientId, EndReason, Input, Joined, Member, PromptId, PromptReceipt, QueuedPrompt,
-    Raw, Refusal, Reply, Sender, Seq, SessionId, Submission,
+    Raw, Refusal, Reply, Sender, Seq, SessionId, Submission, Turn,
 };
 
 use super::cursor::Cursor;
@@ -206,6 +206,13 @@ impl SessionHandle {
     pub async fn queue(&self) -> Result<Vec<QueuedPrompt>, CallError> {
         let (reply, wait) = oneshot::channel();
         self.send(Command::Queue { reply }).await?;
+        wait.await.map_err(|_| CallError::Gone)
+    }
+
+    /// The prompts that the agent works on, in the order in which they began.
+    pub async fn turns(&self) -> Result<Vec<Turn>, CallError> {
+        let (reply, wait) = oneshot::channel();
+        self.send(Command::Turns { reply }).await?;
         wait.await.map_err(|_| CallError::Gone)
     }
 

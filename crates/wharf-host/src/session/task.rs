@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use wharf_core::{
     ClientId, EndReason, Epoch, Event, Fault, Input, Millis, QueuedPrompt, Raw, Reply, Seq, Session, StartNo, Status,
-    Step,
+    Step, Turn,
 };
 
 use super::commit::{Synced, Waiting};
@@ -65,6 +65,9 @@ pub(crate) enum Command {
     },
     Queue {
         reply: oneshot::Sender<Vec<QueuedPrompt>>,
+    },
+    Turns {
+        reply: oneshot::Sender<Vec<Turn>>,
     },
     WaitUp {
         reply: UpTo,
@@ -278,6 +281,9 @@ impl SessionTask {
                 if let Some(agent) = self.agent.as_mut().filter(|agent| agent.start == start) {
                     agent.speak(|voice| voice.say(frame));
                 }
+            }
+            Command::Turns { reply } => {
+                let _ = reply.send(self.session.state().turns.clone());
             }
             Command::Queue { reply } => {
                 let _ = reply.send(self.session.state().queue.iter().cloned().collect());

@@ -90,6 +90,17 @@ impl Ledger {
         id
     }
 
+    /// The same under a number that says which ask of the session it is. Our own numbers must be out of its way.
+    pub(super) fn ask_as(&self, id: u64, session: SessionId, what: What) -> u64 {
+        self.lock().asks.insert(id, Asked { session, what });
+        id
+    }
+
+    /// A ledger whose own request ids come after all the numbers that asks have.
+    pub(super) fn beyond_asks() -> Self {
+        Self { books: Mutex::new(Books { next_request: 1 << 40, ..Books::default() }) }
+    }
+
     /// What a response is for, once.
     pub(super) fn answered(&self, request: u64) -> Option<Asked> {
         self.lock().asks.remove(&request)
