@@ -82,15 +82,22 @@ fn upgrade(
 ) -> Response {
     let limit = app.host.config().limits.frame.0;
     let upgrade = upgrade.protocols([SUBPROTOCOL]).max_message_size(limit).max_frame_size(limit);
-    let bound = match amux::admit(&app, pairs) {
-        Ok(bound) => bound,
+    let binding = match amux::read_query(pairs) {
+        Ok(query) => query,
         // Only a socket that is open can be closed with a code and a reason.
         Err(refused) => return upgrade.on_upgrade(|socket| websocket::refuse(socket, refused)),
     };
     // A session that is there already has its agent.
-    let known = bound.as_ref().and_then(|(bound, _)| app.host.named(bound.name()));
+    let known = binding.as_ref().and_then(|query| app.host.named(&query.name));
     let agent = known.map_or_else(|| query.agent(&app), |known| known.adapter_slug.as_str().into());
     let mut response = upgrade.on_upgrade(async move |socket| {
+        let bound = match binding {
+            Some(query) => match amux::admit(&app, query).await {
+                Ok(bound) => Some(bound),
+                Err(refused) => return websocket::refuse(socket, refused).await,
+            },
+            None => None,
+        };
         websocket::run(app, identity, agent, bound, socket).await;
         drop(place);
     });

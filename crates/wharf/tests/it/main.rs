@@ -1,6 +1,7 @@
 //! The binary as its users meet it: a real process, real agents, real sockets.
 #![expect(clippy::print_stdout, reason = "a test prints its seed")]
 
+mod amux;
 mod attach;
 mod auth;
 mod bridge;
@@ -84,12 +85,17 @@ async fn client_with(host: &Host, capabilities: Value, meta: Value) -> Result<Cl
 
 /// A client whose token lets it look only. It has said `initialize`.
 async fn observer(host: &Host) -> Result<Client> {
+    let client = Client::connect(&host.ws_url(), &observer_token(host)?).await?;
+    client.initialize().await?;
+    Ok(client)
+}
+
+/// A token that lets one look only.
+fn observer_token(host: &Host) -> Result<String> {
     let arguments = ["token", "create", "--role", "observer", "--json", "--state-dir"];
     let made = program::command(&arguments).arg(host.state_dir()).output()?;
     let made: Value = serde_json::from_slice(&made.stdout)?;
-    let client = Client::connect(&host.ws_url(), made["token"].as_str().context("no token")?).await?;
-    client.initialize().await?;
-    Ok(client)
+    Ok(made["token"].as_str().context("no token")?.to_owned())
 }
 
 /// A client of another agent than the default one. It has not said `initialize`: that would start the agent.

@@ -40,17 +40,21 @@ pub(in crate::acp) struct Refused {
     pub(in crate::acp) reason: String,
 }
 
-/// Reads the URL's query. `None`: an ordinary connection. The seat is the peer's for as long as it is held.
-pub(in crate::acp) fn admit(app: &App, pairs: &[(String, String)]) -> Result<Option<(Bound, Seat)>, Refused> {
-    let query = Query::parse(pairs).map_err(|reason| Refused { code: BAD_QUERY, reason })?;
-    let Some(Query { name, peer_id, peer_name, role, replay }) = query else { return Ok(None) };
+/// Reads the URL's query. `None`: an ordinary connection.
+pub(in crate::acp) fn read_query(pairs: &[(String, String)]) -> Result<Option<Query>, Refused> {
+    Query::parse(pairs).map_err(|reason| Refused { code: BAD_QUERY, reason })
+}
+
+/// Gives a peer its seat, which is its own for as long as it is held.
+pub(in crate::acp) async fn admit(app: &App, query: Query) -> Result<(Bound, Seat), Refused> {
+    let Query { name, peer_id, peer_name, role, replay } = query;
     // One without an id of its own is a stranger to all others.
     let id = peer_id.unwrap_or_else(|| new_client_id().as_str().into());
-    let seat = app.rooms.sit(&name, &id).ok_or_else(|| Refused {
+    let seat = app.rooms.sit(&name, &id).await.ok_or_else(|| Refused {
         code: PEER_IN_USE,
         reason: "this peer_id is connected to this session already".to_owned(),
     })?;
-    Ok(Some((Bound { room: Arc::clone(&seat.room), peer: Peer { id, role }, peer_name, replay }, seat)))
+    Ok((Bound { room: Arc::clone(&seat.room), peer: Peer { id, role }, peer_name, replay }, seat))
 }
 
 impl Bound {

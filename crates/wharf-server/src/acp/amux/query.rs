@@ -10,8 +10,8 @@ const WORD_LIMIT: usize = 128;
 
 /// A URL that binds its connection to a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Query {
-    pub(super) name: Arc<str>,
+pub(in crate::acp) struct Query {
+    pub(in crate::acp) name: Arc<str>,
     pub(super) peer_id: Option<Arc<str>>,
     pub(super) peer_name: Option<Arc<str>>,
     pub(super) role: Option<Arc<str>>,

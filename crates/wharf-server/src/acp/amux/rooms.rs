@@ -2,6 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+/// How long a peer id that is in use is waited for: a client that comes back may be faster than the news that it left.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// The names that have connections. Nothing of a session is kept here: it has its name in its log.
 #[derive(Debug, Default)]
@@ -13,6 +19,7 @@ pub(super) struct Room {
     rooms: Arc<Rooms>,
     pub(super) name: Arc<str>,
     peers: Mutex<HashSet<Arc<str>>>,
+    left: Notify,
     /// Held by whoever looks for the session and starts it if there is none.
     pub(super) starting: tokio::sync::Mutex<()>,
 }
@@ -25,11 +32,21 @@ pub(in crate::acp) struct Seat {
 }
 
 impl Rooms {
-    /// `None` if that peer id is in use there.
-    pub(super) fn sit(self: &Arc<Self>, name: &Arc<str>, peer: &Arc<str>) -> Option<Seat> {
+    /// `None` if that peer id is in use there, and stays so.
+    pub(super) async fn sit(self: &Arc<Self>, name: &Arc<str>, peer: &Arc<str>) -> Option<Seat> {
         let room = self.room(name);
-        let new = room.peers.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(peer));
-        new.then(|| Seat { room, peer: Arc::clone(peer) })
+        let seated = async {
+            loop {
+                // Asked for before looking, so that one who leaves in between is not missed.
+                let mut left = std::pin::pin!(room.left.notified());
+                left.as_mut().enable();
+                if let Some(seat) = room.take(peer) {
+                    return seat;
+                }
+                left.await;
+            }
+        };
+        tokio::time::timeout(GRACE, seated).await.ok()
     }
 
     fn room(self: &Arc<Self>, name: &Arc<str>) -> Arc<Room> {
@@ -37,10 +54,22 @@ impl Rooms {
         if let Some(room) = rooms.get(name).and_then(Weak::upgrade) {
             return room;
         }
-        let (peers, starting) = (Mutex::default(), tokio::sync::Mutex::default());
-        let room = Arc::new(Room { rooms: Arc::clone(self), name: Arc::clone(name), peers, starting });
+        let room = Arc::new(Room {
+            rooms: Arc::clone(self),
+            name: Arc::clone(name),
+            peers: Mutex::default(),
+            left: Notify::new(),
+            starting: tokio::sync::Mutex::default(),
+        });
         rooms.insert(Arc::clone(name), Arc::downgrade(&room));
         room
+    }
+}
+
+impl Room {
+    fn take(self: &Arc<Self>, peer: &Arc<str>) -> Option<Seat> {
+        let new = self.peers.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(peer));
+        new.then(|| Seat { room: Arc::clone(self), peer: Arc::clone(peer) })
     }
 }
 
@@ -57,6 +86,7 @@ impl Drop for Room {
 impl Drop for Seat {
     fn drop(&mut self) {
         self.room.peers.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.peer);
+        self.room.left.notify_waiters();
     }
 }
 
@@ -64,16 +94,17 @@ impl Drop for Seat {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_peer_id_is_taken_until_its_seat_is_given_up() {
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_id_is_taken_until_its_seat_is_given_up() {
         let rooms = Arc::new(Rooms::default());
         let (work, play, ann): (Arc<str>, Arc<str>, Arc<str>) = ("work".into(), "play".into(), "ann".into());
-        let seat = rooms.sit(&work, &ann);
+        let seat = rooms.sit(&work, &ann).await;
         assert!(seat.is_some());
-        assert!(rooms.sit(&work, &ann).is_none());
-        assert!(rooms.sit(&play, &ann).is_some(), "another name is another room");
-        drop(seat);
+        assert!(rooms.sit(&work, &ann).await.is_none());
+        assert!(rooms.sit(&play, &ann).await.is_some(), "another name is another room");
+        let (again, ()) = tokio::join!(rooms.sit(&work, &ann), async { drop(seat) });
+        assert!(again.is_some(), "one who comes back at once is waited for");
+        drop(again);
         assert!(rooms.0.lock().unwrap().is_empty(), "nothing is kept of an empty room");
-        assert!(rooms.sit(&work, &ann).is_some());
     }
 }
