@@ -59,6 +59,7 @@ impl Host {
             adapter: request.adapter,
             cwd,
             label: request.label,
+            name: None,
             sender: request.sender,
             frame,
             capabilities,

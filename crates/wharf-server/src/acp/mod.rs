@@ -54,8 +54,7 @@ impl AcpQuery {
 pub(crate) async fn get(
     State(app): State<App>,
     Extension(identity): Extension<Identity>,
-    Query(query): Query<AcpQuery>,
-    Query(pairs): Query<Vec<(String, String)>>,
+    (Query(query), Query(pairs)): (Query<AcpQuery>, Query<Vec<(String, String)>>),
     Extension(place): Extension<Place>,
     method: Method,
     headers: HeaderMap,

@@ -94,7 +94,7 @@ impl Drop for Seat {
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_peer_id_is_taken_until_its_seat_is_given_up() {
         let rooms = Arc::new(Rooms::default());
         let (work, play, ann): (Arc<str>, Arc<str>, Arc<str>) = ("work".into(), "play".into(), "ann".into());
