@@ -67,9 +67,19 @@ pub struct Attendance {
     pub lane: Lane,
     /// Told when the lane was full: the connection is too far gone and closes.
     pub overflowed: Arc<Notify>,
-    /// It created, loaded or resumed the session: it serves files and terminals from now on.
-    pub serves: bool,
+    pub serves: Serves,
     pub abilities: Abilities,
+}
+
+/// Does a client serve files and terminals from now on?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serves {
+    /// As before.
+    No,
+    /// It did on a connection that was lost, and does again unless another client does by now.
+    Again,
+    /// It created, loaded or resumed the session.
+    Yes,
 }
 
 /// What a client said that it can do.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde_json::json;
 use wharf_core::{ClientId, Input, Raw, UpdateKind};
 
-use super::handle::{Attendance, Direct, Forward, LaneMessage, Lanes};
+use super::handle::{Attendance, Direct, Forward, LaneMessage, Lanes, Serves};
 use super::hear::{AgentRequest, Whom};
 use super::task::{Command, SessionTask};
 use super::voice::{ForwardKind, Forwarded, error, error_with};
@@ -42,7 +42,8 @@ impl SessionTask {
     pub(super) fn attend(&mut self, client: ClientId, attendance: Option<Attendance>) {
         match attendance {
             Some(attendance) => {
-                if attendance.serves {
+                let served = self.relays.server.as_ref().is_some_and(|server| self.lanes.contains_key(server));
+                if attendance.serves == Serves::Yes || (attendance.serves == Serves::Again && !served) {
                     self.relays.server = Some(client.clone());
                 }
                 self.relays.departed.remove(&client);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use bytes::Bytes;
 use tokio::sync::{Notify, mpsc, watch};
 use wharf_host::core::{ClientId, Role, Sender, SessionId};
-use wharf_host::{Attendance, Lane, LaneMessage, SessionHandle, Spare, frame, new_client_id};
+use wharf_host::{Attendance, Lane, LaneMessage, Serves, SessionHandle, Spare, frame, new_client_id};
 
 use super::client::ClientInfo;
 use super::errors::RpcError;
@@ -144,7 +144,7 @@ impl Connection {
 
     /// How the agent's session is attended; `serves` if this client takes over files and terminals.
     pub(super) fn attendance(&self, serves: bool) -> Attendance {
-        let serves = serves && self.role() == Role::Controller;
+        let serves = if serves && self.role() == Role::Controller { Serves::Yes } else { Serves::No };
         let overflowed = Arc::clone(&self.overflowed);
         Attendance { lane: self.lane.clone(), overflowed, serves, abilities: self.info().abilities() }
     }

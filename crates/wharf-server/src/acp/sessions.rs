@@ -13,6 +13,7 @@ use wharf_host::{CreateError, Descriptor, NewSessionRequest, SessionHandle, Turn
 use super::answers;
 use super::connection::Connection;
 use super::errors::{RpcError, from_call, from_create, from_open, from_start, in_use, not_resumable, observer};
+use super::event_id::{answer_with_event_id, event_id_at};
 use super::inbound::{Outcome, named, result};
 use super::outbound::{Join, Out};
 use super::prompts::Request;
@@ -54,6 +55,7 @@ impl Connection {
             .map_err(|error| from_call(&error, handle.id().as_str()))?;
         self.note_attached(handle.clone(), self.role());
         let answer = answers::new_session(&created.answer, handle.id().as_str(), id);
+        let answer = self.placed(&handle, created.seq, answer).await;
         // History ends where the agent came up: nothing was asked before that, and everything after it is news.
         let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), created.seq, TurnSeen::None);
         let (answer, asks) = (Some((created.seq, answer)), (created.seq, Vec::new()));
@@ -65,6 +67,7 @@ impl Connection {
     pub(super) async fn load_session(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
         let (handle, joined) = self.enter(frame, envelope).await?;
         let answer = answers::loaded(joined.answer.as_ref(), &joined.latest, &handle.descriptor(), id);
+        let answer = self.placed(&handle, joined.head, answer).await;
         let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), joined.head, TurnSeen::None)
             .with_queue(joined.queued);
         let (answer, asks) = (Some((joined.head, answer)), (joined.head, joined.open_asks));
@@ -81,6 +84,7 @@ impl Connection {
             return Err(not_resumable(handle.id().as_str()));
         }
         let answer = answers::loaded(joined.answer.as_ref(), &joined.latest, &handle.descriptor(), id);
+        let answer = self.placed(&handle, joined.head, answer).await;
         let turn = super::attach::turn_seen(joined.turn);
         let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), joined.head, turn)
             .with_queue(joined.queued);
@@ -116,6 +120,15 @@ impl Connection {
             joined = handle.attach(self.attachment(false), self.attendance(true)).await.map_err(fail)?;
         }
         Ok((handle, joined))
+    }
+
+    /// An answer that tells up to an event, with the event's id for a client that wants to come back there (rule 1.5).
+    pub(super) async fn placed(&self, handle: &SessionHandle, seq: Seq, answer: Bytes) -> Bytes {
+        if !self.info().event_ids {
+            return answer;
+        }
+        let id = event_id_at(handle, seq).await;
+        id.map_or(answer.clone(), |id| answer_with_event_id(&answer, &id))
     }
 
     pub(super) async fn leave(&self, handle: &SessionHandle) {

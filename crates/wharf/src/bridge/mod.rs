@@ -10,7 +10,7 @@ mod followed;
 mod from_client;
 mod from_host;
 mod meta;
-mod plain;
+mod own;
 mod pump;
 mod rejoin;
 mod start;

@@ -20,6 +20,7 @@ mod program;
 mod queue;
 mod ready;
 mod recording;
+mod rejoin;
 mod restart;
 mod serving;
 mod serving_agents;
