@@ -20,7 +20,7 @@ impl Connection {
         if fresh.is_some() {
             *spare = fresh;
         }
-        Ok(Some(answers::initialize(&introduction.frame, id)))
+        Ok(Some(answers::initialize(&introduction.frame, id, self.info().terminal_auth)))
     }
 
     /// Logs in; this connection's later agents are logged in the same way.

@@ -16,6 +16,8 @@ pub(super) struct ClientInfo {
     pub(super) event_ids: bool,
     /// It understands the updates of rule 4.5.
     pub(super) multi_client_updates: bool,
+    /// It can have `wharf acp` run in a terminal, and so do logins there (rule 3.1).
+    pub(super) terminal_auth: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -43,12 +45,14 @@ impl ClientInfo {
         let params = frame::peek::<Initialize>(initialize).unwrap_or_default().params;
         let (name, version) = params.client_info.map_or((None, None), |info| (info.name, info.version));
         let wishes = &params.meta["wharf"];
+        let terminal_auth = wishes["terminalAuth"] == true && params.client_capabilities["auth"]["terminal"] == true;
         Self {
             name: name.map(Into::into),
             version: version.map(Into::into),
             capabilities: params.client_capabilities,
             event_ids: wishes["eventIds"] == true,
             multi_client_updates: wishes["multiClientUpdates"] == true,
+            terminal_auth,
         }
     }
 
@@ -76,8 +80,10 @@ impl ClientInfo {
             told["fs"] = json!({ "readTextFile": false, "writeTextFile": false });
             told["terminal"] = false.into();
         }
-        // A terminal login needs a terminal, which is the bridge's to offer.
-        if let Some(auth) = told.get_mut("auth").and_then(Value::as_object_mut) {
+        // A login in a terminal is for those who have one: who says so without the bridge has no agent to run there.
+        if !self.terminal_auth
+            && let Some(auth) = told.get_mut("auth").and_then(Value::as_object_mut)
+        {
             auth.remove("terminal");
         }
         told.to_string()

@@ -38,6 +38,7 @@ pub struct Flags {
     pub overlap: Overlap,
     pub ready: bool,
     pub auth: bool,
+    pub terminal_auth: bool,
     pub no_cancel: bool,
     pub hang_on: Vec<String>,
     pub die_on: Vec<String>,
@@ -72,6 +73,7 @@ wharf-scripted-agent: an ACP agent for tests; prompts are scripts, see the crate
   --overlap HOW         reject, supersede, queue or ignore a prompt that overlaps another
   --ready               advertises ready; holds updates and refuses prompts until session/ready
   --auth                session/new fails with -32000 until authenticate
+  --terminal-auth       offers a login in a terminal to clients that can do that
   --no-cancel           ignores session/cancel and $/cancel_request
   --hang-on METHOD      never answers it (repeatable)
   --die-on METHOD       exits with 3 when it comes (repeatable)
@@ -116,6 +118,7 @@ impl Flags {
             }
             "--ready" => &mut self.ready,
             "--auth" => &mut self.auth,
+            "--terminal-auth" => &mut self.terminal_auth,
             "--no-cancel" => &mut self.no_cancel,
             "--ignore-eof" => &mut self.ignore_eof,
             "--ignore-term" => &mut self.ignore_term,

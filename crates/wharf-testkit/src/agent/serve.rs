@@ -127,7 +127,7 @@ impl Agent {
 
     fn answer(&mut self, method: &str, params: &Value) -> Answer {
         match method {
-            "initialize" => Ok(shapes::initialize(&self.flags)),
+            "initialize" => Ok(shapes::initialize(&self.flags, &params["clientCapabilities"])),
             "authenticate" => {
                 self.authenticated = true;
                 Ok(json!({}))
