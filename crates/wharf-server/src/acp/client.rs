@@ -6,6 +6,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use wharf_host::{Abilities, frame};
 
+use super::understood::Understood;
+
 /// Name, abilities and wishes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClientInfo {
@@ -56,6 +58,10 @@ impl ClientInfo {
         }
     }
 
+    pub(super) fn understood(&self) -> Understood {
+        Understood::of(&self.capabilities)
+    }
+
     pub(super) fn abilities(&self) -> Abilities {
         let can = &self.capabilities;
         let has = |value: &Value| !(value.is_null() || *value == false);
@@ -85,6 +91,10 @@ impl ClientInfo {
             && let Some(auth) = told.get_mut("auth").and_then(Value::as_object_mut)
         {
             auth.remove("terminal");
+        }
+        // Sessions that no client has opened cannot be relayed (rule 3.1).
+        if let Some(told) = told.as_object_mut() {
+            told.remove("subagents");
         }
         told.to_string()
     }

@@ -139,7 +139,7 @@ impl Connection {
     pub(super) fn wishes(&self) -> Wishes {
         let info = self.info();
         let (multi, forms) = (info.multi_client_updates, info.abilities().forms);
-        Wishes { role: self.role(), multi, event_ids: info.event_ids, forms }
+        Wishes { role: self.role(), multi, event_ids: info.event_ids, forms, understood: info.understood() }
     }
 
     /// How the agent's session is attended; `serves` if this client takes over files and terminals.

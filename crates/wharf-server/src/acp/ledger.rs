@@ -18,10 +18,18 @@ struct Books {
     /// a prompt was submitted again under its idempotency key.
     prompts: HashMap<PromptId, (SessionId, Vec<Bytes>)>,
     /// Requests that were passed on to a session's agent.
-    forwards: HashMap<Bytes, SessionId>,
+    forwards: HashMap<Bytes, Forwarded>,
     /// Our request ids that the client has yet to answer.
     asks: HashMap<u64, Asked>,
     next_request: u64,
+}
+
+/// A request that was passed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Forwarded {
+    pub(super) session: SessionId,
+    /// Its answer lists the session's options.
+    pub(super) tells_options: bool,
 }
 
 /// Something that the client was asked.
@@ -72,12 +80,17 @@ impl Ledger {
         found.map(|(prompt, (session, _))| (session.clone(), prompt.clone()))
     }
 
-    pub(super) fn forward(&self, request: Bytes, session: SessionId) {
-        self.lock().forwards.insert(request, session);
+    pub(super) fn forward(&self, request: Bytes, forward: Forwarded) {
+        self.lock().forwards.insert(request, forward);
     }
 
-    /// The session whose agent has this request. Kept until the connection ends if it is never answered.
+    /// The session whose agent has this request.
     pub(super) fn forwarded(&self, request: &[u8]) -> Option<SessionId> {
+        self.lock().forwards.get(request).map(|forward| forward.session.clone())
+    }
+
+    /// What was passed on and has its answer now. Kept until the connection ends if it is never answered.
+    pub(super) fn settle_forward(&self, request: &[u8]) -> Option<Forwarded> {
         self.lock().forwards.remove(request)
     }
 

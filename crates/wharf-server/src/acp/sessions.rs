@@ -122,13 +122,13 @@ impl Connection {
         Ok((handle, joined))
     }
 
-    /// An answer that tells up to an event, with the event's id for a client that wants to come back there (rule 1.5).
+    /// An answer that tells up to an event, as this client understands it; with the event's id for one that wants to come
+    /// back there (rules 1.5, 3.11).
     pub(super) async fn placed(&self, handle: &SessionHandle, seq: Seq, answer: Bytes) -> Bytes {
-        if !self.info().event_ids {
-            return answer;
-        }
-        let id = event_id_at(handle, seq).await;
-        id.map_or(answer.clone(), |id| answer_with_event_id(&answer, &id))
+        let info = self.info();
+        let answer = info.understood().answer(&answer);
+        let id = if info.event_ids { event_id_at(handle, seq).await } else { None };
+        id.map_or_else(|| answer.clone(), |id| answer_with_event_id(&answer, &id))
     }
 
     pub(super) async fn leave(&self, handle: &SessionHandle) {

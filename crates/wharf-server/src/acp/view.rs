@@ -14,6 +14,7 @@ use wharf_host::{Entry, frame};
 
 use super::errors::from_end;
 use super::ledger::{Ledger, What};
+use super::understood::Understood;
 use super::updates;
 
 /// How one client sees one session.
@@ -33,6 +34,7 @@ pub(super) struct View {
     /// It wants the updates that tell of other clients.
     multi: bool,
     pub(super) event_ids: bool,
+    pub(super) understood: Understood,
     /// The asks that are open as far as this view goes.
     asks: BTreeMap<AskId, Ask>,
 }
@@ -52,6 +54,7 @@ pub(super) struct Wishes {
     pub(super) multi: bool,
     pub(super) event_ids: bool,
     pub(super) forms: bool,
+    pub(super) understood: Understood,
 }
 
 /// What an event comes to.
@@ -68,9 +71,9 @@ pub(super) enum Shown {
 
 impl View {
     pub(super) fn new(session: SessionId, wishes: Wishes, ledger: Arc<Ledger>, history: Seq, turn: TurnSeen) -> Self {
-        let Wishes { role, multi, event_ids, forms } = wishes;
+        let Wishes { role, multi, event_ids, forms, understood } = wishes;
         let (newest, waiting, asks) = (None, BTreeSet::new(), BTreeMap::new());
-        Self { session, role, ledger, history, turn, newest, waiting, forms, multi, event_ids, asks }
+        Self { session, role, ledger, history, turn, newest, waiting, forms, multi, event_ids, understood, asks }
     }
 
     /// With the prompts that waited when the client came.
@@ -97,28 +100,19 @@ impl View {
         at > self.history
     }
 
-    /// The frame of an event that is shown as it is, to everyone and at any time: the log alone can give it again.
-    pub(super) fn plain(entry: &Entry) -> Option<&Bytes> {
-        match &entry.event {
-            Event::AgentUpdated { update, frame, .. } if *update != UpdateKind::UserMessageChunk => Some(frame.bytes()),
-            Event::AgentUpdated { .. }
-            | Event::TurnStarted { .. }
-            | Event::PromptEnded { .. }
-            | Event::AskOpened(_)
-            | Event::AskResolved { .. }
-            | Event::Created(_)
-            | Event::AgentStarting { .. }
-            | Event::AgentStarted { .. }
-            | Event::Ended(_)
-            | Event::PromptAccepted { .. }
-            | Event::PromptUpdated { .. }
-            | Event::PromptMoved { .. }
-            | Event::PromptRequeued { .. }
-            | Event::CancelRequested { .. }
-            | Event::AgentFaulted { .. }
-            | Event::Snapshot(_)
-            | Event::Unknown { .. } => None,
+    /// The frame of an event that is shown to such a client in the same way at any time: the log alone can give it again.
+    pub(super) fn plain(entry: &Entry, understood: Understood) -> Option<Bytes> {
+        if let Event::AgentUpdated { update, frame, .. } = &entry.event
+            && Self::is_plain(entry)
+        {
+            return understood.update(*update, frame.bytes());
         }
+        None
+    }
+
+    /// Is what this event shows the same at any time?
+    pub(super) fn is_plain(entry: &Entry) -> bool {
+        matches!(&entry.event, Event::AgentUpdated { update, .. } if *update != UpdateKind::UserMessageChunk)
     }
 
     /// The responses to this client's requests for a prompt, once.
@@ -138,7 +132,7 @@ impl View {
         let live = entry.seq > self.history;
         match &entry.event {
             Event::AgentUpdated { update: UpdateKind::UserMessageChunk, frame, .. } => self.echo(frame, live),
-            Event::AgentUpdated { frame, .. } => Shown::Frame(frame.bytes().clone()),
+            Event::AgentUpdated { .. } => Self::plain(entry, self.understood).map_or(Shown::Nothing, Shown::Frame),
             Event::TurnStarted { prompt, content } => {
                 let own = live && self.ledger.owes(prompt);
                 self.turn = if own { TurnSeen::Own } else { TurnSeen::Other };
@@ -219,13 +213,15 @@ impl View {
         self.ledger.withdraw(&self.session, What::Relay(relay)).pop().map(cancel_request)
     }
 
-    /// Notes that a request that was passed on has its answer.
-    pub(super) fn settle_forward(&self, answer: &Bytes) {
-        if let Ok(envelope) = frame::scan(answer)
+    /// A message of the agent for this client alone, as it is to see it. A request that was passed on has its answer.
+    pub(super) fn passed(&self, frame: Bytes) -> Bytes {
+        if let Ok(envelope) = frame::scan(&frame)
             && let (FrameKind::Result | FrameKind::Error, Some(id)) = (envelope.kind, envelope.id)
+            && self.ledger.settle_forward(&frame[id]).is_some_and(|forward| forward.tells_options)
         {
-            self.ledger.forwarded(&answer[id]);
+            return self.understood.answer(&frame);
         }
+        frame
     }
 
     /// A prompt that someone else sent, or that was sent in the past.

@@ -34,6 +34,7 @@ pub struct Flags {
     pub forget: bool,
     pub no_modes: bool,
     pub fixed_mode: bool,
+    pub boolean_option: bool,
     pub native_queue: bool,
     pub overlap: Overlap,
     pub ready: bool,
@@ -69,6 +70,7 @@ wharf-scripted-agent: an ACP agent for tests; prompts are scripts, see the crate
   --forget              knows no session at load or resume
   --no-modes            no modes and no config options
   --fixed-mode          refuses session/set_mode and session/set_config_option
+  --boolean-option      has an option that is on or off besides
   --native-queue        advertises promptQueueing, and --overlap supersede
   --overlap HOW         reject, supersede, queue or ignore a prompt that overlaps another
   --ready               advertises ready; holds updates and refuses prompts until session/ready
@@ -111,6 +113,7 @@ impl Flags {
             "--replay-after-load" => &mut self.replay_after_load,
             "--forget" => &mut self.forget,
             "--no-modes" => &mut self.no_modes,
+            "--boolean-option" => &mut self.boolean_option,
             "--fixed-mode" => &mut self.fixed_mode,
             "--native-queue" => {
                 self.overlap = Overlap::Supersede;

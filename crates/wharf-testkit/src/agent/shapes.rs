@@ -53,12 +53,18 @@ pub(super) fn opened(state: &State, flags: &Flags) -> Value {
     let modes = ["ask", "auto"].map(|id| json!({ "id": id, "name": id }));
     json!({
         "modes": { "currentModeId": state.mode, "availableModes": modes },
-        "configOptions": options(&state.model),
+        "configOptions": options(&state.model, flags),
     })
 }
 
 /// The complete list of config options.
-pub(super) fn options(model: &str) -> Value {
+pub(super) fn options(model: &str, flags: &Flags) -> Value {
     let choices = ["small", "large"].map(|value| json!({ "value": value, "name": value }));
-    json!([{ "id": "model", "name": "Model", "category": "model", "type": "select", "currentValue": model, "options": choices }])
+    let mut options = vec![
+        json!({ "id": "model", "name": "Model", "category": "model", "type": "select", "currentValue": model, "options": choices }),
+    ];
+    if flags.boolean_option {
+        options.push(json!({ "id": "fast", "name": "Fast", "type": "boolean", "currentValue": true }));
+    }
+    options.into()
 }

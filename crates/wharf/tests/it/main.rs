@@ -29,6 +29,7 @@ mod slow_client;
 mod status_list;
 mod tokens;
 mod turns;
+mod understood;
 mod walk;
 mod wire;
 
