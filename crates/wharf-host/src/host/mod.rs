@@ -100,6 +100,7 @@ impl Host {
         &self,
         adapter: &str,
         capabilities: &str,
+        cwd: Option<&Path>,
     ) -> Result<(Introduction, Option<Spare>), StartFailure> {
         let command = self.inner.config.agent(adapter).map_err(|error| StartFailure::new(error.to_string()))?.command;
         // An agent offers logins in a terminal only to those who say that they can do that.
@@ -109,7 +110,7 @@ impl Host {
         if let Some(known) = self.inner.introductions.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok((known.clone(), None));
         }
-        let spare = self.spare(adapter, capabilities).await?;
+        let spare = self.spare(adapter, capabilities, cwd).await?;
         let introduction = spare.greeted.introduction.clone();
         self.inner.introductions.lock().unwrap_or_else(PoisonError::into_inner).insert(key, introduction.clone());
         Ok((introduction, Some(spare)))

@@ -25,6 +25,9 @@ pub enum CallError {
     StorageFull,
     #[error("the log cannot be written: {0}")]
     Storage(String),
+    /// Its answer could not reach the client any more: nothing was done.
+    #[error("the client left the session before this reached its agent")]
+    Left,
     /// The session's task is gone: the host is stopping, or the session was forgotten.
     #[error("the session is gone")]
     Gone,
@@ -227,9 +230,16 @@ impl SessionHandle {
         wait.await.unwrap_or_else(|_| Err(gone()))
     }
 
-    /// Passes a message on to the agent; the answer comes by the client's lane.
+    /// Passes a message on to the agent; the answer comes by the client's lane, which it must have.
     pub async fn forward(&self, forward: Forward) -> Result<(), CallError> {
-        self.send(Command::Forward(forward)).await
+        let (taken, wait) = oneshot::channel();
+        self.send(Command::Forward { forward, taken: Some(taken) }).await?;
+        wait.await.map_err(|_| CallError::Left)
+    }
+
+    /// Asks the agent something in nobody's name.
+    pub async fn tell_agent(&self, forward: Forward) -> Result<(), CallError> {
+        self.send(Command::Forward { forward, taken: None }).await
     }
 
     /// Takes back a request that was passed on.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::json;
+use tokio::sync::oneshot;
 use wharf_core::{ClientId, Input, Raw, UpdateKind};
 
 use super::handle::{Attendance, Direct, Forward, LaneMessage, Lanes, Serves};
@@ -64,8 +65,14 @@ impl SessionTask {
     }
 
     /// A client's request or notification for the agent.
-    pub(super) fn forward(&mut self, forward: Forward) {
+    pub(super) fn forward(&mut self, forward: Forward, taken: Option<oneshot::Sender<()>>) {
         let Forward { client, frame, request } = forward;
+        if let Some(taken) = taken {
+            if !self.lanes.contains_key(&client) {
+                return;
+            }
+            let _ = taken.send(());
+        }
         match (&mut self.agent, request) {
             (Some(agent), Some(request)) => {
                 let kind = ForwardKind::of(&frame);

@@ -44,7 +44,11 @@ pub(crate) enum Command {
         client: ClientId,
         attendance: Option<Box<Attendance>>,
     },
-    Forward(Forward),
+    Forward {
+        forward: Forward,
+        /// Told that it was passed on; dropped if the client is not there any more.
+        taken: Option<oneshot::Sender<()>>,
+    },
     CancelForward {
         client: ClientId,
         request: Bytes,
@@ -270,7 +274,7 @@ impl SessionTask {
             Command::Input { input, reply } if self.stalled => self.refuse_while_full(*input, reply),
             Command::Input { input, reply } => self.input(*input, Some(reply)),
             Command::Attend { client, attendance } => self.attend(client, attendance.map(|known| *known)),
-            Command::Forward(forward) => self.forward(forward),
+            Command::Forward { forward, taken } => self.forward(forward, taken),
             Command::CancelForward { client, request } => self.cancel_forward(&client, &request),
             Command::RelayAnswer { client, relay, frame } => self.relay_answered(&client, relay, &frame),
             Command::RelayLate { relay } => self.fail_relay(relay, "the client that serves this did not answer"),

@@ -1,5 +1,6 @@
 //! What a client said of itself at `initialize`.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -20,6 +21,8 @@ pub(super) struct ClientInfo {
     pub(super) multi_client_updates: bool,
     /// It can have `wharf acp` run in a terminal, and so do logins there (rule 3.1).
     pub(super) terminal_auth: bool,
+    /// Where it works, if it says so: its sessions will probably be there.
+    pub(super) cwd: Option<PathBuf>,
 }
 
 #[derive(Default, Deserialize)]
@@ -55,6 +58,7 @@ impl ClientInfo {
             event_ids: wishes["eventIds"] == true,
             multi_client_updates: wishes["multiClientUpdates"] == true,
             terminal_auth,
+            cwd: wishes["cwd"].as_str().map(PathBuf::from),
         }
     }
 

@@ -2,6 +2,7 @@
 //! not its business: a WebSocket and an HTTP client's streams use it alike.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -45,6 +46,8 @@ pub(super) struct Connection {
     ended: AtomicBool,
     /// The agent that serves requests without a session. Held while it is asked.
     pub(super) spare: tokio::sync::Mutex<Option<Spare>>,
+    /// Where the client last wanted a session.
+    pub(super) last_cwd: Mutex<Option<PathBuf>>,
     /// Logins that succeeded, for this connection's later agents.
     logins: Mutex<Vec<Bytes>>,
 }
@@ -90,6 +93,7 @@ impl Connection {
             attached: Mutex::default(),
             ended: AtomicBool::new(false),
             spare: tokio::sync::Mutex::default(),
+            last_cwd: Mutex::default(),
             logins: Mutex::default(),
         };
         (Arc::new(connection), outlet)

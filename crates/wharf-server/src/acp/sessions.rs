@@ -1,7 +1,7 @@
 //! A session's life as a client sees it: new, load, resume, list, status, close, delete.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -31,12 +31,15 @@ impl Connection {
             frame::peek(frame).ok_or_else(|| RpcError::params("session/new needs `cwd`, an absolute path"))?;
         let raw = Raw::new(frame.clone()).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
         let named = request.params.meta["wharf"]["agent"].as_str().map(ToOwned::to_owned);
+        let cwd = PathBuf::from(request.params.cwd);
+        self.last_cwd.lock().unwrap_or_else(PoisonError::into_inner).replace(cwd.clone());
         // The agent that waits is of the connection's adapter; another one's must be started.
         let spare = if named.is_none() { self.spare.lock().await.take() } else { None };
+        let spare = spare.filter(|spare| spare.suits(&cwd));
         let prelude = if named.is_none() { self.logins().clone() } else { Vec::new() };
         let created = self.app.host.create(NewSessionRequest {
             adapter: named.unwrap_or_else(|| self.agent.to_string()),
-            cwd: PathBuf::from(request.params.cwd),
+            cwd,
             label: None,
             sender: Some(self.sender()),
             frame: raw,

@@ -44,6 +44,7 @@ pub const COMMANDS: &str = "\
   spawn [hold]          children as with --spawn-children: `pids A B C`
   env NAME              the value of the agent's environment variable
   pid                   `pid N`
+  pwd                   where the agent runs
   socket PATH           what that unix socket answers to a request for /acp: the status line
 ";
 
@@ -130,6 +131,7 @@ impl Actor {
             "spawn" => self.spawn(rest == "hold"),
             "env" => self.say(&format!("{rest}={}", std::env::var(rest).unwrap_or_else(|_| "(unset)".to_owned()))),
             "socket" => self.say(&door::knock(Path::new(rest))),
+            "pwd" => self.say(&std::env::current_dir().unwrap_or_default().display().to_string()),
             "pid" => self.say(&format!("pid {}", std::process::id())),
             _ => match faults::command(&mut self.turn, name, rest) {
                 Some(outcome) => outcome,

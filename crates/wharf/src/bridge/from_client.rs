@@ -136,6 +136,9 @@ impl Bridge {
         if !self.wishes.event_ids {
             ask("eventIds", "true");
         }
+        if let Some(cwd) = &self.options.cwd {
+            ask("cwd", &Value::from(cwd.as_str()).to_string());
+        }
         if has_terminal_auth(line) {
             // What the client would run for a login in a terminal is this program.
             ask("terminalAuth", "true");

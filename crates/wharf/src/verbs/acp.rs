@@ -43,7 +43,8 @@ pub(crate) fn run(acp: Acp) -> anyhow::Result<()> {
     let state_dir = paths::state_dir(acp.state_dir.as_deref())?;
     let config = acp.config.map(std::path::absolute).transpose().context("finding the configuration file")?;
     let dial = Dial::new(state_dir, acp.agent.as_deref(), config, !acp.no_start);
-    let bridge = Bridge::new(Options { name: wharf_host::random_text(26), session: acp.session });
+    let cwd = std::env::current_dir().ok().and_then(|cwd| cwd.to_str().map(ToOwned::to_owned));
+    let bridge = Bridge::new(Options { name: wharf_host::random_text(26), session: acp.session, cwd });
     // One editor's messages: one thread is enough, and starts sooner.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
     runtime.block_on(bridge::run(bridge, dial))

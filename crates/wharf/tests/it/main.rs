@@ -31,6 +31,7 @@ mod tokens;
 mod turns;
 mod understood;
 mod walk;
+mod where_agents_run;
 mod wire;
 
 use std::path::PathBuf;
