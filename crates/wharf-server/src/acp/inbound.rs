@@ -99,6 +99,9 @@ impl Connection {
             return;
         };
         let Some(Attached { handle, .. }) = self.attached(&asked.session) else { return };
+        if asked.makes_terminal {
+            self.ledger.note_terminal(&asked.session, frame);
+        }
         let outcome = match asked.what {
             What::Relay(relay) => handle.answer_relay(self.client.clone(), relay, frame.clone()).await,
             What::Ask(ask) => self.answer_ask(&handle, ask, frame).await,

@@ -1,10 +1,13 @@
 //! What a connection owes and is owed: which of its requests are prompts in a session, and what it was asked.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use wharf_host::core::{AskId, PromptId, SessionId};
+
+/// Terminals of one client that are known to be its own: more than agents keep on a screen.
+const TERMINALS: usize = 256;
 
 /// Shared by the two halves of a connection: a prompt is noted before it is submitted, so its end finds it here.
 #[derive(Debug, Default)]
@@ -22,6 +25,8 @@ struct Books {
     /// Our request ids that the client has yet to answer.
     asks: HashMap<u64, Asked>,
     next_request: u64,
+    /// Terminals that the client has made, the newest last.
+    terminals: VecDeque<(SessionId, String)>,
 }
 
 /// A request that was passed on.
@@ -37,6 +42,8 @@ pub(super) struct Forwarded {
 pub(super) struct Asked {
     pub(super) session: SessionId,
     pub(super) what: What,
+    /// The answer says what terminal the client has made.
+    pub(super) makes_terminal: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,12 +102,28 @@ impl Ledger {
     }
 
     /// Notes something that the client is asked; the id is ours and new.
-    pub(super) fn ask(&self, session: SessionId, what: What) -> u64 {
+    pub(super) fn ask(&self, asked: Asked) -> u64 {
         let mut books = self.lock();
         books.next_request += 1;
         let id = books.next_request;
-        books.asks.insert(id, Asked { session, what });
+        books.asks.insert(id, asked);
         id
+    }
+
+    /// Notes the terminal that an answer of the client names.
+    pub(super) fn note_terminal(&self, session: &SessionId, answer: &[u8]) {
+        let answer: serde_json::Value = serde_json::from_slice(answer).unwrap_or_default();
+        let Some(terminal) = answer["result"]["terminalId"].as_str() else { return };
+        let mut books = self.lock();
+        if books.terminals.len() >= TERMINALS {
+            books.terminals.pop_front();
+        }
+        books.terminals.push_back((session.clone(), terminal.to_owned()));
+    }
+
+    /// Has this client made that terminal?
+    pub(super) fn made_terminal(&self, session: &SessionId, terminal: &str) -> bool {
+        self.lock().terminals.iter().any(|(of, made)| of == session && made == terminal)
     }
 
     /// What a response is for, once.

@@ -16,6 +16,7 @@ mod prompts;
 mod sessions;
 mod show;
 mod shown;
+mod terminals;
 mod understood;
 mod updates;
 mod view;

@@ -13,7 +13,8 @@ use wharf_host::frame::FrameKind;
 use wharf_host::{Entry, frame};
 
 use super::errors::from_end;
-use super::ledger::{Ledger, What};
+use super::ledger::{Asked, Ledger, What};
+use super::terminals;
 use super::understood::Understood;
 use super::updates;
 
@@ -112,7 +113,13 @@ impl View {
 
     /// Is what this event shows the same at any time?
     pub(super) fn is_plain(entry: &Entry) -> bool {
-        matches!(&entry.event, Event::AgentUpdated { update, .. } if *update != UpdateKind::UserMessageChunk)
+        matches!(&entry.event, Event::AgentUpdated { update, frame, .. }
+            if *update != UpdateKind::UserMessageChunk && !terminals::may_show(*update, frame.bytes()))
+    }
+
+    /// A tool call with the terminals that this client has made; others are text.
+    fn with_own_terminals(&self, frame: &Bytes) -> Option<Bytes> {
+        terminals::for_client(frame, |terminal| self.ledger.made_terminal(&self.session, terminal))
     }
 
     /// The responses to this client's requests for a prompt, once.
@@ -132,7 +139,14 @@ impl View {
         let live = entry.seq > self.history;
         match &entry.event {
             Event::AgentUpdated { update: UpdateKind::UserMessageChunk, frame, .. } => self.echo(frame, live),
-            Event::AgentUpdated { .. } => Self::plain(entry, self.understood).map_or(Shown::Nothing, Shown::Frame),
+            Event::AgentUpdated { update, frame, .. } => {
+                let frame = if terminals::may_show(*update, frame.bytes()) {
+                    self.with_own_terminals(frame.bytes())
+                } else {
+                    self.understood.update(*update, frame.bytes())
+                };
+                frame.map_or(Shown::Nothing, Shown::Frame)
+            }
             Event::TurnStarted { prompt, content } => {
                 let own = live && self.ledger.owes(prompt);
                 self.turn = if own { TurnSeen::Own } else { TurnSeen::Other };
@@ -198,13 +212,15 @@ impl View {
         if self.role == Role::Observer || !able {
             return None;
         }
-        self.request(ask.frame.bytes(), What::Ask(ask.id))
+        let frame = self.with_own_terminals(ask.frame.bytes());
+        self.request(frame.as_ref().unwrap_or(ask.frame.bytes()), What::Ask(ask.id))
     }
 
     /// A request to this client under an id of the connection.
     pub(super) fn request(&self, request: &Bytes, what: What) -> Option<Bytes> {
         let envelope = frame::scan(request).ok()?;
-        let id = self.ledger.ask(self.session.clone(), what);
+        let makes_terminal = envelope.method == "terminal/create";
+        let id = self.ledger.ask(Asked { session: self.session.clone(), what, makes_terminal });
         Some(frame::with_id(request, &envelope, id.to_string().as_bytes()))
     }
 

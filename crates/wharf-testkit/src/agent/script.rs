@@ -28,6 +28,7 @@ pub const COMMANDS: &str = "\
   elicit, elicit-url    an elicitation, and its answer
   fs read PATH, fs write PATH TEXT   the file request, and its answer
   terminal COMMAND      create, wait, output, release, and the output
+  show COMMAND          a tool call that shows the terminal in which it runs
   ext METHOD JSON, extnote METHOD JSON   an extension request (and its answer) or notification
   hang, hang hard       until cancelled; ignoring cancel
   wait                  until the client sends the notification `_go`

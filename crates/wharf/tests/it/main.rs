@@ -27,6 +27,7 @@ mod serving_agents;
 mod sharing;
 mod slow_client;
 mod status_list;
+mod terminals_shown;
 mod tokens;
 mod turns;
 mod understood;
