@@ -9,6 +9,7 @@ mod acp;
 mod auth;
 mod guard;
 mod listen;
+mod problem;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

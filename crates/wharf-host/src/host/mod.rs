@@ -4,6 +4,7 @@ mod begin;
 mod create;
 mod forget;
 mod spare;
+mod spawn;
 mod start_file;
 
 use std::collections::HashMap;
@@ -16,6 +17,7 @@ use wharf_store::{Engine, FileLease, LogId};
 pub use begin::StartError;
 pub use create::{CreateError, Created, NewSessionRequest};
 pub use spare::Spare;
+pub use spawn::{SpawnRequest, Spawned};
 pub(crate) use start_file::StartInputs;
 
 use crate::agent::introduction::{Introduction, StartFailure};
