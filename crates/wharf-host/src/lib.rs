@@ -25,5 +25,7 @@ pub use descriptor::{Descriptor, TurnWord, timestamp};
 pub use host::{CreateError, Created, Host, NewSessionRequest, OpenError, Spare, SpawnRequest, Spawned, StartError};
 pub use ids::{Now, new_client_id, new_prompt_id, new_session_id, random_text};
 pub use session::cursor::{Batch, Cursor, Entry, ReadError};
-pub use session::handle::{Abilities, Attendance, CallError, Direct, Forward, Lane, LaneMessage, SessionHandle};
+pub use session::handle::{
+    Abilities, Attendance, CallError, Direct, Forward, Lane, LaneMessage, Serves, SessionHandle,
+};
 pub use wharf_core as core;

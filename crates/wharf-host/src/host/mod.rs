@@ -112,13 +112,17 @@ impl Host {
         &self,
         adapter: &str,
         capabilities: &str,
+        cwd: Option<&Path>,
     ) -> Result<(Introduction, Option<Spare>), StartFailure> {
         let command = self.inner.config.agent(adapter).map_err(|error| StartFailure::new(error.to_string()))?.command;
-        let key = format!("{adapter}\0{}", command.join("\0"));
+        // An agent offers logins in a terminal only to those who say that they can do that.
+        let told: serde_json::Value = serde_json::from_str(capabilities).unwrap_or_default();
+        let terminal = told["auth"]["terminal"] == true;
+        let key = format!("{adapter}\0{terminal}\0{}", command.join("\0"));
         if let Some(known) = self.inner.introductions.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok((known.clone(), None));
         }
-        let spare = self.spare(adapter, capabilities).await?;
+        let spare = self.spare(adapter, capabilities, cwd).await?;
         let introduction = spare.greeted.introduction.clone();
         self.inner.introductions.lock().unwrap_or_else(PoisonError::into_inner).insert(key, introduction.clone());
         Ok((introduction, Some(spare)))

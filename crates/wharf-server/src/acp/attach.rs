@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use wharf_host::core::{Epoch, Joined, Member, Role, Seq, Status, TurnState};
 use wharf_host::frame::{self, Envelope};
-use wharf_host::{Cursor, SessionHandle};
+use wharf_host::{Attendance, Cursor, Serves, SessionHandle};
 
 use super::amux;
 use super::connection::Connection;
@@ -33,6 +33,23 @@ struct AttachParams {
     after_event_id: Option<String>,
     history_delivery: Option<String>,
     role: Option<String>,
+    #[serde(rename = "_meta")]
+    meta: Option<AttachMeta>,
+}
+
+#[derive(Default, Deserialize)]
+struct AttachMeta {
+    #[serde(default)]
+    wharf: Option<AttachWishes>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct AttachWishes {
+    /// The updates of rule 4.5. Who attaches gets them, unless it declines.
+    multi_client_updates: Option<bool>,
+    /// It served files and terminals on a connection that was lost.
+    serves: bool,
 }
 
 /// Which part of the past a newcomer gets.
@@ -72,7 +89,8 @@ impl Connection {
         let params = frame::peek::<Request<AttachParams>>(frame).map(|request| request.params).unwrap_or_default();
         // A client may ask for less than its token allows; other words are labels (rule 4.8).
         let role = if params.role.as_deref() == Some("observer") { Role::Observer } else { self.role() };
-        let joined = self.present(&handle, role).await?;
+        let asked = params.meta.as_ref().and_then(|meta| meta.wharf).unwrap_or_default();
+        let joined = self.present(&handle, role, asked.serves).await?;
         let policy = policy(&handle, &joined, &params).await;
         let others: Vec<Value> = joined.others.iter().map(listed).collect();
         let mut answer = json!({
@@ -82,7 +100,7 @@ impl Connection {
             "connectedClients": others,
         });
         let stream = self.put_history(&handle, &joined, &policy, &params, &mut answer).await;
-        let wishes = Wishes { role, multi: true, ..self.wishes() };
+        let wishes = Wishes { role, multi: asked.multi_client_updates.unwrap_or(true), ..self.wishes() };
         let (from, turn) = match stream {
             Some(from) => (from, TurnSeen::None),
             None => (joined.head, turn_seen(joined.turn)),
@@ -91,16 +109,19 @@ impl Connection {
         let history = if let Policy::After { name: AFTER_EVENT, seq } = policy { seq } else { joined.head };
         let view = View::new(session, wishes, Arc::clone(&self.ledger), history, turn).with_queue(joined.queued);
         let asked = joined.open_asks.into_iter().filter(|ask| ask.id.0 <= history.0).collect();
-        let (answer, asks) = (Some((Seq::ZERO, result(id, &answer))), (history, asked));
+        let answer = self.placed(&handle, from, result(id, &answer)).await;
+        let (answer, asks) = (Some((Seq::ZERO, answer)), (history, asked));
         self.join(Join { cursor: handle.cursor(from), view, answer, asks, hold: None }).await;
         Ok(None)
     }
 
     /// Attaches, and brings a cold session's agent back for a controller.
-    async fn present(&self, handle: &SessionHandle, role: Role) -> Result<Joined, RpcError> {
+    async fn present(&self, handle: &SessionHandle, role: Role, served: bool) -> Result<Joined, RpcError> {
+        let serves = if served && role == Role::Controller { Serves::Again } else { Serves::No };
+        let attendance = || Attendance { serves, ..self.attendance(false) };
         let attachment = |wake| wharf_host::core::Attachment { role, ..self.attachment(wake) };
         let fail = |error| from_call(&error, handle.id().as_str());
-        let joined = handle.attach(attachment(true), self.attendance(false)).await.map_err(fail)?;
+        let joined = handle.attach(attachment(true), attendance()).await.map_err(fail)?;
         self.note_attached(handle.clone(), role);
         if handle.descriptor().status != Status::Starting || role == Role::Observer {
             return Ok(joined);
@@ -109,7 +130,7 @@ impl Connection {
             self.leave(handle).await;
             return Err(from_start(&failure));
         }
-        handle.attach(attachment(false), self.attendance(false)).await.map_err(fail)
+        handle.attach(attachment(false), attendance()).await.map_err(fail)
     }
 
     /// Puts the history into the answer, or says from where it is streamed.

@@ -2,13 +2,14 @@
 //! not its business: a WebSocket and an HTTP client's streams use it alike.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::{Notify, mpsc, watch};
 use wharf_host::core::{ClientId, Role, Sender, SessionId};
-use wharf_host::{Attendance, Lane, LaneMessage, SessionHandle, Spare, frame, new_client_id};
+use wharf_host::{Attendance, Lane, LaneMessage, Serves, SessionHandle, Spare, frame, new_client_id};
 
 use super::amux::Bound;
 use super::client::ClientInfo;
@@ -48,6 +49,8 @@ pub(super) struct Connection {
     ended: AtomicBool,
     /// The agent that serves requests without a session. Held while it is asked.
     pub(super) spare: tokio::sync::Mutex<Option<Spare>>,
+    /// Where the client last wanted a session.
+    pub(super) last_cwd: Mutex<Option<PathBuf>>,
     /// Logins that succeeded, for this connection's later agents.
     logins: Mutex<Vec<Bytes>>,
 }
@@ -95,6 +98,7 @@ impl Connection {
             attached: Mutex::default(),
             ended: AtomicBool::new(false),
             spare: tokio::sync::Mutex::default(),
+            last_cwd: Mutex::default(),
             logins: Mutex::default(),
         };
         (Arc::new(connection), outlet)
@@ -146,12 +150,12 @@ impl Connection {
     pub(super) fn wishes(&self) -> Wishes {
         let info = self.info();
         let (multi, forms) = (info.multi_client_updates, info.abilities().forms);
-        Wishes { role: self.role(), multi, event_ids: info.event_ids, forms }
+        Wishes { role: self.role(), multi, event_ids: info.event_ids, forms, understood: info.understood() }
     }
 
     /// How the agent's session is attended; `serves` if this client takes over files and terminals.
     pub(super) fn attendance(&self, serves: bool) -> Attendance {
-        let serves = serves && self.role() == Role::Controller;
+        let serves = if serves && self.role() == Role::Controller { Serves::Yes } else { Serves::No };
         let overflowed = Arc::clone(&self.overflowed);
         Attendance { lane: self.lane.clone(), overflowed, serves, abilities: self.info().abilities() }
     }

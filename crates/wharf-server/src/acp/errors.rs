@@ -105,6 +105,7 @@ pub(super) fn from_call(error: &CallError, session: &str) -> RpcError {
         CallError::Refused(refusal) => return from_refusal(refusal, session),
         CallError::StorageFull => (-32603, error.to_string(), "storage_full"),
         CallError::Storage(_) => (-32603, error.to_string(), "storage"),
+        CallError::Left => (-32603, error.to_string(), "left"),
         CallError::Gone => (-32603, error.to_string(), "gone"),
     };
     RpcError::with(code, message, json!({ "sessionId": session, "reason": reason }))

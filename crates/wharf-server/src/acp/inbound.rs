@@ -9,7 +9,7 @@ use wharf_host::{CallError, Forward, SessionHandle};
 
 use super::connection::{Attached, Connection};
 use super::errors::{RpcError, from_call, from_open, observer};
-use super::ledger::What;
+use super::ledger::{Forwarded, What};
 use super::outbound::{Join, Out};
 use super::view::{TurnSeen, View};
 
@@ -101,6 +101,9 @@ impl Connection {
             return;
         };
         let Some(Attached { handle, .. }) = self.attached(&asked.session) else { return };
+        if asked.makes_terminal {
+            self.ledger.note_terminal(&asked.session, frame);
+        }
         let outcome = match asked.what {
             What::Relay(relay) => handle.answer_relay(self.client.clone(), relay, frame.clone()).await,
             What::Ask(ask) => self.answer_ask(&handle, ask, frame).await,
@@ -125,7 +128,8 @@ impl Connection {
         if handle.descriptor().status != Status::Running {
             handle.up().await.map_err(|failure| super::errors::from_start(&failure))?;
         }
-        self.ledger.forward(id.clone(), session.clone());
+        let tells_options = envelope.method == "session/set_config_option";
+        self.ledger.forward(id.clone(), Forwarded { session: session.clone(), tells_options });
         let forward = Forward { client: self.client.clone(), frame: frame.clone(), request: Some(id.clone()) };
         handle.forward(forward).await.map_err(|error| from_call(&error, session.as_str()))?;
         Ok(None)

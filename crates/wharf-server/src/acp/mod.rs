@@ -17,6 +17,8 @@ mod prompts;
 mod sessions;
 mod show;
 mod shown;
+mod terminals;
+mod understood;
 mod updates;
 mod view;
 mod watched;

@@ -1,7 +1,7 @@
 //! A session's life as a client sees it: new, load, resume, list, status, close, delete.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -13,6 +13,7 @@ use wharf_host::{CreateError, Created, Descriptor, NewSessionRequest, SessionHan
 use super::answers;
 use super::connection::Connection;
 use super::errors::{RpcError, from_call, from_create, from_open, from_start, in_use, not_resumable, observer};
+use super::event_id::{answer_with_event_id, event_id_at};
 use super::inbound::{Outcome, named, result};
 use super::outbound::{Join, Out};
 use super::prompts::Request;
@@ -42,12 +43,15 @@ impl Connection {
             frame::peek(frame).ok_or_else(|| RpcError::params("session/new needs `cwd`, an absolute path"))?;
         let raw = Raw::new(frame.clone()).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
         let agent = request.params.meta["wharf"]["agent"].as_str().map(ToOwned::to_owned);
+        let cwd = PathBuf::from(request.params.cwd);
+        self.last_cwd.lock().unwrap_or_else(PoisonError::into_inner).replace(cwd.clone());
         // The agent that waits is of the connection's adapter; another one's must be started.
         let spare = if agent.is_none() { self.spare.lock().await.take() } else { None };
+        let spare = spare.filter(|spare| spare.suits(&cwd));
         let prelude = if agent.is_none() { self.logins().clone() } else { Vec::new() };
         let created = self.app.host.create(NewSessionRequest {
             adapter: agent.unwrap_or_else(|| self.agent.to_string()),
-            cwd: PathBuf::from(request.params.cwd),
+            cwd,
             label: None,
             name,
             sender: Some(self.sender()),
@@ -72,6 +76,7 @@ impl Connection {
             .map_err(|error| from_call(&error, handle.id().as_str()))?;
         self.note_attached(handle.clone(), self.role());
         let answer = answers::new_session(&created.answer, handle.id().as_str(), id);
+        let answer = self.placed(&handle, created.seq, answer).await;
         // History ends where the agent came up: nothing was asked before that, and everything after it is news.
         let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), created.seq, TurnSeen::None);
         let (answer, asks) = (Some((created.seq, answer)), (created.seq, Vec::new()));
@@ -83,6 +88,7 @@ impl Connection {
     pub(super) async fn load_session(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
         let (handle, joined) = self.enter(frame, envelope).await?;
         let answer = answers::loaded(joined.answer.as_ref(), &joined.latest, &handle.descriptor(), id);
+        let answer = self.placed(&handle, joined.head, answer).await;
         let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), joined.head, TurnSeen::None)
             .with_queue(joined.queued);
         let (answer, asks) = (Some((joined.head, answer)), (joined.head, joined.open_asks));
@@ -99,6 +105,7 @@ impl Connection {
             return Err(not_resumable(handle.id().as_str()));
         }
         let answer = answers::loaded(joined.answer.as_ref(), &joined.latest, &handle.descriptor(), id);
+        let answer = self.placed(&handle, joined.head, answer).await;
         let turn = super::attach::turn_seen(joined.turn);
         let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), joined.head, turn)
             .with_queue(joined.queued);
@@ -138,6 +145,15 @@ impl Connection {
             joined = handle.attach(self.attachment(false), self.attendance(true)).await.map_err(fail)?;
         }
         Ok((handle, joined))
+    }
+
+    /// An answer that tells up to an event, as this client understands it; with the event's id for one that wants to come
+    /// back there (rules 1.5, 3.11).
+    pub(super) async fn placed(&self, handle: &SessionHandle, seq: Seq, answer: Bytes) -> Bytes {
+        let info = self.info();
+        let answer = info.understood().answer(&answer);
+        let id = if info.event_ids { event_id_at(handle, seq).await } else { None };
+        id.map_or_else(|| answer.clone(), |id| answer_with_event_id(&answer, &id))
     }
 
     pub(super) async fn leave(&self, handle: &SessionHandle) {

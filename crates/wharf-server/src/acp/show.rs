@@ -137,8 +137,8 @@ impl<W: Wire> Writer<W> {
         if let (Gate::Closed { .. }, Direct::Frame(frame)) = (self.wire.gate(&message.session), &message.direct)
             && is_answer(frame)
         {
-            self.watched[at].view.settle_forward(frame);
-            return self.wire.feed(Origin::Answer(&message.session), frame.clone()).await;
+            let frame = self.watched[at].view.passed(frame.clone());
+            return self.wire.feed(Origin::Answer(&message.session), frame).await;
         }
         let mut watched = self.watched.swap_remove(at);
         watched.later.push_back(message);
@@ -160,10 +160,7 @@ impl<W: Wire> Writer<W> {
 
     async fn say(&mut self, view: &View, direct: Direct) -> Result<(), Closed> {
         let frame = match direct {
-            Direct::Frame(frame) => {
-                view.settle_forward(&frame);
-                Some(frame)
-            }
+            Direct::Frame(frame) => Some(view.passed(frame)),
             Direct::Request { relay, frame } => view.request(&frame, What::Relay(relay)),
             Direct::Withdraw { relay } => view.withdraw(relay),
             Direct::Presence { member, connected } => {
@@ -189,7 +186,7 @@ impl<W: Wire> Writer<W> {
 
     async fn feed_event(&mut self, watched: &Watched, entry: &Entry, frame: Bytes, last: bool) -> Result<(), Closed> {
         let frame = if watched.view.event_ids { with_event_id(&frame, &event_id(entry)) } else { frame };
-        let again = if View::plain(entry).is_some() { Again::FromLog } else { Again::Never };
+        let again = if View::is_plain(entry) { Again::FromLog } else { Again::Never };
         let origin = Origin::Event { session: watched.session(), epoch: entry.epoch, seq: entry.seq, last, again };
         self.wire.feed(origin, frame).await
     }

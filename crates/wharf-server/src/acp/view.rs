@@ -14,7 +14,9 @@ use wharf_host::{Entry, frame};
 
 use super::amux::{Before, Frames};
 use super::errors::from_end;
-use super::ledger::{Ledger, What};
+use super::ledger::{Asked, Ledger, What};
+use super::terminals;
+use super::understood::Understood;
 use super::updates;
 
 /// How one client sees one session.
@@ -36,6 +38,7 @@ pub(super) struct View {
     pub(super) event_ids: bool,
     /// It speaks amux too.
     amux: Option<Frames>,
+    pub(super) understood: Understood,
     /// The asks that are open as far as this view goes.
     asks: BTreeMap<AskId, Ask>,
 }
@@ -55,6 +58,7 @@ pub(super) struct Wishes {
     pub(super) multi: bool,
     pub(super) event_ids: bool,
     pub(super) forms: bool,
+    pub(super) understood: Understood,
 }
 
 /// What an event comes to.
@@ -71,9 +75,10 @@ pub(super) enum Shown {
 
 impl View {
     pub(super) fn new(session: SessionId, wishes: Wishes, ledger: Arc<Ledger>, history: Seq, turn: TurnSeen) -> Self {
-        let Wishes { role, multi, event_ids, forms } = wishes;
+        let Wishes { role, multi, event_ids, forms, understood } = wishes;
         let (newest, waiting, asks) = (None, BTreeSet::new(), BTreeMap::new());
-        Self { session, role, ledger, history, turn, newest, waiting, forms, multi, event_ids, amux: None, asks }
+        let amux = None;
+        Self { session, role, ledger, history, turn, newest, waiting, forms, multi, event_ids, amux, understood, asks }
     }
 
     /// With the prompts that waited when the client came.
@@ -119,28 +124,25 @@ impl View {
         at > self.history
     }
 
-    /// The frame of an event that is shown as it is, to everyone and at any time: the log alone can give it again.
-    pub(super) fn plain(entry: &Entry) -> Option<&Bytes> {
-        match &entry.event {
-            Event::AgentUpdated { update, frame, .. } if *update != UpdateKind::UserMessageChunk => Some(frame.bytes()),
-            Event::AgentUpdated { .. }
-            | Event::TurnStarted { .. }
-            | Event::PromptEnded { .. }
-            | Event::AskOpened(_)
-            | Event::AskResolved { .. }
-            | Event::Created(_)
-            | Event::AgentStarting { .. }
-            | Event::AgentStarted { .. }
-            | Event::Ended(_)
-            | Event::PromptAccepted { .. }
-            | Event::PromptUpdated { .. }
-            | Event::PromptMoved { .. }
-            | Event::PromptRequeued { .. }
-            | Event::CancelRequested { .. }
-            | Event::AgentFaulted { .. }
-            | Event::Snapshot(_)
-            | Event::Unknown { .. } => None,
+    /// The frame of an event that is shown to such a client in the same way at any time: the log alone can give it again.
+    pub(super) fn plain(entry: &Entry, understood: Understood) -> Option<Bytes> {
+        if let Event::AgentUpdated { update, frame, .. } = &entry.event
+            && Self::is_plain(entry)
+        {
+            return understood.update(*update, frame.bytes());
         }
+        None
+    }
+
+    /// Is what this event shows the same at any time?
+    pub(super) fn is_plain(entry: &Entry) -> bool {
+        matches!(&entry.event, Event::AgentUpdated { update, frame, .. }
+            if *update != UpdateKind::UserMessageChunk && !terminals::may_show(*update, frame.bytes()))
+    }
+
+    /// A tool call with the terminals that this client has made; others are text.
+    fn with_own_terminals(&self, frame: &Bytes) -> Option<Bytes> {
+        terminals::for_client(frame, |terminal| self.ledger.made_terminal(&self.session, terminal))
     }
 
     /// The responses to this client's requests for a prompt, once.
@@ -169,7 +171,14 @@ impl View {
         let live = entry.seq > self.history;
         match &entry.event {
             Event::AgentUpdated { update: UpdateKind::UserMessageChunk, frame, .. } => self.echo(frame, live),
-            Event::AgentUpdated { frame, .. } => Shown::Frame(frame.bytes().clone()),
+            Event::AgentUpdated { update, frame, .. } => {
+                let frame = if terminals::may_show(*update, frame.bytes()) {
+                    self.with_own_terminals(frame.bytes())
+                } else {
+                    self.understood.update(*update, frame.bytes())
+                };
+                frame.map_or(Shown::Nothing, Shown::Frame)
+            }
             Event::TurnStarted { prompt, content } => {
                 let own = live && self.ledger.owes(prompt);
                 self.turn = if own { TurnSeen::Own } else { TurnSeen::Other };
@@ -234,17 +243,19 @@ impl View {
         if self.role == Role::Observer || !able {
             return None;
         }
-        self.request(ask.frame.bytes(), What::Ask(ask.id))
+        let frame = self.with_own_terminals(ask.frame.bytes());
+        self.request(frame.as_ref().unwrap_or(ask.frame.bytes()), What::Ask(ask.id))
     }
 
     /// A request to this client under an id of the connection.
     pub(super) fn request(&self, request: &Bytes, what: What) -> Option<Bytes> {
         let envelope = frame::scan(request).ok()?;
-        let session = self.session.clone();
+        let makes_terminal = envelope.method == "terminal/create";
+        let asked = Asked { session: self.session.clone(), what, makes_terminal };
         let id = match what {
             // The number that amux frames speak of, the same for every client.
-            What::Ask(ask) if self.amux.is_some() => self.ledger.ask_as(ask.0, session, what),
-            What::Ask(_) | What::Relay(_) => self.ledger.ask(session, what),
+            What::Ask(ask) if self.amux.is_some() => self.ledger.ask_as(ask.0, asked),
+            What::Ask(_) | What::Relay(_) => self.ledger.ask(asked),
         };
         Some(frame::with_id(request, &envelope, id.to_string().as_bytes()))
     }
@@ -254,13 +265,15 @@ impl View {
         self.ledger.withdraw(&self.session, What::Relay(relay)).pop().map(cancel_request)
     }
 
-    /// Notes that a request that was passed on has its answer.
-    pub(super) fn settle_forward(&self, answer: &Bytes) {
-        if let Ok(envelope) = frame::scan(answer)
+    /// A message of the agent for this client alone, as it is to see it. A request that was passed on has its answer.
+    pub(super) fn passed(&self, frame: Bytes) -> Bytes {
+        if let Ok(envelope) = frame::scan(&frame)
             && let (FrameKind::Result | FrameKind::Error, Some(id)) = (envelope.kind, envelope.id)
+            && self.ledger.settle_forward(&frame[id]).is_some_and(|forward| forward.tells_options)
         {
-            self.ledger.forwarded(&answer[id]);
+            return self.understood.answer(&frame);
         }
+        frame
     }
 
     /// A prompt that someone else sent, or that was sent in the past.
