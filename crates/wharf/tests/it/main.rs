@@ -29,6 +29,7 @@ mod status_list;
 mod tokens;
 mod turns;
 mod walk;
+mod ways;
 mod wire;
 
 use std::path::PathBuf;
@@ -84,10 +85,7 @@ async fn client_with(host: &Host, capabilities: Value, meta: Value) -> Result<Cl
 
 /// A client whose token lets it look only. It has said `initialize`.
 async fn observer(host: &Host) -> Result<Client> {
-    let arguments = ["token", "create", "--role", "observer", "--json", "--state-dir"];
-    let made = program::command(&arguments).arg(host.state_dir()).output()?;
-    let made: Value = serde_json::from_slice(&made.stdout)?;
-    let client = Client::connect(&host.ws_url(), made["token"].as_str().context("no token")?).await?;
+    let client = Client::connect(&host.ws_url(), &ways::observers_token(host)?).await?;
     client.initialize().await?;
     Ok(client)
 }
