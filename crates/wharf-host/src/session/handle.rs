@@ -101,6 +101,8 @@ pub struct Forward {
     pub frame: Bytes,
     /// The request's id as the client spelled it; `None` for a notification.
     pub request: Option<Bytes>,
+    /// How the answer reaches the client if it has left the session meanwhile; `None` if nobody waits for it.
+    pub back: Option<Attendance>,
 }
 
 /// A cheap clone that talks to the task that owns the session.

@@ -64,7 +64,10 @@ impl SessionTask {
 
     /// A client's request or notification for the agent.
     pub(super) fn forward(&mut self, forward: Forward) {
-        let Forward { client, frame, request } = forward;
+        let Forward { client, frame, request, back } = forward;
+        if let Some(back) = back.filter(|_| request.is_some() && !self.lanes.contains_key(&client)) {
+            self.relays.departed.insert(client.clone(), back);
+        }
         match (&mut self.agent, request) {
             (Some(agent), Some(request)) => {
                 let kind = ForwardKind::of(&frame);
@@ -230,6 +233,9 @@ impl SessionTask {
         let id = String::from_utf8_lossy(&to.request);
         let frame = error(&id, -32603, "the session's agent is not running");
         self.direct(&to.client, Direct::Frame(frame));
+        if !self.owes(&to.client) {
+            self.relays.departed.remove(&to.client);
+        }
     }
 
     /// Puts a message into a client's lane. One that is full is dropped, and its connection closes.

@@ -40,7 +40,7 @@ impl Connection {
         for handle in self.app.host.running(&self.agent) {
             // Asked in nobody's name: the client's own request is answered by the agent without a session.
             let (client, request) = (new_client_id(), Some(id.clone()));
-            let _ = handle.forward(Forward { client, frame: frame.clone(), request }).await;
+            let _ = handle.forward(Forward { client, frame: frame.clone(), request, back: None }).await;
         }
         self.ask_agent(frame, id).await
     }

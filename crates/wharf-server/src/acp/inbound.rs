@@ -83,7 +83,8 @@ impl Connection {
             method if method.starts_with("_wharf/") || method.starts_with("amux/") => {}
             _ => {
                 if let Ok(attached) = self.controlled(envelope).await {
-                    let forward = Forward { client: self.client.clone(), frame: frame.clone(), request: None };
+                    let (client, frame) = (self.client.clone(), frame.clone());
+                    let forward = Forward { client, frame, request: None, back: None };
                     let _ = attached.forward(forward).await;
                 }
             }
@@ -124,7 +125,9 @@ impl Connection {
             handle.up().await.map_err(|failure| super::errors::from_start(&failure))?;
         }
         self.ledger.forward(id.clone(), session.clone());
-        let forward = Forward { client: self.client.clone(), frame: frame.clone(), request: Some(id.clone()) };
+        // The client may have left the session while its agent was started.
+        let (request, back) = (Some(id.clone()), Some(self.attendance(false)));
+        let forward = Forward { client: self.client.clone(), frame: frame.clone(), request, back };
         handle.forward(forward).await.map_err(|error| from_call(&error, session.as_str()))?;
         Ok(None)
     }

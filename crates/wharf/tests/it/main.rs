@@ -14,6 +14,7 @@ mod http;
 mod http2;
 mod http_streams;
 mod http_wire;
+mod leaving;
 mod log;
 mod orphans;
 mod program;
