@@ -13,11 +13,13 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use wharf_testkit::client::{Client, Outgoing};
 use wharf_testkit::host::Host;
 
-use crate::http_wire::{Events, Http};
+use crate::http_wire::{Event, Events, Http};
 
 /// What has come and is not read yet; the streams wait then.
 const WAITING: usize = 64;
 
+/// A stream is cut after so many events and gone on with by its last id: nobody is to notice.
+const CUT_AFTER: u64 = 11;
 /// A stream is never quiet for so long: it has its keep-alives.
 const QUIET: Duration = Duration::from_secs(60);
 
@@ -46,7 +48,7 @@ impl Line {
             let is_new = self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(session.to_owned());
             if is_new {
                 let events = self.http.listen(Some(session), None).await?;
-                tokio::spawn(self.clone().read(events, false));
+                tokio::spawn(self.clone().read(events, Some(session.to_owned())));
             }
             Ok(())
         }
@@ -54,27 +56,38 @@ impl Line {
     }
 
     /// Hands on what a stream brings. The end of the connection's own stream is the end of the connection.
-    async fn read(self, mut events: Events, is_own: bool) {
-        events.patience = QUIET;
+    async fn read(self, mut events: Events, session: Option<String>) {
+        let mut count = 0_u64;
         let why = loop {
-            match events.next().await {
-                Ok(Some(event)) => {
-                    if let Some(session) = event.data["result"]["sessionId"].as_str()
-                        && let Err(error) = self.follow(session).await
-                    {
-                        break format!("lost: {error}");
-                    }
-                    if self.arrived.send(Ok(event.raw)).await.is_err() {
-                        return;
-                    }
-                }
+            events.patience = QUIET;
+            let event = match events.next().await {
+                Ok(Some(event)) => event,
                 Ok(None) => break "ended".to_owned(),
-                Err(error) => break format!("lost: {error}"),
+                Err(error) => break format!("lost: {error:#}"),
+            };
+            if let Err(error) = self.hand_on(event).await {
+                break format!("lost: {error:#}");
+            }
+            count += 1;
+            if count.is_multiple_of(CUT_AFTER) {
+                // What was read beyond the last event is thrown away with the stream, and comes again.
+                events = match self.http.listen(session.as_deref(), events.last.as_deref()).await {
+                    Ok(again) => again,
+                    Err(error) => break format!("lost after {:?}: {error:#}", events.last),
+                };
             }
         };
-        if is_own {
+        // A session's stream that is lost while the connection lives is a fault; its end goes with the connection's.
+        if session.is_none() || why.starts_with("lost") {
             let _ = self.arrived.send(Err(why)).await;
         }
+    }
+
+    async fn hand_on(&self, event: Event) -> Result<()> {
+        if let Some(session) = event.data["result"]["sessionId"].as_str() {
+            self.follow(session).await?;
+        }
+        Ok(self.arrived.send(Ok(event.raw)).await?)
     }
 }
 
@@ -88,7 +101,7 @@ impl Posts {
         ensure!(answer.status == 200, "{answer:?}");
         self.line.http.connection = Some(answer.header("acp-connection-id").context("no connection id")?.to_owned());
         let own = self.line.http.listen(None, None).await?;
-        tokio::spawn(self.line.clone().read(own, true));
+        tokio::spawn(self.line.clone().read(own, None));
         Ok(self.line.arrived.send(Ok(answer.body)).await?)
     }
 }
