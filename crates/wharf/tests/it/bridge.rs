@@ -6,11 +6,11 @@ use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use wharf_testkit::dice::Dice;
 use wharf_testkit::host::Host;
 use wharf_testkit::pipe::{AgentPipe, chunk_text, joined_text};
 use wharf_testkit::{PATIENCE, procs};
 
-use crate::dice::Dice;
 use crate::{cwd, join, log, open, scripted, wharf};
 
 /// An editor that has started the bridge to this host.

@@ -7,7 +7,6 @@ mod bridge;
 mod bytes;
 mod comeback;
 mod demo;
-mod dice;
 mod doors;
 mod event_ids;
 mod hostile_agents;

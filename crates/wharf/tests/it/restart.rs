@@ -2,9 +2,9 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+use wharf_testkit::dice::Dice;
 use wharf_testkit::host::Host;
 
-use crate::dice::Dice;
 use crate::wire::{self, Wire};
 use crate::{cwd, log, scripted};
 

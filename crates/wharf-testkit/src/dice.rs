@@ -2,29 +2,30 @@
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
+use std::io::Write;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 /// SplitMix64.
-#[derive(Debug)]
-pub(crate) struct Dice(u64);
+#[derive(Debug, Clone)]
+pub struct Dice(u64);
 
 impl Dice {
     /// With the seed of `WHARF_WALK_SEED`, or any; it is printed.
-    pub(crate) fn thrown() -> Result<Self> {
+    pub fn thrown() -> Result<Self> {
         let seed = match std::env::var("WHARF_WALK_SEED") {
-            Ok(seed) => seed.parse()?,
+            Ok(seed) => seed.parse().context("reading WHARF_WALK_SEED")?,
             Err(_) => RandomState::new().build_hasher().finish(),
         };
-        println!("WHARF_WALK_SEED={seed}");
+        writeln!(std::io::stderr(), "WHARF_WALK_SEED={seed}")?;
         Ok(Self(seed))
     }
 
-    pub(crate) const fn of(seed: u64) -> Self {
+    pub const fn of(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub(crate) fn roll(&mut self) -> u64 {
+    pub fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -33,16 +34,17 @@ impl Dice {
     }
 
     /// A number from 0 up to but without `end`.
-    pub(crate) fn below(&mut self, end: u64) -> u64 {
+    pub fn below(&mut self, end: u64) -> u64 {
         self.roll() % end
     }
 
     /// True once in so many times.
-    pub(crate) fn once_in(&mut self, times: u64) -> bool {
-        self.roll().is_multiple_of(times)
+    pub fn once_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
     }
 
-    pub(crate) fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[usize::try_from(self.roll()).unwrap_or_default() % choices.len()]
+    pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+        let place = self.below(choices.len() as u64);
+        choices[usize::try_from(place).unwrap_or_default()]
     }
 }
