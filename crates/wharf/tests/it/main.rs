@@ -16,6 +16,7 @@ mod http_streams;
 mod http_wire;
 mod leaving;
 mod log;
+mod odd_bytes;
 mod orphans;
 mod program;
 mod queue;
