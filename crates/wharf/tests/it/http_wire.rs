@@ -215,6 +215,11 @@ impl Events {
         Ok(event)
     }
 
+    /// Has everything been looked at that came so far?
+    pub(crate) fn is_caught_up(&self) -> bool {
+        self.ready.is_empty() && self.text.is_empty() && self.stream.buffer().is_empty()
+    }
+
     /// Reads on until an event fits.
     pub(crate) async fn expect(&mut self, what: &str, fits: impl Fn(&Event) -> bool) -> Result<Event> {
         loop {

@@ -18,7 +18,7 @@ use crate::http_wire::{Event, Events, Http};
 /// What has come and is not read yet; the streams wait then.
 const WAITING: usize = 64;
 
-/// A stream is cut after so many events and gone on with by its last id: nobody is to notice.
+/// A stream is cut after so many events at least and gone on with by its last id: nobody is to notice.
 const CUT_AFTER: u64 = 11;
 /// A stream is never quiet for so long: it has its keep-alives.
 const QUIET: Duration = Duration::from_secs(60);
@@ -69,8 +69,9 @@ impl Line {
                 break format!("lost: {error:#}");
             }
             count += 1;
-            if count.is_multiple_of(CUT_AFTER) {
-                // What was read beyond the last event is thrown away with the stream, and comes again.
+            // Not in the midst of a long replay: only so much is kept for those who come back.
+            if count >= CUT_AFTER && events.is_caught_up() {
+                count = 0;
                 events = match self.http.listen(session.as_deref(), events.last.as_deref()).await {
                     Ok(again) => again,
                     Err(error) => break format!("lost after {:?}: {error:#}", events.last),
