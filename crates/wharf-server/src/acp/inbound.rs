@@ -85,7 +85,8 @@ impl Connection {
             }
             _ => {
                 if let Ok(attached) = self.controlled(envelope).await {
-                    let forward = Forward { client: self.client.clone(), frame: frame.clone(), request: None };
+                    let (client, frame) = (self.client.clone(), frame.clone());
+                    let forward = Forward { client, frame, request: None };
                     let _ = attached.forward(forward).await;
                 }
             }

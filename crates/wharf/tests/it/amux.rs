@@ -6,7 +6,8 @@ use wharf_testkit::client::{Client, Credentials, Frame};
 use wharf_testkit::host::Host;
 
 use crate::recording::Recording;
-use crate::{catch_up, client, cwd, log, observer_token, program, refused, scripted, section, stop_reason};
+use crate::ways::observers_token;
+use crate::{catch_up, client, cwd, log, program, refused, scripted, section, stop_reason};
 
 /// A connection with this query, which has said nothing.
 async fn knock(host: &Host, query: &str) -> Result<Client> {
@@ -341,7 +342,7 @@ async fn observers_see_everything_and_change_nothing() -> Result<()> {
         assert_eq!(refused(alone.request(&format!("amux/{method}"), params).await)?.code, -32011, "{method}");
     }
     assert_eq!(refused(alone.prompt(&session, "echo x").await)?.code, -32011);
-    let token = observer_token(&host)?;
+    let token = observers_token(&host)?;
     let looks_on = Client::connect(&format!("{}?room=work&peer_id=tok", host.ws_url()), &token).await?;
     looks_on.initialize().await?;
     looks_on.new_session(&cwd(&host)?).await?;

@@ -15,7 +15,9 @@ mod http;
 mod http2;
 mod http_streams;
 mod http_wire;
+mod leaving;
 mod log;
+mod odd_bytes;
 mod orphans;
 mod program;
 mod queue;
@@ -33,6 +35,7 @@ mod tokens;
 mod turns;
 mod understood;
 mod walk;
+mod ways;
 mod where_agents_run;
 mod wire;
 
@@ -89,17 +92,9 @@ async fn client_with(host: &Host, capabilities: Value, meta: Value) -> Result<Cl
 
 /// A client whose token lets it look only. It has said `initialize`.
 async fn observer(host: &Host) -> Result<Client> {
-    let client = Client::connect(&host.ws_url(), &observer_token(host)?).await?;
+    let client = Client::connect(&host.ws_url(), &ways::observers_token(host)?).await?;
     client.initialize().await?;
     Ok(client)
-}
-
-/// A token that lets one look only.
-fn observer_token(host: &Host) -> Result<String> {
-    let arguments = ["token", "create", "--role", "observer", "--json", "--state-dir"];
-    let made = program::command(&arguments).arg(host.state_dir()).output()?;
-    let made: Value = serde_json::from_slice(&made.stdout)?;
-    Ok(made["token"].as_str().context("no token")?.to_owned())
 }
 
 /// A client of another agent than the default one. It has not said `initialize`: that would start the agent.
