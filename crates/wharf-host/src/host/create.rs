@@ -27,6 +27,8 @@ pub struct NewSessionRequest {
     /// The bucket, as the registry of workspaces gave it; `None`: by `cwd`.
     pub bucket: Option<String>,
     pub label: Option<String>,
+    /// The name by which amux clients find it (rule 9.1).
+    pub name: Option<Arc<str>>,
     pub sender: Option<Sender>,
     /// The `session/new` request as it goes to the agent.
     pub frame: Raw,
@@ -155,7 +157,7 @@ impl Host {
             workspace: bucket.into(),
             cwd: request.cwd.display().to_string().into(),
             label: request.label.map(Into::into),
-            name: None,
+            name: request.name,
             by: request.sender,
             key: request.key,
         };

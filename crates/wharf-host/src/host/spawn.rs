@@ -88,6 +88,7 @@ impl Host {
             cwd: place.cwd,
             bucket: Some(place.bucket),
             label: request.label,
+            name: None,
             sender: request.sender,
             frame,
             capabilities,
