@@ -8,6 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use wharf_host::{AgentCommand, Auth, Config, Duration, Host, ReplayTurns};
 use wharf_server::{Server, Tokens};
 
+use crate::global::Global;
 use crate::{output, paths};
 
 /// The adapter that `--agent-cmd` defines.
@@ -18,12 +19,6 @@ pub(crate) struct Serve {
     /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:7433].
     #[arg(long, env = "WHARF_LISTEN", value_name = "ADDR")]
     listen: Option<String>,
-    /// Where sessions and the token are kept [default: the XDG state directory].
-    #[arg(long, env = "WHARF_STATE_DIR", value_name = "DIR")]
-    state_dir: Option<PathBuf>,
-    /// The configuration file [default: config.toml in the XDG config directory, if it is there].
-    #[arg(long, env = "WHARF_CONFIG", value_name = "FILE")]
-    config: Option<PathBuf>,
     /// The agent of clients that name none [default: demo].
     #[arg(long, env = "WHARF_DEFAULT_AGENT", value_name = "NAME")]
     agent: Option<String>,
@@ -47,16 +42,16 @@ pub(crate) struct Serve {
     json: bool,
 }
 
-pub(crate) fn run(serve: Serve) -> anyhow::Result<()> {
+pub(crate) fn run(global: &Global, serve: Serve) -> anyhow::Result<()> {
     start_log();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
-    runtime.block_on(host(serve))
+    runtime.block_on(host(global, serve))
 }
 
-async fn host(serve: Serve) -> anyhow::Result<()> {
+async fn host(global: &Global, serve: Serve) -> anyhow::Result<()> {
     // Signals from now on are ours: one that comes while we start must not leave agents behind.
     let stopped = stop_signal()?;
-    let config = config(&serve)?;
+    let config = config(global, &serve)?;
     let state_dir = config.state_dir.clone();
     let listen = config.listen.clone();
     let host = Host::begin(config)?;
@@ -80,15 +75,15 @@ async fn host(serve: Serve) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn config(serve: &Serve) -> anyhow::Result<Config> {
-    let mut config = match paths::config_file(serve.config.as_deref())? {
+fn config(global: &Global, serve: &Serve) -> anyhow::Result<Config> {
+    let mut config = match paths::config_file(global.config.as_deref())? {
         Some(path) => Config::load(&path)?,
         None => Config { config_dir: Some(paths::config_dir()?), ..Config::default() },
     };
     if let Some(dir) = &serve.adapters {
         config.adapters = Some(std::path::absolute(dir).context("finding the directory of adapters")?);
     }
-    config.state_dir = paths::state_dir(serve.state_dir.as_deref())?;
+    config.state_dir = global.state_dir()?;
     config.program = std::env::current_exe().context("finding this program")?;
     if let Some(listen) = &serve.listen {
         config.listen.clone_from(listen);
