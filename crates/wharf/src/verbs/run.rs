@@ -83,10 +83,12 @@ pub(crate) async fn run(global: &Global, verb: Run) -> anyhow::Result<Exit> {
     for warning in started["warnings"].as_array().map(Vec::as_slice).unwrap_or_default() {
         output::note(&format!("note: {}", warning.as_str().unwrap_or_default()));
     }
-    let Some(prompt) = started["promptId"].as_str() else {
+    if text.is_none() {
         output::line(&session);
         return Ok(Exit::Ok);
-    };
+    }
+    // An agent that is gone before its prompt has come has none: then the session's end is what is waited for.
+    let prompt = started["promptId"].as_str().unwrap_or_default();
     let watch = Watch::new(&client, (&session, prompt), global.screen(), verb.asks.policy(), true);
     let end = watch.run(Place::Beginning, &mut signals).await;
     let exit = match &end {
@@ -96,7 +98,12 @@ pub(crate) async fn run(global: &Global, verb: Run) -> anyhow::Result<Exit> {
         Ok(End::Left) => Exit::Interrupted,
         Err(_) => Exit::Error,
     };
-    leave(&client, &session, verb.keep).await;
+    match &end {
+        // It ends by itself, and its history is to say so.
+        Ok(End::Session) => {}
+        Ok(End::Turn(reason)) if matches!(reason.as_str(), "agent_exited" | "start_failed") => {}
+        Ok(_) | Err(_) => leave(&client, &session, verb.keep).await,
+    }
     end.map(|_| exit)
 }
 
@@ -154,13 +161,18 @@ async fn environment(client: &Client, adapter: &str) -> BTreeMap<String, String>
 /// The exit code of a turn's end; one that is not good is told.
 pub(crate) fn tell_end(reason: &str) -> Exit {
     let exit = Exit::of_stop_reason(reason);
-    match exit {
-        Exit::Ok => {}
-        Exit::Refusal => output::note("the agent refused"),
-        Exit::Limit => output::note(&format!("the agent stopped at a limit: {reason}")),
-        Exit::Cancelled => output::note("the turn was cancelled"),
-        _ => output::note(&format!("the turn failed: {reason}")),
+    if exit == Exit::Ok {
+        return exit;
     }
+    output::note(&match reason {
+        "refusal" => "the agent refused".to_owned(),
+        "max_tokens" | "max_turn_requests" => format!("the agent stopped at a limit: {reason}"),
+        "cancelled" => "the turn was cancelled".to_owned(),
+        "session_ended" => "the session was ended, and the turn with it".to_owned(),
+        "agent_exited" => "the agent ended in the middle of the turn".to_owned(),
+        "start_failed" => "the agent did not start".to_owned(),
+        _ => format!("the turn failed: {reason}"),
+    });
     exit
 }
 
