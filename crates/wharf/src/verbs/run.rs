@@ -12,7 +12,7 @@ use crate::client::{Call, Client, Place, path};
 use crate::exit::{Exit, Failure};
 use crate::global::Global;
 use crate::turn::{Asked, End, Signals, Watch};
-use crate::{output, which};
+use crate::{connect, output, which};
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
@@ -148,14 +148,9 @@ fn option_value(text: &str) -> Value {
 
 /// What the agent may want of our environment (rule 8.7): the path, the language, and what its adapter names.
 async fn environment(client: &Client, adapter: &str) -> BTreeMap<String, String> {
-    let named = super::agents::known(client).await.unwrap_or_default();
-    let named = named.into_iter().find(|known| known.slug == adapter).map(|known| known.env).unwrap_or_default();
-    let wanted = |name: &str| {
-        matches!(name, "PATH" | "LANG" | "LANGUAGE") || name.starts_with("LC_") || named.iter().any(|n| n == name)
-    };
-    let text =
-        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    text.filter(|(name, _)| wanted(name)).collect()
+    let known = super::agents::known(client).await.unwrap_or_default();
+    let wanted = known.into_iter().find(|known| known.slug == adapter).map(|known| known.variables);
+    connect::environment(&wanted.unwrap_or_default())
 }
 
 /// The exit code of a turn's end; one that is not good is told.

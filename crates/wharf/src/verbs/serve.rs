@@ -1,5 +1,7 @@
 //! `wharf serve`: the host.
 
+use std::path::PathBuf;
+
 use anyhow::{Context, bail};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
