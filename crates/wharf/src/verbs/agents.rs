@@ -42,6 +42,7 @@ enum AgentsVerb {
 pub(crate) struct Adapter {
     pub(crate) slug: String,
     name: Option<String>,
+    description: String,
     source: String,
     protocol: String,
     installed: bool,
@@ -87,7 +88,8 @@ fn lines(screen: Screen, adapters: &[Adapter]) -> Vec<String> {
         return adapters.iter().map(plain).collect();
     }
     let mut table = Table::new(&["", "AGENT", "STATE", "VERSION", "FROM", "WHAT"]);
-    for adapter in adapters {
+    let (here, away): (Vec<&Adapter>, Vec<&Adapter>) = adapters.iter().partition(|adapter| adapter.installed);
+    for adapter in here.into_iter().chain(away) {
         let (word, style) = adapter.state();
         table.row([
             styled(Style::Good, if adapter.is_default { "*" } else { "" }),
@@ -114,8 +116,7 @@ impl Adapter {
     /// What to do, if there is something to be done; else what it is.
     fn what(&self) -> String {
         let help = self.install_hint.as_ref().filter(|_| !self.installed).map(|hint| format!("install: {hint}"));
-        let name = self.name.clone().filter(|name| *name != self.slug).unwrap_or_default();
-        help.or(self.missing.first().cloned()).unwrap_or(name)
+        help.or(self.missing.first().cloned()).unwrap_or_else(|| self.description.clone())
     }
 }
 
