@@ -10,7 +10,7 @@ mod followed;
 mod from_client;
 mod from_host;
 mod meta;
-mod plain;
+mod own;
 mod pump;
 mod rejoin;
 mod stdio;
@@ -42,6 +42,8 @@ pub(crate) struct Options {
     pub(crate) name: String,
     /// Every `session/new` joins this session.
     pub(crate) session: Option<String>,
+    /// Where it was started: usually where the client's sessions will be.
+    pub(crate) cwd: Option<String>,
 }
 
 /// What to do: messages in order, each way.

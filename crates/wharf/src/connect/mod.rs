@@ -12,6 +12,7 @@ use tokio::net::UnixStream;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use start::Starter;
+pub(crate) use start::become_agent;
 
 /// How often an absent host is looked for: soon at first, then at a pace that costs nothing.
 const FIRST_LOOK: Duration = Duration::from_millis(5);
