@@ -120,6 +120,8 @@ pub(super) struct LinesOutput {
     pub(super) session_id: String,
     /// The oldest first.
     pub(super) lines: Vec<String>,
+    /// Older lines were left out, since all together are too long for a tool's answer.
+    pub(super) truncated: bool,
     #[schemars(with = "StatusWord")]
     pub(super) status: Status,
     #[schemars(with = "TurnKind")]
@@ -166,9 +168,27 @@ pub(super) struct WaitOutput {
     pub(super) stop_reason: Option<String>,
     /// The newest lines of output, the oldest first.
     pub(super) lines: Vec<String>,
+    /// Older lines were left out, since all together are too long for a tool's answer.
+    pub(super) truncated: bool,
     /// What the agent waits for: see `answer_agent_session`.
     pub(super) asks: Vec<OpenAsk>,
     pub(super) session: Session,
+}
+
+/// Some clients take no answer beyond a mebibyte, in which lines stand twice and escaped; no model wants as much.
+const MOST_TEXT: usize = 200 * 1024;
+
+/// The newest of the lines that an answer has room for, and whether some had to go.
+pub(super) fn fitting(mut lines: Vec<String>) -> (Vec<String>, bool) {
+    let mut room = MOST_TEXT;
+    let fit = lines.iter().rev().take_while(|line| {
+        let fits = line.len() < room;
+        room = room.saturating_sub(line.len() + 1);
+        fits
+    });
+    let over = lines.len() - fit.count();
+    lines.drain(..over);
+    (lines, over > 0)
 }
 
 /// A schema that clients of all kinds read: no references, no formats of Rust's.
@@ -240,5 +260,30 @@ fn without_null(schema: &mut Value) {
         }
         Value::Array(items) => items.iter_mut().for_each(without_null),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_holds_the_newest_lines_that_fit() {
+        let line = |n: usize| format!("{n:0>1023}");
+        let (kept, truncated) = fitting((0..1_000).map(line).collect());
+        assert_eq!((kept.len(), truncated), (200, true));
+        assert_eq!(kept.last(), Some(&line(999)));
+        assert_eq!(fitting(vec!["short".to_owned(), String::new()]), (vec!["short".to_owned(), String::new()], false));
+        assert_eq!(fitting(vec!["x".repeat(MOST_TEXT)]), (vec![], true));
+    }
+
+    #[test]
+    fn input_schemas_have_neither_references_nor_nulls_nor_formats() {
+        for schema in [input::<crate::calls::SpawnArgs>(), input::<PromptInput>(), input::<AnswerInput>()] {
+            let text = Value::Object(schema.as_ref().clone()).to_string();
+            for odd in ["$ref", "null", "uint", "[`"] {
+                assert!(!text.contains(odd), "{odd} in {text}");
+            }
+        }
     }
 }
