@@ -191,27 +191,13 @@ pub(super) fn fitting(mut lines: Vec<String>) -> (Vec<String>, bool) {
     (lines, over > 0)
 }
 
-/// A schema that clients of all kinds read: no references, no formats of Rust's.
-fn schema<T: JsonSchema>() -> Value {
+/// A schema that clients of all kinds read: no references, no formats of Rust's, and nothing nullable, since what there
+/// is not is left out.
+pub(super) fn schema<T: JsonSchema>() -> Arc<JsonObject> {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
     plain(&mut schema);
-    schema
-}
-
-pub(super) fn input<T: JsonSchema>() -> Arc<JsonObject> {
-    let mut schema = schema::<T>();
-    // What may be left out need not be nullable as well: some clients stumble over that.
-    without_null(&mut schema);
-    object(schema)
-}
-
-pub(super) fn output<T: JsonSchema>() -> Arc<JsonObject> {
-    object(schema::<T>())
-}
-
-fn object(schema: Value) -> Arc<JsonObject> {
     let Value::Object(mut object) = schema else { return Arc::default() };
     object.remove("title");
     object.remove("description");
@@ -219,13 +205,10 @@ fn object(schema: Value) -> Arc<JsonObject> {
     Arc::new(object)
 }
 
-/// Drops `format: uint64` and its like, which no validator knows.
 fn plain(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
-            if members.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with(['u', 'i'])) {
-                members.remove("format");
-            }
+            plain_members(members);
             members.values_mut().for_each(plain);
         }
         Value::Array(items) => items.iter_mut().for_each(plain),
@@ -233,33 +216,42 @@ fn plain(schema: &mut Value) {
     }
 }
 
-fn without_null(schema: &mut Value) {
-    match schema {
-        Value::Object(members) => {
-            if members.get("default") == Some(&Value::Null) {
-                members.remove("default");
-            }
-            if let Some(Value::Array(types)) = members.get_mut("type") {
-                types.retain(|word| word != "null");
-                if types.len() == 1
-                    && let Some(one) = types.pop()
-                {
-                    members.insert("type".to_owned(), one);
-                }
-            }
-            if let Some(Value::Array(choices)) = members.get_mut("anyOf") {
-                choices.retain(|choice| choice["type"] != "null");
-                if choices.len() == 1
-                    && let Some(Value::Object(only)) = choices.pop()
-                {
-                    members.remove("anyOf");
-                    members.extend(only);
-                }
-            }
-            members.values_mut().for_each(without_null);
+fn plain_members(members: &mut JsonObject) {
+    // `uint64` and its like, which no validator knows.
+    if members.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with(['u', 'i'])) {
+        members.remove("format");
+    }
+    if members.get("default") == Some(&Value::Null) {
+        members.remove("default");
+    }
+    // "Anything" has two spellings, of which some clients know one.
+    if members.get("items") == Some(&Value::Bool(true)) {
+        members.insert("items".to_owned(), Value::Object(JsonObject::new()));
+    }
+    if let Some(Value::Array(words)) = members.get_mut("enum") {
+        words.retain(|word| !word.is_null());
+    }
+    if let Some(Value::Array(types)) = members.get_mut("type") {
+        types.retain(|word| word != "null");
+        if types.len() == 1
+            && let Some(one) = types.pop()
+        {
+            members.insert("type".to_owned(), one);
         }
-        Value::Array(items) => items.iter_mut().for_each(without_null),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    if let Some(Value::Array(choices)) = members.get_mut("anyOf") {
+        choices.retain(|choice| choice["type"] != "null");
+        if choices.len() == 1
+            && let Some(Value::Object(only)) = choices.pop()
+        {
+            members.remove("anyOf");
+            members.extend(only);
+        }
+    }
+    if let Some(Value::Object(properties)) = members.get_mut("properties") {
+        for property in properties.values_mut().filter(|property| **property == Value::Bool(true)) {
+            *property = Value::Object(JsonObject::new());
+        }
     }
 }
 
@@ -278,10 +270,10 @@ mod tests {
     }
 
     #[test]
-    fn input_schemas_have_neither_references_nor_nulls_nor_formats() {
-        for schema in [input::<crate::calls::SpawnArgs>(), input::<PromptInput>(), input::<AnswerInput>()] {
-            let text = Value::Object(schema.as_ref().clone()).to_string();
-            for odd in ["$ref", "null", "uint", "[`"] {
+    fn schemas_have_neither_references_nor_nulls_nor_formats() {
+        for tool in super::super::table::TOOLS.iter() {
+            let text = serde_json::to_string(tool).unwrap();
+            for odd in ["$ref", "null", "uint", "[`", "\"items\":true"] {
                 assert!(!text.contains(odd), "{odd} in {text}");
             }
         }
