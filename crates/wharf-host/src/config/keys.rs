@@ -8,6 +8,8 @@ const KNOWN: &[&str] = &[
     "agents.*.env.*",
     "agents.*.replay_quiet",
     "agents.*.queue",
+    "adapters",
+    "env_passthrough",
     "start_timeout",
     "cancel_timeout",
     "ask_timeout",

@@ -1,13 +1,15 @@
 //! The host: every session, the agents, the log engine, and the one lease that says they are ours.
 
+mod adapters;
 mod begin;
 mod create;
 mod forget;
 mod spare;
 mod spawn;
 mod start_file;
+mod workspaces;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,10 +19,13 @@ use wharf_store::{Engine, FileLease, LogId};
 
 pub use begin::StartError;
 pub use create::{CreateError, Created, NewSessionRequest};
+pub use forget::Renewal;
 pub use spare::Spare;
 pub use spawn::{SpawnRequest, Spawned};
-pub(crate) use start_file::StartInputs;
+pub(crate) use start_file::{StartInputs, write_private};
+pub use workspaces::RemovedWorkspace;
 
+use crate::adapters::{AdapterError, Launchable};
 use crate::agent::introduction::{Introduction, StartFailure};
 use crate::agent::sweep::Records;
 use crate::agent::{Launch, sweep};
@@ -31,6 +36,7 @@ use crate::index::IndexWriter;
 use crate::registry::{Known, Registry};
 use crate::session::handle::SessionHandle;
 use crate::session::{RestoreError, SessionTask, Shared, Surroundings, TailBudget, restore};
+use crate::workspaces::Workspaces;
 
 /// The daemon's engine. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -42,6 +48,7 @@ pub struct Host {
 pub(crate) struct Inner {
     pub(crate) config: Config,
     pub(crate) registry: Registry,
+    workspaces: Workspaces,
     pub(crate) index: IndexWriter,
     engine: Arc<dyn Engine>,
     epoch: Epoch,
@@ -52,6 +59,8 @@ pub(crate) struct Inner {
     introductions: Mutex<HashMap<String, Introduction>>,
     /// One cold session is brought up at a time, so that two callers get the same task.
     opening: tokio::sync::Mutex<()>,
+    /// One request with a key is looked up and carried out at a time, so that its repeat finds it.
+    spawning: tokio::sync::Mutex<()>,
     /// Held for as long as the host lives.
     _lease: FileLease,
 }
@@ -109,13 +118,14 @@ impl Host {
         &self,
         adapter: &str,
         capabilities: &str,
+        env: &BTreeMap<String, String>,
     ) -> Result<(Introduction, Option<Spare>), StartFailure> {
-        let command = self.inner.config.agent(adapter).map_err(|error| StartFailure::new(error.to_string()))?.command;
-        let key = format!("{adapter}\0{}", command.join("\0"));
+        let agent = self.inner.agent(adapter, None, &BTreeMap::new())?;
+        let key = format!("{adapter}\0{}", agent.command.join("\0"));
         if let Some(known) = self.inner.introductions.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok((known.clone(), None));
         }
-        let spare = self.spare(adapter, capabilities).await?;
+        let spare = self.spare(adapter, capabilities, env).await?;
         let introduction = spare.greeted.introduction.clone();
         self.inner.introductions.lock().unwrap_or_else(PoisonError::into_inner).insert(key, introduction.clone());
         Ok((introduction, Some(spare)))
@@ -161,19 +171,31 @@ impl Host {
 }
 
 impl Inner {
-    /// How to start the adapter's agent in `cwd`.
-    pub(crate) fn launch(&self, adapter: &str, cwd: impl AsRef<Path>) -> Result<Launch, String> {
-        let agent = self.config.agent(adapter).map_err(|error| error.to_string())?;
-        Ok(Launch {
+    /// The adapter's agent, in this mode with these options.
+    pub(crate) fn agent(
+        &self,
+        adapter: &str,
+        mode: Option<&str>,
+        options: &BTreeMap<String, serde_json::Value>,
+    ) -> Result<Launchable, AdapterError> {
+        self.config.adapters().find(adapter, mode, options)
+    }
+
+    /// How to start the agent in `cwd`, with what it gets of its caller's environment. What the adapter itself sets
+    /// counts before that: a mode may be made of it.
+    pub(crate) fn launch(&self, agent: &Launchable, cwd: impl AsRef<Path>, env: &BTreeMap<String, String>) -> Launch {
+        let mut env = env.clone();
+        env.extend(agent.env.clone());
+        Launch {
             program: self.config.program.clone(),
-            command: agent.command,
-            env: agent.env,
+            command: agent.command.clone(),
+            env,
             cwd: cwd.as_ref().to_owned(),
             tag: format!("{}.{}", self.state_id, random_text(12)),
             records: self.records.clone(),
             frame_limit: self.config.limits.frame.0,
             timeout: self.config.start_timeout.std(),
-        })
+        }
     }
 
     /// Reads a cold session.
@@ -206,6 +228,6 @@ impl Inner {
     }
 
     fn surroundings(self: &Arc<Self>) -> Surroundings {
-        Surroundings { host: Arc::clone(self), epoch: self.epoch, spare: None, started: None }
+        Surroundings { host: Arc::clone(self), epoch: self.epoch, spare: None, started: None, founded: None }
     }
 }

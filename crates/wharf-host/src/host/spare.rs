@@ -1,5 +1,7 @@
 //! An agent without a session: it answers what a client asks before it has one, such as a login (rule 3.2).
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 
 use super::Host;
@@ -20,9 +22,17 @@ impl Spare {
 
 impl Host {
     /// Starts and greets an agent of the adapter.
-    pub async fn spare(&self, adapter: &str, capabilities: &str) -> Result<Spare, StartFailure> {
+    pub async fn spare(
+        &self,
+        adapter: &str,
+        capabilities: &str,
+        env: &BTreeMap<String, String>,
+    ) -> Result<Spare, StartFailure> {
         let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
-        let launch = self.inner.launch(adapter, &cwd).map_err(StartFailure::new)?;
+        let agent = self.inner.agent(adapter, None, &BTreeMap::new())?;
+        let env = self.inner.config.adapters().environment(&agent, env);
+        agent.program(&env)?;
+        let launch = self.inner.launch(&agent, &cwd, &env);
         Ok(Spare { greeted: greet(&launch, capabilities).await? })
     }
 }

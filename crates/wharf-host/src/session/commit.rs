@@ -240,10 +240,12 @@ impl SessionTask {
             }
             let outcome = async {
                 let inputs = host.start_inputs(&log_id).map_err(StartFailure::new)?;
-                let greeted: Greeted = match spare {
+                let agent = host.agent(&origin.adapter, inputs.mode.as_deref(), &inputs.options)?;
+                let mut greeted: Greeted = match spare {
                     Some(greeted) => greeted,
                     None => {
-                        let launch = host.launch(&origin.adapter, origin.cwd.as_ref()).map_err(StartFailure::new)?;
+                        agent.program(&inputs.env)?;
+                        let launch = host.launch(&agent, origin.cwd.as_ref(), &inputs.env);
                         let mut greeted = greet(&launch, &inputs.capabilities).await?;
                         for frame in &inputs.prelude {
                             greeted.ask(frame.bytes()).await?;
@@ -251,8 +253,12 @@ impl SessionTask {
                         greeted
                     }
                 };
-                let quiet = host.config.replay_quiet(&origin.adapter);
-                let opening = agent::Opening { how, new_frame: inputs.new_frame, agent_session, in_force, quiet };
+                if agent.comes_back == Some(false) {
+                    greeted.introduction.traits.load = false;
+                    greeted.introduction.traits.resume = false;
+                }
+                let (new_frame, quiet) = (inputs.new_frame, agent.replay_quiet);
+                let opening = agent::Opening { how, new_frame, agent_session, in_force, quiet };
                 agent::open(greeted, &opening).await
             };
             let outcome = Box::new(outcome.await);

@@ -88,7 +88,7 @@ pub(crate) enum Command {
     },
 }
 
-pub(super) type ReplyTo = oneshot::Sender<Result<Reply, CallError>>;
+pub(crate) type ReplyTo = oneshot::Sender<Result<Reply, CallError>>;
 
 /// The agent is up: its answer, and the event that says so.
 #[derive(Clone, Debug)]
@@ -109,6 +109,8 @@ pub(crate) struct Surroundings {
     pub(crate) spare: Option<Greeted>,
     /// Who waits for the first start.
     pub(crate) started: Option<StartedTo>,
+    /// Who waits for the first step to be in the log.
+    pub(crate) founded: Option<ReplyTo>,
 }
 
 #[derive(Debug)]
@@ -183,7 +185,8 @@ impl SessionTask {
             broken: false,
         };
         tokio::spawn(async move {
-            task.take(first, Now::millis(), None);
+            let founded = task.around.founded.take();
+            task.take(first, Now::millis(), founded);
             task.carry_out();
             task.run().await;
         });

@@ -15,8 +15,12 @@ impl Connection {
         let _ = self.introduced.set(ClientInfo::of(frame));
         let told = self.told();
         let mut spare = self.spare.lock().await;
-        let (introduction, fresh) =
-            self.app.host.introduce(&self.agent, &told).await.map_err(|failure| from_start(&failure))?;
+        let (introduction, fresh) = self
+            .app
+            .host
+            .introduce(&self.agent, &told, &self.info().env)
+            .await
+            .map_err(|failure| from_start(&failure))?;
         if fresh.is_some() {
             *spare = fresh;
         }
@@ -52,7 +56,7 @@ impl Connection {
         }
         let mut spare = self.spare.lock().await;
         if spare.is_none() {
-            let started = self.app.host.spare(&self.agent, &self.told()).await;
+            let started = self.app.host.spare(&self.agent, &self.told(), &self.info().env).await;
             *spare = Some(started.map_err(|failure| from_start(&failure))?);
         }
         let Some(agent) = spare.as_mut() else { return Ok(None) };

@@ -1,5 +1,6 @@
 //! What a client said of itself at `initialize`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -16,6 +17,8 @@ pub(super) struct ClientInfo {
     pub(super) event_ids: bool,
     /// It understands the updates of rule 4.5.
     pub(super) multi_client_updates: bool,
+    /// Variables of its own that its agents may have (rule 8.7). Agents never see the message that they came in.
+    pub(super) env: Arc<BTreeMap<String, String>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -49,6 +52,7 @@ impl ClientInfo {
             capabilities: params.client_capabilities,
             event_ids: wishes["eventIds"] == true,
             multi_client_updates: wishes["multiClientUpdates"] == true,
+            env: Arc::new(serde_json::from_value(wishes["env"].clone()).unwrap_or_default()),
         }
     }
 

@@ -22,12 +22,13 @@ mod watched;
 mod websocket;
 mod wire;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::{Extension, Query, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 
@@ -36,6 +37,9 @@ use crate::auth::{Identity, SUBPROTOCOL};
 use crate::listen::Place;
 pub(crate) use http::{Connections, delete, post};
 pub(crate) use updates::stop_reason;
+
+/// Names of variables, for a bridge.
+const ENVIRONMENT: HeaderName = HeaderName::from_static("wharf-environment");
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct AcpQuery {
@@ -73,6 +77,7 @@ pub(crate) async fn get(
 fn upgrade(app: App, identity: Identity, query: AcpQuery, place: Place, upgrade: WebSocketUpgrade) -> Response {
     let limit = app.host.config().limits.frame.0;
     let agent = query.agent(&app);
+    let wanted = wanted_variables(&app, &agent);
     let upgrade = upgrade.protocols([SUBPROTOCOL]).max_message_size(limit).max_frame_size(limit);
     let mut response = upgrade.on_upgrade(async move |socket| {
         websocket::run(app, identity, agent, socket).await;
@@ -81,5 +86,13 @@ fn upgrade(app: App, identity: Identity, query: AcpQuery, place: Place, upgrade:
     // The socket is the connection; the id is for those who expect one.
     let id = HeaderValue::from_str(&http::new_connection_id());
     response.headers_mut().extend(id.map(|id| (http::CONNECTION_ID, id)));
+    response.headers_mut().extend(wanted.map(|names| (ENVIRONMENT, names)));
     response
+}
+
+/// The variables that the agent's adapter names: a bridge sends its own values of these, and of no others (rule 8.7).
+fn wanted_variables(app: &App, agent: &str) -> Option<HeaderValue> {
+    let adapters = app.host.config().adapters();
+    let names = adapters.variables(&adapters.find(agent, None, &BTreeMap::new()).ok()?);
+    if names.is_empty() { None } else { HeaderValue::from_str(&names.join(",")).ok() }
 }

@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use wharf_host::core::{Refusal, SessionId};
-use wharf_host::{CallError, CreateError, StartFailure};
+use wharf_host::{AdapterError, CallError, CreateError, StartFailure, WorkspaceError};
 
 use crate::App;
 use crate::problem::Problem;
@@ -39,11 +39,62 @@ pub(super) fn spawn_failed(session: &str, failure: &StartFailure) -> Problem {
 
 pub(super) fn from_create(error: &CreateError) -> Problem {
     let (status, code) = match error {
-        CreateError::Adapter(_) => (StatusCode::UNPROCESSABLE_ENTITY, "unknown_adapter"),
+        CreateError::Adapter(error) => return from_adapter(error),
+        CreateError::Workspace(error) => return from_workspace(error),
         CreateError::Cwd { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_cwd"),
+        CreateError::CwdNotAllowed { .. } => (StatusCode::FORBIDDEN, "cwd_not_allowed"),
+        CreateError::Label { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "label_too_long"),
+        CreateError::KeyReused { session } => {
+            let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused", error.to_string());
+            return problem.with("sessionId", session.as_str());
+        }
         CreateError::TooMany { .. } => (StatusCode::TOO_MANY_REQUESTS, "too_many_sessions"),
-        CreateError::Storage(_) => (StatusCode::INSUFFICIENT_STORAGE, "storage_full"),
+        CreateError::StorageFull => (StatusCode::INSUFFICIENT_STORAGE, "storage_full"),
+        CreateError::Storage(_) => {
+            tracing::error!(%error, "a session cannot be made");
+            let detail = "the session's log cannot be made; the host's own log says why";
+            return Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail);
+        }
         CreateError::Start { session, failure } => return spawn_failed(session, failure),
+    };
+    Problem::new(status, code, error.to_string())
+}
+
+fn from_adapter(error: &AdapterError) -> Problem {
+    let unfit = StatusCode::UNPROCESSABLE_ENTITY;
+    let (status, code) = match error {
+        AdapterError::Unknown { .. } => (unfit, "unknown_adapter"),
+        AdapterError::UnknownMode { .. } => (unfit, "unknown_mode"),
+        AdapterError::Option { .. } => (unfit, "invalid_option"),
+        AdapterError::Protocol { .. } => (StatusCode::NOT_IMPLEMENTED, "protocol_not_supported"),
+        AdapterError::NotInstalled { .. } => (StatusCode::NOT_IMPLEMENTED, "adapter_not_installed"),
+        AdapterError::Manifest(_) => (unfit, "invalid_manifest"),
+    };
+    let problem = Problem::new(status, code, error.to_string());
+    match error {
+        AdapterError::NotInstalled { install: Some(install), .. } => problem.with("install", install.as_str()),
+        AdapterError::NotInstalled { install: None, .. }
+        | AdapterError::Unknown { .. }
+        | AdapterError::UnknownMode { .. }
+        | AdapterError::Option { .. }
+        | AdapterError::Protocol { .. }
+        | AdapterError::Manifest(_) => problem,
+    }
+}
+
+pub(crate) fn from_workspace(error: &WorkspaceError) -> Problem {
+    let (status, code) = match error {
+        WorkspaceError::Damaged { .. } | WorkspaceError::Version { .. } | WorkspaceError::Unreadable { .. } => {
+            (StatusCode::INTERNAL_SERVER_ERROR, "registry_damaged")
+        }
+        WorkspaceError::Unwritable { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "registry_unwritable"),
+        WorkspaceError::Slug(_) | WorkspaceError::Reserved => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_slug"),
+        WorkspaceError::Label => (StatusCode::UNPROCESSABLE_ENTITY, "label_too_long"),
+        WorkspaceError::Path { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_path"),
+        WorkspaceError::Unknown { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "unknown_workspace"),
+        WorkspaceError::Exists { .. } => (StatusCode::CONFLICT, "workspace_exists"),
+        WorkspaceError::InUse { .. } => (StatusCode::CONFLICT, "workspace_in_use"),
+        WorkspaceError::Purge { .. } => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
     };
     Problem::new(status, code, error.to_string())
 }

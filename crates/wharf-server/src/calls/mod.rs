@@ -21,7 +21,7 @@ use crate::problem::Problem;
 pub(crate) use asks::{ActionWord, AnswerArgs, Answered, AskList, AskWord, OpenAsk, answer, asks};
 pub(crate) use caller::Caller;
 pub(crate) use events::{EventPage, EventsArgs, events, unknown_event};
-pub(crate) use faults::unreadable;
+pub(crate) use faults::{from_workspace, unreadable};
 pub(crate) use life::{Forgotten, Interrupted, Killed, forget, interrupt, kill, resume};
 pub(crate) use list::{ListArgs, SessionList, get, list};
 pub(crate) use output::{Output, OutputArgs, output};

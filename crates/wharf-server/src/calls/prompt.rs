@@ -18,7 +18,7 @@ const KEY: usize = 256;
 
 /// What is said to the agent: a text, or ACP content blocks, which are passed on as they came.
 #[derive(Clone, Debug)]
-pub(crate) struct Content(String);
+pub(crate) struct Content(pub(super) String);
 
 /// A text, or ACP content blocks.
 #[derive(ToSchema, JsonSchema)]

@@ -101,6 +101,7 @@ pub(crate) async fn spawn(
         additional_directories: args.additional_directories.unwrap_or_default().into_iter().map(Into::into).collect(),
         sender: Some(who.sender()),
         key: key.map(ToOwned::to_owned),
+        key_covers: args.prompt.as_ref().map(|prompt| prompt.0.clone()),
         anywhere: who.identity.access == Access::Admin,
     };
     let spawned = app.host.spawn(request).await.map_err(|error| from_create(&error))?;

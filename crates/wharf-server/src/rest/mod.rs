@@ -1,5 +1,6 @@
 //! AIP-46 over HTTP: routes that translate requests into calls and their outcome into answers (§8).
 
+mod adapters;
 mod asks;
 mod extract;
 mod health;
@@ -8,6 +9,7 @@ mod openapi;
 mod queue;
 mod sessions;
 mod stream;
+mod workspaces;
 
 use axum::Router;
 use axum::extract::Request;
@@ -59,6 +61,10 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(asks::answer))
         .routes(routes!(queue::list))
         .routes(routes!(queue::change, queue::remove))
+        .routes(routes!(workspaces::list, workspaces::add))
+        .routes(routes!(workspaces::activate))
+        .routes(routes!(workspaces::remove))
+        .routes(routes!(adapters::list))
 }
 
 /// For paths that nobody serves.

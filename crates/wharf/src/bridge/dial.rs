@@ -16,6 +16,8 @@ use crate::connect::{self, NoLink, Reach};
 pub(super) struct Link {
     pub(super) socket: WebSocketStream<UnixStream>,
     pub(super) host: Option<u32>,
+    /// The variables that the agent is to have of ours.
+    pub(super) wanted: Vec<String>,
 }
 
 /// How to get to the host.
@@ -59,7 +61,11 @@ impl Address {
         // What the host sends is for the client to bear, whatever its size.
         let config = WebSocketConfig::default().max_message_size(None).max_frame_size(None);
         match client_async_with_config(request, stream, Some(config)).await {
-            Ok((socket, _)) => Ok(Link { socket, host }),
+            Ok((socket, response)) => {
+                let wanted = response.headers().get("wharf-environment").and_then(|names| names.to_str().ok());
+                let wanted = wanted.map(|names| names.split(',').map(ToOwned::to_owned).collect()).unwrap_or_default();
+                Ok(Link { socket, host, wanted })
+            }
             Err(Error::Http(response)) if response.status().is_client_error() => {
                 let text = String::from_utf8_lossy(response.body().as_deref().unwrap_or_default()).into_owned();
                 let (status, text) = (response.status(), text.trim().to_owned());

@@ -122,7 +122,11 @@ impl Bridge {
         self.wishes.event_ids = meta::wish(line, "eventIds") == Some(true.into());
         self.wishes.multi_client_updates = meta::wish(line, "multiClientUpdates") == Some(true.into());
         let asked = if self.wishes.event_ids { None } else { meta::with_wish(line, "eventIds", "true") };
-        let frame = asked.unwrap_or_else(|| line.clone());
+        let mut frame = asked.unwrap_or_else(|| line.clone());
+        if !self.environment.is_empty() && meta::wish(line, "env").is_none() {
+            let environment = Value::from_iter(self.environment.clone()).to_string();
+            frame = meta::with_wish(&frame, "env", &environment).unwrap_or(frame);
+        }
         self.initialize = Some(frame.clone());
         frame
     }

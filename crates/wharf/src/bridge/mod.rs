@@ -74,6 +74,8 @@ pub(crate) struct Bridge {
     /// As it was sent to the host.
     initialize: Option<Bytes>,
     wishes: Wishes,
+    /// What the host is to give the agent of our environment.
+    environment: BTreeMap<String, String>,
     unanswered: Unanswered,
     asks: Asks,
     sessions: BTreeMap<String, Followed>,
@@ -113,6 +115,7 @@ impl Bridge {
             returning: false,
             initialize: None,
             wishes: Wishes::default(),
+            environment: BTreeMap::new(),
             unanswered: Unanswered::default(),
             asks: Asks::default(),
             sessions: BTreeMap::new(),
@@ -122,6 +125,11 @@ impl Bridge {
             keys: 0,
             step: Step::default(),
         }
+    }
+
+    /// What the client's `initialize` is to bring along.
+    pub(crate) fn handle_environment(&mut self, environment: BTreeMap<String, String>) {
+        self.environment = environment;
     }
 
     /// May another line be handled? If not, stdin is to wait.

@@ -2,7 +2,7 @@
 //!
 //! Neither way waits for the other: a client that writes while it does not read, and a host that does the same, get on.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
@@ -74,6 +74,13 @@ async fn finish(mut pump: Pump, written: oneshot::Receiver<()>) {
     let _ = tokio::time::timeout(LINGER, last).await;
 }
 
+/// What the host is told of our environment: where programs are, the locale, and what the agent's adapter names.
+fn environment(wanted: &[String]) -> BTreeMap<String, String> {
+    let vars =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    vars.filter(|(name, _)| wharf_host::is_always_passed(name) || wanted.contains(name)).collect()
+}
+
 impl Pump {
     async fn serve(&mut self, dial: &mut Dial) -> anyhow::Result<()> {
         let mut before = false;
@@ -126,7 +133,8 @@ impl Pump {
     }
 
     async fn talk(&mut self, link: Link) -> End {
-        let Link { socket, host } = link;
+        let Link { socket, host, wanted } = link;
+        self.bridge.handle_environment(environment(&wanted));
         let (sink, mut frames) = socket.split();
         let (to_socket, outgoing) = mpsc::channel(FRAMES);
         let mut sending = tokio::spawn(send(sink, outgoing));

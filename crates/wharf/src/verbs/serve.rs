@@ -1,5 +1,7 @@
 //! `wharf serve`: the host.
 
+use std::path::PathBuf;
+
 use anyhow::{Context, bail};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
@@ -23,6 +25,9 @@ pub(crate) struct Serve {
     /// A command line that starts an ACP agent; makes it the default agent.
     #[arg(long, value_name = "CMD", conflicts_with = "agent")]
     agent_cmd: Option<String>,
+    /// A directory with manifests of agents, besides `adapters` beside the configuration file.
+    #[arg(long, env = "WHARF_ADAPTERS", value_name = "DIR")]
+    adapters: Option<PathBuf>,
     /// Print one line of JSON once connections are accepted, and nothing else.
     #[arg(long)]
     json: bool,
@@ -64,8 +69,11 @@ async fn host(global: &Global, serve: Serve) -> anyhow::Result<()> {
 fn config(global: &Global, serve: &Serve) -> anyhow::Result<Config> {
     let mut config = match paths::config_file(global.config.as_deref())? {
         Some(path) => Config::load(&path)?,
-        None => Config::default(),
+        None => Config { config_dir: Some(paths::config_dir()?), ..Config::default() },
     };
+    if let Some(dir) = &serve.adapters {
+        config.adapters = Some(std::path::absolute(dir).context("finding the directory of adapters")?);
+    }
     config.state_dir = global.state_dir()?;
     config.program = std::env::current_exe().context("finding this program")?;
     if let Some(listen) = &serve.listen {
@@ -82,7 +90,7 @@ fn config(global: &Global, serve: &Serve) -> anyhow::Result<Config> {
         config.agents.insert(COMMAND_LINE_AGENT.to_owned(), AgentCommand { command, ..AgentCommand::default() });
         config.default_agent = COMMAND_LINE_AGENT.to_owned();
     }
-    config.agent(&config.default_agent)?;
+    config.adapters().find(&config.default_agent, None, &std::collections::BTreeMap::new())?;
     Ok(config)
 }
 
