@@ -15,6 +15,8 @@ mod http2;
 mod http_streams;
 mod http_wire;
 mod log;
+mod mcp;
+mod mcp_wire;
 mod orphans;
 mod program;
 mod queue;
