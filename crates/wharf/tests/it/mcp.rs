@@ -114,6 +114,30 @@ async fn get_agent_session_output_returns_the_last_n_lines() -> Result<()> {
 }
 
 #[tokio::test]
+async fn the_end_of_a_long_session_is_the_same_however_much_of_it_is_asked_for() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let rest = Http::new(&host);
+    let mut mcp = Mcp::Http(rest.clone());
+    let session = start(&mut mcp, &host).await?;
+    // A line of 200 kB without a break, a message of 6000 lines, then many turns.
+    ask(&mut mcp, &session, &format!("echo {}; stream 6000 50", "x".repeat(200_000))).await?;
+    for turn in 0..10 {
+        ask(&mut mcp, &session, &format!("echo turn {turn}; think hm; tool; echo more")).await?;
+    }
+    let last = async |n: usize| -> Result<Vec<String>> {
+        let output = rest.get(&format!("/sessions/{session}/output?lastN={n}")).await?.expect(200)?;
+        Ok(serde_json::from_value(output["lines"].clone())?)
+    };
+    let all = last(10_000).await?;
+    ensure!(all[0] == "x".repeat(64 * 1024), "the long line was not cut at 64 KiB: {} bytes", all[0].len());
+    ensure!(all.iter().filter(|line| *line == TURN_END).count() == 11, "{} lines", all.len());
+    for n in [1, 2, 5, 50, 1_000, 3_000, all.len() - 3, all.len() - 1, all.len()] {
+        assert_eq!(last(n).await?, all[all.len() - n..], "the last {n}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn kill_agent_session_returns_ok_and_the_session() -> Result<()> {
     let host = scripted(&[])?.start()?;
     for mut mcp in Mcp::both(&host)? {
