@@ -11,6 +11,7 @@ mod calls;
 mod guard;
 mod lines;
 mod listen;
+mod mcp;
 mod problem;
 mod rest;
 mod running;
@@ -129,6 +130,8 @@ fn router(app: App) -> Router {
     let rest::Routers { guarded, open } = rest::routers();
     Router::new()
         .route("/acp", get(acp::get).connect(acp::get).post(acp::post).delete(acp::delete))
+        .route_service("/mcp", mcp::service(&app))
+        .route("/mcp/stdio", get(mcp::stdio))
         .merge(guarded)
         .fallback(rest::unknown_route)
         .layer(axum::middleware::from_fn_with_state(app.clone(), guard::require_identity))

@@ -73,6 +73,8 @@ enum Verb {
     Serve(verbs::serve::Serve),
     /// Speak ACP on stdin and stdout: what an editor starts instead of the agent.
     Acp(verbs::acp::Acp),
+    /// Speak MCP on stdin and stdout: tools that start, drive and watch agents.
+    Mcp(verbs::mcp::Mcp),
     /// Make, list and revoke tokens.
     Token(verbs::token::Token),
     /// Print a script that completes wharf's verbs and options in your shell.
@@ -120,6 +122,7 @@ fn perform(global: &Global, verb: Verb) -> anyhow::Result<Exit> {
         Verb::Stop(verb) => verbs::block_on(verbs::stop::run(global, verb)),
         Verb::Serve(verb) => verbs::serve::run(global, verb).map(well),
         Verb::Acp(verb) => verbs::acp::run(global, verb).map(well),
+        Verb::Mcp(verb) => verbs::mcp::run(global, verb).map(well),
         Verb::Token(verb) => verbs::token::run(global, verb).map(well),
         Verb::Completions(verb) => verbs::completions::run(verb).map(well),
         Verb::Man(verb) => verbs::man::run(verb).map(well),

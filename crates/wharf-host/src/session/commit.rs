@@ -126,12 +126,13 @@ impl SessionTask {
             entries.push(Entry { seq, epoch, at, event });
         }
         self.shared.tail.publish(entries);
+        // Whoever is woken by an event and asks how things are must not be told how they were before it.
+        if news {
+            self.describe();
+        }
         self.shared.head.send_replace(seq);
         if sync {
             self.request_sync();
-        }
-        if news {
-            self.describe();
         }
     }
 

@@ -18,16 +18,16 @@ use wharf_host::{OpenError, SessionHandle};
 
 use crate::App;
 use crate::problem::Problem;
-pub(crate) use asks::{AnswerArgs, Answered, AskList, AskWord, OpenAsk, answer, asks};
+pub(crate) use asks::{ActionWord, AnswerArgs, Answered, AskList, AskWord, OpenAsk, answer, asks};
 pub(crate) use caller::Caller;
 pub(crate) use events::{EventPage, EventsArgs, events, unknown_event};
 pub(crate) use faults::{from_workspace, unreadable};
 pub(crate) use life::{Forgotten, Interrupted, Killed, forget, interrupt, kill, resume};
 pub(crate) use list::{ListArgs, SessionList, get, list};
 pub(crate) use output::{Output, OutputArgs, output};
-pub(crate) use prompt::{Content, PromptArgs, Prompted, prompt};
+pub(crate) use prompt::{Content, ContentShape, PromptArgs, Prompted, prompt};
 pub(crate) use queue::{Queue, QueueChange, QueueChanged, change_queued, queue, remove_queued};
-pub(crate) use session::Session;
+pub(crate) use session::{Session, StatusWord, TurnKind};
 pub(crate) use spawn::{SpawnArgs, SpawnedSession, spawn};
 
 /// A session's handle; its agent is not woken.

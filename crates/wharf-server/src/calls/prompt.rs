@@ -20,7 +20,7 @@ const KEY: usize = 256;
 #[derive(Clone, Debug)]
 pub(crate) struct Content(pub(super) String);
 
-/// How [`Content`] is written.
+/// A text, or ACP content blocks.
 #[derive(ToSchema, JsonSchema)]
 #[schema(as = Content)]
 #[schemars(rename = "Content", untagged)]

@@ -67,7 +67,7 @@ pub(crate) struct Session {
     pub(crate) message: Option<String>,
 }
 
-/// The words of [`Status`], for schemas.
+/// Where the session is in its life.
 #[derive(ToSchema, JsonSchema)]
 #[schema(as = Status, rename_all = "snake_case")]
 #[schemars(rename = "Status", rename_all = "snake_case")]
@@ -80,7 +80,7 @@ pub(crate) enum StatusWord {
     Error,
 }
 
-/// The words of [`TurnWord`], for schemas.
+/// What the agent is doing.
 #[derive(ToSchema, JsonSchema)]
 #[schema(as = Turn, rename_all = "snake_case")]
 #[schemars(rename = "Turn", rename_all = "snake_case")]
@@ -91,7 +91,7 @@ pub(crate) enum TurnKind {
     AwaitingInput,
 }
 
-/// The words of [`EndReason`], for schemas.
+/// Why the session ended.
 #[derive(ToSchema, JsonSchema)]
 #[schema(as = EndReason, rename_all = "snake_case")]
 #[schemars(rename = "EndReason", rename_all = "snake_case")]

@@ -17,8 +17,8 @@ use std::str::FromStr;
 use wharf_host::core::{Epoch, Seq};
 
 pub use paint::paint;
-pub(crate) use projector::Projector;
-pub(crate) use read::{Follow, LinesError, last_n};
+use projector::Projector;
+pub(crate) use read::{Follow, Followed, LinesError, last_n};
 
 /// A line that goes on for longer is cut here.
 const LONGEST: usize = 64 * 1024;

@@ -4,7 +4,7 @@
 mod answer;
 mod follow;
 mod sse;
-mod version;
+pub(crate) mod version;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

@@ -5,7 +5,7 @@ use crate::exit::{Exit, Failure};
 const OWN: &str = env!("CARGO_PKG_VERSION");
 
 /// Refuses a host whose major or minor version is another.
-pub(super) fn check(host: Option<&str>) -> Result<(), Failure> {
+pub(crate) fn check(host: Option<&str>) -> Result<(), Failure> {
     if fits(host, OWN) {
         return Ok(());
     }

@@ -9,6 +9,7 @@ pub(crate) mod demo_agent;
 pub(crate) mod forget;
 pub(crate) mod life;
 pub(crate) mod man;
+pub(crate) mod mcp;
 pub(crate) mod output;
 pub(crate) mod prompt;
 pub(crate) mod queue;

@@ -21,6 +21,8 @@ mod http_streams;
 mod http_wire;
 mod leaving;
 mod log;
+mod mcp;
+mod mcp_wire;
 mod odd_bytes;
 mod orphans;
 mod program;
