@@ -67,6 +67,10 @@ impl Http {
         Self { authority, token: token.to_owned() }
     }
 
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
     pub async fn get(&self, path: &str) -> Result<Answer> {
         self.send("GET", path, &[], "").await
     }

@@ -1,5 +1,6 @@
 //! `config.toml`: every setting with its default. `docs/configuration.md` lists the same keys.
 
+mod amux;
 mod keys;
 mod units;
 
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use wharf_core::{OnRestart, Settings};
 
+pub use amux::{AmuxSettings, ReplayTurns};
 pub(crate) use keys::nearest;
 pub use units::{Duration, Size};
 
@@ -26,6 +28,7 @@ pub struct Config {
     #[serde(skip)]
     pub config_dir: Option<PathBuf>,
     pub listen: String,
+    pub auth: Auth,
     pub default_agent: String,
     pub agents: BTreeMap<String, AgentCommand>,
     /// A further directory of manifests.
@@ -44,6 +47,7 @@ pub struct Config {
     /// Are secrets that look like secrets taken out of output lines?
     pub redact_output: bool,
     pub session: SessionSettings,
+    pub amux: AmuxSettings,
     pub limits: Limits,
 }
 
@@ -66,6 +70,28 @@ pub enum QueueBy {
     Wharf,
     /// The agent, if it says that it can.
     Agent,
+}
+
+/// What a connection over TCP must show (rules 10.1, 10.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Auth {
+    #[default]
+    Token,
+    /// Nothing: every process of this machine is taken for its user. Old amux clients have no token.
+    None,
+}
+
+impl std::str::FromStr for Auth {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word {
+            "token" => Ok(Self::Token),
+            "none" => Ok(Self::None),
+            _ => Err(format!("{word:?} is not a way to authenticate; write \"token\" or \"none\"")),
+        }
+    }
 }
 
 /// Which ended sessions a starting host brings back.
@@ -141,6 +167,7 @@ impl Default for Config {
             program: PathBuf::new(),
             config_dir: None,
             listen: "127.0.0.1:7433".to_owned(),
+            auth: Auth::default(),
             default_agent: "demo".to_owned(),
             agents: BTreeMap::new(),
             adapters: None,
@@ -154,6 +181,7 @@ impl Default for Config {
             serve_tools: true,
             redact_output: true,
             session: SessionSettings::default(),
+            amux: AmuxSettings::default(),
             limits: Limits::default(),
         }
     }

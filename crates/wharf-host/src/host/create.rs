@@ -27,6 +27,8 @@ pub struct NewSessionRequest {
     /// The bucket, as the registry of workspaces gave it; `None`: by `cwd`.
     pub bucket: Option<String>,
     pub label: Option<String>,
+    /// The name by which amux clients find it (rule 9.1).
+    pub name: Option<Arc<str>>,
     pub sender: Option<Sender>,
     /// The `session/new` request as it goes to the agent.
     pub frame: Raw,
@@ -147,7 +149,7 @@ impl Host {
         if let Err(error) = inner.keep_start_inputs(&log_id, &inputs) {
             drop(log);
             let _ = inner.engine.remove(&log_id);
-            return Err(io_error(&error));
+            return Err(io_error(&error, &error));
         }
         let origin = Origin {
             session: id.clone(),
@@ -155,7 +157,7 @@ impl Host {
             workspace: bucket.into(),
             cwd: request.cwd.display().to_string().into(),
             label: request.label.map(Into::into),
-            name: None,
+            name: request.name,
             by: request.sender,
             key: request.key,
         };
@@ -174,6 +176,8 @@ impl Host {
 impl Inner {
     /// Are these inside registered workspaces?
     pub(super) fn allow(&self, directories: &[PathBuf]) -> Result<(), CreateError> {
+        // One that cannot be read covers nothing, and says so itself.
+        self.workspaces.list()?;
         match directories.iter().find(|path| !path.is_absolute() || !self.workspaces.covers(path)) {
             Some(path) => Err(CreateError::CwdNotAllowed { path: path.clone() }),
             None => Ok(()),
@@ -182,15 +186,17 @@ impl Inner {
 }
 
 fn not_stored(error: StoreError) -> CreateError {
-    match error {
-        StoreError::Io { source, .. } if source.kind() == ErrorKind::StorageFull => CreateError::StorageFull,
-        error => CreateError::Storage(error.to_string()),
+    match &error {
+        StoreError::Io { source, .. } => io_error(source, &error),
+        StoreError::NotFound(_) | StoreError::Exists(_) | StoreError::Newer { .. } | StoreError::Index(_) => {
+            CreateError::Storage(error.to_string())
+        }
     }
 }
 
-fn io_error(error: &std::io::Error) -> CreateError {
-    match error.kind() {
-        ErrorKind::StorageFull => CreateError::StorageFull,
-        _ => CreateError::Storage(error.to_string()),
+fn io_error(source: &std::io::Error, told: &dyn std::fmt::Display) -> CreateError {
+    if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
+        return CreateError::StorageFull;
     }
+    CreateError::Storage(told.to_string())
 }

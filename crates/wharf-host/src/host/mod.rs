@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
-use wharf_core::{Epoch, SessionId};
+use wharf_core::{EndReason, Epoch, SessionId};
 use wharf_store::{Engine, FileLease, LogId};
 
 pub use begin::StartError;
@@ -94,6 +94,16 @@ impl Host {
         self.inner.registry.changes()
     }
 
+    /// The session that an amux client means by this name (rule 9.1): the newest of that name, unless it is over for
+    /// good or a user killed it. Then the name is free for a new one.
+    pub fn named(&self, name: &str) -> Option<Arc<Descriptor>> {
+        let mut known = self.descriptors();
+        known.retain(|known| known.name.as_deref() == Some(name));
+        let newest = known.into_iter().max_by(|a, b| a.id.cmp(&b.id))?;
+        let comes_back = newest.resumable && newest.end_reason != Some(EndReason::User);
+        (newest.status.is_alive() || comes_back).then_some(newest)
+    }
+
     /// The session's handle; a cold one's log is read first, its agent is not started.
     pub async fn open(&self, id: &SessionId) -> Result<SessionHandle, OpenError> {
         if let Some(Known::Live(handle)) = self.inner.registry.get(id) {
@@ -118,14 +128,18 @@ impl Host {
         &self,
         adapter: &str,
         capabilities: &str,
+        cwd: Option<&Path>,
         env: &BTreeMap<String, String>,
     ) -> Result<(Introduction, Option<Spare>), StartFailure> {
         let agent = self.inner.agent(adapter, None, &BTreeMap::new())?;
-        let key = format!("{adapter}\0{}", agent.command.join("\0"));
+        // An agent offers logins in a terminal only to those who say that they can do that.
+        let told: serde_json::Value = serde_json::from_str(capabilities).unwrap_or_default();
+        let terminal = told["auth"]["terminal"] == true;
+        let key = format!("{adapter}\0{terminal}\0{}", agent.command.join("\0"));
         if let Some(known) = self.inner.introductions.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok((known.clone(), None));
         }
-        let spare = self.spare(adapter, capabilities, env).await?;
+        let spare = self.spare(adapter, capabilities, cwd, env).await?;
         let introduction = spare.greeted.introduction.clone();
         self.inner.introductions.lock().unwrap_or_else(PoisonError::into_inner).insert(key, introduction.clone());
         Ok((introduction, Some(spare)))

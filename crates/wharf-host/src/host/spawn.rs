@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use wharf_core::{Raw, Sender, SessionId, SpawnKey};
 
-use super::{CreateError, Host, NewSessionRequest, StartInputs};
+use super::create::Begun;
+use super::{CreateError, Host, NewSessionRequest};
 use crate::session::handle::{CallError, SessionHandle};
 
 /// What AIP-46 calls `SpawnAgentRequest`, with Wharf's own fields besides.
@@ -45,31 +46,40 @@ pub struct Spawned {
 impl Host {
     /// Creates a session and returns as soon as it is in its log.
     pub async fn spawn(&self, request: SpawnRequest) -> Result<Spawned, CreateError> {
-        let Some(key) = request.spawn_key() else { return self.spawn_anew(request, None).await };
-        // Held until the session can be found: a repeat that comes at the same time waits here.
-        let _one = self.inner.spawning.lock().await;
-        match self.spawned_with(&request, &key)? {
-            Some(id) => {
-                let handle = self.open(&id).await.map_err(|error| CreateError::Storage(error.to_string()))?;
-                Ok(Spawned { handle, warnings: Vec::new(), duplicate: true })
+        let (begun, warnings) = match request.spawn_key() {
+            None => self.begin_spawn(request, None)?,
+            Some(key) => {
+                // Held until the session can be found: a repeat that comes at the same time waits here.
+                let one = self.inner.spawning.lock().await;
+                if let Some(id) = self.spawned_with(&request, &key)? {
+                    drop(one);
+                    let handle = self.open(&id).await.map_err(|error| CreateError::Storage(error.to_string()))?;
+                    return Ok(Spawned { handle, warnings: Vec::new(), duplicate: true });
+                }
+                self.begin_spawn(request, Some(key))?
             }
-            None => self.spawn_anew(request, Some(key)).await,
+        };
+        match begun.founded.await {
+            Ok(Ok(_)) => Ok(Spawned { handle: begun.handle, warnings, duplicate: false }),
+            Ok(Err(CallError::StorageFull)) => Err(CreateError::StorageFull),
+            Ok(Err(error)) => Err(CreateError::Storage(error.to_string())),
+            Err(_) => Err(CreateError::Storage("the host is stopping".to_owned())),
         }
     }
 
-    async fn spawn_anew(&self, request: SpawnRequest, key: Option<SpawnKey>) -> Result<Spawned, CreateError> {
+    /// The session, and what its caller should know.
+    fn begin_spawn(&self, request: SpawnRequest, key: Option<SpawnKey>) -> Result<(Begun, Vec<String>), CreateError> {
         let place = self.inner.workspaces.resolve(request.cwd.as_deref(), request.workspace.as_deref())?;
         // Only text can go to the agent.
         let text = |path: &PathBuf| path.to_str().map(ToOwned::to_owned).ok_or(CreateError::Cwd { path: path.clone() });
+        if let Some(path) = request.additional_directories.iter().find(|path| !path.is_absolute() || !path.is_dir()) {
+            return Err(CreateError::Cwd { path: path.clone() });
+        }
         let more: Vec<String> = request.additional_directories.iter().map(text).collect::<Result<_, _>>()?;
         let cwd = text(&place.cwd)?;
         let params = json!({ "cwd": cwd, "mcpServers": request.mcp_servers, "additionalDirectories": more });
         let frame = json!({ "jsonrpc": "2.0", "id": 0, "method": "session/new", "params": params });
         let frame = Raw::new(frame.to_string()).ok_or_else(|| CreateError::Cwd { path: place.cwd.clone() })?;
-        let directories = StartInputs::directories(frame.bytes());
-        if let Some(path) = directories.iter().find(|path| !path.is_absolute() || !path.is_dir()) {
-            return Err(CreateError::Cwd { path: path.clone() });
-        }
         let serves = self.config().serve_tools;
         let capabilities =
             json!({ "fs": { "readTextFile": serves, "writeTextFile": serves }, "terminal": serves }).to_string();
@@ -78,6 +88,7 @@ impl Host {
             cwd: place.cwd,
             bucket: Some(place.bucket),
             label: request.label,
+            name: None,
             sender: request.sender,
             frame,
             capabilities,
@@ -89,12 +100,7 @@ impl Host {
             anywhere: request.anywhere,
             key,
         })?;
-        match begun.founded.await {
-            Ok(Ok(_)) => Ok(Spawned { handle: begun.handle, warnings: place.warnings, duplicate: false }),
-            Ok(Err(CallError::StorageFull)) => Err(CreateError::StorageFull),
-            Ok(Err(error)) => Err(CreateError::Storage(error.to_string())),
-            Err(_) => Err(CreateError::Storage("the host is stopping".to_owned())),
-        }
+        Ok((begun, place.warnings))
     }
 
     /// The session that was made with this key, if any.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value};
 
-use super::WorkspaceError;
 use super::slug::Slug;
+use super::{DEFAULT, WorkspaceError};
 use crate::host::write_private;
 
 /// The format that this version reads and writes.
@@ -120,6 +120,10 @@ fn absolute<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Er
 
 fn distinct<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Workspace>, D::Error> {
     let list = Vec::<Workspace>::deserialize(deserializer)?;
+    // Sessions outside every workspace are kept there, and would be purged with it.
+    if list.iter().any(|workspace| workspace.slug.as_str() == DEFAULT) {
+        return Err(de::Error::custom(format!("the slug {DEFAULT:?} cannot be used")));
+    }
     let mut seen = std::collections::HashSet::new();
     match list.iter().find(|workspace| !seen.insert(&workspace.slug)) {
         Some(twice) => Err(de::Error::custom(format!("the slug {:?} is there twice", twice.slug.as_str()))),

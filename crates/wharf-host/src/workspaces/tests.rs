@@ -88,6 +88,10 @@ fn a_damaged_file_is_named_by_line_and_column_and_left_alone() {
             ),
             "line 4",
         ),
+        (
+            &format!("{{\"version\": 1,\n\"workspaces\": [{{\"slug\": \"default\", {place}}}]}}"),
+            "the slug \"default\" cannot be used",
+        ),
         ("", "line 1, column 0"),
     ];
     for (text, expected) in bad {

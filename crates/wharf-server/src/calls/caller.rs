@@ -58,6 +58,6 @@ impl Caller {
     /// A party that has sent nothing before.
     pub(super) fn stranger(&self) -> Sender {
         let (name, token) = (self.name.clone(), self.identity.token.clone());
-        Sender { client: new_client_id(), name, version: None, token, parent: None }
+        Sender { client: new_client_id(), name, version: None, token, parent: None, peer: None }
     }
 }

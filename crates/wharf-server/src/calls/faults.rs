@@ -106,7 +106,7 @@ pub(super) fn from_call(app: &App, id: &SessionId, error: &CallError) -> Problem
             Problem::new(StatusCode::INSUFFICIENT_STORAGE, "storage_full", "the disk is full: nothing was done")
         }
         CallError::Gone if app.host.descriptor(id).is_none() => return unknown_session(id.as_str()),
-        CallError::Gone | CallError::Storage(_) => {
+        CallError::Gone | CallError::Left | CallError::Storage(_) => {
             tracing::warn!(session = %id, %error, "a call did not go through");
             let detail = "the session cannot take this now: the host is stopping, or its log cannot be written";
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail)

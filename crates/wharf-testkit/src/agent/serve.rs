@@ -64,6 +64,12 @@ pub fn run(flags: Flags, input: impl BufRead, output: impl Write + Send + 'stati
     Ok(())
 }
 
+fn is_echo(line: &[u8]) -> bool {
+    let parts: Result<HashMap<String, &RawValue>, _> = serde_json::from_slice(line);
+    let method = parts.ok().and_then(|parts| parts.get("method").map(|raw| raw.get()));
+    matches!(method, Some("\"_echo\"" | "\"_note\""))
+}
+
 fn note(record: Option<&mut File>, line: &[u8]) -> io::Result<()> {
     match record {
         Some(file) => file.write_all(&[line, b"\n"].concat()),
@@ -80,6 +86,8 @@ impl Agent {
                 self.peer.settle(id, answer);
                 Ok(())
             }
+            // What is too odd to be read can still be echoed.
+            Message::Malformed(_) if is_echo(line) => self.echo(line),
             Message::Malformed(why) => self.send(&wire::error(&Value::Null, wire::fault(wire::PARSE_ERROR, why))),
             Message::Invalid(id) => self.send(&wire::error(&id, wire::fault(wire::INVALID_REQUEST, "Invalid request"))),
         }
@@ -127,7 +135,7 @@ impl Agent {
 
     fn answer(&mut self, method: &str, params: &Value) -> Answer {
         match method {
-            "initialize" => Ok(shapes::initialize(&self.flags)),
+            "initialize" => Ok(shapes::initialize(&self.flags, &params["clientCapabilities"])),
             "authenticate" => {
                 self.authenticated = true;
                 Ok(json!({}))
@@ -223,7 +231,7 @@ impl Agent {
             return Ok(json!({}));
         }
         state.model = params["value"].as_str().unwrap_or_default().to_owned();
-        Ok(json!({ "configOptions": shapes::options(&state.model) }))
+        Ok(json!({ "configOptions": shapes::options(&state.model, &self.flags) }))
     }
 
     fn notification(&mut self, method: &str, params: &Value, line: &[u8]) -> io::Result<()> {

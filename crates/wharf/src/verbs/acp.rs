@@ -2,9 +2,11 @@
 
 use anyhow::Context;
 use clap::Args;
+use wharf_host::Config;
 
 use crate::bridge::{self, Bridge, Dial, Options};
 use crate::global::Global;
+use crate::paths;
 
 #[derive(Debug, Args)]
 pub(crate) struct Acp {
@@ -14,12 +16,37 @@ pub(crate) struct Acp {
     /// Join this session: the client's `session/new` gives this one.
     #[arg(long, value_name = "ID")]
     session: Option<String>,
+    /// Run the agent itself in this terminal, with the arguments after `--`: editors do so for a login.
+    #[arg(long)]
+    in_terminal: bool,
+    /// With --in-terminal: a variable that keeps the value it has here, whatever the configuration says.
+    #[arg(long, value_name = "NAME", requires = "in_terminal")]
+    keep_env: Vec<String>,
+    #[arg(last = true, value_name = "ARGUMENT", requires = "in_terminal")]
+    arguments: Vec<String>,
 }
 
 pub(crate) fn run(global: &Global, acp: Acp) -> anyhow::Result<()> {
+    if acp.in_terminal {
+        return Err(run_agent(global, &acp)?);
+    }
     let dial = Dial::new(global.reach("wharf acp")?, acp.agent.as_deref());
-    let bridge = Bridge::new(Options { name: wharf_host::random_text(26), session: acp.session });
+    let cwd = std::env::current_dir().ok().and_then(|cwd| cwd.to_str().map(ToOwned::to_owned));
+    let bridge = Bridge::new(Options { name: wharf_host::random_text(26), session: acp.session, cwd });
     // One editor's messages: one thread is enough, and starts sooner.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
     runtime.block_on(bridge::run(bridge, dial))
+}
+
+/// Replaces this program by the agent; the error is why that failed.
+fn run_agent(global: &Global, acp: &Acp) -> anyhow::Result<anyhow::Error> {
+    let mut config = match paths::config_file(global.config.as_deref())? {
+        Some(path) => Config::load(&path)?,
+        None => Config { config_dir: Some(paths::config_dir()?), ..Config::default() },
+    };
+    config.state_dir = global.state_dir()?;
+    config.program = std::env::current_exe().context("finding this program")?;
+    let name = acp.agent.as_deref().unwrap_or(&config.default_agent);
+    let agent = config.adapters().find(name, None, &std::collections::BTreeMap::new())?;
+    Ok(bridge::become_agent(&agent, &acp.arguments, &acp.keep_env))
 }

@@ -1,6 +1,8 @@
 //! The binary as its users meet it: a real process, real agents, real sockets.
 #![expect(clippy::print_stdout, reason = "a test prints its seed")]
 
+mod adapters;
+mod amux;
 mod attach;
 mod auth;
 mod bridge;
@@ -14,14 +16,17 @@ mod http;
 mod http2;
 mod http_streams;
 mod http_wire;
+mod leaving;
 mod log;
 mod mcp;
 mod mcp_wire;
+mod odd_bytes;
 mod orphans;
 mod program;
 mod queue;
 mod ready;
 mod recording;
+mod rejoin;
 mod rest;
 mod rest_queue;
 mod rest_stream;
@@ -31,10 +36,15 @@ mod serving_agents;
 mod sharing;
 mod slow_client;
 mod status_list;
+mod terminals_shown;
 mod tokens;
 mod turns;
+mod understood;
 mod walk;
+mod ways;
+mod where_agents_run;
 mod wire;
+mod workspaces;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -89,10 +99,7 @@ async fn client_with(host: &Host, capabilities: Value, meta: Value) -> Result<Cl
 
 /// A client whose token lets it look only. It has said `initialize`.
 async fn observer(host: &Host) -> Result<Client> {
-    let arguments = ["token", "create", "--role", "observer", "--json", "--state-dir"];
-    let made = program::command(&arguments).arg(host.state_dir()).output()?;
-    let made: Value = serde_json::from_slice(&made.stdout)?;
-    let client = Client::connect(&host.ws_url(), made["token"].as_str().context("no token")?).await?;
+    let client = Client::connect(&host.ws_url(), &ways::observers_token(host)?).await?;
     client.initialize().await?;
     Ok(client)
 }

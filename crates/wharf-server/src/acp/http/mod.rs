@@ -158,15 +158,14 @@ impl HttpConnection {
             ),
             Refused::Ended => Problem::unknown_connection(),
         })?;
-        let log = match (seat.missed.log, handle) {
-            (Some(range), Some(handle)) => Some(self.missed(range, handle)),
-            _ => None,
-        };
+        let log = handle.map(|handle| seat.missed.log.iter().map(|range| self.missed(*range, handle)).collect());
+        let log = log.unwrap_or_default();
         Ok(body::body(Arc::clone(&self.streams), place, seat, log))
     }
 
     fn missed(&self, range: LogRange, handle: &SessionHandle) -> MissedLog {
         let cursor = handle.cursor(Seq(range.from.0 - 1));
-        MissedLog { range, cursor, event_ids: self.connection.info().event_ids }
+        let info = self.connection.info();
+        MissedLog { range, cursor, event_ids: info.event_ids, understood: info.understood() }
     }
 }
