@@ -93,10 +93,13 @@ impl Http {
         self.send("POST", path, &[JSON, header], &body.to_string()).await
     }
 
-    /// Any request, with the token.
+    /// Any request, with the token. Of an event stream only its head is read.
     pub async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Result<Answer> {
         let (mut stream, status, headers) = self.exchange(method, path, headers, body).await?;
         let mut bytes = Vec::new();
+        if headers.contains(&("content-type".to_owned(), "text/event-stream".to_owned())) {
+            return Ok(Answer { status, headers, body: String::new() });
+        }
         tokio::time::timeout(PATIENCE, stream.read_to_end(&mut bytes)).await.context("the response does not end")??;
         Ok(Answer { status, headers, body: String::from_utf8(bytes)? })
     }

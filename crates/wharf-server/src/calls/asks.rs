@@ -41,7 +41,10 @@ pub(crate) struct OpenAsk {
     pub(crate) params: Value,
 }
 
+/// What is asked for: leave to do something, or a form to be filled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema, JsonSchema)]
+#[schema(as = AskKind)]
+#[schemars(rename = "AskKind")]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum AskWord {
     Permission,

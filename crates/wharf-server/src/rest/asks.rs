@@ -26,7 +26,6 @@ pub(super) async fn list(State(app): State<App>, Named(id): Named<String>) -> Re
         (status = 404, description = "`unknown_ask`"),
         (status = 409, description = "`already_answered`"),
         (status = 422, description = "`invalid_option`, with those `offered`"),
-        (status = 507, description = "`storage_full`"),
     )
 )]
 pub(super) async fn answer(

@@ -36,9 +36,7 @@ pub(crate) fn routers() -> Routers {
         OpenApiRouter::new().routes(routes!(health::healthz)).routes(routes!(health::readyz)).split_for_parts();
     api.merge(open_api);
     let document = openapi::document(api);
-    let guarded = guarded
-        .route("/openapi.json", axum::routing::get(async move || document.clone()))
-        .layer(axum::middleware::map_response(say_what_is_allowed));
+    let guarded = guarded.layer(axum::Extension(document)).layer(axum::middleware::map_response(say_what_is_allowed));
     Routers { guarded, open }
 }
 
@@ -65,6 +63,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(workspaces::activate))
         .routes(routes!(workspaces::remove))
         .routes(routes!(adapters::list))
+        .routes(routes!(openapi::describe))
 }
 
 /// For paths that nobody serves.

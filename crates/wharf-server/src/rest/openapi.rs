@@ -1,10 +1,11 @@
 //! The OpenAPI document, made from the handlers: what every route has in common is added here, once.
 
+use axum::Extension;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde::Serialize;
-use utoipa::openapi::path::Operation;
+use utoipa::openapi::path::{Operation, Parameter, ParameterIn};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{Components, Content, Info, OpenApi, PathItem, Ref, RefOr, ResponseBuilder};
 use utoipa::{PartialSchema, ToSchema};
@@ -41,24 +42,33 @@ pub(super) fn document(mut api: OpenApi) -> Document {
     components.add_security_scheme("token", bearer);
     api.security = Some(vec![SecurityRequirement::new("token", Vec::<String>::new())]);
     for (path, item) in &mut api.paths.paths {
-        for operation in operations(item) {
-            complete(path, operation);
+        for (changes, operation) in operations(item) {
+            complete(path, changes, operation);
         }
     }
     Document(api.to_json().unwrap_or_default().into())
 }
 
-fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+/// All operations, and whether each changes something.
+fn operations(item: &mut PathItem) -> impl Iterator<Item = (bool, &mut Operation)> {
     let PathItem { get, put, post, delete, patch, .. } = item;
-    [get, put, post, delete, patch].into_iter().flatten()
+    let looks = get.iter_mut().map(|operation| (false, operation));
+    looks.chain([put, post, delete, patch].into_iter().flatten().map(|operation| (true, operation)))
 }
 
 /// Adds the problems that an operation shares with others, and says what a problem looks like.
-fn complete(path: &str, operation: &mut Operation) {
+fn complete(path: &str, changes: bool, operation: &mut Operation) {
+    let in_query = |parameter: &RefOr<Parameter>| match parameter {
+        RefOr::T(parameter) => parameter.parameter_in == ParameterIn::Query,
+        RefOr::Ref(_) => false,
+    };
+    let asks = operation.parameters.iter().flatten().any(in_query);
     let mut add = |status: &str, codes: &str| {
         let response = operation.responses.responses.entry(status.to_owned());
         let response = response.or_insert_with(|| RefOr::T(ResponseBuilder::new().build()));
-        if let RefOr::T(response) = response {
+        if let RefOr::T(response) = response
+            && !response.description.contains(codes)
+        {
             let comma = if response.description.is_empty() { "" } else { ", " };
             response.description = format!("{}{comma}{codes}", response.description);
         }
@@ -73,6 +83,12 @@ fn complete(path: &str, operation: &mut Operation) {
     }
     if path.contains("{id}") {
         add("404", "`unknown_session`, `unknown_route`");
+    }
+    if path.contains("{id}") && changes {
+        add("507", "`storage_full`");
+    }
+    if asks {
+        add("422", "`invalid_query`");
     }
     if operation.request_body.is_some() {
         add("400", "`malformed_json`, `cut_off`");
@@ -89,6 +105,15 @@ fn complete(path: &str, operation: &mut Operation) {
             response.content.insert(PROBLEM.to_owned(), RefOr::T(Content::new(Some(schema))));
         }
     }
+}
+
+/// This document.
+#[utoipa::path(
+    get, path = "/openapi.json", tag = "host", operation_id = "openapi",
+    responses((status = 200, description = "OpenAPI 3.1", body = Object))
+)]
+pub(super) async fn describe(Extension(document): Extension<Document>) -> Document {
+    document
 }
 
 impl IntoResponse for Document {

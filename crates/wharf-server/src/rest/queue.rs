@@ -25,7 +25,6 @@ pub(super) async fn list(State(app): State<App>, Named(id): Named<String>) -> Re
         (status = 200, description = "It is changed", body = QueueChanged),
         (status = 404, description = "`unknown_prompt`"),
         (status = 409, description = "`already_started`"),
-        (status = 507, description = "`storage_full`"),
     )
 )]
 pub(super) async fn change(
@@ -45,7 +44,6 @@ pub(super) async fn change(
         (status = 200, description = "It will not run", body = QueueChanged),
         (status = 404, description = "`unknown_prompt`"),
         (status = 409, description = "`already_started`"),
-        (status = 507, description = "`storage_full`"),
     )
 )]
 pub(super) async fn remove(

@@ -18,7 +18,7 @@ const RESPOND_ASYNC: &str = "respond-async";
 /// Lists sessions, the newest first.
 #[utoipa::path(
     get, path = "/sessions", tag = "sessions", params(ListArgs),
-    responses((status = 200, description = "A page of sessions", body = SessionList), (status = 422, description = "`invalid_query`"))
+    responses((status = 200, description = "A page of sessions", body = SessionList))
 )]
 pub(super) async fn list(State(app): State<App>, Params(args): Params<ListArgs>) -> Result<Json<SessionList>, Problem> {
     calls::list(&app, &args).map(Json)
@@ -102,7 +102,6 @@ pub(super) async fn forget(
         (status = 409, description = "`turn_in_progress`, `not_resumable`, `session_killed`"),
         (status = 422, description = "`invalid_idempotency_key`"),
         (status = 429, description = "`queue_full`"),
-        (status = 507, description = "`storage_full`"),
     )
 )]
 pub(super) async fn prompt(
