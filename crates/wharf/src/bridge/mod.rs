@@ -29,7 +29,6 @@ use unanswered::Unanswered;
 
 pub(crate) use dial::Dial;
 pub(crate) use pump::run;
-pub(crate) use start::become_agent;
 
 /// Messages that may wait for the host to come back: as much as one message may be, or more of them than a person
 /// could have caused. Beyond that stdin is not read.

@@ -6,7 +6,7 @@ use wharf_host::Config;
 
 use crate::bridge::{self, Bridge, Dial, Options};
 use crate::global::Global;
-use crate::paths;
+use crate::{connect, paths};
 
 #[derive(Debug, Args)]
 pub(crate) struct Acp {
@@ -48,5 +48,5 @@ fn run_agent(global: &Global, acp: &Acp) -> anyhow::Result<anyhow::Error> {
     config.program = std::env::current_exe().context("finding this program")?;
     let name = acp.agent.as_deref().unwrap_or(&config.default_agent);
     let agent = config.adapters().find(name, None, &std::collections::BTreeMap::new())?;
-    Ok(bridge::become_agent(&agent, &acp.arguments, &acp.keep_env))
+    Ok(connect::become_agent(&agent, &acp.arguments, &acp.keep_env))
 }
