@@ -166,7 +166,7 @@ impl Connection {
         if inline {
             let cursor = handle.cursor(from);
             let history = match raw {
-                Some(bound) => amux::read(cursor, joined.head, limit, handle.id(), bound.name()).await,
+                Some(bound) => amux::read(cursor, joined.head, limit, self.wishes(), handle.id(), bound.name()).await,
                 None => History::read(cursor, joined.head, limit).await,
             };
             if let Ok(history) = history {

@@ -27,11 +27,12 @@ pub(in crate::acp) async fn read(
     mut cursor: Cursor,
     head: Seq,
     limit: usize,
+    wishes: Wishes,
     session: &SessionId,
     name: &Arc<str>,
 ) -> Result<Vec<Value>, NotInline> {
-    let looks_on = Wishes { role: Role::Observer, multi: true, event_ids: false, forms: false };
-    let mut view = View::new(session.clone(), looks_on, Arc::default(), head, TurnSeen::None);
+    let mut view =
+        View::new(session.clone(), Wishes { role: Role::Observer, ..wishes }, Arc::default(), head, TurnSeen::None);
     view.speak_amux(Frames::new(Arc::clone(name), &[]));
     let (mut entries, mut bytes) = (Vec::new(), 0);
     while cursor.position() < head {

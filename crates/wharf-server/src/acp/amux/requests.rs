@@ -133,9 +133,11 @@ impl Connection {
             CallError::Refused(Refusal::QueueFull { limit }) => {
                 RpcError::new(QUEUE_FULL, format!("queue full: {limit} prompts are waiting (limits.queue)"))
             }
-            error @ (CallError::Refused(_) | CallError::StorageFull | CallError::Storage(_) | CallError::Gone) => {
-                from_call(&error, handle.id().as_str())
-            }
+            error @ (CallError::Refused(_)
+            | CallError::StorageFull
+            | CallError::Storage(_)
+            | CallError::Left
+            | CallError::Gone) => from_call(&error, handle.id().as_str()),
         })
     }
 
