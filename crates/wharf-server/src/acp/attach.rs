@@ -166,7 +166,11 @@ impl Connection {
         if inline {
             let cursor = handle.cursor(from);
             let history = match raw {
-                Some(bound) => amux::read(cursor, joined.head, limit, self.wishes(), handle.id(), bound.name()).await,
+                Some(bound) => {
+                    let looks_on = Wishes { role: Role::Observer, multi: true, event_ids: false, ..self.wishes() };
+                    let view = View::new(handle.id().clone(), looks_on, Arc::default(), joined.head, TurnSeen::None);
+                    amux::read(cursor, joined.head, limit, view, bound.name()).await
+                }
                 None => History::read(cursor, joined.head, limit).await,
             };
             if let Ok(history) = history {

@@ -7,12 +7,12 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use wharf_host::core::{Ask, Event, Role, Seq, SessionId};
+use wharf_host::core::{Ask, Event, Seq};
 use wharf_host::{Cursor, Entry, frame};
 
 use super::frames::Frames;
 use crate::acp::history::{NotInline, entry_at};
-use crate::acp::view::{Shown, TurnSeen, View, Wishes};
+use crate::acp::view::{Shown, View};
 
 #[derive(Deserialize, Serialize)]
 struct Notification<'a> {
@@ -22,17 +22,14 @@ struct Notification<'a> {
     params: &'a RawValue,
 }
 
-/// The raw history from the cursor to `head`, if it stays under `limit` bytes.
+/// The raw history from the cursor to `head`, as `view` shows it, if it stays under `limit` bytes.
 pub(in crate::acp) async fn read(
     mut cursor: Cursor,
     head: Seq,
     limit: usize,
-    wishes: Wishes,
-    session: &SessionId,
+    mut view: View,
     name: &Arc<str>,
 ) -> Result<Vec<Value>, NotInline> {
-    let mut view =
-        View::new(session.clone(), Wishes { role: Role::Observer, ..wishes }, Arc::default(), head, TurnSeen::None);
     view.speak_amux(Frames::new(Arc::clone(name), &[]));
     let (mut entries, mut bytes) = (Vec::new(), 0);
     while cursor.position() < head {
