@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::Router;
-use axum::routing::{get, post};
+use axum::routing::get;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Semaphore, watch};
 use wharf_host::{Auth, Host};
@@ -132,8 +132,6 @@ fn router(app: App) -> Router {
         .route("/acp", get(acp::get).connect(acp::get).post(acp::post).delete(acp::delete))
         .route_service("/mcp", mcp::service(&app))
         .route("/mcp/stdio", get(mcp::stdio))
-        .route("/host", get(running::describe))
-        .route("/stop", post(running::stop))
         .merge(guarded)
         .fallback(rest::unknown_route)
         .layer(axum::middleware::from_fn_with_state(app.clone(), guard::require_identity))

@@ -83,17 +83,33 @@ impl From<Exit> for ExitCode {
 #[derive(Debug)]
 pub(crate) struct Failure {
     exit: Exit,
+    /// The word of the host's refusal, if it is one.
+    code: String,
     words: String,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, words: impl Into<String>) -> Self {
-        Self { exit, words: words.into() }
+        Self { exit, code: String::new(), words: words.into() }
     }
 
-    /// The code of the outermost failure in this error.
+    /// A refusal of the host.
+    pub(crate) fn refusal(status: u16, code: &str, words: String) -> Self {
+        Self { exit: Exit::of_problem(status, code), code: code.to_owned(), words }
+    }
+
+    fn of(error: &anyhow::Error) -> Option<&Self> {
+        error.chain().find_map(|cause| cause.downcast_ref::<Self>())
+    }
+
+    /// The code that this error ends the program with.
     pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
-        error.chain().find_map(|cause| cause.downcast_ref::<Self>()).map_or(Exit::Error, |failure| failure.exit)
+        Self::of(error).map_or(Exit::Error, |failure| failure.exit)
+    }
+
+    /// The word of the host's refusal; empty if it is none.
+    pub(crate) fn code_of(error: &anyhow::Error) -> &str {
+        Self::of(error).map_or("", |failure| &failure.code)
     }
 }
 

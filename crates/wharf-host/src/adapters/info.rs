@@ -47,6 +47,8 @@ pub struct AdapterInfo {
     pub install_hint: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub login_hint: Option<String>,
+    /// Variables of whoever starts it that it gets, besides those that every agent gets.
+    pub variables: Vec<String>,
     /// What stands in the way of a start or is odd, as sentences.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,

@@ -108,7 +108,7 @@ async fn holds(handle: &SessionHandle, id: LineId) -> Result<bool, ReadError> {
 /// The last `n` lines, read from the log's end: as much of it as they take.
 pub(crate) async fn last_n(handle: &SessionHandle, n: usize, redact: bool) -> Result<Vec<Line>, ReadError> {
     let head = handle.head();
-    let mut window = FIRST_WINDOW;
+    let mut window = FIRST_WINDOW.max(n as u64);
     loop {
         let after = Seq(head.0.saturating_sub(window));
         let mut follow = Follow::after_event(handle, after, redact).await?;

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::shapes::{
     AnswerInput, AnswerOutput, KillInput, KillOutput, LinesOutput, ListInput, OutputInput, PromptInput, PromptOutput,
-    WaitInput,
+    WaitInput, fitting,
 };
 use super::table::{TOOLS, Which};
 use super::wait;
@@ -137,10 +137,10 @@ impl Handler {
         let output = calls::output(&self.app, &input.session_id, &OutputArgs { last_n: input.last_n }).await?;
         let session = calls::get(&self.app, &input.session_id)?;
         let asks = wait::open_asks(&self.app, &session).await?;
-        let text = output.lines.join("\n");
-        let (status, turn) = (session.status, session.turn);
-        let lines = LinesOutput { session_id: input.session_id, lines: output.lines, status, turn, asks };
-        let mut result = given(&lines)?;
+        let (lines, truncated) = fitting(output.lines);
+        let text = lines.join("\n");
+        let (session_id, status, turn) = (input.session_id, session.status, session.turn);
+        let mut result = given(&LinesOutput { session_id, lines, truncated, status, turn, asks })?;
         result.content = vec![ContentBlock::text(text)];
         Ok(result)
     }

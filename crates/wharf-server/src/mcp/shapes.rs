@@ -120,6 +120,8 @@ pub(super) struct LinesOutput {
     pub(super) session_id: String,
     /// The oldest first.
     pub(super) lines: Vec<String>,
+    /// Older lines were left out, since all together are too long for a tool's answer.
+    pub(super) truncated: bool,
     #[schemars(with = "StatusWord")]
     pub(super) status: Status,
     #[schemars(with = "TurnKind")]
@@ -166,32 +168,36 @@ pub(super) struct WaitOutput {
     pub(super) stop_reason: Option<String>,
     /// The newest lines of output, the oldest first.
     pub(super) lines: Vec<String>,
+    /// Older lines were left out, since all together are too long for a tool's answer.
+    pub(super) truncated: bool,
     /// What the agent waits for: see `answer_agent_session`.
     pub(super) asks: Vec<OpenAsk>,
     pub(super) session: Session,
 }
 
-/// A schema that clients of all kinds read: no references, no formats of Rust's.
-fn schema<T: JsonSchema>() -> Value {
+/// Some clients take no answer beyond a mebibyte, in which lines stand twice and escaped; no model wants as much.
+const MOST_TEXT: usize = 200 * 1024;
+
+/// The newest of the lines that an answer has room for, and whether some had to go.
+pub(super) fn fitting(mut lines: Vec<String>) -> (Vec<String>, bool) {
+    let mut room = MOST_TEXT;
+    let fit = lines.iter().rev().take_while(|line| {
+        let fits = line.len() < room;
+        room = room.saturating_sub(line.len() + 1);
+        fits
+    });
+    let over = lines.len() - fit.count();
+    lines.drain(..over);
+    (lines, over > 0)
+}
+
+/// A schema that clients of all kinds read: no references, no formats of Rust's, and nothing nullable, since what there
+/// is not is left out.
+pub(super) fn schema<T: JsonSchema>() -> Arc<JsonObject> {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
     plain(&mut schema);
-    schema
-}
-
-pub(super) fn input<T: JsonSchema>() -> Arc<JsonObject> {
-    let mut schema = schema::<T>();
-    // What may be left out need not be nullable as well: some clients stumble over that.
-    without_null(&mut schema);
-    object(schema)
-}
-
-pub(super) fn output<T: JsonSchema>() -> Arc<JsonObject> {
-    object(schema::<T>())
-}
-
-fn object(schema: Value) -> Arc<JsonObject> {
     let Value::Object(mut object) = schema else { return Arc::default() };
     object.remove("title");
     object.remove("description");
@@ -199,13 +205,10 @@ fn object(schema: Value) -> Arc<JsonObject> {
     Arc::new(object)
 }
 
-/// Drops `format: uint64` and its like, which no validator knows.
 fn plain(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
-            if members.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with(['u', 'i'])) {
-                members.remove("format");
-            }
+            plain_members(members);
             members.values_mut().for_each(plain);
         }
         Value::Array(items) => items.iter_mut().for_each(plain),
@@ -213,32 +216,66 @@ fn plain(schema: &mut Value) {
     }
 }
 
-fn without_null(schema: &mut Value) {
-    match schema {
-        Value::Object(members) => {
-            if members.get("default") == Some(&Value::Null) {
-                members.remove("default");
-            }
-            if let Some(Value::Array(types)) = members.get_mut("type") {
-                types.retain(|word| word != "null");
-                if types.len() == 1
-                    && let Some(one) = types.pop()
-                {
-                    members.insert("type".to_owned(), one);
-                }
-            }
-            if let Some(Value::Array(choices)) = members.get_mut("anyOf") {
-                choices.retain(|choice| choice["type"] != "null");
-                if choices.len() == 1
-                    && let Some(Value::Object(only)) = choices.pop()
-                {
-                    members.remove("anyOf");
-                    members.extend(only);
-                }
-            }
-            members.values_mut().for_each(without_null);
+fn plain_members(members: &mut JsonObject) {
+    // `uint64` and its like, which no validator knows.
+    if members.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with(['u', 'i'])) {
+        members.remove("format");
+    }
+    if members.get("default") == Some(&Value::Null) {
+        members.remove("default");
+    }
+    // "Anything" has two spellings, of which some clients know one.
+    if members.get("items") == Some(&Value::Bool(true)) {
+        members.insert("items".to_owned(), Value::Object(JsonObject::new()));
+    }
+    if let Some(Value::Array(words)) = members.get_mut("enum") {
+        words.retain(|word| !word.is_null());
+    }
+    if let Some(Value::Array(types)) = members.get_mut("type") {
+        types.retain(|word| word != "null");
+        if types.len() == 1
+            && let Some(one) = types.pop()
+        {
+            members.insert("type".to_owned(), one);
         }
-        Value::Array(items) => items.iter_mut().for_each(without_null),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    if let Some(Value::Array(choices)) = members.get_mut("anyOf") {
+        choices.retain(|choice| choice["type"] != "null");
+        if choices.len() == 1
+            && let Some(Value::Object(only)) = choices.pop()
+        {
+            members.remove("anyOf");
+            members.extend(only);
+        }
+    }
+    if let Some(Value::Object(properties)) = members.get_mut("properties") {
+        for property in properties.values_mut().filter(|property| **property == Value::Bool(true)) {
+            *property = Value::Object(JsonObject::new());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_holds_the_newest_lines_that_fit() {
+        let line = |n: usize| format!("{n:0>1023}");
+        let (kept, truncated) = fitting((0..1_000).map(line).collect());
+        assert_eq!((kept.len(), truncated), (200, true));
+        assert_eq!(kept.last(), Some(&line(999)));
+        assert_eq!(fitting(vec!["short".to_owned(), String::new()]), (vec!["short".to_owned(), String::new()], false));
+        assert_eq!(fitting(vec!["x".repeat(MOST_TEXT)]), (vec![], true));
+    }
+
+    #[test]
+    fn schemas_have_neither_references_nor_nulls_nor_formats() {
+        for tool in super::super::table::TOOLS.iter() {
+            let text = serde_json::to_string(tool).unwrap();
+            for odd in ["$ref", "null", "uint", "[`", "\"items\":true"] {
+                assert!(!text.contains(odd), "{odd} in {text}");
+            }
+        }
     }
 }

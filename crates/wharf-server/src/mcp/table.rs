@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 
 use super::shapes::{
     AnswerInput, AnswerOutput, KillInput, KillOutput, LinesOutput, ListInput, OutputInput, PromptInput, PromptOutput,
-    WaitInput, WaitOutput, input, output,
+    WaitInput, WaitOutput, schema,
 };
 use crate::calls::{SessionList, SpawnArgs, SpawnedSession};
 
@@ -115,9 +115,9 @@ fn tool<I: JsonSchema, O: JsonSchema>(
     description: &'static str,
     annotations: ToolAnnotations,
 ) -> Tool {
-    Tool::new(which.name(), description, input::<I>())
+    Tool::new(which.name(), description, schema::<I>())
         .with_title(title)
-        .with_raw_output_schema(output::<O>())
+        .with_raw_output_schema(schema::<O>())
         .with_annotations(annotations)
 }
 

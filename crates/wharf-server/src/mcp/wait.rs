@@ -10,7 +10,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 use wharf_host::core::Event;
 use wharf_host::{Descriptor, SessionHandle, TurnWord};
 
-use super::shapes::{WaitInput, WaitOutcome, WaitOutput};
+use super::shapes::{WaitInput, WaitOutcome, WaitOutput, fitting};
 use crate::App;
 use crate::acp::stop_reason;
 use crate::calls::{self, OpenAsk, OutputArgs, Session};
@@ -43,7 +43,8 @@ pub(super) async fn wait(
     let session = Session::from(&*handle.descriptor());
     let asks = open_asks(app, &session).await?;
     let (outcome, stop_reason) = waited;
-    Ok(WaitOutput { session_id: id, outcome, stop_reason, lines: output.lines, asks, session })
+    let (lines, truncated) = fitting(output.lines);
+    Ok(WaitOutput { session_id: id, outcome, stop_reason, lines, truncated, asks, session })
 }
 
 /// What the agent waits for.

@@ -54,6 +54,8 @@ struct AdapterShape {
     install_hint: Option<String>,
     #[schema(nullable = false)]
     login_hint: Option<String>,
+    /// Variables of whoever starts it that it gets, besides `PATH` and the locale.
+    variables: Vec<String>,
     /// What stands in the way of a start or is odd, as sentences.
     #[schema(nullable = false)]
     missing: Option<Vec<String>>,

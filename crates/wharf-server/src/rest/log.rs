@@ -14,7 +14,6 @@ use crate::problem::Problem;
     responses(
         (status = 200, description = "Events in their order", body = EventPage),
         (status = 409, description = "`unknown_event`: the log does not hold `after`"),
-
     )
 )]
 pub(super) async fn events(
@@ -30,7 +29,6 @@ pub(super) async fn events(
     get, path = "/sessions/{id}/output", tag = "output", params(("id" = String, Path), OutputArgs),
     responses(
         (status = 200, description = "Lines, the oldest first", body = Output),
-
     )
 )]
 pub(super) async fn output(

@@ -4,6 +4,7 @@ mod adapters;
 mod asks;
 mod extract;
 mod health;
+mod host;
 mod log;
 mod openapi;
 mod queue;
@@ -55,6 +56,8 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(stream::follow))
         .routes(routes!(stream::watch))
         .routes(routes!(health::processes))
+        .routes(routes!(host::describe))
+        .routes(routes!(host::stop))
         .routes(routes!(asks::list))
         .routes(routes!(asks::answer))
         .routes(routes!(queue::list))

@@ -2,7 +2,7 @@
 //!
 //! Neither way waits for the other: a client that writes while it does not read, and a host that does the same, get on.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use tokio_tungstenite::tungstenite::{self, Message, Utf8Bytes};
 use super::dial::{Dial, Link};
 use super::stdio::{self, Input};
 use super::{Bridge, Lost, Step};
-use crate::output;
+use crate::{connect, output};
 
 /// What is owed to a client that has closed stdin may take this long; and so may the last words to the host.
 const LINGER: Duration = Duration::from_secs(1);
@@ -72,13 +72,6 @@ async fn finish(mut pump: Pump, written: oneshot::Receiver<()>) {
         let _ = written.await;
     };
     let _ = tokio::time::timeout(LINGER, last).await;
-}
-
-/// What the host is told of our environment: where programs are, the locale, and what the agent's adapter names.
-fn environment(wanted: &[String]) -> BTreeMap<String, String> {
-    let vars =
-        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    vars.filter(|(name, _)| wharf_host::is_always_passed(name) || wanted.contains(name)).collect()
 }
 
 impl Pump {
@@ -134,7 +127,7 @@ impl Pump {
 
     async fn talk(&mut self, link: Link) -> End {
         let Link { socket, host, wanted } = link;
-        self.bridge.handle_environment(environment(&wanted));
+        self.bridge.handle_environment(connect::environment(&wanted));
         let (sink, mut frames) = socket.split();
         let (to_socket, outgoing) = mpsc::channel(FRAMES);
         let mut sending = tokio::spawn(send(sink, outgoing));

@@ -6,7 +6,7 @@ use hyper::StatusCode;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 use crate::look::text::printable_line;
 
 /// An answer, whole.
@@ -59,12 +59,13 @@ pub(super) fn refusal(status: StatusCode, body: &[u8]) -> Failure {
         let lines: Vec<String> = stderr.lines().map(|line| format!("\n  | {}", printable_line(line))).collect();
         words.push_str(&format!("\nthe agent's stderr ends with:{}", lines.concat()));
     }
-    Failure::new(Exit::of_problem(status.as_u16(), code), words)
+    Failure::refusal(status.as_u16(), code, words)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::exit::Exit;
 
     fn told(status: u16, body: &str) -> (Exit, String) {
         let error = anyhow::Error::from(refusal(StatusCode::from_u16(status).unwrap(), body.as_bytes()));

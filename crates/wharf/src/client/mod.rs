@@ -14,7 +14,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::handshake;
-use hyper::header::{CONTENT_TYPE, HOST, HeaderName};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderName, USER_AGENT};
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
@@ -71,7 +71,9 @@ impl Call {
     }
 
     fn request(&self) -> anyhow::Result<Request<Full<Bytes>>> {
-        let mut request = Request::builder().method(&self.method).uri(&self.path).header(HOST, "localhost");
+        let request = Request::builder().method(&self.method).uri(&self.path);
+        // The name is what others see as the sender of a prompt.
+        let mut request = request.header(HOST, "localhost").header(USER_AGENT, "wharf");
         for (name, value) in &self.headers {
             request = request.header(name, value);
         }

@@ -2,6 +2,7 @@
 
 mod start;
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -131,4 +132,11 @@ pub(crate) fn percent_encoded(name: &str) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
     let encode = |byte: u8| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     name.bytes().map(encode).collect()
+}
+
+/// What the host is told of our environment: where programs are, the locale, and what the agent's adapter names.
+pub(crate) fn environment(wanted: &[String]) -> BTreeMap<String, String> {
+    let vars =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    vars.filter(|(name, _)| wharf_host::is_always_passed(name) || wanted.contains(name)).collect()
 }

@@ -96,7 +96,7 @@ impl<'a> Watch<'a> {
         match event.kind.as_str() {
             "line" if self.begun => {
                 let line = data["line"].as_str().unwrap_or_default();
-                if output::stream(&shown(self.screen, line)).is_err() {
+                if output::stream(&shown(self.screen, line, data["stream"] == "stderr")).is_err() {
                     return Ok(Some(End::Unread));
                 }
             }

@@ -64,12 +64,9 @@ impl Person {
         let typed = line.trim();
         let numbered =
             typed.parse::<usize>().ok().and_then(|number| ask.choices().into_iter().nth(number.checked_sub(1)?));
-        let choice = match numbered.map_or_else(|| ask.choose(typed), Ok) {
-            Ok(choice) => choice,
-            Err(_) => {
-                output::question("  a number or a name, please: ");
-                return None;
-            }
+        let Ok(choice) = numbered.map_or_else(|| ask.choose(typed), Ok) else {
+            output::question("  a number or a name, please: ");
+            return None;
         };
         let ask = self.asks.pop_front()?;
         self.put();

@@ -57,7 +57,8 @@ pub(crate) async fn follow(client: &Client, screen: Screen, meant: Option<&str>,
             continue;
         }
         let data: Value = serde_json::from_str(&event.data)?;
-        if output::stream(&shown(screen, data["line"].as_str().unwrap_or_default())).is_err() {
+        let line = data["line"].as_str().unwrap_or_default();
+        if output::stream(&shown(screen, line, data["stream"] == "stderr")).is_err() {
             break;
         }
     }
@@ -71,5 +72,5 @@ fn last(session: &str, lines: usize) -> Call {
 /// False if nobody reads.
 fn show(screen: Screen, output: &Value) -> bool {
     let lines = output["lines"].as_array().map(Vec::as_slice).unwrap_or_default();
-    lines.iter().filter_map(Value::as_str).all(|line| output::stream(&shown(screen, line)).is_ok())
+    lines.iter().filter_map(Value::as_str).all(|line| output::stream(&shown(screen, line, false)).is_ok())
 }

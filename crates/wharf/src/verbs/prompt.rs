@@ -52,7 +52,8 @@ pub(crate) async fn run(global: &Global, verb: Prompt) -> anyhow::Result<Exit> {
             body[name] = true.into();
         }
     }
-    let answer = client.call(&Call::post(path(&["sessions", &session.id, "prompt"]), body).once()).await?;
+    let call = Call::post(path(&["sessions", &session.id, "prompt"]), body).once();
+    let answer = client.call(&call).await.map_err(|error| in_our_words(error, &session.id))?;
     if verb.json {
         output::line(answer.text().trim_end());
         return Ok(Exit::Ok);
@@ -63,8 +64,8 @@ pub(crate) async fn run(global: &Global, verb: Prompt) -> anyhow::Result<Exit> {
         accepted(global, &session.id, &answer);
         return Ok(Exit::Ok);
     };
-    if let Some(position) = answer["position"].as_u64().filter(|position| *position > 0) {
-        output::note(&format!("in the queue at place {position}"));
+    if let Some(place) = place(&answer) {
+        output::note(&format!("in the queue at place {place}"));
     }
     let watch = Watch::new(&client, (&session.id, prompt), global.screen(), verb.asks.policy(), false);
     Ok(match watch.run(from, signals).await? {
@@ -78,15 +79,33 @@ pub(crate) async fn run(global: &Global, verb: Prompt) -> anyhow::Result<Exit> {
     })
 }
 
+/// The same refusal, with what to do about it here.
+fn in_our_words(error: anyhow::Error, session: &str) -> anyhow::Error {
+    let short = which::short(session);
+    let words = match Failure::code_of(&error) {
+        "turn_in_progress" => {
+            format!("{session} is busy; add --queue to wait for its turn, or --interrupt to cancel the one that runs")
+        }
+        "session_killed" => format!("{session} was killed; bring it back first: wharf resume {short}"),
+        _ => return error,
+    };
+    Failure::new(Failure::exit_of(&error), words).into()
+}
+
+/// The place in the queue as people count: 1 is next.
+fn place(answer: &Value) -> Option<u64> {
+    answer["position"].as_u64().map(|position| position + 1)
+}
+
 fn accepted(global: &Global, session: &str, answer: &Value) {
     let prompt = answer["promptId"].as_str().unwrap_or_default();
-    let position = answer["position"].as_u64().filter(|position| *position > 0);
+    let place = place(answer);
     if !global.screen().terminal {
-        output::line(&tabbed([prompt, &position.unwrap_or_default().to_string()]));
+        output::line(&tabbed([prompt, &place.map(|place| place.to_string()).unwrap_or_default()]));
         return;
     }
-    match position {
-        Some(position) => output::line(&format!("in the queue at place {position} ({prompt})")),
+    match place {
+        Some(place) => output::line(&format!("in the queue at place {place} ({prompt})")),
         None => output::line(&format!("sent; follow it with: wharf output -f {}", which::short(session))),
     }
 }

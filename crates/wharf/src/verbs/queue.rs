@@ -80,7 +80,8 @@ pub(crate) async fn run(global: &Global, verb: Queue) -> anyhow::Result<Exit> {
         }
         Some(QueueVerb::Move { prompt, place }) => {
             let prompt = find(&client, &session, &prompt).await?;
-            let position = json!({ "position": place });
+            // People count from one, the host from zero.
+            let position = json!({ "position": place.saturating_sub(1) });
             client.call(&Call::patch(entry(&session, &prompt), position)).await?;
             Ok(done(&prompt, "moved"))
         }

@@ -12,7 +12,7 @@ use crate::client::{Call, Client, Place, path};
 use crate::exit::{Exit, Failure};
 use crate::global::Global;
 use crate::turn::{Asked, End, Signals, Watch};
-use crate::{output, which};
+use crate::{connect, output, which};
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
@@ -83,10 +83,12 @@ pub(crate) async fn run(global: &Global, verb: Run) -> anyhow::Result<Exit> {
     for warning in started["warnings"].as_array().map(Vec::as_slice).unwrap_or_default() {
         output::note(&format!("note: {}", warning.as_str().unwrap_or_default()));
     }
-    let Some(prompt) = started["promptId"].as_str() else {
+    if text.is_none() {
         output::line(&session);
         return Ok(Exit::Ok);
-    };
+    }
+    // An agent that is gone before its prompt has come has none: then the session's end is what is waited for.
+    let prompt = started["promptId"].as_str().unwrap_or_default();
     let watch = Watch::new(&client, (&session, prompt), global.screen(), verb.asks.policy(), true);
     let end = watch.run(Place::Beginning, &mut signals).await;
     let exit = match &end {
@@ -96,7 +98,12 @@ pub(crate) async fn run(global: &Global, verb: Run) -> anyhow::Result<Exit> {
         Ok(End::Left) => Exit::Interrupted,
         Err(_) => Exit::Error,
     };
-    leave(&client, &session, verb.keep).await;
+    match &end {
+        // It ends by itself, and its history is to say so.
+        Ok(End::Session) => {}
+        Ok(End::Turn(reason)) if matches!(reason.as_str(), "agent_exited" | "start_failed") => {}
+        Ok(_) | Err(_) => leave(&client, &session, verb.keep).await,
+    }
     end.map(|_| exit)
 }
 
@@ -141,26 +148,26 @@ fn option_value(text: &str) -> Value {
 
 /// What the agent may want of our environment (rule 8.7): the path, the language, and what its adapter names.
 async fn environment(client: &Client, adapter: &str) -> BTreeMap<String, String> {
-    let named = super::agents::known(client).await.unwrap_or_default();
-    let named = named.into_iter().find(|known| known.slug == adapter).map(|known| known.env).unwrap_or_default();
-    let wanted = |name: &str| {
-        matches!(name, "PATH" | "LANG" | "LANGUAGE") || name.starts_with("LC_") || named.iter().any(|n| n == name)
-    };
-    let text =
-        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    text.filter(|(name, _)| wanted(name)).collect()
+    let known = super::agents::known(client).await.unwrap_or_default();
+    let wanted = known.into_iter().find(|known| known.slug == adapter).map(|known| known.variables);
+    connect::environment(&wanted.unwrap_or_default())
 }
 
 /// The exit code of a turn's end; one that is not good is told.
 pub(crate) fn tell_end(reason: &str) -> Exit {
     let exit = Exit::of_stop_reason(reason);
-    match exit {
-        Exit::Ok => {}
-        Exit::Refusal => output::note("the agent refused"),
-        Exit::Limit => output::note(&format!("the agent stopped at a limit: {reason}")),
-        Exit::Cancelled => output::note("the turn was cancelled"),
-        _ => output::note(&format!("the turn failed: {reason}")),
+    if exit == Exit::Ok {
+        return exit;
     }
+    output::note(&match reason {
+        "refusal" => "the agent refused".to_owned(),
+        "max_tokens" | "max_turn_requests" => format!("the agent stopped at a limit: {reason}"),
+        "cancelled" => "the turn was cancelled".to_owned(),
+        "session_ended" => "the session was ended, and the turn with it".to_owned(),
+        "agent_exited" => "the agent ended in the middle of the turn".to_owned(),
+        "start_failed" => "the agent did not start".to_owned(),
+        _ => format!("the turn failed: {reason}"),
+    });
     exit
 }
 
