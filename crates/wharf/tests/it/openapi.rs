@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Map, Value, json};
 
-use crate::restart::Dice;
+use wharf_testkit::dice::Dice;
 
 /// The document of a running host.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use wharf_testkit::http::{Answer, Http};
 
 use crate::openapi::{Document, Operation, pick};
 use crate::rest::{caller, idle, prompt, spawn, until};
-use crate::restart::Dice;
+use wharf_testkit::dice::Dice;
 use crate::{and_scripted, cwd, scripted, section};
 
 /// Requests to each operation.
