@@ -104,6 +104,14 @@ impl Http {
         Ok(Answer { status, headers, body: String::from_utf8(bytes)? })
     }
 
+    /// The same, with a stream of events read to its end.
+    pub async fn send_to_end(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Result<Answer> {
+        let (mut stream, status, headers) = self.exchange(method, path, headers, body).await?;
+        let mut bytes = Vec::new();
+        tokio::time::timeout(PATIENCE, stream.read_to_end(&mut bytes)).await.context("the response does not end")??;
+        Ok(Answer { status, headers, body: String::from_utf8(bytes)? })
+    }
+
     /// Opens an event stream, going on after an event.
     pub async fn stream(&self, path: &str, last: Option<&str>) -> Result<Events> {
         let headers: Vec<_> = last.map(|last| ("last-event-id", last)).into_iter().collect();

@@ -126,11 +126,18 @@ impl SessionTask {
             entries.push(Entry { seq, epoch, at, event });
         }
         self.shared.tail.publish(entries);
-        // Whoever is woken by an event and asks how things are must not be told how they were before it.
-        if news {
-            self.describe();
+        let descriptor = news.then(|| Arc::new(Descriptor::of(&self.session)));
+        // Both at once: who is woken by an event is not told how things were before it, and who is told how things are
+        // finds the events that made them so.
+        self.shared.head.send_modify(|head| {
+            *head = seq;
+            if let Some(descriptor) = &descriptor {
+                self.shared.set_descriptor(Arc::clone(descriptor));
+            }
+        });
+        if let Some(descriptor) = descriptor {
+            self.list(descriptor);
         }
-        self.shared.head.send_replace(seq);
         if sync {
             self.request_sync();
         }
@@ -150,6 +157,10 @@ impl SessionTask {
     pub(super) fn describe(&self) {
         let descriptor = Arc::new(Descriptor::of(&self.session));
         self.shared.set_descriptor(Arc::clone(&descriptor));
+        self.list(descriptor);
+    }
+
+    fn list(&self, descriptor: Arc<Descriptor>) {
         self.around.host.registry.note_change();
         let head = self.shared.log.head();
         self.around.host.index.put(Row {

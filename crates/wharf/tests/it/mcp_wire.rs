@@ -98,5 +98,5 @@ pub(crate) fn greeted(mut pipe: AgentPipe) -> Result<AgentPipe> {
 
 pub(crate) async fn post(http: &Http, message: &Value) -> Result<Answer> {
     let headers = [("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
-    http.send("POST", "/mcp", &headers, &message.to_string()).await
+    http.send_to_end("POST", "/mcp", &headers, &message.to_string()).await
 }
