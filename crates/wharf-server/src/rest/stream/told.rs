@@ -1,7 +1,7 @@
 //! What an event of the log tells a stream's reader besides lines.
 
 use serde_json::{Value, json};
-use wharf_host::core::{AskId, AskOutcome, Event, Seq, Status};
+use wharf_host::core::{AskId, AskKind, AskOutcome, Event, Seq, Status};
 use wharf_host::{Entry, SessionHandle};
 
 use crate::acp::stop_reason;
@@ -32,6 +32,10 @@ pub(super) async fn told(handle: &SessionHandle, entry: &Entry) -> Option<Told> 
         Event::AskOpened(ask) => {
             let mut data = serde_json::to_value(OpenAsk::of(ask)).unwrap_or_default();
             data["open"] = true.into();
+            // Of a permission the options and the tool call say it all.
+            if let Some(members) = data.as_object_mut().filter(|_| ask.kind == AskKind::Permission) {
+                members.remove("params");
+            }
             ("ask", data)
         }
         Event::AskResolved { ask, outcome, .. } => {
