@@ -1,5 +1,4 @@
 //! The projection, row by row of the seed's table; and that neither chunks nor the place where reading begins matter.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use std::sync::Arc;
 

@@ -7,8 +7,8 @@ use wharf_testkit::http::{Answer, Http};
 
 use crate::openapi::{Document, Operation, pick};
 use crate::rest::{caller, idle, prompt, spawn, until};
-use wharf_testkit::dice::Dice;
 use crate::{and_scripted, cwd, scripted, section};
+use wharf_testkit::dice::Dice;
 
 /// Requests to each operation.
 const TRIES: usize = 30;
