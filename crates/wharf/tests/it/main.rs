@@ -33,6 +33,7 @@ mod recording;
 mod rejoin;
 mod rest;
 mod rest_contract;
+mod rest_docs;
 mod rest_input;
 mod rest_queue;
 mod rest_stream;

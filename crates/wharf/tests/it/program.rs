@@ -19,6 +19,14 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
     command
 }
 
+/// A shell script.
+#[expect(clippy::disallowed_methods, reason = "all processes of these tests are started from here")]
+pub(crate) fn script(path: &Path) -> Command {
+    let mut command = Command::new("sh");
+    command.arg(path).stdin(Stdio::null());
+    command
+}
+
 /// Runs `wharf serve` to its end, which is to be an error; returns what it wrote to stderr.
 pub(crate) fn refusal(state_dir: &Path, arguments: &[&str]) -> Result<String> {
     let Output { status, stdout, stderr } =

@@ -108,12 +108,13 @@ impl Connection {
         let answer = answers::joined(joined.answer.as_ref(), &joined.latest, &handle.descriptor(), id);
         if before.is_some() {
             // It has the session already: only the answer is wanted.
-            return Ok(Some(answer));
+            return Ok(Some(self.placed(&handle, joined.head, answer).await));
         }
         let from = self.replay_from(bound, &handle, joined.head).await;
         let turn = if from < joined.head { TurnSeen::None } else { crate::acp::attach::turn_seen(joined.turn) };
         let view = View::new(session, self.wishes(), Arc::clone(&self.ledger), joined.head, turn);
         let view = view.with_queue(joined.queued);
+        let answer = self.placed(&handle, from, answer).await;
         let (answer, asks) = (Some((Seq::ZERO, answer)), (joined.head, joined.open_asks));
         self.join(Join { cursor: handle.cursor(from), view, answer, asks, hold: self.hold() }).await;
         if from > Seq::ZERO {

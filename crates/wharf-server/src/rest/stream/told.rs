@@ -1,7 +1,7 @@
 //! What an event of the log tells a stream's reader besides lines.
 
 use serde_json::{Value, json};
-use wharf_host::core::{AskId, AskOutcome, Event, Seq, Status};
+use wharf_host::core::{AskId, AskKind, AskOutcome, Event, Seq, Status};
 use wharf_host::{Entry, SessionHandle};
 
 use crate::acp::stop_reason;
@@ -32,6 +32,10 @@ pub(super) async fn told(handle: &SessionHandle, entry: &Entry) -> Option<Told> 
         Event::AskOpened(ask) => {
             let mut data = serde_json::to_value(OpenAsk::of(ask)).unwrap_or_default();
             data["open"] = true.into();
+            // Of a permission the options and the tool call say it all.
+            if let Some(members) = data.as_object_mut().filter(|_| ask.kind == AskKind::Permission) {
+                members.remove("params");
+            }
             ("ask", data)
         }
         Event::AskResolved { ask, outcome, .. } => {
@@ -61,10 +65,8 @@ pub(super) async fn told(handle: &SessionHandle, entry: &Entry) -> Option<Told> 
 /// An ask is named by the event that opened it, which says what kind it is.
 async fn kind_of(handle: &SessionHandle, ask: AskId) -> Option<AskWord> {
     let batch = handle.cursor(Seq(ask.0.checked_sub(1)?)).next().await.ok()?;
-    match &batch.entries().first()?.event {
-        Event::AskOpened(opened) if opened.id == ask => Some(opened.kind.into()),
-        _ => None,
-    }
+    let Event::AskOpened(opened) = &batch.entries().first()?.event else { return None };
+    (opened.id == ask).then(|| opened.kind.into())
 }
 
 fn word(outcome: &AskOutcome) -> &'static str {
