@@ -1,5 +1,4 @@
 //! The projection, row by row of the seed's table; and that neither chunks nor the place where reading begins matter.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should say where")]
 
 use std::sync::Arc;
 
@@ -49,7 +48,8 @@ fn prompt(name: &str) -> PromptId {
 }
 
 fn accepted(name: &str) -> Event {
-    let sender = Sender { client: ClientId::new("c"), name: None, version: None, token: None, parent: None };
+    let sender =
+        Sender { client: ClientId::new("c"), name: None, version: None, token: None, parent: None, peer: None };
     let frame = raw(&json!({"params": {"prompt": [{"type": "text", "text": "what the user said"}]}}));
     Event::PromptAccepted { prompt: prompt(name), sender, frame, key: None, first: false }
 }

@@ -45,6 +45,9 @@ impl Shortened {
     }
 
     fn part(&mut self, part: &str) -> String {
+        if let Some(value) = part.strip_prefix(':') {
+            return format!(":{}", self.part(value));
+        }
         if part.len() == 24 && part.ends_with('Z') && part.as_bytes()[10] == b'T' {
             return "2026-01-01T00:00:00.000Z".to_owned();
         }
