@@ -63,7 +63,9 @@ async fn kill_9_of_the_host_leaves_nothing_running() -> Result<()> {
 #[tokio::test]
 async fn kill_9_of_the_host_during_a_start_leaves_nothing_running() -> Result<()> {
     let mut host = scripted(&["--spawn-children", "--hang-on", "session/new"])?.start()?;
-    let client = crate::client(&host).await?;
+    // Greeted where the session will be, so that this very agent gets it.
+    let here = serde_json::json!({ "wharf": { "cwd": "/" } });
+    let client = crate::client_with(&host, serde_json::json!({}), here).await?;
     let _starting = client.start("session/new", serde_json::json!({ "cwd": "/", "mcpServers": [] })).await;
     let session = loop {
         tokio::task::yield_now().await;
