@@ -7,9 +7,14 @@
 
 mod acp;
 mod auth;
+mod calls;
 mod guard;
+mod lines;
 mod listen;
+mod mcp;
 mod problem;
+mod rest;
+mod running;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -19,11 +24,12 @@ use axum::Router;
 use axum::routing::get;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Semaphore, watch};
-use wharf_host::Host;
+use wharf_host::{Auth, Host};
 
 pub use auth::{
     Access, Identity, NewToken, Refused, TokenEntry, TokenError, Tokens, TokensFile, TokensFileError, UnknownAccess,
 };
+pub use lines::paint;
 
 /// What the surfaces share.
 #[derive(Clone, Debug)]
@@ -35,8 +41,13 @@ pub(crate) struct App {
     /// True once the host is stopping: no new work.
     pub(crate) stopping: watch::Receiver<bool>,
     pub(crate) connections: Arc<Semaphore>,
+    /// Places for event streams of the REST surface.
+    pub(crate) streams: Arc<Semaphore>,
     /// Connections that no socket holds.
     pub(crate) http: Arc<acp::Connections>,
+    /// The names that amux clients are connected to.
+    pub(crate) rooms: Arc<acp::Rooms>,
+    pub(crate) running: Arc<running::Running>,
 }
 
 /// A bound server.
@@ -55,6 +66,10 @@ pub enum BindError {
     Address(String),
     #[error("{0} is not a loopback address, and there is no TLS yet: listen on 127.0.0.1 or [::1]")]
     NotLoopback(SocketAddr),
+    #[error(
+        "auth = \"none\" would open every session to everyone who reaches {0}: listen on 127.0.0.1 or [::1], or use tokens"
+    )]
+    OpenToAll(SocketAddr),
     #[error("cannot listen on {address}: {source}; is another host running there?")]
     Tcp { address: SocketAddr, source: std::io::Error },
     #[error("cannot make the socket {path}: {source}", path = path.display())]
@@ -65,16 +80,27 @@ impl Server {
     /// Takes the address and the socket. Nothing is answered before [`Server::run`].
     pub async fn bind(host: Host, tokens: Tokens, listen: &str, socket: &Path) -> Result<Self, BindError> {
         let address: SocketAddr = listen.parse().map_err(|_| BindError::Address(listen.to_owned()))?;
+        let open = host.config().auth == Auth::None;
+        if open && !address.ip().is_loopback() {
+            return Err(BindError::OpenToAll(address));
+        }
         if !address.ip().is_loopback() {
             return Err(BindError::NotLoopback(address));
         }
         let tcp = TcpListener::bind(address).await.map_err(|source| BindError::Tcp { address, source })?;
         let unix =
             auth::bind_private(socket).map_err(|source| BindError::Socket { path: socket.to_owned(), source })?;
+        if open {
+            tracing::warn!(%address, "auth = \"none\": every process on this machine can use every session without a token");
+        }
         let (stop, stopping) = watch::channel(false);
         let connections = Arc::new(Semaphore::new(host.config().limits.connections));
         let agent = host.config().default_agent.as_str().into();
-        let app = App { host, tokens: Arc::new(tokens), agent, stopping, connections, http: Arc::default() };
+        let streams = Arc::new(Semaphore::new(host.config().limits.connections));
+        let url = tcp.local_addr().map(|address| format!("http://{address}")).unwrap_or_default();
+        let (tokens, http, rooms) = (Arc::new(tokens), Arc::default(), Arc::default());
+        let running = running::Running::at(url);
+        let app = App { host, tokens, agent, stopping, connections, streams, http, rooms, running };
         Ok(Self { tcp, unix, socket: socket.to_owned(), app, stop })
     }
 
@@ -83,13 +109,16 @@ impl Server {
         self.tcp.local_addr()
     }
 
-    /// Serves until `stopped` is done; then no new work, agents ended, logs synced.
+    /// Serves until `stopped` is done or a client asks for the end; then no new work, agents ended, logs synced.
     pub async fn run(self, stopped: impl Future<Output = ()>) {
         let Self { tcp, unix, socket, app, stop } = self;
         let router = router(app.clone());
         let serving =
             tokio::spawn(listen::serve(tcp, unix, router, app.stopping.clone(), Arc::clone(&app.connections)));
-        stopped.await;
+        tokio::select! {
+            () = stopped => {}
+            () = app.running.stop_asked() => {}
+        }
         stop.send_replace(true);
         app.host.shut_down().await;
         serving.abort();
@@ -98,14 +127,16 @@ impl Server {
 }
 
 fn router(app: App) -> Router {
+    let rest::Routers { guarded, open } = rest::routers();
     Router::new()
         .route("/acp", get(acp::get).connect(acp::get).post(acp::post).delete(acp::delete))
+        .route_service("/mcp", mcp::service(&app))
+        .route("/mcp/stdio", get(mcp::stdio))
+        .merge(guarded)
+        .fallback(rest::unknown_route)
         .layer(axum::middleware::from_fn_with_state(app.clone(), guard::require_identity))
-        .route("/healthz", get(healthz))
+        .merge(open)
         .layer(axum::middleware::from_fn(guard::check_authority))
+        .layer(axum::middleware::map_response(running::sign))
         .with_state(app)
-}
-
-async fn healthz() -> &'static str {
-    "ok\n"
 }

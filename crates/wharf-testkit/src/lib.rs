@@ -1,14 +1,18 @@
 //! Test tools for Wharf: a scripted agent that behaves and misbehaves on command, a harness around the real binary,
-//! an ACP client over WebSocket, and small things to look at processes and to compare transcripts with.
+//! an ACP client, a REST client, a source of odd frames, and small things to look at processes and to compare
+//! transcripts with.
 //!
 //! Nothing here is part of the product. Waits end by an event or fail loudly at their limit; none of them guesses.
 
 pub mod agent;
 pub mod client;
+pub mod dice;
 pub mod host;
+pub mod http;
 pub mod limit;
 pub mod look;
 pub mod normal;
+pub mod odd;
 pub mod pipe;
 pub mod procs;
 pub mod program;

@@ -28,7 +28,7 @@ impl Normaliser {
             Value::Array(items) => items.iter().map(|item| self.value(item)).collect(),
             Value::Object(members) => {
                 let member = |(key, item): (&String, &Value)| {
-                    let is_time = item.is_number() && (key == "timestamp" || key.ends_with("At"));
+                    let is_time = item.is_number() && (key == "timestamp" || key == "at" || key.ends_with("At"));
                     (key.clone(), if is_time { Value::from(0) } else { self.value(item) })
                 };
                 Value::Object(members.iter().map(member).collect())
@@ -37,7 +37,7 @@ impl Normaliser {
         }
     }
 
-    /// The text with session ids, UUIDs, event ids, times and named ids replaced, wherever they occur in it.
+    /// The text with the ids of sessions, clients and prompts, UUIDs, event ids, times and named ids replaced, wherever they occur in it.
     pub fn text(&mut self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -60,7 +60,9 @@ impl Normaliser {
             return "<time>".to_owned();
         }
         let kind = match word {
-            _ if is_session(word) => "session",
+            _ if is_id(word, "sess_") => "session",
+            _ if is_id(word, "cli_") => "client",
+            _ if is_id(word, "prm_") => "prompt",
             _ if is_uuid(word) => "uuid",
             _ if is_event(word) => "event",
             _ => return word.to_owned(),
@@ -77,8 +79,9 @@ fn is_word(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '_' | '-' | ':' | '.')
 }
 
-fn is_session(word: &str) -> bool {
-    word.strip_prefix("sess_").is_some_and(|tail| tail.len() == 26 && tail.bytes().all(|b| b.is_ascii_alphanumeric()))
+/// An id of Wharf's own.
+fn is_id(word: &str, prefix: &str) -> bool {
+    word.strip_prefix(prefix).is_some_and(|tail| tail.len() == 26 && tail.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
 
 fn is_uuid(word: &str) -> bool {

@@ -62,6 +62,20 @@ impl Host {
         Ok(())
     }
 
+    pub(super) fn state_dir(&self) -> PathBuf {
+        self.dir.join("state")
+    }
+
+    /// How many bytes a session's log has.
+    pub(super) fn logged(&self, session: &str) -> Result<u64> {
+        let folder = self.state_dir().join("workspaces/default/sessions").join(session).join("log");
+        let mut bytes = 0;
+        for file in fs::read_dir(&folder).with_context(|| format!("listing {}", folder.display()))? {
+            bytes += file?.metadata()?.len();
+        }
+        Ok(bytes)
+    }
+
     /// CPU time of all its threads so far. The agent and the shim are other processes and do not count.
     pub(super) fn cpu(&self) -> Result<Duration> {
         let mut nanos = 0;

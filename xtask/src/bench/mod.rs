@@ -1,10 +1,12 @@
 //! `cargo xtask bench`: what the release binary does, beside what a bare pipe does in the same run. One JSON line per
 //! measure on stdout.
 
+mod bridge;
 mod host;
 mod peer;
 mod pipe;
 mod stats;
+mod status;
 mod traffic;
 mod ws;
 
@@ -22,7 +24,7 @@ use pipe::Pipe;
 use stats::{Series, percentile, rounded};
 use traffic::{Pace, Party, Seen, Traffic, drive};
 
-const MEASURES: &[&str] = &["burst", "burst_packed", "tick", "never_reading"];
+const MEASURES: &[&str] = &["burst", "burst_packed", "tick", "never_reading", "status", "bridge"];
 const CLIENTS: &[usize] = &[1, 8];
 /// A token of a streamed answer with its envelope is about this long.
 const SIZE: u64 = 200;
@@ -35,16 +37,19 @@ struct Plan {
     burst: u64,
     ticks: u64,
     flood: u64,
+    calls: u32,
 }
 
 impl Plan {
     fn parse(args: &[String]) -> Result<Self> {
-        let mut plan =
-            Self { measures: Vec::new(), build: true, repeats: 3, burst: 300_000, ticks: 3_000, flood: 1_000_000 };
+        let (measures, build, repeats) = (Vec::new(), true, 3);
+        let mut plan = Self { measures, build, repeats, burst: 300_000, ticks: 3_000, flood: 1_000_000, calls: 5_000 };
         for arg in args {
             match arg.as_str() {
                 // To see that it works; the figures mean little.
-                "--quick" => plan = Self { repeats: 1, burst: 20_000, ticks: 300, flood: 50_000, ..plan },
+                "--quick" => {
+                    plan = Self { repeats: 1, burst: 20_000, ticks: 300, flood: 50_000, calls: 1_000, ..plan };
+                }
                 "--no-build" => plan.build = false,
                 name if MEASURES.contains(&name) => plan.measures.push(name.to_owned()),
                 other => bail!("no measure called {other:?}; there are: {}", MEASURES.join(", ")),
@@ -99,6 +104,8 @@ impl Bench {
                 "burst" => self.burst(measure, Pace::Single)?,
                 "burst_packed" => self.burst(measure, Pace::Packed)?,
                 "tick" => self.tick()?,
+                "status" => self.status()?,
+                "bridge" => self.bridge()?,
                 _ => self.never_reading()?,
             }
         }

@@ -13,16 +13,27 @@ pub(super) trait Peer {
 /// No set-up step of an empty session needs as many messages as this.
 const PATIENCE: usize = 10_000;
 
-/// The ids of the requests that the benchmark makes, one of each kind per connection.
+/// The ids of the requests that the benchmark makes, one of each kind per connection but for the last.
 const INITIALIZE: u32 = 1;
 const OPEN: u32 = 2;
 const PROMPT: u32 = 3;
+const STATUS: u32 = 1_000;
 
 pub(super) fn initialize(peer: &mut impl Peer) -> Result<()> {
+    peer.send(&initialize_request())?;
+    answer(peer, INITIALIZE, "initialize")?;
+    Ok(())
+}
+
+pub(super) fn initialize_request() -> String {
     let params =
         json!({"protocolVersion": 1, "clientCapabilities": {}, "clientInfo": {"name": "bench", "version": "0"}});
-    call(peer, INITIALIZE, "initialize", params)?;
-    Ok(())
+    request(INITIALIZE, "initialize", params)
+}
+
+/// Asks how a session is; `number` is the how-manieth time.
+pub(super) fn status(peer: &mut impl Peer, number: u32, session: &str) -> Result<Value> {
+    call(peer, STATUS + number, "session/status", json!({"sessionId": session}))
 }
 
 /// Starts a session and gives its id.

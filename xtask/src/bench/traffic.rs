@@ -102,6 +102,15 @@ impl Party {
         Ok(party)
     }
 
+    pub(super) fn session(&self) -> &str {
+        &self.session
+    }
+
+    /// Sends a prompt whose end nobody waits for.
+    pub(super) fn start(&mut self, prompt: &str) -> Result<()> {
+        peer::prompt(&mut self.members[0], &self.session, prompt)
+    }
+
     /// A connection that has joined and is not read from unless the caller does.
     pub(super) fn newcomer(&self, host: &Host, cwd: &str) -> Result<WebSocket<std::net::TcpStream>> {
         let mut member = WebSocket::connect(&host.authority, &host.token)?;

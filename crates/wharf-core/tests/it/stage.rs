@@ -113,6 +113,7 @@ pub(crate) fn origin() -> Origin {
         label: None,
         name: None,
         by: None,
+        key: None,
     }
 }
 
@@ -121,7 +122,14 @@ pub(crate) fn raw(text: &str) -> Raw {
 }
 
 pub(crate) fn sender(client: &str) -> Sender {
-    Sender { client: wharf_core::ClientId::new(client), name: None, version: None, token: None, parent: None }
+    Sender {
+        client: wharf_core::ClientId::new(client),
+        name: None,
+        version: None,
+        token: None,
+        parent: None,
+        peer: None,
+    }
 }
 
 pub(crate) fn id(prompt: &str) -> PromptId {

@@ -1,5 +1,7 @@
 //! Frames that real agents send, and frames that none should.
 
+mod random;
+
 use std::pin::Pin;
 use std::task::{Context, Poll};
 

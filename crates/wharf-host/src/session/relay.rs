@@ -250,6 +250,9 @@ impl SessionTask {
         let id = String::from_utf8_lossy(&to.request);
         let frame = error(&id, -32603, "the session's agent is not running");
         self.direct(&to.client, Direct::Frame(frame));
+        if !self.owes(&to.client) {
+            self.relays.departed.remove(&to.client);
+        }
     }
 
     /// Puts a message into a client's lane. One that is full is dropped, and its connection closes.

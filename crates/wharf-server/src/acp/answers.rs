@@ -38,7 +38,7 @@ fn inner(members: &Members, name: &str) -> Members {
 }
 
 /// The agent's `initialize` result with what Wharf adds.
-pub(super) fn initialize(agent: &Raw, id: &[u8], terminal_auth: bool) -> Bytes {
+pub(super) fn initialize(agent: &Raw, id: &[u8], amux: bool, terminal_auth: bool) -> Bytes {
     let mut result = members(agent);
     let mut capabilities = inner(&result, "agentCapabilities");
     let mut sessions = inner(&capabilities, "sessionCapabilities");
@@ -47,6 +47,10 @@ pub(super) fn initialize(agent: &Raw, id: &[u8], terminal_auth: bool) -> Bytes {
     sessions.remove("subagents");
     for added in ADDED {
         sessions.extend(raw(&serde_json::json!({})).map(|yes| ((*added).to_owned(), yes)));
+    }
+    if amux {
+        // As amux writes it (rule 3.3).
+        sessions.extend(raw(&true.into()).map(|yes| ("attach".to_owned(), yes)));
     }
     if let Ok(sessions) = serde_json::value::to_raw_value(&sessions) {
         capabilities.insert("sessionCapabilities".to_owned(), sessions);
@@ -103,6 +107,17 @@ pub(super) fn new_session(agent: &Raw, session: &str, id: &[u8]) -> Bytes {
 
 /// What `session/load` answers: the modes, options and models as they are now.
 pub(super) fn loaded(agent: Option<&Raw>, latest: &Latest, known: &Descriptor, id: &[u8]) -> Bytes {
+    respond(id, &present(agent, latest, known))
+}
+
+/// What `session/new` answers where there is a session already.
+pub(super) fn joined(agent: Option<&Raw>, latest: &Latest, known: &Descriptor, id: &[u8]) -> Bytes {
+    let mut result = present(agent, latest, known);
+    result.extend(raw(&known.id.as_str().into()).map(|session| ("sessionId".to_owned(), session)));
+    respond(id, &result)
+}
+
+fn present(agent: Option<&Raw>, latest: &Latest, known: &Descriptor) -> Members {
     let mut result = agent.map(members).unwrap_or_default();
     result.remove("sessionId");
     if let (Some(modes), Some(mode)) = (result.get("modes"), update_member(latest.mode.as_ref(), "currentModeId"))
@@ -121,7 +136,7 @@ pub(super) fn loaded(agent: Option<&Raw>, latest: &Latest, known: &Descriptor, i
         let word = serde_json::json!({ "wharf": { "status": known.status, "resumable": known.resumable } });
         result.extend(raw(&word).map(|word| ("_meta".to_owned(), word)));
     }
-    respond(id, &result)
+    result
 }
 
 /// The latest updates that state how things are, for those who join without a replay.

@@ -9,6 +9,7 @@ use wharf_host::core::{Epoch, Joined, Member, Role, Seq, Status, TurnState};
 use wharf_host::frame::{self, Envelope};
 use wharf_host::{Attendance, Cursor, Serves, SessionHandle};
 
+use super::amux;
 use super::connection::Connection;
 use super::errors::{RpcError, attach_unknown, from_call, from_start};
 use super::event_id;
@@ -77,8 +78,14 @@ impl Policy {
 
 impl Connection {
     pub(super) async fn attach_session(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
-        let session = named(envelope)?;
-        let Ok(handle) = self.open(envelope).await else { return Err(attach_unknown(session.as_str())) };
+        let handle = match self.meant(envelope).await? {
+            Some(handle) => handle,
+            None => {
+                let session = named(envelope)?;
+                self.open(envelope).await.map_err(|_| attach_unknown(session.as_str()))?
+            }
+        };
+        let session = handle.id().clone();
         let params = frame::peek::<Request<AttachParams>>(frame).map(|request| request.params).unwrap_or_default();
         // A client may ask for less than its token allows; other words are labels (rule 4.8).
         let role = if params.role.as_deref() == Some("observer") { Role::Observer } else { self.role() };
@@ -88,7 +95,7 @@ impl Connection {
         let others: Vec<Value> = joined.others.iter().map(listed).collect();
         let mut answer = json!({
             "sessionId": session.as_str(),
-            "clientId": self.client.as_str(),
+            "clientId": self.sender().shown_id(),
             "historyPolicy": policy.name(),
             "connectedClients": others,
         });
@@ -135,11 +142,16 @@ impl Connection {
         params: &AttachParams,
         answer: &mut Value,
     ) -> Option<Seq> {
+        // An amux client gets its history as the frames that it would have got.
+        let raw = self.bound.as_ref().filter(|_| self.binds(handle.id()));
         let from = match policy {
             Policy::Nothing => return None,
             Policy::Full => Seq::ZERO,
             Policy::PendingOnly => {
-                answer["history"] = History::pending_only(handle.cursor(Seq::ZERO), &joined.open_asks).await.into();
+                answer["history"] = match raw {
+                    Some(_) => amux::pending(&joined.open_asks).into(),
+                    None => History::pending_only(handle.cursor(Seq::ZERO), &joined.open_asks).await.into(),
+                };
                 return None;
             }
             // The exact reconnect: the very frames that were missed.
@@ -151,15 +163,31 @@ impl Connection {
         };
         let inline = params.history_delivery.as_deref() != Some("stream");
         let limit = if params.history_delivery.as_deref() == Some("response") { usize::MAX } else { INLINE };
-        if inline && let Ok(history) = History::read(handle.cursor(from), joined.head, limit).await {
-            answer["history"] = history.into();
-            return None;
+        if inline {
+            let cursor = handle.cursor(from);
+            let history = match raw {
+                Some(bound) => {
+                    let looks_on = Wishes { role: Role::Observer, multi: true, event_ids: false, ..self.wishes() };
+                    let view = View::new(handle.id().clone(), looks_on, Arc::default(), joined.head, TurnSeen::None);
+                    amux::read(cursor, joined.head, limit, view, bound.name()).await
+                }
+                None => History::read(cursor, joined.head, limit).await,
+            };
+            if let Ok(history) = history {
+                answer["history"] = history.into();
+                return None;
+            }
         }
         answer["historyDelivery"] = "stream".into();
         Some(from)
     }
 
     pub(super) async fn detach_session(&self, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
+        if let Some(bound) = &self.bound
+            && self.is_bound_to(envelope)
+        {
+            return self.detach_bound(bound, id).await;
+        }
         let session = named(envelope)?;
         let Some(attached) = self.attached(&session) else { return Err(attach_unknown(session.as_str())) };
         self.leave(&attached.handle).await;

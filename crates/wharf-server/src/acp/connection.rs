@@ -11,6 +11,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use wharf_host::core::{ClientId, Role, Sender, SessionId};
 use wharf_host::{Attendance, Lane, LaneMessage, Serves, SessionHandle, Spare, frame, new_client_id};
 
+use super::amux::Bound;
 use super::client::ClientInfo;
 use super::errors::RpcError;
 use super::ledger::Ledger;
@@ -18,7 +19,7 @@ use super::outbound::Out;
 use super::shown::ShownUpTo;
 use super::view::Wishes;
 use crate::App;
-use crate::auth::Identity;
+use crate::auth::{Access, Identity};
 
 /// Answers and joins on their way out. The inbound half waits when the client does not take them.
 const OUT: usize = 64;
@@ -41,6 +42,8 @@ pub(super) struct Connection {
     pub(super) shown: Arc<ShownUpTo>,
     /// Told when the lane was full.
     pub(super) overflowed: Arc<Notify>,
+    /// The session that an amux client means when it names none.
+    pub(super) bound: Option<Bound>,
     attached: Mutex<HashMap<SessionId, Attached>>,
     /// The client is gone: what attaches late is detached again.
     ended: AtomicBool,
@@ -74,7 +77,8 @@ pub(super) async fn stopped(stopping: &mut watch::Receiver<bool>) {
 }
 
 impl Connection {
-    pub(super) fn new(app: App, identity: Identity, agent: Arc<str>) -> (Arc<Self>, Outlet) {
+    pub(super) fn new(app: App, identity: Identity, agent: Arc<str>, bound: Option<Bound>) -> (Arc<Self>, Outlet) {
+        let ledger = if bound.is_some() { Ledger::beyond_asks() } else { Ledger::default() };
         let (out, outs) = mpsc::channel(OUT);
         let (lane, lanes) = mpsc::channel(LANE);
         let (shown, client): (Arc<ShownUpTo>, _) = (Arc::default(), new_client_id());
@@ -85,11 +89,12 @@ impl Connection {
             agent,
             client,
             introduced: OnceLock::new(),
-            ledger: Arc::default(),
+            ledger: Arc::new(ledger),
             out,
             lane,
             shown,
             overflowed: Arc::default(),
+            bound,
             attached: Mutex::default(),
             ended: AtomicBool::new(false),
             spare: tokio::sync::Mutex::default(),
@@ -128,12 +133,19 @@ impl Connection {
     pub(super) fn sender(&self) -> Sender {
         let info = self.introduced.get().cloned().unwrap_or_default();
         let token = self.identity.token.clone();
-        Sender { client: self.client.clone(), name: info.name, version: info.version, token, parent: None }
+        let (peer, peer_name) = self.bound.as_ref().map(|bound| (bound.peer.clone(), bound.peer_name.clone())).unzip();
+        let name = peer_name.flatten().or(info.name);
+        Sender { client: self.client.clone(), name, version: info.version, token, parent: None, peer }
     }
 
-    /// The most that the token allows.
+    /// The most that the token allows, and no more than an amux client asked for.
     pub(super) fn role(&self) -> Role {
-        self.identity.role()
+        if self.bound.as_ref().is_some_and(Bound::observes) { Role::Observer } else { self.identity.role() }
+    }
+
+    /// May this client name any directory (rule 8.6)?
+    pub(super) fn anywhere(&self) -> bool {
+        self.identity.access == Access::Admin
     }
 
     pub(super) fn info(&self) -> ClientInfo {
@@ -155,6 +167,11 @@ impl Connection {
 
     pub(super) fn attached(&self, session: &SessionId) -> Option<Attached> {
         self.sessions().get(session).cloned()
+    }
+
+    /// Has it joined no session yet?
+    pub(super) fn attached_nothing(&self) -> bool {
+        self.sessions().is_empty()
     }
 
     pub(super) fn note_attached(&self, handle: SessionHandle, role: Role) {

@@ -217,7 +217,7 @@ fn append(content: &mut Value, block: Value) {
     }
 }
 
-async fn entry_at(cursor: &Cursor, seq: Seq) -> Option<Entry> {
+pub(super) async fn entry_at(cursor: &Cursor, seq: Seq) -> Option<Entry> {
     let batch = cursor.clone_at(seq).next().await.ok()?;
     batch.entries().first().filter(|entry| entry.seq == seq).cloned()
 }

@@ -66,9 +66,8 @@ impl Connection {
             "_wharf/queue/remove" => self.queue_remove(frame, envelope, id).await,
             "_wharf/queue/update" => self.queue_update(frame, envelope, id).await,
             "_wharf/queue/move" => self.queue_move(frame, envelope, id).await,
-            method if method.starts_with("_wharf/") || method.starts_with("amux/") => {
-                Err(RpcError::unknown_method(method))
-            }
+            method if method.starts_with("amux/") => self.amux_request(frame, envelope, id).await,
+            method if method.starts_with("_wharf/") => Err(RpcError::unknown_method(method)),
             // Anything else is the agent's to answer or to refuse (rule 3.10).
             _ if envelope.session.is_some() => self.forward(frame, envelope, id).await,
             _ => self.ask_agent(frame, id).await,
@@ -80,10 +79,14 @@ impl Connection {
             "session/cancel" => self.cancel(frame, envelope).await,
             "$/cancel_request" => self.cancel_request(frame).await,
             "session/ready" => {}
-            method if method.starts_with("_wharf/") || method.starts_with("amux/") => {}
+            method if method.starts_with("_wharf/") => {}
+            method if method.starts_with("amux/") => {
+                let _ = self.amux_request(frame, envelope, &Bytes::from_static(b"null")).await;
+            }
             _ => {
                 if let Ok(attached) = self.controlled(envelope).await {
-                    let forward = Forward { client: self.client.clone(), frame: frame.clone(), request: None };
+                    let (client, frame) = (self.client.clone(), frame.clone());
+                    let forward = Forward { client, frame, request: None };
                     let _ = attached.forward(forward).await;
                 }
             }
@@ -171,7 +174,8 @@ impl Connection {
         Ok((Join { cursor, view, answer: None, asks, hold: None }, Attached { handle, role: self.role() }))
     }
 
-    pub(super) async fn join(&self, join: Join) {
+    pub(super) async fn join(&self, mut join: Join) {
+        self.bind(&mut join).await;
         let _ = self.out.send(Out::Join(Box::new(join))).await;
     }
 
@@ -192,6 +196,8 @@ impl Connection {
             "initialize" | "authenticate" | "logout" | "session/new" | "session/load" | "session/resume"
             | "session/close" | "session/delete" | "session/attach" => true,
             method if method.starts_with("_wharf/") => false,
+            // The first may have to start the session.
+            method if method.starts_with("amux/") => self.attached_nothing(),
             _ => {
                 let attached = session.and_then(|session| self.attached(session));
                 attached.is_none_or(|attached| attached.handle.descriptor().status != Status::Running)
@@ -200,12 +206,15 @@ impl Connection {
     }
 
     async fn answer(&self, session: Option<SessionId>, id: &Bytes, outcome: Outcome) {
-        let frame = match outcome {
-            Ok(Some(frame)) => frame,
+        let (frame, failed) = match outcome {
+            Ok(Some(frame)) => (frame, false),
             Ok(None) => return,
-            Err(error) => error.frame(id),
+            Err(error) => (error.frame(id), error.is_failed_start()),
         };
         let _ = self.out.send(Out::Answer { session, frame }).await;
+        if failed && self.bound.is_some() {
+            self.close_failed().await;
+        }
     }
 }
 

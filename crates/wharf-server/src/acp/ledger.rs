@@ -110,6 +110,17 @@ impl Ledger {
         id
     }
 
+    /// The same under a number that says which ask of the session it is. Our own numbers must be out of its way.
+    pub(super) fn ask_as(&self, id: u64, asked: Asked) -> u64 {
+        self.lock().asks.insert(id, asked);
+        id
+    }
+
+    /// A ledger whose own request ids come after all the numbers that asks have.
+    pub(super) fn beyond_asks() -> Self {
+        Self { books: Mutex::new(Books { next_request: 1 << 40, ..Books::default() }) }
+    }
+
     /// Notes the terminal that an answer of the client names.
     pub(super) fn note_terminal(&self, session: &SessionId, answer: &[u8]) {
         let answer: serde_json::Value = serde_json::from_slice(answer).unwrap_or_default();

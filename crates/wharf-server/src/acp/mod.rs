@@ -1,6 +1,7 @@
 //! ACP: a client sees one ordinary agent; several of them share its sessions.
 
 mod agentless;
+mod amux;
 mod answers;
 mod attach;
 mod client;
@@ -24,19 +25,25 @@ mod watched;
 mod websocket;
 mod wire;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::{Extension, Query, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 
 use crate::App;
 use crate::auth::{Identity, SUBPROTOCOL};
 use crate::listen::Place;
+pub(crate) use amux::Rooms;
 pub(crate) use http::{Connections, delete, post};
+pub(crate) use updates::stop_reason;
+
+/// Names of variables, for a bridge.
+const ENVIRONMENT: HeaderName = HeaderName::from_static("wharf-environment");
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct AcpQuery {
@@ -54,14 +61,14 @@ impl AcpQuery {
 pub(crate) async fn get(
     State(app): State<App>,
     Extension(identity): Extension<Identity>,
-    Query(query): Query<AcpQuery>,
+    (Query(query), Query(pairs)): (Query<AcpQuery>, Query<Vec<(String, String)>>),
     Extension(place): Extension<Place>,
     method: Method,
     headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Response {
     match upgrade {
-        Ok(upgrade) => self::upgrade(app, identity, query, place, upgrade),
+        Ok(upgrade) => self::upgrade(app, identity, query, &pairs, place, upgrade),
         Err(rejection) if method == Method::CONNECT || headers.contains_key(header::UPGRADE) => {
             rejection.into_response()
         }
@@ -71,16 +78,46 @@ pub(crate) async fn get(
     }
 }
 
-fn upgrade(app: App, identity: Identity, query: AcpQuery, place: Place, upgrade: WebSocketUpgrade) -> Response {
+fn upgrade(
+    app: App,
+    identity: Identity,
+    query: AcpQuery,
+    pairs: &[(String, String)],
+    place: Place,
+    upgrade: WebSocketUpgrade,
+) -> Response {
     let limit = app.host.config().limits.frame.0;
-    let agent = query.agent(&app);
     let upgrade = upgrade.protocols([SUBPROTOCOL]).max_message_size(limit).max_frame_size(limit);
+    let binding = match amux::read_query(pairs) {
+        Ok(query) => query,
+        // Only a socket that is open can be closed with a code and a reason.
+        Err(refused) => return upgrade.on_upgrade(|socket| websocket::refuse(socket, refused)),
+    };
+    // A session that is there already has its agent.
+    let known = binding.as_ref().and_then(|query| app.host.named(&query.name));
+    let agent = known.map_or_else(|| query.agent(&app), |known| known.adapter_slug.as_str().into());
+    let wanted = wanted_variables(&app, &agent);
     let mut response = upgrade.on_upgrade(async move |socket| {
-        websocket::run(app, identity, agent, socket).await;
+        let bound = match binding {
+            Some(query) => match amux::admit(&app, query).await {
+                Ok(bound) => Some(bound),
+                Err(refused) => return websocket::refuse(socket, refused).await,
+            },
+            None => None,
+        };
+        websocket::run(app, identity, agent, bound, socket).await;
         drop(place);
     });
     // The socket is the connection; the id is for those who expect one.
     let id = HeaderValue::from_str(&http::new_connection_id());
     response.headers_mut().extend(id.map(|id| (http::CONNECTION_ID, id)));
+    response.headers_mut().extend(wanted.map(|names| (ENVIRONMENT, names)));
     response
+}
+
+/// The variables that the agent's adapter names: a bridge sends its own values of these, and of no others (rule 8.7).
+fn wanted_variables(app: &App, agent: &str) -> Option<HeaderValue> {
+    let adapters = app.host.config().adapters();
+    let names = adapters.variables(&adapters.find(agent, None, &BTreeMap::new()).ok()?);
+    if names.is_empty() { None } else { HeaderValue::from_str(&names.join(",")).ok() }
 }

@@ -1,5 +1,6 @@
 //! A session's life as a client sees it: new, load, resume, list, status, close, delete.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
@@ -8,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use wharf_host::core::{EndReason, Joined, Raw, Role, Seq, Status};
 use wharf_host::frame::{self, Envelope};
-use wharf_host::{CreateError, Descriptor, NewSessionRequest, SessionHandle, TurnWord};
+use wharf_host::{CreateError, Created, Descriptor, NewSessionRequest, Renewal, SessionHandle, TurnWord};
 
 use super::answers;
 use super::connection::Connection;
@@ -24,30 +25,54 @@ const PAGE: usize = 100;
 
 impl Connection {
     pub(super) async fn new_session(&self, frame: &Bytes, id: &Bytes) -> Outcome {
+        match &self.bound {
+            Some(bound) => self.bound_new(bound, frame, id).await,
+            None => self.begin_session(frame, id, None).await,
+        }
+    }
+
+    /// Starts a session and its agent.
+    pub(super) async fn create_session(
+        &self,
+        frame: &Bytes,
+        name: Option<Arc<str>>,
+    ) -> Result<Result<Created, CreateError>, RpcError> {
         if self.role() == Role::Observer {
             return Err(observer(""));
         }
         let request: Request<NewParams> =
             frame::peek(frame).ok_or_else(|| RpcError::params("session/new needs `cwd`, an absolute path"))?;
         let raw = Raw::new(frame.clone()).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
-        let named = request.params.meta["wharf"]["agent"].as_str().map(ToOwned::to_owned);
+        let agent = request.params.meta["wharf"]["agent"].as_str().map(ToOwned::to_owned);
         let cwd = PathBuf::from(request.params.cwd);
         self.last_cwd.lock().unwrap_or_else(PoisonError::into_inner).replace(cwd.clone());
         // The agent that waits is of the connection's adapter; another one's must be started.
-        let spare = if named.is_none() { self.spare.lock().await.take() } else { None };
+        let spare = if agent.is_none() { self.spare.lock().await.take() } else { None };
         let spare = spare.filter(|spare| spare.suits(&cwd));
-        let prelude = if named.is_none() { self.logins().clone() } else { Vec::new() };
+        let prelude = if agent.is_none() { self.logins().clone() } else { Vec::new() };
         let created = self.app.host.create(NewSessionRequest {
-            adapter: named.unwrap_or_else(|| self.agent.to_string()),
+            adapter: agent.unwrap_or_else(|| self.agent.to_string()),
             cwd,
+            bucket: None,
             label: None,
+            name,
             sender: Some(self.sender()),
             frame: raw,
             capabilities: self.told(),
             spare,
             prelude,
+            mode: None,
+            options: BTreeMap::new(),
+            env: BTreeMap::clone(&self.info().env),
+            anywhere: self.anywhere(),
+            key: None,
         });
-        let created = match created.await {
+        Ok(created.await)
+    }
+
+    /// Starts a session, joins it and answers.
+    pub(super) async fn begin_session(&self, frame: &Bytes, id: &Bytes, name: Option<Arc<str>>) -> Outcome {
+        let created = match self.create_session(frame, name).await? {
             Ok(created) => created,
             Err(error) => return self.refused_start(&error, id).await,
         };
@@ -108,10 +133,15 @@ impl Connection {
     ) -> Result<(SessionHandle, Joined), RpcError> {
         let session = named(envelope)?;
         if self.role() == Role::Controller {
-            self.app.host.renew(&session, frame);
+            let renewal = Renewal { frame, env: &self.info().env, anywhere: self.anywhere() };
+            self.app.host.renew(&session, &renewal).map_err(|error| from_create(&error))?;
         }
         let handle = self.open(envelope).await?;
-        let fail = |error| from_call(&error, session.as_str());
+        self.enter_session(handle).await
+    }
+
+    pub(super) async fn enter_session(&self, handle: SessionHandle) -> Result<(SessionHandle, Joined), RpcError> {
+        let fail = |error| from_call(&error, handle.id().as_str());
         let mut joined = handle.attach(self.attachment(true), self.attendance(true)).await.map_err(fail)?;
         self.note_attached(handle.clone(), self.role());
         if handle.descriptor().status == Status::Starting {
@@ -141,7 +171,7 @@ impl Connection {
     }
 
     /// How long a client that does not say `session/ready` is waited for.
-    fn hold(&self) -> Option<std::time::Duration> {
+    pub(super) fn hold(&self) -> Option<std::time::Duration> {
         self.app.host.config().ready_timeout.std()
     }
 

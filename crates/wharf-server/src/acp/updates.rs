@@ -14,7 +14,7 @@ fn update(session: &SessionId, tag: &str, mut body: Value) -> Bytes {
 
 /// `{clientId, name, version}`.
 pub(super) fn who(sender: &Sender) -> Value {
-    json!({ "clientId": sender.client.as_str(), "name": sender.name, "version": sender.version })
+    json!({ "clientId": sender.shown_id(), "name": sender.name, "version": sender.version })
 }
 
 pub(super) fn prompt_received(session: &SessionId, prompt: &Raw, sender: &Sender) -> Bytes {
@@ -50,7 +50,7 @@ pub(super) fn presence(session: &SessionId, member: &Member, connected: bool) ->
 }
 
 /// How a prompt ended, in one word: the agent's own where it gave one.
-pub(super) fn stop_reason(end: &PromptEnd) -> &str {
+pub(crate) fn stop_reason(end: &PromptEnd) -> &str {
     match end {
         PromptEnd::Answered { stop_reason, .. } => stop_reason,
         PromptEnd::Failed { .. } => "error",

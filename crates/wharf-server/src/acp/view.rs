@@ -7,11 +7,12 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use wharf_host::core::{
-    Ask, AskId, AskKind, AskOutcome, Event, PromptEnd, PromptId, Raw, Role, Sender, Seq, SessionId, UpdateKind,
+    Ask, AskId, AskKind, AskOutcome, Event, Member, PromptEnd, PromptId, Raw, Role, Sender, Seq, SessionId, UpdateKind,
 };
 use wharf_host::frame::FrameKind;
 use wharf_host::{Entry, frame};
 
+use super::amux::{Before, Frames};
 use super::errors::from_end;
 use super::ledger::{Asked, Ledger, What};
 use super::terminals;
@@ -35,6 +36,8 @@ pub(super) struct View {
     /// It wants the updates that tell of other clients.
     multi: bool,
     pub(super) event_ids: bool,
+    /// It speaks amux too.
+    amux: Option<Frames>,
     pub(super) understood: Understood,
     /// The asks that are open as far as this view goes.
     asks: BTreeMap<AskId, Ask>,
@@ -74,13 +77,37 @@ impl View {
     pub(super) fn new(session: SessionId, wishes: Wishes, ledger: Arc<Ledger>, history: Seq, turn: TurnSeen) -> Self {
         let Wishes { role, multi, event_ids, forms, understood } = wishes;
         let (newest, waiting, asks) = (None, BTreeSet::new(), BTreeMap::new());
-        Self { session, role, ledger, history, turn, newest, waiting, forms, multi, event_ids, understood, asks }
+        let amux = None;
+        Self { session, role, ledger, history, turn, newest, waiting, forms, multi, event_ids, amux, understood, asks }
     }
 
     /// With the prompts that waited when the client came.
     pub(super) fn with_queue(mut self, queued: Vec<PromptId>) -> Self {
         self.waiting.extend(queued);
         self
+    }
+
+    /// An amux client is told of the others as those who attached are, in its own words besides (rule 9.2).
+    pub(super) fn speak_amux(&mut self, frames: Frames) {
+        (self.multi, self.amux) = (true, Some(frames));
+    }
+
+    /// Is it told now what others do? An amux client is told it of the past as well.
+    fn tells(&self, live: bool) -> bool {
+        self.multi && (live || self.amux.is_some())
+    }
+
+    /// The amux frames for a turn that begins.
+    pub(super) fn turn_started(&mut self, entry: &Entry, prompt: &Raw, sender: &Sender) -> Vec<Bytes> {
+        let live = self.is_live(entry.seq);
+        self.amux.as_mut().map(|amux| amux.started(entry, prompt, sender, live)).unwrap_or_default()
+    }
+
+    /// Someone came or went.
+    pub(super) fn presence(&self, member: &Member, connected: bool) -> Vec<Bytes> {
+        let update = self.multi.then(|| updates::presence(&self.session, member, connected));
+        let beside = self.amux.as_ref().map(|amux| amux.presence(member, connected));
+        beside.into_iter().chain(update).collect()
     }
 
     /// Are there prompts of this client that have not been answered?
@@ -90,10 +117,6 @@ impl View {
 
     pub(super) fn session(&self) -> &SessionId {
         &self.session
-    }
-
-    pub(super) fn wants_presence(&self) -> bool {
-        self.multi
     }
 
     /// Is this event news to the client, and not history?
@@ -136,6 +159,15 @@ impl View {
 
     /// The frames for an event, if it is one that this client is to see.
     pub(super) fn show(&mut self, entry: &Entry) -> Shown {
+        let busy = self.turn != TurnSeen::None || !self.waiting.is_empty();
+        let waited =
+            if let Event::PromptEnded { prompt, .. } = &entry.event { self.waiting.contains(prompt) } else { false };
+        let before = Before { busy, waited, live: self.is_live(entry.seq) };
+        let beside = self.amux.as_mut().map(|amux| amux.event(entry, before)).unwrap_or_default();
+        self.show_acp(entry).after(beside)
+    }
+
+    fn show_acp(&mut self, entry: &Entry) -> Shown {
         let live = entry.seq > self.history;
         match &entry.event {
             Event::AgentUpdated { update: UpdateKind::UserMessageChunk, frame, .. } => self.echo(frame, live),
@@ -152,7 +184,7 @@ impl View {
                 self.turn = if own { TurnSeen::Own } else { TurnSeen::Other };
                 self.waiting.remove(prompt);
                 self.newest = Some(prompt.clone());
-                if own { Shown::Nothing } else { Shown::Prompt { content: *content } }
+                if own && self.amux.is_none() { Shown::Nothing } else { Shown::Prompt { content: *content } }
             }
             Event::PromptEnded { prompt, end } => self.ended(prompt, end, live),
             Event::PromptAccepted { prompt, .. } | Event::PromptRequeued { prompt } => {
@@ -183,7 +215,7 @@ impl View {
             self.turn = TurnSeen::None;
         }
         let answers = self.answers(prompt, end);
-        if answers.is_empty() && !never_ran && live && self.multi {
+        if answers.is_empty() && !never_ran && self.tells(live) {
             return Shown::Frame(updates::turn_complete(&self.session, end));
         }
         Shown::Frames(answers)
@@ -193,8 +225,7 @@ impl View {
         let known = self.asks.remove(&ask);
         let copies = self.ledger.withdraw(&self.session, What::Ask(ask));
         let mut frames: Vec<Bytes> = copies.into_iter().map(cancel_request).collect();
-        if live
-            && self.multi
+        if self.tells(live)
             && let Some(ask) = known
         {
             frames.push(updates::permission_resolved(&self.session, &ask, outcome, by));
@@ -220,7 +251,12 @@ impl View {
     pub(super) fn request(&self, request: &Bytes, what: What) -> Option<Bytes> {
         let envelope = frame::scan(request).ok()?;
         let makes_terminal = envelope.method == "terminal/create";
-        let id = self.ledger.ask(Asked { session: self.session.clone(), what, makes_terminal });
+        let asked = Asked { session: self.session.clone(), what, makes_terminal };
+        let id = match what {
+            // The number that amux frames speak of, the same for every client.
+            What::Ask(ask) if self.amux.is_some() => self.ledger.ask_as(ask.0, asked),
+            What::Ask(_) | What::Relay(_) => self.ledger.ask(asked),
+        };
         Some(frame::with_id(request, &envelope, id.to_string().as_bytes()))
     }
 
@@ -242,7 +278,7 @@ impl View {
 
     /// A prompt that someone else sent, or that was sent in the past.
     pub(super) fn prompt(&self, prompt: &Raw, sender: &Sender, at: Seq) -> Vec<Bytes> {
-        if self.multi && at > self.history {
+        if self.tells(at > self.history) {
             vec![updates::prompt_received(&self.session, prompt, sender)]
         } else {
             user_message(&self.session, prompt)

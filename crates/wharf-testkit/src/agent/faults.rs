@@ -25,6 +25,10 @@ pub(super) fn command(turn: &mut Turn, name: &str, rest: &str) -> Option<Result<
             .as_bytes(),
         ),
         "raw" => turn.send_bytes(format!("{}\n", rest.replace("$SESSION", &turn.session)).as_bytes()),
+        "rawfile" => match std::fs::read_to_string(rest.trim()) {
+            Ok(lines) => turn.send_bytes(lines.replace("$SESSION", &turn.session).as_bytes()),
+            Err(error) => Err(Stop::Refused(wire::fault(wire::INVALID_PARAMS, format!("{rest}: {error}")))),
+        },
         _ => return None,
     })
 }

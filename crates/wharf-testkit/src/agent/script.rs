@@ -41,6 +41,7 @@ pub const COMMANDS: &str = "\
   unknown-update        an update of an unknown kind with unknown fields
   rawupdate JSON        the update as it is, byte for byte
   raw LINE              the whole line as it is; $SESSION is replaced
+  rawfile PATH          the lines of a file as they are; $SESSION is replaced
   malformed, binary, flood N, oversized BYTES, noline BYTES   see the names
   spawn [hold]          children as with --spawn-children: `pids A B C`
   env NAME              the value of the agent's environment variable

@@ -64,6 +64,12 @@ pub fn run(flags: Flags, input: impl BufRead, output: impl Write + Send + 'stati
     Ok(())
 }
 
+fn is_echo(line: &[u8]) -> bool {
+    let parts: Result<HashMap<String, &RawValue>, _> = serde_json::from_slice(line);
+    let method = parts.ok().and_then(|parts| parts.get("method").map(|raw| raw.get()));
+    matches!(method, Some("\"_echo\"" | "\"_note\""))
+}
+
 fn note(record: Option<&mut File>, line: &[u8]) -> io::Result<()> {
     match record {
         Some(file) => file.write_all(&[line, b"\n"].concat()),
@@ -80,6 +86,8 @@ impl Agent {
                 self.peer.settle(id, answer);
                 Ok(())
             }
+            // What is too odd to be read can still be echoed.
+            Message::Malformed(_) if is_echo(line) => self.echo(line),
             Message::Malformed(why) => self.send(&wire::error(&Value::Null, wire::fault(wire::PARSE_ERROR, why))),
             Message::Invalid(id) => self.send(&wire::error(&id, wire::fault(wire::INVALID_REQUEST, "Invalid request"))),
         }

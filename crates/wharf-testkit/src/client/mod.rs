@@ -1,4 +1,5 @@
-//! An ACP client over WebSocket that keeps everything it receives and waits for frames, never for time.
+//! An ACP client that keeps everything it receives and waits for frames, never for time. It speaks WebSocket, or whatever
+//! else a test puts under it ([`Client::wired`]).
 //!
 //! Every wait has a limit ([`PATIENCE`]); at the limit, or when the connection is lost, it panics with the end of the
 //! transcript, since a test has nothing better to do. Clones share one connection.
@@ -6,9 +7,11 @@
 mod acp;
 mod frame;
 mod socket;
+mod transport;
 
 pub use frame::{Frame, RpcError};
-pub use socket::{Credentials, RawSocket, connect};
+pub use socket::{Credentials, RawSocket, connect, connect_unix};
+pub use transport::{Incoming, Outgoing};
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -16,11 +19,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Result;
-use futures_util::stream::{SplitSink, SplitStream};
-use futures_util::{SinkExt, StreamExt};
+use futures_util::StreamExt;
 use serde_json::{Value, json};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Notify, oneshot};
-use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::WebSocketStream;
 use wharf_demo::turn::lock;
 
 use crate::PATIENCE;
@@ -33,7 +36,7 @@ type Responder = Box<dyn Fn(&Frame) -> Option<Result<Value, Value>> + Send>;
 pub struct Client(Arc<Inner>);
 
 struct Inner {
-    sink: tokio::sync::Mutex<SplitSink<RawSocket, Message>>,
+    sink: tokio::sync::Mutex<Box<dyn Outgoing>>,
     seen: Mutex<Seen>,
     arrived: Notify,
     next_id: AtomicI64,
@@ -99,8 +102,13 @@ impl Client {
     }
 
     /// Makes a client of a socket that is connected already.
-    pub fn over(socket: RawSocket) -> Self {
-        let (sink, stream) = socket.split();
+    pub fn over<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(socket: WebSocketStream<S>) -> Self {
+        let (sink, stream) = transport::of_socket(socket);
+        Self::wired(sink, stream)
+    }
+
+    /// Makes a client of any transport.
+    pub fn wired(sink: Box<dyn Outgoing>, stream: Incoming) -> Self {
         let inner = Inner {
             sink: tokio::sync::Mutex::new(sink),
             seen: Mutex::default(),
@@ -114,18 +122,11 @@ impl Client {
         client
     }
 
-    async fn read(self, mut stream: SplitStream<RawSocket>) {
+    async fn read(self, mut stream: Incoming) {
         let why = loop {
             match stream.next().await {
-                Some(Ok(Message::Text(text))) => self.receive(Frame::parse(text.as_str())).await,
-                Some(Ok(Message::Binary(bytes))) => self.receive(Frame::parse(&String::from_utf8_lossy(&bytes))).await,
-                Some(Ok(Message::Close(frame))) => {
-                    break frame.map_or("closed".to_owned(), |frame| {
-                        format!("closed {} {}", u16::from(frame.code), frame.reason.as_str())
-                    });
-                }
-                Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
-                Some(Err(error)) => break format!("lost: {error}"),
+                Some(Ok(text)) => self.receive(Frame::parse(&text)).await,
+                Some(Err(why)) => break why,
                 None => break "ended".to_owned(),
             }
         };
@@ -167,7 +168,7 @@ impl Client {
 
     /// Sends text as it is, for byte-exactness and for nonsense. A lost connection is noticed when reading.
     pub async fn send_raw(&self, text: &str) {
-        let _ = self.0.sink.lock().await.send(Message::text(text)).await;
+        let _ = self.0.sink.lock().await.send(text.to_owned()).await;
     }
 
     pub async fn notify(&self, method: &str, params: Value) {

@@ -1,12 +1,14 @@
 //! Opening a WebSocket to the host, with each of the ways to show a token.
 
+use std::path::Path;
+
 use anyhow::{Context, Result};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::handshake::client::Response;
 use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
-use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, client_async_with_config, connect_async_with_config};
 
 /// The bare socket: for benchmarks, and for clients that stop reading.
 pub type RawSocket = WebSocketStream<MaybeTlsStream<TcpStream>>;
@@ -40,7 +42,18 @@ pub async fn connect(url: &str, credentials: &Credentials) -> Result<(RawSocket,
     for (name, value) in credentials.headers() {
         request.headers_mut().insert(name, HeaderValue::from_str(&value)?);
     }
-    // The host's limits are under test, not this client's.
-    let config = WebSocketConfig::default().max_message_size(None).max_frame_size(None);
-    connect_async_with_config(request, Some(config), true).await.with_context(|| format!("connecting to {url}"))
+    connect_async_with_config(request, Some(config()), true).await.with_context(|| format!("connecting to {url}"))
+}
+
+/// Connects to the host's unix socket, which asks for no token.
+pub async fn connect_unix(path: &Path) -> Result<WebSocketStream<UnixStream>> {
+    let what = || format!("connecting to {}", path.display());
+    let stream = UnixStream::connect(path).await.with_context(what)?;
+    let request = "ws://localhost/acp".into_client_request()?;
+    Ok(client_async_with_config(request, stream, Some(config())).await.with_context(what)?.0)
+}
+
+/// The host's limits are under test, not this client's.
+fn config() -> WebSocketConfig {
+    WebSocketConfig::default().max_message_size(None).max_frame_size(None)
 }

@@ -1,12 +1,12 @@
 //! `wharf acp`: an editor on one side, a host on the other that may go away and come back.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use wharf_testkit::dice::Dice;
 use wharf_testkit::host::Host;
 use wharf_testkit::pipe::{AgentPipe, chunk_text, joined_text};
 use wharf_testkit::{PATIENCE, procs};
@@ -217,26 +217,9 @@ const KILLS: u32 = 10;
 /// More than all the pipes and buffers on the way hold, so that the host dies with much that it has not shown.
 const STREAM: u64 = 8_000;
 
-struct Dice(u64);
-
-impl Dice {
-    /// SplitMix64.
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % end
-    }
-}
-
 #[test]
 fn ten_kills_of_the_host_leave_no_gap_and_no_duplicate() -> Result<()> {
-    let seed = match std::env::var("WHARF_SEED") {
-        Ok(seed) => seed.parse()?,
-        Err(_) => RandomState::new().build_hasher().finish(),
-    };
-    println!("WHARF_SEED={seed}");
-    let mut dice = Dice(seed);
+    let mut dice = Dice::thrown()?;
     let mut host = scripted(&["--resume"])?.start()?;
     let mut editor = editor(&host, &[])?;
     let session = editor.open_session()?;

@@ -250,6 +250,8 @@ async fn a_second_load_is_told_apart_from_the_first() -> Result<()> {
     assert_eq!(again.until_answer(2).await?, second);
     let mut again = http.listen(Some(&session), Some(&second[0].id)).await?;
     assert_eq!(again.until_answer(2).await?, second[1..]);
+    let mut again = http.listen(Some(&session), Some(&first[0].id)).await?;
+    assert_eq!(again.until_answer(2).await?, [&first[1..], &second].concat(), "the rest of the first, then the second");
     Ok(())
 }
 

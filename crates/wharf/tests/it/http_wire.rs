@@ -1,6 +1,7 @@
 //! A client over Streamable HTTP: plain HTTP/1.1, one socket per request, nothing between the test and the bytes.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -39,6 +40,8 @@ impl Answer {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Event {
     pub(crate) id: String,
+    /// The data as they came.
+    pub(crate) raw: String,
     pub(crate) data: Value,
 }
 
@@ -81,7 +84,12 @@ impl Http {
     }
 
     pub(crate) async fn post(&self, message: &Value) -> Result<Answer> {
-        self.request("POST", &[("content-type", "application/json")], &message.to_string()).await
+        self.post_text(&message.to_string()).await
+    }
+
+    /// Sends a message as it is written.
+    pub(crate) async fn post_text(&self, text: &str) -> Result<Answer> {
+        self.request("POST", &[("content-type", "application/json")], text).await
     }
 
     /// Sends a request; it is to be taken.
@@ -122,7 +130,13 @@ impl Http {
         let (stream, status, headers) = self.exchange("GET", &headers, "").await?;
         ensure!(status == 200, "the stream was refused with {status}");
         ensure!(headers.contains(&("content-type".to_owned(), "text/event-stream".to_owned())), "{headers:?}");
-        Ok(Events { stream, text: String::new(), ready: VecDeque::new(), last: last.map(str::to_owned) })
+        Ok(Events {
+            stream,
+            text: String::new(),
+            ready: VecDeque::new(),
+            last: last.map(str::to_owned),
+            patience: PATIENCE,
+        })
     }
 
     async fn exchange(
@@ -145,20 +159,20 @@ impl Http {
         }
         stream.write_all(format!("{head}\r\n{body}").as_bytes()).await?;
         let mut stream = BufReader::new(stream);
-        let status = line(&mut stream).await?;
+        let status = line(&mut stream, PATIENCE).await?;
         let status = status.split(' ').nth(1).and_then(|code| code.parse().ok()).context(status.clone())?;
         let mut headers = Vec::new();
         loop {
-            let line = line(&mut stream).await?;
+            let line = line(&mut stream, PATIENCE).await?;
             let Some((name, value)) = line.split_once(": ") else { return Ok((stream, status, headers)) };
             headers.push((name.to_ascii_lowercase(), value.to_owned()));
         }
     }
 }
 
-async fn line(stream: &mut BufReader<TcpStream>) -> Result<String> {
+async fn line(stream: &mut BufReader<TcpStream>, limit: Duration) -> Result<String> {
     let mut line = String::new();
-    tokio::time::timeout(PATIENCE, stream.read_line(&mut line)).await.context("nothing came")??;
+    tokio::time::timeout(limit, stream.read_line(&mut line)).await.context("nothing came")??;
     Ok(line.trim_end().to_owned())
 }
 
@@ -176,13 +190,15 @@ pub(crate) struct Events {
     ready: VecDeque<Event>,
     /// The id of the last event that was looked at.
     pub(crate) last: Option<String>,
+    /// How long nothing may come.
+    pub(crate) patience: Duration,
 }
 
 impl Events {
     /// The next event; `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Result<Option<Event>> {
         while self.ready.is_empty() {
-            let size = usize::from_str_radix(&line(&mut self.stream).await?, 16).unwrap_or(0);
+            let size = usize::from_str_radix(&line(&mut self.stream, self.patience).await?, 16).unwrap_or(0);
             if size == 0 {
                 return Ok(None);
             }
@@ -197,6 +213,11 @@ impl Events {
         let event = self.ready.pop_front();
         self.last = event.as_ref().map(|event| event.id.clone());
         Ok(event)
+    }
+
+    /// Has everything been looked at that came so far?
+    pub(crate) fn is_caught_up(&self) -> bool {
+        self.ready.is_empty() && self.text.is_empty() && self.stream.buffer().is_empty()
     }
 
     /// Reads on until an event fits.
@@ -241,5 +262,5 @@ fn parse(event: &str) -> Result<Option<Event>> {
     let (id, data) = event.split_once('\n').with_context(|| event.to_owned())?;
     let id = id.strip_prefix("id: ").with_context(|| format!("no id in {event}"))?;
     let data = data.strip_prefix("data: ").with_context(|| format!("no data in {event}"))?;
-    Ok(Some(Event { id: id.to_owned(), data: serde_json::from_str(data)? }))
+    Ok(Some(Event { id: id.to_owned(), raw: data.to_owned(), data: serde_json::from_str(data)? }))
 }

@@ -1,10 +1,15 @@
 //! The binary as its users meet it: a real process, real agents, real sockets.
 #![expect(clippy::print_stdout, reason = "a test prints its seed")]
 
+mod adapters;
+mod amux;
 mod attach;
 mod auth;
 mod bridge;
 mod bytes;
+mod cli;
+mod cli_host;
+mod cli_run;
 mod comeback;
 mod demo;
 mod doors;
@@ -14,13 +19,23 @@ mod http;
 mod http2;
 mod http_streams;
 mod http_wire;
+mod leaving;
 mod log;
+mod mcp;
+mod mcp_wire;
+mod odd_bytes;
+mod openapi;
 mod orphans;
 mod program;
 mod queue;
 mod ready;
 mod recording;
 mod rejoin;
+mod rest;
+mod rest_contract;
+mod rest_input;
+mod rest_queue;
+mod rest_stream;
 mod restart;
 mod serving;
 mod serving_agents;
@@ -32,8 +47,10 @@ mod tokens;
 mod turns;
 mod understood;
 mod walk;
+mod ways;
 mod where_agents_run;
 mod wire;
+mod workspaces;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -88,10 +105,7 @@ async fn client_with(host: &Host, capabilities: Value, meta: Value) -> Result<Cl
 
 /// A client whose token lets it look only. It has said `initialize`.
 async fn observer(host: &Host) -> Result<Client> {
-    let arguments = ["token", "create", "--role", "observer", "--json", "--state-dir"];
-    let made = program::command(&arguments).arg(host.state_dir()).output()?;
-    let made: Value = serde_json::from_slice(&made.stdout)?;
-    let client = Client::connect(&host.ws_url(), made["token"].as_str().context("no token")?).await?;
+    let client = Client::connect(&host.ws_url(), &ways::observers_token(host)?).await?;
     client.initialize().await?;
     Ok(client)
 }

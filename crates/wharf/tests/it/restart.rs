@@ -1,10 +1,8 @@
 //! `kill -9` of the host: what a client has seen is there afterwards, and everything has a definite end.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
-
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+use wharf_testkit::dice::Dice;
 use wharf_testkit::host::Host;
 
 use crate::wire::{self, Wire};
@@ -16,37 +14,10 @@ const ROUNDS_WITH_AGENT: u32 = 6;
 /// The turn hangs after its burst, so that it is cut off however late the kill comes.
 const BURST: u64 = 100_000;
 
-/// Numbers that look random and can be had again (SplitMix64).
-pub(crate) struct Dice(u64);
-
-impl Dice {
-    /// With the seed of `WHARF_SEED`, or any; it is printed.
-    pub(crate) fn thrown() -> Result<Self> {
-        let seed = match std::env::var("WHARF_SEED") {
-            Ok(seed) => seed.parse()?,
-            Err(_) => RandomState::new().build_hasher().finish(),
-        };
-        println!("WHARF_SEED={seed}");
-        Ok(Self(seed))
-    }
-
-    pub(crate) const fn of(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(crate) fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Up to `BURST`, and as often of one size as of another: the beginning of a burst is as good a moment to die.
-    fn kill_point(&mut self) -> u64 {
-        let largest = 1 << (self.roll() % 17);
-        (self.roll() % largest + 1).min(BURST)
-    }
+/// Up to `BURST`, and as often of one size as of another: the beginning of a burst is as good a moment to die.
+fn kill_point(dice: &mut Dice) -> u64 {
+    let largest = 1 << dice.below(17);
+    (dice.below(largest) + 1).min(BURST)
 }
 
 #[tokio::test]
@@ -62,7 +33,7 @@ async fn what_a_client_has_seen_of_a_burst_is_replayed_after_kill_9_and_the_agen
 async fn cut_bursts(mut host: Host, rounds: u32, comes_back: bool) -> Result<()> {
     let mut dice = Dice::thrown()?;
     for round in 0..rounds {
-        let kill_at = dice.kill_point();
+        let kill_at = kill_point(&mut dice);
         let cut = cut_a_burst(&mut host, kill_at, comes_back).await;
         cut.with_context(|| format!("round {round}, killed at {kill_at}"))?;
     }

@@ -23,7 +23,7 @@ use crate::acp::wire::TICK;
 /// How much goes into one chunk of the response; a message that is larger is one.
 const CHUNK: usize = 64 * 1024;
 
-/// The part of the log that a reader missed.
+/// A part of the log that a reader missed.
 #[derive(Debug)]
 pub(super) struct MissedLog {
     pub(super) range: LogRange,
@@ -41,7 +41,8 @@ struct Reading {
     number: u64,
     wake: Arc<Notify>,
     missed: VecDeque<Marked>,
-    log: Option<MissedLog>,
+    /// What is left of the log that it missed, one showing after the other.
+    log: VecDeque<MissedLog>,
     /// On its way out.
     ready: VecDeque<Marked>,
     comment: Interval,
@@ -54,7 +55,7 @@ impl Drop for Reading {
 }
 
 /// The stream from a seat in it.
-pub(super) fn body(streams: Arc<Streams>, place: Option<SessionId>, seat: Seat, log: Option<MissedLog>) -> Body {
+pub(super) fn body(streams: Arc<Streams>, place: Option<SessionId>, seat: Seat, log: VecDeque<MissedLog>) -> Body {
     let Seat { number, wake, missed } = seat;
     let mut comment = tokio::time::interval(TICK);
     comment.reset();
@@ -73,7 +74,7 @@ impl Reading {
             if !self.ready.is_empty() {
                 return Some(self.chunk());
             }
-            if self.log.is_some() {
+            if !self.log.is_empty() {
                 if !self.streams.is_read_by(self.place.as_ref(), self.number) {
                     return None;
                 }
@@ -98,7 +99,7 @@ impl Reading {
     /// Reads on in the log that the reader missed, with what was kept beside it in between. `None` if the log cannot
     /// be read: the stream ends, and its reader comes again.
     async fn read_log(&mut self) -> Option<()> {
-        let MissedLog { range, cursor, event_ids, understood } = self.log.as_mut()?;
+        let MissedLog { range, cursor, event_ids, understood } = self.log.front_mut()?;
         let batch = cursor.next().await.ok()?;
         for entry in batch.entries().iter().take_while(|entry| entry.seq <= range.to) {
             let Some(frame) = again(entry, *event_ids, *understood) else { continue };
@@ -109,7 +110,7 @@ impl Reading {
             self.ready.push_back((mark, frame));
         }
         if cursor.position() >= range.to {
-            self.log = None;
+            self.log.pop_front();
         }
         Some(())
     }

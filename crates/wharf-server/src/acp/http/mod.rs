@@ -158,10 +158,8 @@ impl HttpConnection {
             ),
             Refused::Ended => Problem::unknown_connection(),
         })?;
-        let log = match (seat.missed.log, handle) {
-            (Some(range), Some(handle)) => Some(self.missed(range, handle)),
-            _ => None,
-        };
+        let log = handle.map(|handle| seat.missed.log.iter().map(|range| self.missed(*range, handle)).collect());
+        let log = log.unwrap_or_default();
         Ok(body::body(Arc::clone(&self.streams), place, seat, log))
     }
 

@@ -15,6 +15,8 @@ use crate::acp::wire::{Again, Gate, Origin};
 const FULL: usize = 64 * 1024;
 /// What is kept for readers that come back, of messages that the log cannot give again. The newest is always kept.
 const KEPT: usize = 256 * 1024;
+/// How often the log may have been shown again since the message that a reader had last.
+const RUNS: usize = 16;
 /// What a message costs besides its text.
 const OVERHEAD: usize = 64;
 
@@ -35,14 +37,19 @@ pub(super) struct Stream {
     kept_bytes: usize,
     /// The last message that had to be given up.
     given_up: Option<Mark>,
+    /// The last times that the log was shown, the present one last.
+    runs: VecDeque<Run>,
+    has_news: bool,
+}
+
+/// One time that the log was shown, from some event on.
+#[derive(Debug)]
+struct Run {
+    first: Option<Seq>,
+    /// The last message that the log can give again.
+    logged: Option<Mark>,
     /// The last message.
     at: Mark,
-    /// The last one that the log can give again.
-    logged: Option<Mark>,
-    /// Where the present run began, and how the one before it ended.
-    first: Option<Seq>,
-    previous: Option<Mark>,
-    has_news: bool,
 }
 
 #[derive(Debug)]
@@ -63,7 +70,7 @@ pub(super) struct Seat {
 #[derive(Debug, Default)]
 pub(super) struct Missed {
     pub(super) kept: VecDeque<Marked>,
-    pub(super) log: Option<LogRange>,
+    pub(super) log: VecDeque<LogRange>,
 }
 
 /// A part of the log that was shown: from one event to another, both included.
@@ -72,6 +79,19 @@ pub(super) struct LogRange {
     pub(super) run: u32,
     pub(super) from: Seq,
     pub(super) to: Seq,
+}
+
+impl Run {
+    const fn at(mark: Mark) -> Self {
+        Self { first: None, logged: None, at: mark }
+    }
+
+    /// What the log has to give again to one who had everything up to `last`.
+    fn since(&self, last: Mark) -> Option<LogRange> {
+        let (first, logged) = (self.first?, self.logged.filter(|logged| last < *logged)?);
+        let from = if last.run == logged.run { first.max(last.seq.next()) } else { first };
+        Some(LogRange { run: logged.run, from, to: logged.seq })
+    }
 }
 
 /// The stream cannot say what came after that id.
@@ -90,17 +110,19 @@ impl Stream {
             kept: VecDeque::new(),
             kept_bytes: 0,
             given_up: None,
-            at: Mark::START,
-            logged: None,
-            first: None,
-            previous: None,
+            runs: VecDeque::from([Run::at(Mark::START)]),
             has_news: false,
         }
     }
 
     /// Has anything ever been sent here?
     pub(super) fn is_new(&self) -> bool {
-        self.at == Mark::START
+        self.at() == Mark::START
+    }
+
+    /// The last message.
+    fn at(&self) -> Mark {
+        self.runs.back().map_or(Mark::START, |run| run.at)
     }
 
     pub(super) fn has_reader(&self) -> bool {
@@ -121,27 +143,38 @@ impl Stream {
 
     /// Takes a message in and gives it its id.
     pub(super) fn push(&mut self, origin: Origin<'_>, frame: Bytes) {
+        let at = self.at();
         let (mark, again) = match origin {
-            Origin::Event { epoch, seq, last, again, .. } => (self.at.event(epoch, seq, last), again),
-            Origin::Connection | Origin::Answer(_) | Origin::Beside(_) => (self.at.beside(), Again::Never),
+            Origin::Event { epoch, seq, last, again, .. } => (at.event(epoch, seq, last), again),
+            Origin::Connection | Origin::Answer(_) | Origin::Beside(_) => (at.beside(), Again::Never),
         };
-        if mark.run != self.at.run {
-            (self.previous, self.first, self.logged) = (Some(self.at), None, None);
-        }
-        if matches!(origin, Origin::Event { .. }) {
-            self.first.get_or_insert(mark.seq);
-        }
-        self.at = mark;
-        match again {
-            Again::FromLog => self.logged = Some(mark),
-            Again::Never => {
-                self.keep((mark, frame.clone()));
-                self.answers += frame.len() + OVERHEAD;
-            }
+        self.note(mark, matches!(origin, Origin::Event { .. }), again);
+        if again == Again::Never {
+            self.keep((mark, frame.clone()));
+            self.answers += frame.len() + OVERHEAD;
         }
         self.outbox_bytes += frame.len() + OVERHEAD;
         self.outbox.push_back((mark, frame));
         self.has_news = true;
+    }
+
+    /// Notes how far the present run has come, or that another one begins.
+    fn note(&mut self, mark: Mark, is_event: bool, again: Again) {
+        if mark.run != self.at().run {
+            self.runs.push_back(Run::at(mark));
+            if self.runs.len() > RUNS {
+                self.runs.pop_front();
+            }
+        }
+        if let Some(run) = self.runs.back_mut() {
+            run.at = mark;
+            if is_event {
+                run.first.get_or_insert(mark.seq);
+            }
+            if again == Again::FromLog {
+                run.logged = Some(mark);
+            }
+        }
     }
 
     fn keep(&mut self, message: Marked) {
@@ -176,21 +209,11 @@ impl Stream {
     }
 
     fn since(&self, last: Mark) -> Result<Missed, Unknown> {
-        let given_up = self.given_up.is_some_and(|mark| last < mark);
-        if last > self.at || given_up {
+        if self.given_up.is_some_and(|mark| last < mark) {
             return Err(Unknown);
         }
-        let from = if last.run == self.at.run {
-            self.first.map(|first| first.max(last.seq.next()))
-        } else if self.previous == Some(last) {
-            self.first
-        } else {
-            return Err(Unknown);
-        };
-        let log = match (from, self.logged) {
-            (Some(from), Some(logged)) if last < logged => Some(LogRange { run: logged.run, from, to: logged.seq }),
-            _ => None,
-        };
+        let own = self.runs.iter().position(|run| run.at.run == last.run && last <= run.at).ok_or(Unknown)?;
+        let log = self.runs.iter().skip(own).filter_map(|run| run.since(last)).collect();
         let kept = self.kept.iter().filter(|(mark, _)| *mark > last).cloned().collect();
         Ok(Missed { kept, log })
     }

@@ -39,7 +39,7 @@ fn a_reader_without_an_id_gets_what_the_last_one_was_not_given() {
     answer(&mut stream, "x");
     assert_eq!(names(&stream.take(1)), ["1-4"]);
     let seat = stream.open(None).unwrap();
-    assert!(seat.missed.kept.is_empty() && seat.missed.log.is_none());
+    assert!(seat.missed.kept.is_empty() && seat.missed.log.is_empty());
     assert_eq!(names(&stream.take(usize::MAX)), ["1-4+1"]);
 }
 
@@ -51,17 +51,17 @@ fn a_reader_with_an_id_gets_all_that_came_after_it() {
         event(&mut stream, seq, if seq == 7 { Again::Never } else { Again::FromLog });
     }
     answer(&mut stream, "last");
-    let log = |from| Some(LogRange { run: 1, from: Seq(from), to: Seq(9) });
+    let log = |from| vec![LogRange { run: 1, from: Seq(from), to: Seq(9) }];
     for (last, kept, range) in [
         ("0-0+1", &["1-7", "1-9+1"][..], log(4)),
         ("1-5", &["1-7", "1-9+1"], log(6)),
         ("1-7", &["1-9+1"], log(8)),
-        ("1-9", &["1-9+1"], None),
-        ("1-9+1", &[], None),
+        ("1-9", &["1-9+1"], vec![]),
+        ("1-9+1", &[], vec![]),
     ] {
         let missed = stream.open(Some(mark(last))).unwrap().missed;
         assert_eq!(
-            (names(&missed.kept), missed.log),
+            (names(&missed.kept), missed.log.into_iter().collect::<Vec<_>>()),
             (kept.iter().map(ToString::to_string).collect(), range),
             "{last}"
         );
@@ -70,6 +70,27 @@ fn a_reader_with_an_id_gets_all_that_came_after_it() {
     for unknown in ["1-9+2", "1-10", "1-4@2"] {
         assert_eq!(stream.open(Some(mark(unknown))).err(), Some(Unknown), "{unknown}");
     }
+}
+
+#[test]
+fn a_reader_who_missed_that_the_log_was_shown_again_gets_both() {
+    let mut stream = Stream::new();
+    for _ in 0..3 {
+        for seq in 2..=4 {
+            event(&mut stream, seq, Again::FromLog);
+        }
+        answer(&mut stream, "loaded");
+    }
+    let range = |run, from| LogRange { run, from: Seq(from), to: Seq(4) };
+    let missed = stream.open(Some(mark("1-3"))).unwrap().missed;
+    assert_eq!(missed.log, [range(1, 4), range(2, 2), range(3, 2)]);
+    assert_eq!(names(&missed.kept), ["1-4+1", "1-4+1@2", "1-4+1@3"]);
+    assert_eq!(stream.open(Some(mark("1-4+1@2"))).unwrap().missed.log, [range(3, 2)]);
+    assert_eq!(stream.open(Some(mark("1-5@2"))).err(), Some(Unknown), "never sent");
+    for _ in 0..20 {
+        event(&mut stream, 4, Again::FromLog);
+    }
+    assert_eq!(stream.open(Some(mark("1-3"))).err(), Some(Unknown), "too long ago");
 }
 
 #[test]

@@ -1,5 +1,8 @@
-//! A random walk over the real server: clients that prompt, answer, cancel, attach, leave, drop and come back as they
-//! please. Whatever they do, in the end everyone has the same transcript and everything has exactly one end.
+//! A random walk over the real server: clients of every way in that prompt, answer, cancel, attach, look on, leave, drop
+//! and come back as they please. Whatever they do, in the end everyone has the same transcript and everything has
+//! exactly one end. `WHARF_WALK_SECONDS` says for how long, `WHARF_WALK_SEED` makes their choices again.
+
+mod checks;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,11 +12,12 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use wharf_testkit::client::{Client, Frame, RpcError};
+use wharf_testkit::dice::Dice;
 use wharf_testkit::host::Host;
 
 use crate::recording::Recording;
-use crate::restart::Dice;
-use crate::{client, client_with, cwd, log, section, told};
+use crate::ways::{Way, observers_token};
+use crate::{client, cwd, log, section, told};
 
 const PEOPLE: u64 = 6;
 /// Prompts of one person that are not answered yet.
@@ -31,25 +35,37 @@ struct Person {
     dice: Dice,
     sessions: [String; 2],
     cwd: String,
+    /// A token that lets its holder look only.
+    looking: String,
     connection: Option<Connection>,
+    /// Those that it had before.
+    gone: Vec<Connection>,
     prompts: u64,
     name: u64,
 }
 
 struct Connection {
     client: Client,
+    way: Way,
+    role: Role,
+    /// Its frames say which events they are.
+    has_ids: bool,
+    /// It has loaded both sessions and stays: it is to see everything.
+    is_steady: bool,
     calls: Vec<JoinHandle<Answer>>,
     /// How often it asked for the past of each session.
     replays: HashMap<String, usize>,
 }
 
-impl Person {
-    fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[usize::try_from(self.dice.roll()).unwrap_or_default() % choices.len()]
-    }
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Controller,
+    Observer,
+}
 
+impl Person {
     fn session(&mut self) -> String {
-        let place = usize::from(self.dice.roll().is_multiple_of(3));
+        let place = usize::from(self.dice.once_in(3));
         self.sessions[place].clone()
     }
 
@@ -58,7 +74,9 @@ impl Person {
             return self.connect(host).await;
         }
         let session = self.session();
-        match self.dice.roll() % 32 {
+        let stays = self.connection.as_ref().is_some_and(|connection| connection.is_steady);
+        match self.dice.below(32) {
+            13..=20 if stays => {}
             0..=12 => self.prompt(&session).await,
             13..=18 => self.join(&session).await?,
             19 | 20 => self.call("session/detach", json!({ "sessionId": session })).await,
@@ -70,6 +88,7 @@ impl Person {
             27 | 28 => {
                 let gone = self.connection.take().context("not connected")?;
                 gone.client.close().await;
+                self.gone.push(gone);
             }
             _ => drop(self.client()?.request("session/status", json!({ "sessionId": session })).await?),
         }
@@ -81,13 +100,29 @@ impl Person {
     }
 
     async fn connect(&mut self, host: &Host) -> Result<()> {
-        let (multi, ids) = (self.dice.roll().is_multiple_of(2), self.dice.roll().is_multiple_of(2));
-        let meta = json!({ "wharf": { "multiClientUpdates": multi, "eventIds": ids } });
-        let client = client_with(host, json!({}), meta).await?;
+        use Way::{Bridge, Http, Socket, WebSocket};
+        let ways = [WebSocket, WebSocket, WebSocket, WebSocket, Http, Http, Http, Socket, Socket, Bridge];
+        let way = self.dice.one_of(&ways);
+        let looks = self.dice.once_in(6) && matches!(way, WebSocket | Http);
+        let (role, token) =
+            if looks { (Role::Observer, self.looking.as_str()) } else { (Role::Controller, host.token()) };
+        let (multi, has_ids) = (self.dice.once_in(2), self.dice.once_in(2));
+        let meta = json!({ "wharf": { "multiClientUpdates": multi, "eventIds": has_ids } });
+        let client = way.client_with_token(host, token, meta).await.with_context(|| format!("{way:?}"))?;
         client.set_patience(walk_for()? + Duration::from_secs(60));
         let dice = Mutex::new(Dice::of(self.dice.roll()));
         client.respond_with(move |ask| opinion(&mut dice.lock().unwrap_or_else(PoisonError::into_inner), ask));
-        self.connection = Some(Connection { client, calls: Vec::new(), replays: HashMap::new() });
+        let mut replays = HashMap::new();
+        let mut is_steady = has_ids && self.dice.once_in(2);
+        if is_steady {
+            for session in &self.sessions {
+                replays.insert(session.clone(), 1);
+                // Its agent may just have crashed.
+                is_steady &= client.load_session(session, &self.cwd).await.is_ok();
+            }
+        }
+        let calls = Vec::new();
+        self.connection = Some(Connection { client, way, role, has_ids, is_steady, calls, replays });
         Ok(())
     }
 
@@ -109,7 +144,7 @@ impl Person {
             ["@", "@", "stream 20; @", "ask; @", "ask 2; @", "ask2; @", "think hm; tool; plan; @", "pause 15; @"];
         let rare =
             ["error -32050", "crash 3", "user mine; @", "withdraw; @", "mode auto", "late after; @", "stop max_tokens"];
-        let script = if self.dice.roll().is_multiple_of(8) { self.one_of(&rare) } else { self.one_of(&scripts) };
+        let script = if self.dice.once_in(8) { self.dice.one_of(&rare) } else { self.dice.one_of(&scripts) };
         let text = script.replace('@', &format!("echo {word}"));
         self.call("session/prompt", json!({ "sessionId": session, "prompt": [{ "type": "text", "text": text }] }))
             .await;
@@ -117,11 +152,13 @@ impl Person {
 
     async fn join(&mut self, session: &str) -> Result<()> {
         let policies = ["full", "none", "pending_only", "after_message"];
-        let policy = self.one_of(&policies);
-        let delivery = self.one_of(&["stream", "response"]);
+        let policy = self.dice.one_of(&policies);
+        let way = self.connection.as_ref().context("not connected")?.way;
+        // Long answers are not kept for a stream that is cut: it would be refused.
+        let delivery = if way == Way::Http { "stream" } else { self.dice.one_of(&["stream", "response"]) };
         let start = json!({ "sessionId": session, "cwd": self.cwd, "mcpServers": [], "historyPolicy": policy,
             "afterMessageId": "answer-3", "historyDelivery": delivery });
-        let method = self.one_of(&["session/load", "session/resume", "session/attach"]);
+        let method = self.dice.one_of(&["session/load", "session/resume", "session/attach"]);
         let connection = self.connection.as_mut().context("not connected")?;
         *connection.replays.entry(session.to_owned()).or_default() += 1;
         let call = connection.client.start(method, start).await;
@@ -137,11 +174,13 @@ impl Person {
 
     /// Changes the queue, whoever's prompts are in it.
     async fn meddle(&mut self, session: &str) -> Result<()> {
-        let queue = self.client()?.request("_wharf/queue/list", json!({ "sessionId": session })).await?;
+        let queue = self.client()?.request("_wharf/queue/list", json!({ "sessionId": session })).await;
+        // Not for those who only look, nor while the agent cannot be started.
+        let Ok(queue) = queue else { return Ok(()) };
         let Some(prompt) = queue["prompts"].as_array().and_then(|prompts| prompts.last().cloned()) else {
             return Ok(());
         };
-        let method = self.one_of(&["_wharf/queue/remove", "_wharf/queue/move", "_wharf/queue/update"]);
+        let method = self.dice.one_of(&["_wharf/queue/remove", "_wharf/queue/move", "_wharf/queue/update"]);
         let params =
             json!({ "sessionId": session, "promptId": prompt["promptId"], "position": 0, "prompt": prompt["prompt"] });
         // It may have started meanwhile.
@@ -150,13 +189,13 @@ impl Person {
     }
 
     async fn set_mode(&mut self, session: &str) {
-        let mode = self.one_of(&["ask", "auto"]);
+        let mode = self.dice.one_of(&["ask", "auto"]);
         self.call("session/set_mode", json!({ "sessionId": session, "modeId": mode })).await;
     }
 
     /// Takes back any of the last requests.
     async fn cancel_request(&mut self) -> Result<()> {
-        let id = self.dice.roll() % 40;
+        let id = self.dice.below(40);
         self.client()?.notify("$/cancel_request", json!({ "requestId": id })).await;
         Ok(())
     }
@@ -166,7 +205,7 @@ impl Person {
 fn opinion(dice: &mut Dice, ask: &Frame) -> Option<Result<Value, Value>> {
     let chosen = |option: &str| json!({ "outcome": { "outcome": "selected", "optionId": option } });
     (ask.method() == "session/request_permission").then_some(())?;
-    match dice.roll() % 10 {
+    match dice.below(10) {
         0..=3 => Some(Ok(chosen("allow_once"))),
         4 | 5 => Some(Ok(chosen("reject_once"))),
         6 => Some(Ok(chosen("none of these"))),
@@ -190,13 +229,42 @@ async fn whatever_clients_do_everyone_ends_up_with_the_same_story() -> Result<()
     let sessions = [first.new_session(&cwd(&host)?).await?, other];
     first.close().await;
 
+    let walked = walk(&mut dice, &host, &sessions).await?;
+    let prompts: u64 = walked.iter().map(|person| person.prompts).sum();
+    println!("{prompts} prompts");
+    ensure!(prompts > 50, "hardly anything happened");
+
+    settle(&host, &sessions).await?;
+    let (mut here, mut gone) = (Vec::new(), Vec::new());
+    for person in walked {
+        here.extend(person.connection);
+        gone.extend(person.gone);
+    }
+    for connection in &mut here {
+        checks::answers(connection).await.with_context(|| format!("{:?}", connection.way))?;
+        checks::is_up_to_date(connection, &sessions).await.with_context(|| format!("{:?}", connection.way))?;
+    }
+    for session in &sessions {
+        checks::log(&host, session)?;
+        let records = log::records(&host, session)?;
+        for connection in here.iter().chain(&gone) {
+            checks::shown(&records, session, connection).with_context(|| format!("{:?}", connection.way))?;
+        }
+        checks::stories(&host, session, &here).await?;
+    }
+    checks::recording(&recording)
+}
+
+async fn walk(dice: &mut Dice, host: &Arc<Host>, sessions: &[String; 2]) -> Result<Vec<Person>> {
     let until = Instant::now() + walk_for()?;
+    let looking = observers_token(host)?;
     let people: Vec<_> = (0..PEOPLE)
         .map(|name| {
-            let (dice, host, sessions) = (Dice::of(dice.roll()), Arc::clone(&host), sessions.clone());
+            let (dice, host, sessions) = (Dice::of(dice.roll()), Arc::clone(host), sessions.clone());
+            let looking = looking.clone();
             tokio::spawn(async move {
-                let cwd = cwd(&host)?;
-                let mut person = Person { dice, sessions, cwd, connection: None, prompts: 0, name };
+                let (cwd, gone) = (cwd(&host)?, Vec::new());
+                let mut person = Person { dice, sessions, cwd, looking, connection: None, gone, prompts: 0, name };
                 while Instant::now() < until {
                     person.step(&host).await.with_context(|| format!("person {name}"))?;
                 }
@@ -208,20 +276,7 @@ async fn whatever_clients_do_everyone_ends_up_with_the_same_story() -> Result<()
     for person in people {
         walked.push(person.await??);
     }
-    let prompts: u64 = walked.iter().map(|person| person.prompts).sum();
-    println!("{prompts} prompts");
-    ensure!(prompts > 50, "hardly anything happened");
-
-    settle(&host, &sessions).await?;
-    let mut connections: Vec<Connection> = walked.into_iter().filter_map(|person| person.connection).collect();
-    for connection in &mut connections {
-        check_answers(connection).await?;
-    }
-    for session in &sessions {
-        check_log(&host, session)?;
-        check_stories(&host, session, &connections).await?;
-    }
-    check_recording(&recording)
+    Ok(walked)
 }
 
 /// Lets everything come to its end: someone answers whatever is asked, and the last prompt is behind all others.
@@ -233,96 +288,6 @@ async fn settle(host: &Host, sessions: &[String]) -> Result<()> {
         last.load_session(session, &cwd(host)?).await?;
         let said = told(&last, session, "echo the end").await?;
         ensure!(said.ends_with("the end"), "{said}");
-    }
-    Ok(())
-}
-
-/// Every request of a connection that is still there has been answered.
-async fn check_answers(connection: &mut Connection) -> Result<()> {
-    for call in connection.calls.drain(..) {
-        match call.await?.context("the connection was lost")? {
-            Ok(_) => {}
-            Err(error) => {
-                let known = ["removed", "agent_exited", "queue_full"];
-                let reason = error.data["reason"].as_str().unwrap_or_default();
-                let crashed = error.message.contains("agent is not running");
-                let fine = crashed || known.contains(&reason) || [-32050, -32001].contains(&error.code);
-                ensure!(fine, "an answer that nobody expects: {error}");
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Each prompt has one end and each ask one answer, in a log without gaps.
-fn check_log(host: &Host, session: &str) -> Result<()> {
-    let records = log::records(host, session)?;
-    let gapless = records.iter().enumerate().all(|(place, record)| record["seq"] == place as u64 + 1);
-    ensure!(gapless, "the log has a gap");
-    let count = |kind: &str, name: fn(&Value) -> &Value| {
-        let mut counted: HashMap<String, usize> = HashMap::new();
-        for event in records.iter().map(|record| &record["event"]).filter(|event| event["kind"] == kind) {
-            *counted.entry(name(event).to_string()).or_default() += 1;
-        }
-        counted
-    };
-    let accepted = count("prompt_accepted", |event| &event["prompt"]);
-    ensure!(accepted.values().all(|times| *times == 1));
-    ensure!(accepted == count("prompt_ended", |event| &event["prompt"]), "a prompt with no end, or with two");
-    let asked = count("ask_opened", |event| &event["ask"]["id"]);
-    ensure!(asked.values().all(|times| *times == 1));
-    ensure!(asked == count("ask_resolved", |event| &event["ask"]), "a permission with no answer, or with two");
-    println!("{} prompts, {} permissions, {} events", accepted.len(), asked.len(), records.len());
-    Ok(())
-}
-
-/// The past as a `session/load` tells it.
-async fn story(client: &Client, session: &str, cwd: &str) -> Result<Vec<Value>> {
-    let before = client.transcript().len();
-    client.load_session(session, cwd).await?;
-    let frames = client.transcript().into_iter().skip(before);
-    Ok(frames.filter_map(|frame| frame.update().cloned()).collect())
-}
-
-async fn check_stories(host: &Host, session: &str, connections: &[Connection]) -> Result<()> {
-    let fresh = client(host).await?;
-    let expected = story(&fresh, session, &cwd(host)?).await?;
-    let logged = log::events(host, session, "agent_updated")?.len();
-    ensure!(!expected.is_empty() && expected.len() <= logged + log::events(host, session, "turn_started")?.len());
-    for connection in connections {
-        let replays = connection.replays.get(session).copied().unwrap_or_default();
-        check_words(&connection.client, session, replays)?;
-        ensure!(story(&connection.client, session, &cwd(host)?).await? == expected, "another story");
-    }
-    Ok(())
-}
-
-/// What was said once is shown once, and once more for each time that the past was asked for.
-fn check_words(client: &Client, session: &str, replays: usize) -> Result<()> {
-    let mut shown: HashMap<String, usize> = HashMap::new();
-    let frames = client.transcript();
-    let own = frames.iter().filter(|frame| frame.params()["sessionId"] == session);
-    for word in own.filter_map(Frame::text).filter(|text| text.starts_with('w')) {
-        *shown.entry(word.to_owned()).or_default() += 1;
-    }
-    let most = shown.iter().max_by_key(|(_, times)| **times);
-    ensure!(most.is_none_or(|(_, times)| *times <= replays + 1), "{most:?} with {replays} replays");
-    Ok(())
-}
-
-/// No agent was answered twice.
-fn check_recording(recording: &Recording) -> Result<()> {
-    let mut answered: Vec<String> = Vec::new();
-    for message in recording.messages()? {
-        if message["method"] == "initialize" {
-            answered.clear();
-        } else if message.get("method").is_none() {
-            let id = message["id"].to_string();
-            // Two ids are the script's own and come again with each of its uses.
-            let reused = ["\"left\"", "\"right\"", "\"to-be-withdrawn\""].contains(&id.as_str());
-            ensure!(reused || !answered.contains(&id), "the agent got a second answer to its request {id}");
-            answered.push(id);
-        }
     }
     Ok(())
 }

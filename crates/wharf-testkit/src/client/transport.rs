@@ -1,0 +1,52 @@
+//! What a client is put on: something that takes whole messages, and a stream of those that come.
+
+use anyhow::Result;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{BoxStream, SplitSink};
+use futures_util::{FutureExt, SinkExt, StreamExt, future};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+
+/// The way to the host.
+pub trait Outgoing: Send {
+    fn send(&mut self, text: String) -> BoxFuture<'_, Result<()>>;
+    /// Ends the connection from this side.
+    fn close(&mut self) -> BoxFuture<'_, Result<()>>;
+}
+
+/// What comes from the host; an `Err` is the last item and says how the connection ended.
+pub type Incoming = BoxStream<'static, Result<String, String>>;
+
+/// Both halves of a WebSocket.
+pub(super) fn of_socket<S>(socket: WebSocketStream<S>) -> (Box<dyn Outgoing>, Incoming)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (sink, stream) = socket.split();
+    let frames = stream
+        .filter_map(|message| future::ready(message.map_or_else(|error| Some(Err(format!("lost: {error}"))), text)));
+    (Box::new(Socket(sink)), frames.boxed())
+}
+
+fn text(message: Message) -> Option<Result<String, String>> {
+    match message {
+        Message::Text(text) => Some(Ok(text.as_str().to_owned())),
+        Message::Binary(bytes) => Some(Ok(String::from_utf8_lossy(&bytes).into_owned())),
+        Message::Close(None) => Some(Err("closed".to_owned())),
+        Message::Close(Some(frame)) => Some(Err(format!("closed {} {}", u16::from(frame.code), frame.reason.as_str()))),
+        Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => None,
+    }
+}
+
+struct Socket<S>(SplitSink<WebSocketStream<S>, Message>);
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Outgoing for Socket<S> {
+    fn send(&mut self, text: String) -> BoxFuture<'_, Result<()>> {
+        async move { Ok(self.0.send(Message::text(text)).await?) }.boxed()
+    }
+
+    fn close(&mut self) -> BoxFuture<'_, Result<()>> {
+        async move { Ok(self.0.close().await?) }.boxed()
+    }
+}

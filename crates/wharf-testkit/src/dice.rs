@@ -1,0 +1,50 @@
+//! Numbers that look random and can be had again.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::io::Write;
+
+use anyhow::{Context, Result};
+
+/// SplitMix64.
+#[derive(Debug, Clone)]
+pub struct Dice(u64);
+
+impl Dice {
+    /// With the seed of `WHARF_WALK_SEED`, or any; it is printed.
+    pub fn thrown() -> Result<Self> {
+        let seed = match std::env::var("WHARF_WALK_SEED") {
+            Ok(seed) => seed.parse().context("reading WHARF_WALK_SEED")?,
+            Err(_) => RandomState::new().build_hasher().finish(),
+        };
+        writeln!(std::io::stderr(), "WHARF_WALK_SEED={seed}")?;
+        Ok(Self(seed))
+    }
+
+    pub const fn of(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number from 0 up to but without `end`.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.roll() % end
+    }
+
+    /// True once in so many times.
+    pub fn once_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+
+    pub fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+        let place = self.below(choices.len() as u64);
+        choices[usize::try_from(place).unwrap_or_default()]
+    }
+}

@@ -1,0 +1,229 @@
+//! Frames that are valid JSON-RPC and that nobody would write: what a host that reads and writes them anew would change.
+//!
+//! A frame is made as a template: [`ID`] and [`SESSION`] stand where its ids go, so that a test can say what it is to
+//! look like on either side of a host.
+
+use crate::dice::Dice;
+
+/// Where the frame's `id` goes, as JSON.
+pub const ID: &str = "@ID@";
+/// Where the session's id goes, as JSON.
+pub const SESSION: &str = "@SESSION@";
+
+/// How odd the frames may be.
+#[derive(Debug, Clone, Copy)]
+pub struct Style {
+    /// Also what common parsers refuse: half surrogate pairs, numbers beyond any range, nesting without end.
+    pub wild: bool,
+    /// Line breaks between tokens: for transports on which a frame is more than a line.
+    pub breaks: bool,
+}
+
+/// A source of odd JSON.
+#[derive(Debug)]
+pub struct Odd<'a> {
+    dice: &'a mut Dice,
+    style: Style,
+}
+
+const NUMBERS: &[&str] = &[
+    "0",
+    "-0",
+    "-0.0",
+    "1.10",
+    "1e2",
+    "1E+2",
+    "0.1e-7",
+    "100000000000000000000",
+    "18446744073709551615",
+    "18446744073709551616",
+    "-9223372036854775809",
+    "9007199254740993",
+    "3.141592653589793238462643383279502884",
+];
+const WILD_NUMBERS: &[&str] = &["1e400", "-1E+9999", "1e-99999"];
+const PIECES: &[&str] = &[
+    "a",
+    "word",
+    "é",
+    "😀",
+    "\u{2028}",
+    "\u{7f}",
+    " ",
+    "\\u00e9",
+    "\\u0000",
+    "\\u001F",
+    "\\/",
+    "/",
+    "\\\"",
+    "\\\\",
+    "\\n",
+    "\\r\\n",
+    "\\t",
+    "\\b",
+    "\\ud83d\\ude00",
+    "\\u003c",
+    "<",
+    "$",
+    "%",
+    "{",
+    "}",
+    "[",
+    "]",
+    ":",
+    ",",
+    "data: ",
+    "\\u000aid: 1",
+];
+const WILD_PIECES: &[&str] = &["\\ud83d", "\\ude00", "\\uDBFF\\uD800"];
+/// None of them means anything where it may be put.
+const KEYS: &[&str] =
+    &["x", "", "é", "a b", "Id", "ID", "session_id", "sessionid", "traceparent", "\\u0078", "a\\/b", "0", "-", "$ref"];
+
+impl<'a> Odd<'a> {
+    pub fn new(dice: &'a mut Dice, style: Style) -> Self {
+        Self { dice, style }
+    }
+
+    /// Any value.
+    pub fn value(&mut self) -> String {
+        let deepest = if self.style.wild { 2_000 } else { 90 };
+        if self.dice.once_in(60) {
+            let depth = usize::try_from(self.dice.below(deepest)).unwrap_or_default();
+            return format!("{}{}", "[".repeat(depth + 1), "]".repeat(depth + 1));
+        }
+        self.nested(3)
+    }
+
+    fn nested(&mut self, depth: u32) -> String {
+        match self.dice.below(if depth == 0 { 5 } else { 8 }) {
+            0 => "null".to_owned(),
+            1 => self.dice.one_of(&["true", "false"]).to_owned(),
+            2 => self.number(),
+            3 | 4 => self.string(),
+            5 | 6 => {
+                let items: Vec<String> = (0..self.dice.below(4)).map(|_| self.padded_value(depth)).collect();
+                format!("[{}{}]", items.join(","), self.blank())
+            }
+            _ => self.members(&[], depth),
+        }
+    }
+
+    fn padded_value(&mut self, depth: u32) -> String {
+        let (before, after) = (self.blank(), self.blank());
+        format!("{before}{}{after}", self.nested(depth - 1))
+    }
+
+    pub fn number(&mut self) -> String {
+        if self.style.wild && self.dice.once_in(8) {
+            return self.dice.one_of(WILD_NUMBERS).to_owned();
+        }
+        match self.dice.below(3) {
+            0 => self.dice.roll().to_string(),
+            1 => format!("-{}.{}0", self.dice.below(1000), self.dice.roll()),
+            _ => self.dice.one_of(NUMBERS).to_owned(),
+        }
+    }
+
+    pub fn string(&mut self) -> String {
+        let mut text = String::from("\"");
+        for _ in 0..self.dice.below(6) {
+            let wild = self.style.wild && self.dice.once_in(8);
+            text.push_str(self.dice.one_of(if wild { WILD_PIECES } else { PIECES }));
+        }
+        text + "\""
+    }
+
+    /// An id that holds this number, so that no two are the same: a large or fractional number, or a string.
+    pub fn id(&mut self, number: u64) -> String {
+        match self.dice.below(5) {
+            0 => number.to_string(),
+            1 => format!("{number}.50"),
+            2 => format!("-92233720368547758{number:05}"),
+            3 => format!("\"q\\u00e9\\/{number}\""),
+            _ => format!("\"{number}\""),
+        }
+    }
+
+    /// An object with these members somewhere among others, all with blanks as they come.
+    pub fn object(&mut self, members: &[(&str, String)]) -> String {
+        self.members(members, 3)
+    }
+
+    fn members(&mut self, known: &[(&str, String)], depth: u32) -> String {
+        let mut all: Vec<(String, String)> =
+            known.iter().map(|(key, value)| (self.spelled(key), value.clone())).collect();
+        for _ in 0..self.dice.below(4) {
+            // The same key may stand there twice.
+            let key = self.dice.one_of(KEYS).to_owned();
+            let value = if depth == 3 { self.value() } else { self.nested(depth.saturating_sub(1)) };
+            let place = usize::try_from(self.dice.below(all.len() as u64 + 1)).unwrap_or_default();
+            all.insert(place, (key, value));
+        }
+        if known.len() > 1 {
+            let turn = usize::try_from(self.dice.below(all.len() as u64)).unwrap_or_default();
+            all.rotate_left(turn);
+        }
+        let mut text = String::from("{");
+        for (place, (key, value)) in all.iter().enumerate() {
+            let comma = if place == 0 { "" } else { "," };
+            let blanks = [self.blank(), self.blank(), self.blank(), self.blank()];
+            let [a, b, c, d] = blanks;
+            text.push_str(&format!("{comma}{a}\"{key}\"{b}:{c}{value}{d}"));
+        }
+        format!("{text}{}}}", self.blank())
+    }
+
+    /// A key as it is, or with one of its letters written as an escape.
+    fn spelled(&mut self, key: &str) -> String {
+        if !self.dice.once_in(5) {
+            return key.to_owned();
+        }
+        let place = usize::try_from(self.dice.below(key.chars().count() as u64)).unwrap_or_default();
+        let letter = |(at, letter): (usize, char)| {
+            if at == place { format!("\\u{:04x}", u32::from(letter)) } else { letter.to_string() }
+        };
+        key.chars().enumerate().map(letter).collect()
+    }
+
+    fn blank(&mut self) -> &'static str {
+        let choices: &[&str] =
+            if self.style.breaks { &[" ", "  ", "\t", "\n", "\r\n", " \n  "] } else { &[" ", "   ", "\t"] };
+        if self.dice.once_in(4) { self.dice.one_of(choices) } else { "" }
+    }
+
+    /// A notification or request of this method for a session; the request has an id.
+    pub fn message(&mut self, method: &str, is_request: bool, params: &[(&str, String)]) -> String {
+        let mut inner = vec![("sessionId", SESSION.to_owned())];
+        inner.extend(params.iter().cloned());
+        let mut outer = vec![("jsonrpc", "\"2.0\"".to_owned()), ("method", format!("\"{method}\""))];
+        outer.push(("params", self.object(&inner)));
+        if is_request {
+            outer.push(("id", ID.to_owned()));
+        }
+        self.object(&outer)
+    }
+
+    /// A response: a result mostly, or an error.
+    pub fn response(&mut self) -> String {
+        let body = if self.dice.once_in(4) {
+            let (code, message) = (("code", "-32050".to_owned()), ("message", self.string()));
+            ("error", self.object(&[code, message]))
+        } else {
+            ("result", self.value())
+        };
+        self.object(&[("jsonrpc", "\"2.0\"".to_owned()), ("id", ID.to_owned()), body])
+    }
+}
+
+/// The template with its ids.
+pub fn filled(template: &str, id: &str, session: &str) -> String {
+    template.replace(ID, id).replace(SESSION, session)
+}
+
+/// The id that stands in a frame made of this template; `None` if anything else in it is another.
+pub fn id_in<'f>(template: &str, session: &str, frame: &'f str) -> Option<&'f str> {
+    let whole = template.replace(SESSION, session);
+    let (before, after) = whole.split_once(ID)?;
+    frame.strip_prefix(before)?.strip_suffix(after)
+}

@@ -1,0 +1,148 @@
+//! What must be true when a walk is over.
+
+use std::collections::{BTreeSet, HashMap};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use wharf_testkit::client::{Client, Frame};
+use wharf_testkit::host::Host;
+use wharf_testkit::{PATIENCE, look};
+
+use super::{Connection, Role};
+use crate::log as files;
+use crate::recording::Recording;
+use crate::{client, cwd};
+
+/// Every request of a connection that is still there has been answered.
+pub(super) async fn answers(connection: &mut Connection) -> Result<()> {
+    for call in connection.calls.drain(..) {
+        match call.await?.context("the connection was lost")? {
+            Ok(_) => {}
+            Err(error) => {
+                let known = ["removed", "agent_exited", "queue_full"];
+                let reason = error.data["reason"].as_str().unwrap_or_default();
+                let crashed = error.message.contains("agent is not running");
+                let looked = connection.role == Role::Observer && error.code == -32011;
+                let fine = looked || crashed || known.contains(&reason) || [-32050, -32001].contains(&error.code);
+                ensure!(fine, "an answer that nobody expects: {error}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Waits until a connection that watched both sessions has their last words.
+pub(super) async fn is_up_to_date(connection: &Connection, sessions: &[String]) -> Result<()> {
+    for session in sessions.iter().filter(|_| connection.is_steady) {
+        let is_end = |frame: &Frame| frame.text() == Some("the end") && frame.params()["sessionId"] == session.as_str();
+        let seen =
+            look::until(PATIENCE, || Ok(connection.client.transcript().iter().any(is_end).then_some(()))).await?;
+        seen.with_context(|| format!("the end of {session} was not shown"))?;
+    }
+    Ok(())
+}
+
+/// Each prompt has one end and each ask one answer, in a log without gaps.
+pub(super) fn log(host: &Host, session: &str) -> Result<()> {
+    let records = files::records(host, session)?;
+    let gapless = records.iter().enumerate().all(|(place, record)| record["seq"] == place as u64 + 1);
+    ensure!(gapless, "the log has a gap");
+    let count = |kind: &str, name: fn(&Value) -> &Value| {
+        let mut counted: HashMap<String, usize> = HashMap::new();
+        for event in records.iter().map(|record| &record["event"]).filter(|event| event["kind"] == kind) {
+            *counted.entry(name(event).to_string()).or_default() += 1;
+        }
+        counted
+    };
+    let accepted = count("prompt_accepted", |event| &event["prompt"]);
+    ensure!(accepted.values().all(|times| *times == 1));
+    ensure!(accepted == count("prompt_ended", |event| &event["prompt"]), "a prompt with no end, or with two");
+    let asked = count("ask_opened", |event| &event["ask"]["id"]);
+    ensure!(asked.values().all(|times| *times == 1));
+    ensure!(asked == count("ask_resolved", |event| &event["ask"]), "a permission with no answer, or with two");
+    println!("{} prompts, {} permissions, {} events", accepted.len(), asked.len(), records.len());
+    Ok(())
+}
+
+/// The past as a `session/load` tells it.
+async fn story(client: &Client, session: &str, cwd: &str) -> Result<Vec<Value>> {
+    let before = client.transcript().len();
+    client.load_session(session, cwd).await?;
+    let frames = client.transcript().into_iter().skip(before);
+    Ok(frames.filter_map(|frame| frame.update().cloned()).collect())
+}
+
+pub(super) async fn stories(host: &Host, session: &str, connections: &[Connection]) -> Result<()> {
+    let fresh = client(host).await?;
+    let expected = story(&fresh, session, &cwd(host)?).await?;
+    let logged = files::events(host, session, "agent_updated")?.len();
+    ensure!(!expected.is_empty() && expected.len() <= logged + files::events(host, session, "turn_started")?.len());
+    for connection in connections {
+        ensure!(story(&connection.client, session, &cwd(host)?).await? == expected, "another story");
+    }
+    Ok(())
+}
+
+/// What one connection was shown of a session, as long as it lasted: the log's events in their order, each once, and
+/// once more for each time that the past was asked for; everything, if it stayed from beginning to end.
+pub(super) fn shown(records: &[Value], session: &str, connection: &Connection) -> Result<()> {
+    let frames = connection.client.transcript();
+    let own: Vec<&Frame> = frames.iter().filter(|frame| frame.params()["sessionId"] == session).collect();
+    let replays = connection.replays.get(session).copied().unwrap_or_default();
+    words(&own, replays)?;
+    ensure!(
+        connection.role == Role::Controller || own.iter().all(|frame| !frame.is_request()),
+        "an observer was asked"
+    );
+    if !connection.has_ids {
+        return Ok(());
+    }
+    let seqs: Vec<u64> = own.iter().filter_map(|frame| seq(frame)).collect();
+    let descents = seqs.windows(2).filter(|pair| pair[0] > pair[1]).count();
+    ensure!(descents <= replays, "events came in another order, {descents} times with {replays} replays: {seqs:?}");
+    let Some(last) = seqs.last().filter(|_| connection.is_steady) else { return Ok(()) };
+    let seen: BTreeSet<u64> = seqs.iter().copied().collect();
+    for record in records {
+        let (seq, event) = (record["seq"].as_u64().unwrap_or_default(), &record["event"]);
+        // An agent's echo of a prompt is for the one who sent it.
+        let is_for_all = event["kind"] == "agent_updated" && event["update"] != "user_message_chunk";
+        ensure!(
+            !is_for_all || seq > *last || seen.contains(&seq),
+            "event {seq} was not shown, but {last} was: {event}"
+        );
+    }
+    Ok(())
+}
+
+/// The number of the event that a frame comes from.
+fn seq(frame: &Frame) -> Option<u64> {
+    frame.params()["_meta"]["wharf"]["eventId"].as_str()?.split_once('-')?.1.parse().ok()
+}
+
+/// What was said once is shown once, and once more for each time that the past was asked for.
+fn words(own: &[&Frame], replays: usize) -> Result<()> {
+    let mut shown: HashMap<&str, usize> = HashMap::new();
+    for word in own.iter().filter_map(|frame| frame.text()).filter(|text| text.starts_with('w')) {
+        *shown.entry(word).or_default() += 1;
+    }
+    let most = shown.iter().max_by_key(|(_, times)| **times);
+    ensure!(most.is_none_or(|(_, times)| *times <= replays + 1), "{most:?} with {replays} replays");
+    Ok(())
+}
+
+/// No agent was answered twice.
+pub(super) fn recording(recording: &Recording) -> Result<()> {
+    let mut answered: Vec<String> = Vec::new();
+    for message in recording.messages()? {
+        if message["method"] == "initialize" {
+            answered.clear();
+        } else if message.get("method").is_none() {
+            let id = message["id"].to_string();
+            // Two ids are the script's own and come again with each of its uses.
+            let reused = ["\"left\"", "\"right\"", "\"to-be-withdrawn\""].contains(&id.as_str());
+            ensure!(reused || !answered.contains(&id), "the agent got a second answer to its request {id}");
+            answered.push(id);
+        }
+    }
+    Ok(())
+}

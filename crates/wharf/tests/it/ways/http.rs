@@ -1,0 +1,135 @@
+//! A client over Streamable HTTP that behaves as official ones do: a POST for each message, a stream of its own, and one
+//! for each session that it names or is given.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt, stream};
+use serde_json::Value;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use wharf_testkit::client::{Client, Outgoing};
+use wharf_testkit::host::Host;
+
+use crate::http_wire::{Event, Events, Http};
+
+/// What has come and is not read yet; the streams wait then.
+const WAITING: usize = 64;
+
+/// A stream is cut after so many events at least and gone on with by its last id: nobody is to notice.
+const CUT_AFTER: u64 = 11;
+/// A stream is never quiet for so long: it has its keep-alives.
+const QUIET: Duration = Duration::from_secs(60);
+
+/// Connects with the first message, which is to be `initialize`.
+pub(super) fn client(host: &Host, token: &str) -> Client {
+    let (arrived, incoming) = channel(WAITING);
+    let http = Http::new(host, token);
+    let posts = Posts { line: Line { http, open: Arc::default(), arrived } };
+    let next = |mut incoming: Receiver<_>| async move { incoming.recv().await.map(|item| (item, incoming)) };
+    Client::wired(Box::new(posts), stream::unfold(incoming, next).boxed())
+}
+
+/// The connection as both sides see it.
+#[derive(Clone)]
+struct Line {
+    http: Http,
+    /// The sessions that have a stream.
+    open: Arc<Mutex<HashSet<String>>>,
+    arrived: Sender<Result<String, String>>,
+}
+
+impl Line {
+    /// Opens the session's stream if there is none.
+    fn follow<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<()>> {
+        async move {
+            let is_new = self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(session.to_owned());
+            if is_new {
+                let events = self.http.listen(Some(session), None).await?;
+                tokio::spawn(self.clone().read(events, Some(session.to_owned())));
+            }
+            Ok(())
+        }
+        .boxed()
+    }
+
+    /// Hands on what a stream brings. The end of the connection's own stream is the end of the connection.
+    async fn read(self, mut events: Events, session: Option<String>) {
+        let mut count = 0_u64;
+        let why = loop {
+            events.patience = QUIET;
+            let event = match events.next().await {
+                Ok(Some(event)) => event,
+                Ok(None) => break "ended".to_owned(),
+                Err(error) => break format!("lost: {error:#}"),
+            };
+            if let Err(error) = self.hand_on(event).await {
+                break format!("lost: {error:#}");
+            }
+            count += 1;
+            // Not in the midst of a long replay: only so much is kept for those who come back.
+            if count >= CUT_AFTER && events.is_caught_up() {
+                count = 0;
+                events = match self.http.listen(session.as_deref(), events.last.as_deref()).await {
+                    Ok(again) => again,
+                    Err(error) => break format!("lost after {:?}: {error:#}", events.last),
+                };
+            }
+        };
+        // A session's stream that is lost while the connection lives is a fault; its end goes with the connection's.
+        if session.is_none() || why.starts_with("lost") {
+            let _ = self.arrived.send(Err(why)).await;
+        }
+    }
+
+    async fn hand_on(&self, event: Event) -> Result<()> {
+        if let Some(session) = event.data["result"]["sessionId"].as_str() {
+            self.follow(session).await?;
+        }
+        Ok(self.arrived.send(Ok(event.raw)).await?)
+    }
+}
+
+struct Posts {
+    line: Line,
+}
+
+impl Posts {
+    async fn connect(&mut self, text: &str) -> Result<()> {
+        let answer = self.line.http.post_text(text).await?;
+        ensure!(answer.status == 200, "{answer:?}");
+        self.line.http.connection = Some(answer.header("acp-connection-id").context("no connection id")?.to_owned());
+        let own = self.line.http.listen(None, None).await?;
+        tokio::spawn(self.line.clone().read(own, None));
+        Ok(self.line.arrived.send(Ok(answer.body)).await?)
+    }
+}
+
+impl Outgoing for Posts {
+    fn send(&mut self, text: String) -> BoxFuture<'_, Result<()>> {
+        async move {
+            if self.line.http.connection.is_none() {
+                return self.connect(&text).await;
+            }
+            let message: Value = serde_json::from_str(&text)?;
+            if let Some(session) = message["params"]["sessionId"].as_str() {
+                self.line.follow(session).await?;
+            }
+            let answer = self.line.http.post_text(&text).await?;
+            ensure!(answer.status == 202, "{answer:?}");
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn close(&mut self) -> BoxFuture<'_, Result<()>> {
+        async move {
+            let answer = self.line.http.request("DELETE", &[], "").await?;
+            ensure!(answer.status == 202, "{answer:?}");
+            Ok(())
+        }
+        .boxed()
+    }
+}

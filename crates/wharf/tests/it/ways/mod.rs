@@ -1,0 +1,52 @@
+//! Every way in, for one and the same client: what is written once runs over all of them.
+
+mod bridge;
+mod http;
+mod scenario;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use wharf_testkit::client::{Client, connect_unix};
+use wharf_testkit::host::Host;
+
+use crate::program;
+
+/// A way into the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    WebSocket,
+    Http,
+    Socket,
+    Bridge,
+}
+
+impl Way {
+    pub(crate) const ALL: [Self; 4] = [Self::WebSocket, Self::Http, Self::Socket, Self::Bridge];
+
+    /// A client that has said `initialize` with this `_meta`.
+    pub(crate) async fn client(self, host: &Host, meta: Value) -> Result<Client> {
+        self.client_with_token(host, host.token(), meta).await
+    }
+
+    /// The same with a token of one's own, where the way asks for one.
+    pub(crate) async fn client_with_token(self, host: &Host, token: &str, meta: Value) -> Result<Client> {
+        let client = match self {
+            Self::WebSocket => Client::connect(&host.ws_url(), token).await?,
+            Self::Http => http::client(host, token),
+            Self::Socket => Client::over(connect_unix(&host.socket()).await?),
+            Self::Bridge => bridge::client(host)?,
+        };
+        let info = json!({ "name": "wharf-testkit", "version": "1" });
+        let params = json!({ "protocolVersion": 1, "clientCapabilities": {}, "clientInfo": info, "_meta": meta });
+        client.request("initialize", params).await?;
+        Ok(client)
+    }
+}
+
+/// A token that lets its holder look only.
+pub(crate) fn observers_token(host: &Host) -> Result<String> {
+    let arguments = ["token", "create", "--role", "observer", "--json", "--state-dir"];
+    let made = program::command(&arguments).arg(host.state_dir()).output()?;
+    let made: Value = serde_json::from_slice(&made.stdout)?;
+    Ok(made["token"].as_str().context("no token")?.to_owned())
+}

@@ -1,0 +1,253 @@
+//! One story over every way in: two who share a session, others who come late, and one who is lost and comes back. It
+//! leaves the same log, whichever way they came.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use wharf_testkit::client::Client;
+use wharf_testkit::host::Host;
+use wharf_testkit::normal::Normaliser;
+
+use super::Way;
+use crate::{cwd, log, scripted, stop_reason};
+
+/// What a run of the story leaves behind.
+#[derive(Debug, PartialEq)]
+struct Traces {
+    /// The log, a line for each event.
+    log: Vec<Value>,
+    /// What those who attached were answered.
+    answers: Vec<Value>,
+    /// What each of them was shown of what the agent said.
+    texts: Vec<Vec<String>>,
+}
+
+struct Stage {
+    way: Way,
+    host: Host,
+    session: String,
+    answers: Vec<Value>,
+    texts: Vec<Vec<String>>,
+}
+
+fn selected(option: &str) -> Value {
+    json!({ "outcome": { "outcome": "selected", "optionId": option } })
+}
+
+impl Stage {
+    async fn client(&self) -> Result<Client> {
+        self.way.client(&self.host, json!({ "wharf": { "multiClientUpdates": true } })).await
+    }
+
+    async fn attach(&mut self, client: &Client, more: Value) -> Result<Value> {
+        let mut params = json!({ "sessionId": self.session });
+        if let (Some(params), Some(more)) = (params.as_object_mut(), more.as_object()) {
+            params.extend(more.clone());
+        }
+        let answer = client.request("session/attach", params).await?;
+        self.answers.push(answer.clone());
+        Ok(answer)
+    }
+
+    /// The id of the newest event, as a client would have had it with its last frame.
+    fn newest_event(&self) -> Result<String> {
+        let records = log::records(&self.host, &self.session)?;
+        let last = records.last().context("an empty log")?;
+        Ok(format!("{}-{}", last["epoch"], last["seq"]))
+    }
+
+    /// Waits until the prompt with this text is in the log: until its place among the others is settled.
+    async fn accepted(&self, text: &str) -> Result<()> {
+        let has_it = |event: &Value| event["frame"]["params"]["prompt"][0]["text"] == text;
+        log::expect(&self.host, &self.session, "prompt_accepted", has_it).await?;
+        Ok(())
+    }
+
+    /// Waits until so many clients are attached.
+    async fn attended_by(&self, client: &Client, count: u64) -> Result<()> {
+        for _ in 0..1_000 {
+            let status = client.request("session/status", json!({ "sessionId": self.session })).await?;
+            if status["_meta"]["wharf"]["clients"] == count {
+                return Ok(());
+            }
+        }
+        anyhow::bail!("never {count} clients")
+    }
+
+    /// The second of two answers what the agent asks the first.
+    async fn a_permission_answered_by_the_other(&self, first: &Client, second: &Client) -> Result<String> {
+        let running = first.start_prompt(&self.session, "echo hello; ask; echo thanks").await;
+        let mine = first.expect_request("session/request_permission").await;
+        let theirs = second.expect_request("session/request_permission").await;
+        ensure!(mine.params() == theirs.params(), "asked differently: {} {}", mine.raw, theirs.raw);
+        second.respond(theirs.id(), selected("allow_once")).await;
+        let withdrawn = first.expect_notification("$/cancel_request").await;
+        ensure!(withdrawn.params()["requestId"] == *mine.id(), "{}", withdrawn.raw);
+        ensure!(stop_reason(running.answer().await)? == "end_turn");
+        second.expect_text("thanks").await;
+        let said = first.transcript().into_iter().find(|frame| frame.text() == Some("hello")).context("no chunk")?;
+        Ok(said.params()["update"]["messageId"].as_str().context("no message id")?.to_owned())
+    }
+
+    /// While the agent waits for an answer others come, each with another idea of the past; all are asked too.
+    async fn late_comers(&mut self, first: &Client, second: &Client, message: &str) -> Result<Client> {
+        let event = self.newest_event()?;
+        let running = first.start_prompt(&self.session, "echo again; ask; echo after").await;
+        let asked = second.expect_request("session/request_permission").await;
+        let mut stays = None;
+        for (policy, entries) in [
+            (json!({ "historyPolicy": "full" }), Some(8)),
+            (json!({ "historyPolicy": "pending_only" }), Some(1)),
+            (json!({ "historyPolicy": "none" }), None),
+            (json!({ "historyPolicy": "after_message", "afterMessageId": message }), Some(4)),
+            (json!({ "historyPolicy": "after_event", "afterEventId": event }), None),
+        ] {
+            let late = self.client().await?;
+            let answer = self.attach(&late, policy.clone()).await?;
+            ensure!(answer["historyPolicy"] == policy["historyPolicy"], "{policy}: {answer}");
+            let told = answer["history"].as_array().map(Vec::len);
+            ensure!(told == entries, "{policy}: {told:?} entries of {entries:?}: {answer}");
+            let again = late.expect_request("session/request_permission").await;
+            ensure!(again.params() == asked.params(), "{policy}: {}", again.raw);
+            let streamed = if policy["historyPolicy"] == "after_event" { vec!["again"] } else { vec![] };
+            ensure!(late.texts() == streamed, "{policy}: {:?}", late.texts());
+            if let Some(before) = stays.replace(late) {
+                self.leave(first, &before).await?;
+            }
+        }
+        second.respond(asked.id(), selected("reject_once")).await;
+        ensure!(stop_reason(running.answer().await)? == "end_turn");
+        let third = stays.context("nobody came")?;
+        third.expect_text("after").await;
+        Ok(third)
+    }
+
+    /// Ends a connection and waits until the others know.
+    async fn leave(&mut self, other: &Client, gone: &Client) -> Result<()> {
+        self.texts.push(gone.texts());
+        gone.close().await;
+        other.expect_update("its leaving", |update| update["sessionUpdate"] == "client_disconnected").await;
+        Ok(())
+    }
+
+    /// Three prompts at once run one after the other, in the order of their coming.
+    async fn overlapping_prompts(&self, clients: [&Client; 3]) -> Result<()> {
+        let mut calls = vec![clients[0].start_prompt(&self.session, "echo one; wait; echo two").await];
+        clients[2].expect_text("one").await;
+        for (client, script) in clients.iter().skip(1).zip(["echo three", "echo four"]) {
+            calls.push(client.start_prompt(&self.session, script).await);
+            self.accepted(script).await?;
+        }
+        clients[1].notify("_go", json!({ "sessionId": self.session })).await;
+        for call in calls {
+            ensure!(stop_reason(call.answer().await)? == "end_turn");
+        }
+        for client in clients {
+            client.expect_text("four").await;
+        }
+        Ok(())
+    }
+
+    /// A cancel ends the turn of the one who sent it, and lets the other's prompt run.
+    async fn a_cancel(&self, first: &Client, second: &Client) -> Result<()> {
+        let hanging = first.start_prompt(&self.session, "echo about to hang; hang").await;
+        first.expect_text("about to hang").await;
+        let waiting = second.start_prompt(&self.session, "echo my turn").await;
+        self.accepted("echo my turn").await?;
+        first.cancel(&self.session).await;
+        ensure!(stop_reason(hanging.answer().await)? == "cancelled");
+        ensure!(stop_reason(waiting.answer().await)? == "end_turn");
+        Ok(())
+    }
+
+    /// One leaves the session and hears nothing more of it.
+    async fn a_detach(&mut self, first: &Client, third: Client) -> Result<()> {
+        let answer = third.request("session/detach", json!({ "sessionId": self.session })).await?;
+        ensure!(answer == json!({ "sessionId": self.session, "status": "detached" }), "{answer}");
+        first.prompt(&self.session, "echo unheard").await?;
+        third.request("session/list", json!({})).await?;
+        ensure!(!third.texts().contains(&"unheard".to_owned()));
+        self.texts.push(third.texts());
+        third.close().await;
+        Ok(())
+    }
+
+    /// One is lost, comes back and asks for what it missed: that, and nothing twice.
+    async fn a_reconnect(&mut self, first: &Client, second: Client) -> Result<Client> {
+        second.expect_text("unheard").await;
+        let event = self.newest_event()?;
+        self.leave(first, &second).await?;
+        first.prompt(&self.session, "echo missed; plan; tool").await?;
+        let again = self.client().await?;
+        self.attach(&again, json!({ "historyPolicy": "after_event", "afterEventId": event })).await?;
+        first.prompt(&self.session, "echo live").await?;
+        again.expect_text("live").await;
+        ensure!(again.texts() == ["missed", "live"], "{:?}", again.texts());
+        self.attended_by(first, 2).await?;
+        Ok(again)
+    }
+
+    /// The log without what is another each time: ids, times, the id of a token where a way asks for one.
+    fn traces(self) -> Result<Traces> {
+        let mut normal = Normaliser::new();
+        let directory = self.host.directory().file_name().context("no name")?;
+        normal.name(&directory.to_string_lossy(), "cwd");
+        let mut traces = Traces { log: Vec::new(), answers: Vec::new(), texts: self.texts };
+        for record in log::records(&self.host, &self.session)? {
+            traces.log.push(bare(normal.value(&record)));
+        }
+        for answer in &self.answers {
+            traces.answers.push(bare(normal.value(answer)));
+        }
+        Ok(traces)
+    }
+}
+
+/// Takes out what the way itself says: the token where it asks for one, and the key by which the bridge knows a prompt
+/// again after a restart of the host.
+fn bare(mut value: Value) -> Value {
+    match &mut value {
+        Value::Object(members) => {
+            if members.get("_meta").is_some_and(|meta| meta["wharf"]["idempotencyKey"].is_string()) {
+                members.remove("_meta");
+            }
+            for name in ["token", "epoch", "key"] {
+                members.remove(name);
+            }
+            members.values_mut().for_each(|member| *member = bare(member.take()));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| *item = bare(item.take())),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    value
+}
+
+async fn play(way: Way) -> Result<Traces> {
+    let host = scripted(&["--session-id", "the-agents-own"])?.start()?;
+    let first = way.client(&host, json!({ "wharf": { "multiClientUpdates": true } })).await?;
+    let session = first.new_session(&cwd(&host)?).await?;
+    let mut stage = Stage { way, host, session, answers: Vec::new(), texts: Vec::new() };
+    let second = stage.client().await?;
+    second.load_session(&stage.session, &cwd(&stage.host)?).await?;
+
+    let message = stage.a_permission_answered_by_the_other(&first, &second).await?;
+    let third = stage.late_comers(&first, &second, &message).await?;
+    stage.overlapping_prompts([&first, &second, &third]).await?;
+    stage.a_cancel(&first, &second).await?;
+    stage.a_detach(&first, third).await?;
+    let again = stage.a_reconnect(&first, second).await?;
+    stage.texts.extend([first.texts(), again.texts()]);
+    stage.traces()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_story_leaves_the_same_log_whichever_way_its_people_came() -> Result<()> {
+    let expected = play(Way::WebSocket).await.context("over a WebSocket")?;
+    for way in Way::ALL.into_iter().skip(1) {
+        let traces = play(way).await.with_context(|| format!("{way:?}"))?;
+        for (place, (one, other)) in expected.log.iter().zip(&traces.log).enumerate() {
+            assert_eq!(one, other, "event {place} over {way:?}");
+        }
+        assert_eq!(expected, traces, "{way:?}");
+    }
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! `session/status`: how fast the probe is answered while there is nothing to do, while the session bursts, and while its
+//! agent hangs; and that it leaves nothing in the log.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, ensure};
+use serde_json::json;
+
+use super::host::Host;
+use super::peer;
+use super::stats::{Series, percentile, rounded};
+use super::traffic::{Pace, Party, Traffic};
+use super::ws::WebSocket;
+use super::{Bench, SIZE, print};
+use crate::output::progress;
+
+/// 1,000 calls a second.
+const EVERY: Duration = Duration::from_millis(1);
+/// What the probe is to stay below, whatever the session does.
+const TARGET_P99_US: f64 = 5_000.0;
+
+/// What goes on in the session that is asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beside {
+    Nothing,
+    Burst,
+    Hang,
+}
+
+impl Beside {
+    const ALL: [Self; 3] = [Self::Nothing, Self::Burst, Self::Hang];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Nothing => "nothing",
+            Self::Burst => "burst",
+            Self::Hang => "hang",
+        }
+    }
+}
+
+impl Bench {
+    pub(super) fn status(&self) -> Result<()> {
+        let mut sides = Beside::ALL.map(|beside| (beside, Series::default(), Series::default()));
+        for round in 0..self.plan.repeats {
+            progress(&format!("status, round {}", round + 1));
+            for (beside, p50, p99) in &mut sides {
+                let mut latencies = self.probe_beside(*beside)?;
+                latencies.sort_by(f64::total_cmp);
+                p50.push(percentile(&latencies, 0.5));
+                p99.push(percentile(&latencies, 0.99));
+            }
+        }
+        let calm = sides[0].1.median();
+        for (beside, p50, p99) in sides {
+            print(json!({
+                "measure": "status", "beside": beside.name(), "calls": self.plan.calls, "per_second": 1_000,
+                "p50_us": p50.to_json(), "p99_us": p99.to_json(), "ratio": rounded(p50.median() / calm),
+                "target_p99_us": TARGET_P99_US, "holds": p99.median() < TARGET_P99_US,
+                // A burst appends by itself; without one nothing may come.
+                "events_appended": if beside == Beside::Burst { None } else { Some(0) },
+            }));
+        }
+        Ok(())
+    }
+
+    fn probe_beside(&self, beside: Beside) -> Result<Vec<f64>> {
+        let host = self.host()?;
+        let mut party = Party::gather(&host, &self.cwd(), 1)?;
+        let session = party.session().to_owned();
+        let mut prober = WebSocket::connect(&host.authority, &host.token)?;
+        peer::initialize(&mut prober)?;
+        let latencies = match beside {
+            Beside::Nothing => self.probe_quietly(&host, &mut prober, &session, "idle")?,
+            Beside::Hang => {
+                party.start("hang hard")?;
+                self.probe_quietly(&host, &mut prober, &session, "running")?
+            }
+            Beside::Burst => self.probe_burst(&mut party, &mut prober, &session)?,
+        };
+        drop((party, prober));
+        // An agent that hangs as hard as this one makes the host's end take its whole grace.
+        if beside != Beside::Hang {
+            host.stop()?;
+        }
+        Ok(latencies)
+    }
+
+    /// While the session does nothing: its log stays as it is.
+    fn probe_quietly(
+        &self,
+        host: &Host,
+        prober: &mut WebSocket<std::net::TcpStream>,
+        session: &str,
+        turn: &str,
+    ) -> Result<Vec<f64>> {
+        let began = Instant::now();
+        while peer::status(prober, 0, session)?["_meta"]["wharf"]["turn"] != turn {
+            ensure!(began.elapsed() < Duration::from_secs(10), "the turn does not become {turn}");
+        }
+        let before = host.logged(session)?;
+        let latencies = probe(prober, session, self.plan.calls, || true)?;
+        let after = host.logged(session)?;
+        ensure!(before == after, "the log grew from {before} to {after} bytes while it was only asked about");
+        Ok(latencies)
+    }
+
+    /// While the session streams at full rate, to another client.
+    fn probe_burst(
+        &self,
+        party: &mut Party,
+        prober: &mut WebSocket<std::net::TcpStream>,
+        session: &str,
+    ) -> Result<Vec<f64>> {
+        let traffic = Traffic::Burst { updates: self.plan.burst, size: SIZE, pace: Pace::Single };
+        let (bursting, asked) = (AtomicBool::new(true), AtomicBool::new(false));
+        thread::scope(|scope| {
+            let burst = scope.spawn(|| {
+                let mut result = Ok(Vec::new());
+                while result.is_ok() && !asked.load(Ordering::Relaxed) {
+                    result = party.run(traffic);
+                }
+                bursting.store(false, Ordering::Relaxed);
+                result
+            });
+            let latencies = probe(prober, session, self.plan.calls, || bursting.load(Ordering::Relaxed));
+            asked.store(true, Ordering::Relaxed);
+            burst.join().map_err(|_| anyhow!("the burst panicked"))??;
+            latencies
+        })
+    }
+}
+
+/// Asks at a fixed pace, for as long as `goes_on`. A call that comes late because the one before it was slow counts from
+/// when it should have been made.
+fn probe(
+    prober: &mut WebSocket<std::net::TcpStream>,
+    session: &str,
+    calls: u32,
+    goes_on: impl Fn() -> bool,
+) -> Result<Vec<f64>> {
+    let began = Instant::now();
+    let mut latencies = Vec::new();
+    for call in 0..calls {
+        let due_at = began + EVERY * call;
+        thread::sleep(due_at.saturating_duration_since(Instant::now()));
+        ensure!(goes_on(), "the burst ended before the last call");
+        // The sleep itself is not the host's doing, a call that is late because of the one before is.
+        let from = if latencies.last().is_some_and(|last| *last > 1_000.0) { due_at } else { Instant::now() };
+        let answer = peer::status(prober, call, session)?;
+        latencies.push(from.elapsed().as_secs_f64() * 1e6);
+        ensure!(answer["status"] == "live", "{answer}");
+    }
+    Ok(latencies)
+}
