@@ -85,7 +85,8 @@ impl Connection {
         let view = View::new(session, wishes, Arc::clone(&self.ledger), history, turn).with_queue(joined.queued);
         let asked = joined.open_asks.into_iter().filter(|ask| ask.id.0 <= history.0).collect();
         let (answer, asks) = (Some((Seq::ZERO, result(id, &answer))), (history, asked));
-        self.join(Join { cursor: handle.cursor(from), view, answer, asks, hold: None }).await;
+        let only_news = stream.is_none();
+        self.join(Join { cursor: handle.cursor(from), view, answer, asks, hold: None, only_news }).await;
         Ok(None)
     }
 

@@ -14,7 +14,7 @@ mod http;
 mod http2;
 mod http_streams;
 mod http_wire;
-mod leaving;
+mod joining;
 mod log;
 mod odd_bytes;
 mod orphans;
