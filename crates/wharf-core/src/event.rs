@@ -180,6 +180,24 @@ pub struct Sender {
     pub token: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<SessionId>,
+    /// What it calls itself among amux clients (rule 9.1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<Peer>,
+}
+
+/// An amux client's own id, and the word that it chose for its part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Peer {
+    pub id: Arc<str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Arc<str>>,
+}
+
+impl Sender {
+    /// The id that others are told: its own among amux clients, else ours.
+    pub fn shown_id(&self) -> &str {
+        self.peer.as_ref().map_or_else(|| self.client.as_str(), |peer| &peer.id)
+    }
 }
 
 /// How a prompt ended.

@@ -16,7 +16,7 @@ mod session;
 pub use codec::{CodecError, FORMAT_VERSION, decode, encode};
 pub use effect::{AskReply, Effect, Joined, PromptReceipt, Refusal, Reply, Step};
 pub use event::{
-    AgentTraits, Ask, AskKind, AskOutcome, EndReason, Ending, Event, Fault, Member, Origin, PromptEnd, Sender,
+    AgentTraits, Ask, AskKind, AskOutcome, EndReason, Ending, Event, Fault, Member, Origin, Peer, PromptEnd, Sender,
     StartKind, Status, UpdateKind,
 };
 pub use id::{AskId, ClientId, Epoch, Millis, PromptId, Seq, SessionId, StartNo};

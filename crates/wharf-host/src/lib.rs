@@ -18,10 +18,14 @@ mod tools;
 
 pub use agent::introduction::{Introduction, StartFailure};
 pub use agent::{SplitError, shim, split_command};
-pub use config::{AgentCommand, Config, ConfigError, Duration, Limits, QueueBy, ResumeOnStart, Size};
+pub use config::{
+    AgentCommand, AmuxSettings, Auth, Config, ConfigError, Duration, Limits, QueueBy, ReplayTurns, ResumeOnStart, Size,
+};
 pub use descriptor::{Descriptor, TurnWord, timestamp};
-pub use host::{CreateError, Created, Host, NewSessionRequest, OpenError, Spare, StartError};
+pub use host::{CreateError, Created, Host, NewSessionRequest, OpenError, Spare, SpawnRequest, Spawned, StartError};
 pub use ids::{Now, new_client_id, new_prompt_id, new_session_id, random_text};
 pub use session::cursor::{Batch, Cursor, Entry, ReadError};
-pub use session::handle::{Abilities, Attendance, CallError, Direct, Forward, Lane, LaneMessage, SessionHandle};
+pub use session::handle::{
+    Abilities, Attendance, CallError, Direct, Forward, Lane, LaneMessage, Serves, SessionHandle,
+};
 pub use wharf_core as core;

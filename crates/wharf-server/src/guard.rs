@@ -5,7 +5,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use wharf_host::Host;
+use wharf_host::{Auth, Host};
 
 use crate::App;
 use crate::auth::{Identity, Peer, Refused, bearer};
@@ -48,12 +48,14 @@ pub(crate) async fn require_identity(State(app): State<App>, mut request: Reques
     }
 }
 
-/// TCP needs a token; the local socket needs our own user, and nobody from inside an agent (rule 10.1). Over the socket
+/// TCP needs a token, unless `auth = "none"`; the local socket needs our own user, and nobody from inside an agent (rule 10.1). Over the socket
 /// a token is not needed, but one that is shown counts: so a bridge can hand an observer's place on.
 fn identify(app: &App, request: &Request) -> Result<Identity, Box<Response>> {
     let peer = request.extensions().get::<Peer>().copied().unwrap_or(Peer::Network);
     let refusal = match (peer, bearer(request.headers())) {
         (Peer::Network, Some(token)) => return known(app, &token),
+        // Who may do without a token is taken for our own user, as over the socket (rule 10.3).
+        (Peer::Network, None) if app.host.config().auth == Auth::None => return Ok(Identity::LOCAL),
         (Peer::Network, None) => unauthorized(
             "a token is needed: send `Authorization: Bearer <token>`; it is in the file `token` of the state directory, and `wharf token create` makes others",
         ),

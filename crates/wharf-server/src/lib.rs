@@ -9,6 +9,7 @@ mod acp;
 mod auth;
 mod guard;
 mod listen;
+mod problem;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use axum::Router;
 use axum::routing::get;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{Semaphore, watch};
-use wharf_host::Host;
+use wharf_host::{Auth, Host};
 
 pub use auth::{
     Access, Identity, NewToken, Refused, TokenEntry, TokenError, Tokens, TokensFile, TokensFileError, UnknownAccess,
@@ -36,6 +37,8 @@ pub(crate) struct App {
     pub(crate) connections: Arc<Semaphore>,
     /// Connections that no socket holds.
     pub(crate) http: Arc<acp::Connections>,
+    /// The names that amux clients are connected to.
+    pub(crate) rooms: Arc<acp::Rooms>,
 }
 
 /// A bound server.
@@ -54,6 +57,10 @@ pub enum BindError {
     Address(String),
     #[error("{0} is not a loopback address, and there is no TLS yet: listen on 127.0.0.1 or [::1]")]
     NotLoopback(SocketAddr),
+    #[error(
+        "auth = \"none\" would open every session to everyone who reaches {0}: listen on 127.0.0.1 or [::1], or use tokens"
+    )]
+    OpenToAll(SocketAddr),
     #[error("cannot listen on {address}: {source}; is another host running there?")]
     Tcp { address: SocketAddr, source: std::io::Error },
     #[error("cannot make the socket {path}: {source}", path = path.display())]
@@ -64,16 +71,24 @@ impl Server {
     /// Takes the address and the socket. Nothing is answered before [`Server::run`].
     pub async fn bind(host: Host, tokens: Tokens, listen: &str, socket: &Path) -> Result<Self, BindError> {
         let address: SocketAddr = listen.parse().map_err(|_| BindError::Address(listen.to_owned()))?;
+        let open = host.config().auth == Auth::None;
+        if open && !address.ip().is_loopback() {
+            return Err(BindError::OpenToAll(address));
+        }
         if !address.ip().is_loopback() {
             return Err(BindError::NotLoopback(address));
         }
         let tcp = TcpListener::bind(address).await.map_err(|source| BindError::Tcp { address, source })?;
         let unix =
             auth::bind_private(socket).map_err(|source| BindError::Socket { path: socket.to_owned(), source })?;
+        if open {
+            tracing::warn!(%address, "auth = \"none\": every process on this machine can use every session without a token");
+        }
         let (stop, stopping) = watch::channel(false);
         let connections = Arc::new(Semaphore::new(host.config().limits.connections));
         let agent = host.config().default_agent.as_str().into();
-        let app = App { host, tokens: Arc::new(tokens), agent, stopping, connections, http: Arc::default() };
+        let (http, rooms) = (Arc::default(), Arc::default());
+        let app = App { host, tokens: Arc::new(tokens), agent, stopping, connections, http, rooms };
         Ok(Self { tcp, unix, socket: socket.to_owned(), app, stop })
     }
 

@@ -170,7 +170,7 @@ impl Session {
         self.expire_asks(draft);
     }
 
-    /// The agent did not settle cancelled turns in time: it is ended, and brought back for the prompts that wait.
+    /// The agent did not settle cancelled turns in time: it is ended, and brought back at once (rule 7.4).
     fn lose_patience(&mut self, draft: &mut Draft) {
         let start = self.state.start;
         let cancelled = self.state.turns.iter().filter(|turn| turn.cancel);
@@ -183,6 +183,7 @@ impl Session {
         let message = Some("the agent did not end a cancelled turn in time".into());
         self.end(Ending { status, reason, exit_code: None, message }, &PromptEnd::AgentExited, draft);
         draft.act(Effect::StopAgent { start });
+        self.wake(draft);
         self.go_on_with_queue(true, draft);
     }
 }

@@ -28,6 +28,7 @@ fn full_sender() -> Sender {
         version: Some("1.2".into()),
         token: Some("tok_1".into()),
         parent: Some(SessionId::new("sess_0")),
+        peer: Some(wharf_core::Peer { id: "ann's phone".into(), role: Some("driver".into()) }),
         ..sender("ann")
     }
 }

@@ -246,6 +246,16 @@ fn an_agent_that_ignores_a_cancel_is_ended_and_brought_back_for_the_queue() {
 }
 
 #[test]
+fn an_agent_that_ignores_a_cancel_is_brought_back_even_if_nothing_waits() {
+    let mut stage = Stage::running_with(Settings::default(), RESUMES);
+    stage.prompt("p1", "ann");
+    stage.cancel("ann");
+    let step = stage.wait(30_000);
+    assert_eq!(step.effects, [stop(1), start(2, StartKind::Resume)]);
+    assert_eq!(stage.session.state().status, Status::Starting);
+}
+
+#[test]
 fn an_agent_that_ignores_a_cancel_and_cannot_come_back_takes_the_queue_along() {
     let mut stage = busy(AgentTraits::default());
     stage.cancel("ann");

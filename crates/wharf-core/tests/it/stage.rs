@@ -121,7 +121,14 @@ pub(crate) fn raw(text: &str) -> Raw {
 }
 
 pub(crate) fn sender(client: &str) -> Sender {
-    Sender { client: wharf_core::ClientId::new(client), name: None, version: None, token: None, parent: None }
+    Sender {
+        client: wharf_core::ClientId::new(client),
+        name: None,
+        version: None,
+        token: None,
+        parent: None,
+        peer: None,
+    }
 }
 
 pub(crate) fn id(prompt: &str) -> PromptId {

@@ -3,6 +3,7 @@
 /// Every key, dotted; `*` stands for a name that the user chooses, and ends what is checked below it only if last.
 const KNOWN: &[&str] = &[
     "listen",
+    "auth",
     "default_agent",
     "agents.*.command",
     "agents.*.env.*",
@@ -16,6 +17,7 @@ const KNOWN: &[&str] = &[
     "ready_timeout",
     "serve_tools",
     "session.idle_ttl",
+    "amux.replay_turns",
     "limits.frame",
     "limits.queue",
     "limits.asks",

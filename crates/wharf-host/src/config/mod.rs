@@ -1,5 +1,6 @@
 //! `config.toml`: every setting with its default. `docs/configuration.md` lists the same keys.
 
+mod amux;
 mod keys;
 mod units;
 
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use wharf_core::{OnRestart, Settings};
 
+pub use amux::{AmuxSettings, ReplayTurns};
 pub use units::{Duration, Size};
 
 /// Longer than any agent that was seen took between its answer and its replay.
@@ -25,6 +27,7 @@ pub struct Config {
     #[serde(skip)]
     pub program: PathBuf,
     pub listen: String,
+    pub auth: Auth,
     pub default_agent: String,
     pub agents: BTreeMap<String, AgentCommand>,
     pub start_timeout: Duration,
@@ -37,6 +40,7 @@ pub struct Config {
     /// May Wharf serve files and terminals to agents where no client does?
     pub serve_tools: bool,
     pub session: SessionSettings,
+    pub amux: AmuxSettings,
     pub limits: Limits,
 }
 
@@ -59,6 +63,28 @@ pub enum QueueBy {
     Wharf,
     /// The agent, if it says that it can.
     Agent,
+}
+
+/// What a connection over TCP must show (rules 10.1, 10.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Auth {
+    #[default]
+    Token,
+    /// Nothing: every process of this machine is taken for its user. Old amux clients have no token.
+    None,
+}
+
+impl std::str::FromStr for Auth {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word {
+            "token" => Ok(Self::Token),
+            "none" => Ok(Self::None),
+            _ => Err(format!("{word:?} is not a way to authenticate; write \"token\" or \"none\"")),
+        }
+    }
 }
 
 /// Which ended sessions a starting host brings back.
@@ -133,6 +159,7 @@ impl Default for Config {
             state_dir: PathBuf::new(),
             program: PathBuf::new(),
             listen: "127.0.0.1:7433".to_owned(),
+            auth: Auth::default(),
             default_agent: "demo".to_owned(),
             agents: BTreeMap::new(),
             start_timeout: Duration::from_millis(60_000),
@@ -143,6 +170,7 @@ impl Default for Config {
             ready_timeout: Duration::from_millis(100),
             serve_tools: true,
             session: SessionSettings::default(),
+            amux: AmuxSettings::default(),
             limits: Limits::default(),
         }
     }

@@ -45,3 +45,20 @@ fn a_bad_duration_says_what_a_good_one_is() {
     let message = Config::parse("ask_timeout = \"soon\"").unwrap_err();
     assert!(message.contains("\"100ms\"") && message.contains("never"), "{message}");
 }
+
+#[test]
+fn amux_turns_are_a_number_or_a_word() {
+    let turns = |value: &str| Config::parse(&format!("[amux]\nreplay_turns = {value}")).map(|c| c.amux.replay_turns);
+    assert_eq!(Config::default().amux.replay_turns, ReplayTurns::Unbounded);
+    assert_eq!(turns("\"unbounded\""), Ok(ReplayTurns::Unbounded));
+    assert_eq!(turns("0"), Ok(ReplayTurns::Last(0)));
+    assert_eq!(turns("\"3\""), Ok(ReplayTurns::Last(3)));
+    assert!(turns("\"many\"").unwrap_err().contains("unbounded"));
+}
+
+#[test]
+fn going_without_tokens_must_be_said() {
+    assert_eq!(Config::default().auth, Auth::Token);
+    assert_eq!(Config::parse("auth = \"none\"").unwrap().auth, Auth::None);
+    assert!(Config::parse("auth = \"off\"").is_err());
+}

@@ -1,5 +1,6 @@
 //! JSON-RPC frames as bytes: where one ends, what it is, and how to replace an id in it and nothing else.
 
+pub mod content;
 mod lines;
 mod scan;
 mod splice;

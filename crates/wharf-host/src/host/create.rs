@@ -24,6 +24,8 @@ pub struct NewSessionRequest {
     pub adapter: String,
     pub cwd: PathBuf,
     pub label: Option<String>,
+    /// The name by which amux clients find it (rule 9.1).
+    pub name: Option<Arc<str>>,
     pub sender: Option<Sender>,
     /// The `session/new` request as it goes to the agent.
     pub frame: Raw,
@@ -59,9 +61,23 @@ pub enum CreateError {
     Start { session: String, failure: StartFailure },
 }
 
+/// Tells when the agent is up, or why not.
+type Starting = oneshot::Receiver<Result<crate::session::Started, StartFailure>>;
+
 impl Host {
     /// Creates a session and waits until its agent is up.
     pub async fn create(&self, request: NewSessionRequest) -> Result<Created, CreateError> {
+        let (handle, started) = self.begin_session(request)?;
+        let session = handle.id().to_string();
+        match started.await {
+            Ok(Ok(started)) => Ok(Created { handle, seq: started.seq, answer: started.answer }),
+            Ok(Err(failure)) => Err(CreateError::Start { session, failure }),
+            Err(_) => Err(CreateError::Start { session, failure: StartFailure::new("the session was stopped") }),
+        }
+    }
+
+    /// Checks what can be checked before anything is made; then the log, and the agent's start.
+    pub(super) fn begin_session(&self, request: NewSessionRequest) -> Result<(SessionHandle, Starting), CreateError> {
         self.inner.config.agent(&request.adapter)?;
         if !request.cwd.is_absolute() || !request.cwd.is_dir() {
             return Err(CreateError::Cwd { path: request.cwd });
@@ -71,20 +87,11 @@ impl Host {
         if alive >= limit {
             return Err(CreateError::TooMany { limit });
         }
-        let (handle, started) = self.found(request)?;
-        let session = handle.id().to_string();
-        match started.await {
-            Ok(Ok(started)) => Ok(Created { handle, seq: started.seq, answer: started.answer }),
-            Ok(Err(failure)) => Err(CreateError::Start { session, failure }),
-            Err(_) => Err(CreateError::Start { session, failure: StartFailure::new("the session was stopped") }),
-        }
+        self.found(request)
     }
 
     /// The log, the private file and the task.
-    fn found(
-        &self,
-        request: NewSessionRequest,
-    ) -> Result<(SessionHandle, oneshot::Receiver<Result<crate::session::Started, StartFailure>>), CreateError> {
+    fn found(&self, request: NewSessionRequest) -> Result<(SessionHandle, Starting), CreateError> {
         let inner = &self.inner;
         let id = new_session_id();
         let storage = |error: &dyn std::fmt::Display| CreateError::Storage(error.to_string());
@@ -103,7 +110,7 @@ impl Host {
             workspace: DEFAULT_WORKSPACE.into(),
             cwd: request.cwd.display().to_string().into(),
             label: request.label.map(Into::into),
-            name: None,
+            name: request.name,
             by: request.sender,
         };
         let (session, step) =

@@ -4,18 +4,20 @@ mod begin;
 mod create;
 mod forget;
 mod spare;
+mod spawn;
 mod start_file;
 
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use wharf_core::{Epoch, SessionId};
+use wharf_core::{EndReason, Epoch, SessionId};
 use wharf_store::{Engine, FileLease, LogId};
 
 pub use begin::StartError;
 pub use create::{CreateError, Created, NewSessionRequest};
 pub use spare::Spare;
+pub use spawn::{SpawnRequest, Spawned};
 pub(crate) use start_file::StartInputs;
 
 use crate::agent::introduction::{Introduction, StartFailure};
@@ -76,6 +78,16 @@ impl Host {
         self.inner.registry.get(id).map(|known| known.descriptor())
     }
 
+    /// The session that an amux client means by this name (rule 9.1): the newest of that name, unless it is over for
+    /// good or a user killed it. Then the name is free for a new one.
+    pub fn named(&self, name: &str) -> Option<Arc<Descriptor>> {
+        let mut known = self.descriptors();
+        known.retain(|known| known.name.as_deref() == Some(name));
+        let newest = known.into_iter().max_by(|a, b| a.id.cmp(&b.id))?;
+        let comes_back = newest.resumable && newest.end_reason != Some(EndReason::User);
+        (newest.status.is_alive() || comes_back).then_some(newest)
+    }
+
     /// The session's handle; a cold one's log is read first, its agent is not started.
     pub async fn open(&self, id: &SessionId) -> Result<SessionHandle, OpenError> {
         if let Some(Known::Live(handle)) = self.inner.registry.get(id) {
@@ -100,13 +112,17 @@ impl Host {
         &self,
         adapter: &str,
         capabilities: &str,
+        cwd: Option<&Path>,
     ) -> Result<(Introduction, Option<Spare>), StartFailure> {
         let command = self.inner.config.agent(adapter).map_err(|error| StartFailure::new(error.to_string()))?.command;
-        let key = format!("{adapter}\0{}", command.join("\0"));
+        // An agent offers logins in a terminal only to those who say that they can do that.
+        let told: serde_json::Value = serde_json::from_str(capabilities).unwrap_or_default();
+        let terminal = told["auth"]["terminal"] == true;
+        let key = format!("{adapter}\0{terminal}\0{}", command.join("\0"));
         if let Some(known) = self.inner.introductions.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok((known.clone(), None));
         }
-        let spare = self.spare(adapter, capabilities).await?;
+        let spare = self.spare(adapter, capabilities, cwd).await?;
         let introduction = spare.greeted.introduction.clone();
         self.inner.introductions.lock().unwrap_or_else(PoisonError::into_inner).insert(key, introduction.clone());
         Ok((introduction, Some(spare)))

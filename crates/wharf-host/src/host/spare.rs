@@ -1,5 +1,7 @@
 //! An agent without a session: it answers what a client asks before it has one, such as a login (rule 3.2).
 
+use std::path::{Path, PathBuf};
+
 use bytes::Bytes;
 
 use super::Host;
@@ -9,20 +11,34 @@ use crate::agent::introduction::{Greeted, StartFailure, greet};
 #[derive(Debug)]
 pub struct Spare {
     pub(crate) greeted: Greeted,
+    /// Where it was started.
+    cwd: PathBuf,
+    /// It has done something for its client, which another agent would not know of.
+    asked: bool,
 }
 
 impl Spare {
     /// Sends a client's request; the answer comes with the id that went to the agent.
     pub async fn ask(&mut self, frame: &Bytes) -> Result<Bytes, StartFailure> {
-        self.greeted.ask(frame).await
+        let answer = self.greeted.ask(frame).await?;
+        self.asked = true;
+        Ok(answer)
+    }
+
+    /// Is it as good as one that is started in `cwd`? Agents read settings where they are started, so one that was
+    /// started elsewhere is not, unless its client is logged in there.
+    pub fn suits(&self, cwd: &Path) -> bool {
+        let real = |path: &Path| path.canonicalize().ok();
+        self.asked || self.cwd == cwd || real(&self.cwd).is_some_and(|own| real(cwd) == Some(own))
     }
 }
 
 impl Host {
-    /// Starts and greets an agent of the adapter.
-    pub async fn spare(&self, adapter: &str, capabilities: &str) -> Result<Spare, StartFailure> {
-        let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
+    /// Starts and greets an agent of the adapter where its session will probably be; if nobody knows, where the host is.
+    pub async fn spare(&self, adapter: &str, capabilities: &str, cwd: Option<&Path>) -> Result<Spare, StartFailure> {
+        let known = cwd.filter(|cwd| cwd.is_absolute() && cwd.is_dir()).map(Path::to_owned);
+        let cwd = known.or_else(|| std::env::current_dir().ok()).unwrap_or_else(|| "/".into());
         let launch = self.inner.launch(adapter, &cwd).map_err(StartFailure::new)?;
-        Ok(Spare { greeted: greet(&launch, capabilities).await? })
+        Ok(Spare { greeted: greet(&launch, capabilities).await?, cwd, asked: false })
     }
 }

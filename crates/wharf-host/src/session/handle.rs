@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio::sync::{Notify, mpsc, oneshot};
 use wharf_core::{
     AskId, Attachment, CancelScope, ClientId, EndReason, Input, Joined, Member, PromptId, PromptReceipt, QueuedPrompt,
-    Raw, Refusal, Reply, Sender, Seq, SessionId, Submission,
+    Raw, Refusal, Reply, Sender, Seq, SessionId, Submission, Turn,
 };
 
 use super::cursor::Cursor;
@@ -25,6 +25,9 @@ pub enum CallError {
     StorageFull,
     #[error("the log cannot be written: {0}")]
     Storage(String),
+    /// Its answer could not reach the client any more: nothing was done.
+    #[error("the client left the session before this reached its agent")]
+    Left,
     /// The session's task is gone: the host is stopping, or the session was forgotten.
     #[error("the session is gone")]
     Gone,
@@ -67,9 +70,19 @@ pub struct Attendance {
     pub lane: Lane,
     /// Told when the lane was full: the connection is too far gone and closes.
     pub overflowed: Arc<Notify>,
-    /// It created, loaded or resumed the session: it serves files and terminals from now on.
-    pub serves: bool,
+    pub serves: Serves,
     pub abilities: Abilities,
+}
+
+/// Does a client serve files and terminals from now on?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Serves {
+    /// As before.
+    No,
+    /// It did on a connection that was lost, and does again unless another client does by now.
+    Again,
+    /// It created, loaded or resumed the session.
+    Yes,
 }
 
 /// What a client said that it can do.
@@ -101,8 +114,6 @@ pub struct Forward {
     pub frame: Bytes,
     /// The request's id as the client spelled it; `None` for a notification.
     pub request: Option<Bytes>,
-    /// How the answer reaches the client if it has left the session meanwhile; `None` if nobody waits for it.
-    pub back: Option<Attendance>,
 }
 
 /// A cheap clone that talks to the task that owns the session.
@@ -211,6 +222,13 @@ impl SessionHandle {
         wait.await.map_err(|_| CallError::Gone)
     }
 
+    /// The prompts that the agent works on, in the order in which they began.
+    pub async fn turns(&self) -> Result<Vec<Turn>, CallError> {
+        let (reply, wait) = oneshot::channel();
+        self.send(Command::Turns { reply }).await?;
+        wait.await.map_err(|_| CallError::Gone)
+    }
+
     /// Waits while the agent is starting; the error is why it could not.
     pub async fn up(&self) -> Result<(), StartFailure> {
         let (reply, wait) = oneshot::channel();
@@ -219,9 +237,16 @@ impl SessionHandle {
         wait.await.unwrap_or_else(|_| Err(gone()))
     }
 
-    /// Passes a message on to the agent; the answer comes by the client's lane.
+    /// Passes a message on to the agent; the answer comes by the client's lane, which it must have.
     pub async fn forward(&self, forward: Forward) -> Result<(), CallError> {
-        self.send(Command::Forward(forward)).await
+        let (taken, wait) = oneshot::channel();
+        self.send(Command::Forward { forward, taken: Some(taken) }).await?;
+        wait.await.map_err(|_| CallError::Left)
+    }
+
+    /// Asks the agent something in nobody's name.
+    pub async fn tell_agent(&self, forward: Forward) -> Result<(), CallError> {
+        self.send(Command::Forward { forward, taken: None }).await
     }
 
     /// Takes back a request that was passed on.

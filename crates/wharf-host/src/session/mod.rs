@@ -8,6 +8,7 @@ mod in_force;
 mod link;
 mod relay;
 mod restore;
+mod screens;
 pub(crate) mod shared;
 mod tail;
 mod task;

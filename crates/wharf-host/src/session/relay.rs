@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::json;
+use tokio::sync::oneshot;
 use wharf_core::{ClientId, Input, Raw, UpdateKind};
 
-use super::handle::{Attendance, Direct, Forward, LaneMessage, Lanes};
+use super::handle::{Attendance, Direct, Forward, LaneMessage, Lanes, Serves};
 use super::hear::{AgentRequest, Whom};
+use super::screens::terminal_of;
 use super::task::{Command, SessionTask};
 use super::voice::{ForwardKind, Forwarded, error, error_with};
 use crate::frame;
@@ -24,6 +26,8 @@ const SERVED_WITHIN: Duration = Duration::from_secs(300);
 pub(super) struct Relay {
     client: ClientId,
     agent_request: Raw,
+    /// The terminal whose output is asked for.
+    output_of: Option<String>,
 }
 
 /// The clients that can be reached, and what they have been asked for the agent.
@@ -42,7 +46,8 @@ impl SessionTask {
     pub(super) fn attend(&mut self, client: ClientId, attendance: Option<Attendance>) {
         match attendance {
             Some(attendance) => {
-                if attendance.serves {
+                let served = self.relays.server.as_ref().is_some_and(|server| self.lanes.contains_key(server));
+                if attendance.serves == Serves::Yes || (attendance.serves == Serves::Again && !served) {
                     self.relays.server = Some(client.clone());
                 }
                 self.relays.departed.remove(&client);
@@ -63,10 +68,13 @@ impl SessionTask {
     }
 
     /// A client's request or notification for the agent.
-    pub(super) fn forward(&mut self, forward: Forward) {
-        let Forward { client, frame, request, back } = forward;
-        if let Some(back) = back.filter(|_| request.is_some() && !self.lanes.contains_key(&client)) {
-            self.relays.departed.insert(client.clone(), back);
+    pub(super) fn forward(&mut self, forward: Forward, taken: Option<oneshot::Sender<()>>) {
+        let Forward { client, frame, request } = forward;
+        if let Some(taken) = taken {
+            if !self.lanes.contains_key(&client) {
+                return;
+            }
+            let _ = taken.send(());
         }
         match (&mut self.agent, request) {
             (Some(agent), Some(request)) => {
@@ -127,6 +135,10 @@ impl SessionTask {
 
     /// A request of the agent for one party.
     pub(super) fn requested(&mut self, request: AgentRequest) {
+        if request.method == "terminal/release" {
+            // Its output goes with it.
+            self.tell_screens(terminal_of(&request.frame).as_deref());
+        }
         match self.party(&request) {
             Some(client) => self.relay(client, request),
             None if tools::knows(&request.method) && self.tools().is_some() => self.serve(request),
@@ -164,7 +176,8 @@ impl SessionTask {
         self.relays.next += 1;
         let relay = self.relays.next;
         let AgentRequest { agent_request, frame, method, .. } = request;
-        self.relays.open.insert(relay, Relay { client: client.clone(), agent_request });
+        let output_of = if method == "terminal/output" { terminal_of(&frame) } else { None };
+        self.relays.open.insert(relay, Relay { client: client.clone(), agent_request, output_of });
         self.direct(&client, Direct::Request { relay, frame });
         // A command may run for hours; its client's pings tell whether it is still there.
         if method != "terminal/wait_for_exit" {
@@ -181,7 +194,11 @@ impl SessionTask {
         if self.relays.open.get(&relay).is_none_or(|open| open.client != *client) {
             return;
         }
-        if let (Some(open), Some(agent)) = (self.relays.open.remove(&relay), &mut self.agent) {
+        let Some(open) = self.relays.open.remove(&relay) else { return };
+        if let Some(terminal) = &open.output_of {
+            self.output_passed(terminal, frame);
+        }
+        if let Some(agent) = &mut self.agent {
             agent.speak(|voice| voice.answer(&open.agent_request, frame));
         }
     }
@@ -248,7 +265,7 @@ impl SessionTask {
         }
     }
 
-    fn tools(&self) -> Option<Tools> {
+    pub(super) fn tools(&self) -> Option<Tools> {
         self.shared.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -270,7 +287,8 @@ impl SessionTask {
                 Ok(result) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#).into(),
                 Err(failure) => error_with(id, failure.code(), &failure.to_string(), failure.data()),
             };
-            let _ = commands.send(Command::Served { start, frame }).await;
+            let ended = if request.method == "terminal/wait_for_exit" { terminal_of(&request.frame) } else { None };
+            let _ = commands.send(Command::Served { start, frame, ended }).await;
         });
     }
 }

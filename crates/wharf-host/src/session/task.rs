@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use wharf_core::{
     ClientId, EndReason, Epoch, Event, Fault, Input, Millis, QueuedPrompt, Raw, Reply, Seq, Session, StartNo, Status,
-    Step,
+    Step, Turn, UpdateKind,
 };
 
 use super::commit::{Synced, Waiting};
@@ -18,6 +18,7 @@ use super::handle::{Attendance, CallError, Forward, Lanes};
 use super::hear::{Ear, Heard};
 use super::link::AgentLink;
 use super::relay::Relays;
+use super::screens::Screens;
 use super::shared::Shared;
 use crate::agent::introduction::StartFailure;
 use crate::agent::{AgentExit, Greeted, Opened};
@@ -44,7 +45,11 @@ pub(crate) enum Command {
         client: ClientId,
         attendance: Option<Box<Attendance>>,
     },
-    Forward(Forward),
+    Forward {
+        forward: Forward,
+        /// Told that it was passed on; dropped if the client is not there any more.
+        taken: Option<oneshot::Sender<()>>,
+    },
     CancelForward {
         client: ClientId,
         request: Bytes,
@@ -62,9 +67,14 @@ pub(crate) enum Command {
     Served {
         start: StartNo,
         frame: Bytes,
+        /// The terminal that has ended.
+        ended: Option<String>,
     },
     Queue {
         reply: oneshot::Sender<Vec<QueuedPrompt>>,
+    },
+    Turns {
+        reply: oneshot::Sender<Vec<Turn>>,
     },
     WaitUp {
         reply: UpTo,
@@ -118,6 +128,7 @@ pub(crate) struct SessionTask {
     pub(super) self_commands: mpsc::Sender<Command>,
     pub(super) lanes: Lanes,
     pub(super) relays: Relays,
+    pub(super) screens: Screens,
 
     pub(super) start_waiters: Vec<UpTo>,
     ear: Ear,
@@ -166,6 +177,7 @@ impl SessionTask {
             self_commands: sender.clone(),
             lanes: Lanes::new(),
             relays: Relays::default(),
+            screens: Screens::default(),
 
             start_waiters: Vec::new(),
             ear,
@@ -270,14 +282,20 @@ impl SessionTask {
             Command::Input { input, reply } if self.stalled => self.refuse_while_full(*input, reply),
             Command::Input { input, reply } => self.input(*input, Some(reply)),
             Command::Attend { client, attendance } => self.attend(client, attendance.map(|known| *known)),
-            Command::Forward(forward) => self.forward(forward),
+            Command::Forward { forward, taken } => self.forward(forward, taken),
             Command::CancelForward { client, request } => self.cancel_forward(&client, &request),
             Command::RelayAnswer { client, relay, frame } => self.relay_answered(&client, relay, &frame),
             Command::RelayLate { relay } => self.fail_relay(relay, "the client that serves this did not answer"),
-            Command::Served { start, frame } => {
+            Command::Served { start, frame, ended } => {
+                if ended.is_some() && self.agent.as_ref().is_some_and(|agent| agent.start == start) {
+                    self.tell_screens(ended.as_deref());
+                }
                 if let Some(agent) = self.agent.as_mut().filter(|agent| agent.start == start) {
                     agent.speak(|voice| voice.say(frame));
                 }
+            }
+            Command::Turns { reply } => {
+                let _ = reply.send(self.session.state().turns.clone());
             }
             Command::Queue { reply } => {
                 let _ = reply.send(self.session.state().queue.iter().cloned().collect());
@@ -323,6 +341,7 @@ impl SessionTask {
                 self.equip(self.around.host.tools(&self.shared.log_id, &self.session.state().origin));
                 self.shared.shim.store(link.process.shim().into(), std::sync::atomic::Ordering::Relaxed);
                 self.agent = Some(link);
+                self.screens = Screens::default();
                 self.input(Input::AgentStarted { start, agent_session, traits, answer: answer.clone() }, None);
                 self.answer_start(Ok(Started { seq: self.session.head(), answer }));
                 for (fault, detail) in early.faults {
@@ -374,7 +393,20 @@ impl SessionTask {
     fn take_in(&mut self, heard: Heard) {
         match heard {
             Heard::Nothing => {}
-            Heard::Input(input) => self.input(input, None),
+            Heard::Input(Input::AgentUpdated {
+                update: update @ (UpdateKind::ToolCall | UpdateKind::ToolCallUpdate),
+                frame,
+                title,
+            }) => {
+                self.input(Input::AgentUpdated { update, frame: frame.clone(), title }, None);
+                self.tool_call_shown(&frame);
+            }
+            Heard::Input(input) => {
+                if matches!(input, Input::AgentAnswered { .. }) {
+                    self.tell_screens(None);
+                }
+                self.input(input, None);
+            }
             Heard::Fault(fault, detail) => self.fault(fault, detail),
             Heard::Answer { to, frame, ok } => self.answered(&to, frame, ok),
             Heard::Request(request) => self.requested(request),
@@ -408,6 +440,7 @@ impl SessionTask {
             let detail = format!("the output ended in the middle of a line of {remainder} bytes");
             self.input(Input::AgentFaulted { fault: Fault::Malformed, detail: detail.into() }, None);
         }
+        self.tell_screens(None);
         let commands = self.self_commands.clone();
         let AgentLink { start, mut process, stderr, voice, .. } = link;
         self.settle_relays(voice.into_unanswered());

@@ -111,7 +111,6 @@ impl Terminals {
     }
 
     /// The output alone, for those who cannot show a terminal.
-    #[cfg(test)]
     pub(crate) fn text(&self, id: &str) -> Option<String> {
         self.output(id).ok().map(|shown| shown.output)
     }

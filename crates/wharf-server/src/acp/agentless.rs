@@ -1,5 +1,8 @@
 //! What is asked before there is a session: `initialize`, logins, and anything else without a session (rule 3.2).
 
+use std::path::PathBuf;
+use std::sync::PoisonError;
+
 use bytes::Bytes;
 use wharf_host::core::Role;
 use wharf_host::{Forward, StartFailure, frame, new_client_id};
@@ -15,12 +18,17 @@ impl Connection {
         let _ = self.introduced.set(ClientInfo::of(frame));
         let told = self.told();
         let mut spare = self.spare.lock().await;
-        let (introduction, fresh) =
-            self.app.host.introduce(&self.agent, &told).await.map_err(|failure| from_start(&failure))?;
+        let (introduction, fresh) = self
+            .app
+            .host
+            .introduce(&self.agent, &told, self.place().as_deref())
+            .await
+            .map_err(|failure| from_start(&failure))?;
         if fresh.is_some() {
             *spare = fresh;
         }
-        Ok(Some(answers::initialize(&introduction.frame, id)))
+        let (amux, terminal_auth) = (self.bound.is_some(), self.info().terminal_auth);
+        Ok(Some(answers::initialize(&introduction.frame, id, amux, terminal_auth)))
     }
 
     /// Logs in; this connection's later agents are logged in the same way.
@@ -40,7 +48,7 @@ impl Connection {
         for handle in self.app.host.running(&self.agent) {
             // Asked in nobody's name: the client's own request is answered by the agent without a session.
             let (client, request) = (new_client_id(), Some(id.clone()));
-            let _ = handle.forward(Forward { client, frame: frame.clone(), request, back: None }).await;
+            let _ = handle.tell_agent(Forward { client, frame: frame.clone(), request }).await;
         }
         self.ask_agent(frame, id).await
     }
@@ -52,7 +60,7 @@ impl Connection {
         }
         let mut spare = self.spare.lock().await;
         if spare.is_none() {
-            let started = self.app.host.spare(&self.agent, &self.told()).await;
+            let started = self.app.host.spare(&self.agent, &self.told(), self.place().as_deref()).await;
             *spare = Some(started.map_err(|failure| from_start(&failure))?);
         }
         let Some(agent) = spare.as_mut() else { return Ok(None) };
@@ -64,6 +72,12 @@ impl Connection {
             }
         };
         Ok(frame::scan(&answer).ok().map(|envelope| frame::with_id(&answer, &envelope, id)))
+    }
+
+    /// Where an agent without a session is started: where the client last wanted a session, or says that it works.
+    fn place(&self) -> Option<PathBuf> {
+        let last = self.last_cwd.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        last.or_else(|| self.info().cwd)
     }
 
     /// What this client's agents are told of their client.

@@ -38,7 +38,7 @@ fn inner(members: &Members, name: &str) -> Members {
 }
 
 /// The agent's `initialize` result with what Wharf adds.
-pub(super) fn initialize(agent: &Raw, id: &[u8]) -> Bytes {
+pub(super) fn initialize(agent: &Raw, id: &[u8], amux: bool, terminal_auth: bool) -> Bytes {
     let mut result = members(agent);
     let mut capabilities = inner(&result, "agentCapabilities");
     let mut sessions = inner(&capabilities, "sessionCapabilities");
@@ -47,6 +47,10 @@ pub(super) fn initialize(agent: &Raw, id: &[u8]) -> Bytes {
     sessions.remove("subagents");
     for added in ADDED {
         sessions.extend(raw(&serde_json::json!({})).map(|yes| ((*added).to_owned(), yes)));
+    }
+    if amux {
+        // As amux writes it (rule 3.3).
+        sessions.extend(raw(&true.into()).map(|yes| ("attach".to_owned(), yes)));
     }
     if let Ok(sessions) = serde_json::value::to_raw_value(&sessions) {
         capabilities.insert("sessionCapabilities".to_owned(), sessions);
@@ -58,11 +62,10 @@ pub(super) fn initialize(agent: &Raw, id: &[u8]) -> Bytes {
     if let Ok(drafted) = serde_json::value::to_raw_value(&drafted) {
         result.insert("capabilities".to_owned(), drafted);
     }
-    // A login in a terminal needs one; only the bridge has it.
-    if let Some(methods) = result.get("authMethods").and_then(|raw| serde_json::from_str::<Vec<Value>>(raw.get()).ok())
+    if let Some(methods) = result.get("authMethods").and_then(|raw| serde_json::from_str(raw.get()).ok())
+        && let Ok(methods) = serde_json::value::to_raw_value(&auth_methods(methods, terminal_auth))
     {
-        let methods: Vec<Value> = methods.into_iter().filter(|method| method["type"] != "terminal").collect();
-        result.extend(raw(&methods.into()).map(|methods| ("authMethods".to_owned(), methods)));
+        result.insert("authMethods".to_owned(), methods);
     }
     if let Ok(capabilities) = serde_json::value::to_raw_value(&capabilities) {
         result.insert("agentCapabilities".to_owned(), capabilities);
@@ -70,6 +73,29 @@ pub(super) fn initialize(agent: &Raw, id: &[u8]) -> Bytes {
     // Wharf speaks version 1, whatever was offered (rule 3.14).
     result.extend(raw(&1.into()).map(|one| ("protocolVersion".to_owned(), one)));
     respond(id, &result)
+}
+
+/// Logins in a terminal run the program that the client has configured, with more arguments. For the bridge that is
+/// `wharf acp`, which is told to run the agent; nobody else can do it.
+fn auth_methods(methods: Vec<Box<RawValue>>, terminal_auth: bool) -> Vec<Box<RawValue>> {
+    let for_client = |method: Box<RawValue>| {
+        let mut told: Value = serde_json::from_str(method.get()).unwrap_or_default();
+        if told["type"] != "terminal" {
+            return Some(method);
+        }
+        if !terminal_auth {
+            return None;
+        }
+        let mut args = vec![Value::from("--in-terminal")];
+        for name in told["env"].as_object().into_iter().flat_map(|env| env.keys()) {
+            args.extend(["--keep-env".into(), name.as_str().into()]);
+        }
+        args.push("--".into());
+        args.extend(told["args"].as_array().into_iter().flatten().cloned());
+        told["args"] = args.into();
+        raw(&told)
+    };
+    methods.into_iter().filter_map(for_client).collect()
 }
 
 /// The agent's `session/new` result under Wharf's id of the session.
@@ -81,6 +107,17 @@ pub(super) fn new_session(agent: &Raw, session: &str, id: &[u8]) -> Bytes {
 
 /// What `session/load` answers: the modes, options and models as they are now.
 pub(super) fn loaded(agent: Option<&Raw>, latest: &Latest, known: &Descriptor, id: &[u8]) -> Bytes {
+    respond(id, &present(agent, latest, known))
+}
+
+/// What `session/new` answers where there is a session already.
+pub(super) fn joined(agent: Option<&Raw>, latest: &Latest, known: &Descriptor, id: &[u8]) -> Bytes {
+    let mut result = present(agent, latest, known);
+    result.extend(raw(&known.id.as_str().into()).map(|session| ("sessionId".to_owned(), session)));
+    respond(id, &result)
+}
+
+fn present(agent: Option<&Raw>, latest: &Latest, known: &Descriptor) -> Members {
     let mut result = agent.map(members).unwrap_or_default();
     result.remove("sessionId");
     if let (Some(modes), Some(mode)) = (result.get("modes"), update_member(latest.mode.as_ref(), "currentModeId"))
@@ -99,7 +136,7 @@ pub(super) fn loaded(agent: Option<&Raw>, latest: &Latest, known: &Descriptor, i
         let word = serde_json::json!({ "wharf": { "status": known.status, "resumable": known.resumable } });
         result.extend(raw(&word).map(|word| ("_meta".to_owned(), word)));
     }
-    respond(id, &result)
+    result
 }
 
 /// The latest updates that state how things are, for those who join without a replay.

@@ -7,8 +7,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use wharf_host::core::{Epoch, Joined, Member, Role, Seq, Status, TurnState};
 use wharf_host::frame::{self, Envelope};
-use wharf_host::{Cursor, SessionHandle};
+use wharf_host::{Attendance, Cursor, Serves, SessionHandle};
 
+use super::amux;
 use super::connection::Connection;
 use super::errors::{RpcError, attach_unknown, from_call, from_start};
 use super::event_id;
@@ -32,6 +33,23 @@ struct AttachParams {
     after_event_id: Option<String>,
     history_delivery: Option<String>,
     role: Option<String>,
+    #[serde(rename = "_meta")]
+    meta: Option<AttachMeta>,
+}
+
+#[derive(Default, Deserialize)]
+struct AttachMeta {
+    #[serde(default)]
+    wharf: Option<AttachWishes>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct AttachWishes {
+    /// The updates of rule 4.5. Who attaches gets them, unless it declines.
+    multi_client_updates: Option<bool>,
+    /// It served files and terminals on a connection that was lost.
+    serves: bool,
 }
 
 /// Which part of the past a newcomer gets.
@@ -60,22 +78,29 @@ impl Policy {
 
 impl Connection {
     pub(super) async fn attach_session(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
-        let session = named(envelope)?;
-        let Ok(handle) = self.open(envelope).await else { return Err(attach_unknown(session.as_str())) };
+        let handle = match self.meant(envelope).await? {
+            Some(handle) => handle,
+            None => {
+                let session = named(envelope)?;
+                self.open(envelope).await.map_err(|_| attach_unknown(session.as_str()))?
+            }
+        };
+        let session = handle.id().clone();
         let params = frame::peek::<Request<AttachParams>>(frame).map(|request| request.params).unwrap_or_default();
         // A client may ask for less than its token allows; other words are labels (rule 4.8).
         let role = if params.role.as_deref() == Some("observer") { Role::Observer } else { self.role() };
-        let joined = self.present(&handle, role).await?;
+        let asked = params.meta.as_ref().and_then(|meta| meta.wharf).unwrap_or_default();
+        let joined = self.present(&handle, role, asked.serves).await?;
         let policy = policy(&handle, &joined, &params).await;
         let others: Vec<Value> = joined.others.iter().map(listed).collect();
         let mut answer = json!({
             "sessionId": session.as_str(),
-            "clientId": self.client.as_str(),
+            "clientId": self.sender().shown_id(),
             "historyPolicy": policy.name(),
             "connectedClients": others,
         });
         let stream = self.put_history(&handle, &joined, &policy, &params, &mut answer).await;
-        let wishes = Wishes { role, multi: true, ..self.wishes() };
+        let wishes = Wishes { role, multi: asked.multi_client_updates.unwrap_or(true), ..self.wishes() };
         let (from, turn) = match stream {
             Some(from) => (from, TurnSeen::None),
             None => (joined.head, turn_seen(joined.turn)),
@@ -84,17 +109,20 @@ impl Connection {
         let history = if let Policy::After { name: AFTER_EVENT, seq } = policy { seq } else { joined.head };
         let view = View::new(session, wishes, Arc::clone(&self.ledger), history, turn).with_queue(joined.queued);
         let asked = joined.open_asks.into_iter().filter(|ask| ask.id.0 <= history.0).collect();
-        let (answer, asks) = (Some((Seq::ZERO, result(id, &answer))), (history, asked));
+        let answer = self.placed(&handle, from, result(id, &answer)).await;
+        let (answer, asks) = (Some((Seq::ZERO, answer)), (history, asked));
         let only_news = stream.is_none();
         self.join(Join { cursor: handle.cursor(from), view, answer, asks, hold: None, only_news }).await;
         Ok(None)
     }
 
     /// Attaches, and brings a cold session's agent back for a controller.
-    async fn present(&self, handle: &SessionHandle, role: Role) -> Result<Joined, RpcError> {
+    async fn present(&self, handle: &SessionHandle, role: Role, served: bool) -> Result<Joined, RpcError> {
+        let serves = if served && role == Role::Controller { Serves::Again } else { Serves::No };
+        let attendance = || Attendance { serves, ..self.attendance(false) };
         let attachment = |wake| wharf_host::core::Attachment { role, ..self.attachment(wake) };
         let fail = |error| from_call(&error, handle.id().as_str());
-        let joined = handle.attach(attachment(true), self.attendance(false)).await.map_err(fail)?;
+        let joined = handle.attach(attachment(true), attendance()).await.map_err(fail)?;
         self.note_attached(handle.clone(), role);
         if handle.descriptor().status != Status::Starting || role == Role::Observer {
             return Ok(joined);
@@ -103,7 +131,7 @@ impl Connection {
             self.leave(handle).await;
             return Err(from_start(&failure));
         }
-        handle.attach(attachment(false), self.attendance(false)).await.map_err(fail)
+        handle.attach(attachment(false), attendance()).await.map_err(fail)
     }
 
     /// Puts the history into the answer, or says from where it is streamed.
@@ -115,11 +143,16 @@ impl Connection {
         params: &AttachParams,
         answer: &mut Value,
     ) -> Option<Seq> {
+        // An amux client gets its history as the frames that it would have got.
+        let raw = self.bound.as_ref().filter(|_| self.binds(handle.id()));
         let from = match policy {
             Policy::Nothing => return None,
             Policy::Full => Seq::ZERO,
             Policy::PendingOnly => {
-                answer["history"] = History::pending_only(handle.cursor(Seq::ZERO), &joined.open_asks).await.into();
+                answer["history"] = match raw {
+                    Some(_) => amux::pending(&joined.open_asks).into(),
+                    None => History::pending_only(handle.cursor(Seq::ZERO), &joined.open_asks).await.into(),
+                };
                 return None;
             }
             // The exact reconnect: the very frames that were missed.
@@ -131,15 +164,31 @@ impl Connection {
         };
         let inline = params.history_delivery.as_deref() != Some("stream");
         let limit = if params.history_delivery.as_deref() == Some("response") { usize::MAX } else { INLINE };
-        if inline && let Ok(history) = History::read(handle.cursor(from), joined.head, limit).await {
-            answer["history"] = history.into();
-            return None;
+        if inline {
+            let cursor = handle.cursor(from);
+            let history = match raw {
+                Some(bound) => {
+                    let looks_on = Wishes { role: Role::Observer, multi: true, event_ids: false, ..self.wishes() };
+                    let view = View::new(handle.id().clone(), looks_on, Arc::default(), joined.head, TurnSeen::None);
+                    amux::read(cursor, joined.head, limit, view, bound.name()).await
+                }
+                None => History::read(cursor, joined.head, limit).await,
+            };
+            if let Ok(history) = history {
+                answer["history"] = history.into();
+                return None;
+            }
         }
         answer["historyDelivery"] = "stream".into();
         Some(from)
     }
 
     pub(super) async fn detach_session(&self, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
+        if let Some(bound) = &self.bound
+            && self.is_bound_to(envelope)
+        {
+            return self.detach_bound(bound, id).await;
+        }
         let session = named(envelope)?;
         let Some(attached) = self.attached(&session) else { return Err(attach_unknown(session.as_str())) };
         self.leave(&attached.handle).await;

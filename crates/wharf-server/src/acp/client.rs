@@ -1,10 +1,13 @@
 //! What a client said of itself at `initialize`.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 use wharf_host::{Abilities, frame};
+
+use super::understood::Understood;
 
 /// Name, abilities and wishes.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +19,10 @@ pub(super) struct ClientInfo {
     pub(super) event_ids: bool,
     /// It understands the updates of rule 4.5.
     pub(super) multi_client_updates: bool,
+    /// It can have `wharf acp` run in a terminal, and so do logins there (rule 3.1).
+    pub(super) terminal_auth: bool,
+    /// Where it works, if it says so: its sessions will probably be there.
+    pub(super) cwd: Option<PathBuf>,
 }
 
 #[derive(Default, Deserialize)]
@@ -43,13 +50,20 @@ impl ClientInfo {
         let params = frame::peek::<Initialize>(initialize).unwrap_or_default().params;
         let (name, version) = params.client_info.map_or((None, None), |info| (info.name, info.version));
         let wishes = &params.meta["wharf"];
+        let terminal_auth = wishes["terminalAuth"] == true && params.client_capabilities["auth"]["terminal"] == true;
         Self {
             name: name.map(Into::into),
             version: version.map(Into::into),
             capabilities: params.client_capabilities,
             event_ids: wishes["eventIds"] == true,
             multi_client_updates: wishes["multiClientUpdates"] == true,
+            terminal_auth,
+            cwd: wishes["cwd"].as_str().map(PathBuf::from),
         }
+    }
+
+    pub(super) fn understood(&self) -> Understood {
+        Understood::of(&self.capabilities)
     }
 
     pub(super) fn abilities(&self) -> Abilities {
@@ -76,9 +90,15 @@ impl ClientInfo {
             told["fs"] = json!({ "readTextFile": false, "writeTextFile": false });
             told["terminal"] = false.into();
         }
-        // A terminal login needs a terminal, which is the bridge's to offer.
-        if let Some(auth) = told.get_mut("auth").and_then(Value::as_object_mut) {
+        // A login in a terminal is for those who have one: who says so without the bridge has no agent to run there.
+        if !self.terminal_auth
+            && let Some(auth) = told.get_mut("auth").and_then(Value::as_object_mut)
+        {
             auth.remove("terminal");
+        }
+        // Sessions that no client has opened cannot be relayed (rule 3.1).
+        if let Some(told) = told.as_object_mut() {
+            told.remove("subagents");
         }
         told.to_string()
     }

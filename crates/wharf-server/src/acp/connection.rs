@@ -2,14 +2,16 @@
 //! not its business: a WebSocket and an HTTP client's streams use it alike.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::{Notify, mpsc, watch};
 use wharf_host::core::{ClientId, Role, Sender, SessionId};
-use wharf_host::{Attendance, Lane, LaneMessage, SessionHandle, Spare, frame, new_client_id};
+use wharf_host::{Attendance, Lane, LaneMessage, Serves, SessionHandle, Spare, frame, new_client_id};
 
+use super::amux::Bound;
 use super::client::ClientInfo;
 use super::errors::RpcError;
 use super::ledger::Ledger;
@@ -40,11 +42,15 @@ pub(super) struct Connection {
     pub(super) shown: Arc<ShownUpTo>,
     /// Told when the lane was full.
     pub(super) overflowed: Arc<Notify>,
+    /// The session that an amux client means when it names none.
+    pub(super) bound: Option<Bound>,
     attached: Mutex<HashMap<SessionId, Attached>>,
     /// The client is gone: what attaches late is detached again.
     ended: AtomicBool,
     /// The agent that serves requests without a session. Held while it is asked.
     pub(super) spare: tokio::sync::Mutex<Option<Spare>>,
+    /// Where the client last wanted a session.
+    pub(super) last_cwd: Mutex<Option<PathBuf>>,
     /// Logins that succeeded, for this connection's later agents.
     logins: Mutex<Vec<Bytes>>,
 }
@@ -71,7 +77,8 @@ pub(super) async fn stopped(stopping: &mut watch::Receiver<bool>) {
 }
 
 impl Connection {
-    pub(super) fn new(app: App, identity: Identity, agent: Arc<str>) -> (Arc<Self>, Outlet) {
+    pub(super) fn new(app: App, identity: Identity, agent: Arc<str>, bound: Option<Bound>) -> (Arc<Self>, Outlet) {
+        let ledger = if bound.is_some() { Ledger::beyond_asks() } else { Ledger::default() };
         let (out, outs) = mpsc::channel(OUT);
         let (lane, lanes) = mpsc::channel(LANE);
         let (shown, client): (Arc<ShownUpTo>, _) = (Arc::default(), new_client_id());
@@ -82,14 +89,16 @@ impl Connection {
             agent,
             client,
             introduced: OnceLock::new(),
-            ledger: Arc::default(),
+            ledger: Arc::new(ledger),
             out,
             lane,
             shown,
             overflowed: Arc::default(),
+            bound,
             attached: Mutex::default(),
             ended: AtomicBool::new(false),
             spare: tokio::sync::Mutex::default(),
+            last_cwd: Mutex::default(),
             logins: Mutex::default(),
         };
         (Arc::new(connection), outlet)
@@ -124,12 +133,14 @@ impl Connection {
     pub(super) fn sender(&self) -> Sender {
         let info = self.introduced.get().cloned().unwrap_or_default();
         let token = self.identity.token.clone();
-        Sender { client: self.client.clone(), name: info.name, version: info.version, token, parent: None }
+        let (peer, peer_name) = self.bound.as_ref().map(|bound| (bound.peer.clone(), bound.peer_name.clone())).unzip();
+        let name = peer_name.flatten().or(info.name);
+        Sender { client: self.client.clone(), name, version: info.version, token, parent: None, peer }
     }
 
-    /// The most that the token allows.
+    /// The most that the token allows, and no more than an amux client asked for.
     pub(super) fn role(&self) -> Role {
-        self.identity.role()
+        if self.bound.as_ref().is_some_and(Bound::observes) { Role::Observer } else { self.identity.role() }
     }
 
     pub(super) fn info(&self) -> ClientInfo {
@@ -139,18 +150,23 @@ impl Connection {
     pub(super) fn wishes(&self) -> Wishes {
         let info = self.info();
         let (multi, forms) = (info.multi_client_updates, info.abilities().forms);
-        Wishes { role: self.role(), multi, event_ids: info.event_ids, forms }
+        Wishes { role: self.role(), multi, event_ids: info.event_ids, forms, understood: info.understood() }
     }
 
     /// How the agent's session is attended; `serves` if this client takes over files and terminals.
     pub(super) fn attendance(&self, serves: bool) -> Attendance {
-        let serves = serves && self.role() == Role::Controller;
+        let serves = if serves && self.role() == Role::Controller { Serves::Yes } else { Serves::No };
         let overflowed = Arc::clone(&self.overflowed);
         Attendance { lane: self.lane.clone(), overflowed, serves, abilities: self.info().abilities() }
     }
 
     pub(super) fn attached(&self, session: &SessionId) -> Option<Attached> {
         self.sessions().get(session).cloned()
+    }
+
+    /// Has it joined no session yet?
+    pub(super) fn attached_nothing(&self) -> bool {
+        self.sessions().is_empty()
     }
 
     pub(super) fn note_attached(&self, handle: SessionHandle, role: Role) {

@@ -42,6 +42,11 @@ impl RpcError {
         Self::with(-32002, format!("no session {id:?}"), json!({ "sessionId": id }))
     }
 
+    /// Did an agent not start?
+    pub(super) fn is_failed_start(&self) -> bool {
+        self.data.as_ref().is_some_and(|data| data["reason"] == "start_failed")
+    }
+
     /// The error as a response to the request `id` (JSON text).
     pub(super) fn frame(&self, id: &[u8]) -> Bytes {
         let mut error = json!({ "code": self.code, "message": self.message });
@@ -100,6 +105,7 @@ pub(super) fn from_call(error: &CallError, session: &str) -> RpcError {
         CallError::Refused(refusal) => return from_refusal(refusal, session),
         CallError::StorageFull => (-32603, error.to_string(), "storage_full"),
         CallError::Storage(_) => (-32603, error.to_string(), "storage"),
+        CallError::Left => (-32603, error.to_string(), "left"),
         CallError::Gone => (-32603, error.to_string(), "gone"),
     };
     RpcError::with(code, message, json!({ "sessionId": session, "reason": reason }))

@@ -1,15 +1,24 @@
-//! Event ids in frames: `params._meta.wharf.eventId`, for clients that asked for them (rule 1.5).
+//! Event ids in frames: `params._meta.wharf.eventId`, and in the answers that join a session `result._meta.wharf.eventId`,
+//! for clients that asked for them (rule 1.5).
+
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use wharf_host::Entry;
 use wharf_host::core::{Epoch, Seq};
+use wharf_host::{Entry, SessionHandle};
 
 #[derive(Deserialize)]
 struct Message<'a> {
     #[serde(borrow)]
     params: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Answer<'a> {
+    #[serde(borrow)]
+    result: &'a RawValue,
 }
 
 #[derive(Deserialize)]
@@ -38,10 +47,46 @@ pub(super) fn with_event_id(frame: &Bytes, id: &str) -> Bytes {
         None if params.starts_with('{') => (params, format!(r#""_meta":{{"wharf":{{"eventId":"{id}"}}}}"#)),
         None => return frame.clone(),
     };
+    put_first(frame, object, &text, meta.is_some())
+}
+
+/// The answer with the id of the event up to which it tells; every other byte stays.
+pub(super) fn answer_with_event_id(frame: &Bytes, id: &str) -> Bytes {
+    let Ok(answer) = serde_json::from_slice::<Answer<'_>>(frame) else { return frame.clone() };
+    let result = answer.result.get();
+    let meta = member(result, "_meta").filter(|meta| meta.starts_with('{'));
+    let wharf = meta.and_then(|meta| member(meta, "wharf"));
+    match (meta, wharf) {
+        (Some(_), Some(wharf)) if wharf.starts_with('{') => {
+            put_first(frame, wharf, &format!(r#""eventId":"{id}""#), true)
+        }
+        (Some(meta), None) => put_first(frame, meta, &format!(r#""wharf":{{"eventId":"{id}"}}"#), true),
+        (None, None) if result.starts_with('{') => {
+            put_first(frame, result, &format!(r#""_meta":{{"wharf":{{"eventId":"{id}"}}}}"#), false)
+        }
+        (None | Some(_), None | Some(_)) => frame.clone(),
+    }
+}
+
+/// The id of the event with this number; none before the first.
+pub(super) async fn event_id_at(handle: &SessionHandle, seq: Seq) -> Option<String> {
+    if seq == Seq::ZERO {
+        return None;
+    }
+    let batch = handle.cursor(Seq(seq.0 - 1)).next().await.ok()?;
+    batch.entries().first().filter(|entry| entry.seq == seq).map(event_id)
+}
+
+fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    serde_json::from_str::<BTreeMap<String, &'a RawValue>>(object).ok()?.remove(name).map(RawValue::get)
+}
+
+/// Puts a member before all others of an object in the frame.
+fn put_first(frame: &Bytes, object: &str, text: &str, was_there: bool) -> Bytes {
     let at = object.as_ptr() as usize - frame.as_ptr() as usize + 1;
-    let comma = match (object[1..].trim_ascii_start().starts_with('}'), meta.is_some()) {
+    let comma = match (object[1..].trim_ascii_start().starts_with('}'), was_there) {
         (false, _) => ",",
-        // So that a reader who takes the id out again can tell an empty `_meta` from none.
+        // So that a reader who takes the id out again can tell an empty object from none.
         (true, true) => " ",
         (true, false) => "",
     };
@@ -74,5 +119,29 @@ mod tests {
         }
         assert_eq!(parse("2-7"), Some((Epoch(2), Seq(7))));
         assert_eq!(parse("27"), None);
+    }
+
+    #[test]
+    fn an_answer_gets_its_id_beside_what_is_in_meta() {
+        let cases = [
+            (r#"{"id":1,"result":{"a":1.10}}"#, r#"{"id":1,"result":{"_meta":{"wharf":{"eventId":"2-7"}},"a":1.10}}"#),
+            (r#"{"id":1,"result":{}}"#, r#"{"id":1,"result":{"_meta":{"wharf":{"eventId":"2-7"}}}}"#),
+            (
+                r#"{"id":1,"result":{"_meta":{"x":1}}}"#,
+                r#"{"id":1,"result":{"_meta":{"wharf":{"eventId":"2-7"},"x":1}}}"#,
+            ),
+            (
+                r#"{"id":1,"result":{"_meta":{"wharf":{"status":"killed"}}}}"#,
+                r#"{"id":1,"result":{"_meta":{"wharf":{"eventId":"2-7","status":"killed"}}}}"#,
+            ),
+            (
+                r#"{"id":1,"result":{"_meta":{"wharf":{}}}}"#,
+                r#"{"id":1,"result":{"_meta":{"wharf":{"eventId":"2-7" }}}}"#,
+            ),
+            (r#"{"id":1,"error":{"code":1}}"#, r#"{"id":1,"error":{"code":1}}"#),
+        ];
+        for (frame, expected) in cases {
+            assert_eq!(answer_with_event_id(&Bytes::from_static(frame.as_bytes()), "2-7"), expected.as_bytes());
+        }
     }
 }

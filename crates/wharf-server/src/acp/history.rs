@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use wharf_host::core::{Ask, AskId, AskOutcome, Event, PromptId, Raw, Seq, UpdateKind};
 use wharf_host::{Cursor, Entry, timestamp};
 
+use super::terminals;
 use super::updates::{stop_reason, who};
 
 /// Folds entries one by one.
@@ -165,6 +166,7 @@ impl History {
     }
 
     fn tool(&mut self, entry: &Entry, mut update: Value) {
+        terminals::as_text(&mut update);
         let id = update["toolCallId"].as_str().unwrap_or_default().to_owned();
         if let Some(members) = update.as_object_mut() {
             members.remove("sessionUpdate");
@@ -215,7 +217,7 @@ fn append(content: &mut Value, block: Value) {
     }
 }
 
-async fn entry_at(cursor: &Cursor, seq: Seq) -> Option<Entry> {
+pub(super) async fn entry_at(cursor: &Cursor, seq: Seq) -> Option<Entry> {
     let batch = cursor.clone_at(seq).next().await.ok()?;
     batch.entries().first().filter(|entry| entry.seq == seq).cloned()
 }

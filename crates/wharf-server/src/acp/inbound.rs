@@ -9,7 +9,7 @@ use wharf_host::{CallError, Forward, SessionHandle};
 
 use super::connection::{Attached, Connection};
 use super::errors::{RpcError, from_call, from_open, observer};
-use super::ledger::What;
+use super::ledger::{Forwarded, What};
 use super::outbound::{Join, Out};
 use super::view::{TurnSeen, View};
 
@@ -66,9 +66,8 @@ impl Connection {
             "_wharf/queue/remove" => self.queue_remove(frame, envelope, id).await,
             "_wharf/queue/update" => self.queue_update(frame, envelope, id).await,
             "_wharf/queue/move" => self.queue_move(frame, envelope, id).await,
-            method if method.starts_with("_wharf/") || method.starts_with("amux/") => {
-                Err(RpcError::unknown_method(method))
-            }
+            method if method.starts_with("amux/") => self.amux_request(frame, envelope, id).await,
+            method if method.starts_with("_wharf/") => Err(RpcError::unknown_method(method)),
             // Anything else is the agent's to answer or to refuse (rule 3.10).
             _ if envelope.session.is_some() => self.forward(frame, envelope, id).await,
             _ => self.ask_agent(frame, id).await,
@@ -80,11 +79,14 @@ impl Connection {
             "session/cancel" => self.cancel(frame, envelope).await,
             "$/cancel_request" => self.cancel_request(frame).await,
             "session/ready" => {}
-            method if method.starts_with("_wharf/") || method.starts_with("amux/") => {}
+            method if method.starts_with("_wharf/") => {}
+            method if method.starts_with("amux/") => {
+                let _ = self.amux_request(frame, envelope, &Bytes::from_static(b"null")).await;
+            }
             _ => {
                 if let Ok(attached) = self.controlled(envelope).await {
                     let (client, frame) = (self.client.clone(), frame.clone());
-                    let forward = Forward { client, frame, request: None, back: None };
+                    let forward = Forward { client, frame, request: None };
                     let _ = attached.forward(forward).await;
                 }
             }
@@ -100,6 +102,9 @@ impl Connection {
             return;
         };
         let Some(Attached { handle, .. }) = self.attached(&asked.session) else { return };
+        if asked.makes_terminal {
+            self.ledger.note_terminal(&asked.session, frame);
+        }
         let outcome = match asked.what {
             What::Relay(relay) => handle.answer_relay(self.client.clone(), relay, frame.clone()).await,
             What::Ask(ask) => self.answer_ask(&handle, ask, frame).await,
@@ -124,10 +129,9 @@ impl Connection {
         if handle.descriptor().status != Status::Running {
             handle.up().await.map_err(|failure| super::errors::from_start(&failure))?;
         }
-        self.ledger.forward(id.clone(), session.clone());
-        // The client may have left the session while its agent was started.
-        let (request, back) = (Some(id.clone()), Some(self.attendance(false)));
-        let forward = Forward { client: self.client.clone(), frame: frame.clone(), request, back };
+        let tells_options = envelope.method == "session/set_config_option";
+        self.ledger.forward(id.clone(), Forwarded { session: session.clone(), tells_options });
+        let forward = Forward { client: self.client.clone(), frame: frame.clone(), request: Some(id.clone()) };
         handle.forward(forward).await.map_err(|error| from_call(&error, session.as_str()))?;
         Ok(None)
     }
@@ -148,7 +152,8 @@ impl Connection {
             return Ok(attached);
         }
         let handle = self.open(envelope).await?;
-        let (join, attached) = self.enter_quietly(handle, None).await?;
+        let (mut join, attached) = self.enter_quietly(handle, None).await?;
+        self.bind(&mut join).await;
         let _ = self.out.send(Out::Implied(Box::new(join))).await;
         Ok(attached)
     }
@@ -171,7 +176,8 @@ impl Connection {
         Ok((join, Attached { handle, role: self.role() }))
     }
 
-    pub(super) async fn join(&self, join: Join) {
+    pub(super) async fn join(&self, mut join: Join) {
+        self.bind(&mut join).await;
         let _ = self.out.send(Out::Join(Box::new(join))).await;
     }
 
@@ -192,6 +198,8 @@ impl Connection {
             "initialize" | "authenticate" | "logout" | "session/new" | "session/load" | "session/resume"
             | "session/close" | "session/delete" | "session/attach" => true,
             method if method.starts_with("_wharf/") => false,
+            // The first may have to start the session.
+            method if method.starts_with("amux/") => self.attached_nothing(),
             _ => {
                 let attached = session.and_then(|session| self.attached(session));
                 attached.is_none_or(|attached| attached.handle.descriptor().status != Status::Running)
@@ -200,12 +208,15 @@ impl Connection {
     }
 
     async fn answer(&self, session: Option<SessionId>, id: &Bytes, outcome: Outcome) {
-        let frame = match outcome {
-            Ok(Some(frame)) => frame,
+        let (frame, failed) = match outcome {
+            Ok(Some(frame)) => (frame, false),
             Ok(None) => return,
-            Err(error) => error.frame(id),
+            Err(error) => (error.frame(id), error.is_failed_start()),
         };
         let _ = self.out.send(Out::Answer { session, frame }).await;
+        if failed && self.bound.is_some() {
+            self.close_failed().await;
+        }
     }
 }
 

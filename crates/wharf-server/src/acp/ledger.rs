@@ -1,10 +1,13 @@
 //! What a connection owes and is owed: which of its requests are prompts in a session, and what it was asked.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use wharf_host::core::{AskId, PromptId, SessionId};
+
+/// Terminals of one client that are known to be its own: more than agents keep on a screen.
+const TERMINALS: usize = 256;
 
 /// Shared by the two halves of a connection: a prompt is noted before it is submitted, so its end finds it here.
 #[derive(Debug, Default)]
@@ -18,10 +21,20 @@ struct Books {
     /// a prompt was submitted again under its idempotency key.
     prompts: HashMap<PromptId, (SessionId, Vec<Bytes>)>,
     /// Requests that were passed on to a session's agent.
-    forwards: HashMap<Bytes, SessionId>,
+    forwards: HashMap<Bytes, Forwarded>,
     /// Our request ids that the client has yet to answer.
     asks: HashMap<u64, Asked>,
     next_request: u64,
+    /// Terminals that the client has made, the newest last.
+    terminals: VecDeque<(SessionId, String)>,
+}
+
+/// A request that was passed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Forwarded {
+    pub(super) session: SessionId,
+    /// Its answer lists the session's options.
+    pub(super) tells_options: bool,
 }
 
 /// Something that the client was asked.
@@ -29,6 +42,8 @@ struct Books {
 pub(super) struct Asked {
     pub(super) session: SessionId,
     pub(super) what: What,
+    /// The answer says what terminal the client has made.
+    pub(super) makes_terminal: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,22 +87,54 @@ impl Ledger {
         found.map(|(prompt, (session, _))| (session.clone(), prompt.clone()))
     }
 
-    pub(super) fn forward(&self, request: Bytes, session: SessionId) {
-        self.lock().forwards.insert(request, session);
+    pub(super) fn forward(&self, request: Bytes, forward: Forwarded) {
+        self.lock().forwards.insert(request, forward);
     }
 
-    /// The session whose agent has this request. Kept until the connection ends if it is never answered.
+    /// The session whose agent has this request.
     pub(super) fn forwarded(&self, request: &[u8]) -> Option<SessionId> {
+        self.lock().forwards.get(request).map(|forward| forward.session.clone())
+    }
+
+    /// What was passed on and has its answer now. Kept until the connection ends if it is never answered.
+    pub(super) fn settle_forward(&self, request: &[u8]) -> Option<Forwarded> {
         self.lock().forwards.remove(request)
     }
 
     /// Notes something that the client is asked; the id is ours and new.
-    pub(super) fn ask(&self, session: SessionId, what: What) -> u64 {
+    pub(super) fn ask(&self, asked: Asked) -> u64 {
         let mut books = self.lock();
         books.next_request += 1;
         let id = books.next_request;
-        books.asks.insert(id, Asked { session, what });
+        books.asks.insert(id, asked);
         id
+    }
+
+    /// The same under a number that says which ask of the session it is. Our own numbers must be out of its way.
+    pub(super) fn ask_as(&self, id: u64, asked: Asked) -> u64 {
+        self.lock().asks.insert(id, asked);
+        id
+    }
+
+    /// A ledger whose own request ids come after all the numbers that asks have.
+    pub(super) fn beyond_asks() -> Self {
+        Self { books: Mutex::new(Books { next_request: 1 << 40, ..Books::default() }) }
+    }
+
+    /// Notes the terminal that an answer of the client names.
+    pub(super) fn note_terminal(&self, session: &SessionId, answer: &[u8]) {
+        let answer: serde_json::Value = serde_json::from_slice(answer).unwrap_or_default();
+        let Some(terminal) = answer["result"]["terminalId"].as_str() else { return };
+        let mut books = self.lock();
+        if books.terminals.len() >= TERMINALS {
+            books.terminals.pop_front();
+        }
+        books.terminals.push_back((session.clone(), terminal.to_owned()));
+    }
+
+    /// Has this client made that terminal?
+    pub(super) fn made_terminal(&self, session: &SessionId, terminal: &str) -> bool {
+        self.lock().terminals.iter().any(|(of, made)| of == session && made == terminal)
     }
 
     /// What a response is for, once.

@@ -1,6 +1,7 @@
 //! ACP: a client sees one ordinary agent; several of them share its sessions.
 
 mod agentless;
+mod amux;
 mod answers;
 mod attach;
 mod client;
@@ -16,6 +17,8 @@ mod prompts;
 mod sessions;
 mod show;
 mod shown;
+mod terminals;
+mod understood;
 mod updates;
 mod view;
 mod watched;
@@ -34,6 +37,7 @@ use serde::Deserialize;
 use crate::App;
 use crate::auth::{Identity, SUBPROTOCOL};
 use crate::listen::Place;
+pub(crate) use amux::Rooms;
 pub(crate) use http::{Connections, delete, post};
 
 #[derive(Debug, Default, Deserialize)]
@@ -52,14 +56,14 @@ impl AcpQuery {
 pub(crate) async fn get(
     State(app): State<App>,
     Extension(identity): Extension<Identity>,
-    Query(query): Query<AcpQuery>,
+    (Query(query), Query(pairs)): (Query<AcpQuery>, Query<Vec<(String, String)>>),
     Extension(place): Extension<Place>,
     method: Method,
     headers: HeaderMap,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Response {
     match upgrade {
-        Ok(upgrade) => self::upgrade(app, identity, query, place, upgrade),
+        Ok(upgrade) => self::upgrade(app, identity, query, &pairs, place, upgrade),
         Err(rejection) if method == Method::CONNECT || headers.contains_key(header::UPGRADE) => {
             rejection.into_response()
         }
@@ -69,12 +73,33 @@ pub(crate) async fn get(
     }
 }
 
-fn upgrade(app: App, identity: Identity, query: AcpQuery, place: Place, upgrade: WebSocketUpgrade) -> Response {
+fn upgrade(
+    app: App,
+    identity: Identity,
+    query: AcpQuery,
+    pairs: &[(String, String)],
+    place: Place,
+    upgrade: WebSocketUpgrade,
+) -> Response {
     let limit = app.host.config().limits.frame.0;
-    let agent = query.agent(&app);
     let upgrade = upgrade.protocols([SUBPROTOCOL]).max_message_size(limit).max_frame_size(limit);
+    let binding = match amux::read_query(pairs) {
+        Ok(query) => query,
+        // Only a socket that is open can be closed with a code and a reason.
+        Err(refused) => return upgrade.on_upgrade(|socket| websocket::refuse(socket, refused)),
+    };
+    // A session that is there already has its agent.
+    let known = binding.as_ref().and_then(|query| app.host.named(&query.name));
+    let agent = known.map_or_else(|| query.agent(&app), |known| known.adapter_slug.as_str().into());
     let mut response = upgrade.on_upgrade(async move |socket| {
-        websocket::run(app, identity, agent, socket).await;
+        let bound = match binding {
+            Some(query) => match amux::admit(&app, query).await {
+                Ok(bound) => Some(bound),
+                Err(refused) => return websocket::refuse(socket, refused).await,
+            },
+            None => None,
+        };
+        websocket::run(app, identity, agent, bound, socket).await;
         drop(place);
     });
     // The socket is the connection; the id is for those who expect one.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use wharf_host::core::{AskId, CancelScope, Overlap, PromptId, PromptReceipt, Raw, Submission};
+use wharf_host::core::{AskId, CancelScope, PromptId, PromptReceipt, Raw, Submission};
 use wharf_host::frame::{self, Envelope};
 use wharf_host::{CallError, QueueBy, SessionHandle, new_prompt_id};
 
@@ -34,7 +34,7 @@ impl Connection {
             sender: self.sender(),
             frame: raw,
             key: meta.idempotency_key.map(Into::into),
-            overlap: Overlap::Queue,
+            overlap: self.overlap(handle.id()),
             to_agent: by_agent || meta.delivery.as_deref() == Some("agent"),
         };
         match handle.prompt(submission.clone()).await {
@@ -45,7 +45,7 @@ impl Connection {
             }
             Err(error) => {
                 self.ledger.settle(&prompt);
-                Err(from_call(&error, handle.id().as_str()))
+                Err(self.prompt_refused(&handle, &error).await)
             }
         }
     }

@@ -1,18 +1,19 @@
 //! A session's life as a client sees it: new, load, resume, list, status, close, delete.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use wharf_host::core::{EndReason, Joined, Raw, Role, Seq, Status};
 use wharf_host::frame::{self, Envelope};
-use wharf_host::{CreateError, Descriptor, NewSessionRequest, SessionHandle, TurnWord};
+use wharf_host::{CreateError, Created, Descriptor, NewSessionRequest, SessionHandle, TurnWord};
 
 use super::answers;
 use super::connection::Connection;
 use super::errors::{RpcError, from_call, from_create, from_open, from_start, in_use, not_resumable, observer};
+use super::event_id::{answer_with_event_id, event_id_at};
 use super::inbound::{Outcome, named, result};
 use super::outbound::{Join, Out};
 use super::prompts::Request;
@@ -23,27 +24,48 @@ const PAGE: usize = 100;
 
 impl Connection {
     pub(super) async fn new_session(&self, frame: &Bytes, id: &Bytes) -> Outcome {
+        match &self.bound {
+            Some(bound) => self.bound_new(bound, frame, id).await,
+            None => self.begin_session(frame, id, None).await,
+        }
+    }
+
+    /// Starts a session and its agent.
+    pub(super) async fn create_session(
+        &self,
+        frame: &Bytes,
+        name: Option<Arc<str>>,
+    ) -> Result<Result<Created, CreateError>, RpcError> {
         if self.role() == Role::Observer {
             return Err(observer(""));
         }
         let request: Request<NewParams> =
             frame::peek(frame).ok_or_else(|| RpcError::params("session/new needs `cwd`, an absolute path"))?;
         let raw = Raw::new(frame.clone()).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
-        let named = request.params.meta["wharf"]["agent"].as_str().map(ToOwned::to_owned);
+        let agent = request.params.meta["wharf"]["agent"].as_str().map(ToOwned::to_owned);
+        let cwd = PathBuf::from(request.params.cwd);
+        self.last_cwd.lock().unwrap_or_else(PoisonError::into_inner).replace(cwd.clone());
         // The agent that waits is of the connection's adapter; another one's must be started.
-        let spare = if named.is_none() { self.spare.lock().await.take() } else { None };
-        let prelude = if named.is_none() { self.logins().clone() } else { Vec::new() };
+        let spare = if agent.is_none() { self.spare.lock().await.take() } else { None };
+        let spare = spare.filter(|spare| spare.suits(&cwd));
+        let prelude = if agent.is_none() { self.logins().clone() } else { Vec::new() };
         let created = self.app.host.create(NewSessionRequest {
-            adapter: named.unwrap_or_else(|| self.agent.to_string()),
-            cwd: PathBuf::from(request.params.cwd),
+            adapter: agent.unwrap_or_else(|| self.agent.to_string()),
+            cwd,
             label: None,
+            name,
             sender: Some(self.sender()),
             frame: raw,
             capabilities: self.told(),
             spare,
             prelude,
         });
-        let created = match created.await {
+        Ok(created.await)
+    }
+
+    /// Starts a session, joins it and answers.
+    pub(super) async fn begin_session(&self, frame: &Bytes, id: &Bytes, name: Option<Arc<str>>) -> Outcome {
+        let created = match self.create_session(frame, name).await? {
             Ok(created) => created,
             Err(error) => return self.refused_start(&error, id).await,
         };
@@ -54,6 +76,7 @@ impl Connection {
             .map_err(|error| from_call(&error, handle.id().as_str()))?;
         self.note_attached(handle.clone(), self.role());
         let answer = answers::new_session(&created.answer, handle.id().as_str(), id);
+        let answer = self.placed(&handle, created.seq, answer).await;
         // History ends where the agent came up: nothing was asked before that, and everything after it is news.
         let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), created.seq, TurnSeen::None);
         let (answer, asks) = (Some((created.seq, answer)), (created.seq, Vec::new()));
@@ -66,6 +89,7 @@ impl Connection {
     pub(super) async fn load_session(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
         let (handle, joined) = self.enter(frame, envelope).await?;
         let answer = answers::loaded(joined.answer.as_ref(), &joined.latest, &handle.descriptor(), id);
+        let answer = self.placed(&handle, joined.head, answer).await;
         let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), joined.head, TurnSeen::None)
             .with_queue(joined.queued);
         let (answer, asks) = (Some((joined.head, answer)), (joined.head, joined.open_asks));
@@ -83,6 +107,7 @@ impl Connection {
             return Err(not_resumable(handle.id().as_str()));
         }
         let answer = answers::loaded(joined.answer.as_ref(), &joined.latest, &handle.descriptor(), id);
+        let answer = self.placed(&handle, joined.head, answer).await;
         let turn = super::attach::turn_seen(joined.turn);
         let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), joined.head, turn)
             .with_queue(joined.queued);
@@ -107,7 +132,11 @@ impl Connection {
             self.app.host.renew(&session, frame);
         }
         let handle = self.open(envelope).await?;
-        let fail = |error| from_call(&error, session.as_str());
+        self.enter_session(handle).await
+    }
+
+    pub(super) async fn enter_session(&self, handle: SessionHandle) -> Result<(SessionHandle, Joined), RpcError> {
+        let fail = |error| from_call(&error, handle.id().as_str());
         let mut joined = handle.attach(self.attachment(true), self.attendance(true)).await.map_err(fail)?;
         self.note_attached(handle.clone(), self.role());
         if handle.descriptor().status == Status::Starting {
@@ -121,6 +150,15 @@ impl Connection {
         Ok((handle, joined))
     }
 
+    /// An answer that tells up to an event, as this client understands it; with the event's id for one that wants to come
+    /// back there (rules 1.5, 3.11).
+    pub(super) async fn placed(&self, handle: &SessionHandle, seq: Seq, answer: Bytes) -> Bytes {
+        let info = self.info();
+        let answer = info.understood().answer(&answer);
+        let id = if info.event_ids { event_id_at(handle, seq).await } else { None };
+        id.map_or_else(|| answer.clone(), |id| answer_with_event_id(&answer, &id))
+    }
+
     pub(super) async fn leave(&self, handle: &SessionHandle) {
         self.note_left(handle.id());
         let _ = handle.detach(self.sender()).await;
@@ -128,7 +166,7 @@ impl Connection {
     }
 
     /// How long a client that does not say `session/ready` is waited for.
-    fn hold(&self) -> Option<std::time::Duration> {
+    pub(super) fn hold(&self) -> Option<std::time::Duration> {
         self.app.host.config().ready_timeout.std()
     }
 

@@ -10,7 +10,6 @@ use super::connection::OVERLOADED;
 use super::event_id::{event_id, with_event_id};
 use super::ledger::What;
 use super::outbound::Writer;
-use super::updates;
 use super::view::{Shown, View};
 use super::watched::Watched;
 use super::wire::{Again, Closed, Gate, Origin, Wire};
@@ -48,7 +47,7 @@ impl<W: Wire> Writer<W> {
     }
 
     /// A prompt's text is in an earlier event; it is read from the log where it stands.
-    async fn show_prompt(&mut self, watched: &Watched, entry: &Entry, content: Seq) -> Result<(), Closed> {
+    async fn show_prompt(&mut self, watched: &mut Watched, entry: &Entry, content: Seq) -> Result<(), Closed> {
         let mut there = watched.cursor.clone_at(content);
         let Ok(batch) = there.next().await else { return Ok(()) };
         let Some(found) = batch.entries().first().filter(|found| found.seq == content) else { return Ok(()) };
@@ -57,10 +56,11 @@ impl<W: Wire> Writer<W> {
         {
             // One of its own that was answered on another stream before it came here.
             let own = matches!(found.event, Event::PromptAccepted { .. }) && sender.client == self.client;
-            if own && watched.view.is_live(entry.seq) {
-                return Ok(());
+            let mut frames = watched.view.turn_started(entry, frame, sender);
+            if !(own && watched.view.is_live(entry.seq)) {
+                frames.extend(watched.view.prompt(frame, sender, entry.seq));
             }
-            self.feed_events(watched, entry, watched.view.prompt(frame, sender, entry.seq)).await?;
+            self.feed_events(watched, entry, frames).await?;
         }
         Ok(())
     }
@@ -137,8 +137,8 @@ impl<W: Wire> Writer<W> {
         if let (Gate::Closed { .. }, Direct::Frame(frame)) = (self.wire.gate(&message.session), &message.direct)
             && is_answer(frame)
         {
-            self.watched[at].view.settle_forward(frame);
-            return self.wire.feed(Origin::Answer(&message.session), frame.clone()).await;
+            let frame = self.watched[at].view.passed(frame.clone());
+            return self.wire.feed(Origin::Answer(&message.session), frame).await;
         }
         let mut watched = self.watched.swap_remove(at);
         watched.later.push_back(message);
@@ -160,14 +160,14 @@ impl<W: Wire> Writer<W> {
 
     async fn say(&mut self, view: &View, direct: Direct) -> Result<(), Closed> {
         let frame = match direct {
-            Direct::Frame(frame) => {
-                view.settle_forward(&frame);
-                Some(frame)
-            }
+            Direct::Frame(frame) => Some(view.passed(frame)),
             Direct::Request { relay, frame } => view.request(&frame, What::Relay(relay)),
             Direct::Withdraw { relay } => view.withdraw(relay),
             Direct::Presence { member, connected } => {
-                view.wants_presence().then(|| updates::presence(view.session(), &member, connected))
+                for frame in view.presence(&member, connected) {
+                    self.wire.feed(Origin::Beside(view.session()), frame).await?;
+                }
+                None
             }
         };
         match frame {
@@ -186,7 +186,7 @@ impl<W: Wire> Writer<W> {
 
     async fn feed_event(&mut self, watched: &Watched, entry: &Entry, frame: Bytes, last: bool) -> Result<(), Closed> {
         let frame = if watched.view.event_ids { with_event_id(&frame, &event_id(entry)) } else { frame };
-        let again = if View::plain(entry).is_some() { Again::FromLog } else { Again::Never };
+        let again = if View::is_plain(entry) { Again::FromLog } else { Again::Never };
         let origin = Origin::Event { session: watched.session(), epoch: entry.epoch, seq: entry.seq, last, again };
         self.wire.feed(origin, frame).await
     }

@@ -14,7 +14,7 @@ fn update(session: &SessionId, tag: &str, mut body: Value) -> Bytes {
 
 /// `{clientId, name, version}`.
 pub(super) fn who(sender: &Sender) -> Value {
-    json!({ "clientId": sender.client.as_str(), "name": sender.name, "version": sender.version })
+    json!({ "clientId": sender.shown_id(), "name": sender.name, "version": sender.version })
 }
 
 pub(super) fn prompt_received(session: &SessionId, prompt: &Raw, sender: &Sender) -> Bytes {

@@ -7,13 +7,16 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use wharf_host::core::{
-    Ask, AskId, AskKind, AskOutcome, Event, PromptEnd, PromptId, Raw, Role, Sender, Seq, SessionId, UpdateKind,
+    Ask, AskId, AskKind, AskOutcome, Event, Member, PromptEnd, PromptId, Raw, Role, Sender, Seq, SessionId, UpdateKind,
 };
 use wharf_host::frame::FrameKind;
 use wharf_host::{Entry, frame};
 
+use super::amux::{Before, Frames};
 use super::errors::from_end;
-use super::ledger::{Ledger, What};
+use super::ledger::{Asked, Ledger, What};
+use super::terminals;
+use super::understood::Understood;
 use super::updates;
 
 /// How one client sees one session.
@@ -33,6 +36,9 @@ pub(super) struct View {
     /// It wants the updates that tell of other clients.
     multi: bool,
     pub(super) event_ids: bool,
+    /// It speaks amux too.
+    amux: Option<Frames>,
+    pub(super) understood: Understood,
     /// The asks that are open as far as this view goes.
     asks: BTreeMap<AskId, Ask>,
 }
@@ -52,6 +58,7 @@ pub(super) struct Wishes {
     pub(super) multi: bool,
     pub(super) event_ids: bool,
     pub(super) forms: bool,
+    pub(super) understood: Understood,
 }
 
 /// What an event comes to.
@@ -68,9 +75,10 @@ pub(super) enum Shown {
 
 impl View {
     pub(super) fn new(session: SessionId, wishes: Wishes, ledger: Arc<Ledger>, history: Seq, turn: TurnSeen) -> Self {
-        let Wishes { role, multi, event_ids, forms } = wishes;
+        let Wishes { role, multi, event_ids, forms, understood } = wishes;
         let (newest, waiting, asks) = (None, BTreeSet::new(), BTreeMap::new());
-        Self { session, role, ledger, history, turn, newest, waiting, forms, multi, event_ids, asks }
+        let amux = None;
+        Self { session, role, ledger, history, turn, newest, waiting, forms, multi, event_ids, amux, understood, asks }
     }
 
     /// With the prompts that waited when the client came.
@@ -79,9 +87,33 @@ impl View {
         self
     }
 
+    /// An amux client is told of the others as those who attached are, in its own words besides (rule 9.2).
+    pub(super) fn speak_amux(&mut self, frames: Frames) {
+        (self.multi, self.amux) = (true, Some(frames));
+    }
+
+    /// Is it told now what others do? An amux client is told it of the past as well.
+    fn tells(&self, live: bool) -> bool {
+        self.multi && (live || self.amux.is_some())
+    }
+
+    /// The amux frames for a turn that begins.
+    pub(super) fn turn_started(&mut self, entry: &Entry, prompt: &Raw, sender: &Sender) -> Vec<Bytes> {
+        let live = self.is_live(entry.seq);
+        self.amux.as_mut().map(|amux| amux.started(entry, prompt, sender, live)).unwrap_or_default()
+    }
+
+    /// Someone came or went.
+    pub(super) fn presence(&self, member: &Member, connected: bool) -> Vec<Bytes> {
+        let update = self.multi.then(|| updates::presence(&self.session, member, connected));
+        let beside = self.amux.as_ref().map(|amux| amux.presence(member, connected));
+        beside.into_iter().chain(update).collect()
+    }
+
     /// Shows the session from now on as the other view would.
     pub(super) fn take_wishes(&mut self, other: &Self) {
-        (self.role, self.forms, self.multi, self.event_ids) = (other.role, other.forms, other.multi, other.event_ids);
+        (self.role, self.forms, self.multi) = (other.role, other.forms, other.multi || self.amux.is_some());
+        (self.event_ids, self.understood) = (other.event_ids, other.understood);
     }
 
     /// Is the ask open as far as this view goes?
@@ -98,37 +130,30 @@ impl View {
         &self.session
     }
 
-    pub(super) fn wants_presence(&self) -> bool {
-        self.multi
-    }
-
     /// Is this event news to the client, and not history?
     pub(super) fn is_live(&self, at: Seq) -> bool {
         at > self.history
     }
 
-    /// The frame of an event that is shown as it is, to everyone and at any time: the log alone can give it again.
-    pub(super) fn plain(entry: &Entry) -> Option<&Bytes> {
-        match &entry.event {
-            Event::AgentUpdated { update, frame, .. } if *update != UpdateKind::UserMessageChunk => Some(frame.bytes()),
-            Event::AgentUpdated { .. }
-            | Event::TurnStarted { .. }
-            | Event::PromptEnded { .. }
-            | Event::AskOpened(_)
-            | Event::AskResolved { .. }
-            | Event::Created(_)
-            | Event::AgentStarting { .. }
-            | Event::AgentStarted { .. }
-            | Event::Ended(_)
-            | Event::PromptAccepted { .. }
-            | Event::PromptUpdated { .. }
-            | Event::PromptMoved { .. }
-            | Event::PromptRequeued { .. }
-            | Event::CancelRequested { .. }
-            | Event::AgentFaulted { .. }
-            | Event::Snapshot(_)
-            | Event::Unknown { .. } => None,
+    /// The frame of an event that is shown to such a client in the same way at any time: the log alone can give it again.
+    pub(super) fn plain(entry: &Entry, understood: Understood) -> Option<Bytes> {
+        if let Event::AgentUpdated { update, frame, .. } = &entry.event
+            && Self::is_plain(entry)
+        {
+            return understood.update(*update, frame.bytes());
         }
+        None
+    }
+
+    /// Is what this event shows the same at any time?
+    pub(super) fn is_plain(entry: &Entry) -> bool {
+        matches!(&entry.event, Event::AgentUpdated { update, frame, .. }
+            if *update != UpdateKind::UserMessageChunk && !terminals::may_show(*update, frame.bytes()))
+    }
+
+    /// A tool call with the terminals that this client has made; others are text.
+    fn with_own_terminals(&self, frame: &Bytes) -> Option<Bytes> {
+        terminals::for_client(frame, |terminal| self.ledger.made_terminal(&self.session, terminal))
     }
 
     /// The responses to this client's requests for a prompt, once.
@@ -145,16 +170,32 @@ impl View {
 
     /// The frames for an event, if it is one that this client is to see.
     pub(super) fn show(&mut self, entry: &Entry) -> Shown {
+        let busy = self.turn != TurnSeen::None || !self.waiting.is_empty();
+        let waited =
+            if let Event::PromptEnded { prompt, .. } = &entry.event { self.waiting.contains(prompt) } else { false };
+        let before = Before { busy, waited, live: self.is_live(entry.seq) };
+        let beside = self.amux.as_mut().map(|amux| amux.event(entry, before)).unwrap_or_default();
+        self.show_acp(entry).after(beside)
+    }
+
+    fn show_acp(&mut self, entry: &Entry) -> Shown {
         let live = entry.seq > self.history;
         match &entry.event {
             Event::AgentUpdated { update: UpdateKind::UserMessageChunk, frame, .. } => self.echo(frame, live),
-            Event::AgentUpdated { frame, .. } => Shown::Frame(frame.bytes().clone()),
+            Event::AgentUpdated { update, frame, .. } => {
+                let frame = if terminals::may_show(*update, frame.bytes()) {
+                    self.with_own_terminals(frame.bytes())
+                } else {
+                    self.understood.update(*update, frame.bytes())
+                };
+                frame.map_or(Shown::Nothing, Shown::Frame)
+            }
             Event::TurnStarted { prompt, content } => {
                 let own = live && self.ledger.owes(prompt);
                 self.turn = if own { TurnSeen::Own } else { TurnSeen::Other };
                 self.waiting.remove(prompt);
                 self.newest = Some(prompt.clone());
-                if own { Shown::Nothing } else { Shown::Prompt { content: *content } }
+                if own && self.amux.is_none() { Shown::Nothing } else { Shown::Prompt { content: *content } }
             }
             Event::PromptEnded { prompt, end } => self.ended(prompt, end, live),
             Event::PromptAccepted { prompt, .. } | Event::PromptRequeued { prompt } => {
@@ -185,7 +226,7 @@ impl View {
             self.turn = TurnSeen::None;
         }
         let answers = self.answers(prompt, end);
-        if answers.is_empty() && !never_ran && live && self.multi {
+        if answers.is_empty() && !never_ran && self.tells(live) {
             return Shown::Frame(updates::turn_complete(&self.session, end));
         }
         Shown::Frames(answers)
@@ -195,8 +236,7 @@ impl View {
         let known = self.asks.remove(&ask);
         let copies = self.ledger.withdraw(&self.session, What::Ask(ask));
         let mut frames: Vec<Bytes> = copies.into_iter().map(cancel_request).collect();
-        if live
-            && self.multi
+        if self.tells(live)
             && let Some(ask) = known
         {
             frames.push(updates::permission_resolved(&self.session, &ask, outcome, by));
@@ -214,13 +254,20 @@ impl View {
         if self.role == Role::Observer || !able {
             return None;
         }
-        self.request(ask.frame.bytes(), What::Ask(ask.id))
+        let frame = self.with_own_terminals(ask.frame.bytes());
+        self.request(frame.as_ref().unwrap_or(ask.frame.bytes()), What::Ask(ask.id))
     }
 
     /// A request to this client under an id of the connection.
     pub(super) fn request(&self, request: &Bytes, what: What) -> Option<Bytes> {
         let envelope = frame::scan(request).ok()?;
-        let id = self.ledger.ask(self.session.clone(), what);
+        let makes_terminal = envelope.method == "terminal/create";
+        let asked = Asked { session: self.session.clone(), what, makes_terminal };
+        let id = match what {
+            // The number that amux frames speak of, the same for every client.
+            What::Ask(ask) if self.amux.is_some() => self.ledger.ask_as(ask.0, asked),
+            What::Ask(_) | What::Relay(_) => self.ledger.ask(asked),
+        };
         Some(frame::with_id(request, &envelope, id.to_string().as_bytes()))
     }
 
@@ -229,18 +276,20 @@ impl View {
         self.ledger.withdraw(&self.session, What::Relay(relay)).pop().map(cancel_request)
     }
 
-    /// Notes that a request that was passed on has its answer.
-    pub(super) fn settle_forward(&self, answer: &Bytes) {
-        if let Ok(envelope) = frame::scan(answer)
+    /// A message of the agent for this client alone, as it is to see it. A request that was passed on has its answer.
+    pub(super) fn passed(&self, frame: Bytes) -> Bytes {
+        if let Ok(envelope) = frame::scan(&frame)
             && let (FrameKind::Result | FrameKind::Error, Some(id)) = (envelope.kind, envelope.id)
+            && self.ledger.settle_forward(&frame[id]).is_some_and(|forward| forward.tells_options)
         {
-            self.ledger.forwarded(&answer[id]);
+            return self.understood.answer(&frame);
         }
+        frame
     }
 
     /// A prompt that someone else sent, or that was sent in the past.
     pub(super) fn prompt(&self, prompt: &Raw, sender: &Sender, at: Seq) -> Vec<Bytes> {
-        if self.multi && at > self.history {
+        if self.tells(at > self.history) {
             vec![updates::prompt_received(&self.session, prompt, sender)]
         } else {
             user_message(&self.session, prompt)

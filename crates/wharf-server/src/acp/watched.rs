@@ -73,7 +73,10 @@ impl Watched {
     /// Goes on where it is, with the answer and the open asks of another join in their place.
     pub(super) fn join_again(&mut self, new: Self) {
         self.view.take_wishes(&new.view);
-        (self.answer, self.hold) = (new.answer, new.hold);
+        // It says how far the client is, so it waits for what comes before that.
+        let head = new.cursor.position();
+        self.answer = new.answer.map(|(at, answer)| (at.max(head), answer));
+        self.hold = new.hold;
         self.asks = new.asks.map(|(at, mut asks)| {
             // An ask that is still to come is asked when it comes, and one that was resolved since not at all.
             asks.retain(|ask| self.is_past(Seq(ask.id.0)) && (!self.is_past(at) || self.view.knows_open(ask)));

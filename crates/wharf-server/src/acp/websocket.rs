@@ -9,6 +9,7 @@ use futures_util::stream::SplitSink;
 use futures_util::{SinkExt, StreamExt, future};
 use wharf_host::core::SessionId;
 
+use super::amux::{Bound, Refused, Seat};
 use super::connection::{Connection, OVERLOADED, stopped};
 use super::outbound::{Out, write};
 use super::wire::{Closed, Gate, Origin, TICK, Wire};
@@ -20,11 +21,18 @@ const TOO_BIG: u16 = 1009;
 const GOING_AWAY: u16 = 1001;
 
 /// Serves a connection to its end.
-pub(super) async fn run(app: App, identity: Identity, agent: Arc<str>, socket: WebSocket) {
+pub(super) async fn run(
+    app: App,
+    identity: Identity,
+    agent: Arc<str>,
+    bound: Option<(Bound, Seat)>,
+    socket: WebSocket,
+) {
+    let (bound, seat) = bound.unzip();
     let mut stopping = app.stopping.clone();
     let (sink, mut stream) = socket.split();
     let heard = Arc::new(Mutex::new(Instant::now()));
-    let (connection, outlet) = Connection::new(app, identity, agent);
+    let (connection, outlet) = Connection::new(app, identity, agent, bound);
     let mut writer = tokio::spawn(write(Socket { sink, heard: Arc::clone(&heard) }, outlet));
     loop {
         tokio::select! {
@@ -56,11 +64,18 @@ pub(super) async fn run(app: App, identity: Identity, agent: Arc<str>, socket: W
         }
     }
     connection.leave_all().await;
+    drop(seat);
     drop(connection);
     // The writer ends when the last `out` is gone; what the client still takes in a moment, it gets.
     if tokio::time::timeout(Duration::from_secs(1), &mut writer).await.is_err() {
         writer.abort();
     }
+}
+
+/// Closes a socket that was opened only to say why not.
+pub(super) async fn refuse(mut socket: WebSocket, refused: Refused) {
+    let Refused { code, reason } = refused;
+    let _ = socket.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
 }
 
 async fn close(connection: &Connection, code: u16, reason: &'static str) {

@@ -31,6 +31,7 @@ pub(super) fn command(actor: &mut Actor, name: &str, rest: &str) -> Option<Resul
         }
         "fs" => file(actor, rest),
         "terminal" => terminal(actor, rest),
+        "show" => show(actor, rest),
         "ext" | "extnote" => extension(actor, name == "ext", rest),
         _ => return None,
     })
@@ -116,6 +117,25 @@ fn terminal(actor: &mut Actor, command: &str) -> Result<(), Stop> {
         told(actor, method, terminal.clone())?;
     }
     Ok(())
+}
+
+/// A tool call that shows a terminal while its command runs and after it.
+fn show(actor: &mut Actor, command: &str) -> Result<(), Stop> {
+    let session = actor.turn.session.clone();
+    let params = json!({ "sessionId": session, "command": "sh", "args": ["-c", command] });
+    let Ok(created) = actor.turn.ask("terminal/create", params)? else { return actor.say("no terminal") };
+    let content = json!([
+        { "type": "content", "content": { "type": "text", "text": command } },
+        { "type": "terminal", "terminalId": created["terminalId"] },
+    ]);
+    actor.turn.update(&json!({ "sessionUpdate": "tool_call", "toolCallId": "shown", "title": command,
+        "kind": "execute", "status": "in_progress", "content": content }))?;
+    let terminal = json!({ "sessionId": session, "terminalId": created["terminalId"] });
+    for method in ["terminal/wait_for_exit", "terminal/output", "terminal/release"] {
+        let _ = actor.turn.ask(method, terminal.clone())?;
+    }
+    actor.turn.update(&json!({ "sessionUpdate": "tool_call_update", "toolCallId": "shown",
+        "status": "completed", "content": content }))
 }
 
 fn extension(actor: &mut Actor, wants_answer: bool, rest: &str) -> Result<(), Stop> {

@@ -34,10 +34,12 @@ pub struct Flags {
     pub forget: bool,
     pub no_modes: bool,
     pub fixed_mode: bool,
+    pub boolean_option: bool,
     pub native_queue: bool,
     pub overlap: Overlap,
     pub ready: bool,
     pub auth: bool,
+    pub terminal_auth: bool,
     pub no_cancel: bool,
     pub hang_on: Vec<String>,
     pub die_on: Vec<String>,
@@ -68,10 +70,12 @@ wharf-scripted-agent: an ACP agent for tests; prompts are scripts, see the crate
   --forget              knows no session at load or resume
   --no-modes            no modes and no config options
   --fixed-mode          refuses session/set_mode and session/set_config_option
+  --boolean-option      has an option that is on or off besides
   --native-queue        advertises promptQueueing, and --overlap supersede
   --overlap HOW         reject, supersede, queue or ignore a prompt that overlaps another
   --ready               advertises ready; holds updates and refuses prompts until session/ready
   --auth                session/new fails with -32000 until authenticate
+  --terminal-auth       offers a login in a terminal to clients that can do that
   --no-cancel           ignores session/cancel and $/cancel_request
   --hang-on METHOD      never answers it (repeatable)
   --die-on METHOD       exits with 3 when it comes (repeatable)
@@ -109,6 +113,7 @@ impl Flags {
             "--replay-after-load" => &mut self.replay_after_load,
             "--forget" => &mut self.forget,
             "--no-modes" => &mut self.no_modes,
+            "--boolean-option" => &mut self.boolean_option,
             "--fixed-mode" => &mut self.fixed_mode,
             "--native-queue" => {
                 self.overlap = Overlap::Supersede;
@@ -116,6 +121,7 @@ impl Flags {
             }
             "--ready" => &mut self.ready,
             "--auth" => &mut self.auth,
+            "--terminal-auth" => &mut self.terminal_auth,
             "--no-cancel" => &mut self.no_cancel,
             "--ignore-eof" => &mut self.ignore_eof,
             "--ignore-term" => &mut self.ignore_term,

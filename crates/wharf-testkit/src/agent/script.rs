@@ -28,6 +28,7 @@ pub const COMMANDS: &str = "\
   elicit, elicit-url    an elicitation, and its answer
   fs read PATH, fs write PATH TEXT   the file request, and its answer
   terminal COMMAND      create, wait, output, release, and the output
+  show COMMAND          a tool call that shows the terminal in which it runs
   ext METHOD JSON, extnote METHOD JSON   an extension request (and its answer) or notification
   hang, hang hard       until cancelled; ignoring cancel
   wait                  until the client sends the notification `_go`
@@ -45,6 +46,7 @@ pub const COMMANDS: &str = "\
   spawn [hold]          children as with --spawn-children: `pids A B C`
   env NAME              the value of the agent's environment variable
   pid                   `pid N`
+  pwd                   where the agent runs
   socket PATH           what that unix socket answers to a request for /acp: the status line
 ";
 
@@ -131,6 +133,7 @@ impl Actor {
             "spawn" => self.spawn(rest == "hold"),
             "env" => self.say(&format!("{rest}={}", std::env::var(rest).unwrap_or_else(|_| "(unset)".to_owned()))),
             "socket" => self.say(&door::knock(Path::new(rest))),
+            "pwd" => self.say(&std::env::current_dir().unwrap_or_default().display().to_string()),
             "pid" => self.say(&format!("pid {}", std::process::id())),
             _ => match faults::command(&mut self.turn, name, rest) {
                 Some(outcome) => outcome,

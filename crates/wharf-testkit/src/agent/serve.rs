@@ -135,7 +135,7 @@ impl Agent {
 
     fn answer(&mut self, method: &str, params: &Value) -> Answer {
         match method {
-            "initialize" => Ok(shapes::initialize(&self.flags)),
+            "initialize" => Ok(shapes::initialize(&self.flags, &params["clientCapabilities"])),
             "authenticate" => {
                 self.authenticated = true;
                 Ok(json!({}))
@@ -231,7 +231,7 @@ impl Agent {
             return Ok(json!({}));
         }
         state.model = params["value"].as_str().unwrap_or_default().to_owned();
-        Ok(json!({ "configOptions": shapes::options(&state.model) }))
+        Ok(json!({ "configOptions": shapes::options(&state.model, &self.flags) }))
     }
 
     fn notification(&mut self, method: &str, params: &Value, line: &[u8]) -> io::Result<()> {

@@ -6,7 +6,7 @@ use super::flags::Flags;
 use super::serve::State;
 
 /// What the agent is and can do.
-pub(super) fn initialize(flags: &Flags) -> Value {
+pub(super) fn initialize(flags: &Flags, client: &Value) -> Value {
     let mut capable = json!({
         "loadSession": !flags.no_load,
         "promptCapabilities": { "image": true, "audio": true, "embeddedContext": true },
@@ -24,7 +24,14 @@ pub(super) fn initialize(flags: &Flags) -> Value {
     if flags.native_queue {
         capable["_meta"] = json!({ "claudeCode": { "promptQueueing": true } });
     }
-    let methods = if flags.auth { json!([{ "id": "token", "name": "Token" }]) } else { json!([]) };
+    let mut methods = Vec::new();
+    if flags.auth {
+        methods.push(json!({ "id": "token", "name": "Token" }));
+    }
+    if flags.terminal_auth && client["auth"]["terminal"] == true {
+        let (args, env) = (["--exit-on-start", "7"], json!({ "COLOR": "red" }));
+        methods.push(json!({ "id": "tty", "name": "Terminal", "type": "terminal", "args": args, "env": env }));
+    }
     let mut result = json!({
         "protocolVersion": 1,
         "agentInfo": { "name": "wharf-scripted-agent", "version": env!("CARGO_PKG_VERSION") },
@@ -46,12 +53,18 @@ pub(super) fn opened(state: &State, flags: &Flags) -> Value {
     let modes = ["ask", "auto"].map(|id| json!({ "id": id, "name": id }));
     json!({
         "modes": { "currentModeId": state.mode, "availableModes": modes },
-        "configOptions": options(&state.model),
+        "configOptions": options(&state.model, flags),
     })
 }
 
 /// The complete list of config options.
-pub(super) fn options(model: &str) -> Value {
+pub(super) fn options(model: &str, flags: &Flags) -> Value {
     let choices = ["small", "large"].map(|value| json!({ "value": value, "name": value }));
-    json!([{ "id": "model", "name": "Model", "category": "model", "type": "select", "currentValue": model, "options": choices }])
+    let mut options = vec![
+        json!({ "id": "model", "name": "Model", "category": "model", "type": "select", "currentValue": model, "options": choices }),
+    ];
+    if flags.boolean_option {
+        options.push(json!({ "id": "fast", "name": "Fast", "type": "boolean", "currentValue": true }));
+    }
+    options.into()
 }

@@ -26,10 +26,10 @@ pub(super) struct Followed {
     /// The client made it or loaded it, so that all of it is shown, from its beginning.
     whole: bool,
     own: VecDeque<Own>,
-    /// The bridge has attached, so updates come that the client did not ask for.
-    pub(super) reattached: bool,
-    /// The client attached by itself, and wants these updates.
+    /// The client attached by itself, and so wants the updates that tell of other clients.
     pub(super) attached: bool,
+    /// The client made, loaded or resumed it, and so serves files and terminals.
+    pub(super) serves: bool,
     /// The client attached as an observer.
     pub(super) observes: bool,
     /// Why it could not be attached again, as a JSON-RPC error.
@@ -69,7 +69,7 @@ struct PromptParams<'a> {
 
 impl Followed {
     pub(super) fn new_session() -> Self {
-        Self { whole: true, ..Self::default() }
+        Self { whole: true, serves: true, ..Self::default() }
     }
 
     /// A frame of this event came. Is it to be shown?
@@ -93,6 +93,13 @@ impl Followed {
         true
     }
 
+    /// An answer tells everything up to this event, or says that it comes after it. More may have been shown before it.
+    pub(super) fn is_at(&mut self, id: EventId) {
+        if self.last.is_none_or(|last| last.seq < id.seq) {
+            (self.last, self.frames) = (Some(id), 0);
+        }
+    }
+
     /// The connection is gone.
     pub(super) fn part(&mut self) {
         for own in &mut self.own {
@@ -103,8 +110,7 @@ impl Followed {
     }
 
     /// From where the host is to show it, so that nothing is missing or shown twice.
-    pub(super) fn rejoin(&mut self) -> From {
-        self.reattached = true;
+    pub(super) fn rejoin(&self) -> From {
         match self.last {
             Some(last) => From::After(last),
             None if self.whole => From::Beginning,
@@ -152,11 +158,13 @@ impl Followed {
 
     /// Is this part of a prompt (JSON text) of the client's own, from before a reconnect?
     pub(super) fn is_own_block(&self, block: &str) -> bool {
-        let mut old = self.own.iter().filter(|own| own.old).peekable();
-        old.peek().is_some() && {
-            let block = hash(block);
-            old.any(|own| own.blocks.contains(&block))
-        }
+        let block = hash(block);
+        self.own.iter().any(|own| own.old && own.blocks.contains(&block))
+    }
+
+    /// Are there prompts from before a reconnect at all?
+    pub(super) fn has_old_prompts(&self) -> bool {
+        self.own.iter().any(|own| own.old)
     }
 
     /// The same for a whole prompt, which the host has written anew.

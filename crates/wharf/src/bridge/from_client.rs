@@ -21,6 +21,12 @@ struct NewParams<'a> {
     cwd: Option<&'a RawValue>,
 }
 
+/// Can the client run its agent's program in a terminal for a login?
+fn has_terminal_auth(initialize: &[u8]) -> bool {
+    let params = meta::params(initialize).and_then(|params| serde_json::from_str::<Value>(params).ok());
+    params.is_some_and(|params| params["clientCapabilities"]["auth"]["terminal"] == true)
+}
+
 impl Bridge {
     /// One line, without its line break.
     pub(crate) fn handle_line(&mut self, line: Bytes) -> Step {
@@ -117,12 +123,26 @@ impl Bridge {
         self.unanswered.add(request);
     }
 
-    /// Event ids are asked for besides what the client asks for, and taken out again.
+    /// Event ids and the like are asked for besides what the client asks for, and taken out again.
     fn introduce(&mut self, line: &Bytes) -> Bytes {
         self.wishes.event_ids = meta::wish(line, "eventIds") == Some(true.into());
         self.wishes.multi_client_updates = meta::wish(line, "multiClientUpdates") == Some(true.into());
-        let asked = if self.wishes.event_ids { None } else { meta::with_wish(line, "eventIds", "true") };
-        let frame = asked.unwrap_or_else(|| line.clone());
+        let mut frame = line.clone();
+        let mut ask = |name: &str, value: &str| {
+            if let Some(asked) = meta::with_wish(&frame, name, value) {
+                frame = asked;
+            }
+        };
+        if !self.wishes.event_ids {
+            ask("eventIds", "true");
+        }
+        if let Some(cwd) = &self.options.cwd {
+            ask("cwd", &Value::from(cwd.as_str()).to_string());
+        }
+        if has_terminal_auth(line) {
+            // What the client would run for a login in a terminal is this program.
+            ask("terminalAuth", "true");
+        }
         self.initialize = Some(frame.clone());
         frame
     }

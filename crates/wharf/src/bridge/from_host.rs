@@ -9,9 +9,8 @@ use wharf_host::frame::{self, Envelope, FrameKind, splice};
 
 use super::asks::Asked;
 use super::followed::Followed;
-use super::plain::{self, Plain};
 use super::unanswered::Request;
-use super::{Bridge, Step, meta};
+use super::{Bridge, Step, meta, own};
 
 #[derive(Deserialize)]
 struct Answer<'a> {
@@ -86,16 +85,20 @@ impl Bridge {
         if !granted {
             return frame.clone();
         }
+        let id = joins(&request.method).then(|| meta::event_id_of_answer(frame)).flatten();
+        let plain = id.clone().map_or_else(|| frame.clone(), |(_, span)| meta::without(frame, span));
+        let mut joined = session.to_owned();
         match &*request.method {
             "session/new" => {
                 if let Some(NewSession { session }) = result(frame).and_then(|result| serde_json::from_str(result).ok())
                 {
-                    self.sessions.entry(session).or_insert_with(Followed::new_session);
+                    self.sessions.entry(session.clone()).or_insert_with(Followed::new_session);
+                    joined = session;
                 }
             }
             "session/load" | "session/resume" => {
                 let followed = self.sessions.entry(session.to_owned()).or_default();
-                (followed.attached, followed.reattached, followed.observes) = (false, false, false);
+                (followed.attached, followed.serves, followed.observes) = (false, true, false);
                 followed.lost = None;
             }
             "session/attach" => {
@@ -108,7 +111,11 @@ impl Bridge {
             }
             _ => {}
         }
-        if request.as_new { named(frame, session) } else { frame.clone() }
+        if let (Some((id, _)), Some(followed)) = (id, self.sessions.get_mut(&joined)) {
+            followed.is_at(id);
+        }
+        let shown = if self.wishes.event_ids { frame.clone() } else { plain };
+        if request.as_new { named(&shown, session) } else { shown }
     }
 
     /// A request of the host.
@@ -155,23 +162,18 @@ impl Bridge {
     fn updated(&mut self, plain: &Bytes, shown: Bytes, envelope: &Envelope<'_>) {
         let session = envelope.session.as_ref().map(|session| session.value.as_ref()).unwrap_or_default();
         let Some(followed) = self.sessions.get_mut(session) else { return self.tell_client(shown) };
-        let made_plain = match envelope.update {
-            Some(UpdateKind::UserMessageChunk) if plain::is_own_prompt(plain, session, followed) => Plain::Nothing,
-            Some(UpdateKind::UserMessageChunk) => Plain::AsItIs,
-            Some(UpdateKind::Other)
-                if followed.reattached && !followed.attached && !self.wishes.multi_client_updates =>
-            {
-                plain::plain(plain, session, followed)
+        let own = match envelope.update {
+            Some(UpdateKind::UserMessageChunk) => {
+                followed.has_old_prompts() && own::is_own_message(plain, session, followed)
             }
+            Some(UpdateKind::Other) => followed.has_old_prompts() && own::is_own_prompt(plain, followed),
             _ => {
                 followed.moved_on();
-                Plain::AsItIs
+                false
             }
         };
-        match made_plain {
-            Plain::AsItIs => self.tell_client(shown),
-            Plain::Nothing => {}
-            Plain::Prompt(frames) => self.step.to_client.extend(frames),
+        if !own {
+            self.tell_client(shown);
         }
     }
 
@@ -183,6 +185,11 @@ impl Bridge {
         let at = request.as_ptr() as usize - frame.as_ptr() as usize;
         self.tell_client(splice(frame, &mut [(at..at + request.len(), &known)]).into());
     }
+}
+
+/// Does its answer say where the session is?
+fn joins(method: &str) -> bool {
+    matches!(method, "session/new" | "session/load" | "session/resume" | "session/attach")
 }
 
 /// The result of a response as it came.

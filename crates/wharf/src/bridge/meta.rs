@@ -12,6 +12,8 @@ use wharf_host::frame::{Span, splice};
 /// Where the host puts an event id: first in `params`, or first in a `_meta` that is there already.
 const IN_PARAMS: &str = r#""_meta":{"wharf":{"eventId":""#;
 const IN_META: &str = r#""wharf":{"eventId":""#;
+/// In an answer also first in a `wharf` that is there already.
+const IN_WHARF: &str = r#""eventId":""#;
 
 /// `<epoch>-<seq>` (rule 1.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,12 @@ impl fmt::Display for EventId {
 struct Message<'a> {
     #[serde(borrow)]
     params: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Answer<'a> {
+    #[serde(borrow)]
+    result: &'a RawValue,
 }
 
 #[derive(Deserialize)]
@@ -83,8 +91,23 @@ pub(super) fn event_id(frame: &[u8]) -> Option<(EventId, Span)> {
     if !text.contains(IN_META) {
         return None;
     }
-    let params = params(frame)?;
-    let inside = params.strip_prefix('{')?;
+    id_in(frame, params(frame)?)
+}
+
+/// The same for an answer.
+pub(super) fn event_id_of_answer(frame: &[u8]) -> Option<(EventId, Span)> {
+    let result = serde_json::from_slice::<Answer<'_>>(frame).ok()?.result.get();
+    if let Some(found) = id_in(frame, result) {
+        return Some(found);
+    }
+    let wharf = member(member(result, "_meta")?, "wharf")?.strip_prefix('{')?;
+    let (id, rest) = wharf.strip_prefix(IN_WHARF)?.split_once('"')?;
+    let rest = rest.strip_prefix([',', ' ']).unwrap_or(rest);
+    Some((EventId::parse(id)?, offset(frame, wharf)..offset(frame, rest)))
+}
+
+fn id_in(frame: &[u8], object: &str) -> Option<(EventId, Span)> {
+    let inside = object.strip_prefix('{')?;
     if let Some((id, rest)) = inside.strip_prefix(IN_PARAMS).and_then(id_and_rest)
         && let Some(rest) = rest.strip_prefix('}')
     {
@@ -92,7 +115,7 @@ pub(super) fn event_id(frame: &[u8]) -> Option<(EventId, Span)> {
         let rest = rest.strip_prefix(',').unwrap_or(rest);
         return Some((id, offset(frame, inside)..offset(frame, rest)));
     }
-    let meta = serde_json::from_str::<Params<'_>>(params).ok()?.meta?.get().strip_prefix('{')?;
+    let meta = serde_json::from_str::<Params<'_>>(object).ok()?.meta?.get().strip_prefix('{')?;
     let (id, rest) = meta.strip_prefix(IN_META).and_then(id_and_rest)?;
     let rest = rest.strip_prefix([',', ' ']).unwrap_or(rest);
     Some((id, offset(frame, meta)..offset(frame, rest)))

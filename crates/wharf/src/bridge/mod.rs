@@ -10,7 +10,7 @@ mod followed;
 mod from_client;
 mod from_host;
 mod meta;
-mod plain;
+mod own;
 mod pump;
 mod rejoin;
 mod start;
@@ -30,6 +30,7 @@ use unanswered::Unanswered;
 
 pub(crate) use dial::Dial;
 pub(crate) use pump::run;
+pub(crate) use start::become_agent;
 
 /// Messages that may wait for the host to come back: as much as one message may be, or more of them than a person
 /// could have caused. Beyond that stdin is not read.
@@ -43,6 +44,8 @@ pub(crate) struct Options {
     pub(crate) name: String,
     /// Every `session/new` joins this session.
     pub(crate) session: Option<String>,
+    /// Where it was started: usually where the client's sessions will be.
+    pub(crate) cwd: Option<String>,
 }
 
 /// What to do: messages in order, each way.

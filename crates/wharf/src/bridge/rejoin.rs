@@ -8,7 +8,7 @@ use wharf_host::frame;
 
 use super::followed::From;
 use super::unanswered::Request;
-use super::{Bridge, Lost, Phase, Step, error, failure};
+use super::{Bridge, Lost, Phase, Step, error, failure, meta};
 
 /// `session/attach` and `session/detach` say so of a session that is not there (rule 4.6).
 const NOT_FOUND: i64 = -32001;
@@ -107,7 +107,7 @@ impl Bridge {
     pub(super) fn attach(&mut self, sessions: Vec<String>) {
         let mut pending = Vec::with_capacity(sessions.len());
         for session in sessions {
-            let Some(followed) = self.sessions.get_mut(&session) else { continue };
+            let Some(followed) = self.sessions.get(&session) else { continue };
             let mut params = match followed.rejoin() {
                 // What cannot be shown exactly comes in the answer, where it does no harm.
                 From::After(event) => json!({
@@ -119,6 +119,9 @@ impl Bridge {
             if followed.observes {
                 params["role"] = "observer".into();
             }
+            // As the client had it: a host that attaches someone has more to tell.
+            let multi = followed.attached || self.wishes.multi_client_updates;
+            params["_meta"] = json!({ "wharf": { "multiClientUpdates": multi, "serves": followed.serves } });
             params["sessionId"] = session.as_str().into();
             let id = self.own_id();
             let text = String::from_utf8_lossy(&id);
@@ -137,9 +140,13 @@ impl Bridge {
     fn attached(&mut self, session: &str, answer: &[u8]) {
         let refusal = frame::peek::<Refusal<'_>>(answer).and_then(|answer| answer.error.map(RawValue::get));
         let Some(refusal) = refusal else {
+            let at = meta::event_id_of_answer(answer);
             let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
             if let Some(followed) = self.sessions.get_mut(session) {
                 followed.lost = None;
+                if let Some((id, _)) = at {
+                    followed.is_at(id);
+                }
             }
             if answer["result"]["historyPolicy"] == "full" && answer["result"]["historyDelivery"] != "stream" {
                 self.note(format!(

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use anyhow::Context;
+use wharf_host::AgentCommand;
 
 /// Of the log, when a host does not come up: its last words, not its life.
 const TAIL: u64 = 2_000;
@@ -64,6 +65,16 @@ impl Starter {
             Ok(_) | Err(_) => format!("{} says nothing", path.display()),
         }
     }
+}
+
+/// Becomes the agent, in the terminal that this program was started in; returns only if that fails. Variables that are
+/// kept have the values that they have here.
+#[expect(clippy::disallowed_methods, reason = "all processes of this program are started from here")]
+pub(crate) fn become_agent(agent: &AgentCommand, arguments: &[String], keep_env: &[String]) -> anyhow::Error {
+    let Some((program, own)) = agent.command.split_first() else { return anyhow::anyhow!("the agent has no command") };
+    let env = agent.env.iter().filter(|(name, _)| !keep_env.contains(name));
+    let error = Command::new(program).args(own).args(arguments).envs(env).exec();
+    anyhow::Error::from(error).context(format!("running {program}; is it installed and on the PATH?"))
 }
 
 fn log_path(state_dir: &Path) -> PathBuf {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
-use wharf_host::{AgentCommand, Config, Host};
+use wharf_host::{AgentCommand, Auth, Config, Duration, Host, ReplayTurns};
 use wharf_server::{Server, Tokens};
 
 use crate::{output, paths};
@@ -30,6 +30,15 @@ pub(crate) struct Serve {
     /// A command line that starts an ACP agent; makes it the default agent.
     #[arg(long, value_name = "CMD", conflicts_with = "agent")]
     agent_cmd: Option<String>,
+    /// What connections over TCP must show: `token`, or `none` for old amux clients on a machine of your own.
+    #[arg(long, env = "WHARF_AUTH", value_name = "HOW")]
+    auth: Option<Auth>,
+    /// End a session that no client has been attached to for so long (amux's name for `session.idle_ttl`).
+    #[arg(long, value_name = "N")]
+    session_ttl_seconds: Option<u64>,
+    /// How many turns an amux client that comes late is shown: `unbounded`, 0 or more.
+    #[arg(long, value_name = "TURNS")]
+    replay_turns: Option<ReplayTurns>,
     /// Print one line of JSON once connections are accepted, and nothing else.
     #[arg(long)]
     json: bool,
@@ -77,6 +86,11 @@ fn config(serve: &Serve) -> anyhow::Result<Config> {
     config.program = std::env::current_exe().context("finding this program")?;
     if let Some(listen) = &serve.listen {
         config.listen.clone_from(listen);
+    }
+    config.auth = serve.auth.unwrap_or(config.auth);
+    config.amux.replay_turns = serve.replay_turns.unwrap_or(config.amux.replay_turns);
+    if let Some(seconds) = serve.session_ttl_seconds {
+        config.session.idle_ttl = Duration::from_millis(seconds.saturating_mul(1_000));
     }
     if let Some(name) = &serve.agent {
         config.default_agent.clone_from(name);

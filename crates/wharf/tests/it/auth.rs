@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use wharf_testkit::client::{Client, Frame};
 
 use crate::recording::Recording;
-use crate::{client, cwd, log, observer, refused, scripted, stop_reason, told};
+use crate::{client, client_with, cwd, log, observer, refused, scripted, stop_reason, told};
 
 async fn login(client: &Client) -> Result<Value> {
     Ok(client.request("authenticate", json!({ "methodId": "token", "_meta": { "secret": "hush-hush" } })).await?)
@@ -130,5 +130,52 @@ async fn observers_log_nobody_in_or_out() -> Result<()> {
         let error = refused(observer.request(method, json!({ "methodId": "token" })).await)?;
         assert_eq!(error.code, -32011, "{method}: {error}");
     }
+    Ok(())
+}
+
+const IN_TERMINAL: &str = r#"{ "auth": { "terminal": true } }"#;
+
+#[tokio::test]
+async fn a_login_in_a_terminal_is_offered_by_the_bridge_alone() -> Result<()> {
+    let host = scripted(&["--auth", "--terminal-auth"])?.start()?;
+    let token = json!({ "id": "token", "name": "Token" });
+    let able: Value = serde_json::from_str(IN_TERMINAL)?;
+    let hello = json!({ "protocolVersion": 1, "clientCapabilities": able });
+    let mut editor = crate::bridge::editor(&host, &[])?;
+    let told = editor.request("initialize", hello.clone())?;
+    let terminal = json!({
+        "id": "tty", "name": "Terminal", "type": "terminal", "env": { "COLOR": "red" },
+        "args": ["--in-terminal", "--keep-env", "COLOR", "--", "--exit-on-start", "7"],
+    });
+    assert_eq!(told["authMethods"], json!([token, terminal]));
+
+    let client = client_with(&host, able, json!({})).await?;
+    let told = client.transcript().remove(0).body["result"].take();
+    assert_eq!(told["authMethods"], json!([token]), "it cannot run the agent");
+    let mut unable = crate::bridge::editor(&host, &[])?;
+    let told = unable.request("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }))?;
+    assert_eq!(told["authMethods"], json!([token]), "it has not said that it can");
+
+    // What the editor is told to run ends as the agent does.
+    let args: Vec<&str> = terminal["args"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let mut login = crate::program::command(&["acp", "--config"]);
+    let status = login.arg(host.directory().join("config.toml")).args(args).status()?;
+    assert_eq!(status.code(), Some(7));
+    Ok(())
+}
+
+#[test]
+fn in_a_terminal_the_agent_gets_its_arguments_and_its_environment() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let config = folder.path().join("config.toml");
+    let script = r#"echo "$@ COLOR=$COLOR SHAPE=$SHAPE""#;
+    let text = format!(
+        "[agents.x]\ncommand = [\"sh\", \"-c\", '{script}', \"agent\"]\nenv = {{ COLOR = \"blue\", SHAPE = \"round\" }}\n"
+    );
+    std::fs::write(&config, text)?;
+    let mut login = crate::program::command(&["acp", "--agent", "x", "--config"]);
+    login.arg(&config).args(["--in-terminal", "--keep-env", "COLOR", "--", "login", "--now"]);
+    let output = login.env("COLOR", "red").env("SHAPE", "flat").output()?;
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "login --now COLOR=red SHAPE=round\n");
     Ok(())
 }

@@ -14,7 +14,7 @@ use wharf_testkit::{PATIENCE, procs};
 use crate::{cwd, join, log, open, scripted, wharf};
 
 /// An editor that has started the bridge to this host.
-fn editor(host: &Host, arguments: &[&str]) -> Result<AgentPipe> {
+pub(crate) fn editor(host: &Host, arguments: &[&str]) -> Result<AgentPipe> {
     let state_dir = host.state_dir();
     let state_dir = state_dir.to_str().context("the directory is not UTF-8")?;
     AgentPipe::start(&wharf(), &[&["acp", "--no-start", "--state-dir", state_dir], arguments].concat(), &[])

@@ -57,8 +57,6 @@ async fn every_frame_that_comes_from_the_log_says_which_event_it_is() -> Result<
     };
     assert_eq!(updates(&frames), updates(&from_log(&plain)));
     assert!(from_log(&plain).iter().all(|frame| id(frame).is_none()));
-    let responses = with_ids.transcript().into_iter().filter(|frame| frame.method().is_empty());
-    assert!(responses.into_iter().all(|frame| frame.body["result"]["_meta"]["wharf"]["eventId"].is_null()));
 
     // A replay names the same events.
     let again = wishing(&host).await?;
@@ -102,5 +100,47 @@ async fn an_id_joins_what_the_agent_has_in_its_meta_already() -> Result<()> {
     let meta: &Value = &frame.params()["_meta"];
     assert!(meta["wharf"]["eventId"].is_string() && meta["mine"] == 1.5, "{}", frame.raw);
     assert!(frame.raw.contains(r#""mine": 1.50"#), "{}", frame.raw);
+    Ok(())
+}
+
+/// What an answer says of its place in the log.
+fn place(answer: &Value) -> Option<&str> {
+    answer["_meta"]["wharf"]["eventId"].as_str()
+}
+
+#[tokio::test]
+async fn the_answers_that_join_a_session_say_up_to_which_event_they_tell() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let first = wishing(&host).await?;
+    let at = json!({ "cwd": cwd(&host)?, "mcpServers": [] });
+    let opened = first.request("session/new", at.clone()).await?;
+    let session = opened["sessionId"].as_str().context("no id")?.to_owned();
+    let started = log::records(&host, &session)?.into_iter().find(|record| record["event"]["kind"] == "agent_started");
+    let started = started.context("not started")?;
+    assert_eq!(place(&opened), Some(&*format!("{}-{}", started["epoch"], started["seq"])));
+    first.prompt(&session, "echo one").await?;
+
+    let head = log::records(&host, &session)?.pop().context("nothing in the log")?;
+    let head = format!("{}-{}", head["epoch"], head["seq"]);
+    let second = wishing(&host).await?;
+    let mut join = at;
+    join["sessionId"] = session.as_str().into();
+    for (method, more) in [
+        ("session/load", json!({})),
+        ("session/resume", json!({})),
+        ("session/attach", json!({})),
+        ("session/attach", json!({ "historyPolicy": "none" })),
+        ("session/attach", json!({ "historyPolicy": "after_event", "afterEventId": head })),
+    ] {
+        let mut params = join.clone();
+        params.as_object_mut().context("no object")?.extend(more.as_object().context("no object")?.clone());
+        let answer = second.request(method, params).await?;
+        assert_eq!(place(&answer), Some(&*head), "{method} {more}: {answer}");
+    }
+    // From the beginning there is nothing before it.
+    let stream = json!({ "sessionId": session, "historyDelivery": "stream" });
+    assert_eq!(place(&second.request("session/attach", stream).await?), None);
+    let plain = crate::client(&host).await?;
+    assert_eq!(place(&plain.request("session/load", join).await?), None, "not asked for");
     Ok(())
 }

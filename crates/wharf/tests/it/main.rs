@@ -1,6 +1,7 @@
 //! The binary as its users meet it: a real process, real agents, real sockets.
 #![expect(clippy::print_stdout, reason = "a test prints its seed")]
 
+mod amux;
 mod attach;
 mod auth;
 mod bridge;
@@ -15,6 +16,7 @@ mod http2;
 mod http_streams;
 mod http_wire;
 mod joining;
+mod leaving;
 mod log;
 mod odd_bytes;
 mod orphans;
@@ -22,16 +24,20 @@ mod program;
 mod queue;
 mod ready;
 mod recording;
+mod rejoin;
 mod restart;
 mod serving;
 mod serving_agents;
 mod sharing;
 mod slow_client;
 mod status_list;
+mod terminals_shown;
 mod tokens;
 mod turns;
+mod understood;
 mod walk;
 mod ways;
+mod where_agents_run;
 mod wire;
 
 use std::path::PathBuf;

@@ -179,6 +179,7 @@ async fn an_agent_that_ignores_a_cancel_is_ended_and_the_turn_with_it() -> Resul
             let error = crate::refused(client.prompt(&session, "echo again").await)?;
             assert_eq!(error.data["reason"], "not_resumable", "{error}");
         } else {
+            log::expect(&host, &session, "agent_started", |event| event["start"] == 2).await?;
             let next = pids(&told(&client, &session, "pid").await?);
             assert_ne!(next, agent, "another agent goes on");
         }

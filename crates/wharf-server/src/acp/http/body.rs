@@ -16,6 +16,7 @@ use super::mark::Mark;
 use super::stream::{LogRange, Marked, Seat};
 use super::streams::Streams;
 use crate::acp::event_id::{event_id, with_event_id};
+use crate::acp::understood::Understood;
 use crate::acp::view::View;
 use crate::acp::wire::TICK;
 
@@ -29,6 +30,7 @@ pub(super) struct MissedLog {
     pub(super) cursor: Cursor,
     /// The client wants event ids in the frames too.
     pub(super) event_ids: bool,
+    pub(super) understood: Understood,
 }
 
 /// A reader's side of a stream. Dropping it leaves the stream to the next.
@@ -97,10 +99,10 @@ impl Reading {
     /// Reads on in the log that the reader missed, with what was kept beside it in between. `None` if the log cannot
     /// be read: the stream ends, and its reader comes again.
     async fn read_log(&mut self) -> Option<()> {
-        let MissedLog { range, cursor, event_ids } = self.log.front_mut()?;
+        let MissedLog { range, cursor, event_ids, understood } = self.log.front_mut()?;
         let batch = cursor.next().await.ok()?;
         for entry in batch.entries().iter().take_while(|entry| entry.seq <= range.to) {
-            let Some(frame) = again(entry, *event_ids) else { continue };
+            let Some(frame) = again(entry, *event_ids, *understood) else { continue };
             let mark = Mark::of(range.run, entry.epoch, entry.seq);
             while let Some(kept) = self.missed.pop_front_if(|(kept, _)| *kept < mark) {
                 self.ready.push_back(kept);
@@ -130,7 +132,7 @@ impl Reading {
 }
 
 /// The frame that an event made when it was first shown, if the log says so.
-fn again(entry: &Entry, event_ids: bool) -> Option<Bytes> {
-    let frame = View::plain(entry)?;
-    Some(if event_ids { with_event_id(frame, &event_id(entry)) } else { frame.clone() })
+fn again(entry: &Entry, event_ids: bool, understood: Understood) -> Option<Bytes> {
+    let frame = View::plain(entry, understood)?;
+    Some(if event_ids { with_event_id(&frame, &event_id(entry)) } else { frame })
 }

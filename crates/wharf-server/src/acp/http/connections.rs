@@ -51,7 +51,7 @@ impl Connections {
     /// A new connection of this client.
     pub(super) fn start(app: &App, identity: Identity, agent: Arc<str>) -> Result<Arc<HttpConnection>, Problem> {
         let limit = app.host.config().limits.connections;
-        let (connection, outlet) = Connection::new(app.clone(), identity, agent);
+        let (connection, outlet) = Connection::new(app.clone(), identity, agent, None);
         let streams = Arc::new(Streams::new());
         let http = Arc::new(HttpConnection {
             id: new_connection_id(),

@@ -165,6 +165,7 @@ impl HttpConnection {
 
     fn missed(&self, range: LogRange, handle: &SessionHandle) -> MissedLog {
         let cursor = handle.cursor(Seq(range.from.0 - 1));
-        MissedLog { range, cursor, event_ids: self.connection.info().event_ids }
+        let info = self.connection.info();
+        MissedLog { range, cursor, event_ids: info.event_ids, understood: info.understood() }
     }
 }

@@ -1,22 +1,10 @@
-//! Faults of the transport as HTTP answers. What is wrong with a message's content is a JSON-RPC error instead.
+//! Faults of the transport. What is wrong with a message's content is a JSON-RPC error instead.
 
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use axum::http::StatusCode;
 
-/// A fault: its status, a word that stays the same, and a sentence.
-#[derive(Debug)]
-pub(super) struct Problem {
-    status: StatusCode,
-    code: &'static str,
-    detail: String,
-}
+pub(super) use crate::problem::Problem;
 
 impl Problem {
-    pub(super) fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
-        Self { status, code, detail: detail.into() }
-    }
-
     pub(super) fn no_connection_id() -> Self {
         Self::new(
             StatusCode::BAD_REQUEST,
@@ -42,15 +30,5 @@ impl Problem {
                 "this stream cannot go on from Last-Event-ID {id:?}; open it without that header and send `session/load`"
             ),
         )
-    }
-}
-
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        let Self { status, code, detail } = self;
-        let title = status.canonical_reason().unwrap_or_default();
-        let body = json!({ "title": title, "status": status.as_u16(), "code": code, "detail": detail });
-        let kind = (header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        (status, [kind], body.to_string()).into_response()
     }
 }

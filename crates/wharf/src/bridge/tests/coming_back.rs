@@ -56,7 +56,8 @@ fn a_joined_session_of_which_nothing_was_seen_goes_on_from_now() {
     stage.frame(r#"{"jsonrpc":"2.0","id":3,"result":{}}"#);
     let attach = stage.restart();
     assert_eq!(attach.host.len(), 1, "the closed one is not attached");
-    assert_eq!(attach.to_host(0)["params"], json!({ "sessionId": "sess_2", "historyPolicy": "none" }));
+    let meta = json!({ "wharf": { "multiClientUpdates": false, "serves": true } });
+    assert_eq!(attach.to_host(0)["params"], json!({ "sessionId": "sess_2", "historyPolicy": "none", "_meta": meta }));
 }
 
 #[test]
@@ -117,27 +118,82 @@ fn an_initialize_without_an_answer_is_said_again_and_answered() {
     assert!(stage.restart().nothing());
 }
 
+/// What the last attach asked for besides.
+fn asked(stage: &mut Stage) -> Value {
+    let attach = stage.restart();
+    let asked = attach.to_host(0)["params"]["_meta"]["wharf"].clone();
+    stage.attached(&attach);
+    asked
+}
+
 #[test]
-fn updates_for_other_clients_are_made_plain() {
+fn a_client_gets_after_a_reconnect_what_it_got_before_and_serves_what_it_served() {
     let mut stage = Stage::opened();
-    stage.chunk("a");
+    assert_eq!(asked(&mut stage), json!({ "multiClientUpdates": false, "serves": true }));
+    stage.line(r#"{"jsonrpc":"2.0","id":2,"method":"session/attach","params":{"sessionId":"sess_1"}}"#);
+    stage.frame(r#"{"jsonrpc":"2.0","id":2,"result":{"sessionId":"sess_1"}}"#);
+    assert_eq!(asked(&mut stage), json!({ "multiClientUpdates": true, "serves": true }));
+    stage.line(r#"{"jsonrpc":"2.0","id":3,"method":"session/load","params":{"sessionId":"sess_1"}}"#);
+    stage.frame(r#"{"jsonrpc":"2.0","id":3,"result":{}}"#);
+    assert_eq!(asked(&mut stage), json!({ "multiClientUpdates": false, "serves": true }));
+
+    let mut stage = Stage::new();
+    let wish = r#""_meta":{"wharf":{"multiClientUpdates":true}}"#;
+    stage.line(&format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{{wish}}}}}"#));
+    stage.frame(r#"{"jsonrpc":"2.0","id":0,"result":{}}"#);
+    stage.line(r#"{"jsonrpc":"2.0","id":1,"method":"session/attach","params":{"sessionId":"sess_1"}}"#);
+    stage.frame(r#"{"jsonrpc":"2.0","id":1,"result":{"sessionId":"sess_1"}}"#);
+    assert_eq!(asked(&mut stage), json!({ "multiClientUpdates": true, "serves": false }));
+}
+
+#[test]
+fn a_prompt_of_its_own_is_not_told_to_a_client_that_is_told_of_others() {
+    let mut stage = Stage::opened();
     stage.prompt(2, "mine");
     let attach = stage.restart();
     stage.attached(&attach);
-    let told = |tag: &str, rest: &str| {
-        let body = format!(r#""sessionUpdate":"{tag}","type":"{tag}"{rest}"#);
-        update(r#""_meta":{"wharf":{"eventId":"4-9"}},"#, &body)
+    let told = |tags: &str, text: &str| {
+        let body = format!(r#"{tags},"prompt":[{{"text":"{text}","type":"text"}}],"sentBy":{{}}"#);
+        update("", &body)
     };
-    for tag in ["turn_complete", "permission_resolved", "client_connected", "client_disconnected"] {
-        assert!(stage.frame(&told(tag, "")).nothing(), "{tag}");
-    }
-    let prompt = |text: &str| format!(r#","prompt":[{{"text":"{text}","type":"text"}}],"sentBy":{{}}"#);
-    assert!(stage.frame(&told("prompt_received", &prompt("mine"))).nothing());
-    let other = stage.frame(&told("prompt_received", &prompt("yours")));
-    let content = r#""sessionUpdate":"user_message_chunk","content":{"text":"yours","type":"text"}"#;
-    assert_eq!(other.client, [update("", content)]);
+    let twice = r#""sessionUpdate":"prompt_received","type":"prompt_received""#;
+    assert!(stage.frame(&told(twice, "mine")).nothing());
+    assert_eq!(stage.frame(&told(twice, "yours")).client.len(), 1);
     // An agent's own update of such a name has no second tag.
-    assert_eq!(stage.frame(&update("", r#""sessionUpdate":"turn_complete""#)).client.len(), 1);
+    assert_eq!(stage.frame(&told(r#""sessionUpdate":"prompt_received""#, "mine")).client.len(), 1);
+}
+
+#[test]
+fn an_answer_says_where_to_go_on_from_and_the_client_does_not_see_it() {
+    let mut stage = Stage::opened();
+    let cases = [
+        (
+            "session/new",
+            r#"{"sessionId":"sess_1","x":1.10}"#,
+            r#"{"_meta":{"wharf":{"eventId":"3-7"}},"sessionId":"sess_1","x":1.10}"#,
+        ),
+        ("session/load", "{}", r#"{"_meta":{"wharf":{"eventId":"3-7"}}}"#),
+        ("session/resume", r#"{"_meta":{"a":[ ]}}"#, r#"{"_meta":{"wharf":{"eventId":"3-7"},"a":[ ]}}"#),
+        ("session/load", r#"{"_meta":{"wharf":{"s":1}}}"#, r#"{"_meta":{"wharf":{"eventId":"3-7","s":1}}}"#),
+        ("session/load", r#"{"_meta":{"wharf":{}}}"#, r#"{"_meta":{"wharf":{"eventId":"3-7" }}}"#),
+    ];
+    for (number, (method, plain, told)) in cases.into_iter().enumerate() {
+        let event = format!("3-7{number}");
+        let id = number + 10;
+        stage.line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{"sessionId":"sess_1"}}}}"#));
+        let answer = |result: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#);
+        assert_eq!(stage.frame(&answer(&told.replace("3-7", &event))).client, [answer(plain)]);
+        let attach = stage.restart();
+        let params = &attach.to_host(0)["params"];
+        assert_eq!((&params["historyPolicy"], &params["afterEventId"]), (&json!("after_event"), &json!(event)));
+        stage.attached(&attach);
+    }
+    // The host's answer to the bridge itself says so too.
+    let attach = stage.restart();
+    let id = attach.to_host(0)["id"].to_string();
+    let result = r#"{"_meta":{"wharf":{"eventId":"4-2"}},"historyPolicy":"full"}"#;
+    assert!(stage.frame(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)).nothing());
+    assert_eq!(stage.restart().to_host(0)["params"]["afterEventId"], "4-2");
 }
 
 #[test]

@@ -47,7 +47,7 @@ impl Stage {
 
     /// Connected, and nothing was said yet.
     fn with(session: Option<&str>) -> Self {
-        let options = Options { name: "me".to_owned(), session: session.map(ToOwned::to_owned) };
+        let options = Options { name: "me".to_owned(), session: session.map(ToOwned::to_owned), cwd: None };
         let mut stage = Self { bridge: Bridge::new(options), host: 1, events: 0 };
         assert!(stage.connect().nothing());
         stage

@@ -43,6 +43,17 @@ fn event_ids_are_asked_for_and_taken_out_again() {
 }
 
 #[test]
+fn a_client_that_can_log_in_in_a_terminal_has_this_program_to_run_there() {
+    let hello = |more: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{{more}"clientCapabilities":{{"auth":{{"terminal":true}}}}}}}}"#
+        )
+    };
+    let told = Stage::new().line(&hello(""));
+    assert_eq!(told.host, [hello(r#""_meta":{"wharf":{"terminalAuth":true,"eventIds":true}},"#)]);
+}
+
+#[test]
 fn a_client_that_asks_for_event_ids_keeps_them() {
     let mut stage = Stage::new();
     let line = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"_meta":{"wharf":{"eventIds":true}}}}"#;

@@ -1,0 +1,239 @@
+//! Terminals that tool calls show. One client at most can show a terminal, and no log can: what it said is put into the
+//! log as text when it ends (rule 3.8).
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use wharf_core::{Input, Raw, UpdateKind};
+
+use super::task::SessionTask;
+use crate::frame;
+use crate::frame::content::{mentions_terminal, no_output_kept, terminal, text_item};
+
+/// Tool calls and terminals that are followed: more than an agent has at work at a time.
+const MOST: usize = 64;
+/// The end of a terminal's text that is kept. A person reads the last screens of it; the log is to stay small.
+const TEXT: usize = 16 << 10;
+/// A tool call that shows more than this besides its terminals is not repeated with their text.
+const CONTENT: usize = 64 << 10;
+
+#[derive(Debug, Default)]
+pub(super) struct Screens {
+    calls: VecDeque<Call>,
+    /// What terminals have said, by their ids.
+    texts: VecDeque<(String, String)>,
+}
+
+/// A tool call with terminals in its content.
+#[derive(Debug)]
+struct Call {
+    id: String,
+    content: Box<RawValue>,
+    terminals: Vec<String>,
+    /// The content that the log has with text in it.
+    told: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct Update<'a> {
+    #[serde(borrow)]
+    params: Params<'a>,
+}
+
+#[derive(Deserialize)]
+struct Params<'a> {
+    #[serde(borrow)]
+    update: ToolCall<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolCall<'a> {
+    #[serde(borrow)]
+    tool_call_id: Cow<'a, str>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+}
+
+impl Screens {
+    /// A tool call was shown. Returns true if it shows a terminal whose text is known.
+    fn shown(&mut self, frame: &[u8]) -> bool {
+        if self.calls.is_empty() && !mentions_terminal(frame) {
+            return false;
+        }
+        let Some(update) = frame::peek::<Update<'_>>(frame).map(|message| message.params.update) else { return false };
+        // Content is told whole or not at all.
+        let Some(content) = update.content else { return false };
+        self.calls.retain(|call| call.id != update.tool_call_id);
+        let items: Vec<Value> = serde_json::from_str(content.get()).unwrap_or_default();
+        let terminals: Vec<String> = items.iter().filter_map(|item| terminal(item).map(str::to_owned)).collect();
+        if terminals.is_empty() || content.get().len() > CONTENT {
+            return false;
+        }
+        let known = terminals.iter().any(|terminal| self.text(terminal).is_some());
+        let (id, content) = (update.tool_call_id.into_owned(), content.to_owned());
+        push(&mut self.calls, Call { id, content, terminals, told: None });
+        known
+    }
+
+    fn text(&self, terminal: &str) -> Option<&str> {
+        self.texts.iter().find(|(id, _)| id == terminal).map(|(_, text)| text.as_str())
+    }
+
+    /// A terminal has said this so far.
+    fn said(&mut self, terminal: &str, text: &str) {
+        self.texts.retain(|(id, _)| id != terminal);
+        push(&mut self.texts, (terminal.to_owned(), ending(text)));
+    }
+
+    /// The tool calls whose terminals have said something that the log does not have, as updates with text in them.
+    fn news(&mut self, session: &str) -> Vec<Raw> {
+        let mut news = Vec::new();
+        for at in 0..self.calls.len() {
+            let call = &self.calls[at];
+            if !call.terminals.iter().any(|terminal| self.text(terminal).is_some()) {
+                continue;
+            }
+            let content = self.as_text(call);
+            if call.told.as_ref() == Some(&content) {
+                continue;
+            }
+            let update = json!({
+                "sessionUpdate": "tool_call_update", "toolCallId": call.id, "content": content,
+                "_meta": { "wharf": { "terminals": call.terminals } },
+            });
+            let params = json!({ "sessionId": session, "update": update });
+            let frame = json!({ "jsonrpc": "2.0", "method": "session/update", "params": params });
+            news.extend(Raw::new(frame.to_string()));
+            self.calls[at].told = Some(content);
+        }
+        news
+    }
+
+    fn as_text(&self, call: &Call) -> Value {
+        let mut items: Vec<Value> = serde_json::from_str(call.content.get()).unwrap_or_default();
+        for item in &mut items {
+            if let Some(id) = terminal(item) {
+                let text = self.text(id).map_or_else(|| no_output_kept(id), ToOwned::to_owned);
+                *item = text_item(&text);
+            }
+        }
+        items.into()
+    }
+}
+
+impl SessionTask {
+    /// The agent has shown a tool call, perhaps with a terminal.
+    pub(super) fn tool_call_shown(&mut self, frame: &Raw) {
+        if self.screens.shown(frame.bytes()) {
+            self.tell_screens(None);
+        }
+    }
+
+    /// Puts what terminals have said into the log, where tool calls show them: of the one that ends, or of all.
+    pub(super) fn tell_screens(&mut self, ended: Option<&str>) {
+        let tools = self.tools();
+        let shown: Vec<String> = self.screens.calls.iter().flat_map(|call| call.terminals.clone()).collect();
+        let wanted = shown.iter().map(String::as_str).chain(ended);
+        for terminal in wanted.filter(|id| ended.is_none_or(|ended| ended == *id)) {
+            if let Some(text) = tools.as_ref().and_then(|tools| tools.terminals.text(terminal)) {
+                self.screens.said(terminal, &text);
+            }
+        }
+        for frame in self.screens.news(self.shared.id.as_str()) {
+            self.input(Input::AgentUpdated { update: UpdateKind::ToolCallUpdate, frame, title: None }, None);
+        }
+    }
+
+    /// The output of a client's terminal passes by on its way to the agent.
+    pub(super) fn output_passed(&mut self, terminal: &str, answer: &[u8]) {
+        let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
+        if let Some(text) = answer["result"]["output"].as_str() {
+            self.screens.said(terminal, text);
+        }
+    }
+}
+
+/// What a request of the agent is about, if it is about a terminal that there is.
+pub(super) fn terminal_of(request: &[u8]) -> Option<String> {
+    let request: Value = serde_json::from_slice(request).unwrap_or_default();
+    request["params"]["terminalId"].as_str().map(ToOwned::to_owned)
+}
+
+fn push<T>(queue: &mut VecDeque<T>, new: T) {
+    if queue.len() >= MOST {
+        queue.pop_front();
+    }
+    queue.push_back(new);
+}
+
+/// The last part of a long text, from the beginning of a line.
+fn ending(text: &str) -> String {
+    if text.is_empty() {
+        return "[no output]".to_owned();
+    }
+    if text.len() <= TEXT {
+        return text.to_owned();
+    }
+    let from = (text.len() - TEXT..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+    let rest = &text[from..];
+    let rest = rest.split_once('\n').map_or(rest, |(_, lines)| lines);
+    format!("[the beginning is left out]\n{rest}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shows(call: &str, content: &Value) -> Vec<u8> {
+        let update = json!({ "sessionUpdate": "tool_call_update", "toolCallId": call, "content": content });
+        json!({ "method": "session/update", "params": { "update": update } }).to_string().into()
+    }
+
+    fn contents(news: &[Raw]) -> Vec<Value> {
+        let content =
+            |raw: &Raw| serde_json::from_str::<Value>(raw.as_str()).unwrap()["params"]["update"]["content"].take();
+        news.iter().map(content).collect()
+    }
+
+    #[test]
+    fn what_a_terminal_said_is_told_once_and_again_when_it_is_shown_again() {
+        let mut screens = Screens::default();
+        let diff = json!({ "type": "diff", "path": "/x" });
+        let content =
+            json!([diff, { "type": "terminal", "terminalId": "a" }, { "type": "terminal", "terminalId": "b" }]);
+        assert!(!screens.shown(&shows("call", &content)));
+        assert!(screens.news("s").is_empty());
+        screens.said("a", "hello");
+        let told = json!([diff, text_item("hello"), text_item("[terminal b: no output kept]")]);
+        assert_eq!(contents(&screens.news("s")), [told]);
+        assert!(screens.news("s").is_empty());
+        screens.said("b", "");
+        let told = json!([diff, text_item("hello"), text_item("[no output]")]);
+        assert_eq!(contents(&screens.news("s")), std::slice::from_ref(&told));
+        // A change of its state alone leaves the content as it is.
+        assert!(!screens.shown(br#"{"params":{"update":{"toolCallId":"call","status":"completed"}}}"#));
+        assert!(screens.news("s").is_empty());
+        assert!(screens.shown(&shows("call", &content)));
+        assert_eq!(contents(&screens.news("s")), [told]);
+        // Something else instead: nobody shows the terminals any more.
+        screens.shown(&shows("call", &json!([diff])));
+        screens.said("a", "more");
+        assert!(screens.news("s").is_empty());
+    }
+
+    #[test]
+    fn only_the_end_of_a_long_text_is_kept_and_only_so_many_terminals() {
+        let mut screens = Screens::default();
+        screens.said("long", &"ä line\n".repeat(10_000));
+        let kept = screens.text("long").unwrap();
+        assert!(kept.len() < TEXT + 100 && kept.starts_with("[the beginning is left out]\nä line\n"), "{}", kept.len());
+        for number in 0..MOST {
+            screens.said(&number.to_string(), "x");
+        }
+        assert_eq!(screens.text("long"), None);
+    }
+}

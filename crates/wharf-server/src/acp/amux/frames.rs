@@ -1,0 +1,287 @@
+//! Events → `amux/*` frames (rule 9.2). Turn and queue item ids are made of prompt ids: they are the same for every
+//! client and after every restart.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use wharf_host::core::{Ask, AskId, AskOutcome, Event, Member, PromptEnd, PromptId, Raw, Role, Sender, Turn};
+use wharf_host::{Entry, frame};
+
+use super::note::Note;
+use crate::acp::updates::stop_reason;
+use crate::acp::view::Shown;
+
+/// Prompts that came by `amux/queue_prompt` have ids that begin so: they are queue items even if they need not wait.
+pub(super) const QUEUE_ITEM: &str = "aq-";
+
+/// What one amux client has been told of a session.
+#[derive(Debug)]
+pub(in crate::acp) struct Frames {
+    name: Arc<str>,
+    /// Turns that run, and who began them.
+    drivers: BTreeMap<PromptId, Arc<str>>,
+    newest: Option<PromptId>,
+    /// Prompts that were shown as queue items.
+    items: BTreeSet<PromptId>,
+    /// Prompts that replace a turn, and which.
+    steers: BTreeMap<PromptId, Option<PromptId>>,
+}
+
+/// How things were before an event.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::acp) struct Before {
+    /// A turn was running, or prompts were waiting.
+    pub(in crate::acp) busy: bool,
+    /// The event's prompt was waiting.
+    pub(in crate::acp) waited: bool,
+    /// The event is news to the client, not history.
+    pub(in crate::acp) live: bool,
+}
+
+impl Frames {
+    /// For one who joins while these turns run.
+    pub(in crate::acp) fn new(name: Arc<str>, turns: &[Turn]) -> Self {
+        let drivers = turns.iter().map(|turn| (turn.prompt.clone(), turn.sender.shown_id().into())).collect();
+        let newest = turns.last().map(|turn| turn.prompt.clone());
+        Self { name, drivers, newest, items: BTreeSet::new(), steers: BTreeMap::new() }
+    }
+
+    /// The frames for an event, all but a turn's start: that needs the prompt, see [`Frames::started`].
+    pub(in crate::acp) fn event(&mut self, entry: &Entry, before: Before) -> Vec<Bytes> {
+        let notes = match &entry.event {
+            Event::PromptAccepted { prompt, sender, frame, first, .. } => {
+                self.accepted(prompt, sender, frame, *first, before.busy)
+            }
+            Event::CancelRequested { prompt, by } => self.cancelled(prompt, by.as_ref()),
+            Event::PromptEnded { prompt, end } => self.ended(prompt, end, before.waited),
+            Event::AskOpened(ask) => self.opened(ask),
+            Event::AskResolved { ask, outcome, by } => self.resolved(*ask, outcome, by.as_ref()),
+            Event::TurnStarted { .. }
+            | Event::AgentUpdated { .. }
+            | Event::Created(_)
+            | Event::AgentStarting { .. }
+            | Event::AgentStarted { .. }
+            | Event::Ended(_)
+            | Event::PromptUpdated { .. }
+            | Event::PromptMoved { .. }
+            | Event::PromptRequeued { .. }
+            | Event::AgentFaulted { .. }
+            | Event::Snapshot(_)
+            | Event::Unknown { .. } => Vec::new(),
+        };
+        finish(notes, entry, before.live)
+    }
+
+    /// A turn begins; everyone is told, its sender too.
+    pub(in crate::acp) fn started(&mut self, entry: &Entry, frame: &Raw, sender: &Sender, live: bool) -> Vec<Bytes> {
+        let Event::TurnStarted { prompt, .. } = &entry.event else { return Vec::new() };
+        self.drivers.insert(prompt.clone(), sender.shown_id().into());
+        self.newest = Some(prompt.clone());
+        let replaced = self.steers.remove(prompt).flatten();
+        let request = frame::peek::<Request<'_>>(frame.bytes());
+        let content = request.and_then(|request| request.params.prompt).map_or("[]", RawValue::get);
+        let turn = self
+            .note("turn_started")
+            .with("amuxTurnId", turn_id(prompt))
+            .with("peerId", sender.shown_id())
+            .with("peerName", sender.name.as_deref())
+            .with("role", sender.peer.as_ref().and_then(|peer| peer.role.as_deref()).unwrap_or("controller"))
+            .raw("content", content)
+            .maybe("supersedesTurnId", replaced.map(|replaced| turn_id(&replaced)));
+        let mut notes = vec![turn];
+        if self.items.contains(prompt) {
+            notes.push(self.item("queue_item_submitted", prompt).with("amuxTurnId", turn_id(prompt)));
+        }
+        finish(notes, entry, live)
+    }
+
+    pub(in crate::acp) fn presence(&self, member: &Member, connected: bool) -> Bytes {
+        let sender = &member.sender;
+        if !connected {
+            return self.note("peer_left").with("peerId", sender.shown_id()).end();
+        }
+        let role = match member.role {
+            Role::Observer => "observer",
+            Role::Controller => sender.peer.as_ref().and_then(|peer| peer.role.as_deref()).unwrap_or("controller"),
+        };
+        let joined = self.note("peer_joined").with("peerId", sender.shown_id());
+        joined.with("peerName", sender.name.as_deref()).with("role", role).end()
+    }
+
+    fn accepted(&mut self, prompt: &PromptId, sender: &Sender, frame: &Raw, first: bool, busy: bool) -> Vec<Note> {
+        if first {
+            let replaced = self.newest.clone().filter(|newest| self.drivers.contains_key(newest));
+            let mode = if replaced.is_some() { "hard" } else { "prompt" };
+            let turn = turn_id(replaced.as_ref().unwrap_or(prompt));
+            self.steers.insert(prompt.clone(), replaced);
+            let control = self.note("control_submitted").with("kind", "steer").with("mode", mode);
+            return vec![
+                control.with("peerId", sender.shown_id()).with("amuxTurnId", turn).with("text", text_of(frame)),
+            ];
+        }
+        if !busy && !prompt.as_str().starts_with(QUEUE_ITEM) {
+            return Vec::new();
+        }
+        self.items.insert(prompt.clone());
+        let added = self.item("queue_item_added", prompt).with("peerId", sender.shown_id());
+        vec![added.with("text", text_of(frame)).with("status", "queued")]
+    }
+
+    fn cancelled(&self, prompt: &PromptId, by: Option<&Sender>) -> Vec<Note> {
+        let steered = self.steers.values().any(|replaced| replaced.as_ref() == Some(prompt));
+        let note = self.note("turn_cancelled").with("amuxTurnId", turn_id(prompt));
+        let note = note.with("cancelledBy", by.map(Sender::shown_id));
+        let note = note.with("originalDriver", self.drivers.get(prompt).map(|driver| &**driver));
+        vec![note.maybe("reason", steered.then_some("hard_steer"))]
+    }
+
+    fn ended(&mut self, prompt: &PromptId, end: &PromptEnd, waited: bool) -> Vec<Note> {
+        let item = self.items.remove(prompt);
+        self.steers.remove(prompt);
+        if waited {
+            // It never was a turn.
+            return if item { vec![self.removed(prompt, end)] } else { Vec::new() };
+        }
+        self.drivers.remove(prompt);
+        let turn = turn_id(prompt);
+        let mut notes =
+            vec![self.note("turn_complete").with("amuxTurnId", turn.as_str()).with("stopReason", stop_reason(end))];
+        if item {
+            let completed = self.item("queue_item_completed", prompt).with("amuxTurnId", turn);
+            notes.push(completed.with("stopReason", stop_reason(end)));
+        }
+        notes
+    }
+
+    fn removed(&self, prompt: &PromptId, end: &PromptEnd) -> Note {
+        let (by, reason) = match end {
+            PromptEnd::Removed { by } => (by.as_ref().map(Sender::shown_id), "unqueued"),
+            PromptEnd::Answered { .. }
+            | PromptEnd::Failed { .. }
+            | PromptEnd::Cancelled
+            | PromptEnd::AgentExited
+            | PromptEnd::StartFailed
+            | PromptEnd::SessionEnded
+            | PromptEnd::HostShutdown
+            | PromptEnd::HostRestarted => (None, stop_reason(end)),
+        };
+        self.item("queue_item_removed", prompt).with("removedBy", by).with("reason", reason)
+    }
+
+    /// Nobody can answer this one: the request itself comes besides, to those who may.
+    fn opened(&self, ask: &Ask) -> Vec<Note> {
+        let Some(request) = frame::peek::<AgentRequest<'_>>(ask.frame.bytes()) else { return Vec::new() };
+        let note = self.note("agent_request_opened").with("requestId", ask.id.0);
+        let note = note.with("requestMethod", &*request.method).raw("requestParams", request.params.get());
+        vec![note.maybe("amuxTurnId", ask.prompt.as_ref().map(turn_id))]
+    }
+
+    fn resolved(&self, ask: AskId, outcome: &AskOutcome, by: Option<&Sender>) -> Vec<Note> {
+        let note = self.note("agent_request_resolved").with("requestId", ask.0);
+        let by = by.map(Sender::shown_id);
+        let note = match outcome {
+            AskOutcome::Answered { answer, .. } | AskOutcome::Declined { answer } => {
+                let reply = frame::peek::<Reply<'_>>(answer.bytes()).unwrap_or_default();
+                let note = note.with("resolvedBy", by);
+                match (reply.result, reply.error) {
+                    (Some(result), _) => note.raw("result", result.get()),
+                    (None, Some(error)) => note.raw("error", error.get()),
+                    (None, None) => note,
+                }
+            }
+            AskOutcome::Cancelled => note.with("resolvedBy", by.unwrap_or("mux:turn-ended")),
+            AskOutcome::Withdrawn => note.with("resolvedBy", "agent:cancelled"),
+            AskOutcome::AgentGone => note.with("resolvedBy", "mux:turn-ended"),
+        };
+        vec![note]
+    }
+
+    fn note(&self, method: &str) -> Note {
+        Note::new(method, &self.name)
+    }
+
+    fn item(&self, method: &str, prompt: &PromptId) -> Note {
+        self.note(method).with("queueItemId", prompt.as_str())
+    }
+}
+
+impl Shown {
+    /// With frames that go out before it.
+    pub(in crate::acp) fn after(self, mut frames: Vec<Bytes>) -> Self {
+        match self {
+            shown if frames.is_empty() => shown,
+            Self::Nothing => Self::Frames(frames),
+            Self::Frame(frame) => {
+                frames.push(frame);
+                Self::Frames(frames)
+            }
+            Self::Frames(more) => {
+                frames.extend(more);
+                Self::Frames(frames)
+            }
+            // A turn's start has no frame of its own until its prompt has been read.
+            Self::Prompt { content } => Self::Prompt { content },
+        }
+    }
+}
+
+fn finish(notes: Vec<Note>, entry: &Entry, live: bool) -> Vec<Bytes> {
+    notes.into_iter().map(|note| if live { note.end() } else { note.recorded(entry).end() }).collect()
+}
+
+pub(super) fn turn_id(prompt: &PromptId) -> String {
+    format!("at-{prompt}")
+}
+
+/// To the one who joins.
+pub(super) fn session_context(name: &str, cwd: &str) -> Bytes {
+    Note::new("session_context", name).with("cwd", cwd).end()
+}
+
+/// To the one whose prompt was refused.
+pub(super) fn session_busy(name: &str, held_by: Option<&str>) -> Bytes {
+    Note::new("session_busy", name).with("busy", true).with("heldBy", held_by).end()
+}
+
+/// The text of a prompt, without what is not text.
+fn text_of(prompt: &Raw) -> String {
+    let request: Value = serde_json::from_slice(prompt.bytes()).unwrap_or_default();
+    let blocks = request["params"]["prompt"].as_array().cloned().unwrap_or_default();
+    let texts: Vec<&str> = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
+    texts.join("\n")
+}
+
+#[derive(Deserialize)]
+struct Request<'a> {
+    #[serde(borrow)]
+    params: Params<'a>,
+}
+
+#[derive(Deserialize)]
+struct Params<'a> {
+    #[serde(borrow)]
+    prompt: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct AgentRequest<'a> {
+    #[serde(borrow)]
+    method: std::borrow::Cow<'a, str>,
+    #[serde(borrow)]
+    params: &'a RawValue,
+}
+
+#[derive(Default, Deserialize)]
+struct Reply<'a> {
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
+}
+
+#[cfg(test)]
+mod tests;

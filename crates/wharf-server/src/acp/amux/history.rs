@@ -1,0 +1,91 @@
+//! A session's past for an amux client: the frames themselves as `{method, params}` (rule 9.2), as one who only looked
+//! on would have got them.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use wharf_host::core::{Ask, Event, Seq};
+use wharf_host::{Cursor, Entry, frame};
+
+use super::frames::Frames;
+use crate::acp::history::{NotInline, entry_at};
+use crate::acp::view::{Shown, View};
+
+#[derive(Deserialize, Serialize)]
+struct Notification<'a> {
+    #[serde(borrow)]
+    method: std::borrow::Cow<'a, str>,
+    #[serde(borrow)]
+    params: &'a RawValue,
+}
+
+/// The raw history from the cursor to `head`, as `view` shows it, if it stays under `limit` bytes.
+pub(in crate::acp) async fn read(
+    mut cursor: Cursor,
+    head: Seq,
+    limit: usize,
+    mut view: View,
+    name: &Arc<str>,
+) -> Result<Vec<Value>, NotInline> {
+    view.speak_amux(Frames::new(Arc::clone(name), &[]));
+    let (mut entries, mut bytes) = (Vec::new(), 0);
+    while cursor.position() < head {
+        let batch = cursor.next().await.map_err(|_| NotInline)?;
+        for entry in batch.entries().iter().filter(|entry| entry.seq <= head) {
+            for frame in shown(&mut view, &cursor, entry).await {
+                bytes += frame.len();
+                entries.extend(raw(&frame));
+            }
+        }
+        if bytes > limit {
+            return Err(NotInline);
+        }
+    }
+    Ok(entries)
+}
+
+async fn shown(view: &mut View, cursor: &Cursor, entry: &Entry) -> Vec<Bytes> {
+    match view.show(entry) {
+        Shown::Nothing => Vec::new(),
+        Shown::Frame(frame) => vec![frame],
+        Shown::Frames(frames) => frames,
+        Shown::Prompt { content } => match entry_at(cursor, content).await.map(|found| found.event) {
+            Some(Event::PromptAccepted { frame, sender, .. } | Event::PromptUpdated { frame, by: sender, .. }) => {
+                let mut frames = view.turn_started(entry, &frame, &sender);
+                frames.extend(view.prompt(&frame, &sender, entry.seq));
+                frames
+            }
+            Some(_) | None => Vec::new(),
+        },
+    }
+}
+
+/// The open asks.
+pub(in crate::acp) fn pending(asks: &[Ask]) -> Vec<Value> {
+    asks.iter().filter_map(|ask| raw(ask.frame.bytes())).collect()
+}
+
+fn raw(frame: &[u8]) -> Option<Value> {
+    serde_json::to_value(frame::peek::<Notification<'_>>(frame)?).ok()
+}
+
+/// The event before the last so many turns.
+pub(super) async fn before_last(mut cursor: Cursor, head: Seq, turns: usize) -> Seq {
+    let mut begins = std::collections::VecDeque::new();
+    while cursor.position() < head {
+        let Ok(batch) = cursor.next().await else { break };
+        for entry in batch.entries().iter().filter(|entry| entry.seq <= head) {
+            if let Event::TurnStarted { .. } = &entry.event {
+                begins.push_back(entry.seq);
+                if begins.len() > turns {
+                    begins.pop_front();
+                }
+            }
+        }
+    }
+    // With fewer turns than that, all of it.
+    if begins.len() < turns { Seq::ZERO } else { begins.front().map_or(head, |seq| Seq(seq.0 - 1)) }
+}

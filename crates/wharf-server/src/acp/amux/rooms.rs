@@ -1,0 +1,110 @@
+//! Who is connected to a session's name: each peer id once, and one start of the session at a time.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+/// How long a peer id that is in use is waited for: a client that comes back may be faster than the news that it left.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// The names that have connections. Nothing of a session is kept here: it has its name in its log.
+#[derive(Debug, Default)]
+pub(crate) struct Rooms(Mutex<HashMap<Arc<str>, Weak<Room>>>);
+
+/// One name, for as long as a connection uses it.
+#[derive(Debug)]
+pub(super) struct Room {
+    rooms: Arc<Rooms>,
+    pub(super) name: Arc<str>,
+    peers: Mutex<HashSet<Arc<str>>>,
+    left: Notify,
+    /// Held by whoever looks for the session and starts it if there is none.
+    pub(super) starting: tokio::sync::Mutex<()>,
+}
+
+/// A peer id that is in use for as long as this is.
+#[derive(Debug)]
+pub(in crate::acp) struct Seat {
+    pub(super) room: Arc<Room>,
+    peer: Arc<str>,
+}
+
+impl Rooms {
+    /// `None` if that peer id is in use there, and stays so.
+    pub(super) async fn sit(self: &Arc<Self>, name: &Arc<str>, peer: &Arc<str>) -> Option<Seat> {
+        let room = self.room(name);
+        let seated = async {
+            loop {
+                // Asked for before looking, so that one who leaves in between is not missed.
+                let mut left = std::pin::pin!(room.left.notified());
+                left.as_mut().enable();
+                if let Some(seat) = room.take(peer) {
+                    return seat;
+                }
+                left.await;
+            }
+        };
+        tokio::time::timeout(GRACE, seated).await.ok()
+    }
+
+    fn room(self: &Arc<Self>, name: &Arc<str>) -> Arc<Room> {
+        let mut rooms = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(room) = rooms.get(name).and_then(Weak::upgrade) {
+            return room;
+        }
+        let room = Arc::new(Room {
+            rooms: Arc::clone(self),
+            name: Arc::clone(name),
+            peers: Mutex::default(),
+            left: Notify::new(),
+            starting: tokio::sync::Mutex::default(),
+        });
+        rooms.insert(Arc::clone(name), Arc::downgrade(&room));
+        room
+    }
+}
+
+impl Room {
+    fn take(self: &Arc<Self>, peer: &Arc<str>) -> Option<Seat> {
+        let new = self.peers.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(peer));
+        new.then(|| Seat { room: Arc::clone(self), peer: Arc::clone(peer) })
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let mut rooms = self.rooms.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // It may have been opened anew since the last one left.
+        if rooms.get(&self.name).is_some_and(|room| room.strong_count() == 0) {
+            rooms.remove(&self.name);
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.room.peers.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.peer);
+        self.room.left.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_peer_id_is_taken_until_its_seat_is_given_up() {
+        let rooms = Arc::new(Rooms::default());
+        let (work, play, ann): (Arc<str>, Arc<str>, Arc<str>) = ("work".into(), "play".into(), "ann".into());
+        let seat = rooms.sit(&work, &ann).await;
+        assert!(seat.is_some());
+        assert!(rooms.sit(&work, &ann).await.is_none());
+        assert!(rooms.sit(&play, &ann).await.is_some(), "another name is another room");
+        let (again, ()) = tokio::join!(rooms.sit(&work, &ann), async { drop(seat) });
+        assert!(again.is_some(), "one who comes back at once is waited for");
+        drop(again);
+        assert!(rooms.0.lock().unwrap().is_empty(), "nothing is kept of an empty room");
+    }
+}

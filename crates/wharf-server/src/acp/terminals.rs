@@ -1,0 +1,114 @@
+//! Terminals in tool calls, for clients that cannot show them: only the one that made a terminal can (rule 3.8).
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use wharf_host::core::UpdateKind;
+use wharf_host::frame;
+use wharf_host::frame::content::{mentions_terminal, no_output_kept, terminal, text_item};
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow)]
+    params: Params<'a>,
+}
+
+/// An update, or a permission request with its tool call.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Params<'a> {
+    #[serde(borrow)]
+    update: Option<ToolCall<'a>>,
+    #[serde(borrow)]
+    tool_call: Option<ToolCall<'a>>,
+}
+
+#[derive(Deserialize)]
+struct ToolCall<'a> {
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    #[serde(rename = "_meta", default)]
+    meta: Value,
+}
+
+/// Might this update show a terminal?
+pub(super) fn may_show(kind: UpdateKind, frame: &[u8]) -> bool {
+    matches!(kind, UpdateKind::ToolCall | UpdateKind::ToolCallUpdate) && mentions_terminal(frame)
+}
+
+/// The frame as a client sees it that has made the terminals for which `own` is true; `None` if it says nothing to it.
+pub(super) fn for_client(frame: &Bytes, own: impl Fn(&str) -> bool) -> Option<Bytes> {
+    let Some(Params { update, tool_call }) = frame::peek::<Message<'_>>(frame).map(|message| message.params) else {
+        return Some(frame.clone());
+    };
+    let Some(ToolCall { content, meta }) = update.or(tool_call) else { return Some(frame.clone()) };
+    // What Wharf tells in place of terminals is not for the one that shows them.
+    if instead_of(&meta).any(&own) {
+        return None;
+    }
+    let items: Vec<&RawValue> = content.and_then(|list| serde_json::from_str(list.get()).ok()).unwrap_or_default();
+    let mut texts = Vec::new();
+    for item in items {
+        let shown: Value = serde_json::from_str(item.get()).unwrap_or_default();
+        if let Some(id) = terminal(&shown).filter(|id| !own(id)) {
+            let at = item.get().as_ptr() as usize - frame.as_ptr() as usize;
+            texts.push((at..at + item.get().len(), text_item(&no_output_kept(id)).to_string()));
+        }
+    }
+    if texts.is_empty() {
+        return Some(frame.clone());
+    }
+    let mut parts: Vec<(frame::Span, &[u8])> =
+        texts.iter().map(|(span, text)| (span.clone(), text.as_bytes())).collect();
+    Some(frame::splice(frame, &mut parts).into())
+}
+
+/// The terminals whose text an update tells.
+fn instead_of(meta: &Value) -> impl Iterator<Item = &str> {
+    meta["wharf"]["terminals"].as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// The same for a tool call of a history.
+pub(super) fn as_text(tool_call: &mut Value) {
+    for item in tool_call["content"].as_array_mut().into_iter().flatten() {
+        if let Some(text) = terminal(item).map(|id| text_item(&no_output_kept(id))) {
+            *item = text;
+        }
+    }
+    if instead_of(&tool_call["_meta"]).next().is_some()
+        && let Some(members) = tool_call.as_object_mut()
+    {
+        members.remove("_meta");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_is_text_to_all_but_the_one_that_made_it() {
+        let one = r#"{ "type":"terminal", "terminalId":"t1" }"#;
+        let two = r#"{"terminalId":"t2","type":"terminal"}"#;
+        let diff = r#"{"type":"diff","newText":"\"terminal","n":1.10}"#;
+        let text = |id: &str| text_item(&no_output_kept(id)).to_string();
+        for (before, after) in [(r#""update":{"toolCallId":"c","#, "}"), (r#""toolCall":{"#, r#"},"options":[]"#)] {
+            let frame = |items: &[&str]| {
+                Bytes::from(format!(r#"{{"params":{{{before}"content":[ {} ]{after}}}}}"#, items.join(" , ")))
+            };
+            let whole = frame(&[one, diff, two]);
+            assert_eq!(for_client(&whole, |_| true).unwrap().as_ptr(), whole.as_ptr(), "the very bytes");
+            assert_eq!(for_client(&whole, |id| id == "t1"), Some(frame(&[one, diff, &text("t2")])));
+            assert_eq!(for_client(&whole, |_| false), Some(frame(&[&text("t1"), diff, &text("t2")])));
+        }
+    }
+
+    #[test]
+    fn text_in_place_of_a_terminal_is_not_for_the_one_that_shows_it() {
+        let told = r#"{"params":{"update":{"toolCallId":"c","content":[],"_meta":{"wharf":{"terminals":["t1"]}}}}}"#;
+        let told = Bytes::from_static(told.as_bytes());
+        assert_eq!(for_client(&told, |id| id == "t1"), None);
+        assert_eq!(for_client(&told, |_| false), Some(told.clone()));
+    }
+}

@@ -1,0 +1,193 @@
+//! What a client has said that it understands of what an agent may send. The rest is left out for it (rule 3.11).
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use wharf_host::core::UpdateKind;
+use wharf_host::frame;
+
+/// What ACP lets an agent send only to clients that ask for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Understood {
+    notices: bool,
+    compaction: bool,
+    plans: bool,
+    subagents: bool,
+    /// Options that are on or off.
+    booleans: bool,
+}
+
+#[derive(Deserialize)]
+struct Update<'a> {
+    #[serde(borrow)]
+    params: Params<'a>,
+}
+
+#[derive(Deserialize)]
+struct Params<'a> {
+    #[serde(borrow)]
+    update: Body<'a>,
+}
+
+#[derive(Deserialize)]
+struct Answer<'a> {
+    #[serde(borrow)]
+    result: Body<'a>,
+}
+
+/// The members of an update or of an answer that matter here.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Body<'a> {
+    #[serde(borrow)]
+    session_update: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    config_options: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Choice<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Option<Cow<'a, str>>,
+}
+
+impl Understood {
+    /// From `clientCapabilities`.
+    pub(super) fn of(capabilities: &Value) -> Self {
+        let has = |value: &Value| !(value.is_null() || *value == false);
+        let session = &capabilities["session"];
+        Self {
+            notices: has(&session["notices"]),
+            compaction: has(&session["compaction"]),
+            plans: has(&capabilities["plan"]),
+            subagents: has(&capabilities["subagents"]),
+            booleans: has(&session["configOptions"]["boolean"]),
+        }
+    }
+
+    /// The update as the client is to see it, if it is to.
+    pub(super) fn update(self, kind: UpdateKind, frame: &Bytes) -> Option<Bytes> {
+        match kind {
+            UpdateKind::Other => self.knows(frame).then(|| frame.clone()),
+            UpdateKind::ConfigOptionUpdate if self.may_mind(frame) => {
+                let list = frame::peek::<Update<'_>>(frame).and_then(|update| update.params.update.config_options);
+                Some(without_booleans(frame, list))
+            }
+            UpdateKind::ConfigOptionUpdate
+            | UpdateKind::UserMessageChunk
+            | UpdateKind::AgentMessageChunk
+            | UpdateKind::AgentThoughtChunk
+            | UpdateKind::ToolCall
+            | UpdateKind::ToolCallUpdate
+            | UpdateKind::Plan
+            | UpdateKind::AvailableCommandsUpdate
+            | UpdateKind::CurrentModeUpdate
+            | UpdateKind::SessionInfoUpdate
+            | UpdateKind::UsageUpdate => Some(frame.clone()),
+        }
+    }
+
+    /// The answer to a request that tells the options, as the client is to see it.
+    pub(super) fn answer(self, frame: &Bytes) -> Bytes {
+        if !self.may_mind(frame) {
+            return frame.clone();
+        }
+        without_booleans(frame, frame::peek::<Answer<'_>>(frame).and_then(|answer| answer.result.config_options))
+    }
+
+    fn may_mind(self, frame: &[u8]) -> bool {
+        !self.booleans && std::str::from_utf8(frame).is_ok_and(|text| text.contains("boolean"))
+    }
+
+    /// Kinds that ACP does not have, or not yet, are for everyone to ignore.
+    fn knows(self, frame: &[u8]) -> bool {
+        if self.notices && self.compaction && self.plans && self.subagents {
+            return true;
+        }
+        let tag = frame::peek::<Update<'_>>(frame).and_then(|update| update.params.update.session_update);
+        match tag.as_deref().unwrap_or_default() {
+            "notice" => self.notices,
+            "compaction_update" | "compaction_summary_chunk" => self.compaction,
+            "plan_update" | "plan_removed" => self.plans,
+            "subagent_update" | "session_message" | "session_message_chunk" => self.subagents,
+            _ => true,
+        }
+    }
+}
+
+/// The frame without the options in the list that are on or off.
+fn without_booleans(frame: &Bytes, list: Option<&RawValue>) -> Bytes {
+    let Some(list) = list.map(RawValue::get) else { return frame.clone() };
+    let options: Vec<&RawValue> = serde_json::from_str(list).unwrap_or_default();
+    let is_boolean = |option: &RawValue| {
+        let choice = serde_json::from_str::<Choice<'_>>(option.get());
+        choice.is_ok_and(|choice| choice.kind.as_deref() == Some("boolean"))
+    };
+    let kept: Vec<&str> = options.iter().filter(|option| !is_boolean(option)).map(|option| option.get()).collect();
+    if kept.len() == options.len() {
+        return frame.clone();
+    }
+    let at = list.as_ptr() as usize - frame.as_ptr() as usize;
+    let new = format!("[{}]", kept.join(","));
+    frame::splice(frame, &mut [(at..at + list.len(), new.as_bytes())]).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn update(tag: &str, body: &str) -> Bytes {
+        format!(r#"{{"method":"session/update","params":{{"update":{{"sessionUpdate":"{tag}"{body}}}}}}}"#).into()
+    }
+
+    #[test]
+    fn kinds_that_need_a_word_of_the_client_are_left_out_without_it() {
+        let kinds = [
+            ("notice", json!({ "session": { "notices": {} } })),
+            ("compaction_update", json!({ "session": { "compaction": {} } })),
+            ("compaction_summary_chunk", json!({ "session": { "compaction": {} } })),
+            ("plan_update", json!({ "plan": {} })),
+            ("plan_removed", json!({ "plan": {} })),
+            ("subagent_update", json!({ "subagents": {} })),
+            ("session_message", json!({ "subagents": {} })),
+        ];
+        for (tag, able) in kinds {
+            let frame = update(tag, "");
+            assert_eq!(Understood::of(&able).update(UpdateKind::Other, &frame), Some(frame.clone()), "{tag}");
+            assert_eq!(Understood::default().update(UpdateKind::Other, &frame), None, "{tag}");
+        }
+        let novel = update("novel", "");
+        assert_eq!(Understood::default().update(UpdateKind::Other, &novel), Some(novel));
+        let refused = json!({ "session": { "notices": null, "compaction": false } });
+        assert_eq!(Understood::of(&refused), Understood::default());
+    }
+
+    #[test]
+    fn options_that_are_on_or_off_are_taken_out_of_lists_and_nothing_else_is() {
+        let select = r#"{ "id":"a","type":"select","n":1.10,"about":"boolean" }"#;
+        let boolean = r#"{"type":"boolean","id":"b"}"#;
+        for (options, left) in [
+            (format!("[{boolean}, {select} ,{boolean}]"), Some(format!("[{select}]"))),
+            (format!("[ {boolean} ]"), Some("[]".to_owned())),
+            (format!("[ {select} ]"), None),
+            ("null".to_owned(), None),
+        ] {
+            let list =
+                |options: &str| update("config_option_update", &format!(r#","x":"boolean","configOptions":{options}"#));
+            let answer = |options: &str| Bytes::from(format!(r#"{{"id":7,"result":{{"configOptions":{options} }}}}"#));
+            let (told, answered) = (list(&options), answer(&options));
+            let expected = left.unwrap_or(options);
+            let kind = UpdateKind::ConfigOptionUpdate;
+            assert_eq!(Understood::default().update(kind, &told), Some(list(&expected)));
+            assert_eq!(Understood::default().answer(&answered), answer(&expected));
+            let able = Understood::of(&json!({ "session": { "configOptions": { "boolean": {} } } }));
+            let shown = able.update(kind, &told).unwrap();
+            assert_eq!(shown.as_ptr(), told.as_ptr(), "the very bytes");
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Faults as HTTP answers: `application/problem+json` with a word that stays the same (rule 8.2).
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value};
+
+/// A fault: its status, a word that programs can rely on, and a sentence that says what to do.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    pub(crate) status: StatusCode,
+    pub(crate) code: &'static str,
+    pub(crate) detail: String,
+    /// Members besides, such as the id of a session that could not start.
+    more: Map<String, Value>,
+}
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, code: &'static str, detail: impl Into<String>) -> Self {
+        Self { status, code, detail: detail.into(), more: Map::new() }
+    }
+
+    /// With one more member.
+    pub(crate) fn with(mut self, member: &str, value: impl Into<Value>) -> Self {
+        self.more.insert(member.to_owned(), value.into());
+        self
+    }
+
+    /// The body.
+    pub(crate) fn to_json(&self) -> Value {
+        let mut body = self.more.clone();
+        body.insert("type".to_owned(), "about:blank".into());
+        body.insert("title".to_owned(), self.status.canonical_reason().unwrap_or_default().into());
+        body.insert("status".to_owned(), self.status.as_u16().into());
+        body.insert("code".to_owned(), self.code.into());
+        body.insert("detail".to_owned(), self.detail.as_str().into());
+        Value::Object(body)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let kind = (header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        (self.status, [kind], self.to_json().to_string()).into_response()
+    }
+}

@@ -1,0 +1,55 @@
+//! Prompts of the client's own that the host shows as another's: after a reconnect it does not know whose they are.
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use wharf_host::frame;
+
+use super::followed::Followed;
+
+#[derive(Deserialize)]
+struct Update<'a> {
+    #[serde(borrow)]
+    params: Params<'a>,
+}
+
+#[derive(Deserialize)]
+struct Params<'a> {
+    #[serde(borrow)]
+    update: Body<'a>,
+}
+
+#[derive(Deserialize)]
+struct Body<'a> {
+    #[serde(rename = "sessionUpdate")]
+    tag: Option<String>,
+    /// The host writes the tag twice; an agent's own update of that name does not.
+    #[serde(rename = "type")]
+    second_tag: Option<String>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+    prompt: Option<Value>,
+}
+
+/// Is this `prompt_received` about a prompt of the client?
+pub(super) fn is_own_prompt(frame: &[u8], followed: &Followed) -> bool {
+    let Some(Update { params: Params { update } }) = frame::peek::<Update<'_>>(frame) else { return false };
+    update.tag.as_deref() == Some("prompt_received")
+        && update.tag == update.second_tag
+        && update.prompt.is_some_and(|prompt| followed.is_own_prompt(&prompt))
+}
+
+/// Is this `user_message_chunk` the host's way to show a prompt, and is that one the client's own?
+pub(super) fn is_own_message(frame: &[u8], session: &str, followed: &Followed) -> bool {
+    let update = frame::peek::<Update<'_>>(frame).map(|message| message.params.update);
+    let Some(content) = update.and_then(|update| update.content) else { return false };
+    // An agent's echo of a prompt is not written like that.
+    frame == user_message(session, content.get()).as_bytes() && followed.is_own_block(content.get())
+}
+
+fn user_message(session: &str, block: &str) -> String {
+    let session = Value::from(session);
+    format!(
+        r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":{session},"update":{{"sessionUpdate":"user_message_chunk","content":{block}}}}}}}"#
+    )
+}

@@ -1,0 +1,140 @@
+//! A client that comes back is as it was before: it misses nothing, serves what it served, and is told no more than it
+//! was told (rules 1.5, 3.8, 4.5).
+
+use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use wharf_testkit::host::Host;
+use wharf_testkit::pipe::{AgentPipe, chunk_text};
+
+use crate::bridge::editor;
+use crate::{client, client_with, cwd, open, scripted, told};
+
+fn signal(editor: &AgentPipe, signal: Signal) -> Result<()> {
+    let pid = i32::try_from(editor.pid()).ok().and_then(Pid::from_raw).context("no pid")?;
+    Ok(kill_process(pid, signal)?)
+}
+
+/// The tags of all updates that the editor was shown.
+fn tags(editor: &AgentPipe) -> Vec<String> {
+    let lines = editor.received.iter().filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    let tags = lines.filter_map(|line| Some(line["params"]["update"]["sessionUpdate"].as_str()?.to_owned()));
+    tags.collect()
+}
+
+/// An editor that has joined the session and been shown nothing of it.
+fn joined(host: &Host, session: &str) -> Result<AgentPipe> {
+    let mut editor = editor(host, &["--session", session])?;
+    editor.request("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }))?;
+    let opened = editor.request("session/new", json!({ "cwd": cwd(host)?, "mcpServers": [] }))?;
+    assert_eq!((&opened["sessionId"], &opened["_meta"]), (&json!(session), &Value::Null), "{opened}");
+    Ok(editor)
+}
+
+#[tokio::test]
+async fn a_host_that_is_lost_before_the_first_event_leaves_no_gap() -> Result<()> {
+    let mut host = scripted(&["--resume"])?.start()?;
+    let (first, session) = open(&host).await?;
+    first.prompt(&session, "echo long ago").await?;
+    let mut editor = joined(&host, &session)?;
+    signal(&editor, Signal::STOP)?;
+    host.restart()?;
+    let other = client(&host).await?;
+    assert_eq!(told(&other, &session, "echo while it was away").await?, "while it was away");
+    signal(&editor, Signal::CONT)?;
+    editor.expect("what it missed", |message| chunk_text(message) == "while it was away")?;
+    // Told as to any client that never attached.
+    assert_eq!(tags(&editor), ["user_message_chunk", "agent_message_chunk"]);
+    assert_eq!(editor.prompt(&session, "echo on")?.0["result"]["stopReason"], "end_turn");
+    Ok(())
+}
+
+#[tokio::test]
+async fn after_a_restart_a_plain_editor_is_not_told_what_only_those_who_attach_are_told() -> Result<()> {
+    let mut host = scripted(&["--resume"])?.start()?;
+    let mut editor = editor(&host, &[])?;
+    let session = editor.open_session()?;
+    editor.prompt(&session, "echo before")?;
+    host.restart()?;
+    // It is back when it has an answer.
+    editor.prompt(&session, "echo back")?;
+    let other = client(&host).await?;
+    other.request("session/attach", json!({ "sessionId": session })).await?;
+    other.choose("allow_once");
+    other.prompt(&session, "ask; echo by another").await?;
+    other.close().await;
+    let asked = editor.expect("the permission", |message| message["method"] == "session/request_permission")?;
+    assert_eq!(asked["params"]["sessionId"], session.as_str());
+    editor.expect("the end", |message| chunk_text(message) == "by another")?;
+    editor.prompt(&session, "echo last")?;
+    let chunk = "agent_message_chunk";
+    assert_eq!(tags(&editor), [chunk, chunk, "user_message_chunk", chunk, chunk, chunk]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_editor_serves_its_files_again_after_a_restart() -> Result<()> {
+    let mut host = scripted(&["--resume"])?.start()?;
+    let mut editor = editor(&host, &[])?;
+    let can = json!({ "fs": { "readTextFile": true } });
+    editor.request("initialize", json!({ "protocolVersion": 1, "clientCapabilities": can }))?;
+    let opened = editor.request("session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] }))?;
+    let session = opened["sessionId"].as_str().context("no id")?.to_owned();
+    host.restart()?;
+    let reading = editor.start_prompt(&session, "fs read /in/the/editor")?;
+    let asked = editor.expect("the request", |message| message["method"] == "fs/read_text_file")?;
+    assert_eq!(asked["params"]["path"], "/in/the/editor");
+    editor.respond(&asked["id"], json!({ "content": "unsaved" }))?;
+    editor.expect("its use", |message| chunk_text(message) == r#"answered: {"content":"unsaved"}"#)?;
+    assert_eq!(editor.response(reading)?["result"]["stopReason"], "end_turn");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_service_is_taken_back_only_where_nobody_has_taken_it_over() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let can = json!({ "fs": { "readTextFile": true } });
+    let serving = async |content: &'static str| -> Result<_> {
+        let client = client_with(&host, can.clone(), json!({})).await?;
+        client.respond_with(move |_| Some(Ok(json!({ "content": content }))));
+        Ok(client)
+    };
+    let (first, second) = (serving("first").await?, serving("second").await?);
+    let session = first.new_session(&cwd(&host)?).await?;
+    let again = json!({ "sessionId": session, "historyPolicy": "none", "_meta": { "wharf": { "serves": true } } });
+    second.request("session/attach", again.clone()).await?;
+    assert_eq!(told(&first, &session, "fs read /x").await?, r#"answered: {"content":"first"}"#);
+    first.close().await;
+    second.expect_update("its leaving", |update| update["sessionUpdate"] == "client_disconnected").await;
+    let observing = json!({ "sessionId": session, "role": "observer", "_meta": { "wharf": { "serves": true } } });
+    serving("observer").await?.request("session/attach", observing).await?;
+    second.request("session/attach", again).await?;
+    second.prompt(&session, "fs read /x").await?;
+    assert_eq!(second.texts().pop().as_deref(), Some(r#"answered: {"content":"second"}"#));
+    Ok(())
+}
+
+#[tokio::test]
+async fn who_attaches_may_decline_to_be_told_of_others() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let (plain, curious) = (client(&host).await?, client(&host).await?);
+    let declines = json!({ "sessionId": session, "_meta": { "wharf": { "multiClientUpdates": false } } });
+    plain.request("session/attach", declines).await?;
+    curious.request("session/attach", json!({ "sessionId": session })).await?;
+    first.prompt(&session, "echo one").await?;
+    first.prompt(&session, "echo two").await?;
+    for client in [&plain, &curious] {
+        client.expect_text("two").await;
+    }
+    curious.expect_update("the end", |update| update["type"] == "turn_complete").await;
+    let tags = |client: &wharf_testkit::client::Client| -> Vec<String> {
+        let frames = client.transcript();
+        let updates = frames.iter().filter_map(|frame| frame.update());
+        updates.filter_map(|update| update["sessionUpdate"].as_str().map(str::to_owned)).collect()
+    };
+    let (mine, chunk) = ("user_message_chunk", "agent_message_chunk");
+    assert_eq!(tags(&plain), [mine, chunk, mine, chunk]);
+    assert_eq!(tags(&curious), ["prompt_received", chunk, "turn_complete", "prompt_received", chunk, "turn_complete"]);
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! Terminals in tool calls: the client that made one shows it, everyone else gets its text (rule 3.8).
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use wharf_testkit::client::Client;
+use wharf_testkit::{PATIENCE, look};
+
+use crate::http_wire::Http;
+use crate::{client, client_with, cwd, join, log, open, scripted};
+
+/// What the tool call showed in place of its terminal, update by update.
+fn shown(updates: impl IntoIterator<Item = Value>) -> Vec<Value> {
+    let calls = updates.into_iter().filter(|update| update["toolCallId"] == "shown");
+    calls.map(|mut update| update["content"][1].take()).collect()
+}
+
+fn updates(client: &Client) -> Vec<Value> {
+    client.transcript().iter().filter_map(|frame| frame.update().cloned()).collect()
+}
+
+fn text(text: &str) -> Value {
+    json!({ "type": "content", "content": { "type": "text", "text": text } })
+}
+
+/// The terminal that the log says the agent has shown.
+fn terminal(host: &wharf_testkit::host::Host, session: &str) -> Result<Value> {
+    let events = log::events(host, session, "agent_updated")?;
+    let mut contents = events.iter().map(|event| &event["frame"]["params"]["update"]["content"][1]);
+    contents.find(|item| item["type"] == "terminal").cloned().context("the log does not have the agent's bytes")
+}
+
+#[tokio::test]
+async fn a_terminal_of_wharf_is_text_to_everyone_now_and_later() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let second = join(&host, &session).await?;
+    first.prompt(&session, "show echo hello; echo end").await?;
+    second.expect_text("end").await;
+    let item = terminal(&host, &session)?;
+    let id = item["terminalId"].as_str().context("no id")?;
+    let nothing = text(&format!("[terminal {id}: no output kept]"));
+    let expected = [nothing.clone(), text("hello\n"), nothing, text("hello\n")];
+    assert_eq!(shown(updates(&first)), expected);
+    assert_eq!(shown(updates(&second)), expected);
+    let later = join(&host, &session).await?;
+    assert_eq!(shown(updates(&later)), expected);
+    let attached = later.request("session/attach", json!({ "sessionId": session })).await?;
+    let history = attached["history"].as_array().context("no history")?;
+    let call = history.iter().find(|entry| entry["type"] == "tool_call").context("no tool call")?;
+    assert_eq!((&call["content"][1], &call["status"]), (&text("hello\n"), &json!("completed")));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_terminal_that_runs_on_is_told_at_the_end_of_each_turn_and_of_the_agent() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    let at = host.directory().display();
+    let said = |number: u32| format!("echo {number} && touch {at}/{number} && until [ -e {at}/go{number} ]");
+    let script = format!("show {}\ndo sleep 0.02\ndone\n{}\ndo sleep 0.02\ndone", said(1), said(2));
+    let running = client.start_prompt(&session, &script).await;
+    let wait = async |number: u32| {
+        look::until(PATIENCE, || Ok(host.directory().join(number.to_string()).exists().then_some(()))).await
+    };
+    wait(1).await?.context("the command does not run")?;
+    // The agent leaves it behind.
+    client.cancel(&session).await;
+    running.answer().await?;
+    client.prompt(&session, "echo on").await?;
+    assert_eq!(shown(updates(&client)).last(), Some(&text("1\n")));
+    std::fs::write(host.directory().join("go1"), "")?;
+    wait(2).await?.context("the command does not go on")?;
+    let _ = client.prompt(&session, "echo last; crash").await;
+    log::expect(&host, &session, "ended", |_| true).await?;
+    let all = shown(
+        log::events(&host, &session, "agent_updated")?
+            .into_iter()
+            .map(|mut event| event["frame"]["params"]["update"].take()),
+    );
+    assert_eq!(all.last(), Some(&text("1\n2\n")));
+    Ok(())
+}
+
+/// A client that has terminals: each says the same.
+async fn with_terminals(host: &wharf_testkit::host::Host) -> Result<Client> {
+    let client = client_with(host, json!({ "terminal": true }), json!({})).await?;
+    client.respond_with(|ask| {
+        Some(Ok(match ask.method() {
+            "terminal/create" => json!({ "terminalId": "term-7" }),
+            "terminal/wait_for_exit" => json!({ "exitCode": 0 }),
+            "terminal/output" => json!({ "output": "in the editor", "truncated": false }),
+            _ => json!({}),
+        }))
+    });
+    Ok(client)
+}
+
+#[tokio::test]
+async fn a_terminal_of_a_client_is_text_to_all_others() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let maker = with_terminals(&host).await?;
+    let session = maker.new_session(&cwd(&host)?).await?;
+    let other = client(&host).await?;
+    other.request("session/attach", json!({ "sessionId": session })).await?;
+    other.prompt(&session, "show make; echo end").await?;
+    maker.expect_text("end").await;
+    let own = json!({ "type": "terminal", "terminalId": "term-7" });
+    assert_eq!(shown(updates(&maker)), [own.clone(), own.clone()], "it shows the terminal itself");
+    let (nothing, said) = (text("[terminal term-7: no output kept]"), text("in the editor"));
+    let expected = [nothing.clone(), said.clone(), nothing, said];
+    assert_eq!(shown(updates(&other)), expected);
+    let later = join(&host, &session).await?;
+    assert_eq!(shown(updates(&later)), expected);
+    Ok(())
+}
+
+/// Also what is left out for a client is left out again.
+#[tokio::test]
+async fn a_stream_that_is_read_again_shows_the_same() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::open(&host).await?;
+    let (_own, mut events, session) = http.session(&host).await?;
+    http.prompt(2, &session, "echo one; show echo hello; echo two").await?;
+    let mut seen = events.until_answer(2).await?;
+    http.prompt(3, &session, r#"rawupdate {"sessionUpdate":"notice","message":"n"}"#).await?;
+    seen.extend(events.until_answer(3).await?);
+    assert_eq!(shown(seen.iter().map(|event| event.data["params"]["update"].clone())).len(), 4);
+    assert!(!seen.iter().any(|event| event.data.to_string().contains("notice")), "{seen:?}");
+    for start in 1..seen.len() {
+        let mut again = http.listen(Some(&session), Some(&seen[start - 1].id)).await?;
+        for expected in &seen[start..] {
+            assert_eq!(again.next().await?.as_ref(), Some(expected), "after {}", seen[start - 1].id);
+        }
+    }
+    Ok(())
+}
