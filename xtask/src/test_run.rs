@@ -19,11 +19,14 @@ struct Need {
 const CONFORMANCE: &str = "wharf-conformance";
 
 /// Grows with the tests. Everything here is in Debian.
-const NEEDS: &[Need] = &[Need {
-    command: "cc",
-    packages: &["gcc", "libc6-dev"],
-    reason: "SQLite is compiled from source, and Rust links with it",
-}];
+const NEEDS: &[Need] = &[
+    Need {
+        command: "cc",
+        packages: &["gcc", "libc6-dev"],
+        reason: "SQLite is compiled from source, and Rust links with it",
+    },
+    Need { command: "curl", packages: &["curl"], reason: "the transcript in docs/protocol/rest.md is made with it" },
+];
 
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     let fast = match args {

@@ -83,6 +83,17 @@ pub struct Origin {
     pub name: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Sender>,
+    /// A repeated request with this key (of the same token) is this session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<SpawnKey>,
+}
+
+/// By which a repeated request for a session is known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpawnKey {
+    pub key: Arc<str>,
+    /// What was asked for, in short: the same key with another request is a mistake.
+    pub digest: Arc<str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

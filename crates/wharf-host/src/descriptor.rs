@@ -1,7 +1,7 @@
 //! A session in short: AIP-46's `Session`, with Wharf's own fields besides (rule 2.3).
 
 use serde::{Deserialize, Serialize};
-use wharf_core::{EndReason, Millis, Session, Status, TurnState};
+use wharf_core::{EndReason, Millis, Session, SpawnKey, Status, TurnState};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -36,6 +36,17 @@ pub struct Descriptor {
     /// What went wrong, for a person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// For the host alone.
+    #[serde(skip)]
+    pub(crate) spawned: Option<SpawnedWith>,
+}
+
+/// The key of the request that made the session, and whose it was.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SpawnedWith {
+    pub(crate) token: Option<String>,
+    #[serde(flatten)]
+    pub(crate) key: SpawnKey,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,7 +86,33 @@ impl Descriptor {
             resumable: state.resumable(),
             end_reason: state.ending.as_ref().map(|ending| ending.reason),
             message: state.ending.as_ref().and_then(|ending| text(&ending.message)),
+            spawned: state.origin.key.clone().map(|key| {
+                let token = state.origin.by.as_ref().and_then(|by| text(&by.token));
+                SpawnedWith { token, key }
+            }),
         }
+    }
+
+    /// As the index keeps it: with what is the host's alone.
+    pub(crate) fn summary(&self) -> Option<Vec<u8>> {
+        #[derive(Serialize)]
+        struct Summary<'a> {
+            #[serde(flatten)]
+            descriptor: &'a Descriptor,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            spawned: Option<&'a SpawnedWith>,
+        }
+        serde_json::to_vec(&Summary { descriptor: self, spawned: self.spawned.as_ref() }).ok()
+    }
+
+    pub(crate) fn from_summary(summary: &[u8]) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Besides {
+            spawned: Option<SpawnedWith>,
+        }
+        let mut descriptor: Self = serde_json::from_slice(summary).ok()?;
+        descriptor.spawned = serde_json::from_slice::<Besides>(summary).ok()?.spawned;
+        Some(descriptor)
     }
 
     pub(crate) fn set_last_output(&mut self, at: Millis) {

@@ -114,7 +114,7 @@ fn flush(index: &Arc<dyn Index>, rows: &mut HashMap<LogId, Row>) {
     let rows: Vec<IndexRow> = rows
         .drain()
         .filter_map(|(id, row)| {
-            let summary = serde_json::to_vec(&*row.descriptor).ok()?.into();
+            let summary = row.descriptor.summary()?.into();
             Some(IndexRow { id, seq: row.seq, bytes: row.bytes, snapshot: row.snapshot, summary })
         })
         .collect();

@@ -5,6 +5,7 @@
 //!
 //! Invariant: nothing is shown or done before it is appended (one function, `session::task`).
 
+mod adapters;
 pub mod agent;
 mod config;
 mod descriptor;
@@ -15,17 +16,26 @@ mod index;
 mod registry;
 mod session;
 mod tools;
+mod workspaces;
 
+pub use adapters::{
+    AdapterError, AdapterInfo, Adapters, ImportError, ImportReport, Launchable, ManifestError, ModeInfo, OptionInfo,
+    Source, import_registry, is_always_passed,
+};
 pub use agent::introduction::{Introduction, StartFailure};
 pub use agent::{SplitError, shim, split_command};
 pub use config::{
     AgentCommand, AmuxSettings, Auth, Config, ConfigError, Duration, Limits, QueueBy, ReplayTurns, ResumeOnStart, Size,
 };
 pub use descriptor::{Descriptor, TurnWord, timestamp};
-pub use host::{CreateError, Created, Host, NewSessionRequest, OpenError, Spare, SpawnRequest, Spawned, StartError};
+pub use host::{
+    CreateError, Created, Host, NewSessionRequest, OpenError, RemovedWorkspace, Renewal, Spare, SpawnRequest, Spawned,
+    StartError,
+};
 pub use ids::{Now, new_client_id, new_prompt_id, new_session_id, random_text};
 pub use session::cursor::{Batch, Cursor, Entry, ReadError};
 pub use session::handle::{
     Abilities, Attendance, CallError, Direct, Forward, Lane, LaneMessage, Serves, SessionHandle,
 };
 pub use wharf_core as core;
+pub use workspaces::{BadSlug, Place, Slug, Workspace, WorkspaceError, WorkspaceList, Workspaces};

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use tokio::sync::watch;
 use wharf_core::SessionId;
 use wharf_store::LogId;
 
@@ -13,6 +14,7 @@ use crate::session::handle::SessionHandle;
 #[derive(Debug, Default)]
 pub(crate) struct Registry {
     sessions: RwLock<HashMap<SessionId, Known>>,
+    changes: watch::Sender<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -39,10 +41,21 @@ impl Registry {
 
     pub(crate) fn put(&self, id: SessionId, known: Known) {
         self.sessions.write().unwrap_or_else(PoisonError::into_inner).insert(id, known);
+        self.note_change();
     }
 
     pub(crate) fn remove(&self, id: &SessionId) {
         self.sessions.write().unwrap_or_else(PoisonError::into_inner).remove(id);
+        self.note_change();
+    }
+
+    /// Wakes those who watch all sessions. A plain function: it waits for nobody.
+    pub(crate) fn note_change(&self) {
+        self.changes.send_modify(|count| *count += 1);
+    }
+
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 
     pub(crate) fn descriptors(&self) -> Vec<Arc<Descriptor>> {

@@ -9,6 +9,7 @@ use wharf_host::{Auth, Host};
 
 use crate::App;
 use crate::auth::{Identity, Peer, Refused, bearer};
+use crate::problem::Problem;
 
 /// The authority must be ours, and a browser page must be ours too: a name that a foreign page points at this machine
 /// (DNS rebinding) and a foreign page's WebSocket are refused alike (rule 10.3).
@@ -24,14 +25,16 @@ pub(crate) async fn check_authority(request: Request, next: Next) -> Response {
         Some(authority) => {
             return refuse(
                 StatusCode::FORBIDDEN,
+                "foreign_authority",
                 &format!("{authority:?} is not a name of this host; use 127.0.0.1 or localhost"),
             );
         }
-        None => return refuse(StatusCode::BAD_REQUEST, "the Host header is missing"),
+        None => return refuse(StatusCode::BAD_REQUEST, "no_authority", "the Host header is missing"),
     }
     match text(headers, header::ORIGIN) {
         Some(origin) if !is_own_origin(&origin, headers) => {
-            refuse(StatusCode::FORBIDDEN, &format!("requests from pages of {origin:?} are not taken"))
+            let detail = format!("requests from pages of {origin:?} are not taken");
+            refuse(StatusCode::FORBIDDEN, "foreign_origin", &detail)
         }
         _ => next.run(request).await,
     }
@@ -62,14 +65,17 @@ fn identify(app: &App, request: &Request) -> Result<Identity, Box<Response>> {
         (Peer::Local { pid: Some(pid) }, _) if Host::has_started(pid) => {
             let session = app.host.session_of_process(pid);
             let whose = session.map_or_else(|| "an agent".to_owned(), |session| format!("the agent of {session}"));
-            refuse(StatusCode::FORBIDDEN, &format!("process {pid} belongs to {whose}; agents may not use the socket"))
+            let detail = format!("process {pid} belongs to {whose}; agents may not use the socket");
+            refuse(StatusCode::FORBIDDEN, "agent_process", &detail)
         }
         (Peer::Local { pid: Some(_) }, Some(token)) => return known(app, &token),
         (Peer::Local { pid: Some(_) }, None) => return Ok(Identity::LOCAL),
         (Peer::Local { pid: None }, _) => {
-            refuse(StatusCode::FORBIDDEN, "the system does not say which process is calling")
+            refuse(StatusCode::FORBIDDEN, "unknown_process", "the system does not say which process is calling")
         }
-        (Peer::Stranger, _) => refuse(StatusCode::FORBIDDEN, "the socket is for the user who runs this host"),
+        (Peer::Stranger, _) => {
+            refuse(StatusCode::FORBIDDEN, "another_user", "the socket is for the user who runs this host")
+        }
     };
     Err(Box::new(refusal))
 }
@@ -79,21 +85,23 @@ fn known(app: &App, token: &str) -> Result<Identity, Box<Response>> {
         Box::new(match refused {
             Refused::Unknown => unauthorized("the token is not known to this host; it may have been revoked"),
             // Not 401: a client would throw away a token that may well be good.
-            Refused::Unreadable => {
-                refuse(StatusCode::SERVICE_UNAVAILABLE, "this host cannot check tokens at the moment; its log says why")
-            }
+            Refused::Unreadable => refuse(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "tokens_unreadable",
+                "this host cannot check tokens at the moment; its log says why",
+            ),
         })
     })
 }
 
 fn unauthorized(message: &str) -> Response {
-    let mut response = refuse(StatusCode::UNAUTHORIZED, message);
+    let mut response = refuse(StatusCode::UNAUTHORIZED, "unauthorized", message);
     response.headers_mut().insert(header::WWW_AUTHENTICATE, axum::http::HeaderValue::from_static("Bearer"));
     response
 }
 
-fn refuse(status: StatusCode, message: &str) -> Response {
-    (status, format!("{message}\n")).into_response()
+fn refuse(status: StatusCode, code: &'static str, detail: &str) -> Response {
+    Problem::new(status, code, detail).into_response()
 }
 
 fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {

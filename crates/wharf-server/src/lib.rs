@@ -7,9 +7,14 @@
 
 mod acp;
 mod auth;
+mod calls;
 mod guard;
+mod lines;
 mod listen;
+mod mcp;
 mod problem;
+mod rest;
+mod running;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -24,6 +29,7 @@ use wharf_host::{Auth, Host};
 pub use auth::{
     Access, Identity, NewToken, Refused, TokenEntry, TokenError, Tokens, TokensFile, TokensFileError, UnknownAccess,
 };
+pub use lines::paint;
 
 /// What the surfaces share.
 #[derive(Clone, Debug)]
@@ -35,10 +41,13 @@ pub(crate) struct App {
     /// True once the host is stopping: no new work.
     pub(crate) stopping: watch::Receiver<bool>,
     pub(crate) connections: Arc<Semaphore>,
+    /// Places for event streams of the REST surface.
+    pub(crate) streams: Arc<Semaphore>,
     /// Connections that no socket holds.
     pub(crate) http: Arc<acp::Connections>,
     /// The names that amux clients are connected to.
     pub(crate) rooms: Arc<acp::Rooms>,
+    pub(crate) running: Arc<running::Running>,
 }
 
 /// A bound server.
@@ -87,8 +96,11 @@ impl Server {
         let (stop, stopping) = watch::channel(false);
         let connections = Arc::new(Semaphore::new(host.config().limits.connections));
         let agent = host.config().default_agent.as_str().into();
-        let (http, rooms) = (Arc::default(), Arc::default());
-        let app = App { host, tokens: Arc::new(tokens), agent, stopping, connections, http, rooms };
+        let streams = Arc::new(Semaphore::new(host.config().limits.connections));
+        let url = tcp.local_addr().map(|address| format!("http://{address}")).unwrap_or_default();
+        let (tokens, http, rooms) = (Arc::new(tokens), Arc::default(), Arc::default());
+        let running = running::Running::at(url);
+        let app = App { host, tokens, agent, stopping, connections, streams, http, rooms, running };
         Ok(Self { tcp, unix, socket: socket.to_owned(), app, stop })
     }
 
@@ -97,13 +109,16 @@ impl Server {
         self.tcp.local_addr()
     }
 
-    /// Serves until `stopped` is done; then no new work, agents ended, logs synced.
+    /// Serves until `stopped` is done or a client asks for the end; then no new work, agents ended, logs synced.
     pub async fn run(self, stopped: impl Future<Output = ()>) {
         let Self { tcp, unix, socket, app, stop } = self;
         let router = router(app.clone());
         let serving =
             tokio::spawn(listen::serve(tcp, unix, router, app.stopping.clone(), Arc::clone(&app.connections)));
-        stopped.await;
+        tokio::select! {
+            () = stopped => {}
+            () = app.running.stop_asked() => {}
+        }
         stop.send_replace(true);
         app.host.shut_down().await;
         serving.abort();
@@ -112,14 +127,16 @@ impl Server {
 }
 
 fn router(app: App) -> Router {
+    let rest::Routers { guarded, open } = rest::routers();
     Router::new()
         .route("/acp", get(acp::get).connect(acp::get).post(acp::post).delete(acp::delete))
+        .route_service("/mcp", mcp::service(&app))
+        .route("/mcp/stdio", get(mcp::stdio))
+        .merge(guarded)
+        .fallback(rest::unknown_route)
         .layer(axum::middleware::from_fn_with_state(app.clone(), guard::require_identity))
-        .route("/healthz", get(healthz))
+        .merge(open)
         .layer(axum::middleware::from_fn(guard::check_authority))
+        .layer(axum::middleware::map_response(running::sign))
         .with_state(app)
-}
-
-async fn healthz() -> &'static str {
-    "ok\n"
 }

@@ -1,5 +1,6 @@
 //! Test tools for Wharf: a scripted agent that behaves and misbehaves on command, a harness around the real binary,
-//! an ACP client, a source of odd frames, and small things to look at processes and to compare transcripts with.
+//! an ACP client, a REST client, a source of odd frames, and small things to look at processes and to compare
+//! transcripts with.
 //!
 //! Nothing here is part of the product. Waits end by an event or fail loudly at their limit; none of them guesses.
 
@@ -7,6 +8,7 @@ pub mod agent;
 pub mod client;
 pub mod dice;
 pub mod host;
+pub mod http;
 pub mod limit;
 pub mod look;
 pub mod normal;

@@ -1,30 +1,86 @@
 //! `wharf`: the session host for coding agents, as one binary.
 
+mod ask;
 mod bridge;
+mod client;
+mod connect;
+mod exit;
+mod global;
+mod look;
 mod output;
 mod paths;
+mod state;
+mod turn;
 mod verbs;
+mod which;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use exit::{Exit, Failure};
+use global::Global;
+
 /// The session host for coding agents: it keeps every conversation alive, and any number of clients share it.
 #[derive(Debug, Parser)]
-#[command(name = "wharf", version, arg_required_else_help = true)]
+#[command(name = "wharf", version, arg_required_else_help = true, after_help = AFTER_HELP)]
 struct Cli {
+    #[command(flatten)]
+    global: Global,
     #[command(subcommand)]
     verb: Verb,
 }
 
+const AFTER_HELP: &str = "\
+A session is named by its id, by a piece of it that no other has (as `wharf sessions` shows), by its label, or by `.`:
+the newest of the current directory. Verbs that need a host start one in the background if none runs.";
+
 #[derive(Debug, Subcommand)]
 enum Verb {
+    /// Start an agent, give it a prompt, show what it does; the exit code tells how the turn ended.
+    Run(verbs::run::Run),
+    /// List the sessions, or watch them, or follow one.
+    Sessions(verbs::sessions::Sessions),
+    /// Show everything about one session.
+    Show(verbs::show::Show),
+    /// Send a prompt to a session.
+    Prompt(verbs::prompt::Prompt),
+    /// Show what a session said and did.
+    Output(verbs::output::Output),
+    /// Cancel the running turn; the session goes on.
+    Interrupt(verbs::life::Interrupt),
+    /// End a session's agent; its history stays.
+    Kill(verbs::life::Kill),
+    /// Bring an ended session back.
+    Resume(verbs::life::Resume),
+    /// Delete a session and its history.
+    Forget(verbs::forget::Forget),
+    /// List what agents ask and wait for.
+    Asks(verbs::asks::Asks),
+    /// Answer what an agent asks.
+    Answer(verbs::answer::Answer),
+    /// See and change the prompts that wait.
+    Queue(verbs::queue::Queue),
+    /// Name directories, so that agents can be started in them by name.
+    Workspace(verbs::workspace::Workspace),
+    /// List the agents that can be run, and which of them are installed.
+    Agents(verbs::agents::Agents),
+    /// Is a host running, where, and of which version?
+    Status(verbs::status::Status),
+    /// Stop the host: agents are ended, sessions stay on disk.
+    Stop(verbs::stop::Stop),
     /// Run the host.
     Serve(verbs::serve::Serve),
     /// Speak ACP on stdin and stdout: what an editor starts instead of the agent.
     Acp(verbs::acp::Acp),
+    /// Speak MCP on stdin and stdout: tools that start, drive and watch agents.
+    Mcp(verbs::mcp::Mcp),
     /// Make, list and revoke tokens.
     Token(verbs::token::Token),
+    /// Print a script that completes wharf's verbs and options in your shell.
+    Completions(verbs::completions::Completions),
+    /// Print the manual page, or write one for each verb.
+    Man(verbs::man::Man),
     /// Speak ACP on stdin and stdout as the built-in demo agent (no model, no network).
     DemoAgent,
 }
@@ -35,17 +91,75 @@ fn main() -> ExitCode {
     if args.nth(1).is_some_and(|verb| verb == "__shim") {
         return wharf_host::shim::run(args);
     }
-    let done = match Cli::parse().verb {
-        Verb::Serve(serve) => verbs::serve::run(serve),
-        Verb::Acp(acp) => verbs::acp::run(acp),
-        Verb::Token(token) => verbs::token::run(token),
-        Verb::DemoAgent => verbs::demo_agent::run(),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
+    let Cli { global, verb } = Cli::parse();
+    match perform(&global, verb) {
+        Ok(exit) => exit.into(),
         Err(error) => {
             output::error(&error);
-            ExitCode::FAILURE
+            Failure::exit_of(&error).into()
+        }
+    }
+}
+
+fn perform(global: &Global, verb: Verb) -> anyhow::Result<Exit> {
+    let well = |()| Exit::Ok;
+    match verb {
+        Verb::Run(verb) => verbs::block_on(verbs::run::run(global, verb)),
+        Verb::Sessions(verb) => verbs::block_on(verbs::sessions::run(global, verb)),
+        Verb::Show(verb) => verbs::block_on(verbs::show::run(global, verb)),
+        Verb::Prompt(verb) => verbs::block_on(verbs::prompt::run(global, verb)),
+        Verb::Output(verb) => verbs::block_on(verbs::output::run(global, verb)),
+        Verb::Interrupt(verb) => verbs::block_on(verbs::life::interrupt(global, verb)),
+        Verb::Kill(verb) => verbs::block_on(verbs::life::kill(global, verb)),
+        Verb::Resume(verb) => verbs::block_on(verbs::life::resume(global, verb)),
+        Verb::Forget(verb) => verbs::block_on(verbs::forget::run(global, verb)),
+        Verb::Asks(verb) => verbs::block_on(verbs::asks::run(global, verb)),
+        Verb::Answer(verb) => verbs::block_on(verbs::answer::run(global, verb)),
+        Verb::Queue(verb) => verbs::block_on(verbs::queue::run(global, verb)),
+        Verb::Workspace(verb) => verbs::block_on(verbs::workspace::run(global, verb)),
+        Verb::Agents(verb) => verbs::block_on(verbs::agents::run(global, verb)),
+        Verb::Status(verb) => verbs::block_on(verbs::status::run(global, verb)),
+        Verb::Stop(verb) => verbs::block_on(verbs::stop::run(global, verb)),
+        Verb::Serve(verb) => verbs::serve::run(global, verb).map(well),
+        Verb::Acp(verb) => verbs::acp::run(global, verb).map(well),
+        Verb::Mcp(verb) => verbs::mcp::run(global, verb).map(well),
+        Verb::Token(verb) => verbs::token::run(global, verb).map(well),
+        Verb::Completions(verb) => verbs::completions::run(verb).map(well),
+        Verb::Man(verb) => verbs::man::run(verb).map(well),
+        Verb::DemoAgent => verbs::demo_agent::run().map(well),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_arguments_make_sense() {
+        super::Cli::command().debug_assert();
+    }
+
+    /// Each verb has a section of its own, and in it its own verbs and options.
+    #[test]
+    fn every_verb_is_documented() {
+        let page = include_str!("../../../docs/cli.md");
+        let (general, verbs) = page.split_once("\n## Sessions\n").unwrap();
+        let mut command = super::Cli::command();
+        command.build();
+        let ours = |command: &&clap::Command| command.get_name() != "help" && !command.is_hide_set();
+        for verb in command.get_subcommands().filter(ours) {
+            let name = verb.get_name();
+            let headed = |section: &&str| section.split([' ', '`']).next() == Some(name);
+            let section =
+                verbs.split("\n### `wharf ").skip(1).find(headed).unwrap_or_else(|| panic!("no section {name}"));
+            for part in verb.get_subcommands().filter(ours).map(clap::Command::get_name) {
+                assert!(section.contains(&format!("`{part}")), "{part} is not in the section of {name}");
+            }
+            let parts = std::iter::once(verb).chain(verb.get_subcommands().filter(ours));
+            for option in parts.flat_map(clap::Command::get_arguments).filter_map(clap::Arg::get_long) {
+                let known = [section, general].iter().any(|text| text.contains(&format!("--{option}")));
+                assert!(known || option == "help", "--{option} of {name} is not documented");
+            }
         }
     }
 }

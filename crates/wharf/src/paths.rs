@@ -23,6 +23,11 @@ pub(crate) fn state_dir(given: Option<&Path>) -> anyhow::Result<PathBuf> {
 pub(crate) fn config_file(given: Option<&Path>) -> anyhow::Result<Option<PathBuf>> {
     match given {
         Some(path) => Ok(Some(path.to_owned())),
-        None => Ok(Some(strategy()?.config_dir().join("config.toml")).filter(|path| path.exists())),
+        None => Ok(Some(config_dir()?.join("config.toml")).filter(|path| path.exists())),
     }
+}
+
+/// The XDG config directory.
+pub(crate) fn config_dir() -> anyhow::Result<PathBuf> {
+    Ok(strategy()?.config_dir())
 }

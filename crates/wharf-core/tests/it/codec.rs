@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use wharf_core::{
     AgentTraits, Ask, AskId, AskKind, AskOutcome, CodecError, EndReason, Ending, Event, Fault, Millis, Origin,
-    PromptEnd, PromptId, Raw, Sender, Seq, Session, SessionId, Settings, StartKind, StartNo, Status, UpdateKind,
-    decode, encode,
+    PromptEnd, PromptId, Raw, Sender, Seq, Session, SessionId, Settings, SpawnKey, StartKind, StartNo, Status,
+    UpdateKind, decode, encode,
 };
 
 use crate::stage::*;
@@ -106,7 +106,8 @@ fn updates() -> Vec<Event> {
 
 fn lives() -> Vec<Event> {
     let name = Some("room".into());
-    let origin_in_full = Origin { label: Some("l\u{1}".into()), name, by: Some(full_sender()), ..origin() };
+    let key = Some(SpawnKey { key: "k \"1\"".into(), digest: "9f".into() });
+    let origin_in_full = Origin { label: Some("l\u{1}".into()), name, by: Some(full_sender()), key, ..origin() };
     let mut events = vec![Event::Created(origin()), Event::Created(origin_in_full)];
     for how in [StartKind::New, StartKind::Load, StartKind::Resume] {
         events.push(Event::AgentStarting { start: StartNo(u64::MAX), how });

@@ -113,6 +113,7 @@ pub(crate) fn origin() -> Origin {
         label: None,
         name: None,
         by: None,
+        key: None,
     }
 }
 

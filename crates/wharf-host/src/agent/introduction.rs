@@ -68,6 +68,12 @@ impl StartFailure {
     }
 }
 
+impl From<crate::adapters::AdapterError> for StartFailure {
+    fn from(error: crate::adapters::AdapterError) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
 /// Starts an agent and greets it. `capabilities` is the JSON of `clientCapabilities`.
 pub(crate) async fn greet(launch: &Launch, capabilities: &str) -> Result<Greeted, StartFailure> {
     let Launched { process, reader, outbox, stderr } = launch.run().await.map_err(StartFailure::new)?;

@@ -11,10 +11,8 @@ use serde::Deserialize;
 use wharf_core::{OnRestart, Settings};
 
 pub use amux::{AmuxSettings, ReplayTurns};
+pub(crate) use keys::nearest;
 pub use units::{Duration, Size};
-
-/// Longer than any agent that was seen took between its answer and its replay.
-const REPLAY_QUIET: std::time::Duration = std::time::Duration::from_millis(250);
 
 /// Everything that can be set. `Config::default()` is a host that works.
 #[derive(Clone, Debug, Deserialize)]
@@ -26,10 +24,17 @@ pub struct Config {
     /// This program, for the shim and the demo agent.
     #[serde(skip)]
     pub program: PathBuf,
+    /// Where `config.toml` is or would be: manifests are in `adapters` beside it.
+    #[serde(skip)]
+    pub config_dir: Option<PathBuf>,
     pub listen: String,
     pub auth: Auth,
     pub default_agent: String,
     pub agents: BTreeMap<String, AgentCommand>,
+    /// A further directory of manifests.
+    pub adapters: Option<PathBuf>,
+    /// Variables of callers that every agent gets.
+    pub env_passthrough: Vec<String>,
     pub start_timeout: Duration,
     pub cancel_timeout: Duration,
     pub ask_timeout: Duration,
@@ -39,6 +44,8 @@ pub struct Config {
     pub ready_timeout: Duration,
     /// May Wharf serve files and terminals to agents where no client does?
     pub serve_tools: bool,
+    /// Are secrets that look like secrets taken out of output lines?
+    pub redact_output: bool,
     pub session: SessionSettings,
     pub amux: AmuxSettings,
     pub limits: Limits,
@@ -158,10 +165,13 @@ impl Default for Config {
         Self {
             state_dir: PathBuf::new(),
             program: PathBuf::new(),
+            config_dir: None,
             listen: "127.0.0.1:7433".to_owned(),
             auth: Auth::default(),
             default_agent: "demo".to_owned(),
             agents: BTreeMap::new(),
+            adapters: None,
+            env_passthrough: Vec::new(),
             start_timeout: Duration::from_millis(60_000),
             cancel_timeout: Duration::from_millis(30_000),
             ask_timeout: Duration::NEVER,
@@ -169,6 +179,7 @@ impl Default for Config {
             resume_on_start: ResumeOnStart::Queued,
             ready_timeout: Duration::from_millis(100),
             serve_tools: true,
+            redact_output: true,
             session: SessionSettings::default(),
             amux: AmuxSettings::default(),
             limits: Limits::default(),
@@ -182,8 +193,6 @@ pub enum ConfigError {
     Unreadable { path: PathBuf, source: std::io::Error },
     #[error("{path}: {message}", path = path.display())]
     Invalid { path: PathBuf, message: String },
-    #[error("no agent called {name:?}{hint}; known: {known}")]
-    UnknownAgent { name: String, hint: String, known: String },
 }
 
 impl Config {
@@ -191,7 +200,14 @@ impl Config {
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
-        Self::parse(&text).map_err(|message| ConfigError::Invalid { path: path.to_owned(), message })
+        let mut config =
+            Self::parse(&text).map_err(|message| ConfigError::Invalid { path: path.to_owned(), message })?;
+        config.config_dir = path.parent().map(Path::to_owned);
+        // A relative directory in the file is meant from where the file is.
+        if let (Some(dir), Some(adapters)) = (&config.config_dir, &mut config.adapters) {
+            *adapters = dir.join(&*adapters);
+        }
+        Ok(config)
     }
 
     /// Reads the text of a file.
@@ -205,28 +221,6 @@ impl Config {
             }
             None => Ok(config),
         }
-    }
-
-    /// How to start the agent called `name`: from the file, or built in.
-    pub fn agent(&self, name: &str) -> Result<AgentCommand, ConfigError> {
-        if let Some(agent) = self.agents.get(name) {
-            return Ok(agent.clone());
-        }
-        if name == "demo" {
-            let command = vec![self.program.display().to_string(), "demo-agent".to_owned()];
-            let state = self.state_dir.join("demo-agent").display().to_string();
-            let env = BTreeMap::from([("WHARF_DEMO_STATE".to_owned(), state)]);
-            return Ok(AgentCommand { command, env, ..AgentCommand::default() });
-        }
-        let known: Vec<&str> = self.agents.keys().map(String::as_str).chain(["demo"]).collect();
-        let hint = keys::nearest(name, &known).map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
-        Err(ConfigError::UnknownAgent { name: name.to_owned(), hint, known: known.join(", ") })
-    }
-
-    /// How long nothing of a replay must come before it counts as over.
-    pub fn replay_quiet(&self, adapter: &str) -> std::time::Duration {
-        let set = self.agents.get(adapter).and_then(|agent| agent.replay_quiet).and_then(Duration::std);
-        set.unwrap_or(REPLAY_QUIET)
     }
 
     /// What the core needs of all this.

@@ -33,14 +33,6 @@ fn an_agent_without_a_command_is_refused() {
 }
 
 #[test]
-fn an_unknown_agent_is_refused_with_the_nearest_known_one() {
-    let config = Config::parse("[agents.claude]\ncommand = [\"claude-agent-acp\"]").unwrap();
-    let message = config.agent("claud").unwrap_err().to_string();
-    assert_eq!(message, "no agent called \"claud\"; did you mean \"claude\"?; known: claude, demo");
-    assert_eq!(config.agent("claude").unwrap().command, ["claude-agent-acp"]);
-}
-
-#[test]
 fn a_bad_duration_says_what_a_good_one_is() {
     let message = Config::parse("ask_timeout = \"soon\"").unwrap_err();
     assert!(message.contains("\"100ms\"") && message.contains("never"), "{message}");

@@ -19,6 +19,7 @@ use crate::ids::{Now, random_text};
 use crate::index::IndexWriter;
 use crate::registry::{Known, Registry};
 use crate::session::TailBudget;
+use crate::workspaces::Workspaces;
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -53,8 +54,13 @@ impl Host {
         let engine = FileEngine::open(FileOptions::new(root.clone()))?;
         let index: Arc<dyn Index> = SqliteIndex::open(&root.join("index.db"))?;
         let budget = Arc::new(TailBudget::new(config.limits.tail.0, config.limits.tail_total.0));
+        let workspaces = Workspaces::of(&root);
+        if let Err(error) = workspaces.list() {
+            tracing::warn!(%error, "the registry of workspaces cannot be read");
+        }
         let inner = Arc::new(Inner {
             config,
+            workspaces,
             registry: Registry::default(),
             index: IndexWriter::start(Arc::clone(&index)),
             engine,
@@ -64,6 +70,7 @@ impl Host {
             state_id,
             introductions: std::sync::Mutex::default(),
             opening: Mutex::new(()),
+            spawning: Mutex::new(()),
             _lease: lease,
         });
         let back = inner.reconcile(&*index)?;
@@ -153,7 +160,7 @@ impl Inner {
 
 /// The row's descriptor, if the row tells the whole log and the session was over.
 fn ended(row: &IndexRow, stat: &LogStat) -> Option<Descriptor> {
-    let descriptor: Descriptor = serde_json::from_slice(&row.summary).ok()?;
+    let descriptor = Descriptor::from_summary(&row.summary)?;
     (row.bytes == stat.bytes && !descriptor.status.is_alive()).then_some(descriptor)
 }
 

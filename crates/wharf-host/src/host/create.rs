@@ -1,28 +1,31 @@
 //! A new session: its log first, then its agent.
 
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde_json::Value;
 use tokio::sync::oneshot;
-use wharf_core::{NewSession, Origin, Raw, Sender, Seq, Session};
-use wharf_store::LogId;
+use wharf_core::{NewSession, Origin, Raw, Sender, Seq, Session, SpawnKey};
+use wharf_store::{LogId, StoreError};
 
-use super::{Host, Spare, StartInputs};
+use super::{Host, Inner, Spare, StartInputs};
+use crate::adapters::AdapterError;
 use crate::agent::introduction::StartFailure;
-use crate::config::ConfigError;
 use crate::descriptor::Descriptor;
 use crate::ids::{Now, new_session_id};
-use crate::session::handle::SessionHandle;
+use crate::session::handle::{CallError, SessionHandle};
 use crate::session::{Shared, Surroundings};
-
-/// The bucket of sessions that belong to no registered workspace.
-const DEFAULT_WORKSPACE: &str = "default";
+use crate::workspaces::{LABEL, WorkspaceError};
 
 #[derive(Debug)]
 pub struct NewSessionRequest {
     pub adapter: String,
     pub cwd: PathBuf,
+    /// The bucket, as the registry of workspaces gave it; `None`: by `cwd`.
+    pub bucket: Option<String>,
     pub label: Option<String>,
     /// The name by which amux clients find it (rule 9.1).
     pub name: Option<Arc<str>>,
@@ -31,10 +34,18 @@ pub struct NewSessionRequest {
     pub frame: Raw,
     /// The JSON of `clientCapabilities` that the agent is told.
     pub capabilities: String,
-    /// An agent that has been greeted already.
+    /// An agent that has been greeted already, with this `env`.
     pub spare: Option<Spare>,
     /// Requests that a fresh agent is to be sent before its session: a login that succeeded before.
     pub prelude: Vec<Bytes>,
+    /// A mode and options of the adapter's manifest.
+    pub mode: Option<String>,
+    pub options: BTreeMap<String, Value>,
+    /// Variables of the caller; the agent gets those that the adapter or the configuration names.
+    pub env: BTreeMap<String, String>,
+    /// May the caller name any directory, or only those inside a registered workspace (rule 8.6)?
+    pub anywhere: bool,
+    pub key: Option<SpawnKey>,
 }
 
 /// A session whose agent is up.
@@ -50,24 +61,40 @@ pub struct Created {
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
     #[error(transparent)]
-    Adapter(#[from] ConfigError),
+    Adapter(#[from] AdapterError),
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
     #[error("{path} is not an absolute path to a directory; give the session an existing cwd", path = path.display())]
     Cwd { path: PathBuf },
+    #[error("{path} is in no registered workspace; this token may only name directories inside one. See: wharf workspace list", path = path.display())]
+    CwdNotAllowed { path: PathBuf },
+    #[error("the label is {bytes} bytes long; shorten it to 1 KiB")]
+    Label { bytes: usize },
+    #[error("the key was used for another request; use a new one")]
+    KeyReused { session: String },
     #[error("{limit} sessions are running (limits.sessions); end one first")]
     TooMany { limit: usize },
+    #[error("the disk is full: no session can be made until there is space")]
+    StorageFull,
     #[error("the session's log cannot be made: {0}")]
     Storage(String),
     #[error("{}", .failure.message)]
     Start { session: String, failure: StartFailure },
 }
 
-/// Tells when the agent is up, or why not.
-type Starting = oneshot::Receiver<Result<crate::session::Started, StartFailure>>;
+/// A session in the making.
+pub(super) struct Begun {
+    pub(super) handle: SessionHandle,
+    /// Tells when the session is in its log, safe on disk.
+    pub(super) founded: oneshot::Receiver<Result<wharf_core::Reply, CallError>>,
+    /// Tells when the agent is up, or why not.
+    started: oneshot::Receiver<Result<crate::session::Started, StartFailure>>,
+}
 
 impl Host {
     /// Creates a session and waits until its agent is up.
     pub async fn create(&self, request: NewSessionRequest) -> Result<Created, CreateError> {
-        let (handle, started) = self.begin_session(request)?;
+        let Begun { handle, started, .. } = self.begin_session(request)?;
         let session = handle.id().to_string();
         match started.await {
             Ok(Ok(started)) => Ok(Created { handle, seq: started.seq, answer: started.answer }),
@@ -77,13 +104,25 @@ impl Host {
     }
 
     /// Checks what can be checked before anything is made; then the log, and the agent's start.
-    pub(super) fn begin_session(&self, request: NewSessionRequest) -> Result<(SessionHandle, Starting), CreateError> {
-        self.inner.config.agent(&request.adapter)?;
-        if !request.cwd.is_absolute() || !request.cwd.is_dir() {
+    pub(super) fn begin_session(&self, mut request: NewSessionRequest) -> Result<Begun, CreateError> {
+        let inner = &self.inner;
+        let agent = inner.agent(&request.adapter, request.mode.as_deref(), &request.options)?;
+        request.env = inner.config.adapters().environment(&agent, &request.env);
+        agent.program(&request.env)?;
+        let bytes = request.label.as_ref().map_or(0, String::len);
+        if bytes > LABEL {
+            return Err(CreateError::Label { bytes });
+        }
+        // As text: so it is logged and sent.
+        if !request.cwd.is_absolute() || !request.cwd.is_dir() || request.cwd.to_str().is_none() {
             return Err(CreateError::Cwd { path: request.cwd });
         }
-        let limit = self.inner.config.limits.sessions;
-        let alive = self.inner.registry.descriptors().iter().filter(|known| known.status.is_alive()).count();
+        if !request.anywhere {
+            inner.allow(std::slice::from_ref(&request.cwd))?;
+            inner.allow(&StartInputs::directories(request.frame.bytes()))?;
+        }
+        let limit = inner.config.limits.sessions;
+        let alive = inner.registry.descriptors().iter().filter(|known| known.status.is_alive()).count();
         if alive >= limit {
             return Err(CreateError::TooMany { limit });
         }
@@ -91,35 +130,73 @@ impl Host {
     }
 
     /// The log, the private file and the task.
-    fn found(&self, request: NewSessionRequest) -> Result<(SessionHandle, Starting), CreateError> {
+    fn found(&self, request: NewSessionRequest) -> Result<Begun, CreateError> {
         let inner = &self.inner;
         let id = new_session_id();
-        let storage = |error: &dyn std::fmt::Display| CreateError::Storage(error.to_string());
-        let log_id = LogId::new(DEFAULT_WORKSPACE, id.as_str()).ok_or_else(|| storage(&"bad session id"))?;
-        let log = inner.engine.create(&log_id).map_err(|error| storage(&error))?;
+        let bucket = request.bucket.unwrap_or_else(|| inner.workspaces.bucket_of(&request.cwd));
+        let log_id =
+            LogId::new(&bucket, id.as_str()).ok_or_else(|| CreateError::Storage("bad session id".to_owned()))?;
+        let log = inner.engine.create(&log_id).map_err(not_stored)?;
         let inputs = StartInputs {
             version: 1,
             capabilities: request.capabilities,
             prelude: request.prelude.iter().filter_map(|frame| Raw::new(frame.clone())).collect(),
             new_frame: request.frame,
+            mode: request.mode,
+            options: request.options,
+            env: request.env,
         };
-        inner.keep_start_inputs(&log_id, &inputs).map_err(|error| storage(&error))?;
+        if let Err(error) = inner.keep_start_inputs(&log_id, &inputs) {
+            drop(log);
+            let _ = inner.engine.remove(&log_id);
+            return Err(io_error(&error, &error));
+        }
         let origin = Origin {
             session: id.clone(),
             adapter: request.adapter.into(),
-            workspace: DEFAULT_WORKSPACE.into(),
+            workspace: bucket.into(),
             cwd: request.cwd.display().to_string().into(),
             label: request.label.map(Into::into),
             name: request.name,
             by: request.sender,
+            key: request.key,
         };
         let (session, step) =
             Session::create(NewSession { origin, settings: inner.config.core_settings() }, Now::millis());
         let descriptor = Descriptor::of(&session);
         let shared = Shared::new(id, log_id, log, Arc::clone(&inner.budget), Seq::ZERO, descriptor);
-        let (started, wait) = oneshot::channel();
+        let ((started, is_up), (reply, founded)) = (oneshot::channel(), oneshot::channel());
         let spare = request.spare.map(|spare| spare.greeted);
-        let around = Surroundings { spare, started: Some(started), ..inner.surroundings() };
-        Ok((inner.employ(session, Arc::new(shared), Some((step, around))), wait))
+        let around = Surroundings { spare, started: Some(started), founded: Some(reply), ..inner.surroundings() };
+        let handle = inner.employ(session, Arc::new(shared), Some((step, around)));
+        Ok(Begun { handle, founded, started: is_up })
     }
+}
+
+impl Inner {
+    /// Are these inside registered workspaces?
+    pub(super) fn allow(&self, directories: &[PathBuf]) -> Result<(), CreateError> {
+        // One that cannot be read covers nothing, and says so itself.
+        self.workspaces.list()?;
+        match directories.iter().find(|path| !path.is_absolute() || !self.workspaces.covers(path)) {
+            Some(path) => Err(CreateError::CwdNotAllowed { path: path.clone() }),
+            None => Ok(()),
+        }
+    }
+}
+
+fn not_stored(error: StoreError) -> CreateError {
+    match &error {
+        StoreError::Io { source, .. } => io_error(source, &error),
+        StoreError::NotFound(_) | StoreError::Exists(_) | StoreError::Newer { .. } | StoreError::Index(_) => {
+            CreateError::Storage(error.to_string())
+        }
+    }
+}
+
+fn io_error(source: &std::io::Error, told: &dyn std::fmt::Display) -> CreateError {
+    if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
+        return CreateError::StorageFull;
+    }
+    CreateError::Storage(told.to_string())
 }

@@ -1,11 +1,23 @@
 //! Forgetting a session: the one way to delete a user's history (rule 2.5).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use wharf_core::{EndReason, SessionId};
 
-use super::{Host, OpenError};
+use super::{CreateError, Host, OpenError, StartInputs};
 use crate::registry::Known;
+
+/// What a client that brings a session back sends anew.
+#[derive(Clone, Copy, Debug)]
+pub struct Renewal<'a> {
+    /// Its `session/load` or `session/resume`.
+    pub frame: &'a [u8],
+    /// Its environment, of which the agent gets what the adapter names.
+    pub env: &'a BTreeMap<String, String>,
+    /// May it name any directory?
+    pub anywhere: bool,
+}
 
 impl Host {
     /// Ends the session if it runs and deletes its log and what is beside it. True if there was one.
@@ -32,17 +44,24 @@ impl Host {
         Err(OpenError::Unreadable { id: id.clone(), why })
     }
 
-    /// Takes over start parameters that a client sends anew for a session that is not running.
-    pub fn renew(&self, id: &SessionId, frame: &[u8]) {
-        let log_id = match self.inner.registry.get(id) {
-            Some(Known::Live(handle)) if handle.descriptor().status.is_alive() => return,
-            Some(Known::Live(handle)) => handle.shared.log_id.clone(),
-            Some(Known::Cold { log_id, .. }) => log_id,
-            None => return,
+    /// Takes over start parameters that a client sends anew for a session that is not running. The error: it may not
+    /// name these directories.
+    pub fn renew(&self, id: &SessionId, renewal: &Renewal<'_>) -> Result<(), CreateError> {
+        let (log_id, known) = match self.inner.registry.get(id) {
+            Some(Known::Live(handle)) if handle.descriptor().status.is_alive() => return Ok(()),
+            Some(Known::Live(handle)) => (handle.shared.log_id.clone(), handle.descriptor()),
+            Some(Known::Cold { log_id, descriptor, .. }) => (log_id, descriptor),
+            None => return Ok(()),
         };
-        if let Err(error) = self.inner.renew_start_inputs(&log_id, frame) {
+        if !renewal.anywhere {
+            self.inner.allow(&StartInputs::directories(renewal.frame))?;
+        }
+        let agent = self.inner.agent(&known.adapter_slug, None, &BTreeMap::new());
+        let env = agent.map(|agent| self.inner.config.adapters().environment(&agent, renewal.env)).unwrap_or_default();
+        if let Err(error) = self.inner.renew_start_inputs(&log_id, renewal.frame, env) {
             tracing::warn!(session = %id, error, "the start parameters cannot be renewed");
         }
+        Ok(())
     }
 
     /// Live sessions of an adapter.

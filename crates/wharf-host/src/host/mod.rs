@@ -1,25 +1,31 @@
 //! The host: every session, the agents, the log engine, and the one lease that says they are ours.
 
+mod adapters;
 mod begin;
 mod create;
 mod forget;
 mod spare;
 mod spawn;
 mod start_file;
+mod workspaces;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tokio::sync::watch;
 use wharf_core::{EndReason, Epoch, SessionId};
 use wharf_store::{Engine, FileLease, LogId};
 
 pub use begin::StartError;
 pub use create::{CreateError, Created, NewSessionRequest};
+pub use forget::Renewal;
 pub use spare::Spare;
 pub use spawn::{SpawnRequest, Spawned};
-pub(crate) use start_file::StartInputs;
+pub(crate) use start_file::{StartInputs, write_private};
+pub use workspaces::RemovedWorkspace;
 
+use crate::adapters::{AdapterError, Launchable};
 use crate::agent::introduction::{Introduction, StartFailure};
 use crate::agent::sweep::Records;
 use crate::agent::{Launch, sweep};
@@ -30,6 +36,7 @@ use crate::index::IndexWriter;
 use crate::registry::{Known, Registry};
 use crate::session::handle::SessionHandle;
 use crate::session::{RestoreError, SessionTask, Shared, Surroundings, TailBudget, restore};
+use crate::workspaces::Workspaces;
 
 /// The daemon's engine. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -41,6 +48,7 @@ pub struct Host {
 pub(crate) struct Inner {
     pub(crate) config: Config,
     pub(crate) registry: Registry,
+    workspaces: Workspaces,
     pub(crate) index: IndexWriter,
     engine: Arc<dyn Engine>,
     epoch: Epoch,
@@ -51,6 +59,8 @@ pub(crate) struct Inner {
     introductions: Mutex<HashMap<String, Introduction>>,
     /// One cold session is brought up at a time, so that two callers get the same task.
     opening: tokio::sync::Mutex<()>,
+    /// One request with a key is looked up and carried out at a time, so that its repeat finds it.
+    spawning: tokio::sync::Mutex<()>,
     /// Held for as long as the host lives.
     _lease: FileLease,
 }
@@ -76,6 +86,12 @@ impl Host {
     /// One session in short, without waking it.
     pub fn descriptor(&self, id: &SessionId) -> Option<Arc<Descriptor>> {
         self.inner.registry.get(id).map(|known| known.descriptor())
+    }
+
+    /// Changes whenever a session comes, goes or changes in a way that its descriptor shows; what an agent says alone
+    /// does not count.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.inner.registry.changes()
     }
 
     /// The session that an amux client means by this name (rule 9.1): the newest of that name, unless it is over for
@@ -113,16 +129,17 @@ impl Host {
         adapter: &str,
         capabilities: &str,
         cwd: Option<&Path>,
+        env: &BTreeMap<String, String>,
     ) -> Result<(Introduction, Option<Spare>), StartFailure> {
-        let command = self.inner.config.agent(adapter).map_err(|error| StartFailure::new(error.to_string()))?.command;
+        let agent = self.inner.agent(adapter, None, &BTreeMap::new())?;
         // An agent offers logins in a terminal only to those who say that they can do that.
         let told: serde_json::Value = serde_json::from_str(capabilities).unwrap_or_default();
         let terminal = told["auth"]["terminal"] == true;
-        let key = format!("{adapter}\0{terminal}\0{}", command.join("\0"));
+        let key = format!("{adapter}\0{terminal}\0{}", agent.command.join("\0"));
         if let Some(known) = self.inner.introductions.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok((known.clone(), None));
         }
-        let spare = self.spare(adapter, capabilities, cwd).await?;
+        let spare = self.spare(adapter, capabilities, cwd, env).await?;
         let introduction = spare.greeted.introduction.clone();
         self.inner.introductions.lock().unwrap_or_else(PoisonError::into_inner).insert(key, introduction.clone());
         Ok((introduction, Some(spare)))
@@ -140,6 +157,14 @@ impl Host {
             let below = handle.shared.shims().into_iter().any(|shim| sweep::is_below(pid, shim));
             below.then(|| handle.id().clone())
         })
+    }
+
+    /// The roots of the process trees of a session: its agent's, and its terminals'.
+    pub fn processes_of(&self, id: &SessionId) -> Vec<u32> {
+        match self.inner.registry.get(id) {
+            Some(Known::Live(handle)) => handle.shared.shims(),
+            Some(Known::Cold { .. }) | None => Vec::new(),
+        }
     }
 
     /// No new work, agents ended, logs synced.
@@ -160,19 +185,31 @@ impl Host {
 }
 
 impl Inner {
-    /// How to start the adapter's agent in `cwd`.
-    pub(crate) fn launch(&self, adapter: &str, cwd: impl AsRef<Path>) -> Result<Launch, String> {
-        let agent = self.config.agent(adapter).map_err(|error| error.to_string())?;
-        Ok(Launch {
+    /// The adapter's agent, in this mode with these options.
+    pub(crate) fn agent(
+        &self,
+        adapter: &str,
+        mode: Option<&str>,
+        options: &BTreeMap<String, serde_json::Value>,
+    ) -> Result<Launchable, AdapterError> {
+        self.config.adapters().find(adapter, mode, options)
+    }
+
+    /// How to start the agent in `cwd`, with what it gets of its caller's environment. What the adapter itself sets
+    /// counts before that: a mode may be made of it.
+    pub(crate) fn launch(&self, agent: &Launchable, cwd: impl AsRef<Path>, env: &BTreeMap<String, String>) -> Launch {
+        let mut env = env.clone();
+        env.extend(agent.env.clone());
+        Launch {
             program: self.config.program.clone(),
-            command: agent.command,
-            env: agent.env,
+            command: agent.command.clone(),
+            env,
             cwd: cwd.as_ref().to_owned(),
             tag: format!("{}.{}", self.state_id, random_text(12)),
             records: self.records.clone(),
             frame_limit: self.config.limits.frame.0,
             timeout: self.config.start_timeout.std(),
-        })
+        }
     }
 
     /// Reads a cold session.
@@ -205,6 +242,6 @@ impl Inner {
     }
 
     fn surroundings(self: &Arc<Self>) -> Surroundings {
-        Surroundings { host: Arc::clone(self), epoch: self.epoch, spare: None, started: None }
+        Surroundings { host: Arc::clone(self), epoch: self.epoch, spare: None, started: None, founded: None }
     }
 }

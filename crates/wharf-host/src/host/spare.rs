@@ -1,5 +1,6 @@
 //! An agent without a session: it answers what a client asks before it has one, such as a login (rule 3.2).
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -35,10 +36,19 @@ impl Spare {
 
 impl Host {
     /// Starts and greets an agent of the adapter where its session will probably be; if nobody knows, where the host is.
-    pub async fn spare(&self, adapter: &str, capabilities: &str, cwd: Option<&Path>) -> Result<Spare, StartFailure> {
+    pub async fn spare(
+        &self,
+        adapter: &str,
+        capabilities: &str,
+        cwd: Option<&Path>,
+        env: &BTreeMap<String, String>,
+    ) -> Result<Spare, StartFailure> {
         let known = cwd.filter(|cwd| cwd.is_absolute() && cwd.is_dir()).map(Path::to_owned);
         let cwd = known.or_else(|| std::env::current_dir().ok()).unwrap_or_else(|| "/".into());
-        let launch = self.inner.launch(adapter, &cwd).map_err(StartFailure::new)?;
+        let agent = self.inner.agent(adapter, None, &BTreeMap::new())?;
+        let env = self.inner.config.adapters().environment(&agent, env);
+        agent.program(&env)?;
+        let launch = self.inner.launch(&agent, &cwd, &env);
         Ok(Spare { greeted: greet(&launch, capabilities).await?, cwd, asked: false })
     }
 }

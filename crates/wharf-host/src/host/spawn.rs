@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::{Value, json};
-use wharf_core::{Raw, Sender};
+use wharf_core::{Raw, Sender, SessionId, SpawnKey};
 
+use super::create::Begun;
 use super::{CreateError, Host, NewSessionRequest};
-use crate::session::handle::SessionHandle;
+use crate::session::handle::{CallError, SessionHandle};
 
 /// What AIP-46 calls `SpawnAgentRequest`, with Wharf's own fields besides.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct SpawnRequest {
     pub adapter: String,
     pub workspace: Option<String>,
@@ -27,6 +28,8 @@ pub struct SpawnRequest {
     pub sender: Option<Sender>,
     /// A repeated request with the same key (of the same token) is the same session.
     pub key: Option<String>,
+    /// What else a repeat must have in common with the first request: its prompt.
+    pub key_covers: Option<String>,
     /// May the caller name any directory, or only those inside a registered workspace (rule 8.6)?
     pub anywhere: bool,
 }
@@ -43,21 +46,47 @@ pub struct Spawned {
 impl Host {
     /// Creates a session and returns as soon as it is in its log.
     pub async fn spawn(&self, request: SpawnRequest) -> Result<Spawned, CreateError> {
-        let cwd = match request.cwd {
-            Some(cwd) => cwd,
-            None => std::env::current_dir().map_err(|error| CreateError::Storage(error.to_string()))?,
+        let (begun, warnings) = match request.spawn_key() {
+            None => self.begin_spawn(request, None)?,
+            Some(key) => {
+                // Held until the session can be found: a repeat that comes at the same time waits here.
+                let one = self.inner.spawning.lock().await;
+                if let Some(id) = self.spawned_with(&request, &key)? {
+                    drop(one);
+                    let handle = self.open(&id).await.map_err(|error| CreateError::Storage(error.to_string()))?;
+                    return Ok(Spawned { handle, warnings: Vec::new(), duplicate: true });
+                }
+                self.begin_spawn(request, Some(key))?
+            }
         };
-        let params = json!({
-            "cwd": cwd, "mcpServers": request.mcp_servers, "additionalDirectories": request.additional_directories,
-        });
+        match begun.founded.await {
+            Ok(Ok(_)) => Ok(Spawned { handle: begun.handle, warnings, duplicate: false }),
+            Ok(Err(CallError::StorageFull)) => Err(CreateError::StorageFull),
+            Ok(Err(error)) => Err(CreateError::Storage(error.to_string())),
+            Err(_) => Err(CreateError::Storage("the host is stopping".to_owned())),
+        }
+    }
+
+    /// The session, and what its caller should know.
+    fn begin_spawn(&self, request: SpawnRequest, key: Option<SpawnKey>) -> Result<(Begun, Vec<String>), CreateError> {
+        let place = self.inner.workspaces.resolve(request.cwd.as_deref(), request.workspace.as_deref())?;
+        // Only text can go to the agent.
+        let text = |path: &PathBuf| path.to_str().map(ToOwned::to_owned).ok_or(CreateError::Cwd { path: path.clone() });
+        if let Some(path) = request.additional_directories.iter().find(|path| !path.is_absolute() || !path.is_dir()) {
+            return Err(CreateError::Cwd { path: path.clone() });
+        }
+        let more: Vec<String> = request.additional_directories.iter().map(text).collect::<Result<_, _>>()?;
+        let cwd = text(&place.cwd)?;
+        let params = json!({ "cwd": cwd, "mcpServers": request.mcp_servers, "additionalDirectories": more });
         let frame = json!({ "jsonrpc": "2.0", "id": 0, "method": "session/new", "params": params });
-        let frame = Raw::new(frame.to_string()).ok_or_else(|| CreateError::Cwd { path: cwd.clone() })?;
+        let frame = Raw::new(frame.to_string()).ok_or_else(|| CreateError::Cwd { path: place.cwd.clone() })?;
         let serves = self.config().serve_tools;
         let capabilities =
             json!({ "fs": { "readTextFile": serves, "writeTextFile": serves }, "terminal": serves }).to_string();
-        let handle = self.begin_session(NewSessionRequest {
+        let begun = self.begin_session(NewSessionRequest {
             adapter: request.adapter,
-            cwd,
+            cwd: place.cwd,
+            bucket: Some(place.bucket),
             label: request.label,
             name: None,
             sender: request.sender,
@@ -65,7 +94,41 @@ impl Host {
             capabilities,
             spare: None,
             prelude: Vec::new(),
+            mode: request.mode,
+            options: request.options,
+            env: request.env,
+            anywhere: request.anywhere,
+            key,
         })?;
-        Ok(Spawned { handle: handle.0, warnings: Vec::new(), duplicate: false })
+        Ok((begun, place.warnings))
+    }
+
+    /// The session that was made with this key, if any.
+    fn spawned_with(&self, request: &SpawnRequest, key: &SpawnKey) -> Result<Option<SessionId>, CreateError> {
+        let token = request.sender.as_ref().and_then(|sender| sender.token.as_deref());
+        let known = self.descriptors().into_iter().find(|known| {
+            known.spawned.as_ref().is_some_and(|with| with.token.as_deref() == token && with.key.key == key.key)
+        });
+        let Some(known) = known else { return Ok(None) };
+        if known.spawned.as_ref().is_some_and(|with| with.key.digest != key.digest) {
+            return Err(CreateError::KeyReused { session: known.id.clone() });
+        }
+        Ok(Some(SessionId::new(known.id.as_str())))
+    }
+}
+
+impl SpawnRequest {
+    fn spawn_key(&self) -> Option<SpawnKey> {
+        let key = self.key.as_deref()?;
+        // Values of variables may be secrets: not even a digest of them goes into the log. Of servers the names do.
+        let servers: Vec<&Value> = self.mcp_servers.iter().map(|server| &server["name"]).collect();
+        let variables: Vec<&String> = self.env.keys().collect();
+        let cwd = self.cwd.as_ref().map(|cwd| cwd.to_string_lossy());
+        let more: Vec<_> = self.additional_directories.iter().map(|dir| dir.to_string_lossy()).collect();
+        let place = json!([self.workspace, cwd, more]);
+        let manner = json!([self.adapter, self.mode, self.options, variables, servers]);
+        let asked = json!([place, manner, self.label, self.key_covers]);
+        let digest = blake3::hash(asked.to_string().as_bytes()).to_hex();
+        Some(SpawnKey { key: key.into(), digest: digest.as_str()[..32].into() })
     }
 }

@@ -1,6 +1,7 @@
 //! What a session's agent was started with, kept in a private file beside the log: it may hold secrets, so it is
 //! never in the log (rule 2.6).
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -23,6 +24,23 @@ pub(crate) struct StartInputs {
     pub(crate) prelude: Vec<Raw>,
     /// The `session/new` request: cwd, directories, MCP servers with their secrets.
     pub(crate) new_frame: Raw,
+    /// The adapter's mode and options, as they were chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) mode: Option<String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) options: BTreeMap<String, Value>,
+    /// What the agent got of its caller's environment.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) env: BTreeMap<String, String>,
+}
+
+impl StartInputs {
+    /// The directories besides cwd that the `session/new` names.
+    pub(crate) fn directories(frame: &[u8]) -> Vec<PathBuf> {
+        let frame: Value = serde_json::from_slice(frame).unwrap_or_default();
+        let more = frame["params"]["additionalDirectories"].as_array().into_iter().flatten();
+        more.filter_map(|dir| dir.as_str().map(PathBuf::from)).collect()
+    }
 }
 
 impl Inner {
@@ -45,7 +63,12 @@ impl Inner {
 impl Inner {
     /// Takes over what a client that brings the session back sends anew: MCP servers and directories. An empty list
     /// is what clients send that know of none; it changes nothing.
-    pub(crate) fn renew_start_inputs(&self, log_id: &LogId, frame: &[u8]) -> Result<(), String> {
+    pub(crate) fn renew_start_inputs(
+        &self,
+        log_id: &LogId,
+        frame: &[u8],
+        env: BTreeMap<String, String>,
+    ) -> Result<(), String> {
         let mut inputs = self.start_inputs(log_id)?;
         let given: Value = serde_json::from_slice(frame).map_err(|error| error.to_string())?;
         let mut kept: Value = serde_json::from_slice(inputs.new_frame.bytes()).map_err(|error| error.to_string())?;
@@ -56,6 +79,10 @@ impl Inner {
                 kept["params"][member] = new.clone();
                 changed = true;
             }
+        }
+        for (name, value) in env {
+            changed |= inputs.env.get(&name) != Some(&value);
+            inputs.env.insert(name, value);
         }
         if changed && let Some(frame) = Raw::new(kept.to_string()) {
             inputs.new_frame = frame;
@@ -70,10 +97,9 @@ impl Inner {
             return None;
         }
         let inputs = self.start_inputs(log_id).ok()?;
-        let frame: Value = serde_json::from_slice(inputs.new_frame.bytes()).unwrap_or_default();
-        let more = frame["params"]["additionalDirectories"].as_array().into_iter().flatten();
-        let more = more.filter_map(|dir| dir.as_str().map(PathBuf::from)).collect();
-        let launch = self.launch(&origin.adapter, origin.cwd.as_ref()).ok()?;
+        let more = StartInputs::directories(inputs.new_frame.bytes());
+        let agent = self.agent(&origin.adapter, inputs.mode.as_deref(), &inputs.options).ok()?;
+        let launch = self.launch(&agent, origin.cwd.as_ref(), &inputs.env);
         Some(Tools::new(Roots::new(PathBuf::from(&*origin.cwd), more), launch))
     }
 }

@@ -126,12 +126,13 @@ impl SessionTask {
             entries.push(Entry { seq, epoch, at, event });
         }
         self.shared.tail.publish(entries);
+        // Whoever is woken by an event and asks how things are must not be told how they were before it.
+        if news {
+            self.describe();
+        }
         self.shared.head.send_replace(seq);
         if sync {
             self.request_sync();
-        }
-        if news {
-            self.describe();
         }
     }
 
@@ -149,6 +150,7 @@ impl SessionTask {
     pub(super) fn describe(&self) {
         let descriptor = Arc::new(Descriptor::of(&self.session));
         self.shared.set_descriptor(Arc::clone(&descriptor));
+        self.around.host.registry.note_change();
         let head = self.shared.log.head();
         self.around.host.index.put(Row {
             id: self.shared.log_id.clone(),
@@ -238,10 +240,12 @@ impl SessionTask {
             }
             let outcome = async {
                 let inputs = host.start_inputs(&log_id).map_err(StartFailure::new)?;
-                let greeted: Greeted = match spare {
+                let agent = host.agent(&origin.adapter, inputs.mode.as_deref(), &inputs.options)?;
+                let mut greeted: Greeted = match spare {
                     Some(greeted) => greeted,
                     None => {
-                        let launch = host.launch(&origin.adapter, origin.cwd.as_ref()).map_err(StartFailure::new)?;
+                        agent.program(&inputs.env)?;
+                        let launch = host.launch(&agent, origin.cwd.as_ref(), &inputs.env);
                         let mut greeted = greet(&launch, &inputs.capabilities).await?;
                         for frame in &inputs.prelude {
                             greeted.ask(frame.bytes()).await?;
@@ -249,8 +253,12 @@ impl SessionTask {
                         greeted
                     }
                 };
-                let quiet = host.config.replay_quiet(&origin.adapter);
-                let opening = agent::Opening { how, new_frame: inputs.new_frame, agent_session, in_force, quiet };
+                if agent.comes_back == Some(false) {
+                    greeted.introduction.traits.load = false;
+                    greeted.introduction.traits.resume = false;
+                }
+                let (new_frame, quiet) = (inputs.new_frame, agent.replay_quiet);
+                let opening = agent::Opening { how, new_frame, agent_session, in_force, quiet };
                 agent::open(greeted, &opening).await
             };
             let outcome = Box::new(outcome.await);

@@ -112,6 +112,12 @@ impl Cursor {
         *self.head.borrow() >= self.next
     }
 
+    /// Waits until there is something to read. Nobody is left to wait for if the session is gone.
+    pub async fn news(&mut self) {
+        let next = self.next;
+        let _ = self.head.wait_for(|head| *head >= next).await;
+    }
+
     /// Waits for the next events. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Result<Batch, ReadError> {
         let next = self.next;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::{Notify, mpsc, oneshot};
 use wharf_core::{
-    AskId, Attachment, CancelScope, ClientId, EndReason, Input, Joined, Member, PromptId, PromptReceipt, QueuedPrompt,
-    Raw, Refusal, Reply, Sender, Seq, SessionId, Submission, Turn,
+    Ask, AskId, Attachment, CancelScope, ClientId, EndReason, Input, Joined, Member, PromptId, PromptReceipt,
+    QueuedPrompt, Raw, Refusal, Reply, Sender, Seq, SessionId, Submission, Turn,
 };
 
 use super::cursor::Cursor;
@@ -219,6 +219,13 @@ impl SessionHandle {
     pub async fn queue(&self) -> Result<Vec<QueuedPrompt>, CallError> {
         let (reply, wait) = oneshot::channel();
         self.send(Command::Queue { reply }).await?;
+        wait.await.map_err(|_| CallError::Gone)
+    }
+
+    /// What the agent waits for an answer to, the oldest first. The descriptor is at least as new as this answer.
+    pub async fn asks(&self) -> Result<Vec<Ask>, CallError> {
+        let (reply, wait) = oneshot::channel();
+        self.send(Command::Asks { reply }).await?;
         wait.await.map_err(|_| CallError::Gone)
     }
 

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use wharf_core::{
-    ClientId, EndReason, Epoch, Event, Fault, Input, Millis, QueuedPrompt, Raw, Reply, Seq, Session, StartNo, Status,
-    Step, Turn, UpdateKind,
+    Ask, ClientId, EndReason, Epoch, Event, Fault, Input, Millis, QueuedPrompt, Raw, Reply, Seq, Session, StartNo,
+    Status, Step, Turn, UpdateKind,
 };
 
 use super::commit::{Synced, Waiting};
@@ -73,6 +73,9 @@ pub(crate) enum Command {
     Queue {
         reply: oneshot::Sender<Vec<QueuedPrompt>>,
     },
+    Asks {
+        reply: oneshot::Sender<Vec<Ask>>,
+    },
     Turns {
         reply: oneshot::Sender<Vec<Turn>>,
     },
@@ -95,7 +98,7 @@ pub(crate) enum Command {
     },
 }
 
-pub(super) type ReplyTo = oneshot::Sender<Result<Reply, CallError>>;
+pub(crate) type ReplyTo = oneshot::Sender<Result<Reply, CallError>>;
 
 /// The agent is up: its answer, and the event that says so.
 #[derive(Clone, Debug)]
@@ -116,6 +119,8 @@ pub(crate) struct Surroundings {
     pub(crate) spare: Option<Greeted>,
     /// Who waits for the first start.
     pub(crate) started: Option<StartedTo>,
+    /// Who waits for the first step to be in the log.
+    pub(crate) founded: Option<ReplyTo>,
 }
 
 #[derive(Debug)]
@@ -192,7 +197,8 @@ impl SessionTask {
             broken: false,
         };
         tokio::spawn(async move {
-            task.take(first, Now::millis(), None);
+            let founded = task.around.founded.take();
+            task.take(first, Now::millis(), founded);
             task.carry_out();
             task.run().await;
         });
@@ -299,6 +305,9 @@ impl SessionTask {
             }
             Command::Queue { reply } => {
                 let _ = reply.send(self.session.state().queue.iter().cloned().collect());
+            }
+            Command::Asks { reply } => {
+                let _ = reply.send(self.session.state().asks.values().cloned().collect());
             }
             Command::WaitUp { reply } => self.wait_up(reply),
             Command::AgentUp { start, outcome } => self.agent_up(start, *outcome),

@@ -21,7 +21,7 @@ impl Connection {
         let (introduction, fresh) = self
             .app
             .host
-            .introduce(&self.agent, &told, self.place().as_deref())
+            .introduce(&self.agent, &told, self.place().as_deref(), &self.info().env)
             .await
             .map_err(|failure| from_start(&failure))?;
         if fresh.is_some() {
@@ -60,7 +60,8 @@ impl Connection {
         }
         let mut spare = self.spare.lock().await;
         if spare.is_none() {
-            let started = self.app.host.spare(&self.agent, &self.told(), self.place().as_deref()).await;
+            let (told, info) = (self.told(), self.info());
+            let started = self.app.host.spare(&self.agent, &told, self.place().as_deref(), &info.env).await;
             *spare = Some(started.map_err(|failure| from_start(&failure))?);
         }
         let Some(agent) = spare.as_mut() else { return Ok(None) };
@@ -77,7 +78,9 @@ impl Connection {
     /// Where an agent without a session is started: where the client last wanted a session, or says that it works.
     fn place(&self) -> Option<PathBuf> {
         let last = self.last_cwd.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        last.or_else(|| self.info().cwd)
+        let place = last.or_else(|| self.info().cwd)?;
+        // Where it could not have a session it has no agent either (rule 8.6).
+        (self.anywhere() || self.app.host.workspaces().covers(&place)).then_some(place)
     }
 
     /// What this client's agents are told of their client.

@@ -1,5 +1,6 @@
 //! What a client said of itself at `initialize`.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -19,6 +20,8 @@ pub(super) struct ClientInfo {
     pub(super) event_ids: bool,
     /// It understands the updates of rule 4.5.
     pub(super) multi_client_updates: bool,
+    /// Variables of its own that its agents may have (rule 8.7). Agents never see the message that they came in.
+    pub(super) env: Arc<BTreeMap<String, String>>,
     /// It can have `wharf acp` run in a terminal, and so do logins there (rule 3.1).
     pub(super) terminal_auth: bool,
     /// Where it works, if it says so: its sessions will probably be there.
@@ -57,6 +60,7 @@ impl ClientInfo {
             capabilities: params.client_capabilities,
             event_ids: wishes["eventIds"] == true,
             multi_client_updates: wishes["multiClientUpdates"] == true,
+            env: Arc::new(serde_json::from_value(wishes["env"].clone()).unwrap_or_default()),
             terminal_auth,
             cwd: wishes["cwd"].as_str().map(PathBuf::from),
         }

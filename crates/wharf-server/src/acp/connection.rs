@@ -19,7 +19,7 @@ use super::outbound::Out;
 use super::shown::ShownUpTo;
 use super::view::Wishes;
 use crate::App;
-use crate::auth::Identity;
+use crate::auth::{Access, Identity};
 
 /// Answers and joins on their way out. The inbound half waits when the client does not take them.
 const OUT: usize = 64;
@@ -141,6 +141,11 @@ impl Connection {
     /// The most that the token allows, and no more than an amux client asked for.
     pub(super) fn role(&self) -> Role {
         if self.bound.as_ref().is_some_and(Bound::observes) { Role::Observer } else { self.identity.role() }
+    }
+
+    /// May this client name any directory (rule 8.6)?
+    pub(super) fn anywhere(&self) -> bool {
+        self.identity.access == Access::Admin
     }
 
     pub(super) fn info(&self) -> ClientInfo {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 use wharf_host::core::{PromptEnd, Refusal};
-use wharf_host::{CallError, CreateError, OpenError, StartFailure};
+use wharf_host::{AdapterError, CallError, CreateError, OpenError, StartFailure};
 
 /// A JSON-RPC error.
 #[derive(Debug)]
@@ -88,8 +88,19 @@ pub(super) fn from_open(error: &OpenError) -> RpcError {
 
 pub(super) fn from_create(error: &CreateError) -> RpcError {
     match error {
-        CreateError::Adapter(_) | CreateError::Cwd { .. } => RpcError::params(error.to_string()),
-        CreateError::TooMany { .. } | CreateError::Storage(_) => RpcError::new(-32603, error.to_string()),
+        CreateError::Adapter(AdapterError::NotInstalled { install, .. }) => {
+            RpcError::with(-32603, error.to_string(), json!({ "reason": "adapter_not_installed", "install": install }))
+        }
+        CreateError::CwdNotAllowed { .. } => {
+            RpcError::with(-32602, error.to_string(), json!({ "reason": "cwd_not_allowed" }))
+        }
+        CreateError::Adapter(_) | CreateError::Workspace(_) | CreateError::Cwd { .. } | CreateError::Label { .. } => {
+            RpcError::params(error.to_string())
+        }
+        CreateError::KeyReused { .. } => RpcError::params(error.to_string()),
+        CreateError::TooMany { .. } | CreateError::StorageFull | CreateError::Storage(_) => {
+            RpcError::new(-32603, error.to_string())
+        }
         CreateError::Start { session, failure } => {
             RpcError::with(-32603, failure.message.clone(), json!({ "sessionId": session, "reason": "start_failed" }))
         }

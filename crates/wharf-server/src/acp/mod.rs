@@ -25,12 +25,13 @@ mod watched;
 mod websocket;
 mod wire;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::{Extension, Query, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 
@@ -39,6 +40,10 @@ use crate::auth::{Identity, SUBPROTOCOL};
 use crate::listen::Place;
 pub(crate) use amux::Rooms;
 pub(crate) use http::{Connections, delete, post};
+pub(crate) use updates::stop_reason;
+
+/// Names of variables, for a bridge.
+const ENVIRONMENT: HeaderName = HeaderName::from_static("wharf-environment");
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct AcpQuery {
@@ -91,6 +96,7 @@ fn upgrade(
     // A session that is there already has its agent.
     let known = binding.as_ref().and_then(|query| app.host.named(&query.name));
     let agent = known.map_or_else(|| query.agent(&app), |known| known.adapter_slug.as_str().into());
+    let wanted = wanted_variables(&app, &agent);
     let mut response = upgrade.on_upgrade(async move |socket| {
         let bound = match binding {
             Some(query) => match amux::admit(&app, query).await {
@@ -105,5 +111,13 @@ fn upgrade(
     // The socket is the connection; the id is for those who expect one.
     let id = HeaderValue::from_str(&http::new_connection_id());
     response.headers_mut().extend(id.map(|id| (http::CONNECTION_ID, id)));
+    response.headers_mut().extend(wanted.map(|names| (ENVIRONMENT, names)));
     response
+}
+
+/// The variables that the agent's adapter names: a bridge sends its own values of these, and of no others (rule 8.7).
+fn wanted_variables(app: &App, agent: &str) -> Option<HeaderValue> {
+    let adapters = app.host.config().adapters();
+    let names = adapters.variables(&adapters.find(agent, None, &BTreeMap::new()).ok()?);
+    if names.is_empty() { None } else { HeaderValue::from_str(&names.join(",")).ok() }
 }

@@ -1,5 +1,6 @@
 //! A session's life as a client sees it: new, load, resume, list, status, close, delete.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 
@@ -8,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use wharf_host::core::{EndReason, Joined, Raw, Role, Seq, Status};
 use wharf_host::frame::{self, Envelope};
-use wharf_host::{CreateError, Created, Descriptor, NewSessionRequest, SessionHandle, TurnWord};
+use wharf_host::{CreateError, Created, Descriptor, NewSessionRequest, Renewal, SessionHandle, TurnWord};
 
 use super::answers;
 use super::connection::Connection;
@@ -52,6 +53,7 @@ impl Connection {
         let created = self.app.host.create(NewSessionRequest {
             adapter: agent.unwrap_or_else(|| self.agent.to_string()),
             cwd,
+            bucket: None,
             label: None,
             name,
             sender: Some(self.sender()),
@@ -59,6 +61,11 @@ impl Connection {
             capabilities: self.told(),
             spare,
             prelude,
+            mode: None,
+            options: BTreeMap::new(),
+            env: BTreeMap::clone(&self.info().env),
+            anywhere: self.anywhere(),
+            key: None,
         });
         Ok(created.await)
     }
@@ -129,7 +136,8 @@ impl Connection {
     ) -> Result<(SessionHandle, Joined), RpcError> {
         let session = named(envelope)?;
         if self.role() == Role::Controller {
-            self.app.host.renew(&session, frame);
+            let renewal = Renewal { frame, env: &self.info().env, anywhere: self.anywhere() };
+            self.app.host.renew(&session, &renewal).map_err(|error| from_create(&error))?;
         }
         let handle = self.open(envelope).await?;
         self.enter_session(handle).await

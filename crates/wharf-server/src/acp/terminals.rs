@@ -71,7 +71,8 @@ fn instead_of(meta: &Value) -> impl Iterator<Item = &str> {
 
 /// The same for a tool call of a history.
 pub(super) fn as_text(tool_call: &mut Value) {
-    for item in tool_call["content"].as_array_mut().into_iter().flatten() {
+    // Not by index: that would put a `content` of null into an update that has none.
+    for item in tool_call.get_mut("content").and_then(Value::as_array_mut).into_iter().flatten() {
         if let Some(text) = terminal(item).map(|id| text_item(&no_output_kept(id))) {
             *item = text;
         }

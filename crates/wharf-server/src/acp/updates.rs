@@ -50,7 +50,7 @@ pub(super) fn presence(session: &SessionId, member: &Member, connected: bool) ->
 }
 
 /// How a prompt ended, in one word: the agent's own where it gave one.
-pub(super) fn stop_reason(end: &PromptEnd) -> &str {
+pub(crate) fn stop_reason(end: &PromptEnd) -> &str {
     match end {
         PromptEnd::Answered { stop_reason, .. } => stop_reason,
         PromptEnd::Failed { .. } => "error",

@@ -139,6 +139,9 @@ impl Bridge {
         if let Some(cwd) = &self.options.cwd {
             ask("cwd", &Value::from(cwd.as_str()).to_string());
         }
+        if !self.environment.is_empty() && meta::wish(line, "env").is_none() {
+            ask("env", &Value::from_iter(self.environment.clone()).to_string());
+        }
         if has_terminal_auth(line) {
             // What the client would run for a login in a terminal is this program.
             ask("terminalAuth", "true");

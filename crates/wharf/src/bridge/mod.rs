@@ -13,7 +13,6 @@ mod meta;
 mod own;
 mod pump;
 mod rejoin;
-mod start;
 mod stdio;
 #[cfg(test)]
 mod tests;
@@ -30,7 +29,6 @@ use unanswered::Unanswered;
 
 pub(crate) use dial::Dial;
 pub(crate) use pump::run;
-pub(crate) use start::become_agent;
 
 /// Messages that may wait for the host to come back: as much as one message may be, or more of them than a person
 /// could have caused. Beyond that stdin is not read.
@@ -78,6 +76,8 @@ pub(crate) struct Bridge {
     /// As it was sent to the host.
     initialize: Option<Bytes>,
     wishes: Wishes,
+    /// What the host is to give the agent of our environment.
+    environment: BTreeMap<String, String>,
     unanswered: Unanswered,
     asks: Asks,
     sessions: BTreeMap<String, Followed>,
@@ -117,6 +117,7 @@ impl Bridge {
             returning: false,
             initialize: None,
             wishes: Wishes::default(),
+            environment: BTreeMap::new(),
             unanswered: Unanswered::default(),
             asks: Asks::default(),
             sessions: BTreeMap::new(),
@@ -126,6 +127,11 @@ impl Bridge {
             keys: 0,
             step: Step::default(),
         }
+    }
+
+    /// What the client's `initialize` is to bring along.
+    pub(crate) fn handle_environment(&mut self, environment: BTreeMap<String, String>) {
+        self.environment = environment;
     }
 
     /// May another line be handled? If not, stdin is to wait.

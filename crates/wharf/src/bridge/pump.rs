@@ -19,7 +19,7 @@ use tokio_tungstenite::tungstenite::{self, Message, Utf8Bytes};
 use super::dial::{Dial, Link};
 use super::stdio::{self, Input};
 use super::{Bridge, Lost, Step};
-use crate::output;
+use crate::{connect, output};
 
 /// What is owed to a client that has closed stdin may take this long; and so may the last words to the host.
 const LINGER: Duration = Duration::from_secs(1);
@@ -126,7 +126,8 @@ impl Pump {
     }
 
     async fn talk(&mut self, link: Link) -> End {
-        let Link { socket, host } = link;
+        let Link { socket, host, wanted } = link;
+        self.bridge.handle_environment(connect::environment(&wanted));
         let (sink, mut frames) = socket.split();
         let (to_socket, outgoing) = mpsc::channel(FRAMES);
         let mut sending = tokio::spawn(send(sink, outgoing));

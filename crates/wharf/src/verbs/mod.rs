@@ -1,6 +1,33 @@
 //! One file per verb of the command line.
 
 pub(crate) mod acp;
+pub(crate) mod agents;
+pub(crate) mod answer;
+pub(crate) mod asks;
+pub(crate) mod completions;
 pub(crate) mod demo_agent;
+pub(crate) mod forget;
+pub(crate) mod life;
+pub(crate) mod man;
+pub(crate) mod mcp;
+pub(crate) mod output;
+pub(crate) mod prompt;
+pub(crate) mod queue;
+pub(crate) mod run;
 pub(crate) mod serve;
+pub(crate) mod sessions;
+pub(crate) mod show;
+pub(crate) mod status;
+pub(crate) mod stop;
 pub(crate) mod token;
+pub(crate) mod workspace;
+
+use anyhow::Context;
+
+use crate::exit::Exit;
+
+/// Runs a client verb. One person's calls: one thread is enough, and starts sooner.
+pub(crate) fn block_on(verb: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Result<Exit> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
+    runtime.block_on(verb)
+}

@@ -8,6 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use wharf_host::{AgentCommand, Auth, Config, Duration, Host, ReplayTurns};
 use wharf_server::{Server, Tokens};
 
+use crate::global::Global;
 use crate::{output, paths};
 
 /// The adapter that `--agent-cmd` defines.
@@ -18,18 +19,15 @@ pub(crate) struct Serve {
     /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:7433].
     #[arg(long, env = "WHARF_LISTEN", value_name = "ADDR")]
     listen: Option<String>,
-    /// Where sessions and the token are kept [default: the XDG state directory].
-    #[arg(long, env = "WHARF_STATE_DIR", value_name = "DIR")]
-    state_dir: Option<PathBuf>,
-    /// The configuration file [default: config.toml in the XDG config directory, if it is there].
-    #[arg(long, env = "WHARF_CONFIG", value_name = "FILE")]
-    config: Option<PathBuf>,
     /// The agent of clients that name none [default: demo].
     #[arg(long, env = "WHARF_DEFAULT_AGENT", value_name = "NAME")]
     agent: Option<String>,
     /// A command line that starts an ACP agent; makes it the default agent.
     #[arg(long, value_name = "CMD", conflicts_with = "agent")]
     agent_cmd: Option<String>,
+    /// A directory with manifests of agents, besides `adapters` beside the configuration file.
+    #[arg(long, env = "WHARF_ADAPTERS", value_name = "DIR")]
+    adapters: Option<PathBuf>,
     /// What connections over TCP must show: `token`, or `none` for old amux clients on a machine of your own.
     #[arg(long, env = "WHARF_AUTH", value_name = "HOW")]
     auth: Option<Auth>,
@@ -44,16 +42,16 @@ pub(crate) struct Serve {
     json: bool,
 }
 
-pub(crate) fn run(serve: Serve) -> anyhow::Result<()> {
+pub(crate) fn run(global: &Global, serve: Serve) -> anyhow::Result<()> {
     start_log();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
-    runtime.block_on(host(serve))
+    runtime.block_on(host(global, serve))
 }
 
-async fn host(serve: Serve) -> anyhow::Result<()> {
+async fn host(global: &Global, serve: Serve) -> anyhow::Result<()> {
     // Signals from now on are ours: one that comes while we start must not leave agents behind.
     let stopped = stop_signal()?;
-    let config = config(&serve)?;
+    let config = config(global, &serve)?;
     let state_dir = config.state_dir.clone();
     let listen = config.listen.clone();
     let host = Host::begin(config)?;
@@ -77,12 +75,15 @@ async fn host(serve: Serve) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn config(serve: &Serve) -> anyhow::Result<Config> {
-    let mut config = match paths::config_file(serve.config.as_deref())? {
+fn config(global: &Global, serve: &Serve) -> anyhow::Result<Config> {
+    let mut config = match paths::config_file(global.config.as_deref())? {
         Some(path) => Config::load(&path)?,
-        None => Config::default(),
+        None => Config { config_dir: Some(paths::config_dir()?), ..Config::default() },
     };
-    config.state_dir = paths::state_dir(serve.state_dir.as_deref())?;
+    if let Some(dir) = &serve.adapters {
+        config.adapters = Some(std::path::absolute(dir).context("finding the directory of adapters")?);
+    }
+    config.state_dir = global.state_dir()?;
     config.program = std::env::current_exe().context("finding this program")?;
     if let Some(listen) = &serve.listen {
         config.listen.clone_from(listen);
@@ -103,7 +104,7 @@ fn config(serve: &Serve) -> anyhow::Result<Config> {
         config.agents.insert(COMMAND_LINE_AGENT.to_owned(), AgentCommand { command, ..AgentCommand::default() });
         config.default_agent = COMMAND_LINE_AGENT.to_owned();
     }
-    config.agent(&config.default_agent)?;
+    config.adapters().find(&config.default_agent, None, &std::collections::BTreeMap::new())?;
     Ok(config)
 }
 
@@ -149,5 +150,10 @@ fn greet(url: &str, token_file: &str, state_dir: &str) {
 fn start_log() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("WHARF_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
+    // The MCP library logs whole messages, and those hold prompts.
+    let filter = match "rmcp=warn".parse() {
+        Ok(quiet) => filter.add_directive(quiet),
+        Err(_) => filter,
+    };
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
 }

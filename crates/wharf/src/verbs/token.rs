@@ -1,14 +1,13 @@
 //! `wharf token`: makes, lists and revokes tokens. It works on the file of the state directory, so a host need not run;
 //! one that does sees the change at the next login.
 
-use std::path::PathBuf;
-
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use wharf_server::{Access, Identity, TokenEntry, TokensFile};
 
-use crate::{output, paths};
+use crate::global::Global;
+use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct Token {
@@ -34,8 +33,6 @@ struct Create {
     /// A note of who or what it is for.
     #[arg(long, value_name = "TEXT")]
     label: Option<String>,
-    #[command(flatten)]
-    place: Place,
     /// Print one JSON object: id, token, role, and the label if there is one.
     #[arg(long)]
     json: bool,
@@ -43,8 +40,6 @@ struct Create {
 
 #[derive(Debug, Args)]
 struct List {
-    #[command(flatten)]
-    place: Place,
     /// Print a JSON array.
     #[arg(long)]
     json: bool,
@@ -54,38 +49,24 @@ struct List {
 struct Revoke {
     /// As `wharf token list` shows it.
     id: String,
-    #[command(flatten)]
-    place: Place,
-}
-
-#[derive(Debug, Args)]
-struct Place {
-    /// The state directory of the host [default: the XDG state directory].
-    #[arg(long, env = "WHARF_STATE_DIR", value_name = "DIR")]
-    state_dir: Option<PathBuf>,
-}
-
-impl Place {
-    fn tokens(&self) -> anyhow::Result<TokensFile> {
-        Ok(TokensFile::of(&paths::state_dir(self.state_dir.as_deref())?))
-    }
 }
 
 fn roles() -> impl TypedValueParser<Value = Access> {
     PossibleValuesParser::new(Access::ALL.map(Access::as_str)).try_map(|word| word.parse::<Access>())
 }
 
-pub(crate) fn run(token: Token) -> anyhow::Result<()> {
+pub(crate) fn run(global: &Global, token: Token) -> anyhow::Result<()> {
+    let tokens = TokensFile::of(&global.state_dir()?);
     match token.verb {
-        TokenVerb::Create(arguments) => create(&arguments),
-        TokenVerb::List(arguments) => list(&arguments),
-        TokenVerb::Revoke(arguments) => revoke(&arguments),
+        TokenVerb::Create(arguments) => create(&tokens, &arguments),
+        TokenVerb::List(arguments) => list(&tokens, &arguments),
+        TokenVerb::Revoke(arguments) => revoke(&tokens, &arguments),
     }
 }
 
 /// The token alone goes to stdout, so that `TOKEN=$(wharf token create …)` works.
-fn create(arguments: &Create) -> anyhow::Result<()> {
-    let made = arguments.place.tokens()?.create(arguments.role, arguments.label.as_deref())?;
+fn create(tokens: &TokensFile, arguments: &Create) -> anyhow::Result<()> {
+    let made = tokens.create(arguments.role, arguments.label.as_deref())?;
     let TokenEntry { id, access, .. } = &made.entry;
     if arguments.json {
         let mut object = shown(&made.entry);
@@ -100,8 +81,8 @@ fn create(arguments: &Create) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn list(arguments: &List) -> anyhow::Result<()> {
-    let entries = arguments.place.tokens()?.list()?;
+fn list(tokens: &TokensFile, arguments: &List) -> anyhow::Result<()> {
+    let entries = tokens.list()?;
     if arguments.json {
         let dated = entries.iter().map(|entry| {
             let mut object = shown(entry);
@@ -121,8 +102,7 @@ fn list(arguments: &List) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn revoke(arguments: &Revoke) -> anyhow::Result<()> {
-    let tokens = arguments.place.tokens()?;
+fn revoke(tokens: &TokensFile, arguments: &Revoke) -> anyhow::Result<()> {
     if arguments.id == Identity::HOST {
         anyhow::bail!(
             "{:?} is the host's own token: stop the host, delete {}, and the next start makes a new one",

@@ -161,9 +161,9 @@ async fn an_agent_that_does_not_come_up_is_a_clear_error() -> Result<()> {
         let code = if *agent == "refusing" { -32000 } else { -32603 };
         assert_eq!(error.code, code, "{agent}: {error}");
     }
-    // What the agent itself refused never was a session.
+    // What the agent itself refused never was a session, nor what is not installed.
     let sessions = log::all_sessions(&host)?;
-    assert_eq!(sessions.len(), 7);
+    assert_eq!(sessions.len(), 6);
     for failed in sessions.iter().filter(|id| **id != session) {
         let ended = log::expect(&host, failed, "ended", |_| true).await?;
         assert_eq!(ended["ending"]["status"], "error", "{ended}");

@@ -1,11 +1,15 @@
 //! The binary as its users meet it: a real process, real agents, real sockets.
 #![expect(clippy::print_stdout, reason = "a test prints its seed")]
 
+mod adapters;
 mod amux;
 mod attach;
 mod auth;
 mod bridge;
 mod bytes;
+mod cli;
+mod cli_host;
+mod cli_run;
 mod comeback;
 mod demo;
 mod doors;
@@ -18,13 +22,22 @@ mod http_wire;
 mod joining;
 mod leaving;
 mod log;
+mod mcp;
+mod mcp_wire;
 mod odd_bytes;
+mod openapi;
 mod orphans;
 mod program;
 mod queue;
 mod ready;
 mod recording;
 mod rejoin;
+mod rest;
+mod rest_contract;
+mod rest_docs;
+mod rest_input;
+mod rest_queue;
+mod rest_stream;
 mod restart;
 mod serving;
 mod serving_agents;
@@ -39,6 +52,7 @@ mod walk;
 mod ways;
 mod where_agents_run;
 mod wire;
+mod workspaces;
 
 use std::path::PathBuf;
 use std::time::Duration;

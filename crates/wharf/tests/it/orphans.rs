@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use wharf_testkit::client::Client;
 use wharf_testkit::host::Host;
-use wharf_testkit::procs;
+use wharf_testkit::{look, procs};
 
 use crate::{TREE_ENDS_WITHIN, log, open, pids, refused, scripted, told};
 
@@ -72,8 +72,8 @@ async fn kill_9_of_the_host_during_a_start_leaves_nothing_running() -> Result<()
         }
     };
     log::expect(&host, &session, "agent_starting", |_| true).await?;
-    let below = procs::descendants(host.pid());
-    assert!(below.len() >= 5, "shim, agent and three children: {below:?}");
+    let below = || Ok(Some(procs::descendants(host.pid())).filter(|below| below.len() >= 5));
+    let below = look::until(TREE_ENDS_WITHIN, below).await?.context("no shim, agent and three children")?;
     host.kill9()?;
     assert_gone(&below);
     Ok(())

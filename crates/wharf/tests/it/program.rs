@@ -3,8 +3,10 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 
 use anyhow::{Context, Result};
+use wharf_testkit::PATIENCE;
 
 /// `wharf` with these arguments, away from the user's own settings and sessions.
 #[expect(clippy::disallowed_methods, reason = "all processes of these tests are started from here")]
@@ -14,6 +16,14 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
         command.env_remove(name);
     }
     command.env("HOME", "/nonexistent").args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// A shell script.
+#[expect(clippy::disallowed_methods, reason = "all processes of these tests are started from here")]
+pub(crate) fn script(path: &Path) -> Command {
+    let mut command = Command::new("sh");
+    command.arg(path).stdin(Stdio::null());
     command
 }
 
@@ -45,4 +55,57 @@ pub(crate) fn first_line(mut command: Command) -> Result<(Guard, String)> {
     let mut line = String::new();
     BufReader::new(stdout).read_line(&mut line)?;
     Ok((child, line))
+}
+
+/// The lines of a running command. It is killed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    pub(crate) guard: Guard,
+    lines: Receiver<String>,
+}
+
+/// Starts it; its stderr is dropped.
+pub(crate) fn lines(mut command: Command) -> Result<Lines> {
+    let mut guard = Guard(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?);
+    let stdout = guard.0.stdout.take().context("no stdout")?;
+    let (sender, lines) = sync_channel(1_000);
+    std::thread::spawn(move || {
+        BufReader::new(stdout).lines().map_while(Result::ok).try_for_each(|line| sender.send(line).ok())
+    });
+    Ok(Lines { guard, lines })
+}
+
+impl Lines {
+    /// The next line.
+    pub(crate) fn next(&mut self) -> Result<String> {
+        self.lines.recv_timeout(PATIENCE).context("no further line")
+    }
+
+    /// The next line that is so.
+    pub(crate) fn find(&mut self, is: impl Fn(&str) -> bool) -> Result<String> {
+        loop {
+            let line = self.next()?;
+            if is(&line) {
+                return Ok(line);
+            }
+        }
+    }
+
+    /// All lines up to the end, which is to come.
+    pub(crate) fn rest(&mut self) -> Result<Vec<String>> {
+        let mut rest = Vec::new();
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) => rest.push(line),
+                Err(RecvTimeoutError::Disconnected) => return Ok(rest),
+                Err(RecvTimeoutError::Timeout) => anyhow::bail!("it does not end; so far: {rest:?}"),
+            }
+        }
+    }
+
+    /// Its exit code, once it has ended by itself.
+    pub(crate) fn code(&mut self) -> Result<Option<i32>> {
+        let status = wharf_testkit::procs::wait_exit(&mut self.guard.0, PATIENCE)?;
+        Ok(status.context("it does not end")?.code())
+    }
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::{self, client::IntoClientRequest};
 use wharf_testkit::client::{Client, Credentials, connect};
 use wharf_testkit::host::Host;
+use wharf_testkit::http::Http;
 
 use crate::program::command;
 
@@ -51,6 +52,8 @@ fn status(error: &tungstenite::Error) -> Result<Option<u16>> {
 async fn a_controllers_token_works_until_it_is_revoked() -> Result<()> {
     let host = crate::scripted(&[])?.start()?;
     let (id, text) = create(&host, &["--role", "controller"])?;
+    let workspace = json!({ "slug": "here", "path": host.directory() });
+    Http::new(&host).post("/workspaces", &workspace).await?.expect(201)?;
     let client = Client::connect(&host.ws_url(), &text).await?;
     client.initialize().await?;
     let session = client.new_session(&crate::cwd(&host)?).await?;

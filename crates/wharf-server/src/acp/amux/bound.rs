@@ -108,12 +108,13 @@ impl Connection {
         let answer = answers::joined(joined.answer.as_ref(), &joined.latest, &handle.descriptor(), id);
         if before.is_some() {
             // It has the session already: only the answer is wanted.
-            return Ok(Some(answer));
+            return Ok(Some(self.placed(&handle, joined.head, answer).await));
         }
         let from = self.replay_from(bound, &handle, joined.head).await;
         let turn = if from < joined.head { TurnSeen::None } else { crate::acp::attach::turn_seen(joined.turn) };
         let view = View::new(session, self.wishes(), Arc::clone(&self.ledger), joined.head, turn);
         let view = view.with_queue(joined.queued);
+        let answer = self.placed(&handle, from, answer).await;
         let (answer, asks) = (Some((Seq::ZERO, answer)), (joined.head, joined.open_asks));
         self.join(Join { cursor: handle.cursor(from), view, answer, asks, hold: self.hold(), only_news: false }).await;
         if from > Seq::ZERO {
@@ -167,7 +168,8 @@ impl Connection {
         Ok(attached)
     }
 
-    /// Finds the session, or makes it: in the host's own directory, since nobody has named one.
+    /// Finds the session, or makes it: in the active workspace, else in the host's own directory, since nobody has named
+    /// one.
     async fn bound_handle(&self, bound: &Bound) -> Result<SessionHandle, RpcError> {
         let _one = bound.room.starting.lock().await;
         if let Some(known) = self.app.host.named(bound.name()) {
@@ -177,8 +179,8 @@ impl Connection {
         if self.role() == Role::Observer {
             return Err(attach_unknown(bound.name()));
         }
-        let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
-        let params = json!({ "cwd": cwd, "mcpServers": [] });
+        let place = self.app.host.workspaces().resolve(None, None).map_err(|error| from_create(&error.into()))?;
+        let params = json!({ "cwd": place.cwd.to_string_lossy(), "mcpServers": [] });
         let frame = json!({ "jsonrpc": "2.0", "id": 0, "method": "session/new", "params": params });
         let created = self.create_session(&frame.to_string().into(), Some(Arc::clone(bound.name()))).await?;
         created.map(|created| created.handle).map_err(|error| from_create(&error))

@@ -118,3 +118,15 @@ fn a_message_over_the_limit_of_the_host_is_not_sent_again() {
     let out = seen(stage.bridge.handle_disconnected(Lost::TooBig));
     assert_eq!((out.to_client(0)["id"].as_u64(), out.to_client(0)["error"]["code"].as_i64()), (Some(8), Some(-32600)));
 }
+
+#[test]
+fn the_environment_goes_with_initialize_and_with_nothing_else() {
+    let mut stage = Stage::new();
+    stage.bridge.handle_environment([("PATH".to_owned(), "/a \"b\"".to_owned())].into());
+    let sent = stage.line(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#);
+    let wharf = &sent.to_host(0)["params"]["_meta"]["wharf"];
+    assert_eq!(*wharf, serde_json::json!({ "env": { "PATH": "/a \"b\"" }, "eventIds": true }));
+    stage.frame(r#"{"jsonrpc":"2.0","id":0,"result":{}}"#);
+    let new = r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}"#;
+    assert_eq!(stage.line(new).host, [new]);
+}

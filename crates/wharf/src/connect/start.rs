@@ -8,28 +8,28 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use anyhow::Context;
-use wharf_host::AgentCommand;
+use wharf_host::Launchable;
 
 /// Of the log, when a host does not come up: its last words, not its life.
 const TAIL: u64 = 2_000;
 
 /// How a host is to be started.
 #[derive(Debug)]
-pub(super) struct Starter {
-    pub(super) state_dir: PathBuf,
-    pub(super) config: Option<PathBuf>,
+pub(crate) struct Starter {
+    pub(crate) state_dir: PathBuf,
+    pub(crate) config: Option<PathBuf>,
     /// Held on to so that it can be reaped when it ends before us.
     child: Option<Child>,
 }
 
 impl Starter {
-    pub(super) fn new(state_dir: PathBuf, config: Option<PathBuf>) -> Self {
+    pub(crate) fn new(state_dir: PathBuf, config: Option<PathBuf>) -> Self {
         Self { state_dir, config, child: None }
     }
 
     /// Starts a host that outlives us. It is not up yet. Returns its pid.
     #[expect(clippy::disallowed_methods, reason = "all processes of this program are started from here")]
-    pub(super) fn start(&mut self) -> anyhow::Result<u32> {
+    pub(crate) fn start(&mut self) -> anyhow::Result<u32> {
         let program = std::env::current_exe().context("finding this program")?;
         DirBuilder::new()
             .recursive(true)
@@ -51,14 +51,14 @@ impl Starter {
     }
 
     /// How the host that was started ended, if it did.
-    pub(super) fn ended(&mut self) -> Option<ExitStatus> {
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
         let status = self.child.as_mut()?.try_wait().ok().flatten()?;
         self.child = None;
         Some(status)
     }
 
     /// What a host wrote last, for the one who has to find out why it is not there.
-    pub(super) fn last_words(&self) -> String {
+    pub(crate) fn last_words(&self) -> String {
         let path = log_path(&self.state_dir);
         match tail(&path) {
             Ok(text) if !text.trim().is_empty() => format!("{} ends with:\n{}", path.display(), text.trim_end()),
@@ -70,7 +70,7 @@ impl Starter {
 /// Becomes the agent, in the terminal that this program was started in; returns only if that fails. Variables that are
 /// kept have the values that they have here.
 #[expect(clippy::disallowed_methods, reason = "all processes of this program are started from here")]
-pub(crate) fn become_agent(agent: &AgentCommand, arguments: &[String], keep_env: &[String]) -> anyhow::Error {
+pub(crate) fn become_agent(agent: &Launchable, arguments: &[String], keep_env: &[String]) -> anyhow::Error {
     let Some((program, own)) = agent.command.split_first() else { return anyhow::anyhow!("the agent has no command") };
     let env = agent.env.iter().filter(|(name, _)| !keep_env.contains(name));
     let error = Command::new(program).args(own).args(arguments).envs(env).exec();

@@ -1,0 +1,41 @@
+//! The manifests that come with Wharf, for agents that many people use.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use super::folder::FILE;
+use super::manifest::Manifest;
+
+macro_rules! built_in {
+    ($($name:literal),* $(,)?) => {
+        const TEXTS: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!("../../adapters/", $name, "/AGENT-CLI.md")))),*];
+    };
+}
+
+built_in!("claude", "codex", "copilot", "cursor", "gemini", "goose", "hermes", "kimi", "opencode", "qwen");
+
+/// All of them, by name. One that is wrong is left out: a test sees to it that none is.
+pub(super) fn all() -> &'static [Manifest] {
+    static ALL: OnceLock<Vec<Manifest>> = OnceLock::new();
+    ALL.get_or_init(|| TEXTS.iter().filter_map(|(name, text)| Manifest::parse(text, &place(name)).ok()).collect())
+}
+
+fn place(name: &str) -> PathBuf {
+    PathBuf::from("built-in").join(name).join(FILE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_manifest_that_comes_with_wharf_is_good() {
+        for (name, text) in TEXTS {
+            let manifest = Manifest::parse(text, &place(name)).unwrap();
+            assert_eq!((&*manifest.id, manifest.protocol, manifest.warnings.len()), (*name, "acp", 0));
+            assert!(manifest.install_hint().is_some(), "{name}");
+        }
+        assert_eq!(all().len(), 10);
+    }
+}

@@ -1,0 +1,64 @@
+//! Which of a caller's variables an agent gets: the ones that are named, and no other (rule 8.7).
+
+use std::collections::BTreeMap;
+
+/// Variables of one caller that are looked at; far more than a person's shell has.
+const MOST: usize = 1_000;
+/// What all that are passed on may have together. The system's own limit for one is 128 KiB.
+const BYTES: usize = 96 << 10;
+
+/// May this be a variable's name?
+pub(crate) fn is_name(name: &str) -> bool {
+    let letter = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
+    name.len() <= 256
+        && name.bytes().next().is_some_and(letter)
+        && name.bytes().all(|byte| letter(byte) || byte.is_ascii_digit())
+}
+
+/// Passed on for every agent: where programs are, and how to write for the user.
+pub fn is_always_passed(name: &str) -> bool {
+    matches!(name, "PATH" | "LANG" | "LANGUAGE") || name.starts_with("LC_")
+}
+
+/// What of `given` an agent gets whose adapter (or the configuration) names `named`.
+pub(crate) fn passed(given: &BTreeMap<String, String>, named: &[String]) -> BTreeMap<String, String> {
+    let wanted = |name: &str| is_always_passed(name) || named.iter().any(|known| known == name);
+    let mut room = BYTES;
+    let mut passed = BTreeMap::new();
+    for (name, value) in given.iter().take(MOST) {
+        // Wharf's own tell the host what is whose: no caller may set them.
+        if !is_name(name) || name.starts_with("WHARF_") || value.contains('\0') || !wanted(name) {
+            continue;
+        }
+        let size = name.len() + value.len();
+        if size > room {
+            tracing::warn!(name, "a variable of a caller is not passed on: together they are too long");
+            continue;
+        }
+        room -= size;
+        passed.insert(name.clone(), value.clone());
+    }
+    passed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_named_is_passed_on() {
+        let given = ["PATH", "LANG", "LC_ALL", "KEY", "SECRET", "LD_PRELOAD", "WHARF_TAG", "A=B", ""];
+        let mut given: BTreeMap<String, String> =
+            given.into_iter().map(|name| (name.to_owned(), "x".to_owned())).collect();
+        given.insert("NUL".to_owned(), "a\0b".to_owned());
+        let named = ["KEY", "WHARF_TAG", "NUL", "ABSENT", "A=B"].map(str::to_owned);
+        let passed = passed(&given, &named);
+        assert_eq!(passed.keys().collect::<Vec<_>>(), ["KEY", "LANG", "LC_ALL", "PATH"]);
+    }
+
+    #[test]
+    fn what_is_passed_on_has_a_bound() {
+        let given = BTreeMap::from([("KEY".to_owned(), "x".repeat(BYTES)), ("PATH".to_owned(), "/bin".to_owned())]);
+        assert_eq!(passed(&given, &["KEY".to_owned()]).keys().collect::<Vec<_>>(), ["PATH"]);
+    }
+}

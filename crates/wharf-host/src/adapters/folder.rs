@@ -1,0 +1,43 @@
+//! Manifests in a directory: one folder each, `NAME/AGENT-CLI.md`.
+
+use std::path::Path;
+
+use super::error::ManifestError;
+use super::manifest::{LONGEST, Manifest};
+
+/// The file in each folder.
+pub(crate) const FILE: &str = "AGENT-CLI.md";
+/// Folders that are looked into.
+const MOST: usize = 1_000;
+
+/// A manifest, or the folder whose manifest cannot be used.
+#[derive(Clone, Debug)]
+pub(super) enum Found {
+    Good(Box<Manifest>),
+    Bad { folder: String, error: ManifestError },
+}
+
+/// All manifests of a directory, by the name of their folder. No directory, no manifests.
+pub(super) fn read(dir: &Path) -> Vec<Found> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
+    let mut folders: Vec<String> = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    folders.sort();
+    folders.truncate(MOST);
+    folders.into_iter().filter_map(|folder| one(dir, folder)).collect()
+}
+
+fn one(dir: &Path, folder: String) -> Option<Found> {
+    let path = dir.join(&folder).join(FILE);
+    let size = path.metadata().ok()?.len();
+    let bad = |why: String| ManifestError { path: path.clone(), field: "file".to_owned(), why };
+    let read = if size > LONGEST {
+        Err(bad(format!("is over {LONGEST} bytes long")))
+    } else {
+        let text = std::fs::read_to_string(&path).map_err(|error| bad(error.to_string()));
+        text.and_then(|text| Manifest::parse(&text, &path))
+    };
+    Some(match read {
+        Ok(manifest) => Found::Good(Box::new(manifest)),
+        Err(error) => Found::Bad { folder, error },
+    })
+}

@@ -1,0 +1,181 @@
+//! ACP's `registry.json` as manifests: npx and uvx packages become commands, binaries are described. Nothing is
+//! downloaded.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use regex_lite::Regex;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::folder::FILE;
+use super::manifest::Manifest;
+
+/// A registry over this is not one.
+const LONGEST: u64 = 16 << 20;
+/// What tells a manifest that was imported from one that a person wrote.
+const MARK: &str = "imported";
+
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    #[error("cannot read {path}: {why}", path = path.display())]
+    Unreadable { path: PathBuf, why: String },
+    #[error("{path} is not an ACP registry: {why}", path = path.display())]
+    Invalid { path: PathBuf, why: String },
+    #[error("cannot write {path}: {why}", path = path.display())]
+    Unwritable { path: PathBuf, why: String },
+}
+
+/// What became of the registry's agents.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImportReport {
+    pub imported: Vec<String>,
+    /// Slug and reason.
+    pub skipped: Vec<(String, String)>,
+}
+
+#[derive(Deserialize)]
+struct Registry {
+    agents: Vec<Value>,
+}
+
+#[derive(Deserialize)]
+struct Agent {
+    id: String,
+    name: String,
+    version: String,
+    description: String,
+    #[serde(default)]
+    repository: Option<String>,
+    distribution: Distribution,
+}
+
+#[derive(Deserialize)]
+struct Distribution {
+    npx: Option<Package>,
+    uvx: Option<Package>,
+    #[serde(default)]
+    binary: BTreeMap<String, Binary>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    package: String,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct Binary {
+    archive: String,
+    cmd: String,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+}
+
+/// Writes a manifest into `adapters` for each agent of the registry in `file`. What was imported before is renewed;
+/// what a person wrote is left alone.
+pub fn import_registry(file: &Path, adapters: &Path) -> Result<ImportReport, ImportError> {
+    let unreadable = |why: String| ImportError::Unreadable { path: file.to_owned(), why };
+    let size = file.metadata().map_err(|error| unreadable(error.to_string()))?.len();
+    if size > LONGEST {
+        return Err(unreadable(format!("it is over {LONGEST} bytes long")));
+    }
+    let text = std::fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
+    let registry: Registry = serde_json::from_str(&text)
+        .map_err(|error| ImportError::Invalid { path: file.to_owned(), why: error.to_string() })?;
+    let mut report = ImportReport::default();
+    for entry in registry.agents {
+        let id = entry["id"].as_str().unwrap_or("?").to_owned();
+        match manifest(entry).and_then(|text| may_write(adapters, &id, &text).map(|path| (path, text))) {
+            Ok((path, text)) => {
+                write(&path, &text).map_err(|error| ImportError::Unwritable { path, why: error.to_string() })?;
+                report.imported.push(id);
+            }
+            Err(why) => report.skipped.push((id, why)),
+        }
+    }
+    Ok(report)
+}
+
+/// Where the manifest goes, if it is good and takes nobody's place.
+fn may_write(adapters: &Path, id: &str, text: &str) -> Result<PathBuf, String> {
+    let path = adapters.join(id).join(FILE);
+    Manifest::parse(text, &path).map_err(|error| format!("{}: {}", error.field, error.why))?;
+    match std::fs::read_to_string(&path) {
+        Ok(there) if Manifest::parse(&there, &path).is_ok_and(|there| there.imported) => Ok(path),
+        Ok(_) => Err(format!("{} was not imported; it is left alone", path.display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(path),
+        Err(error) => Err(format!("{}: {error}", path.display())),
+    }
+}
+
+fn write(path: &Path, text: &str) -> std::io::Result<()> {
+    if let Some(dir) = path.parent() {
+        std::fs::create_dir_all(dir)?;
+    }
+    let half = path.with_extension("new");
+    std::fs::write(&half, text)?;
+    std::fs::rename(&half, path)
+}
+
+fn manifest(entry: Value) -> Result<String, String> {
+    let agent: Agent = serde_json::from_value(entry).map_err(|error| error.to_string())?;
+    // It becomes a folder's name.
+    if !Regex::new("^[a-z][a-z0-9-]{1,63}$").is_ok_and(|shape| shape.is_match(&agent.id)) {
+        return Err("its id does not match ^[a-z][a-z0-9-]{1,63}$".to_owned());
+    }
+    let start = start(agent.distribution)?;
+    let front = json!({
+        "name": agent.id, "id": agent.id, "description": format!("{}: {}", agent.name, agent.description),
+        "version": agent.version, "bin": start.bin, "bin_args": start.args, "env": start.env,
+        "install": [start.install], "version_check": start.version_check,
+        "sandbox": {}, "protocol": "acp", "acp": "https://agentclientprotocol.com",
+        "metadata": { "wharf": { MARK: true }, "repository": agent.repository },
+    });
+    let yaml = yaml_serde::to_string(&front).map_err(|error| error.to_string())?;
+    Ok(format!("---\n{yaml}---\nMade from an ACP registry. The next import of one replaces this file.\n"))
+}
+
+struct Start {
+    bin: String,
+    args: Vec<String>,
+    env: BTreeMap<String, String>,
+    install: Value,
+    version_check: Value,
+}
+
+/// A package that is fetched when it is started is preferred: there is nothing to unpack.
+fn start(distribution: Distribution) -> Result<Start, String> {
+    if let Some(Package { package, mut args, env }) = distribution.npx {
+        args.splice(0..0, ["-y".to_owned(), package]);
+        let install = json!({ "method": "download", "url": "https://nodejs.org/en/download", "extract_bin": "npx" });
+        return Ok(Start { bin: "npx".to_owned(), args, env, install, version_check: asks("npx") });
+    }
+    if let Some(Package { package, mut args, env }) = distribution.uvx {
+        args.insert(0, package);
+        let install = json!({ "method": "curl", "url": "https://astral.sh/uv/install.sh" });
+        return Ok(Start { bin: "uvx".to_owned(), args, env, install, version_check: asks("uvx") });
+    }
+    let platform = format!(
+        "{}-{}",
+        if cfg!(target_os = "macos") { "darwin" } else { std::env::consts::OS },
+        std::env::consts::ARCH
+    );
+    let Some(Binary { archive, cmd, args, env }) =
+        distribution.binary.into_iter().find(|(on, _)| *on == platform).map(|found| found.1)
+    else {
+        return Err(format!("it has nothing for {platform}"));
+    };
+    let bin = Path::new(&cmd).file_name().and_then(|name| name.to_str()).ok_or("its cmd names no program")?.to_owned();
+    let install = json!({ "method": "download", "url": archive, "extract_bin": cmd });
+    Ok(Start { version_check: asks(&bin), bin, args, env, install })
+}
+
+fn asks(bin: &str) -> Value {
+    json!({ "cmd": format!("{} --version", shell_words::quote(bin)), "parse": r"(\d+\.\d+(?:\.\d+)?)", "range": "*" })
+}

@@ -1,0 +1,45 @@
+//! How a program gets onto a machine, as a manifest states it. It is shown, never run.
+
+use super::node::{Node, Wrong};
+
+const METHODS: &[&str] =
+    &["brew", "apt", "dnf", "pacman", "choco", "scoop", "npm", "pip", "cargo", "go", "curl", "download", "vendored"];
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Install {
+    method: &'static str,
+    /// A package, an address or a path, by the method.
+    what: String,
+}
+
+impl Install {
+    pub(super) fn read(node: &Node<'_>) -> Result<Self, Wrong> {
+        let method = node.need("method")?.one_of(METHODS)?;
+        let member = match method {
+            "curl" | "download" => "url",
+            "vendored" => "path",
+            _ => "package",
+        };
+        Ok(Self { method, what: node.need(member)?.text()? })
+    }
+
+    /// A line for a shell, or what to do.
+    pub(super) fn hint(&self) -> String {
+        let what = shell_words::quote(&self.what);
+        match self.method {
+            "brew" => format!("brew install {what}"),
+            "apt" => format!("sudo apt install {what}"),
+            "dnf" => format!("sudo dnf install {what}"),
+            "pacman" => format!("sudo pacman -S {what}"),
+            "choco" => format!("choco install {what}"),
+            "scoop" => format!("scoop install {what}"),
+            "npm" => format!("npm install -g {what}"),
+            "pip" => format!("pip install {what}"),
+            "cargo" => format!("cargo install {what}"),
+            "go" => format!("go install {what}"),
+            "curl" => format!("curl -fsSL {what} | bash"),
+            "download" => format!("download {what} and put the program on the PATH"),
+            _ => format!("it is expected at {what}"),
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The adapters as a person looks at them: what is there, what is missing.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use super::info::{AdapterInfo, Source};
+use super::manifest::{Auth, Manifest};
+use super::{Adapters, DEMO, Entry, VersionCheck, program, search_path};
+
+impl Adapters<'_> {
+    /// Every adapter, by slug. No program is started.
+    pub fn list(&self) -> Vec<AdapterInfo> {
+        self.list_with_checks().into_iter().map(|(info, _)| info).collect()
+    }
+
+    /// The same, each with how to ask its program for a version.
+    pub(crate) fn list_with_checks(&self) -> Vec<(AdapterInfo, Option<VersionCheck>)> {
+        let with_check = |(slug, entry): (String, Entry)| {
+            let check = match &entry {
+                Entry::Manifest(manifest, _) => Some(manifest.version_check.clone()),
+                Entry::Command(_) | Entry::Bad(_) => None,
+            };
+            (self.info(slug, entry), check)
+        };
+        self.entries().into_iter().map(with_check).collect()
+    }
+
+    fn info(&self, slug: String, entry: Entry) -> AdapterInfo {
+        let default = slug == self.config.default_agent;
+        let blank = AdapterInfo {
+            name: slug.clone(),
+            slug,
+            description: String::new(),
+            version: String::new(),
+            source: Source::Config,
+            path: None,
+            command: Vec::new(),
+            protocol: "acp".to_owned(),
+            installed: false,
+            bin_path: None,
+            bin_version: None,
+            version_ok: None,
+            install_hint: None,
+            login_hint: None,
+            variables: self.config.env_passthrough.clone(),
+            missing: Vec::new(),
+            modes: Vec::new(),
+            options: Vec::new(),
+            capabilities: BTreeMap::new(),
+            default,
+        };
+        match entry {
+            Entry::Command(agent) => {
+                let is_demo = blank.slug == DEMO && !self.config.agents.contains_key(DEMO);
+                let (source, description) = if is_demo {
+                    (Source::BuiltIn, "The demo agent that comes with Wharf: no model, no network.".to_owned())
+                } else {
+                    (Source::Config, String::new())
+                };
+                found(AdapterInfo { source, description, command: agent.command, ..blank }, &agent.env)
+            }
+            Entry::Manifest(manifest, source) => described(&manifest, AdapterInfo { source, ..blank }),
+            Entry::Bad(error) => AdapterInfo {
+                source: Source::Manifest,
+                path: Some(error.path.clone()),
+                protocol: String::new(),
+                missing: vec![format!("its manifest cannot be used: {}: {}", error.field, error.why)],
+                ..blank
+            },
+        }
+    }
+}
+
+fn described(manifest: &Manifest, blank: AdapterInfo) -> AdapterInfo {
+    let mut command = vec![manifest.bin.clone()];
+    command.extend(manifest.bin_args.iter().cloned());
+    let mut info = found(
+        AdapterInfo {
+            name: manifest.name.clone(),
+            description: manifest.description.clone(),
+            version: manifest.version.clone(),
+            path: (blank.source != Source::BuiltIn).then(|| manifest.path.clone()),
+            command,
+            protocol: manifest.protocol.to_owned(),
+            install_hint: manifest.install_hint(),
+            login_hint: manifest.auth.login.clone(),
+            variables: [manifest.variables(), blank.variables].concat(),
+            modes: manifest.modes.iter().map(super::patch::Mode::info).collect(),
+            options: manifest.options.iter().map(super::patch::Setting::info).collect(),
+            capabilities: manifest.capabilities.clone(),
+            ..blank
+        },
+        &manifest.env,
+    );
+    if manifest.protocol != "acp" {
+        info.missing.push(format!("it speaks {:?}, and Wharf starts agents that speak \"acp\"", manifest.protocol));
+    }
+    if info.installed && !manifest.auth.seems_done() {
+        let login = manifest.auth.login.as_ref().map(|login| format!(" or run: {login}")).unwrap_or_default();
+        info.missing.push(format!("no login was found: set {}{login}", manifest.auth.variables.join(" or ")));
+    }
+    info.missing.extend(manifest.warnings.iter().cloned());
+    info
+}
+
+/// With the program, if it is there.
+fn found(mut info: AdapterInfo, env: &BTreeMap<String, String>) -> AdapterInfo {
+    let bin = info.command.first().cloned().unwrap_or_default();
+    info.bin_path = program::find(&bin, &search_path(env, &BTreeMap::new()));
+    info.installed = info.bin_path.is_some();
+    if !info.installed {
+        info.missing.push(format!("there is no `{bin}` on the PATH"));
+    }
+    info
+}
+
+impl Auth {
+    /// Is there anything that looks like a login? A manifest that names nothing wants none.
+    fn seems_done(&self) -> bool {
+        let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+        let there = |path: &String| match path.strip_prefix("~/") {
+            Some(below) => home.join(below).exists(),
+            None => PathBuf::from(path).exists(),
+        };
+        self.variables.is_empty()
+            || self.variables.iter().any(|name| std::env::var_os(name).is_some())
+            || self.paths.iter().any(there)
+    }
+}

@@ -1,0 +1,246 @@
+//! Adapters: which agents there are and how each is started. The configuration comes first, then the user's manifests,
+//! then those that come with Wharf.
+
+mod built_in;
+mod environment;
+mod error;
+mod folder;
+mod import;
+mod info;
+mod install;
+mod list;
+mod manifest;
+mod node;
+mod patch;
+mod program;
+mod range;
+#[cfg(test)]
+mod tests;
+mod version;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+pub use environment::is_always_passed;
+pub use error::{AdapterError, ManifestError};
+pub use import::{ImportError, ImportReport, import_registry};
+pub use info::{AdapterInfo, ModeInfo, OptionInfo, Source};
+pub(crate) use version::VersionCheck;
+
+use crate::config::{AgentCommand, Config, QueueBy, nearest};
+use folder::Found;
+use manifest::Manifest;
+
+/// Longer than any agent that was seen took between its answer and its replay.
+const REPLAY_QUIET: std::time::Duration = std::time::Duration::from_millis(250);
+/// The agent that comes with Wharf.
+const DEMO: &str = "demo";
+
+/// An agent that could be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launchable {
+    pub adapter: String,
+    pub command: Vec<String>,
+    pub env: BTreeMap<String, String>,
+    pub queue: QueueBy,
+    pub replay_quiet: std::time::Duration,
+    /// Variables of a caller that it gets, besides those that every agent gets.
+    pub variables: Vec<String>,
+    /// May its ended sessions come back? `None`: it says so itself.
+    pub comes_back: Option<bool>,
+    pub install: Option<String>,
+}
+
+/// The adapters of a configuration.
+#[derive(Clone, Copy, Debug)]
+pub struct Adapters<'a> {
+    config: &'a Config,
+}
+
+/// Where an adapter was found.
+enum Entry {
+    Command(AgentCommand),
+    Manifest(Box<Manifest>, Source),
+    Bad(ManifestError),
+}
+
+impl Config {
+    pub fn adapters(&self) -> Adapters<'_> {
+        Adapters { config: self }
+    }
+}
+
+impl Adapters<'_> {
+    /// How to start the agent called `slug` in this mode with these options. Whether its program is there is another
+    /// question: see [`Launchable::program`].
+    pub fn find(
+        &self,
+        slug: &str,
+        mode: Option<&str>,
+        options: &BTreeMap<String, Value>,
+    ) -> Result<Launchable, AdapterError> {
+        match self.entry(slug) {
+            Some(Entry::Command(agent)) => self.configured(slug, agent, mode, options),
+            Some(Entry::Manifest(manifest, _)) => self.by_manifest(&manifest, mode, options),
+            Some(Entry::Bad(error)) => Err(error.into()),
+            None => Err(self.unknown(slug)),
+        }
+    }
+
+    /// What of a caller's variables the agent gets.
+    pub fn environment(&self, agent: &Launchable, given: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        environment::passed(given, &self.variables(agent))
+    }
+
+    /// The names of variables that callers are to send for this agent, besides those that every agent gets.
+    pub fn variables(&self, agent: &Launchable) -> Vec<String> {
+        agent.variables.iter().chain(&self.config.env_passthrough).cloned().collect()
+    }
+
+    fn entry(&self, slug: &str) -> Option<Entry> {
+        if let Some(agent) = self.command(slug) {
+            return Some(Entry::Command(agent));
+        }
+        for dir in self.dirs() {
+            for found in folder::read(&dir) {
+                match found {
+                    Found::Good(manifest) if manifest.id == slug => return Some(manifest_entry(manifest)),
+                    // Not silently another one of that name.
+                    Found::Bad { folder, error } if folder == slug => return Some(Entry::Bad(error)),
+                    Found::Good(_) | Found::Bad { .. } => {}
+                }
+            }
+        }
+        let built_in = built_in::all().iter().find(|manifest| manifest.id == slug)?;
+        Some(Entry::Manifest(Box::new(built_in.clone()), Source::BuiltIn))
+    }
+
+    /// Every adapter, each name once, sorted.
+    fn entries(&self) -> BTreeMap<String, Entry> {
+        let mut entries = BTreeMap::new();
+        for name in self.config.agents.keys().map(String::as_str).chain([DEMO]) {
+            if let Some(agent) = self.command(name) {
+                entries.insert(name.to_owned(), Entry::Command(agent));
+            }
+        }
+        for found in self.dirs().iter().flat_map(|dir| folder::read(dir)) {
+            match found {
+                Found::Good(manifest) => {
+                    entries.entry(manifest.id.clone()).or_insert_with(|| manifest_entry(manifest));
+                }
+                Found::Bad { folder, error } => {
+                    entries.entry(folder).or_insert(Entry::Bad(error));
+                }
+            }
+        }
+        for manifest in built_in::all() {
+            let built_in = || Entry::Manifest(Box::new(manifest.clone()), Source::BuiltIn);
+            entries.entry(manifest.id.clone()).or_insert_with(built_in);
+        }
+        entries
+    }
+
+    fn command(&self, name: &str) -> Option<AgentCommand> {
+        if let Some(agent) = self.config.agents.get(name) {
+            return Some(agent.clone());
+        }
+        (name == DEMO).then(|| {
+            let command = vec![self.config.program.display().to_string(), "demo-agent".to_owned()];
+            let state = self.config.state_dir.join("demo-agent").display().to_string();
+            let env = BTreeMap::from([("WHARF_DEMO_STATE".to_owned(), state)]);
+            AgentCommand { command, env, ..AgentCommand::default() }
+        })
+    }
+
+    fn dirs(&self) -> Vec<PathBuf> {
+        let own = self.config.config_dir.as_ref().map(|dir| dir.join("adapters"));
+        own.into_iter().chain(self.config.adapters.clone()).collect()
+    }
+
+    fn configured(
+        &self,
+        slug: &str,
+        agent: AgentCommand,
+        mode: Option<&str>,
+        options: &BTreeMap<String, Value>,
+    ) -> Result<Launchable, AdapterError> {
+        let adapter = slug.to_owned();
+        if let Some(mode) = mode {
+            return Err(AdapterError::UnknownMode { adapter, mode: mode.to_owned(), known: patch::listed(&[]) });
+        }
+        if let Some(option) = options.keys().next() {
+            let why = "there is none of that name; known: none".to_owned();
+            return Err(AdapterError::Option { adapter, option: option.clone(), why });
+        }
+        Ok(Launchable {
+            adapter,
+            command: agent.command,
+            env: agent.env,
+            queue: agent.queue,
+            replay_quiet: agent.replay_quiet.and_then(crate::config::Duration::std).unwrap_or(REPLAY_QUIET),
+            variables: Vec::new(),
+            comes_back: None,
+            install: None,
+        })
+    }
+
+    fn by_manifest(
+        &self,
+        manifest: &Manifest,
+        mode: Option<&str>,
+        options: &BTreeMap<String, Value>,
+    ) -> Result<Launchable, AdapterError> {
+        if manifest.protocol != "acp" {
+            let (adapter, protocol) = (manifest.id.clone(), manifest.protocol.to_owned());
+            return Err(AdapterError::Protocol { adapter, protocol });
+        }
+        let patch::Patched { command, env } = manifest.patched(mode, options)?;
+        Ok(Launchable {
+            adapter: manifest.id.clone(),
+            command,
+            env,
+            queue: QueueBy::default(),
+            replay_quiet: REPLAY_QUIET,
+            variables: manifest.variables(),
+            comes_back: manifest.comes_back(),
+            install: manifest.install_hint(),
+        })
+    }
+
+    fn unknown(&self, slug: &str) -> AdapterError {
+        let entries = self.entries();
+        let known: Vec<&str> = entries.keys().map(String::as_str).collect();
+        let hint = nearest(slug, &known).map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
+        let name = slug.chars().take(100).collect();
+        AdapterError::Unknown { name, hint, known: known.join(", ") }
+    }
+}
+
+fn manifest_entry(manifest: Box<Manifest>) -> Entry {
+    let source = if manifest.imported { Source::Registry } else { Source::Manifest };
+    Entry::Manifest(manifest, source)
+}
+
+impl Launchable {
+    /// The program that would be run. `env` is what the agent gets of its caller: it may bring a PATH of its own.
+    pub fn program(&self, env: &BTreeMap<String, String>) -> Result<PathBuf, AdapterError> {
+        let bin = self.command.first().map(String::as_str).unwrap_or_default();
+        // Such a path is meant from the session's directory.
+        if bin.contains('/') && !bin.starts_with('/') {
+            return Ok(PathBuf::from(bin));
+        }
+        program::find(bin, &search_path(&self.env, env)).ok_or_else(|| AdapterError::NotInstalled {
+            adapter: self.adapter.clone(),
+            bin: bin.to_owned(),
+            install: self.install.clone(),
+        })
+    }
+}
+
+fn search_path(own: &BTreeMap<String, String>, given: &BTreeMap<String, String>) -> OsString {
+    let set = own.get("PATH").or_else(|| given.get("PATH"));
+    set.map(OsString::from).or_else(|| std::env::var_os("PATH")).unwrap_or_default()
+}

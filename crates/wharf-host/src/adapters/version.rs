@@ -1,0 +1,63 @@
+//! A program's version: how it is asked for, and what the answer means.
+
+use std::time::Duration;
+
+use regex_lite::Regex;
+
+use super::info::AdapterInfo;
+use super::node::{Node, Wrong, optional};
+use super::range::{Range, lenient};
+
+/// Where a manifest states no limit.
+const TIMEOUT: u64 = 5_000;
+
+/// How to ask the program for its version.
+#[derive(Clone, Debug)]
+pub(crate) struct VersionCheck {
+    pub(crate) command: Vec<String>,
+    /// Its first group is the version.
+    parse: Regex,
+    range: Range,
+    range_text: String,
+    timeout_ms: u64,
+}
+
+impl VersionCheck {
+    pub(super) fn read(node: &Node<'_>) -> Result<Self, Wrong> {
+        let (cmd, parse, range) = (node.need("cmd")?, node.need("parse")?, node.need("range")?);
+        let command = shell_words::split(&cmd.text()?).map_err(|_| cmd.wrong("has a quote that is not closed"))?;
+        if command.is_empty() {
+            return Err(cmd.wrong("is empty"));
+        }
+        let regex = Regex::new(&parse.text()?).map_err(|error| parse.wrong(error.to_string()))?;
+        if regex.captures_len() < 2 {
+            return Err(parse.wrong("must have a group, in ( ), for the version"));
+        }
+        let timeout = optional(node, "timeout_ms", |limit| match u64::try_from(limit.integer()?) {
+            Ok(millis @ 100..) => Ok(millis),
+            Ok(_) | Err(_) => Err(limit.wrong("must be 100 or more")),
+        })?;
+        let range_text = range.text()?;
+        let range = Range::parse(&range_text).map_err(|why| range.wrong(why))?;
+        Ok(Self { command, parse: regex, range, range_text, timeout_ms: timeout.unwrap_or(TIMEOUT) })
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        Duration::from_millis(self.timeout_ms)
+    }
+
+    /// Notes the version that the program told. One out of range is a warning: it may well work.
+    pub(crate) fn judge(&self, answer: Result<String, String>, info: &mut AdapterInfo) {
+        let told = answer.as_ref().ok().and_then(|said| self.parse.captures(said)).and_then(|found| found.get(1));
+        let Some(told) = told.map(|told| told.as_str().to_owned()) else {
+            let why = answer.err().unwrap_or_else(|| format!("`{}` does not tell it", self.command.join(" ")));
+            info.missing.push(format!("its version is not known: {why}"));
+            return;
+        };
+        let fits = lenient(&told).map(|version| self.range.holds(&version));
+        if fits == Some(false) {
+            info.missing.push(format!("its version {told} is out of the range {:?}; it may not work", self.range_text));
+        }
+        (info.bin_version, info.version_ok) = (Some(told), fits);
+    }
+}

@@ -1,0 +1,84 @@
+//! Which agents there are, and what each program says of itself when it is asked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use super::{Host, Inner};
+use crate::adapters::{AdapterInfo, Launchable, VersionCheck};
+use crate::config::QueueBy;
+
+/// Programs that are asked at once.
+const AT_ONCE: usize = 4;
+/// Nobody waits longer for a version, whatever a manifest says.
+const LONGEST: Duration = Duration::from_secs(10);
+/// What is read of a program's answer.
+const ANSWER: u64 = 64 << 10;
+
+impl Host {
+    /// Every adapter, by slug. With `check`, the programs that are there are asked for their version.
+    pub async fn adapters(&self, check: bool) -> Vec<AdapterInfo> {
+        let inner = Arc::clone(&self.inner);
+        let listed = tokio::task::spawn_blocking(move || inner.config.adapters().list_with_checks()).await;
+        let mut listed = listed.unwrap_or_default();
+        if check {
+            self.ask_versions(&mut listed).await;
+        }
+        listed.into_iter().map(|(info, _)| info).collect()
+    }
+
+    async fn ask_versions(&self, listed: &mut [(AdapterInfo, Option<VersionCheck>)]) {
+        let places = Arc::new(Semaphore::new(AT_ONCE));
+        let mut asking = JoinSet::new();
+        for (at, (info, check)) in listed.iter().enumerate() {
+            let Some(check) = check.clone().filter(|_| info.installed) else { continue };
+            let (inner, places) = (Arc::clone(&self.inner), Arc::clone(&places));
+            asking.spawn(async move {
+                let _place = places.acquire().await;
+                let answer = inner.ask_version(&check).await;
+                (at, check, answer)
+            });
+        }
+        while let Some(done) = asking.join_next().await {
+            let Ok((at, check, answer)) = done else { continue };
+            check.judge(answer, &mut listed[at].0);
+        }
+    }
+}
+
+impl Inner {
+    /// Runs the manifest's command, without a shell, under a shim like an agent's. What it printed, or why nothing.
+    async fn ask_version(&self, check: &VersionCheck) -> Result<String, String> {
+        let limit = check.timeout().min(LONGEST);
+        let asked = Launchable {
+            adapter: String::new(),
+            command: check.command.clone(),
+            env: BTreeMap::new(),
+            queue: QueueBy::default(),
+            replay_quiet: Duration::ZERO,
+            variables: Vec::new(),
+            comes_back: None,
+            install: None,
+        };
+        let launch = self.launch(&asked, &self.config.state_dir, &BTreeMap::new());
+        let (read, write) = std::io::pipe().map_err(|error| error.to_string())?;
+        let mut pipe = pipe::Receiver::from_owned_fd(read.into()).map_err(|error| error.to_string())?;
+        let mut said = Vec::new();
+        let answer = async {
+            // Held until its output has ended: its drop ends the tree.
+            let _process = launch.run_into(write.into()).await?;
+            (&mut pipe).take(ANSWER).read_to_end(&mut said).await.map_err(|error| error.to_string())?;
+            Ok(())
+        };
+        match tokio::time::timeout(limit, answer).await {
+            Ok(Ok(())) => Ok(String::from_utf8_lossy(&said).into_owned()),
+            Ok(Err(why)) => Err(why),
+            Err(_) => Err(format!("no answer within {limit:?}")),
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! The registry of workspaces together with the sessions that are kept under its names.
+
+use wharf_core::SessionId;
+
+use super::Host;
+use crate::workspaces::{Workspace, WorkspaceError, Workspaces};
+
+/// What became of a workspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemovedWorkspace {
+    pub workspace: Workspace,
+    /// Sessions that were forgotten with it.
+    pub purged: usize,
+}
+
+impl Host {
+    pub fn workspaces(&self) -> &Workspaces {
+        &self.inner.workspaces
+    }
+
+    /// Takes a workspace out of the registry. Its sessions stay, with their logs, unless `purge` says otherwise; that
+    /// is refused while one of them runs.
+    pub async fn remove_workspace(&self, slug: &str, purge: bool) -> Result<RemovedWorkspace, WorkspaceError> {
+        let of_slug = || self.descriptors().into_iter().filter(|known| known.workspace_slug == slug);
+        if purge {
+            let live = of_slug().filter(|known| known.status.is_alive()).count();
+            if live > 0 && self.inner.workspaces.list()?.get(slug).is_some() {
+                return Err(WorkspaceError::InUse { slug: slug.to_owned(), live });
+            }
+        }
+        let workspace = self.inner.workspaces.remove(slug)?;
+        let mut purged = 0;
+        // One that was started meanwhile stays.
+        for known in of_slug().filter(|known| purge && !known.status.is_alive()) {
+            let forgotten = self.forget(&SessionId::new(known.id.as_str())).await;
+            let forgotten =
+                forgotten.map_err(|error| WorkspaceError::Purge { slug: slug.to_owned(), why: error.to_string() })?;
+            purged += usize::from(forgotten);
+        }
+        Ok(RemovedWorkspace { workspace, purged })
+    }
+}

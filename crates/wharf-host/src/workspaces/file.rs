@@ -1,0 +1,132 @@
+//! `workspaces.json`: AIP-46's format, read strictly and written whole. What Wharf does not know in it stays in it.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_json::{Map, Value};
+
+use super::slug::Slug;
+use super::{DEFAULT, WorkspaceError};
+use crate::host::write_private;
+
+/// The format that this version reads and writes.
+const VERSION: u64 = 1;
+/// A registry of thousands of directories is far below this.
+const LONGEST: u64 = 4 << 20;
+
+/// The registry as it is on disk and on the wire.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkspaceList {
+    pub version: u64,
+    /// The workspace of spawns that name none.
+    #[serde(default)]
+    pub active: Option<Slug>,
+    #[serde(deserialize_with = "distinct")]
+    pub workspaces: Vec<Workspace>,
+    /// Members that this version does not know.
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+/// A registered directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Workspace {
+    pub slug: Slug,
+    #[serde(deserialize_with = "absolute")]
+    pub path: PathBuf,
+    pub added_at: String,
+    pub updated_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+impl Workspace {
+    pub(super) fn new(slug: Slug, path: PathBuf, label: Option<String>, now: String) -> Self {
+        Self { slug, path, added_at: now.clone(), updated_at: now, label, more: Map::new() }
+    }
+}
+
+impl Default for WorkspaceList {
+    fn default() -> Self {
+        Self { version: VERSION, active: None, workspaces: Vec::new(), more: Map::new() }
+    }
+}
+
+impl WorkspaceList {
+    pub fn get(&self, slug: &str) -> Option<&Workspace> {
+        self.workspaces.iter().find(|workspace| workspace.slug.as_str() == slug)
+    }
+
+    /// Reads the file; none is an empty registry.
+    pub(super) fn read(path: &Path) -> Result<Self, WorkspaceError> {
+        let unreadable = |why: String| WorkspaceError::Unreadable { path: path.to_owned(), why };
+        match std::fs::metadata(path) {
+            Ok(known) if known.len() > LONGEST => return Err(unreadable(format!("it is over {LONGEST} bytes long"))),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(unreadable(error.to_string())),
+        }
+        let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
+        Self::parse(&text, path)
+    }
+
+    fn parse(text: &str, path: &Path) -> Result<Self, WorkspaceError> {
+        // First the version alone: what a newer one means by the rest is not ours to judge.
+        #[derive(Deserialize)]
+        struct Version {
+            version: u64,
+        }
+        let damaged = |error: serde_json::Error| WorkspaceError::Damaged {
+            path: path.to_owned(),
+            line: error.line(),
+            column: error.column(),
+            why: without_place(&error),
+        };
+        let Version { version } = serde_json::from_str(text).map_err(damaged)?;
+        if version != VERSION {
+            return Err(WorkspaceError::Version { path: path.to_owned(), version });
+        }
+        serde_json::from_str(text).map_err(damaged)
+    }
+
+    pub(super) fn write(&self, path: &Path) -> Result<(), WorkspaceError> {
+        let unwritable =
+            |error: std::io::Error| WorkspaceError::Unwritable { path: path.to_owned(), why: error.to_string() };
+        let mut text = serde_json::to_string_pretty(self).map_err(|error| unwritable(error.into()))?;
+        text.push('\n');
+        write_private(path, text.as_bytes()).map_err(unwritable)?;
+        let dir = path.parent().unwrap_or(Path::new("."));
+        std::fs::File::open(dir).and_then(|dir| dir.sync_all()).map_err(unwritable)
+    }
+}
+
+/// The message without the line and column that serde adds: they are told apart.
+fn without_place(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" at line ").map_or(text.clone(), |(message, _)| message.to_owned())
+}
+
+fn absolute<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+    let path = PathBuf::deserialize(deserializer)?;
+    if path.is_absolute() {
+        return Ok(path);
+    }
+    Err(de::Error::custom(format!("{path:?} is not an absolute path")))
+}
+
+fn distinct<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Workspace>, D::Error> {
+    let list = Vec::<Workspace>::deserialize(deserializer)?;
+    // Sessions outside every workspace are kept there, and would be purged with it.
+    if list.iter().any(|workspace| workspace.slug.as_str() == DEFAULT) {
+        return Err(de::Error::custom(format!("the slug {DEFAULT:?} cannot be used")));
+    }
+    let mut seen = std::collections::HashSet::new();
+    match list.iter().find(|workspace| !seen.insert(&workspace.slug)) {
+        Some(twice) => Err(de::Error::custom(format!("the slug {:?} is there twice", twice.slug.as_str()))),
+        None => Ok(list),
+    }
+}

@@ -1,0 +1,212 @@
+//! Workspaces: directories with a name, under which spawns find them and sessions are kept (rule 8.6).
+//!
+//! The file is read at every question, so that a hand edit counts at once. A damaged one is reported and never written.
+
+mod file;
+mod slug;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+pub use file::{Workspace, WorkspaceList};
+pub use slug::{BadSlug, Slug};
+
+use crate::descriptor::timestamp;
+use crate::ids::Now;
+
+/// The bucket of sessions that belong to no registered workspace.
+pub(crate) const DEFAULT: &str = "default";
+/// The longest label, of a workspace as of a session.
+pub(crate) const LABEL: usize = 1024;
+
+#[derive(Debug, thiserror::Error)]
+pub enum WorkspaceError {
+    #[error("{path}, line {line}, column {column}: {why}; mend it, or move it away to begin anew", path = path.display())]
+    Damaged { path: PathBuf, line: usize, column: usize, why: String },
+    #[error("{path} has version {version}, and this Wharf knows version 1; use the newer Wharf that wrote it", path = path.display())]
+    Version { path: PathBuf, version: u64 },
+    #[error("cannot read {path}: {why}", path = path.display())]
+    Unreadable { path: PathBuf, why: String },
+    #[error("cannot write {path}: {why}", path = path.display())]
+    Unwritable { path: PathBuf, why: String },
+    #[error(transparent)]
+    Slug(#[from] BadSlug),
+    #[error("\"default\" is where sessions outside every workspace are kept; choose another slug")]
+    Reserved,
+    #[error("the label is over 1 KiB long; shorten it")]
+    Label,
+    #[error("{path} is not an absolute path to a directory; create it or give another", path = path.display())]
+    Path { path: PathBuf },
+    #[error("no workspace called {slug:?}; known: {known}. See: wharf workspace list")]
+    Unknown { slug: String, known: String },
+    #[error("there is a workspace {slug:?} already, for {path}; remove it first or choose another slug", path = path.display())]
+    Exists { slug: String, path: PathBuf },
+    #[error("workspace {slug:?} has {live} running sessions; end them first, or remove it without purging")]
+    InUse { slug: String, live: usize },
+    #[error("the sessions of workspace {slug:?} cannot all be deleted: {why}")]
+    Purge { slug: String, why: String },
+}
+
+/// Where a session is to run, and in which bucket it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub cwd: PathBuf,
+    pub bucket: String,
+    pub warnings: Vec<String>,
+}
+
+/// The registry of one state directory.
+#[derive(Debug)]
+pub struct Workspaces {
+    path: PathBuf,
+    /// Held from reading to writing.
+    changing: Mutex<()>,
+}
+
+impl Workspaces {
+    pub fn of(state_dir: &Path) -> Self {
+        Self { path: state_dir.join("workspaces.json"), changing: Mutex::default() }
+    }
+
+    pub fn list(&self) -> Result<WorkspaceList, WorkspaceError> {
+        WorkspaceList::read(&self.path)
+    }
+
+    /// Registers a directory. The first one becomes the active one.
+    pub fn add(&self, slug: &str, path: &Path, label: Option<&str>) -> Result<Workspace, WorkspaceError> {
+        let slug: Slug = slug.parse()?;
+        if slug.as_str() == DEFAULT {
+            return Err(WorkspaceError::Reserved);
+        }
+        if label.is_some_and(|label| label.len() > LABEL) {
+            return Err(WorkspaceError::Label);
+        }
+        // A path that could not be written down would be lost.
+        if !path.is_absolute() || !path.is_dir() || path.to_str().is_none() {
+            return Err(WorkspaceError::Path { path: path.to_owned() });
+        }
+        self.change(|list| {
+            if let Some(known) = list.get(slug.as_str()) {
+                return Err(WorkspaceError::Exists { slug: slug.to_string(), path: known.path.clone() });
+            }
+            let label = label.map(ToOwned::to_owned);
+            let workspace = Workspace::new(slug.clone(), tidy(path), label, timestamp(Now::millis()));
+            list.workspaces.push(workspace.clone());
+            list.active.get_or_insert(slug);
+            Ok(workspace)
+        })
+    }
+
+    /// Takes a directory out of the registry. Its sessions stay.
+    pub fn remove(&self, slug: &str) -> Result<Workspace, WorkspaceError> {
+        self.change(|list| {
+            let at = list.workspaces.iter().position(|known| known.slug.as_str() == slug);
+            let removed = list.workspaces.remove(at.ok_or_else(|| unknown(list, slug))?);
+            list.active.take_if(|active| *active == removed.slug);
+            Ok(removed)
+        })
+    }
+
+    /// Makes this the workspace of spawns that name none.
+    pub fn activate(&self, slug: &str) -> Result<WorkspaceList, WorkspaceError> {
+        self.change(|list| {
+            let now = timestamp(Now::millis());
+            let known = list.workspaces.iter_mut().find(|known| known.slug.as_str() == slug);
+            let Some(known) = known else { return Err(unknown(list, slug)) };
+            known.updated_at = now;
+            list.active = Some(known.slug.clone());
+            Ok(list.clone())
+        })
+    }
+
+    /// Where a spawn runs: `cwd`, else the workspace's directory, else the active one's, else the host's own.
+    ///
+    /// A registry that cannot be read refuses whatever needs it; a bare cwd does not, and goes to the default bucket.
+    pub fn resolve(&self, cwd: Option<&Path>, slug: Option<&str>) -> Result<Place, WorkspaceError> {
+        let list = match (self.list(), cwd, slug) {
+            (Ok(list), _, _) => list,
+            (Err(error), Some(cwd), None) => {
+                let warning = format!("{error}. The session is kept under {DEFAULT:?}");
+                return Ok(Place { cwd: cwd.to_owned(), bucket: DEFAULT.to_owned(), warnings: vec![warning] });
+            }
+            (Err(error), _, _) => return Err(error),
+        };
+        let place =
+            |cwd: &Path, bucket: &str| Place { cwd: cwd.to_owned(), bucket: bucket.to_owned(), warnings: Vec::new() };
+        let named = slug.map(|slug| list.get(slug).ok_or_else(|| unknown(&list, slug))).transpose()?;
+        match (cwd, named) {
+            (Some(cwd), Some(named)) => Ok(place(cwd, named.slug.as_str())),
+            (Some(cwd), None) => Ok(place(cwd, &bucket_in(&list, cwd))),
+            (None, Some(named)) => Ok(place(&named.path, named.slug.as_str())),
+            (None, None) => Ok(match list.active.as_ref().map(|active| (active, list.get(active.as_str()))) {
+                Some((_, Some(active))) => place(&active.path, active.slug.as_str()),
+                Some((active, None)) => {
+                    own(&list, &format!("the active workspace {:?} is not registered", active.as_str()))
+                }
+                None => own(&list, "no workspace is active"),
+            }),
+        }
+    }
+
+    /// The workspace whose directory holds `path`, the innermost one, else `default`. Links are followed.
+    pub fn bucket_of(&self, path: &Path) -> String {
+        match self.list() {
+            Ok(list) => bucket_in(&list, path),
+            Err(error) => {
+                tracing::warn!(%error, "the registry of workspaces cannot be read: a session is kept under {DEFAULT:?}");
+                DEFAULT.to_owned()
+            }
+        }
+    }
+
+    /// Is `path` inside a registered workspace? Links are followed; what cannot be told is not.
+    pub fn covers(&self, path: &Path) -> bool {
+        self.list().is_ok_and(|list| innermost(&list, path).is_some())
+    }
+
+    fn change<T>(
+        &self,
+        change: impl FnOnce(&mut WorkspaceList) -> Result<T, WorkspaceError>,
+    ) -> Result<T, WorkspaceError> {
+        let _one = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list = self.list()?;
+        let done = change(&mut list)?;
+        list.write(&self.path)?;
+        Ok(done)
+    }
+}
+
+/// The host's own directory, and why it is that.
+fn own(list: &WorkspaceList, why: &str) -> Place {
+    let cwd = std::env::current_dir().unwrap_or_else(|_| "/".into());
+    let warning =
+        format!("{why}, and no cwd was given: the session runs in the host's own directory, {}", cwd.display());
+    Place { bucket: bucket_in(list, &cwd), cwd, warnings: vec![warning] }
+}
+
+fn bucket_in(list: &WorkspaceList, path: &Path) -> String {
+    innermost(list, path).map_or(DEFAULT, |found| found.slug.as_str()).to_owned()
+}
+
+fn innermost<'a>(list: &'a WorkspaceList, path: &Path) -> Option<&'a Workspace> {
+    let path = path.canonicalize().ok()?;
+    let holds = |workspace: &'a Workspace| {
+        let root = workspace.path.canonicalize().ok()?;
+        path.starts_with(&root).then(|| (root.components().count(), workspace))
+    };
+    // Of two for the same directory the first.
+    list.workspaces.iter().rev().filter_map(holds).max_by_key(|(depth, _)| *depth).map(|(_, workspace)| workspace)
+}
+
+/// Without `.` and doubled slashes; `..` and links stay as they are.
+fn tidy(path: &Path) -> PathBuf {
+    path.components().collect()
+}
+
+fn unknown(list: &WorkspaceList, slug: &str) -> WorkspaceError {
+    let known: Vec<&str> = list.workspaces.iter().map(|known| known.slug.as_str()).take(20).collect();
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    WorkspaceError::Unknown { slug: slug.chars().take(65).collect(), known }
+}

@@ -1,0 +1,209 @@
+//! The registry: what is kept, what is refused, which directory a spawn gets (rule 8.6).
+
+use super::*;
+
+struct Bench {
+    dir: tempfile::TempDir,
+    workspaces: Workspaces,
+}
+
+fn bench() -> Bench {
+    let dir = tempfile::tempdir().unwrap();
+    let workspaces = Workspaces::of(dir.path());
+    Bench { dir, workspaces }
+}
+
+impl Bench {
+    /// A directory below the temporary one.
+    fn dir(&self, name: &str) -> PathBuf {
+        let path = self.dir.path().canonicalize().unwrap().join(name);
+        std::fs::create_dir_all(&path).unwrap();
+        path
+    }
+
+    fn add(&self, slug: &str) -> PathBuf {
+        let path = self.dir(slug);
+        self.workspaces.add(slug, &path, None).unwrap();
+        path
+    }
+
+    fn file(&self) -> PathBuf {
+        self.dir.path().join("workspaces.json")
+    }
+
+    fn text(&self) -> String {
+        std::fs::read_to_string(self.file()).unwrap()
+    }
+}
+
+#[test]
+fn a_workspace_is_kept_in_the_format_of_the_seed() {
+    let bench = bench();
+    let path = bench.dir("code");
+    let added = bench.workspaces.add("code", &path, Some("Main monorepo")).unwrap();
+    let kept: serde_json::Value = serde_json::from_str(&bench.text()).unwrap();
+    let at = &added.added_at;
+    let entry =
+        serde_json::json!({ "slug": "code", "path": path, "addedAt": at, "updatedAt": at, "label": "Main monorepo" });
+    assert_eq!(kept, serde_json::json!({ "version": 1, "active": "code", "workspaces": [entry] }));
+    use std::os::unix::fs::PermissionsExt;
+    assert_eq!(std::fs::metadata(bench.file()).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn a_hand_edit_counts_at_once_and_what_it_added_is_kept() {
+    let bench = bench();
+    bench.add("a");
+    let mut kept: serde_json::Value = serde_json::from_str(&bench.text()).unwrap();
+    kept["x-note"] = "mine".into();
+    kept["workspaces"][0]["colour"] = "red".into();
+    kept["workspaces"][0]["slug"] = "renamed".into();
+    kept["active"] = "renamed".into();
+    std::fs::write(bench.file(), kept.to_string()).unwrap();
+    assert!(bench.workspaces.list().unwrap().get("renamed").is_some());
+    bench.add("b");
+    let kept: serde_json::Value = serde_json::from_str(&bench.text()).unwrap();
+    assert_eq!((&kept["x-note"], &kept["workspaces"][0]["colour"]), (&"mine".into(), &"red".into()));
+    assert_eq!(kept["active"], "renamed");
+}
+
+#[test]
+fn a_damaged_file_is_named_by_line_and_column_and_left_alone() {
+    let bench = bench();
+    let path = bench.dir("a");
+    let place = format!("\"path\": {path:?}, \"addedAt\": \"x\", \"updatedAt\": \"x\"");
+    let bad = [
+        ("{\n  \"version\": 1,\n  \"workspaces\": [}", "line 3, column 18"),
+        (
+            "{\"version\": 1,\n\"workspaces\": [{\"slug\": \"../../x\"}]}",
+            "line 2, column 34: \"../../x\" is not a slug",
+        ),
+        (
+            "{\"version\": 1, \"workspaces\": [{\"slug\": \"a\",\n\"path\": \"b\"}]}",
+            "line 2, column 12: \"b\" is not an absolute path",
+        ),
+        (
+            &format!(
+                "{{\"version\": 1,\n\"workspaces\": [{{\"slug\": \"a\", {place}}},\n{{\"slug\": \"a\", {place}}}\n]}}"
+            ),
+            "line 4",
+        ),
+        (
+            &format!("{{\"version\": 1,\n\"workspaces\": [{{\"slug\": \"default\", {place}}}]}}"),
+            "the slug \"default\" cannot be used",
+        ),
+        ("", "line 1, column 0"),
+    ];
+    for (text, expected) in bad {
+        std::fs::write(bench.file(), text).unwrap();
+        let message = bench.workspaces.list().unwrap_err().to_string();
+        assert!(message.contains(expected), "{text}: {message}");
+        assert!(bench.workspaces.add("new", &path, None).is_err());
+        assert!(bench.workspaces.remove("a").is_err() && bench.workspaces.activate("a").is_err());
+        assert_eq!(bench.text(), text, "a damaged file was overwritten");
+    }
+}
+
+#[test]
+fn a_newer_file_is_left_alone() {
+    let bench = bench();
+    let text = "{\"version\": 2, \"workspaces\": \"somewhere else\"}";
+    std::fs::write(bench.file(), text).unwrap();
+    let message = bench.workspaces.add("a", &bench.dir("a"), None).unwrap_err().to_string();
+    assert!(message.contains("version 2") && message.contains("newer Wharf"), "{message}");
+    assert_eq!(bench.text(), text);
+}
+
+#[test]
+fn with_a_damaged_file_only_a_bare_cwd_goes_on() {
+    let bench = bench();
+    let cwd = bench.dir("a");
+    std::fs::write(bench.file(), "{").unwrap();
+    let place = bench.workspaces.resolve(Some(&cwd), None).unwrap();
+    assert_eq!((place.cwd, &*place.bucket, place.warnings.len()), (cwd.clone(), "default", 1));
+    assert!(place.warnings[0].contains("line 1"), "{:?}", place.warnings);
+    assert!(bench.workspaces.resolve(Some(&cwd), Some("a")).is_err());
+    assert!(bench.workspaces.resolve(None, None).is_err());
+    assert!(!bench.workspaces.covers(&cwd));
+    assert_eq!(bench.workspaces.bucket_of(&cwd), "default");
+}
+
+#[test]
+fn slugs_that_are_not_names_are_refused() {
+    let bench = bench();
+    let path = bench.dir("a");
+    let long = "a".repeat(65);
+    for slug in ["", ".", "..", "../../x", "a/b", "A", "-a", "_a", "a b", "ä", "a\0", "a.b", &long] {
+        assert!(matches!(bench.workspaces.add(slug, &path, None), Err(WorkspaceError::Slug(_))), "{slug:?}");
+        assert!(matches!(bench.workspaces.resolve(None, Some(slug)), Err(WorkspaceError::Unknown { .. })), "{slug:?}");
+    }
+    assert!(matches!(bench.workspaces.add("default", &path, None), Err(WorkspaceError::Reserved)));
+    for slug in ["a", "0", "a-b_c9", &long[..64]] {
+        bench.workspaces.add(slug, &path, None).unwrap();
+    }
+}
+
+#[test]
+fn only_directories_that_exist_are_registered_and_only_once() {
+    let bench = bench();
+    let path = bench.add("a");
+    for bad in [Path::new("relative"), Path::new("/no/such/dir"), &bench.file()] {
+        assert!(matches!(bench.workspaces.add("b", bad, None), Err(WorkspaceError::Path { .. })), "{bad:?}");
+    }
+    assert!(matches!(bench.workspaces.add("a", &path, None), Err(WorkspaceError::Exists { .. })));
+    let label = "l".repeat(1025);
+    assert!(matches!(bench.workspaces.add("b", &path, Some(&label)), Err(WorkspaceError::Label)));
+}
+
+#[test]
+fn the_directory_is_the_callers_then_the_slugs_then_the_active_one_then_the_hosts() {
+    let bench = bench();
+    let own = std::env::current_dir().unwrap();
+    let place = bench.workspaces.resolve(None, None).unwrap();
+    assert_eq!((place.cwd, place.warnings.len()), (own.clone(), 1));
+    assert!(place.warnings[0].contains("no workspace is active"), "{:?}", place.warnings);
+    let (a, b) = (bench.add("a"), bench.add("b"));
+    let resolved = |cwd: Option<&Path>, slug| {
+        let place = bench.workspaces.resolve(cwd, slug).unwrap();
+        assert_eq!(place.warnings, Vec::<String>::new());
+        (place.cwd, place.bucket)
+    };
+    assert_eq!(resolved(None, None), (a.clone(), "a".to_owned()));
+    bench.workspaces.activate("b").unwrap();
+    assert_eq!(resolved(None, None), (b, "b".to_owned()));
+    assert_eq!(resolved(None, Some("a")), (a.clone(), "a".to_owned()));
+    let elsewhere = bench.dir("elsewhere");
+    assert_eq!(resolved(Some(&elsewhere), None), (elsewhere.clone(), "default".to_owned()));
+    assert_eq!(resolved(Some(&elsewhere), Some("a")), (elsewhere.clone(), "a".to_owned()));
+    assert!(matches!(bench.workspaces.resolve(Some(&elsewhere), Some("c")), Err(WorkspaceError::Unknown { .. })));
+    bench.workspaces.remove("b").unwrap();
+    assert_eq!(bench.workspaces.list().unwrap().active, None);
+    assert_eq!(bench.workspaces.resolve(None, None).unwrap().cwd, own);
+}
+
+#[test]
+fn a_bare_directory_belongs_to_the_innermost_workspace_that_holds_it() {
+    let bench = bench();
+    let outer = bench.add("outer");
+    let inner = bench.dir("outer/inner");
+    bench.workspaces.add("inner", &inner, None).unwrap();
+    let deep = bench.dir("outer/inner/deep");
+    let beside = bench.dir("outer-2");
+    let bucket = |path: &Path| bench.workspaces.bucket_of(path);
+    assert_eq!((&*bucket(&outer), &*bucket(&inner), &*bucket(&deep)), ("outer", "inner", "inner"));
+    assert_eq!((&*bucket(&outer.join("inner/../")), &*bucket(&beside)), ("outer", "default"));
+    assert_eq!(bucket(Path::new("/no/such/dir")), "default");
+}
+
+#[test]
+fn a_link_out_of_a_workspace_is_not_covered_and_one_into_it_is() {
+    let bench = bench();
+    let inside = bench.add("a");
+    let outside = bench.dir("outside");
+    std::os::unix::fs::symlink(&outside, inside.join("way-out")).unwrap();
+    std::os::unix::fs::symlink(&inside, outside.join("way-in")).unwrap();
+    let covers = |path: &Path| bench.workspaces.covers(path);
+    assert!(covers(&inside) && covers(&outside.join("way-in")));
+    assert!(!covers(&inside.join("way-out")) && !covers(&outside) && !covers(&inside.join("..")));
+    assert!(!covers(&inside.join("not-there")));
+}

@@ -1,0 +1,63 @@
+//! Who calls, and what is recorded of that with what the call does (rule 7.5).
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use wharf_host::core::{ClientId, Sender};
+use wharf_host::new_client_id;
+
+use crate::auth::{Access, Identity};
+use crate::problem::Problem;
+
+/// A name is for people to read.
+const NAME: usize = 200;
+
+/// An identity with the name that its program goes by.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    pub(crate) identity: Identity,
+    name: Option<Arc<str>>,
+}
+
+impl Caller {
+    pub(crate) fn new(identity: Identity, name: Option<&str>) -> Self {
+        let name = name.map(|name| name.chars().filter(|c| !c.is_control()).take(NAME).collect::<String>());
+        Self { identity, name: name.filter(|name| !name.is_empty()).map(Into::into) }
+    }
+
+    /// Refuses those who may only look.
+    pub(crate) fn may_change(&self) -> Result<(), Problem> {
+        match self.identity.access {
+            Access::Controller | Access::Admin => Ok(()),
+            Access::Observer => Err(Problem::new(
+                StatusCode::FORBIDDEN,
+                "observer",
+                "this token only observes; use one that was made with `--role controller`",
+            )),
+        }
+    }
+
+    /// Refuses those who may not change the host itself.
+    pub(crate) fn may_administrate(&self) -> Result<(), Problem> {
+        match self.identity.access {
+            Access::Admin => Ok(()),
+            Access::Controller | Access::Observer => Err(Problem::new(
+                StatusCode::FORBIDDEN,
+                "admin_only",
+                "only an admin may do this; use the host's own token or one that was made with `--role admin`",
+            )),
+        }
+    }
+
+    /// The same party at every call with the same token: these callers have no connection that would tell them apart.
+    pub(crate) fn sender(&self) -> Sender {
+        let client = format!("api_{}", self.identity.token.as_deref().unwrap_or("local"));
+        Sender { client: ClientId::new(client), ..self.stranger() }
+    }
+
+    /// A party that has sent nothing before.
+    pub(super) fn stranger(&self) -> Sender {
+        let (name, token) = (self.name.clone(), self.identity.token.clone());
+        Sender { client: new_client_id(), name, version: None, token, parent: None, peer: None }
+    }
+}

@@ -1,0 +1,122 @@
+//! The log itself, as it is stored.
+
+use axum::http::StatusCode;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::{IntoParams, ToSchema};
+use wharf_host::core::{Epoch, Seq, encode};
+use wharf_host::{Entry, ReadError, SessionHandle};
+
+use super::faults::unreadable;
+use super::open;
+use crate::App;
+use crate::problem::Problem;
+
+const PAGE: usize = 100;
+const LARGEST_PAGE: usize = 1_000;
+/// A page has no more bytes than this, except for a single event that is larger.
+const PAGE_BYTES: usize = 4 << 20;
+
+/// Which events.
+#[derive(Clone, Debug, Default, Deserialize, IntoParams, JsonSchema)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(crate) struct EventsArgs {
+    /// The id of an event: those after it.
+    pub(crate) after: Option<String>,
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    pub(crate) limit: Option<usize>,
+}
+
+/// A page of the log.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct EventPage {
+    #[schema(value_type = Vec<StoredEvent>)]
+    events: Vec<Box<RawValue>>,
+    /// There are more: ask again with this as `after`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    next: Option<String>,
+}
+
+/// An event as it is stored; what else it holds depends on its kind.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "a schema")]
+pub(crate) struct StoredEvent {
+    /// `<epoch>-<seq>`.
+    id: String,
+    seq: u64,
+    /// The run of the host that appended it.
+    epoch: u64,
+    /// Milliseconds since 1970.
+    at: u64,
+    kind: String,
+}
+
+/// Reads a page.
+pub(crate) async fn events(app: &App, id: &str, args: &EventsArgs) -> Result<EventPage, Problem> {
+    let limit = args.limit.unwrap_or(PAGE);
+    if limit == 0 || limit > LARGEST_PAGE {
+        let detail = format!("limit: {limit} is not between 1 and {LARGEST_PAGE}");
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_query", detail));
+    }
+    let handle = open(app, id).await?;
+    let after = match args.after.as_deref().filter(|after| !after.is_empty()) {
+        None => Seq::ZERO,
+        Some(after) => known(&handle, after).await?,
+    };
+    read(&handle, after, limit).await.map_err(|error| unreadable(id, &error))
+}
+
+pub(crate) fn unknown_event(id: &str) -> Problem {
+    let id: String = id.chars().take(80).collect();
+    let detail = format!("the log does not hold {id:?}; begin again without it");
+    Problem::new(StatusCode::CONFLICT, "unknown_event", detail)
+}
+
+/// The event of that id, if this log has it.
+async fn known(handle: &SessionHandle, id: &str) -> Result<Seq, Problem> {
+    let parsed = id.split_once('-').and_then(|(epoch, seq)| Some((Epoch(number(epoch)?), Seq(number(seq)?))));
+    let (epoch, seq) = parsed.ok_or_else(|| unknown_event(id))?;
+    if seq == Seq::ZERO || seq > handle.head() {
+        return Err(unknown_event(id));
+    }
+    let first = handle.cursor(Seq(seq.0 - 1)).next().await.ok();
+    let first = first.as_ref().and_then(|batch| batch.entries().first());
+    let held = first.is_some_and(|entry| entry.seq == seq && entry.epoch == epoch);
+    held.then_some(seq).ok_or_else(|| unknown_event(id))
+}
+
+/// Digits only: `parse` alone would take a plus sign.
+fn number(text: &str) -> Option<u64> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+}
+
+async fn read(handle: &SessionHandle, after: Seq, limit: usize) -> Result<EventPage, ReadError> {
+    let mut cursor = handle.cursor(after);
+    let (mut events, mut bytes, mut last) = (Vec::new(), 0, None);
+    while cursor.is_behind() {
+        let batch = cursor.next().await?;
+        for entry in batch.entries() {
+            if events.len() >= limit || bytes >= PAGE_BYTES {
+                return Ok(EventPage { events, next: last });
+            }
+            let Some(event) = stored(entry) else { continue };
+            bytes += event.get().len();
+            events.push(event);
+            last = Some(format!("{}-{}", entry.epoch, entry.seq));
+        }
+    }
+    Ok(EventPage { events, next: None })
+}
+
+/// The stored text with its place in the log in front.
+fn stored(entry: &Entry) -> Option<Box<RawValue>> {
+    let mut body = Vec::new();
+    encode(&entry.event, entry.at, &mut body);
+    let body = String::from_utf8(body).ok()?;
+    let (epoch, seq) = (entry.epoch, entry.seq);
+    let members = body.strip_prefix('{')?;
+    RawValue::from_string(format!(r#"{{"id":"{epoch}-{seq}","seq":{seq},"epoch":{epoch},{members}"#)).ok()
+}

@@ -1,0 +1,73 @@
+//! The end of a turn, the end of a session, its return, and its being forgotten.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use utoipa::ToSchema;
+use wharf_host::CallError;
+use wharf_host::core::{CancelScope, EndReason, Refusal, SessionId};
+
+use super::faults::{from_call, spawn_failed, unreadable};
+use super::{Caller, Session, open};
+use crate::App;
+use crate::problem::Problem;
+
+/// The session is dead.
+#[derive(Debug, Serialize, ToSchema, JsonSchema)]
+pub(crate) struct Killed {
+    pub(crate) ok: bool,
+    pub(crate) id: String,
+}
+
+/// `ok` is false if there was no such session.
+#[derive(Debug, Serialize, ToSchema, JsonSchema)]
+pub(crate) struct Forgotten {
+    pub(crate) ok: bool,
+    pub(crate) id: String,
+}
+
+/// The running turn was asked to end.
+#[derive(Debug, Serialize, ToSchema, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Interrupted {
+    pub(crate) ok: bool,
+    pub(crate) id: String,
+    /// Was there one?
+    pub(crate) was_busy: bool,
+}
+
+/// Ends the session; its history stays. One that is dead already is left so.
+pub(crate) async fn kill(app: &App, who: &Caller, id: &str) -> Result<Killed, Problem> {
+    who.may_change()?;
+    let handle = open(app, id).await?;
+    handle.kill(EndReason::User).await.map_err(|error| from_call(app, handle.id(), &error))?;
+    Ok(Killed { ok: true, id: id.to_owned() })
+}
+
+/// Ends the session if need be and deletes its history.
+pub(crate) async fn forget(app: &App, who: &Caller, id: &str) -> Result<Forgotten, Problem> {
+    who.may_change()?;
+    let known = app.host.forget(&SessionId::new(id)).await.map_err(|error| unreadable(id, &error))?;
+    Ok(Forgotten { ok: known, id: id.to_owned() })
+}
+
+/// Ends the running turn, whoever began it. What waits in the queue stays there.
+pub(crate) async fn interrupt(app: &App, who: &Caller, id: &str) -> Result<Interrupted, Problem> {
+    who.may_change()?;
+    let handle = open(app, id).await?;
+    let scope = CancelScope { seen: handle.head(), clear_queue: false };
+    // As a party that has nothing in the queue: a client's own cancel would take its waiting prompts along (rule 7.4).
+    let was_busy = handle.cancel(who.stranger(), scope).await.map_err(|error| from_call(app, handle.id(), &error))?;
+    Ok(Interrupted { ok: true, id: id.to_owned(), was_busy })
+}
+
+/// Brings an ended session back, also one that a user killed, and waits until it runs.
+pub(crate) async fn resume(app: &App, who: &Caller, id: &str) -> Result<Session, Problem> {
+    who.may_change()?;
+    let handle = open(app, id).await?;
+    match handle.resume().await {
+        Ok(()) | Err(CallError::Refused(Refusal::AlreadyRunning)) => {}
+        Err(error) => return Err(from_call(app, handle.id(), &error)),
+    }
+    handle.up().await.map_err(|failure| spawn_failed(id, &failure))?;
+    Ok(Session::from(&*handle.descriptor()))
+}

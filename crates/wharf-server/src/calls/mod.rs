@@ -1,0 +1,39 @@
+//! What REST and MCP both do: each call checks who asks, acts on the host and says what came of it. The surfaces only
+//! translate.
+
+mod asks;
+mod caller;
+mod events;
+mod faults;
+mod life;
+mod list;
+mod output;
+mod prompt;
+mod queue;
+mod session;
+mod spawn;
+
+use wharf_host::core::SessionId;
+use wharf_host::{OpenError, SessionHandle};
+
+use crate::App;
+use crate::problem::Problem;
+pub(crate) use asks::{ActionWord, AnswerArgs, Answered, AskList, AskWord, OpenAsk, answer, asks};
+pub(crate) use caller::Caller;
+pub(crate) use events::{EventPage, EventsArgs, events, unknown_event};
+pub(crate) use faults::{from_workspace, unreadable};
+pub(crate) use life::{Forgotten, Interrupted, Killed, forget, interrupt, kill, resume};
+pub(crate) use list::{ListArgs, SessionList, get, list};
+pub(crate) use output::{Output, OutputArgs, output};
+pub(crate) use prompt::{Content, ContentShape, PromptArgs, Prompted, prompt};
+pub(crate) use queue::{Queue, QueueChange, QueueChanged, change_queued, queue, remove_queued};
+pub(crate) use session::{Session, StatusWord, TurnKind};
+pub(crate) use spawn::{SpawnArgs, SpawnedSession, spawn};
+
+/// A session's handle; its agent is not woken.
+pub(crate) async fn open(app: &App, id: &str) -> Result<SessionHandle, Problem> {
+    app.host.open(&SessionId::new(id)).await.map_err(|error| match error {
+        OpenError::Unknown(_) => faults::unknown_session(id),
+        error @ OpenError::Unreadable { .. } => faults::unreadable(id, &error),
+    })
+}

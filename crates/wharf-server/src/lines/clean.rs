@@ -1,0 +1,88 @@
+//! What an agent wrote, made harmless for terminals: no escape sequences, no control characters but the tab.
+
+/// The line without what a terminal would act on.
+pub(super) fn clean(line: &str) -> String {
+    if !line.chars().any(|c| c != '\t' && c.is_control()) {
+        return line.to_owned();
+    }
+    let mut out = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(c) = rest.chars().next() {
+        rest = &rest[c.len_utf8()..];
+        match c {
+            '\u{1b}' => rest = after_escape(rest),
+            // The one-character spelling of `ESC [`.
+            '\u{9b}' => rest = after_csi(rest),
+            '\t' => out.push(c),
+            c if c.is_control() => {}
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// What follows the sequence that an ESC began. A sequence that does not end swallows no text.
+fn after_escape(rest: &str) -> &str {
+    match rest.chars().next() {
+        Some('[') => after_csi(&rest[1..]),
+        Some(']' | 'P' | '^' | '_' | 'X') => after_string(&rest[1..]),
+        Some(c @ ('(' | ')' | '*' | '+' | '#' | '%')) => {
+            let rest = &rest[c.len_utf8()..];
+            rest.strip_prefix(|c: char| c.is_ascii_graphic()).unwrap_or(rest)
+        }
+        Some(c) if c.is_ascii_graphic() => &rest[1..],
+        Some(_) | None => rest,
+    }
+}
+
+fn after_csi(rest: &str) -> &str {
+    let parameters = rest.bytes().take_while(|byte| (0x20..=0x3f).contains(byte)).count();
+    match rest.as_bytes().get(parameters) {
+        Some(0x40..=0x7e) => &rest[parameters + 1..],
+        Some(_) | None => &rest[parameters..],
+    }
+}
+
+/// A string (a title, a link) ends with BEL or ST.
+fn after_string(rest: &str) -> &str {
+    let end = rest.find(['\u{7}', '\u{9c}', '\u{1b}']);
+    match end.map(|end| &rest[end..]) {
+        Some(tail) => tail.strip_prefix("\u{1b}\\").or_else(|| tail.strip_prefix(['\u{7}', '\u{9c}'])).unwrap_or(tail),
+        None => rest,
+    }
+}
+
+/// Text that must fit on one line: breaks become spaces, and too much is cut off.
+pub(super) fn one_line(text: &str, longest: usize) -> String {
+    let joined: Vec<&str> = text.split_whitespace().collect();
+    let mut line = joined.join(" ");
+    if line.len() > longest {
+        line.truncate(line.floor_char_boundary(longest));
+        line.push('…');
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_that_a_terminal_acts_on_gets_through() {
+        for (dirty, tidy) in [
+            ("plain\ttext é", "plain\ttext é"),
+            ("\u{1b}[31;1mred\u{1b}[0m", "red"),
+            ("\u{9b}2Jcleared", "cleared"),
+            ("\u{1b}]0;title\u{7}after", "after"),
+            ("\u{1b}]8;;http://x\u{1b}\\link\u{1b}]8;;\u{1b}\\", "link"),
+            ("\u{1b}]never ended", "never ended"),
+            ("a\rb\u{8}c\u{0}", "abc"),
+            ("\u{1b}(Bcharset\u{1b}c", "charset"),
+            ("\u{1b}[", ""),
+            ("\u{1b}", ""),
+            ("\u{1b}é", "é"),
+        ] {
+            assert_eq!(clean(dirty), tidy, "{dirty:?}");
+        }
+    }
+}

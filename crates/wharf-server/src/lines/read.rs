@@ -1,0 +1,149 @@
+//! Lines out of a session's log: from a known line on, or the last ones.
+
+use std::collections::VecDeque;
+
+use wharf_host::core::Seq;
+use wharf_host::{Batch, Cursor, ReadError, SessionHandle};
+
+use super::start::{find, had_begun};
+use super::{Line, LineId, Projector};
+
+/// Events that are looked at for the last lines before more are.
+const FIRST_WINDOW: u64 = 256;
+/// The last lines are no more than so many bytes of text, whatever their number.
+const MOST_BYTES: usize = 8 * 1024 * 1024;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LinesError {
+    #[error("the log does not hold {0}; begin again without it")]
+    UnknownEvent(LineId),
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+/// A reader of lines that goes on as the session does.
+#[derive(Debug)]
+pub(crate) struct Follow {
+    handle: SessionHandle,
+    cursor: Cursor,
+    projector: Projector,
+    /// Lines up to here are known to the reader, or belong to it only as the beginning of others.
+    seen: (Seq, u64),
+}
+
+/// Some events, and those of their lines that the reader has not seen. The first events may lie before its place: a line
+/// that ends after it can begin there.
+#[derive(Debug)]
+pub(crate) struct Followed {
+    pub(crate) batch: Batch,
+    pub(crate) lines: Vec<Line>,
+}
+
+impl Follow {
+    /// A reader of all lines after `after`; of all there are without it.
+    pub(crate) async fn open(handle: &SessionHandle, after: Option<LineId>, redact: bool) -> Result<Self, LinesError> {
+        match after {
+            None => Ok(Self::begin(handle, Seq(1), 0, redact).await?),
+            Some(id) if holds(handle, id).await? => Ok(Self::begin(handle, id.seq, id.n, redact).await?),
+            Some(id) => Err(LinesError::UnknownEvent(id)),
+        }
+    }
+
+    /// A reader of the lines that events after `after` complete.
+    pub(crate) async fn after_event(handle: &SessionHandle, after: Seq, redact: bool) -> Result<Self, ReadError> {
+        Self::begin(handle, after.next(), 0, redact).await
+    }
+
+    /// A reader of the lines of `seq` after the `n`-th, and of all later events.
+    async fn begin(handle: &SessionHandle, seq: Seq, n: u64, redact: bool) -> Result<Self, ReadError> {
+        let start = find(handle, seq).await?;
+        let mut projector = Projector::new();
+        if !redact {
+            projector = projector.without_redaction();
+        }
+        if start.mid_line {
+            projector = projector.mid_line();
+        }
+        Ok(Self { handle: handle.clone(), cursor: handle.cursor(start.after), projector, seen: (seq, n) })
+    }
+
+    /// Everything up to here was given.
+    pub(crate) fn position(&self) -> Seq {
+        self.cursor.position()
+    }
+
+    /// Waits until there is something to read.
+    pub(crate) async fn news(&mut self) {
+        self.cursor.news().await;
+    }
+
+    /// Waits for the next events. Dropping the future loses nothing.
+    pub(crate) async fn next(&mut self) -> Result<Followed, ReadError> {
+        // Both are put back only when the batch is done: a future that is dropped half-way starts it again.
+        let (mut cursor, mut projector) = (self.cursor.clone(), self.projector.clone());
+        let batch = cursor.next().await?;
+        let mut lines = Vec::new();
+        for entry in batch.entries() {
+            if let Some(prompt) = projector.wonders(&entry.event) {
+                let begun = had_begun(&self.handle, prompt, entry.seq).await?;
+                projector.tell(prompt.clone(), begun);
+            }
+            projector.feed(entry, &mut lines);
+        }
+        let seen = self.seen;
+        lines.retain(|line| (line.id.seq, line.id.n) > seen);
+        (self.cursor, self.projector) = (cursor, projector);
+        Ok(Followed { batch, lines })
+    }
+}
+
+async fn holds(handle: &SessionHandle, id: LineId) -> Result<bool, ReadError> {
+    if id.seq == Seq::ZERO || id.seq > handle.head() {
+        return Ok(false);
+    }
+    let batch = handle.cursor(Seq(id.seq.0 - 1)).next().await?;
+    Ok(batch.entries().first().is_some_and(|entry| entry.seq == id.seq && entry.epoch == id.epoch))
+}
+
+/// The last `n` lines, read from the log's end: as much of it as they take.
+pub(crate) async fn last_n(handle: &SessionHandle, n: usize, redact: bool) -> Result<Vec<Line>, ReadError> {
+    let head = handle.head();
+    let mut window = FIRST_WINDOW.max(n as u64);
+    loop {
+        let after = Seq(head.0.saturating_sub(window));
+        let mut follow = Follow::after_event(handle, after, redact).await?;
+        let mut last = Last::default();
+        while follow.position() < head {
+            let lines = follow.next().await?.lines;
+            last.extend(lines.into_iter().filter(|line| line.id.seq <= head), n);
+        }
+        if after == Seq::ZERO || last.full {
+            return Ok(last.lines.into());
+        }
+        window *= 4;
+    }
+}
+
+/// The newest lines of those that were put in.
+#[derive(Debug, Default)]
+struct Last {
+    lines: VecDeque<Line>,
+    bytes: usize,
+    /// There were more.
+    full: bool,
+}
+
+impl Last {
+    fn extend(&mut self, lines: impl Iterator<Item = Line>, n: usize) {
+        for line in lines {
+            self.bytes += line.text.len();
+            self.lines.push_back(line);
+            self.full |= self.lines.len() >= n;
+            while self.lines.len() > n || self.bytes > MOST_BYTES {
+                let Some(old) = self.lines.pop_front() else { break };
+                self.bytes -= old.text.len();
+                self.full = true;
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Secrets that look like secrets, taken out of lines (rule 10.6). Conservative: what is not surely one stays.
+
+/// What stands in for a secret.
+const GONE: &str = "[redacted]";
+
+/// A kind of secret: how it begins, and what must follow.
+struct Pattern {
+    begins: &'static str,
+    /// Besides letters and digits.
+    also: &'static str,
+    least: usize,
+    /// Secrets are random: text without any digit is a name.
+    digit: bool,
+}
+
+const fn pattern(begins: &'static str, also: &'static str, least: usize, digit: bool) -> Pattern {
+    Pattern { begins, also, least, digit }
+}
+
+const PATTERNS: [Pattern; 20] = [
+    pattern("sk-", "-_", 20, true),
+    pattern("ghp_", "", 30, false),
+    pattern("gho_", "", 30, false),
+    pattern("ghu_", "", 30, false),
+    pattern("ghs_", "", 30, false),
+    pattern("ghr_", "", 30, false),
+    pattern("github_pat_", "_", 30, false),
+    pattern("glpat-", "-_", 20, false),
+    pattern("AKIA", "", 16, false),
+    pattern("ASIA", "", 16, false),
+    pattern("AIza", "-_", 35, false),
+    pattern("xoxa-", "-", 10, true),
+    pattern("xoxb-", "-", 10, true),
+    pattern("xoxe-", "-", 10, true),
+    pattern("xoxp-", "-", 10, true),
+    pattern("xoxr-", "-", 10, true),
+    pattern("xoxs-", "-", 10, true),
+    pattern("Bearer ", "-._~+/=_", 16, true),
+    pattern("bearer ", "-._~+/=_", 16, true),
+    pattern("npm_", "", 36, false),
+];
+
+/// A key block that goes on for longer is none. Also how far back a reader must look to know whether it is in one.
+pub(super) const KEY_LINES: usize = 100;
+
+/// Takes secrets out of consecutive lines.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Redactor {
+    /// Lines that a private key block may still have.
+    key: usize,
+}
+
+impl Redactor {
+    /// The line without its secrets.
+    pub(super) fn line(&mut self, line: String) -> String {
+        if let Some(begin) = key_begins(&line) {
+            self.key = KEY_LINES;
+            let end = key_ends(&line[begin..]).map(|end| begin + end);
+            if end.is_some() {
+                self.key = 0;
+            }
+            let rest = end.map_or("", |end| &line[end..]);
+            return format!("{}{GONE}{rest}", &line[..begin]);
+        }
+        if self.key > 0 {
+            let end = key_ends(&line);
+            self.key = if end.is_some() { 0 } else { self.key - 1 };
+            return format!("{GONE}{}", end.map_or("", |end| &line[end..]));
+        }
+        words(line)
+    }
+
+    /// What came before has nothing to do with what follows.
+    pub(super) fn reset(&mut self) {
+        self.key = 0;
+    }
+}
+
+/// Where `-----BEGIN … PRIVATE KEY…-----` begins.
+fn key_begins(line: &str) -> Option<usize> {
+    let begin = line.find("-----BEGIN ")?;
+    let title = &line[begin + "-----BEGIN ".len()..];
+    let title = &title[..title.find("-----")?];
+    title.contains("PRIVATE KEY").then_some(begin)
+}
+
+/// Where what follows `-----END … PRIVATE KEY…-----` begins.
+fn key_ends(line: &str) -> Option<usize> {
+    let begin = line.find("-----END ")? + "-----END ".len();
+    let dashes = line[begin..].find("-----")?;
+    line[begin..begin + dashes].contains("PRIVATE KEY").then_some(begin + dashes + "-----".len())
+}
+
+fn words(line: String) -> String {
+    let mut out = String::new();
+    let mut done = 0;
+    let mut at = 0;
+    while at < line.len() {
+        match secret(&line, at) {
+            Some((from, to)) => {
+                out.push_str(&line[done..from]);
+                out.push_str(GONE);
+                (done, at) = (to, to);
+            }
+            None => at += line[at..].chars().next().map_or(1, char::len_utf8),
+        }
+    }
+    if done == 0 {
+        return line;
+    }
+    out.push_str(&line[done..]);
+    out
+}
+
+/// The secret that begins at `at`: the part of it that must go.
+fn secret(line: &str, at: usize) -> Option<(usize, usize)> {
+    let bytes = line.as_bytes();
+    // Most of any text is ruled out by its first letter.
+    if !matches!(bytes[at], b's' | b'g' | b'A' | b'x' | b'B' | b'b' | b'n') {
+        return None;
+    }
+    let after_word = at > 0 && (bytes[at - 1].is_ascii_alphanumeric() || bytes[at - 1] == b'_');
+    if after_word {
+        return None;
+    }
+    let pattern = PATTERNS.iter().find(|pattern| bytes[at..].starts_with(pattern.begins.as_bytes()))?;
+    let from = at + pattern.begins.len();
+    let body = &bytes[from..];
+    let inside = |byte: &u8| byte.is_ascii_alphanumeric() || pattern.also.as_bytes().contains(byte);
+    let length = body.iter().take_while(|byte| inside(byte)).count();
+    let random = !pattern.digit || body[..length].iter().any(u8::is_ascii_digit);
+    (length >= pattern.least && random).then_some((from, from + length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(line: &str) -> String {
+        Redactor::default().line(line.to_owned())
+    }
+
+    #[test]
+    fn known_secrets_go_and_their_kind_stays() {
+        for (line, redacted) in [
+            ("key sk-ant-api03-AbCdEfGhIjKlMnOp1234 end", "key sk-[redacted] end"),
+            ("OPENAI=\"sk-proj-0123456789abcdefghij\"", "OPENAI=\"sk-[redacted]\""),
+            ("ghp_0123456789abcdefghijABCDEFGHIJ012345", "ghp_[redacted]"),
+            ("AKIAIOSFODNN7EXAMPLE", "AKIA[redacted]"),
+            ("Authorization: Bearer abc.def-123_4567890", "Authorization: Bearer [redacted]"),
+            ("xoxb-1234567890-abcdef and xoxb-1234567890-abcdef", "xoxb-[redacted] and xoxb-[redacted]"),
+            ("é sk-0123456789012345678901é", "é sk-[redacted]é"),
+        ] {
+            assert_eq!(one(line), redacted);
+        }
+    }
+
+    #[test]
+    fn every_kind_is_looked_for() {
+        for pattern in &PATTERNS {
+            let secret = format!("{}{}", pattern.begins, "A1".repeat(20));
+            assert_eq!(one(&secret), format!("{}{GONE}", pattern.begins));
+        }
+    }
+
+    #[test]
+    fn what_only_looks_a_little_like_one_stays() {
+        for line in [
+            "risk-0123456789012345678901 is no key",
+            "sk-learn",
+            "sk-a-long-name-of-a-package-in-words",
+            "Bearer authentication is used",
+            "AKIA",
+            "the task-sk- prefix",
+            "-----BEGIN CERTIFICATE-----",
+            "-----BEGIN PUBLIC KEY-----",
+        ] {
+            assert_eq!(one(line), line);
+        }
+    }
+
+    #[test]
+    fn a_private_key_goes_with_all_its_lines() {
+        let mut redactor = Redactor::default();
+        let lines = ["a -----BEGIN RSA PRIVATE KEY-----", "MIIEow", "", "-----END RSA PRIVATE KEY----- b", "after"];
+        let redacted: Vec<String> = lines.iter().map(|line| redactor.line((*line).to_owned())).collect();
+        assert_eq!(redacted, ["a [redacted]", "[redacted]", "[redacted]", "[redacted] b", "after"]);
+        assert_eq!(one(r"x -----BEGIN PRIVATE KEY-----\nMII\n-----END PRIVATE KEY----- y"), "x [redacted] y");
+    }
+
+    #[test]
+    fn a_key_block_that_never_ends_does_not_hide_everything() {
+        let mut redactor = Redactor::default();
+        redactor.line("-----BEGIN PRIVATE KEY-----".to_owned());
+        let hidden = (0..1_000).filter(|_| redactor.line("text".to_owned()) == GONE).count();
+        assert_eq!(hidden, KEY_LINES);
+    }
+}

@@ -1,0 +1,134 @@
+//! Where in the log a reader of lines must begin, so that what it makes is what a reader from the first event makes.
+
+use wharf_host::core::{Event, PromptId, Seq};
+use wharf_host::{Entry, ReadError, SessionHandle};
+
+use super::piece::{Piece, Run, Whether};
+use super::redact::KEY_LINES;
+
+/// How many events are looked at first; then four times as many, and so on.
+const FIRST_WINDOW: u64 = 64;
+
+/// A place at which a projector can begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Start {
+    pub(super) after: Seq,
+    /// The first text there is the rest of a line that began earlier.
+    pub(super) mid_line: bool,
+}
+
+/// What matters of one event.
+#[derive(Debug)]
+pub(super) enum Mark {
+    Nothing,
+    Break,
+    Text { run: Run, breaks: usize },
+}
+
+impl Mark {
+    pub(super) fn of(event: &Event) -> Self {
+        match Piece::of(event) {
+            // Whether it broke the line is not known here; going back further is never wrong.
+            Piece::Nothing | Piece::End { whether: Whether::IfBegun, .. } => Self::Nothing,
+            Piece::Break(_) | Piece::End { whether: Whether::Surely, .. } => Self::Break,
+            Piece::Text(chunk) => {
+                let breaks = chunk.text.bytes().filter(|byte| *byte == b'\n').count();
+                Self::Text { run: chunk.run, breaks }
+            }
+        }
+    }
+}
+
+/// Where to begin so that every line of `seq` and of later events comes out right.
+pub(super) async fn find(handle: &SessionHandle, seq: Seq) -> Result<Start, ReadError> {
+    let mut window = FIRST_WINDOW;
+    loop {
+        let first = Seq(seq.0.saturating_sub(window).max(1));
+        let mut marks = Vec::new();
+        each(handle, first, seq, |entry| marks.push((entry.seq, Mark::of(&entry.event)))).await?;
+        if let Some(start) = last_start(&marks) {
+            return Ok(start);
+        }
+        if first.0 <= 1 {
+            return Ok(Start { after: Seq::ZERO, mid_line: false });
+        }
+        window *= 4;
+    }
+}
+
+/// The latest place among these events: after one that ends a line, between two messages, or in a message after so
+/// many lines that a key block which began before must be over.
+pub(super) fn last_start(marks: &[(Seq, Mark)]) -> Option<Start> {
+    let mut later: Option<&Run> = None;
+    let mut lines = 0;
+    for (seq, mark) in marks.iter().rev() {
+        match mark {
+            Mark::Nothing => {}
+            Mark::Break => return Some(Start { after: *seq, mid_line: false }),
+            Mark::Text { run, .. } if later.is_some_and(|later| later != run) => {
+                return Some(Start { after: *seq, mid_line: false });
+            }
+            Mark::Text { run, breaks } => {
+                lines += breaks;
+                // One of them ends the line whose beginning is not known.
+                if lines > KEY_LINES + 1 {
+                    return Some(Start { after: Seq(seq.0 - 1), mid_line: true });
+                }
+                later = Some(run);
+            }
+        }
+    }
+    None
+}
+
+/// Had the turn of `prompt` begun when it ended at `seq`?
+pub(super) async fn had_begun(handle: &SessionHandle, prompt: &PromptId, seq: Seq) -> Result<bool, ReadError> {
+    let (mut window, mut end) = (FIRST_WINDOW, seq);
+    while end.0 > 1 {
+        let first = Seq(end.0.saturating_sub(window).max(1));
+        let mut begun = None;
+        each(handle, first, end, |entry| begun = begins(&entry.event, prompt).or(begun)).await?;
+        if let Some(begun) = begun {
+            return Ok(begun);
+        }
+        end = first;
+        window *= 4;
+    }
+    Ok(false)
+}
+
+/// What the event says of whether the prompt has a turn.
+pub(super) fn begins(event: &Event, of: &PromptId) -> Option<bool> {
+    match event {
+        Event::TurnStarted { prompt, .. } if prompt == of => Some(true),
+        Event::PromptAccepted { prompt, .. } | Event::PromptRequeued { prompt } if prompt == of => Some(false),
+        Event::TurnStarted { .. }
+        | Event::PromptAccepted { .. }
+        | Event::PromptRequeued { .. }
+        | Event::Created(_)
+        | Event::AgentStarting { .. }
+        | Event::AgentStarted { .. }
+        | Event::Ended(_)
+        | Event::PromptUpdated { .. }
+        | Event::PromptMoved { .. }
+        | Event::PromptEnded { .. }
+        | Event::CancelRequested { .. }
+        | Event::AgentUpdated { .. }
+        | Event::AskOpened(_)
+        | Event::AskResolved { .. }
+        | Event::AgentFaulted { .. }
+        | Event::Snapshot(_)
+        | Event::Unknown { .. } => None,
+    }
+}
+
+/// The events from `first` to before `end`, a page at a time.
+async fn each(handle: &SessionHandle, first: Seq, end: Seq, mut with: impl FnMut(&Entry)) -> Result<(), ReadError> {
+    let mut cursor = handle.cursor(Seq(first.0.saturating_sub(1)));
+    let last = Seq(end.0.saturating_sub(1)).min(handle.head());
+    while cursor.position() < last {
+        let batch = cursor.next().await?;
+        batch.entries().iter().filter(|entry| entry.seq <= last).for_each(&mut with);
+    }
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! MCP as lines on an upgraded connection: what `wharf mcp` passes between the host and its client's stdio.
+
+use axum::extract::{Extension, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use hyper_util::rt::TokioIo;
+use rmcp::transport::async_rw::AsyncRwTransport;
+
+use super::handler::Handler;
+use crate::App;
+use crate::auth::Identity;
+use crate::listen::Place;
+use crate::problem::Problem;
+
+/// The name of this protocol in `Upgrade`.
+const LINES: &str = "mcp-lines";
+
+/// `GET /mcp/stdio` with `Upgrade: mcp-lines`: from then on one JSON-RPC message per line, both ways.
+pub(crate) async fn stdio(
+    State(app): State<App>,
+    Extension(identity): Extension<Identity>,
+    Extension(place): Extension<Place>,
+    mut request: Request,
+) -> Response {
+    let wanted = request.headers().get(header::UPGRADE).is_some_and(|wanted| wanted.as_bytes() == LINES.as_bytes());
+    if !wanted {
+        let detail = "this is where `wharf mcp` connects, with `Upgrade: mcp-lines`; MCP over HTTP is at /mcp";
+        let refusal = Problem::new(StatusCode::UPGRADE_REQUIRED, "upgrade_required", detail);
+        return ([(header::UPGRADE, HeaderValue::from_static(LINES))], refusal).into_response();
+    }
+    let upgraded = hyper::upgrade::on(&mut request);
+    tokio::spawn(async move {
+        match upgraded.await {
+            Ok(connection) => talk(app, identity, connection).await,
+            Err(error) => tracing::debug!(%error, "an upgrade to MCP did not come about"),
+        }
+        drop(place);
+    });
+    let upgrade =
+        [(header::CONNECTION, HeaderValue::from_static("upgrade")), (header::UPGRADE, HeaderValue::from_static(LINES))];
+    (StatusCode::SWITCHING_PROTOCOLS, upgrade).into_response()
+}
+
+/// Serves until either side is done.
+async fn talk(app: App, identity: Identity, connection: hyper::upgrade::Upgraded) {
+    let (read, write) = tokio::io::split(TokioIo::new(connection));
+    let longest = app.host.config().limits.frame.0;
+    let transport = AsyncRwTransport::new_server(read, write).with_max_line_length(longest);
+    let mut stopping = app.stopping.clone();
+    let serving = async {
+        match rmcp::serve_server(Handler::new(app, Some(identity)), transport).await {
+            Ok(serving) => drop(serving.waiting().await),
+            Err(error) => tracing::debug!(%error, "an MCP client did not begin properly"),
+        }
+    };
+    tokio::select! {
+        () = serving => {}
+        _ = stopping.wait_for(|stopping| *stopping) => {}
+    }
+}

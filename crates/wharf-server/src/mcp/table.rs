@@ -1,0 +1,131 @@
+//! Which tools there are.
+
+use std::sync::LazyLock;
+
+use rmcp::model::{Tool, ToolAnnotations};
+use schemars::JsonSchema;
+
+use super::shapes::{
+    AnswerInput, AnswerOutput, KillInput, KillOutput, LinesOutput, ListInput, OutputInput, PromptInput, PromptOutput,
+    WaitInput, WaitOutput, schema,
+};
+use crate::calls::{SessionList, SpawnArgs, SpawnedSession};
+
+/// A tool by what it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Which {
+    Start,
+    Prompt,
+    List,
+    Output,
+    Kill,
+    Wait,
+    Answer,
+}
+
+impl Which {
+    pub(super) const ALL: [Self; 7] =
+        [Self::Start, Self::Prompt, Self::List, Self::Output, Self::Wait, Self::Answer, Self::Kill];
+
+    /// The name under which it is listed.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start_agent_session",
+            Self::Prompt => "prompt_agent_session",
+            Self::List => "list_agent_sessions",
+            Self::Output => "get_agent_session_output",
+            Self::Kill => "kill_agent_session",
+            Self::Wait => "wait_agent_session",
+            Self::Answer => "answer_agent_session",
+        }
+    }
+
+    /// The tool of this name, in either family. The newer names are not listed: twice the tools would help no model.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        let newer = match name {
+            "agent_start" => Some(Self::Start),
+            "agent_prompt" => Some(Self::Prompt),
+            "agent_sessions_list" => Some(Self::List),
+            "agent_output" => Some(Self::Output),
+            "agent_kill" => Some(Self::Kill),
+            _ => None,
+        };
+        newer.or_else(|| Self::ALL.into_iter().find(|tool| tool.name() == name))
+    }
+}
+
+/// What is listed.
+pub(super) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| Which::ALL.into_iter().map(describe).collect());
+
+fn describe(which: Which) -> Tool {
+    match which {
+        Which::Start => tool::<SpawnArgs, SpawnedSession>(
+            which,
+            "Start an agent session",
+            "Starts a coding agent in a directory and returns its session. With `prompt` its first turn begins at \
+             once: read it with get_agent_session_output or wait_agent_session.",
+            acts(),
+        ),
+        Which::Prompt => tool::<PromptInput, PromptOutput>(
+            which,
+            "Prompt an agent session",
+            "Sends the agent a prompt and returns at once; wait_agent_session waits for the turn's end. While a turn \
+             runs this is refused (turn_in_progress) unless `queue` or `interrupt` is set.",
+            acts(),
+        ),
+        Which::List => tool::<ListInput, SessionList>(
+            which,
+            "List agent sessions",
+            "Lists sessions, the newest first, with their status and whether a turn runs.",
+            reads(),
+        ),
+        Which::Output => tool::<OutputInput, LinesOutput>(
+            which,
+            "Read an agent session's output",
+            "Returns the newest lines of what the agent said and did, and what it asks. A line `── turn-end (…) ──` \
+             ends each turn.",
+            reads(),
+        ),
+        Which::Wait => tool::<WaitInput, WaitOutput>(
+            which,
+            "Wait for an agent session",
+            "Waits until no turn runs, until the agent asks something, or for timeoutSeconds; then returns the \
+             newest lines. Sends progress while it waits.",
+            reads(),
+        ),
+        Which::Answer => tool::<AnswerInput, AnswerOutput>(
+            which,
+            "Answer an agent's question",
+            "Answers what the agent asks: a permission with `optionId`, a form with `action` and `content`, either \
+             with `cancel`. The open questions are in `asks` of get_agent_session_output and wait_agent_session.",
+            acts(),
+        ),
+        Which::Kill => tool::<KillInput, KillOutput>(
+            which,
+            "Kill an agent session",
+            "Ends the session and its agent's processes. Its output stays readable. Killing it again does nothing.",
+            acts().idempotent(true).open_world(false),
+        ),
+    }
+}
+
+fn tool<I: JsonSchema, O: JsonSchema>(
+    which: Which,
+    title: &'static str,
+    description: &'static str,
+    annotations: ToolAnnotations,
+) -> Tool {
+    Tool::new(which.name(), description, schema::<I>())
+        .with_title(title)
+        .with_raw_output_schema(schema::<O>())
+        .with_annotations(annotations)
+}
+
+fn reads() -> ToolAnnotations {
+    ToolAnnotations::new().read_only(true).open_world(false)
+}
+
+/// An agent at work may change anything that it can reach.
+fn acts() -> ToolAnnotations {
+    ToolAnnotations::new().read_only(false).destructive(true).idempotent(false).open_world(true)
+}

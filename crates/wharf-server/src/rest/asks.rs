@@ -1,0 +1,38 @@
+//! `/sessions/{id}/asks`: what the agent asks, and answers to it.
+
+use axum::Json;
+use axum::extract::State;
+
+use super::extract::{Body, Named};
+use crate::App;
+use crate::calls::{self, AnswerArgs, Answered, AskList, Caller};
+use crate::problem::Problem;
+
+/// What the agent waits for an answer to.
+#[utoipa::path(
+    get, path = "/sessions/{id}/asks", tag = "asks", operation_id = "list_asks", params(("id" = String, Path)),
+    responses((status = 200, description = "The open asks, the oldest first", body = AskList))
+)]
+pub(super) async fn list(State(app): State<App>, Named(id): Named<String>) -> Result<Json<AskList>, Problem> {
+    calls::asks(&app, &id).await.map(Json)
+}
+
+/// Answers the agent. The first valid answer wins, whoever gives it.
+#[utoipa::path(
+    post, path = "/sessions/{id}/asks/{askId}", tag = "asks", operation_id = "answer_ask", request_body = AnswerArgs,
+    params(("id" = String, Path), ("askId" = String, Path)),
+    responses(
+        (status = 200, description = "The answer is taken", body = Answered),
+        (status = 404, description = "`unknown_ask`"),
+        (status = 409, description = "`already_answered`"),
+        (status = 422, description = "`invalid_option`, with those `offered`"),
+    )
+)]
+pub(super) async fn answer(
+    State(app): State<App>,
+    caller: Caller,
+    Named((id, ask)): Named<(String, String)>,
+    Body(args): Body<AnswerArgs>,
+) -> Result<Json<Answered>, Problem> {
+    calls::answer(&app, &caller, &id, &ask, args).await.map(Json)
+}

@@ -1,0 +1,156 @@
+//! What handlers take out of a request, each refusal being a problem.
+
+use std::time::Duration;
+
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
+use serde::de::DeserializeOwned;
+
+use crate::App;
+use crate::auth::Identity;
+use crate::calls::Caller;
+use crate::problem::Problem;
+
+/// A body of which nothing more comes for so long does not come at all.
+const STALLED: Duration = Duration::from_secs(30);
+const CLIENT: HeaderName = HeaderName::from_static("x-wharf-client");
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// A JSON body.
+#[derive(Debug)]
+pub(crate) struct Body<T>(pub(crate) T);
+
+/// The query string.
+#[derive(Debug)]
+pub(crate) struct Params<T>(pub(crate) T);
+
+/// The names in the path.
+#[derive(Debug)]
+pub(crate) struct Named<T>(pub(crate) T);
+
+/// The header `Idempotency-Key`.
+#[derive(Debug)]
+pub(crate) struct Key(pub(crate) Option<String>);
+
+impl FromRequestParts<App> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+        let identity = parts.extensions.get::<Identity>().cloned();
+        let identity = identity.ok_or_else(|| Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "nobody asks"))?;
+        let name = text(&parts.headers, &CLIENT).or_else(|| text(&parts.headers, &header::USER_AGENT));
+        Ok(Self::new(identity, name))
+    }
+}
+
+impl FromRequestParts<App> for Key {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+        match parts.headers.get(IDEMPOTENCY_KEY) {
+            None => Ok(Self(None)),
+            Some(key) => match key.to_str() {
+                Ok(key) => Ok(Self(Some(key.trim().to_owned()))),
+                Err(_) => Err(Problem::new(
+                    StatusCode::UNPROCESSABLE_ENTITY,
+                    "invalid_idempotency_key",
+                    "Idempotency-Key: is not plain ASCII",
+                )),
+            },
+        }
+    }
+}
+
+impl<T: DeserializeOwned + Send> FromRequestParts<App> for Params<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+        let Query(params) = Query::try_from_uri(&parts.uri).map_err(|rejection| {
+            let text = rejection.body_text();
+            let detail = text.trim_start_matches("Failed to deserialize query string: ").to_owned();
+            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_query", detail)
+        })?;
+        Ok(Self(params))
+    }
+}
+
+impl<T: DeserializeOwned + Send> FromRequestParts<App> for Named<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        match Path::from_request_parts(parts, app).await {
+            Ok(Path(names)) => Ok(Self(names)),
+            Err(_) => {
+                let detail = "a name in the path is not UTF-8, so there is nothing of that name";
+                Err(Problem::new(StatusCode::NOT_FOUND, "unknown_route", detail))
+            }
+        }
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        if !is_json(request.headers()) {
+            return Err(Problem::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "unsupported_media_type",
+                "send the body as JSON, with `Content-Type: application/json`",
+            ));
+        }
+        let bytes = read(request, app.host.config().limits.frame.0).await?;
+        // First whether it is JSON at all: a member of the wrong type may come before a missing bracket.
+        serde_json::from_slice::<serde::de::IgnoredAny>(&bytes)
+            .map_err(|error| Problem::new(StatusCode::BAD_REQUEST, "malformed_json", format!("not JSON: {error}")))?;
+        let axum::Json(value) = axum::Json::from_bytes(&bytes).map_err(|rejection| {
+            let text = rejection.body_text();
+            // Without the framework's own preface; it names the member.
+            let detail = text.split_once(": ").map_or(text.as_str(), |(_, reason)| reason).to_owned();
+            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_body", detail)
+        })?;
+        Ok(Self(value))
+    }
+}
+
+/// The body, up to the limit.
+async fn read(request: Request, limit: usize) -> Result<Bytes, Problem> {
+    let too_large = || {
+        let detail = format!("a body may have {limit} bytes (limits.frame)");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail)
+    };
+    let announced = text(request.headers(), &header::CONTENT_LENGTH).and_then(|length| length.parse::<usize>().ok());
+    if announced.is_some_and(|length| length > limit) {
+        return Err(too_large());
+    }
+    let mut chunks = request.into_body().into_data_stream();
+    let mut whole = BytesMut::new();
+    let cut_off = |status| Problem::new(status, "cut_off", "the body did not come to its end");
+    loop {
+        match tokio::time::timeout(STALLED, chunks.next()).await {
+            Err(_) => return Err(cut_off(StatusCode::REQUEST_TIMEOUT)),
+            Ok(None) => return Ok(whole.freeze()),
+            Ok(Some(Err(_))) => return Err(cut_off(StatusCode::BAD_REQUEST)),
+            Ok(Some(Ok(chunk))) if whole.len() + chunk.len() > limit => return Err(too_large()),
+            Ok(Some(Ok(chunk))) => whole.extend_from_slice(&chunk),
+        }
+    }
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = text(headers, &header::CONTENT_TYPE).and_then(|value| value.split(';').next());
+    kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}
+
+/// The value of a header that lists preferences holds this one.
+pub(super) fn prefers(headers: &HeaderMap, preference: &str) -> bool {
+    let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split([',', ';'])).any(|value| value.trim().eq_ignore_ascii_case(preference))
+}

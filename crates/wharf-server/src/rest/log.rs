@@ -1,0 +1,40 @@
+//! `/sessions/{id}/output` and `/events`: the newest lines, and the log as it is stored.
+
+use axum::Json;
+use axum::extract::State;
+
+use super::extract::{Named, Params};
+use crate::App;
+use crate::calls::{self, EventPage, EventsArgs, Output, OutputArgs};
+use crate::problem::Problem;
+
+/// The log of a session, a page at a time.
+#[utoipa::path(
+    get, path = "/sessions/{id}/events", tag = "output", params(("id" = String, Path), EventsArgs),
+    responses(
+        (status = 200, description = "Events in their order", body = EventPage),
+        (status = 409, description = "`unknown_event`: the log does not hold `after`"),
+    )
+)]
+pub(super) async fn events(
+    State(app): State<App>,
+    Named(id): Named<String>,
+    Params(args): Params<EventsArgs>,
+) -> Result<Json<EventPage>, Problem> {
+    calls::events(&app, &id, &args).await.map(Json)
+}
+
+/// The newest lines of what the agent did and said.
+#[utoipa::path(
+    get, path = "/sessions/{id}/output", tag = "output", params(("id" = String, Path), OutputArgs),
+    responses(
+        (status = 200, description = "Lines, the oldest first", body = Output),
+    )
+)]
+pub(super) async fn output(
+    State(app): State<App>,
+    Named(id): Named<String>,
+    Params(args): Params<OutputArgs>,
+) -> Result<Json<Output>, Problem> {
+    calls::output(&app, &id, &args).await.map(Json)
+}

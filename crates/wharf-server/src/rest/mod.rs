@@ -1,0 +1,87 @@
+//! AIP-46 over HTTP: routes that translate requests into calls and their outcome into answers (§8).
+
+mod adapters;
+mod asks;
+mod extract;
+mod health;
+mod host;
+mod log;
+mod openapi;
+mod queue;
+mod sessions;
+mod stream;
+mod workspaces;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::App;
+use crate::problem::Problem;
+
+/// The routes of this surface.
+#[derive(Debug)]
+pub(crate) struct Routers {
+    /// For those with an identity: everything, and `/openapi.json`, which describes it.
+    pub(crate) guarded: Router<App>,
+    /// For anyone: whether the host is there.
+    pub(crate) open: Router<App>,
+}
+
+pub(crate) fn routers() -> Routers {
+    let (guarded, mut api) = routes().split_for_parts();
+    let (open, open_api) =
+        OpenApiRouter::new().routes(routes!(health::healthz)).routes(routes!(health::readyz)).split_for_parts();
+    api.merge(open_api);
+    let document = openapi::document(api);
+    let guarded = guarded.layer(axum::Extension(document)).layer(axum::middleware::map_response(say_what_is_allowed));
+    Routers { guarded, open }
+}
+
+/// What is described in the document. A further part of the surface adds its routes here.
+fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(sessions::list))
+        .routes(routes!(sessions::spawn))
+        .routes(routes!(sessions::get, sessions::forget))
+        .routes(routes!(sessions::prompt))
+        .routes(routes!(sessions::interrupt))
+        .routes(routes!(sessions::kill))
+        .routes(routes!(sessions::resume))
+        .routes(routes!(log::events))
+        .routes(routes!(log::output))
+        .routes(routes!(stream::follow))
+        .routes(routes!(stream::watch))
+        .routes(routes!(health::processes))
+        .routes(routes!(host::describe))
+        .routes(routes!(host::stop))
+        .routes(routes!(asks::list))
+        .routes(routes!(asks::answer))
+        .routes(routes!(queue::list))
+        .routes(routes!(queue::change, queue::remove))
+        .routes(routes!(workspaces::list, workspaces::add))
+        .routes(routes!(workspaces::activate))
+        .routes(routes!(workspaces::remove))
+        .routes(routes!(adapters::list))
+        .routes(routes!(openapi::describe))
+}
+
+/// For paths that nobody serves.
+pub(crate) async fn unknown_route(request: Request) -> Problem {
+    let path: String = request.uri().path().chars().take(200).collect();
+    let detail = format!("nothing is served at {path:?}; /openapi.json lists what is");
+    Problem::new(StatusCode::NOT_FOUND, "unknown_route", detail)
+}
+
+/// A refused method is a problem like any other. The header `Allow` is added further out.
+async fn say_what_is_allowed(response: Response) -> Response {
+    let status = response.status();
+    if status != StatusCode::METHOD_NOT_ALLOWED || response.headers().contains_key(header::CONTENT_TYPE) {
+        return response;
+    }
+    let detail = "this route does not take that method; the header Allow says which it takes";
+    Problem::new(status, "method_not_allowed", detail).into_response()
+}

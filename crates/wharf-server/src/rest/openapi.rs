@@ -1,0 +1,123 @@
+//! The OpenAPI document, made from the handlers: what every route has in common is added here, once.
+
+use axum::Extension;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use serde::Serialize;
+use utoipa::openapi::path::{Operation, Parameter, ParameterIn};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{Components, Content, Info, OpenApi, PathItem, Ref, RefOr, ResponseBuilder};
+use utoipa::{PartialSchema, ToSchema};
+
+const PROBLEM: &str = "application/problem+json";
+
+/// A fault; further members depend on its code.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Problem)]
+struct ProblemShape {
+    /// Always `about:blank`.
+    #[serde(rename = "type")]
+    kind: String,
+    title: String,
+    status: u16,
+    /// A word that stays the same.
+    code: String,
+    /// What happened and what to do, for a person.
+    detail: String,
+}
+
+/// The document as it is served.
+#[derive(Clone, Debug)]
+pub(super) struct Document(Bytes);
+
+/// Makes the document of all routes.
+pub(super) fn document(mut api: OpenApi) -> Document {
+    let about = "Start, drive, watch and end coding agents: AIP-46 with Wharf's own routes besides.";
+    api.info = Info::new("Wharf", env!("CARGO_PKG_VERSION"));
+    api.info.description = Some(about.to_owned());
+    let components = api.components.get_or_insert_with(Components::new);
+    components.schemas.insert(ProblemShape::name().into_owned(), ProblemShape::schema());
+    let bearer = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
+    components.add_security_scheme("token", bearer);
+    api.security = Some(vec![SecurityRequirement::new("token", Vec::<String>::new())]);
+    for (path, item) in &mut api.paths.paths {
+        for (changes, operation) in operations(item) {
+            complete(path, changes, operation);
+        }
+    }
+    Document(api.to_json().unwrap_or_default().into())
+}
+
+/// All operations, and whether each changes something.
+fn operations(item: &mut PathItem) -> impl Iterator<Item = (bool, &mut Operation)> {
+    let PathItem { get, put, post, delete, patch, .. } = item;
+    let looks = get.iter_mut().map(|operation| (false, operation));
+    looks.chain([put, post, delete, patch].into_iter().flatten().map(|operation| (true, operation)))
+}
+
+/// Adds the problems that an operation shares with others, and says what a problem looks like.
+fn complete(path: &str, changes: bool, operation: &mut Operation) {
+    let in_query = |parameter: &RefOr<Parameter>| match parameter {
+        RefOr::T(parameter) => parameter.parameter_in == ParameterIn::Query,
+        RefOr::Ref(_) => false,
+    };
+    let asks = operation.parameters.iter().flatten().any(in_query);
+    let mut add = |status: &str, codes: &str| {
+        let response = operation.responses.responses.entry(status.to_owned());
+        let response = response.or_insert_with(|| RefOr::T(ResponseBuilder::new().build()));
+        if let RefOr::T(response) = response
+            && !response.description.contains(codes)
+        {
+            let comma = if response.description.is_empty() { "" } else { ", " };
+            response.description = format!("{}{comma}{codes}", response.description);
+        }
+    };
+    add("403", "`foreign_authority`, `foreign_origin`");
+    add("400", "`no_authority`");
+    let guarded = operation.security.is_none();
+    if guarded {
+        add("401", "`unauthorized`");
+        add("403", "`observer`, `admin_only`, `agent_process`, `unknown_process`, `another_user`");
+        add("503", "`tokens_unreadable`, `unreadable_session`, `unavailable`");
+    }
+    if path.contains("{id}") {
+        add("404", "`unknown_session`, `unknown_route`");
+    }
+    if path.contains("{id}") && changes {
+        add("507", "`storage_full`");
+    }
+    if asks {
+        add("422", "`invalid_query`");
+    }
+    if operation.request_body.is_some() {
+        add("400", "`malformed_json`, `cut_off`");
+        add("408", "`cut_off`");
+        add("413", "`body_too_large`");
+        add("415", "`unsupported_media_type`");
+        add("422", "`invalid_body`");
+    }
+    for (status, response) in &mut operation.responses.responses {
+        if let RefOr::T(response) = response
+            && status.as_str() >= "400"
+        {
+            let schema = Ref::from_schema_name(ProblemShape::name());
+            response.content.insert(PROBLEM.to_owned(), RefOr::T(Content::new(Some(schema))));
+        }
+    }
+}
+
+/// This document.
+#[utoipa::path(
+    get, path = "/openapi.json", tag = "host", operation_id = "openapi",
+    responses((status = 200, description = "OpenAPI 3.1", body = Object))
+)]
+pub(super) async fn describe(Extension(document): Extension<Document>) -> Document {
+    document
+}
+
+impl IntoResponse for Document {
+    fn into_response(self) -> Response {
+        ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], self.0).into_response()
+    }
+}

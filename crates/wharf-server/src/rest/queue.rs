@@ -1,0 +1,55 @@
+//! `/sessions/{id}/queue`: the prompts that wait.
+
+use axum::Json;
+use axum::extract::State;
+
+use super::extract::{Body, Named};
+use crate::App;
+use crate::calls::{self, Caller, Queue, QueueChange, QueueChanged};
+use crate::problem::Problem;
+
+/// The prompts that wait.
+#[utoipa::path(
+    get, path = "/sessions/{id}/queue", tag = "queue", operation_id = "list_queue", params(("id" = String, Path)),
+    responses((status = 200, description = "The next one first", body = Queue))
+)]
+pub(super) async fn list(State(app): State<App>, Named(id): Named<String>) -> Result<Json<Queue>, Problem> {
+    calls::queue(&app, &id).await.map(Json)
+}
+
+/// Changes what a waiting prompt says, its place, or both.
+#[utoipa::path(
+    patch, path = "/sessions/{id}/queue/{promptId}", tag = "queue", operation_id = "change_queued", request_body = QueueChange,
+    params(("id" = String, Path), ("promptId" = String, Path)),
+    responses(
+        (status = 200, description = "It is changed", body = QueueChanged),
+        (status = 404, description = "`unknown_prompt`"),
+        (status = 409, description = "`already_started`"),
+    )
+)]
+pub(super) async fn change(
+    State(app): State<App>,
+    caller: Caller,
+    Named((id, prompt)): Named<(String, String)>,
+    Body(change): Body<QueueChange>,
+) -> Result<Json<QueueChanged>, Problem> {
+    calls::change_queued(&app, &caller, &id, &prompt, change).await.map(Json)
+}
+
+/// Takes a waiting prompt out of the queue.
+#[utoipa::path(
+    delete, path = "/sessions/{id}/queue/{promptId}", tag = "queue", operation_id = "remove_queued",
+    params(("id" = String, Path), ("promptId" = String, Path)),
+    responses(
+        (status = 200, description = "It will not run", body = QueueChanged),
+        (status = 404, description = "`unknown_prompt`"),
+        (status = 409, description = "`already_started`"),
+    )
+)]
+pub(super) async fn remove(
+    State(app): State<App>,
+    caller: Caller,
+    Named((id, prompt)): Named<(String, String)>,
+) -> Result<Json<QueueChanged>, Problem> {
+    calls::remove_queued(&app, &caller, &id, &prompt).await.map(Json)
+}

@@ -1,0 +1,158 @@
+//! `/sessions`: start, list, look, prompt, end, forget.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use super::extract::{Body, Key, Named, Params, prefers};
+use crate::App;
+use crate::calls::{
+    self, Caller, Forgotten, Interrupted, Killed, ListArgs, PromptArgs, Prompted, Session, SessionList, SpawnArgs,
+    SpawnedSession,
+};
+use crate::problem::Problem;
+
+const RESPOND_ASYNC: &str = "respond-async";
+
+/// Lists sessions, the newest first.
+#[utoipa::path(
+    get, path = "/sessions", tag = "sessions", params(ListArgs),
+    responses((status = 200, description = "A page of sessions", body = SessionList))
+)]
+pub(super) async fn list(State(app): State<App>, Params(args): Params<ListArgs>) -> Result<Json<SessionList>, Problem> {
+    calls::list(&app, &args).map(Json)
+}
+
+/// Starts an agent. The answer comes when it runs.
+#[utoipa::path(
+    post, path = "/sessions/agent", tag = "sessions", request_body = SpawnArgs,
+    params(
+        ("Idempotency-Key" = Option<String>, Header, description = "A repeated request with the same key is the same session"),
+        ("Prefer" = Option<String>, Header, description = "`respond-async`: answer at once, while the agent starts"),
+    ),
+    responses(
+        (status = 201, description = "The session", body = SpawnedSession,
+            headers(("Location" = String, description = "Its route"), ("Preference-Applied" = String, description = "`respond-async`"))),
+        (status = 200, description = "The session of an earlier request with the same Idempotency-Key", body = SpawnedSession,
+            headers(("Location" = String, description = "Its route"), ("Idempotency-Replayed" = String, description = "`true`"))),
+        (status = 403, description = "`cwd_not_allowed`"),
+        (status = 422, description = "`unknown_adapter`, `unknown_workspace`, `invalid_cwd`, `unknown_mode`, `invalid_option`, `label_too_long`, `idempotency_key_reused`, `invalid_idempotency_key`"),
+        (status = 429, description = "`too_many_sessions`"),
+        (status = 501, description = "`adapter_not_installed` with the command that installs it, `protocol_not_supported`"),
+        (status = 502, description = "`spawn_failed`, with the id of the failed session and the tail of the agent's stderr"),
+        (status = 507, description = "`storage_full`"),
+    )
+)]
+pub(super) async fn spawn(
+    State(app): State<App>,
+    caller: Caller,
+    Key(key): Key,
+    headers: HeaderMap,
+    Body(args): Body<SpawnArgs>,
+) -> Result<Response, Problem> {
+    let at_once = prefers(&headers, RESPOND_ASYNC);
+    let spawn = calls::spawn(&app, &caller, args, key.as_deref(), !at_once).await?;
+    let status = if spawn.duplicate { StatusCode::OK } else { StatusCode::CREATED };
+    let location = HeaderValue::from_str(&format!("/sessions/{}", spawn.answer.session.id));
+    let mut response = (status, Json(spawn.answer)).into_response();
+    let set = response.headers_mut();
+    set.extend(location.map(|location| (header::LOCATION, location)));
+    if at_once {
+        set.insert("preference-applied", HeaderValue::from_static(RESPOND_ASYNC));
+    }
+    if spawn.duplicate {
+        set.insert("idempotency-replayed", HeaderValue::from_static("true"));
+    }
+    Ok(response)
+}
+
+/// One session.
+#[utoipa::path(
+    get, path = "/sessions/{id}", tag = "sessions", params(("id" = String, Path)),
+    responses((status = 200, description = "The session", body = Session))
+)]
+pub(super) async fn get(State(app): State<App>, Named(id): Named<String>) -> Result<Json<Session>, Problem> {
+    calls::get(&app, &id).map(Json)
+}
+
+/// Forgets a session: it is ended if need be, and its history deleted. An unknown id gives `ok: false`.
+#[utoipa::path(
+    delete, path = "/sessions/{id}", tag = "sessions", params(("id" = String, Path)),
+    responses((status = 200, description = "It is gone, or never was", body = Forgotten))
+)]
+pub(super) async fn forget(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Result<Json<Forgotten>, Problem> {
+    calls::forget(&app, &caller, &id).await.map(Json)
+}
+
+/// Sends a prompt. The answer comes when the prompt is safely in the log, not when its turn has ended. A session that
+/// has ended and can come back does so.
+#[utoipa::path(
+    post, path = "/sessions/{id}/prompt", tag = "sessions", request_body = PromptArgs,
+    params(
+        ("id" = String, Path),
+        ("Idempotency-Key" = Option<String>, Header, description = "A repeated request with the same key is the same prompt"),
+    ),
+    responses(
+        (status = 200, description = "The prompt is accepted", body = Prompted),
+        (status = 409, description = "`turn_in_progress`, `not_resumable`, `session_killed`"),
+        (status = 422, description = "`invalid_idempotency_key`"),
+        (status = 429, description = "`queue_full`"),
+    )
+)]
+pub(super) async fn prompt(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+    Key(key): Key,
+    Body(args): Body<PromptArgs>,
+) -> Result<Json<Prompted>, Problem> {
+    calls::prompt(&app, &caller, &id, args, key.as_deref()).await.map(Json)
+}
+
+/// Ends the running turn, whoever began it. What waits in the queue stays.
+#[utoipa::path(
+    post, path = "/sessions/{id}/interrupt", tag = "sessions", params(("id" = String, Path)),
+    responses((status = 200, description = "The agent was told to end its turn, if it had one", body = Interrupted))
+)]
+pub(super) async fn interrupt(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Result<Json<Interrupted>, Problem> {
+    calls::interrupt(&app, &caller, &id).await.map(Json)
+}
+
+/// Ends the session. Its history stays. One that is dead already is left so.
+#[utoipa::path(
+    post, path = "/sessions/{id}/kill", tag = "sessions", params(("id" = String, Path)),
+    responses((status = 200, description = "It is dead", body = Killed))
+)]
+pub(super) async fn kill(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Result<Json<Killed>, Problem> {
+    calls::kill(&app, &caller, &id).await.map(Json)
+}
+
+/// Brings an ended session back, also one that a user killed. The answer comes when it runs.
+#[utoipa::path(
+    post, path = "/sessions/{id}/resume", tag = "sessions", params(("id" = String, Path)),
+    responses(
+        (status = 200, description = "It runs", body = Session),
+        (status = 409, description = "`not_resumable`"),
+        (status = 502, description = "`spawn_failed`"),
+    )
+)]
+pub(super) async fn resume(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Result<Json<Session>, Problem> {
+    calls::resume(&app, &caller, &id).await.map(Json)
+}

@@ -1,0 +1,121 @@
+//! Server-sent events: the lines of one session (rule 8.3), and the state of all (rule 8.1).
+//!
+//! A stream reads only when its client does: a client that never reads costs what is under way to it, and no more.
+
+mod reading;
+mod states;
+mod told;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
+use utoipa::IntoParams;
+
+use super::extract::{Named, Params};
+use crate::App;
+use crate::calls;
+use crate::problem::Problem;
+use reading::Reading;
+use states::States;
+
+/// Proxies take a connection that says nothing for half a minute for dead.
+const COMMENT: Duration = Duration::from_secs(25);
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// Where to go on.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub(super) struct After {
+    /// The id of the last event that the reader had, for those that cannot send `Last-Event-ID`.
+    after: Option<String>,
+}
+
+/// What one session does, as it does it: `line`, `status`, `turn` and `ask`. Ends when the session ends.
+#[utoipa::path(
+    get, path = "/sessions/{id}/stream", tag = "output", operation_id = "follow",
+    params(
+        ("id" = String, Path), After,
+        ("Last-Event-ID" = Option<String>, Header, description = "Go on after this event"),
+    ),
+    responses(
+        (status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream"),
+        (status = 204, description = "The session has ended and there is nothing after that event"),
+        (status = 409, description = "`unknown_event`: the log does not hold it"),
+        (status = 429, description = "`too_many_streams`"),
+    )
+)]
+pub(super) async fn follow(
+    State(app): State<App>,
+    Named(id): Named<String>,
+    Params(query): Params<After>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let place = place(&app)?;
+    let handle = calls::open(&app, &id).await?;
+    // A browser that reconnects sends the address that it was given and, in the header, where it is by now.
+    let header = headers.get(LAST_EVENT_ID).map(|id| String::from_utf8_lossy(id.as_bytes()).trim().to_owned());
+    let after = header.filter(|id| !id.is_empty()).or(query.after.filter(|id| !id.is_empty()));
+    let redact = app.host.config().redact_output;
+    match Reading::open(handle, after.as_deref(), redact).await? {
+        Some(reading) => Ok(events(reading, place)),
+        None => Ok(StatusCode::NO_CONTENT.into_response()),
+    }
+}
+
+/// The state of every session: `snapshot` once, then `session` for each that changes and `forgotten`.
+#[utoipa::path(
+    get, path = "/sessions/stream", tag = "sessions", operation_id = "watch",
+    responses(
+        (status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream"),
+        (status = 429, description = "`too_many_streams`"),
+    )
+)]
+pub(super) async fn watch(State(app): State<App>) -> Result<Response, Problem> {
+    let place = place(&app)?;
+    Ok(events(States::new(app.host), place))
+}
+
+/// A stream's place under the limit.
+fn place(app: &App) -> Result<OwnedSemaphorePermit, Problem> {
+    Arc::clone(&app.streams).try_acquire_owned().map_err(|_| {
+        let detail = "too many event streams are open (limits.connections); close some";
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_streams", detail)
+    })
+}
+
+/// Something that is sent bit by bit.
+trait Source: Send + 'static {
+    /// The next bytes; `None` at the end.
+    fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
+}
+
+/// A body that asks for the next bytes when its client has taken the last.
+fn events(source: impl Source, place: OwnedSemaphorePermit) -> Response {
+    let body = Body::from_stream(futures_util::stream::unfold((source, place), async |(mut source, place)| {
+        let chunk = source.next().await?;
+        Some((Ok::<_, Infallible>(chunk), (source, place)))
+    }));
+    let mut response = Response::new(body);
+    let set = response.headers_mut();
+    set.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    set.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // Asks proxies not to collect events.
+    set.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    response
+}
+
+/// One event as it is sent.
+fn event(name: &str, id: Option<&str>, data: &Value) -> String {
+    let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
+    format!("event: {name}\n{id}data: {data}\n\n")
+}

@@ -1,0 +1,94 @@
+//! One reader of the state of all sessions: a snapshot, then what changes.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::{Instant, Interval};
+use wharf_host::{Descriptor, Host};
+
+use super::{COMMENT, Source, event};
+use crate::calls::Session;
+
+/// Changes that come faster are told together: no person sees more than ten a second.
+const APART: Duration = Duration::from_millis(100);
+
+pub(super) struct States {
+    host: Host,
+    changes: watch::Receiver<u64>,
+    /// What the reader knows; nothing before its snapshot.
+    known: Option<HashMap<String, Arc<Descriptor>>>,
+    told_at: Instant,
+    comment: Interval,
+}
+
+impl States {
+    pub(super) fn new(host: Host) -> Self {
+        let mut comment = tokio::time::interval(COMMENT);
+        comment.reset();
+        Self { changes: host.changes(), host, known: None, told_at: Instant::now(), comment }
+    }
+
+    /// What is different from what the reader knows, as events.
+    fn look(&mut self) -> String {
+        self.changes.borrow_and_update();
+        let mut now = self.host.descriptors();
+        now.sort_unstable_by(|a, b| b.id.cmp(&a.id));
+        let mut text = String::new();
+        match &mut self.known {
+            None => {
+                let sessions: Vec<Session> = now.iter().map(|known| Session::from(&**known)).collect();
+                text = event("snapshot", None, &json!({ "sessions": sessions }));
+            }
+            Some(known) => {
+                for (id, session) in now.iter().map(|session| (&session.id, session)) {
+                    if !known.remove(id).is_some_and(|before| is_same(&before, session)) {
+                        let data = serde_json::to_value(Session::from(&**session)).unwrap_or_default();
+                        text.push_str(&event("session", None, &data));
+                    }
+                }
+                for id in known.keys() {
+                    let _ = write!(text, "{}", event("forgotten", None, &json!({ "id": id })));
+                }
+            }
+        }
+        self.known = Some(now.into_iter().map(|session| (session.id.clone(), session)).collect());
+        text
+    }
+}
+
+impl Source for States {
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if self.known.is_some() {
+                tokio::select! {
+                    changed = self.changes.changed() => changed.ok()?,
+                    _ = self.comment.tick() => return Some(Bytes::from_static(b":\n\n")),
+                }
+                tokio::time::sleep_until(self.told_at + APART).await;
+            }
+            let text = self.look();
+            self.told_at = Instant::now();
+            if !text.is_empty() {
+                self.comment.reset();
+                return Some(text.into());
+            }
+        }
+    }
+}
+
+/// Is the state the same? What an agent says moves the last event and the time of the last output, and nothing else:
+/// that alone is no news here.
+fn is_same(before: &Arc<Descriptor>, now: &Arc<Descriptor>) -> bool {
+    if Arc::ptr_eq(before, now) {
+        return true;
+    }
+    let mut silent = Descriptor::clone(now);
+    silent.last_seq = before.last_seq;
+    silent.last_output_at.clone_from(&before.last_output_at);
+    silent == **before
+}

@@ -1,0 +1,39 @@
+//! What a running server knows of itself, and its version on every answer.
+
+use std::sync::Arc;
+
+use axum::http::{HeaderName, HeaderValue};
+use axum::response::Response;
+use tokio::sync::Notify;
+
+/// Which version answers: a client verb of another one looks at it first (rule 1.7).
+const VERSION_HEADER: HeaderName = HeaderName::from_static("wharf-version");
+pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+#[derive(Debug, Default)]
+pub(crate) struct Running {
+    /// `http://127.0.0.1:7433`.
+    pub(crate) url: String,
+    stop: Notify,
+}
+
+impl Running {
+    pub(crate) fn at(url: String) -> Arc<Self> {
+        Arc::new(Self { url, stop: Notify::new() })
+    }
+
+    /// Begins what SIGTERM begins.
+    pub(crate) fn stop(&self) {
+        self.stop.notify_one();
+    }
+
+    /// Done when a client has asked for the end.
+    pub(crate) async fn stop_asked(&self) {
+        self.stop.notified().await;
+    }
+}
+
+pub(crate) async fn sign(mut response: Response) -> Response {
+    response.headers_mut().insert(VERSION_HEADER, HeaderValue::from_static(VERSION));
+    response
+}

@@ -1,0 +1,224 @@
+//! A REST client: plain HTTP/1.1, one socket per request, nothing between the test and the bytes.
+
+use std::collections::VecDeque;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+
+use crate::PATIENCE;
+use crate::host::Host;
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+/// A caller with a token.
+#[derive(Clone, Debug)]
+pub struct Http {
+    authority: String,
+    token: String,
+}
+
+/// A whole response.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: String,
+}
+
+/// One server-sent event.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event {
+    pub name: String,
+    pub id: Option<String>,
+    pub data: Value,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_default()
+    }
+
+    /// With everything up to the end of the response.
+    async fn read(mut self, mut stream: BufReader<TcpStream>) -> Result<Self> {
+        let read = stream.read_to_string(&mut self.body);
+        tokio::time::timeout(PATIENCE, read).await.context("the response does not end")??;
+        Ok(self)
+    }
+
+    /// The status, and the code of a problem.
+    pub fn fault(&self) -> (u16, String) {
+        (self.status, self.json()["code"].as_str().unwrap_or_default().to_owned())
+    }
+
+    /// The body of an answer that is to have this status.
+    pub fn expect(self, status: u16) -> Result<Value> {
+        ensure!(self.status == status, "{} instead of {status}: {}", self.status, self.body);
+        Ok(self.json())
+    }
+}
+
+impl Http {
+    /// With the host's own token.
+    pub fn new(host: &Host) -> Self {
+        Self::with_token(host, host.token())
+    }
+
+    pub fn with_token(host: &Host, token: &str) -> Self {
+        let authority = host.url().trim_start_matches("http://").to_owned();
+        Self { authority, token: token.to_owned() }
+    }
+
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    pub async fn get(&self, path: &str) -> Result<Answer> {
+        self.send("GET", path, &[], "").await
+    }
+
+    pub async fn delete(&self, path: &str) -> Result<Answer> {
+        self.send("DELETE", path, &[], "").await
+    }
+
+    /// Without a body.
+    pub async fn poke(&self, path: &str) -> Result<Answer> {
+        self.send("POST", path, &[], "").await
+    }
+
+    pub async fn post(&self, path: &str, body: &Value) -> Result<Answer> {
+        self.send("POST", path, &[JSON], &body.to_string()).await
+    }
+
+    /// With one more header.
+    pub async fn post_with(&self, path: &str, header: (&str, &str), body: &Value) -> Result<Answer> {
+        self.send("POST", path, &[JSON, header], &body.to_string()).await
+    }
+
+    /// As `send`; of an event stream, which may never end, only the head is read.
+    pub async fn begin(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Result<Answer> {
+        let (stream, status, headers) = self.exchange(method, path, headers, body).await?;
+        if headers.contains(&("content-type".to_owned(), "text/event-stream".to_owned())) {
+            return Ok(Answer { status, headers, body: String::new() });
+        }
+        Answer { status, headers, body: String::new() }.read(stream).await
+    }
+
+    /// Any request, with the token.
+    pub async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Result<Answer> {
+        let (stream, status, headers) = self.exchange(method, path, headers, body).await?;
+        Answer { status, headers, body: String::new() }.read(stream).await
+    }
+
+    /// Opens an event stream, going on after an event.
+    pub async fn stream(&self, path: &str, last: Option<&str>) -> Result<Events> {
+        let headers: Vec<_> = last.map(|last| ("last-event-id", last)).into_iter().collect();
+        let (stream, status, headers) = self.exchange("GET", path, &headers, "").await?;
+        ensure!(status == 200, "the stream was refused with {status}");
+        ensure!(headers.contains(&("content-type".to_owned(), "text/event-stream".to_owned())), "{headers:?}");
+        Ok(Events { stream, text: String::new(), ready: VecDeque::new() })
+    }
+
+    async fn exchange(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Result<(BufReader<TcpStream>, u16, Vec<(String, String)>)> {
+        let mut stream = TcpStream::connect(&self.authority).await?;
+        let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n", self.authority);
+        head.push_str(&format!("authorization: Bearer {}\r\nuser-agent: wharf-testkit\r\n", self.token));
+        for (name, value) in headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        if !body.is_empty() {
+            head.push_str(&format!("content-length: {}\r\n", body.len()));
+        }
+        // A body that is refused for its size is not read to its end.
+        let _ = stream.write_all(format!("{head}\r\n{body}").as_bytes()).await;
+        let mut stream = BufReader::new(stream);
+        let first = line(&mut stream).await?;
+        let status = first.split(' ').nth(1).and_then(|code| code.parse().ok()).context(first.clone())?;
+        let mut headers = Vec::new();
+        loop {
+            let line = line(&mut stream).await?;
+            let Some((name, value)) = line.split_once(": ") else { return Ok((stream, status, headers)) };
+            headers.push((name.to_ascii_lowercase(), value.to_owned()));
+        }
+    }
+}
+
+async fn line(stream: &mut BufReader<TcpStream>) -> Result<String> {
+    let mut line = String::new();
+    tokio::time::timeout(PATIENCE, stream.read_line(&mut line)).await.context("nothing came")??;
+    Ok(line.trim_end().to_owned())
+}
+
+/// An open event stream. Dropping it closes its socket.
+#[derive(Debug)]
+pub struct Events {
+    stream: BufReader<TcpStream>,
+    text: String,
+    ready: VecDeque<Event>,
+}
+
+impl Events {
+    /// The next event; `None` at the end of the stream.
+    pub async fn next(&mut self) -> Result<Option<Event>> {
+        while self.ready.is_empty() {
+            let size = usize::from_str_radix(&line(&mut self.stream).await?, 16).unwrap_or(0);
+            if size == 0 {
+                return Ok(None);
+            }
+            let mut chunk = vec![0; size + 2];
+            tokio::time::timeout(PATIENCE, self.stream.read_exact(&mut chunk)).await.context("a chunk was cut")??;
+            self.text.push_str(std::str::from_utf8(&chunk[..size])?);
+            while let Some((event, rest)) = self.text.split_once("\n\n") {
+                self.ready.extend(parse(event)?);
+                self.text = rest.to_owned();
+            }
+        }
+        Ok(self.ready.pop_front())
+    }
+
+    /// Reads on until an event fits.
+    pub async fn expect(&mut self, what: &str, fits: impl Fn(&Event) -> bool) -> Result<Event> {
+        loop {
+            let event = self.next().await?.with_context(|| format!("the stream ended before {what}"))?;
+            if fits(&event) {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// Reads on until this line.
+    pub async fn line(&mut self, text: &str) -> Result<Event> {
+        self.expect(text, |event| event.name == "line" && event.data["line"] == text).await
+    }
+
+    /// Everything to the end of the stream.
+    pub async fn rest(&mut self) -> Result<Vec<Event>> {
+        let mut events = Vec::new();
+        while let Some(event) = self.next().await? {
+            events.push(event);
+        }
+        Ok(events)
+    }
+}
+
+/// A comment is no event.
+fn parse(event: &str) -> Result<Option<Event>> {
+    if event.starts_with(':') {
+        return Ok(None);
+    }
+    let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
+    let data = field("data: ").with_context(|| format!("no data in {event}"))?;
+    let name = field("event: ").with_context(|| format!("no name in {event}"))?;
+    Ok(Some(Event { name, id: field("id: "), data: serde_json::from_str(&data)? }))
+}

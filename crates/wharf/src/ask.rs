@@ -1,0 +1,211 @@
+//! Asks as the host lists them, and the answers that can be given.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::client::{Call, Client, path};
+use crate::exit::{Exit, Failure};
+
+/// Something that an agent waits for.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Ask {
+    ask_id: Value,
+    pub(crate) kind: String,
+    pub(crate) opened_at: Option<String>,
+    #[serde(default)]
+    options: Vec<Offered>,
+    tool_call: Option<Value>,
+    #[serde(default)]
+    params: Value,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Offered {
+    option_id: String,
+    name: String,
+    #[serde(default)]
+    kind: String,
+}
+
+/// One answer that can be given.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Choice {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    /// `allow_once`, `reject_always` …; empty for an elicitation.
+    pub(crate) kind: String,
+    body: Value,
+}
+
+#[derive(Debug, Deserialize)]
+struct Open {
+    asks: Vec<Ask>,
+}
+
+/// The open asks of a session.
+pub(crate) async fn open(client: &Client, session: &str) -> anyhow::Result<Vec<Ask>> {
+    let open: Open = client.call(&Call::get(path(&["sessions", session, "asks"]))).await?.json()?;
+    Ok(open.asks)
+}
+
+/// Gives the answer.
+pub(crate) async fn answer(client: &Client, session: &str, ask: &Ask, choice: &Choice) -> anyhow::Result<Value> {
+    client.value(&Call::post(path(&["sessions", session, "asks", &ask.id()]), choice.body.clone())).await
+}
+
+/// An id that may be written as a number or as text.
+pub(crate) fn id_text(id: &Value) -> String {
+    id.as_str().map_or_else(|| id.to_string(), str::to_owned)
+}
+
+impl Ask {
+    pub(crate) fn id(&self) -> String {
+        id_text(&self.ask_id)
+    }
+
+    /// What it is about, in the agent's words.
+    pub(crate) fn subject(&self) -> &str {
+        let tool = self.tool_call.as_ref().unwrap_or(&self.params["toolCall"]);
+        let words = [&tool["title"], &self.params["message"], &tool["kind"], &tool["toolCallId"]];
+        words.into_iter().find_map(Value::as_str).unwrap_or(&self.kind)
+    }
+
+    /// What can be answered, besides cancelling it.
+    pub(crate) fn choices(&self) -> Vec<Choice> {
+        if !self.is_permission() {
+            return ["accept", "decline", "cancel"].into_iter().map(action).collect();
+        }
+        let choice = |Offered { option_id, name, kind }: &Offered| Choice {
+            id: option_id.clone(),
+            name: name.clone(),
+            kind: kind.clone(),
+            body: json!({ "optionId": option_id }),
+        };
+        self.options.iter().map(choice).collect()
+    }
+
+    pub(crate) fn is_permission(&self) -> bool {
+        !self.options.is_empty() || self.kind.contains("permission")
+    }
+
+    /// The choice that is meant: its id or name, or a beginning that no other has.
+    pub(crate) fn choose(&self, meant: &str) -> Result<Choice, Failure> {
+        let choices = self.choices();
+        let meant_low = meant.to_lowercase();
+        let words = |choice: &Choice| [choice.id.to_lowercase(), choice.name.to_lowercase()];
+        let exact = choices.iter().find(|choice| choice.id == meant);
+        let exact = exact.or_else(|| choices.iter().find(|choice| words(choice).contains(&meant_low)));
+        if let Some(choice) = exact {
+            return Ok(choice.clone());
+        }
+        let begins = |choice: &&Choice| words(choice).iter().any(|word| word.starts_with(&meant_low));
+        let found: Vec<&Choice> = choices.iter().filter(begins).collect();
+        match found[..] {
+            [one] if !meant.is_empty() => Ok(one.clone()),
+            [] if meant == "cancel" => Ok(cancel()),
+            _ => {
+                let offered: Vec<String> =
+                    choices.iter().map(|choice| format!("{} ({:?})", choice.id, choice.name)).collect();
+                let fits = if found.len() > 1 { "fits several answers" } else { "is not offered" };
+                let words = format!("{meant:?} {fits}; ask {} offers: {}, or cancel", self.id(), offered.join(", "));
+                Err(Failure::new(Exit::Usage, words))
+            }
+        }
+    }
+
+    /// The mildest way to say no.
+    pub(crate) fn refusal(&self) -> Choice {
+        if !self.is_permission() {
+            return action("decline");
+        }
+        self.of_kind("reject_once").or_else(|| self.of_kind("reject_always")).unwrap_or_else(cancel)
+    }
+
+    /// A yes to this one thing, if there is such an answer: never one for good.
+    pub(crate) fn consent(&self) -> Option<Choice> {
+        self.of_kind("allow_once")
+    }
+
+    fn of_kind(&self, kind: &str) -> Option<Choice> {
+        self.choices().into_iter().find(|choice| choice.kind == kind)
+    }
+}
+
+impl Choice {
+    /// With what a form was filled in with.
+    pub(crate) fn with_content(mut self, content: Value) -> Self {
+        self.body["content"] = content;
+        self
+    }
+}
+
+fn action(word: &str) -> Choice {
+    Choice { id: word.to_owned(), name: word.to_owned(), kind: String::new(), body: json!({ "action": word }) }
+}
+
+fn cancel() -> Choice {
+    let (id, name) = ("cancel".to_owned(), "cancel".to_owned());
+    Choice { id, name, kind: String::new(), body: json!({ "cancel": true }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn permission() -> Ask {
+        let option = |id: &str, name: &str, kind: &str| json!({ "optionId": id, "name": name, "kind": kind });
+        let options = [
+            option("allow-once", "Allow", "allow_once"),
+            option("allow-always", "Always allow", "allow_always"),
+            option("no", "Reject", "reject_once"),
+        ];
+        let tool = json!({ "title": "rm -rf build", "toolCallId": "t1" });
+        serde_json::from_value(json!({ "askId": 7, "kind": "permission", "options": options, "toolCall": tool }))
+            .unwrap()
+    }
+
+    fn elicitation() -> Ask {
+        let params = json!({ "message": "Which branch?" });
+        serde_json::from_value(json!({ "askId": "8", "kind": "elicitation", "options": [], "params": params })).unwrap()
+    }
+
+    #[test]
+    fn an_answer_is_meant_by_id_name_or_beginning() {
+        let id = |meant: &str| permission().choose(meant).map(|choice| choice.id).map_err(|error| error.to_string());
+        for (meant, chosen) in [
+            ("allow-once", "allow-once"),
+            ("ALLOW", "allow-once"),
+            ("always", "allow-always"),
+            ("rej", "no"),
+            ("n", "no"),
+        ] {
+            assert_eq!(id(meant).as_deref(), Ok(chosen), "{meant}");
+        }
+        let several = id("allow-").unwrap_err();
+        assert!(several.contains("fits several") && several.contains("allow-always"), "{several}");
+        assert!(id("maybe").unwrap_err().contains("is not offered") && id("").is_err());
+        assert_eq!(permission().choose("cancel").unwrap().body, json!({ "cancel": true }));
+    }
+
+    #[test]
+    fn yes_is_never_for_good_and_no_is_mild() {
+        assert_eq!(permission().consent().unwrap().id, "allow-once");
+        assert_eq!(permission().refusal().id, "no");
+        let mut odd = permission();
+        odd.options.retain(|option| option.kind == "allow_always");
+        assert_eq!(odd.consent(), None);
+        assert_eq!(odd.refusal().body, json!({ "cancel": true }));
+        assert_eq!(elicitation().consent(), None);
+        assert_eq!(elicitation().refusal().body, json!({ "action": "decline" }));
+    }
+
+    #[test]
+    fn an_ask_says_what_it_is_about() {
+        assert_eq!((permission().subject(), permission().id().as_str()), ("rm -rf build", "7"));
+        assert_eq!((elicitation().subject(), elicitation().id().as_str()), ("Which branch?", "8"));
+        let filled = elicitation().choose("acc").unwrap().with_content(json!({ "branch": "main" }));
+        assert_eq!(filled.body, json!({ "action": "accept", "content": { "branch": "main" } }));
+    }
+}

@@ -1,0 +1,100 @@
+//! What the host answers, and how its refusals are told.
+
+use anyhow::Context;
+use bytes::Bytes;
+use hyper::StatusCode;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::exit::Failure;
+use crate::look::text::printable_line;
+
+/// An answer, whole.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    status: StatusCode,
+    body: Bytes,
+}
+
+impl Answer {
+    pub(super) fn new(status: StatusCode, body: Bytes) -> Self {
+        Self { status, body }
+    }
+
+    /// The body as it came.
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub(crate) fn json<T: DeserializeOwned>(&self) -> anyhow::Result<T> {
+        serde_json::from_slice(&self.body).with_context(|| format!("reading what the host answered: {}", self.text()))
+    }
+
+    /// Itself, or the refusal as an error.
+    pub(super) fn checked(self) -> anyhow::Result<Self> {
+        if self.status.is_success() {
+            return Ok(self);
+        }
+        Err(refusal(self.status, &self.body).into())
+    }
+}
+
+/// What was refused and what to do, in the host's own words.
+pub(super) fn refusal(status: StatusCode, body: &[u8]) -> Failure {
+    let problem: Value = serde_json::from_slice(body).unwrap_or_default();
+    let text = |member: &str| problem[member].as_str().map(str::trim).filter(|text| !text.is_empty());
+    let code = text("code").unwrap_or_default();
+    let mut words = match text("detail") {
+        Some(detail) => detail.to_owned(),
+        // Refusals at the door are plain text.
+        None => match String::from_utf8_lossy(body).trim() {
+            "" => format!("the host answers {status}"),
+            said => format!("{said} ({status})"),
+        },
+    };
+    if let Some(install) = text("install").filter(|install| !words.contains(install)) {
+        words.push_str(&format!("; install it with: {install}"));
+    }
+    if let Some(stderr) = text("stderr").filter(|stderr| !words.contains(stderr)) {
+        let lines: Vec<String> = stderr.lines().map(|line| format!("\n  | {}", printable_line(line))).collect();
+        words.push_str(&format!("\nthe agent's stderr ends with:{}", lines.concat()));
+    }
+    Failure::refusal(status.as_u16(), code, words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::Exit;
+
+    fn told(status: u16, body: &str) -> (Exit, String) {
+        let error = anyhow::Error::from(refusal(StatusCode::from_u16(status).unwrap(), body.as_bytes()));
+        (Failure::exit_of(&error), error.to_string())
+    }
+
+    #[test]
+    fn a_refusal_is_told_in_the_hosts_words() {
+        let busy = r#"{"status":409,"code":"turn_in_progress","detail":"a turn is running; send queue or interrupt"}"#;
+        assert_eq!(told(409, busy), (Exit::Refused, "a turn is running; send queue or interrupt".to_owned()));
+        assert_eq!(told(404, r#"{"code":"unknown_session","detail":"no"}"#).0, Exit::NotFound);
+        assert_eq!(told(403, "agents may not use the socket\n").1, "agents may not use the socket (403 Forbidden)");
+        assert_eq!(told(500, "").1, "the host answers 500 Internal Server Error");
+    }
+
+    #[test]
+    fn what_helps_stands_beside_it() {
+        let missing =
+            r#"{"code":"adapter_not_installed","detail":"goose is not installed","install":"brew install goose"}"#;
+        let (exit, words) = told(501, missing);
+        assert_eq!(
+            (exit, words.as_str()),
+            (Exit::NotFound, "goose is not installed; install it with: brew install goose")
+        );
+        let failed = r#"{"code":"spawn_failed","detail":"the agent ended","stderr":"one\n\u001b[31mtwo\n"}"#;
+        let (exit, words) = told(502, failed);
+        assert_eq!(
+            (exit, words.as_str()),
+            (Exit::Agent, "the agent ended\nthe agent's stderr ends with:\n  | one\n  | two")
+        );
+    }
+}

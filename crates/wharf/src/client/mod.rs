@@ -1,0 +1,184 @@
+//! A small HTTP client of the host's own interface, over its socket. One connection per call: the socket is local, and
+//! nothing has to be kept alive.
+
+mod answer;
+mod follow;
+mod sse;
+pub(crate) mod version;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::handshake;
+use hyper::header::{CONTENT_TYPE, HOST, HeaderName, USER_AGENT};
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+
+use crate::connect::{self, NoLink, Reach};
+use crate::exit::{Exit, Failure};
+use crate::output;
+
+pub(crate) use answer::Answer;
+pub(crate) use follow::{Follow, Place};
+pub(crate) use sse::Event;
+
+/// What an answer may hold: a listing of very many sessions, or the output of a long one.
+const LARGEST_ANSWER: usize = 256 << 20;
+
+/// Something to be asked of the host.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    method: Method,
+    path: String,
+    body: Option<Value>,
+    headers: Vec<(HeaderName, String)>,
+}
+
+impl Call {
+    pub(crate) fn get(path: impl Into<String>) -> Self {
+        Self { method: Method::GET, path: path.into(), body: None, headers: Vec::new() }
+    }
+
+    pub(crate) fn post(path: impl Into<String>, body: Value) -> Self {
+        Self { method: Method::POST, body: Some(body), ..Self::get(path) }
+    }
+
+    pub(crate) fn patch(path: impl Into<String>, body: Value) -> Self {
+        Self { method: Method::PATCH, body: Some(body), ..Self::get(path) }
+    }
+
+    pub(crate) fn put(path: impl Into<String>, body: Value) -> Self {
+        Self { method: Method::PUT, body: Some(body), ..Self::get(path) }
+    }
+
+    pub(crate) fn delete(path: impl Into<String>) -> Self {
+        Self { method: Method::DELETE, ..Self::get(path) }
+    }
+
+    pub(crate) fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((HeaderName::from_static(name), value.into()));
+        self
+    }
+
+    /// What is sent again under this key is not done twice.
+    pub(crate) fn once(self) -> Self {
+        self.header("idempotency-key", wharf_host::random_text(26))
+    }
+
+    fn request(&self) -> anyhow::Result<Request<Full<Bytes>>> {
+        let request = Request::builder().method(&self.method).uri(&self.path);
+        // The name is what others see as the sender of a prompt.
+        let mut request = request.header(HOST, "localhost").header(USER_AGENT, "wharf");
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        let body = match &self.body {
+            Some(body) => {
+                request = request.header(CONTENT_TYPE, "application/json");
+                Bytes::from(body.to_string())
+            }
+            None => Bytes::new(),
+        };
+        request.body(Full::new(body)).with_context(|| format!("writing the request for {}", self.path))
+    }
+}
+
+/// The host, as the verbs see it.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    socket: PathBuf,
+    verbose: bool,
+    /// Its process, as the system says.
+    pub(crate) pid: Option<u32>,
+    pub(crate) version: Option<String>,
+}
+
+impl Client {
+    /// The host that this leads to, of our own version.
+    pub(crate) async fn open(reach: Reach, verbose: bool) -> anyhow::Result<Self> {
+        let client = Self::open_any(reach, verbose).await?;
+        version::check(client.version.as_deref())?;
+        Ok(client)
+    }
+
+    /// The host that this leads to, whatever its version.
+    pub(crate) async fn open_any(mut reach: Reach, verbose: bool) -> anyhow::Result<Self> {
+        let socket = reach.socket().to_owned();
+        let mut client = Self { socket: socket.clone(), verbose, pid: None, version: None };
+        let (answer, pid) = reach
+            .first(async || {
+                let stream = connect::open_socket(&socket).await?;
+                let pid = connect::peer(&stream);
+                client.exchange(stream, &Call::get("/healthz")).await.map(|answer| (answer, pid))
+            })
+            .await?;
+        client.version = answer.headers().get("wharf-version").and_then(|v| v.to_str().ok()).map(str::to_owned);
+        client.pid = pid;
+        Ok(client)
+    }
+
+    pub(crate) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// Calls and reads the whole answer; a refusal of the host is an error.
+    pub(crate) async fn call(&self, call: &Call) -> anyhow::Result<Answer> {
+        let response = self.start(call).await.map_err(|no| self.lost(no))?;
+        let (parts, body) = response.into_parts();
+        let body = Limited::new(body, LARGEST_ANSWER).collect().await;
+        let body = body.map_err(|error| anyhow::anyhow!("{error}"));
+        let body = body.with_context(|| format!("reading the answer to {} {}", call.method, call.path))?.to_bytes();
+        Answer::new(parts.status, body).checked()
+    }
+
+    /// As [`Self::call`], for a value.
+    pub(crate) async fn value(&self, call: &Call) -> anyhow::Result<Value> {
+        self.call(call).await?.json()
+    }
+
+    /// Calls and returns as soon as the answer begins.
+    async fn start(&self, call: &Call) -> Result<Response<Incoming>, NoLink> {
+        let stream = connect::open_socket(&self.socket).await?;
+        self.exchange(stream, call).await
+    }
+
+    async fn exchange(&self, stream: tokio::net::UnixStream, call: &Call) -> Result<Response<Incoming>, NoLink> {
+        let since = Instant::now();
+        let request = call.request().map_err(NoLink::Refused)?;
+        // One that goes away while it is spoken to was not there, for all that we know.
+        let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|_| NoLink::NoHost)?;
+        tokio::spawn(connection);
+        let answered = sender.send_request(request).await;
+        if self.verbose {
+            self.tell(call, since.elapsed(), answered.as_ref().map(Response::status));
+        }
+        answered.map_err(|_| NoLink::NoHost)
+    }
+
+    fn tell(&self, call: &Call, took: Duration, status: Result<hyper::StatusCode, &hyper::Error>) {
+        let end = status.map_or_else(|error| error.to_string(), |status| status.as_u16().to_string());
+        let millis = took.as_secs_f64() * 1_000.0;
+        let Call { method, path, .. } = call;
+        output::note(&format!("wharf: {method} {path} on {} -> {end} in {millis:.1} ms", self.socket.display()));
+    }
+
+    fn lost(&self, no: NoLink) -> anyhow::Error {
+        match no {
+            NoLink::Refused(error) => error,
+            NoLink::NoHost => {
+                let words = format!("the host on {} is gone; start it with: wharf serve", self.socket.display());
+                Failure::new(Exit::NoHost, words).into()
+            }
+        }
+    }
+}
+
+/// A path with these segments, each written so that it stays one.
+pub(crate) fn path(segments: &[&str]) -> String {
+    segments.iter().map(|segment| format!("/{}", connect::percent_encoded(segment))).collect()
+}

@@ -1,0 +1,97 @@
+//! Reading server-sent events out of bytes as they come.
+
+use anyhow::bail;
+
+/// No event of the host is longer: the list of all sessions is the longest.
+const LONGEST: usize = 64 << 20;
+
+/// One event.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Event {
+    /// `message` if the stream does not say.
+    pub(crate) kind: String,
+    pub(crate) id: Option<String>,
+    pub(crate) data: String,
+}
+
+/// Bytes in, events out.
+#[derive(Debug, Default)]
+pub(super) struct Reader {
+    line: Vec<u8>,
+    kind: String,
+    id: Option<String>,
+    data: Option<String>,
+}
+
+impl Reader {
+    /// The events that these bytes complete.
+    pub(super) fn feed(&mut self, bytes: &[u8]) -> anyhow::Result<Vec<Event>> {
+        let mut events = Vec::new();
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(piece);
+            if self.line.len() + self.data.as_ref().map_or(0, String::len) > LONGEST {
+                bail!("an event of the host is longer than {LONGEST} bytes");
+            }
+            if self.line.last() == Some(&b'\n') {
+                let line = std::mem::take(&mut self.line);
+                let line = String::from_utf8_lossy(&line);
+                events.extend(self.take(line.trim_end_matches(['\n', '\r'])));
+            }
+        }
+        Ok(events)
+    }
+
+    fn take(&mut self, line: &str) -> Option<Event> {
+        if line.is_empty() {
+            let (kind, id) = (std::mem::take(&mut self.kind), self.id.take());
+            let data = self.data.take()?;
+            return Some(Event { kind: if kind.is_empty() { "message".to_owned() } else { kind }, id, data });
+        }
+        let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match field {
+            "event" => value.clone_into(&mut self.kind),
+            "id" => self.id = Some(value.to_owned()),
+            "data" => match &mut self.data {
+                Some(data) => data.extend(["\n", value]),
+                None => self.data = Some(value.to_owned()),
+            },
+            // A comment, or something that is not for us.
+            _ => {}
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STREAM: &str = ": hello\n\nevent: line\nid: 1-2.0\ndata: {\"line\":\"é\"}\n\n:\r\n\r\ndata: a\r\ndata:b\r\n\r\nevent: none\n\nretry: 5\ndata\n\ndata: cut";
+
+    fn event(kind: &str, id: Option<&str>, data: &str) -> Event {
+        Event { kind: kind.to_owned(), id: id.map(str::to_owned), data: data.to_owned() }
+    }
+
+    #[test]
+    fn events_come_whole_however_the_bytes_are_cut() {
+        let expected = [
+            event("line", Some("1-2.0"), "{\"line\":\"é\"}"),
+            event("message", None, "a\nb"),
+            event("message", None, ""),
+        ];
+        for size in 1..=STREAM.len() {
+            let mut reader = Reader::default();
+            let events: Vec<Event> =
+                STREAM.as_bytes().chunks(size).flat_map(|piece| reader.feed(piece).unwrap()).collect();
+            assert_eq!(events, expected, "in pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn an_endless_event_is_refused() {
+        let mut reader = Reader::default();
+        let block = vec![b'x'; 1 << 20];
+        assert!((0..70).any(|_| reader.feed(&block).is_err()));
+    }
+}

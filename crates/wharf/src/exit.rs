@@ -1,0 +1,150 @@
+//! Exit codes, and errors that know theirs. The table in `docs/cli.md` is this enum.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// How a verb ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Exit {
+    Ok = 0,
+    /// Anything that has no code of its own.
+    Error = 1,
+    /// The arguments make no sense, or an abbreviation fits several sessions.
+    Usage = 2,
+    /// No host is running, and none was to be started or came up.
+    NoHost = 3,
+    /// There is no such session, ask, prompt, workspace or adapter.
+    NotFound = 4,
+    /// The host refuses it: busy, full, not allowed, not in this state.
+    Refused = 5,
+    /// The host is of another version.
+    Version = 6,
+    /// The turn ended with `refusal`.
+    Refusal = 10,
+    /// The turn ended with `max_tokens` or `max_turn_requests`.
+    Limit = 11,
+    /// The turn was cancelled, or its session killed.
+    Cancelled = 12,
+    /// The agent failed: it did not start, answered with an error, or is gone.
+    Agent = 13,
+    /// A second Ctrl-C.
+    Interrupted = 130,
+}
+
+impl Exit {
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 12] = [
+        Self::Ok,
+        Self::Error,
+        Self::Usage,
+        Self::NoHost,
+        Self::NotFound,
+        Self::Refused,
+        Self::Version,
+        Self::Refusal,
+        Self::Limit,
+        Self::Cancelled,
+        Self::Agent,
+        Self::Interrupted,
+    ];
+
+    /// What a turn's end means to whoever waited for it.
+    pub(crate) fn of_stop_reason(reason: &str) -> Self {
+        match reason {
+            "end_turn" => Self::Ok,
+            "refusal" => Self::Refusal,
+            "max_tokens" | "max_turn_requests" => Self::Limit,
+            "cancelled" | "removed" | "session_ended" => Self::Cancelled,
+            _ => Self::Agent,
+        }
+    }
+
+    /// What the host's refusal means: `code` is the word in its answer.
+    pub(crate) fn of_problem(status: u16, code: &str) -> Self {
+        match (status, code) {
+            (404, _) | (_, "unknown_adapter" | "unknown_workspace" | "unknown_mode" | "adapter_not_installed") => {
+                Self::NotFound
+            }
+            (401 | 403 | 409 | 429 | 503 | 507, _) => Self::Refused,
+            (_, "spawn_failed") => Self::Agent,
+            _ => Self::Error,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// An error with its exit code.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    exit: Exit,
+    /// The word of the host's refusal, if it is one.
+    code: String,
+    words: String,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, words: impl Into<String>) -> Self {
+        Self { exit, code: String::new(), words: words.into() }
+    }
+
+    /// A refusal of the host.
+    pub(crate) fn refusal(status: u16, code: &str, words: String) -> Self {
+        Self { exit: Exit::of_problem(status, code), code: code.to_owned(), words }
+    }
+
+    fn of(error: &anyhow::Error) -> Option<&Self> {
+        error.chain().find_map(|cause| cause.downcast_ref::<Self>())
+    }
+
+    /// The code that this error ends the program with.
+    pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
+        Self::of(error).map_or(Exit::Error, |failure| failure.exit)
+    }
+
+    /// The word of the host's refusal; empty if it is none.
+    pub(crate) fn code_of(error: &anyhow::Error) -> &str {
+        Self::of(error).map_or("", |failure| &failure.code)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_that_did_not_end_well_is_no_success() {
+        for reason in ["refusal", "max_tokens", "max_turn_requests", "cancelled", "agent_exited", "novel"] {
+            assert_ne!(Exit::of_stop_reason(reason), Exit::Ok, "{reason}");
+        }
+        assert_eq!(Exit::of_stop_reason("end_turn"), Exit::Ok);
+    }
+
+    #[test]
+    fn an_error_keeps_its_code_under_a_context() {
+        let error = anyhow::Error::from(Failure::new(Exit::NoHost, "nobody")).context("asking");
+        assert_eq!(Failure::exit_of(&error), Exit::NoHost);
+        assert_eq!(Failure::exit_of(&anyhow::anyhow!("other")), Exit::Error);
+    }
+
+    #[test]
+    fn every_code_is_documented() {
+        let page = include_str!("../../../docs/cli.md");
+        for exit in Exit::ALL {
+            assert!(page.contains(&format!("| {} |", exit as u8)), "{exit:?} is not in docs/cli.md");
+        }
+    }
+}

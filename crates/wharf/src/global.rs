@@ -1,0 +1,66 @@
+//! Options that every verb takes, before or after its name.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+
+use crate::client::Client;
+use crate::connect::Reach;
+use crate::look::Screen;
+use crate::paths;
+
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Options of every verb")]
+pub(crate) struct Global {
+    /// The state directory of the host [default: the XDG state directory].
+    #[arg(long, env = "WHARF_STATE_DIR", value_name = "DIR", global = true)]
+    pub(crate) state_dir: Option<PathBuf>,
+    /// The configuration file of a host that is started [default: config.toml in the XDG config directory].
+    #[arg(long, env = "WHARF_CONFIG", value_name = "FILE", global = true)]
+    pub(crate) config: Option<PathBuf>,
+    /// Never start a host: fail with exit code 3 if none is running.
+    #[arg(long, global = true)]
+    pub(crate) no_start: bool,
+    /// Say on stderr what is called, where, and how long it takes.
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+    /// Colours: `auto` means on a terminal, and not with NO_COLOR.
+    #[arg(long, value_name = "WHEN", default_value = "auto", global = true)]
+    pub(crate) color: When,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    Auto,
+    Always,
+    Never,
+}
+
+impl Global {
+    pub(crate) fn state_dir(&self) -> anyhow::Result<PathBuf> {
+        paths::state_dir(self.state_dir.as_deref())
+    }
+
+    /// The way to the host, for a verb that goes by this name.
+    pub(crate) fn reach(&self, who: &'static str) -> anyhow::Result<Reach> {
+        let config = self.config.as_ref().map(std::path::absolute).transpose();
+        let config = config.context("finding the configuration file")?;
+        Ok(Reach::new(self.state_dir()?, config, !self.no_start, who))
+    }
+
+    /// The host, started if need be and allowed, and of a version that we understand.
+    pub(crate) async fn client(&self) -> anyhow::Result<Client> {
+        Client::open(self.reach("wharf")?, self.verbose).await
+    }
+
+    /// The host if it runs. It may be of any version.
+    pub(crate) async fn client_if_running(&self) -> anyhow::Result<Client> {
+        let reach = Reach::new(self.state_dir()?, None, false, "wharf");
+        Client::open_any(reach, self.verbose).await
+    }
+
+    pub(crate) fn screen(&self) -> Screen {
+        Screen::of_stdout(self.color)
+    }
+}

@@ -1,0 +1,82 @@
+//! How things look: for a person on a terminal, plain for a program.
+
+pub(crate) mod table;
+pub(crate) mod text;
+pub(crate) mod times;
+
+use std::io::IsTerminal;
+
+use crate::global::When;
+
+/// Lines longer than this are nobody's terminal.
+const WIDEST: usize = 400;
+/// Where a terminal does not say how wide it is.
+const USUAL_WIDTH: usize = 80;
+
+/// Where stdout goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Screen {
+    /// Tables with headings and relative times; else plain columns.
+    pub(crate) terminal: bool,
+    pub(crate) colour: bool,
+    pub(crate) width: usize,
+}
+
+/// What a piece of text is; few of them, so that colour says something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    Plain,
+    Strong,
+    Faint,
+    Good,
+    Busy,
+    Wants,
+    Bad,
+}
+
+impl Style {
+    const fn code(self) -> Option<&'static str> {
+        match self {
+            Self::Plain => None,
+            Self::Strong => Some("1"),
+            Self::Faint => Some("2"),
+            Self::Good => Some("32"),
+            Self::Busy => Some("36"),
+            Self::Wants => Some("1;33"),
+            Self::Bad => Some("31"),
+        }
+    }
+}
+
+impl Screen {
+    pub(crate) fn of_stdout(when: When) -> Self {
+        let terminal = std::io::stdout().is_terminal();
+        let forbidden = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let colour = match when {
+            When::Always => true,
+            When::Never => false,
+            When::Auto => terminal && !forbidden && !dumb,
+        };
+        Self { terminal, colour, width: width() }
+    }
+
+    /// With colour where there is to be any.
+    pub(crate) fn paint(self, style: Style, text: &str) -> String {
+        match style.code() {
+            Some(code) if self.colour && !text.is_empty() => format!("\x1b[{code}m{text}\x1b[0m"),
+            Some(_) | None => text.to_owned(),
+        }
+    }
+}
+
+fn width() -> usize {
+    let size = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).map(|size| usize::from(size.ws_col));
+    size.ok().filter(|width| *width > 0).unwrap_or(USUAL_WIDTH).min(WIDEST)
+}
+
+#[cfg(test)]
+impl Screen {
+    pub(crate) const PIPE: Self = Self { terminal: false, colour: false, width: 80 };
+    pub(crate) const TERMINAL: Self = Self { terminal: true, colour: false, width: 80 };
+}

@@ -1,0 +1,136 @@
+//! Text from others on a terminal: nothing in it may move the cursor, and its width is known.
+
+/// On one line, without control characters: what others wrote must not speak to the terminal.
+pub(crate) fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(c) = rest.next() {
+        match c {
+            '\x1b' => skip_sequence(&mut rest),
+            '\t' | '\n' | '\r' => shown.push(' '),
+            c if c.is_control() || is_direction(c) => {}
+            c => shown.push(c),
+        }
+    }
+    shown
+}
+
+/// As `printable`, for a line of output: tabs stay.
+pub(crate) fn printable_line(line: &str) -> String {
+    line.split('\t').map(printable).collect::<Vec<_>>().join("\t")
+}
+
+/// Marks that make text read in another order than it is written.
+const fn is_direction(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// `ESC [ … letter`, `ESC ] … BEL or ST`, or `ESC` and one character.
+fn skip_sequence(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+    match rest.next() {
+        Some('[') => {
+            while rest.peek().is_some_and(|c| matches!(c, ' '..='?')) {
+                rest.next();
+            }
+            rest.next();
+        }
+        Some(']' | 'P' | '^' | '_' | 'X') => {
+            while let Some(c) = rest.next() {
+                if c == '\x07' || (c == '\x1b' && rest.next_if_eq(&'\\').is_some()) {
+                    return;
+                }
+            }
+        }
+        Some(_) | None => {}
+    }
+}
+
+/// How many columns it takes.
+pub(crate) fn width(text: &str) -> usize {
+    text.chars().map(columns).sum()
+}
+
+fn columns(c: char) -> usize {
+    match u32::from(c) {
+        0x0300..=0x036f | 0x200b..=0x200f | 0xfe00..=0xfe0f => 0,
+        0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xfe30..=0xfe6f | 0xff00..=0xff60 => 2,
+        0x1f300..=0x1faff | 0x20000..=0x3fffd => 2,
+        _ => 1,
+    }
+}
+
+/// Cut to so many columns, with an ellipsis where something is missing.
+pub(crate) fn cut(text: &str, limit: usize) -> String {
+    if width(text) <= limit {
+        return text.to_owned();
+    }
+    let mut shown = String::new();
+    let mut used = 0;
+    for c in text.chars() {
+        used += columns(c);
+        if used + 1 > limit {
+            break;
+        }
+        shown.push(c);
+    }
+    if limit > 0 {
+        shown.push('…');
+    }
+    shown
+}
+
+/// A path as people write it: `~` for home; cut at its beginning, which says least.
+pub(crate) fn short_path(path: &str, home: Option<&str>, limit: usize) -> String {
+    let beneath = home.filter(|home| !home.is_empty()).and_then(|home| path.strip_prefix(home));
+    let shown = match beneath {
+        Some("") => "~".to_owned(),
+        Some(rest) if rest.starts_with('/') => format!("~{rest}"),
+        Some(_) | None => path.to_owned(),
+    };
+    let shown = printable(&shown);
+    let long = width(&shown);
+    if long <= limit {
+        return shown;
+    }
+    let mut left = long + 1;
+    let kept: String = shown
+        .chars()
+        .skip_while(|c| {
+            let skip = left > limit;
+            left -= if skip { columns(*c) } else { 0 };
+            skip
+        })
+        .collect();
+    format!("…{kept}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_wrote_cannot_speak_to_the_terminal() {
+        assert_eq!(printable("a\x1b[31mred\x1b[0m b"), "ared b");
+        assert_eq!(printable("a\x1b]0;title\x07b\x1b]8;;http://x\x1b\\c"), "abc");
+        assert_eq!(printable("one\ntwo\tthree\r\u{9b}2J\u{7}\u{202e}"), "one two three 2J");
+        assert_eq!(printable_line("a\tb\x1b[2Jc"), "a\tbc");
+        assert_eq!(printable("\x1b"), "");
+    }
+
+    #[test]
+    fn widths_are_columns() {
+        assert_eq!((width("abc"), width("日本"), width("e\u{301}"), width("🚀")), (3, 4, 1, 2));
+        assert_eq!(cut("abcdef", 4), "abc…");
+        assert_eq!(cut("日本語", 4), "日…");
+        assert_eq!(cut("abc", 3), "abc");
+        assert_eq!(cut("abc", 0), "");
+    }
+
+    #[test]
+    fn a_long_path_keeps_its_end() {
+        assert_eq!(short_path("/home/ann/project", Some("/home/ann"), 30), "~/project");
+        assert_eq!(short_path("/home/anna/project", Some("/home/ann"), 30), "/home/anna/project");
+        assert_eq!(short_path("/home/ann", Some("/home/ann"), 30), "~");
+        assert_eq!(short_path("/var/lib/something/deep", None, 10), "…hing/deep");
+    }
+}

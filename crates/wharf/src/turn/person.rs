@@ -1,0 +1,101 @@
+//! The person at the terminal, who is asked one thing at a time.
+
+use std::collections::VecDeque;
+use std::io::BufRead;
+
+use rustix::termios::{QueueSelector, tcflush};
+use tokio::sync::mpsc::{Receiver, channel};
+
+use crate::ask::{Ask, Choice};
+use crate::look::text::printable;
+use crate::output;
+
+#[derive(Debug, Default)]
+pub(super) struct Person {
+    /// The first is being asked.
+    asks: VecDeque<Ask>,
+    lines: Option<Receiver<String>>,
+}
+
+impl Person {
+    pub(super) fn is_there() -> bool {
+        output::person_is_there()
+    }
+
+    pub(super) fn ask(&mut self, ask: Ask) {
+        self.asks.push_back(ask);
+        if self.asks.len() == 1 {
+            self.put();
+        }
+    }
+
+    /// Another answered it, or it is of no use any more.
+    pub(super) fn withdraw(&mut self, id: &str) {
+        let first = self.asks.front().is_some_and(|ask| ask.id() == id);
+        self.asks.retain(|ask| ask.id() != id);
+        if first {
+            output::note("\n  answered elsewhere, or withdrawn");
+            self.put();
+        }
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.asks.clear();
+    }
+
+    /// What is typed next; never done where nothing is asked.
+    pub(super) async fn line(&mut self) -> String {
+        match &mut self.lines {
+            Some(lines) if !self.asks.is_empty() => match lines.recv().await {
+                Some(line) => line,
+                None => {
+                    // Stdin is closed: nobody will answer here.
+                    self.asks.clear();
+                    std::future::pending().await
+                }
+            },
+            Some(_) | None => std::future::pending().await,
+        }
+    }
+
+    /// The answer that was typed, to the ask that was put. One that makes no sense is asked for again.
+    pub(super) fn handle_line(&mut self, line: &str) -> Option<(Ask, Choice)> {
+        let ask = self.asks.front()?;
+        let typed = line.trim();
+        let numbered =
+            typed.parse::<usize>().ok().and_then(|number| ask.choices().into_iter().nth(number.checked_sub(1)?));
+        let Ok(choice) = numbered.map_or_else(|| ask.choose(typed), Ok) else {
+            output::question("  a number or a name, please: ");
+            return None;
+        };
+        let ask = self.asks.pop_front()?;
+        self.put();
+        Some((ask, choice))
+    }
+
+    /// Puts the first ask, if there is one. What was typed before it was seen does not count as an answer.
+    fn put(&mut self) {
+        let Some(ask) = self.asks.front() else { return };
+        let _ = tcflush(rustix::stdio::stdin(), QueueSelector::IFlush);
+        let lines = self.lines.get_or_insert_with(typed_lines);
+        while lines.try_recv().is_ok() {}
+        output::note(&format!("? {}", printable(ask.subject())));
+        for (place, choice) in ask.choices().iter().enumerate() {
+            output::note(&format!("  {}) {}", place + 1, printable(&choice.name)));
+        }
+        output::question("  your answer: ");
+    }
+}
+
+/// Lines that are typed. A thread of its own, since a terminal cannot be waited for otherwise; it ends with the program.
+fn typed_lines() -> Receiver<String> {
+    let (sender, lines) = channel(1);
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            if sender.blocking_send(line).is_err() {
+                break;
+            }
+        }
+    });
+    lines
+}

@@ -1,0 +1,35 @@
+//! Ctrl-C and its kin, while a turn is watched.
+
+use anyhow::Context;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// What the person or the system wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pressed {
+    Interrupt,
+    End,
+}
+
+#[derive(Debug)]
+pub(crate) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    /// From now on they are ours: a session that we have started is not left behind by one.
+    pub(crate) fn listen() -> anyhow::Result<Self> {
+        let listen = |kind| signal(kind).context("listening for signals");
+        let (interrupt, terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+        Ok(Self { interrupt, terminate, hang_up: listen(SignalKind::hangup())? })
+    }
+
+    pub(crate) async fn next(&mut self) -> Pressed {
+        tokio::select! {
+            _ = self.interrupt.recv() => Pressed::Interrupt,
+            _ = self.terminate.recv() => Pressed::End,
+            _ = self.hang_up.recv() => Pressed::End,
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! `wharf interrupt`, `kill`, `resume`: a turn's end, a session's end, and its return.
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use crate::client::{Call, Client, path};
+use crate::exit::Exit;
+use crate::global::Global;
+use crate::{output, state, which};
+
+#[derive(Debug, Args)]
+pub(crate) struct Interrupt {
+    /// Which session [default: the newest of the current directory].
+    id: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Kill {
+    /// Which sessions; `.` is the newest of the current directory.
+    #[arg(required = true, value_name = "ID")]
+    ids: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Resume {
+    /// Which session [default: the newest of the current directory].
+    id: Option<String>,
+    /// The JSON of the host.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Says this word about the session to the host.
+async fn say(client: &Client, session: &str, word: &str) -> anyhow::Result<Value> {
+    client.value(&Call::post(path(&["sessions", session, word]), json!({}))).await
+}
+
+pub(crate) async fn interrupt(global: &Global, verb: Interrupt) -> anyhow::Result<Exit> {
+    let client = global.client().await?;
+    let session = which::session(&client, verb.id.as_deref()).await?;
+    let answer = say(&client, &session.id, "interrupt").await?;
+    let what = if answer["wasBusy"] == true { "interrupted" } else { "was not busy" };
+    output::line(&format!("{} {what}", session.id));
+    Ok(Exit::Ok)
+}
+
+pub(crate) async fn kill(global: &Global, verb: Kill) -> anyhow::Result<Exit> {
+    let client = global.client().await?;
+    // All are known before the first is killed: a slip in one name harms none.
+    let mut sessions = Vec::new();
+    for meant in &verb.ids {
+        sessions.push(which::session(&client, Some(meant)).await?);
+    }
+    for session in sessions {
+        say(&client, &session.id, "kill").await?;
+        let what = if session.status.is_alive() { "killed" } else { "had ended" };
+        output::line(&format!("{} {what}", session.id));
+    }
+    Ok(Exit::Ok)
+}
+
+pub(crate) async fn resume(global: &Global, verb: Resume) -> anyhow::Result<Exit> {
+    let client = global.client().await?;
+    let session = which::session(&client, verb.id.as_deref()).await?;
+    let answer = client.call(&Call::post(path(&["sessions", &session.id, "resume"]), json!({}))).await?;
+    if verb.json {
+        output::line(answer.text().trim_end());
+        return Ok(Exit::Ok);
+    }
+    let session: wharf_host::Descriptor = answer.json()?;
+    output::line(&format!("{} {}", session.id, state::word(session.status)));
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,106 @@
+//! `wharf mcp`: MCP on stdin and stdout, as an MCP client starts it. The host does the talking: what passes here is
+//! copied.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::client::version;
+use crate::connect::{NoLink, open_socket};
+use crate::global::Global;
+
+/// Asks for a connection on which each line is an MCP message.
+const UPGRADE: &str = "GET /mcp/stdio HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: mcp-lines\r\n\r\n";
+/// More than any answer to that.
+const HEAD: usize = 16 * 1024;
+
+#[derive(Debug, Args)]
+pub(crate) struct Mcp {}
+
+pub(crate) fn run(global: &Global, _: Mcp) -> anyhow::Result<()> {
+    let mut reach = global.reach("wharf mcp")?;
+    let socket = reach.socket().to_owned();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
+    let host = runtime.block_on(reach.first(async || upgrade(open_socket(&socket).await?).await))?;
+    copy(host)
+}
+
+/// The connection, once the host has agreed.
+async fn upgrade(mut stream: tokio::net::UnixStream) -> Result<UnixStream, NoLink> {
+    // A host that goes away while it is spoken to is none.
+    let lost = |_| NoLink::NoHost;
+    stream.write_all(UPGRADE.as_bytes()).await.map_err(lost)?;
+    let mut head = Vec::new();
+    // Byte by byte: what follows the head belongs to the client.
+    while !head.ends_with(b"\r\n\r\n") && head.len() < HEAD {
+        head.push(stream.read_u8().await.map_err(lost)?);
+    }
+    let head = String::from_utf8_lossy(&head).into_owned();
+    agreed(&head).map_err(NoLink::Refused)?;
+    let plain = stream.into_std().and_then(|stream| stream.set_nonblocking(false).map(|()| stream));
+    plain.context("taking over the connection").map_err(NoLink::Refused)
+}
+
+fn agreed(head: &str) -> anyhow::Result<()> {
+    let status = head.lines().next().unwrap_or_default();
+    let headers = head.lines().filter_map(|line| line.split_once(':'));
+    let host = headers.into_iter().find(|(name, _)| name.eq_ignore_ascii_case("wharf-version"));
+    version::check(host.map(|(_, version)| version.trim()))?;
+    match status.split(' ').nth(1) {
+        Some("101") => Ok(()),
+        _ => bail!("the host does not speak MCP here: it answered {status:?}"),
+    }
+}
+
+/// Copies both ways until the client closes stdin, or the host ends.
+fn copy(host: UnixStream) -> anyhow::Result<()> {
+    let mut to_host = host.try_clone().context("sharing the connection")?;
+    let finished = Arc::new(AtomicBool::new(false));
+    let by_client = Arc::clone(&finished);
+    // A thread, since stdin cannot be awaited without changing it for all who hold it. It ends with the process.
+    std::thread::spawn(move || {
+        let _ = pass(&mut std::io::stdin().lock(), &mut to_host);
+        by_client.store(true, Ordering::Release);
+        let _ = to_host.shutdown(Shutdown::Write);
+    });
+    let mut from_host = host;
+    pass(&mut from_host, &mut std::io::stdout().lock()).context("passing on what the host says")?;
+    if finished.load(Ordering::Acquire) {
+        return Ok(());
+    }
+    bail!("the host has ended; start the client again, and a new one is started");
+}
+
+/// Everything at once as it comes.
+fn pass(from: &mut impl Read, to: &mut impl Write) -> std::io::Result<()> {
+    let mut block = vec![0; 64 * 1024];
+    loop {
+        match from.read(&mut block) {
+            Ok(0) => return Ok(()),
+            Ok(read) => to.write_all(&block[..read]).and_then(|()| to.flush())?,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::agreed;
+
+    #[test]
+    fn only_a_host_of_this_version_that_agrees_will_do() {
+        let version = env!("CARGO_PKG_VERSION");
+        agreed(&format!("HTTP/1.1 101 Switching Protocols\r\nWharf-Version: {version}\r\n\r\n")).unwrap();
+        let refused = agreed(&format!("HTTP/1.1 404 Not Found\r\nwharf-version: {version}\r\n\r\n")).unwrap_err();
+        assert!(refused.to_string().contains("404"), "{refused}");
+        agreed("HTTP/1.1 101 Switching Protocols\r\nwharf-version: 99.0.0\r\n\r\n").unwrap_err();
+        agreed("").unwrap_err();
+    }
+}

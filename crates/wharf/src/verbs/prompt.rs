@@ -1,0 +1,139 @@
+//! `wharf prompt`: one more prompt for a session.
+
+use std::io::{IsTerminal, Read};
+
+use anyhow::Context;
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::run::AskFlags;
+use crate::client::{Call, Client, Place, path};
+use crate::exit::{Exit, Failure};
+use crate::global::Global;
+use crate::look::table::tabbed;
+use crate::turn::{End, Signals, Watch};
+use crate::{output, which};
+
+/// The longest prompt that is read from stdin: what the host takes at most.
+const LONGEST: u64 = 32 << 20;
+
+#[derive(Debug, Args)]
+pub(crate) struct Prompt {
+    /// Which session; `.` is the newest of the current directory.
+    id: String,
+    /// The prompt; several words are joined. `-`, or nothing with a pipe: it is read from stdin.
+    #[arg(value_name = "TEXT")]
+    words: Vec<String>,
+    /// If a turn is running, wait for it: the prompt goes to the queue.
+    #[arg(short, long)]
+    queue: bool,
+    /// If a turn is running, cancel it first.
+    #[arg(short, long, conflicts_with = "queue")]
+    interrupt: bool,
+    /// Show the turn and wait for its end; the exit code tells how it ended.
+    #[arg(short, long)]
+    wait: bool,
+    #[command(flatten)]
+    asks: AskFlags,
+    /// The JSON of the host; not with --wait.
+    #[arg(long, conflicts_with = "wait")]
+    json: bool,
+}
+
+pub(crate) async fn run(global: &Global, verb: Prompt) -> anyhow::Result<Exit> {
+    let text = words_or_stdin(&verb.words)?.ok_or_else(no_prompt)?;
+    let client = global.client().await?;
+    let session = which::session(&client, Some(&verb.id)).await?;
+    let mut signals = if verb.wait { Some(Signals::listen()?) } else { None };
+    let from = if verb.wait { Some(newest(&client, &session.id).await?) } else { None };
+    let mut body = json!({ "prompt": text });
+    for (name, wanted) in [("queue", verb.queue), ("interrupt", verb.interrupt)] {
+        if wanted {
+            body[name] = true.into();
+        }
+    }
+    let call = Call::post(path(&["sessions", &session.id, "prompt"]), body).once();
+    let answer = client.call(&call).await.map_err(|error| in_our_words(error, &session.id))?;
+    if verb.json {
+        output::line(answer.text().trim_end());
+        return Ok(Exit::Ok);
+    }
+    let answer: Value = answer.json()?;
+    let prompt = answer["promptId"].as_str().unwrap_or_default();
+    let (Some(from), Some(signals)) = (from, &mut signals) else {
+        accepted(global, &session.id, &answer);
+        return Ok(Exit::Ok);
+    };
+    if let Some(place) = place(&answer) {
+        output::note(&format!("in the queue at place {place}"));
+    }
+    let watch = Watch::new(&client, (&session.id, prompt), global.screen(), verb.asks.policy(), false);
+    Ok(match watch.run(from, signals).await? {
+        End::Turn(reason) => super::run::tell_end(&reason),
+        End::Session => super::run::tell_ended(&client, &session.id).await,
+        End::Unread => Exit::Ok,
+        End::Left => {
+            output::note(&format!("left; the turn goes on: wharf output -f {}", which::short(&session.id)));
+            Exit::Interrupted
+        }
+    })
+}
+
+/// The same refusal, with what to do about it here.
+fn in_our_words(error: anyhow::Error, session: &str) -> anyhow::Error {
+    let short = which::short(session);
+    let words = match Failure::code_of(&error) {
+        "turn_in_progress" => {
+            format!("{session} is busy; add --queue to wait for its turn, or --interrupt to cancel the one that runs")
+        }
+        "session_killed" => format!("{session} was killed; bring it back first: wharf resume {short}"),
+        _ => return error,
+    };
+    Failure::new(Failure::exit_of(&error), words).into()
+}
+
+/// The place in the queue as people count: 1 is next.
+fn place(answer: &Value) -> Option<u64> {
+    answer["position"].as_u64().map(|position| position + 1)
+}
+
+fn accepted(global: &Global, session: &str, answer: &Value) {
+    let prompt = answer["promptId"].as_str().unwrap_or_default();
+    let place = place(answer);
+    if !global.screen().terminal {
+        output::line(&tabbed([prompt, &place.map(|place| place.to_string()).unwrap_or_default()]));
+        return;
+    }
+    match place {
+        Some(place) => output::line(&format!("in the queue at place {place} ({prompt})")),
+        None => output::line(&format!("sent; follow it with: wharf output -f {}", which::short(session))),
+    }
+}
+
+/// Where the session's output is now: what comes after it is new.
+pub(crate) async fn newest(client: &Client, session: &str) -> anyhow::Result<Place> {
+    let output = client.value(&Call::get(path(&["sessions", session, "output"]) + "?lastN=1")).await?;
+    Ok(output["lastEventId"].as_str().map_or(Place::Beginning, |id| Place::After(id.to_owned())))
+}
+
+/// The prompt that was given: the words, or what stdin says. `None` if neither says anything to be sent.
+pub(crate) fn words_or_stdin(words: &[String]) -> anyhow::Result<Option<String>> {
+    let asked_for = matches!(words, [dash] if dash == "-");
+    if !asked_for && !words.is_empty() {
+        return Ok(Some(words.join(" ")).filter(|text| !text.trim().is_empty()));
+    }
+    if !asked_for && std::io::stdin().is_terminal() {
+        return Ok(None);
+    }
+    let mut text = String::new();
+    std::io::stdin().lock().take(LONGEST + 1).read_to_string(&mut text).context("reading the prompt from stdin")?;
+    if text.len() as u64 > LONGEST {
+        return Err(Failure::new(Exit::Usage, format!("the prompt on stdin is longer than {LONGEST} bytes")).into());
+    }
+    Ok(Some(text.trim_end().to_owned()).filter(|text| !text.is_empty()))
+}
+
+pub(crate) fn no_prompt() -> anyhow::Error {
+    let words = "there is no prompt; give it as an argument, or pipe it in";
+    Failure::new(Exit::Usage, words).into()
+}

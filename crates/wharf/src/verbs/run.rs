@@ -1,0 +1,194 @@
+//! `wharf run`: an agent, a prompt, and how it went.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::prompt::{no_prompt, words_or_stdin};
+use crate::client::{Call, Client, Place, path};
+use crate::exit::{Exit, Failure};
+use crate::global::Global;
+use crate::turn::{Asked, End, Signals, Watch};
+use crate::{connect, output, which};
+
+#[derive(Debug, Args)]
+pub(crate) struct Run {
+    /// Which agent; see: wharf agents.
+    #[arg(value_name = "AGENT")]
+    adapter: String,
+    /// The prompt; several words are joined. `-`, or nothing with a pipe: it is read from stdin.
+    #[arg(value_name = "PROMPT")]
+    words: Vec<String>,
+    /// Leave the session running afterwards. Otherwise its agent is ended; its history stays either way.
+    #[arg(short, long)]
+    keep: bool,
+    /// A name of your own, by which the session can be called.
+    #[arg(short, long, value_name = "TEXT")]
+    label: Option<String>,
+    /// Where it works [default: the current directory].
+    #[arg(short = 'C', long, value_name = "DIR", conflicts_with = "workspace")]
+    cwd: Option<PathBuf>,
+    /// Work in this workspace.
+    #[arg(short, long, value_name = "SLUG")]
+    workspace: Option<String>,
+    /// A further directory that it may use.
+    #[arg(long, value_name = "DIR")]
+    add_dir: Vec<PathBuf>,
+    /// A mode of the agent's manifest.
+    #[arg(short, long, value_name = "MODE")]
+    mode: Option<String>,
+    /// An option of the agent's manifest.
+    #[arg(short, long, value_name = "NAME=VALUE")]
+    option: Vec<String>,
+    #[command(flatten)]
+    asks: AskFlags,
+}
+
+/// What becomes of asks. Without a flag: the person at the terminal is asked; without a terminal they stay open.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct AskFlags {
+    /// Refuse whatever the agent asks permission for.
+    #[arg(long, conflicts_with = "allow")]
+    deny: bool,
+    /// Allow whatever the agent asks permission for, each time once. It then does as it likes.
+    #[arg(long)]
+    allow: bool,
+}
+
+impl AskFlags {
+    pub(crate) const fn policy(self) -> Asked {
+        match (self.deny, self.allow) {
+            (true, _) => Asked::Deny,
+            (false, true) => Asked::Allow,
+            (false, false) => Asked::Person,
+        }
+    }
+}
+
+pub(crate) async fn run(global: &Global, verb: Run) -> anyhow::Result<Exit> {
+    let text = words_or_stdin(&verb.words)?;
+    if text.is_none() && !verb.keep {
+        return Err(no_prompt());
+    }
+    let client = global.client().await?;
+    let mut signals = Signals::listen()?;
+    let body = request(&client, &verb, text.as_deref()).await?;
+    // Answered at once: from then on we know whom to end, whatever comes.
+    let start = Call::post("/sessions/agent", body).header("prefer", "respond-async").once();
+    let started = client.value(&start).await?;
+    let session = started["id"].as_str().context("the host did not say which session it started")?.to_owned();
+    for warning in started["warnings"].as_array().map(Vec::as_slice).unwrap_or_default() {
+        output::note(&format!("note: {}", warning.as_str().unwrap_or_default()));
+    }
+    if text.is_none() {
+        output::line(&session);
+        return Ok(Exit::Ok);
+    }
+    // An agent that is gone before its prompt has come has none: then the session's end is what is waited for.
+    let prompt = started["promptId"].as_str().unwrap_or_default();
+    let watch = Watch::new(&client, (&session, prompt), global.screen(), verb.asks.policy(), true);
+    let end = watch.run(Place::Beginning, &mut signals).await;
+    let exit = match &end {
+        Ok(End::Turn(reason)) => tell_end(reason),
+        Ok(End::Session) => tell_ended(&client, &session).await,
+        Ok(End::Unread) => Exit::Ok,
+        Ok(End::Left) => Exit::Interrupted,
+        Err(_) => Exit::Error,
+    };
+    match &end {
+        // It ends by itself, and its history is to say so.
+        Ok(End::Session) => {}
+        Ok(End::Turn(reason)) if matches!(reason.as_str(), "agent_exited" | "start_failed") => {}
+        Ok(_) | Err(_) => leave(&client, &session, verb.keep).await,
+    }
+    end.map(|_| exit)
+}
+
+async fn request(client: &Client, verb: &Run, text: Option<&str>) -> anyhow::Result<Value> {
+    let mut body = json!({ "adapter": verb.adapter, "env": environment(client, &verb.adapter).await });
+    let mut put = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            body[name] = value;
+        }
+    };
+    put("prompt", text.map(Value::from));
+    put("label", verb.label.clone().map(Value::from));
+    put("mode", verb.mode.clone().map(Value::from));
+    put("workspaceSlug", verb.workspace.clone().map(Value::from));
+    if verb.workspace.is_none() {
+        let cwd = verb.cwd.clone().map_or_else(std::env::current_dir, std::path::absolute);
+        put("cwd", Some(cwd.context("finding the directory")?.display().to_string().into()));
+    }
+    let mut directories = Vec::new();
+    for dir in &verb.add_dir {
+        directories.push(std::path::absolute(dir).context("finding a directory")?.display().to_string());
+    }
+    put("additionalDirectories", Some(directories).filter(|dirs| !dirs.is_empty()).map(Value::from));
+    let mut options = serde_json::Map::new();
+    for option in &verb.option {
+        let (name, value) = option.split_once('=').ok_or_else(|| {
+            Failure::new(Exit::Usage, format!("{option:?} is not an option; write it like --option model=large"))
+        })?;
+        options.insert(name.to_owned(), option_value(value));
+    }
+    put("options", Some(Value::Object(options)).filter(|options| options.as_object().is_some_and(|o| !o.is_empty())));
+    Ok(body)
+}
+
+/// Truth values and numbers as such, anything else as text.
+fn option_value(text: &str) -> Value {
+    match serde_json::from_str(text) {
+        Ok(value @ (Value::Bool(_) | Value::Number(_))) => value,
+        Ok(_) | Err(_) => text.into(),
+    }
+}
+
+/// What the agent may want of our environment (rule 8.7): the path, the language, and what its adapter names.
+async fn environment(client: &Client, adapter: &str) -> BTreeMap<String, String> {
+    let known = super::agents::known(client).await.unwrap_or_default();
+    let wanted = known.into_iter().find(|known| known.slug == adapter).map(|known| known.variables);
+    connect::environment(&wanted.unwrap_or_default())
+}
+
+/// The exit code of a turn's end; one that is not good is told.
+pub(crate) fn tell_end(reason: &str) -> Exit {
+    let exit = Exit::of_stop_reason(reason);
+    if exit == Exit::Ok {
+        return exit;
+    }
+    output::note(&match reason {
+        "refusal" => "the agent refused".to_owned(),
+        "max_tokens" | "max_turn_requests" => format!("the agent stopped at a limit: {reason}"),
+        "cancelled" => "the turn was cancelled".to_owned(),
+        "session_ended" => "the session was ended, and the turn with it".to_owned(),
+        "agent_exited" => "the agent ended in the middle of the turn".to_owned(),
+        "start_failed" => "the agent did not start".to_owned(),
+        _ => format!("the turn failed: {reason}"),
+    });
+    exit
+}
+
+/// The same for a session that ended, and its turn with it.
+pub(crate) async fn tell_ended(client: &Client, session: &str) -> Exit {
+    let known = client.value(&Call::get(path(&["sessions", session]))).await.unwrap_or_default();
+    let reason = known["endReason"].as_str().unwrap_or("unknown");
+    output::note(&format!("the session ended: {}", known["message"].as_str().unwrap_or(reason)));
+    if reason == "user" || reason == "closed" { Exit::Cancelled } else { Exit::Agent }
+}
+
+/// Ends the agent, unless the session is to be kept.
+async fn leave(client: &Client, session: &str, keep: bool) {
+    let short = which::short(session);
+    if keep {
+        output::note(&format!("kept as {session}; go on with: wharf prompt {short} TEXT"));
+        return;
+    }
+    match client.call(&Call::post(path(&["sessions", session, "kill"]), json!({}))).await {
+        Ok(_) if output::person_is_there() => output::note(&format!("history: wharf output {short}")),
+        Ok(_) => {}
+        Err(error) => output::note(&format!("{session} could not be ended: {error}")),
+    }
+}

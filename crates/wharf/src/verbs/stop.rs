@@ -1,0 +1,55 @@
+//! `wharf stop`: ends the host, and waits until it is gone.
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use rustix::process::{Pid, test_kill_process};
+use serde_json::json;
+
+use crate::client::Call;
+use crate::exit::{Exit, Failure};
+use crate::global::Global;
+use crate::output;
+
+/// An agent may take five seconds to go, and the tree below it too; logs are synced after that.
+const GOES_WITHIN: Duration = Duration::from_secs(60);
+const FIRST_LOOK: Duration = Duration::from_millis(5);
+const LAST_LOOK: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Args)]
+pub(crate) struct Stop {}
+
+pub(crate) async fn run(global: &Global, _: Stop) -> anyhow::Result<Exit> {
+    let client = match global.client_if_running().await {
+        Ok(client) => client,
+        Err(error) if Failure::exit_of(&error) == Exit::NoHost => {
+            output::note("no host was running");
+            return Ok(Exit::Ok);
+        }
+        Err(error) => return Err(error),
+    };
+    let answer = client.value(&Call::post("/stop", json!({}))).await?;
+    let told = answer["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
+    let Some(pid) = told.or(client.pid) else { return Ok(Exit::Ok) };
+    let give_up_at = Instant::now() + GOES_WITHIN;
+    let mut pause = FIRST_LOOK;
+    while is_alive(pid) {
+        if Instant::now() >= give_up_at {
+            let words = format!("the host (pid {pid}) is stopping but has not ended in {} s", GOES_WITHIN.as_secs());
+            return Err(Failure::new(Exit::Error, words).into());
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LAST_LOOK);
+    }
+    output::line(&format!("stopped (pid {pid}); every session is on disk"));
+    Ok(Exit::Ok)
+}
+
+/// One that has ended and that nobody has reaped is not alive.
+fn is_alive(pid: u32) -> bool {
+    let known = i32::try_from(pid).ok().and_then(Pid::from_raw).is_some_and(|pid| test_kill_process(pid).is_ok());
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The state follows the name, which may itself hold brackets.
+    let ended = stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']));
+    known && !ended
+}

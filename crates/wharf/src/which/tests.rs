@@ -1,0 +1,88 @@
+//! Abbreviations, labels and directories.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+use wharf_host::Descriptor;
+
+use super::{NotOne, abbreviates, pick, short_ids};
+
+fn session(id: &str, cwd: &str, status: &str, label: Option<&str>) -> Descriptor {
+    let mut value = json!({
+        "id": format!("sess_{id}"), "adapterSlug": "demo", "workspaceSlug": "default", "cwd": cwd, "status": status,
+        "startedAt": "2026-11-15T20:34:05.123Z", "turn": "idle", "queued": 0, "clients": 0, "lastSeq": 1, "resumable": false,
+    });
+    if let Some(label) = label {
+        value["label"] = label.into();
+    }
+    serde_json::from_value(value).unwrap()
+}
+
+/// Newest first, as the host lists them.
+fn sessions() -> Vec<Descriptor> {
+    vec![
+        session("01k5zzzzzzaaaabbbbccccdddd", "/w", "killed", Some("docs")),
+        session("01k5zzzzzyaaaa1111ccccdd11", "/w", "running", Some("docs")),
+        session("01k5zzzzzxqqqq2222ccccdd22", "/x", "exited", Some("one")),
+        session("01k5zzzzzwpppp3333ccccdd33", "/y", "running", None),
+    ]
+}
+
+/// The place of the one that is meant.
+fn place(meant: Option<&str>, here: &str) -> Result<usize, usize> {
+    let sessions = sessions();
+    match pick(&sessions, meant, &[PathBuf::from(here)]) {
+        Ok(found) => Ok(sessions.iter().position(|session| session.id == found.id).unwrap()),
+        Err(NotOne::None) => Err(0),
+        Err(NotOne::Many(found)) => Err(found.len()),
+    }
+}
+
+#[test]
+fn an_id_may_be_cut_at_either_end_and_go_without_its_prefix() {
+    for meant in ["sess_01k5zzzzzxqqqq2222ccccdd22", "01k5zzzzzxqqqq2222ccccdd22", "01k5zzzzzx", "sess_01k5zzzzzx"] {
+        assert_eq!(place(Some(meant), "/"), Ok(2), "{meant}");
+    }
+    for meant in ["qqqq", "QQQQ2222", "dd22", "sess_qqq"] {
+        assert_eq!(place(Some(meant), "/"), Ok(2), "{meant}");
+    }
+    assert!(!abbreviates("d22", "sess_x") && !abbreviates("22", &sessions()[2].id), "too short");
+    assert!(!abbreviates("2222", &sessions()[2].id), "the middle is no abbreviation");
+}
+
+#[test]
+fn what_fits_several_is_none() {
+    assert_eq!(place(Some("01k5"), "/"), Err(4));
+    assert_eq!(place(Some("aaaa"), "/"), Err(2));
+    assert_eq!(place(Some("nothing"), "/"), Err(0));
+}
+
+#[test]
+fn a_label_means_the_session_at_work() {
+    assert_eq!(place(Some("docs"), "/"), Ok(1));
+    assert_eq!(place(Some("one"), "/"), Ok(2));
+    let mut both = sessions();
+    both[0] = session("01k5zzzzzzaaaabbbbccccdddd", "/w", "running", Some("docs"));
+    assert!(matches!(pick(&both, Some("docs"), &[]), Err(NotOne::Many(found)) if found.len() == 2));
+}
+
+#[test]
+fn without_a_name_it_is_the_newest_of_the_directory_that_lives() {
+    assert_eq!(place(None, "/w"), Ok(1));
+    assert_eq!(place(Some("."), "/w"), Ok(1));
+    assert_eq!(place(None, "/x"), Ok(2), "an ended one if there is no other");
+    assert_eq!(place(None, "/nowhere"), Err(0));
+    let sessions = sessions();
+    let two_names = [PathBuf::from("/link"), PathBuf::from("/y")];
+    assert_eq!(pick(&sessions, None, &two_names).unwrap().id, sessions[3].id);
+}
+
+#[test]
+fn short_ids_are_as_long_as_it_takes() {
+    let sessions = sessions();
+    let all: Vec<&Descriptor> = sessions.iter().collect();
+    assert_eq!(short_ids(&all), ["ccdddd", "ccdd11", "ccdd22", "ccdd33"]);
+    let twin = session("01k5zzzzzzaaaabbbbxcccdddd", "/w", "killed", None);
+    assert_eq!(short_ids(&[&sessions[0], &twin]), ["ccccdddd", "xcccdddd"]);
+    assert!(short_ids(&[]).is_empty());
+}

@@ -1,0 +1,203 @@
+//! `wharf run` and `wharf prompt --wait`: a turn from the shell, and how it ended.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::Stdio;
+
+use anyhow::{Context, Result, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use wharf_testkit::http::Http;
+use wharf_testkit::{PATIENCE, procs};
+
+use crate::cli::{kept, refused, said, typed, wharf};
+use crate::program::{Guard, lines};
+use crate::rest::until;
+use crate::scripted;
+
+fn interrupt(child: &std::process::Child) -> Result<()> {
+    let pid = Pid::from_raw(i32::try_from(child.id())?).context("no pid")?;
+    Ok(kill_process(pid, Signal::INT)?)
+}
+
+/// The newest session, as the host lists it.
+async fn newest(http: &Http) -> Result<Value> {
+    Ok(http.get("/sessions").await?.expect(200)?["sessions"][0].take())
+}
+
+#[tokio::test]
+async fn the_exit_code_tells_how_the_turn_ended_and_the_history_stays() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    for (prompt, code) in [
+        ("echo well", 0),
+        ("echo well; stop refusal", 10),
+        ("echo well; stop max_tokens", 11),
+        ("echo well; stop max_turn_requests", 11),
+        ("echo well; stop cancelled", 12),
+        ("echo well; error", 13),
+        ("echo well; crash", 13),
+    ] {
+        let output = said(typed(&host, &["run", "scripted", prompt]).output()?, code)?;
+        ensure!(output.starts_with("well\n"), "{prompt}: {output}");
+        let session = newest(&http).await?;
+        let id = session["id"].as_str().context("no id")?;
+        until(&http, id, "its end", |session| session["endedAt"].is_string()).await?;
+        assert!(wharf(&host, &["output", id])?.starts_with("well\n"));
+    }
+    let live = wharf(&host, &["sessions"])?;
+    assert!(!live.contains("running"), "{live}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_that_cannot_be_had_is_named() -> Result<()> {
+    let host =
+        scripted(&[])?.agent("broken", &["false".to_owned()]).agent("absent", &["/no/such".to_owned()]).start()?;
+    let unknown = refused(&host, &["run", "nobody", "echo x"], 4)?;
+    assert!(unknown.contains("nobody") && unknown.contains("scripted"), "{unknown}");
+    let absent = refused(&host, &["run", "absent", "echo x"], 4)?;
+    assert!(absent.contains("/no/such"), "{absent}");
+    let broken = typed(&host, &["run", "broken", "echo x"]).output()?;
+    assert_eq!(broken.status.code(), Some(13), "{broken:?}");
+    for usage in [&["run", "scripted"][..], &["run", "scripted", ""], &["run", "scripted", "x", "-o", "y"]] {
+        refused(&host, usage, 2)?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_prompt_may_come_by_a_pipe() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let id = kept(&host, &["--label", "p"])?;
+    for arguments in [
+        &["run", "scripted"][..],
+        &["run", "scripted", "-"],
+        &["prompt", "p", "--wait"],
+        &["prompt", "p", "-", "--wait"],
+    ] {
+        let mut child = typed(&host, arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        child.stdin.take().context("no stdin")?.write_all(b"echo from a pipe\n")?;
+        assert!(said(child.wait_with_output()?, 0)?.starts_with("from a pipe\n"), "{arguments:?}");
+    }
+    assert!(wharf(&host, &["sessions"])?.starts_with(&id));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_kept_session_goes_on_and_waiting_shows_only_its_own_turn() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    wharf(&host, &["run", "scripted", "--keep", "--label", "k", "echo first"])?;
+    let session = newest(&http).await?;
+    assert_eq!((session["status"].as_str(), session["label"].as_str()), (Some("running"), Some("k")));
+    wharf(&host, &["prompt", "k", "echo others; wait; echo late"])?;
+    let mut waiting = lines(typed(&host, &["prompt", "k", "--queue", "--wait", "echo ours; stop refusal"]))?;
+    let id = session["id"].as_str().context("no id")?;
+    until(&http, id, "the queue", |session| session["queued"] == 1).await?;
+    wharf(&host, &["interrupt", "k"])?;
+    assert_eq!(waiting.rest()?, ["ours", "── turn-end (refusal) ──"]);
+    assert_eq!(waiting.code()?, Some(10));
+    Ok(())
+}
+
+#[test]
+fn without_a_terminal_an_ask_stays_open_until_it_is_answered() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let mut running = lines(typed(&host, &["run", "scripted", "--label", "asking", "ask"]))?;
+    running.find(|line| line.starts_with("[awaiting input]"))?;
+    let asks = wharf(&host, &["asks"])?;
+    let columns: Vec<&str> = asks.trim_end().split('\t').collect();
+    assert_eq!(
+        (columns.len(), columns[2], columns[4], columns[5]),
+        (6, "permission", "allow_once,allow_always,reject_once", "May I?")
+    );
+    let several = refused(&host, &["answer", "asking", "allow"], 2)?;
+    assert!(several.contains("allow_always") && several.contains("fits several"), "{several}");
+    refused(&host, &["answer", &format!("asking/{}9", columns[1]), "rej"], 4)?;
+    wharf(&host, &["answer", columns[1], "rej"])?;
+    assert_eq!(running.rest()?, ["chosen: reject_once", "── turn-end (end_turn) ──"]);
+    assert_eq!(running.code()?, Some(0));
+    refused(&host, &["answer", "asking", "rej"], 4)?;
+    Ok(())
+}
+
+#[test]
+fn what_is_asked_is_denied_or_allowed_as_was_said_beforehand() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    for (flag, answer) in [("--deny", "chosen: reject_once"), ("--allow", "chosen: allow_once")] {
+        let output = wharf(&host, &["run", "scripted", flag, "ask 2"])?;
+        assert_eq!(output.lines().filter(|line| *line == answer).count(), 2, "{output}");
+    }
+    refused(&host, &["run", "scripted", "--deny", "--allow", "ask"], 2)?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn ctrl_c_cancels_the_turn_and_a_second_one_leaves() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let mut running = lines(typed(&host, &["run", "scripted", "echo begun; tool; hang"]))?;
+    assert_eq!(running.next()?, "begun");
+    interrupt(&running.guard.0)?;
+    assert_eq!(running.rest()?.last().map(String::as_str), Some("── turn-end (cancelled) ──"));
+    assert_eq!(running.code()?, Some(12));
+
+    for (flags, status) in [(&["--keep"][..], "running"), (&[], "killed")] {
+        let mut verb = typed(&host, &[&["run", "scripted", "echo begun; tool; hang hard"], flags].concat());
+        let mut running = Guard(verb.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?);
+        assert_eq!(first(running.0.stdout.take())?, "begun\n");
+        let id = newest(&http).await?["id"].as_str().context("no id")?.to_owned();
+        interrupt(&running.0)?;
+        let said = first(running.0.stderr.take())?;
+        assert!(said.contains("once more"), "{said}");
+        interrupt(&running.0)?;
+        let ended = procs::wait_exit(&mut running.0, PATIENCE)?.context("it goes on")?;
+        assert_eq!(ended.code(), Some(130));
+        until(&http, &id, status, |session| session["status"] == status).await?;
+        wharf(&host, &["kill", &id])?;
+    }
+    Ok(())
+}
+
+/// The first line of a stream, which stays open.
+fn first(stream: Option<impl Read + Send + 'static>) -> Result<String> {
+    let mut lines = BufReader::new(stream.context("not piped")?);
+    let mut line = String::new();
+    lines.read_line(&mut line)?;
+    std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+    Ok(line)
+}
+
+#[tokio::test]
+async fn a_reader_that_goes_away_ends_it_quietly() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let mut verb = typed(&host, &["run", "scripted", "think begun; tick 100000 1000"]);
+    let mut running = Guard(verb.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?);
+    let mut line = String::new();
+    let mut reader = BufReader::new(running.0.stdout.take().context("no stdout")?);
+    reader.read_line(&mut line)?;
+    assert_eq!(line, "[thought] begun\n");
+    drop(reader);
+    let id = newest(&http).await?["id"].as_str().context("no id")?.to_owned();
+    wharf(&host, &["interrupt", &id])?;
+    let status = procs::wait_exit(&mut running.0, PATIENCE)?.context("it goes on")?;
+    let mut said = String::new();
+    running.0.stderr.take().context("no stderr")?.read_to_string(&mut said)?;
+    assert_eq!((status.code(), said.as_str()), (Some(0), ""));
+    until(&http, &id, "its end", |session| session["status"] == "killed").await?;
+    Ok(())
+}
+
+#[test]
+fn the_agent_gets_the_path_and_what_its_adapter_names_and_nothing_else() -> Result<()> {
+    let mut options = scripted(&[])?;
+    options.config.get_or_insert_default().insert_str(0, "env_passthrough = [\"WANTED\"]\n");
+    let host = options.start()?;
+    for (name, passed) in [("WANTED", true), ("LC_WHARF_TEST", true), ("UNWANTED_BY_ALL", false)] {
+        let mut verb = typed(&host, &["run", "scripted", &format!("env {name}")]);
+        let output = said(verb.env(name, "its value").output()?, 0)?;
+        assert_eq!(output.contains("its value"), passed, "{name}: {output}");
+    }
+    Ok(())
+}

@@ -1,0 +1,424 @@
+//! MCP: every row of the seed's table of tools, over HTTP and over `wharf mcp`; Wharf's own tools besides.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use wharf_testkit::PATIENCE;
+use wharf_testkit::host::Host;
+use wharf_testkit::http::Http;
+use wharf_testkit::pipe::AgentPipe;
+use wharf_testkit::procs;
+
+use crate::mcp_wire::{Mcp, greeted, post};
+use crate::rest::{caller, idle, output, prompt};
+use crate::{cwd, program, scripted, wharf};
+
+const TURN_END: &str = "── turn-end (end_turn) ──";
+
+/// A session of the scripted agent.
+async fn start(mcp: &mut Mcp, host: &Host) -> Result<String> {
+    let session = mcp.call("start_agent_session", json!({ "adapter": "scripted", "cwd": cwd(host)? })).await?;
+    Ok(session["id"].as_str().context("no id")?.to_owned())
+}
+
+/// Sends a prompt and waits for its end.
+async fn ask(mcp: &mut Mcp, session: &str, text: &str) -> Result<Value> {
+    mcp.call("prompt_agent_session", json!({ "sessionId": session, "prompt": text })).await?;
+    mcp.call("wait_agent_session", json!({ "sessionId": session })).await
+}
+
+#[tokio::test]
+async fn start_agent_session_returns_the_session() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    for mut mcp in Mcp::both(&host)? {
+        let arguments = json!({ "adapter": "scripted", "cwd": cwd(&host)?, "prompt": "echo first", "label": "mine" });
+        let session = mcp.call("start_agent_session", arguments).await?;
+        assert_eq!((&session["status"], &session["label"]), (&json!("running"), &json!("mine")));
+        let id = session["id"].as_str().context("no id")?;
+        assert_eq!(Http::new(&host).get(&format!("/sessions/{id}")).await?.expect(200)?["cwd"], session["cwd"]);
+        mcp.call("wait_agent_session", json!({ "sessionId": id })).await?;
+        assert_eq!(output(&Http::new(&host), id).await?, ["first", TURN_END]);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn prompt_agent_session_returns_at_once_and_refuses_a_second_turn() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    for mut mcp in Mcp::both(&host)? {
+        let session = start(&mut mcp, &host).await?;
+        let with = |more: Value| {
+            let mut arguments = json!({ "sessionId": session, "prompt": "hang" });
+            arguments
+                .as_object_mut()
+                .into_iter()
+                .for_each(|all| all.extend(more.as_object().cloned().unwrap_or_default()));
+            arguments
+        };
+        let taken = mcp.call("prompt_agent_session", with(json!({}))).await?;
+        assert_eq!((&taken["ok"], &taken["sessionId"]), (&json!(true), &json!(session)));
+        let (code, detail) = mcp.refusal("prompt_agent_session", with(json!({}))).await?;
+        assert_eq!(code, "turn_in_progress");
+        ensure!(detail.contains("queue") && detail.contains("interrupt"), "{detail}");
+        let queued = mcp.call("prompt_agent_session", with(json!({ "queue": true, "prompt": "echo queued" }))).await?;
+        assert_eq!(queued["position"], 0);
+        mcp.call("prompt_agent_session", with(json!({ "interrupt": true, "prompt": "echo urgent" }))).await?;
+        let waited = mcp.call("wait_agent_session", json!({ "sessionId": session })).await?;
+        assert_eq!(waited["lines"], json!(["── turn-end (cancelled) ──", "urgent", TURN_END, "queued", TURN_END]));
+        let key = json!({ "idempotencyKey": "k", "prompt": "echo once" });
+        let first = mcp.call("prompt_agent_session", with(key.clone())).await?;
+        let again = mcp.call("prompt_agent_session", with(key)).await?;
+        assert_eq!((&again["promptId"], &again["duplicate"]), (&first["promptId"], &json!(true)));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn list_agent_sessions_lists_all_or_only_those_alive() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let ids = |listed: &Value| -> Vec<String> {
+        let sessions = listed["sessions"].as_array().into_iter().flatten();
+        sessions.filter_map(|session| session["id"].as_str().map(str::to_owned)).collect()
+    };
+    let [mut http, mut stdio] = Mcp::both(&host)?;
+    let (dead, alive) = (start(&mut http, &host).await?, start(&mut stdio, &host).await?);
+    http.call("kill_agent_session", json!({ "sessionId": dead })).await?;
+    for mcp in [&mut http, &mut stdio] {
+        let listed = mcp.call("list_agent_sessions", json!({})).await?;
+        assert_eq!(ids(&listed), [alive.clone(), dead.clone()]);
+        assert_eq!(listed, Http::new(&host).get("/sessions").await?.expect(200)?, "REST lists the same");
+        let living = mcp.call("list_agent_sessions", json!({ "onlyAlive": true })).await?;
+        assert_eq!(ids(&living), std::slice::from_ref(&alive));
+        assert_eq!(ids(&mcp.call("list_agent_sessions", json!({ "onlyAlive": false })).await?).len(), 2);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn get_agent_session_output_returns_the_last_n_lines() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    for mut mcp in Mcp::both(&host)? {
+        let session = start(&mut mcp, &host).await?;
+        ask(&mut mcp, &session, "echo one; tool; echo two").await?;
+        let result = mcp.result("get_agent_session_output", json!({ "sessionId": session })).await?;
+        let lines = result["structuredContent"]["lines"].clone();
+        assert_eq!(lines, json!(output(&Http::new(&host), &session).await?), "REST shows the same");
+        assert_eq!(lines.as_array().and_then(|lines| lines.last()), Some(&json!(TURN_END)));
+        let text: Vec<&str> = lines.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        assert_eq!(result["content"][0]["text"], text.join("\n"), "a model reads lines, not JSON");
+        let last = mcp.call("get_agent_session_output", json!({ "sessionId": session, "lastN": 2 })).await?;
+        assert_eq!(last["lines"], json!(["two", TURN_END]));
+        assert_eq!((&last["turn"], &last["asks"]), (&json!("idle"), &json!([])));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_end_of_a_long_session_is_the_same_however_much_of_it_is_asked_for() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let rest = Http::new(&host);
+    let mut mcp = Mcp::Http(rest.clone());
+    let session = start(&mut mcp, &host).await?;
+    // A line of 200 kB without a break, a message of 6000 lines, then many turns.
+    ask(&mut mcp, &session, &format!("echo {}; stream 6000 50", "x".repeat(200_000))).await?;
+    for turn in 0..10 {
+        ask(&mut mcp, &session, &format!("echo turn {turn}; think hm; tool; echo more")).await?;
+    }
+    let last = async |n: usize| -> Result<Vec<String>> {
+        let output = rest.get(&format!("/sessions/{session}/output?lastN={n}")).await?.expect(200)?;
+        Ok(serde_json::from_value(output["lines"].clone())?)
+    };
+    let all = last(10_000).await?;
+    ensure!(all[0] == "x".repeat(64 * 1024), "the long line was not cut at 64 KiB: {} bytes", all[0].len());
+    ensure!(all.iter().filter(|line| *line == TURN_END).count() == 11, "{} lines", all.len());
+    for n in [1, 2, 5, 50, 1_000, 3_000, all.len() - 3, all.len() - 1, all.len()] {
+        assert_eq!(last(n).await?, all[all.len() - n..], "the last {n}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn kill_agent_session_returns_ok_and_the_session() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    for mut mcp in Mcp::both(&host)? {
+        let session = start(&mut mcp, &host).await?;
+        for _ in 0..2 {
+            let killed = mcp.call("kill_agent_session", json!({ "sessionId": session })).await?;
+            assert_eq!(killed, json!({ "ok": true, "sessionId": session }));
+        }
+        let waited = mcp.call("wait_agent_session", json!({ "sessionId": session })).await?;
+        assert_eq!((&waited["outcome"], &waited["session"]["status"]), (&json!("session_ended"), &json!("killed")));
+        let prompt = json!({ "sessionId": session, "prompt": "echo late" });
+        assert_eq!(mcp.refusal("prompt_agent_session", prompt).await?.0, "session_killed");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn one_session_is_driven_through_rest_and_mcp_in_turns() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let rest = Http::new(&host);
+    let [mut http, mut stdio] = Mcp::both(&host)?;
+    let session = start(&mut http, &host).await?;
+    prompt(&rest, &session, "echo over rest").await?;
+    idle(&rest, &session).await?;
+    ask(&mut stdio, &session, "echo over stdio").await?;
+    ask(&mut http, &session, "echo over http").await?;
+    prompt(&rest, &session, "hang").await?;
+    let arguments = json!({ "sessionId": session, "prompt": "echo no" });
+    assert_eq!(stdio.refusal("prompt_agent_session", arguments).await?.0, "turn_in_progress");
+    rest.poke(&format!("/sessions/{session}/interrupt")).await?.expect(200)?;
+    let waited = http.call("wait_agent_session", json!({ "sessionId": session })).await?;
+    let told = ["over rest", TURN_END, "over stdio", TURN_END, "over http", TURN_END, "── turn-end (cancelled) ──"];
+    assert_eq!(waited["lines"], json!(told));
+    assert_eq!(output(&rest, &session).await?, told);
+    stdio.call("kill_agent_session", json!({ "sessionId": session })).await?;
+    assert_eq!(rest.get(&format!("/sessions/{session}")).await?.expect(200)?["status"], "killed");
+    Ok(())
+}
+
+#[tokio::test]
+async fn waiting_tells_of_progress_and_ends_at_its_time() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    for mut mcp in Mcp::both(&host)? {
+        let session = start(&mut mcp, &host).await?;
+        mcp.call("prompt_agent_session", json!({ "sessionId": session, "prompt": "echo begun; hang" })).await?;
+        let arguments = json!({ "sessionId": session, "timeoutSeconds": 0.3 });
+        let mut call = json!({ "name": "wait_agent_session", "arguments": arguments });
+        let quiet = mcp.request("tools/call", call.clone()).await?;
+        assert_eq!(quiet.answer["result"]["structuredContent"]["outcome"], "timeout");
+        assert_eq!(quiet.notes, [] as [Value; 0], "progress that nobody asked for");
+        call["_meta"] = json!({ "progressToken": "news" });
+        let Ok(exchange) = mcp.request("tools/call", call).await else { anyhow::bail!("no answer") };
+        let news = exchange.notes.first().context("no progress")?;
+        assert_eq!(
+            (&news["method"], &news["params"]["progressToken"]),
+            (&json!("notifications/progress"), &json!("news"))
+        );
+        Http::new(&host).poke(&format!("/sessions/{session}/interrupt")).await?.expect(200)?;
+        let waited = mcp.call("wait_agent_session", json!({ "sessionId": session })).await?;
+        assert_eq!((&waited["outcome"], &waited["session"]["turn"]), (&json!("turn_ended"), &json!("idle")));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn waiting_ends_where_the_agent_asks_and_an_answer_goes_on() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    for mut mcp in Mcp::both(&host)? {
+        let session = start(&mut mcp, &host).await?;
+        let waited = ask(&mut mcp, &session, "ask").await?;
+        assert_eq!(waited["outcome"], "awaiting_input");
+        let shown = mcp.call("get_agent_session_output", json!({ "sessionId": session })).await?;
+        assert_eq!((&shown["asks"], &shown["turn"]), (&waited["asks"], &json!("awaiting_input")));
+        let wrong = json!({ "sessionId": session, "optionId": "no such option" });
+        assert_eq!(mcp.refusal("answer_agent_session", wrong).await?.0, "invalid_option");
+        let option = &waited["asks"][0]["options"][0]["optionId"];
+        let answered = mcp.call("answer_agent_session", json!({ "sessionId": session, "optionId": option })).await?;
+        assert_eq!(answered["askId"], waited["asks"][0]["askId"]);
+        let waited = mcp.call("wait_agent_session", json!({ "sessionId": session })).await?;
+        assert_eq!((&waited["outcome"], &waited["asks"]), (&json!("turn_ended"), &json!([])));
+        let nothing = json!({ "sessionId": session, "optionId": option });
+        assert_eq!(mcp.refusal("answer_agent_session", nothing).await?.0, "unknown_ask");
+        let again = json!({ "sessionId": session, "askId": answered["askId"], "optionId": option });
+        assert_eq!(mcp.refusal("answer_agent_session", again).await?.0, "already_answered");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_newer_names_are_taken_for_the_same_tools() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    for mut mcp in Mcp::both(&host)? {
+        let session =
+            mcp.call("agent_start", json!({ "adapter": "scripted", "cwd": cwd(&host)? })).await?["id"].clone();
+        mcp.call("agent_prompt", json!({ "sessionId": session, "prompt": "echo hi" })).await?;
+        mcp.call("wait_agent_session", json!({ "sessionId": session })).await?;
+        let output = mcp.call("agent_output", json!({ "sessionId": session })).await?;
+        assert_eq!(output["lines"], json!(["hi", TURN_END]));
+        let listed = mcp.call("agent_sessions_list", json!({ "onlyAlive": true })).await?;
+        assert_eq!(listed["sessions"][0]["id"], session);
+        assert_eq!(mcp.call("agent_kill", json!({ "sessionId": session })).await?["ok"], true);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn tools_are_listed_with_schemas_and_annotations() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    for mut mcp in Mcp::both(&host)? {
+        let listed = mcp.request("tools/list", json!({})).await?.answer;
+        let tools = listed["result"]["tools"].as_array().context("no tools")?.clone();
+        let names: Vec<&str> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
+        let rows = ["start_agent_session", "prompt_agent_session", "list_agent_sessions", "get_agent_session_output"];
+        for name in rows.into_iter().chain(["kill_agent_session", "wait_agent_session", "answer_agent_session"]) {
+            assert!(names.contains(&name), "{name} is not in {names:?}");
+        }
+        assert_eq!(names.len(), 7);
+        for tool in &tools {
+            assert_eq!(
+                (&tool["inputSchema"]["type"], &tool["outputSchema"]["type"]),
+                (&json!("object"), &json!("object"))
+            );
+            let name = tool["name"].as_str().unwrap_or_default();
+            let reads = matches!(name, "list_agent_sessions" | "get_agent_session_output" | "wait_agent_session");
+            assert_eq!(tool["annotations"]["readOnlyHint"], reads, "{name}");
+            assert_eq!(tool["annotations"]["destructiveHint"] == true, !reads, "{name}");
+            assert_eq!(tool["annotations"]["idempotentHint"] == true, name == "kill_agent_session", "{name}");
+        }
+        let required = |at: usize| tools[at]["inputSchema"]["required"].clone();
+        assert_eq!((required(0), required(1)), (json!(["adapter"]), json!(["sessionId", "prompt"])));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_observer_reads_and_changes_nothing() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let mut mine = Mcp::Http(Http::new(&host));
+    let session = start(&mut mine, &host).await?;
+    ask(&mut mine, &session, "echo hi").await?;
+    let mut observer = Mcp::Http(caller(&host, "observer")?);
+    let one = json!({ "sessionId": session });
+    assert_eq!(observer.call("get_agent_session_output", one.clone()).await?["lines"][0], "hi");
+    assert_eq!(observer.call("wait_agent_session", one.clone()).await?["outcome"], "turn_ended");
+    assert_eq!(observer.call("list_agent_sessions", json!({})).await?["sessions"][0]["id"], session);
+    let spawn = json!({ "adapter": "scripted", "cwd": cwd(&host)? });
+    let prompt = json!({ "sessionId": session, "prompt": "echo no" });
+    let answer = json!({ "sessionId": session, "cancel": true });
+    for (tool, arguments) in [
+        ("start_agent_session", spawn),
+        ("prompt_agent_session", prompt),
+        ("answer_agent_session", answer),
+        ("kill_agent_session", one),
+    ] {
+        assert_eq!(observer.refusal(tool, arguments).await?.0, "observer", "{tool}");
+    }
+    let listed = mine.call("list_agent_sessions", json!({})).await?;
+    assert_eq!(
+        (listed["sessions"].as_array().map(Vec::len), &listed["sessions"][0]["status"]),
+        (Some(1), &json!("running"))
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn bad_arguments_are_tool_errors_that_create_nothing() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let here = cwd(&host)?;
+    for mut mcp in Mcp::both(&host)? {
+        for (tool, arguments, code, names) in [
+            ("start_agent_session", json!({}), "invalid_arguments", "adapter"),
+            ("start_agent_session", json!({ "adapter": 7 }), "invalid_arguments", "adapter"),
+            ("start_agent_session", json!({ "adapter": "scriptd", "cwd": here }), "unknown_adapter", "scripted"),
+            ("start_agent_session", json!({ "adapter": "scripted", "cwd": "/no/such" }), "invalid_cwd", "/no/such"),
+            (
+                "start_agent_session",
+                json!({ "adapter": "scripted", "cwd": here, "prompt": [] }),
+                "invalid_arguments",
+                "prompt",
+            ),
+            (
+                "start_agent_session",
+                json!({ "adapter": "scripted", "cwd": here, "label": "x".repeat(1 << 20) }),
+                "label_too_long",
+                "label",
+            ),
+            (
+                "prompt_agent_session",
+                json!({ "sessionId": "sess_none", "prompt": "x" }),
+                "unknown_session",
+                "sess_none",
+            ),
+            ("prompt_agent_session", json!({ "sessionId": "../../x", "prompt": "x" }), "unknown_session", "../../x"),
+            ("get_agent_session_output", json!({ "sessionId": "sess_none" }), "unknown_session", "sess_none"),
+            ("get_agent_session_output", json!({ "sessionId": "x", "lastN": -1 }), "invalid_arguments", "lastN"),
+            (
+                "wait_agent_session",
+                json!({ "sessionId": "x", "timeoutSeconds": 1e9 }),
+                "invalid_arguments",
+                "timeoutSeconds",
+            ),
+            ("wait_agent_session", json!({ "sessionId": "sess_none" }), "unknown_session", "sess_none"),
+            ("kill_agent_session", json!({ "sessionId": 3 }), "invalid_arguments", "sessionId"),
+            ("kill_agent_session", json!({ "sessionId": "sess_none" }), "unknown_session", "sess_none"),
+            ("list_agent_sessions", json!({ "onlyAlive": "yes" }), "invalid_arguments", "onlyAlive"),
+            ("list_agent_sessions", json!({ "limit": 0 }), "invalid_query", "limit"),
+        ] {
+            let (said, detail) = mcp.refusal(tool, arguments.clone()).await?;
+            assert_eq!(said, code, "{tool} {arguments}");
+            assert!(detail.contains(names), "{tool} {arguments}: {detail}");
+        }
+        let unknown = mcp.request("tools/call", json!({ "name": "no_such_tool" })).await?.answer;
+        assert_eq!(unknown["error"]["code"], -32602, "{unknown}");
+        assert_eq!(mcp.call("list_agent_sessions", json!({})).await?, json!({ "sessions": [] }));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_tools_stand_behind_the_guard() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
+    assert_eq!(post(&Http::with_token(&host, "wrong"), &list).await?.status, 401);
+    let http = Http::new(&host);
+    assert_eq!(post(&http, &list).await?.status, 200);
+    let kind = [("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
+    let foreign = [kind.as_slice(), &[("origin", "http://evil.example")]].concat();
+    assert_eq!(http.send("POST", "/mcp", &foreign, &list.to_string()).await?.status, 403);
+    assert_eq!(Http::with_token(&host, "wrong").get("/mcp/stdio").await?.status, 401);
+    assert_eq!(http.get("/mcp/stdio").await?.fault(), (426, "upgrade_required".to_owned()));
+    assert_eq!(http.get("/mcp").await?.status, 405, "there are no MCP sessions to listen to");
+    Ok(())
+}
+
+#[test]
+fn wharf_mcp_ends_with_its_client_and_says_so_if_the_host_does() -> Result<()> {
+    let mut host = scripted(&[])?.start()?;
+    let state_dir = host.state_dir();
+    let begin = || AgentPipe::start(&wharf(), &["mcp", "--no-start"], &[("WHARF_STATE_DIR", &state_dir)]);
+    let mut done = greeted(begin()?)?;
+    done.close_stdin();
+    assert!(done.wait_exit()?.success());
+    let mut left = greeted(begin()?)?;
+    host.terminate()?;
+    assert_eq!(left.wait_exit()?.code(), Some(1));
+    let refused = program::command(&["mcp", "--no-start", "--state-dir"]).arg(&state_dir).output()?;
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(3), "{words}");
+    ensure!(words.contains("no host is running") && refused.stdout.is_empty(), "{words}");
+    Ok(())
+}
+
+/// Ends the host of that directory, whatever becomes of the test.
+struct Ends<'a>(&'a Path);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        let pid = std::fs::read_to_string(self.0.join("host.lock")).ok();
+        if let Some(pid) = pid.and_then(|pid| pid.trim().parse().ok()) {
+            procs::terminate(pid);
+            let _ = procs::wait_gone(&[pid], PATIENCE);
+        }
+    }
+}
+
+#[test]
+fn wharf_mcp_starts_a_host_where_none_runs() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (state_dir, demo) = (folder.path().join("state"), folder.path().join("demo"));
+    let _ends = Ends(&state_dir);
+    let listen = Path::new("127.0.0.1:0");
+    let environment = [
+        ("WHARF_STATE_DIR", state_dir.as_path()),
+        ("WHARF_LISTEN", listen),
+        ("HOME", folder.path()),
+        ("WHARF_DEMO_STATE", &demo),
+    ];
+    let mut pipe = greeted(AgentPipe::start(&wharf(), &["mcp"], &environment)?)?;
+    let arguments = json!({ "adapter": "demo", "cwd": folder.path(), "prompt": "echo hello" });
+    let started = pipe.request("tools/call", json!({ "name": "start_agent_session", "arguments": arguments }))?;
+    assert_eq!(started["structuredContent"]["status"], "running", "{started}");
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! An MCP client over either way in: Streamable HTTP, or lines to `wharf mcp`.
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Value, json};
+use wharf_testkit::host::Host;
+use wharf_testkit::http::{Answer, Http};
+use wharf_testkit::pipe::AgentPipe;
+
+use crate::wharf;
+
+pub(crate) enum Mcp {
+    Http(Http),
+    Stdio(Box<AgentPipe>),
+}
+
+/// What a request led to: the notifications before its answer, and the answer.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    pub(crate) notes: Vec<Value>,
+    pub(crate) answer: Value,
+}
+
+impl Mcp {
+    /// Both ways into this host.
+    pub(crate) fn both(host: &Host) -> Result<[Self; 2]> {
+        Ok([Self::Http(Http::new(host)), Self::stdio(host)?])
+    }
+
+    /// `wharf mcp`, after the handshake.
+    pub(crate) fn stdio(host: &Host) -> Result<Self> {
+        let state_dir = host.state_dir();
+        let pipe = AgentPipe::start(&wharf(), &["mcp", "--no-start"], &[("WHARF_STATE_DIR", &state_dir)])?;
+        Ok(Self::Stdio(Box::new(greeted(pipe)?)))
+    }
+
+    pub(crate) async fn request(&mut self, method: &str, params: Value) -> Result<Exchange> {
+        match self {
+            Self::Http(http) => {
+                let message = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
+                let answer = post(http, &message).await?;
+                ensure!(answer.status == 200, "{answer:?}");
+                let events = answer.body.lines().filter_map(|line| line.strip_prefix("data: "));
+                let mut events = events.map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
+                let answer = events.pop().context("no event")?;
+                Ok(Exchange { notes: events, answer })
+            }
+            Self::Stdio(pipe) => {
+                let from = pipe.received.len();
+                let id = pipe.start_request(method, params)?;
+                let answer = pipe.response(id)?;
+                let notes = &pipe.received[from..pipe.received.len() - 1];
+                Ok(Exchange {
+                    notes: notes.iter().filter_map(|line| serde_json::from_slice(line).ok()).collect(),
+                    answer,
+                })
+            }
+        }
+    }
+
+    /// The result of a tool, whatever it is.
+    pub(crate) async fn result(&mut self, tool: &str, arguments: Value) -> Result<Value> {
+        let mut answer = self.request("tools/call", json!({ "name": tool, "arguments": arguments })).await?.answer;
+        match answer.get("error") {
+            Some(error) => bail!("{tool}: {error}"),
+            None => Ok(answer["result"].take()),
+        }
+    }
+
+    /// What a tool gives.
+    pub(crate) async fn call(&mut self, tool: &str, arguments: Value) -> Result<Value> {
+        let mut result = self.result(tool, arguments).await?;
+        ensure!(result["isError"] != true, "{tool}: {result}");
+        Ok(result["structuredContent"].take())
+    }
+
+    /// The code with which a tool refuses, and what it says.
+    pub(crate) async fn refusal(&mut self, tool: &str, arguments: Value) -> Result<(String, String)> {
+        let result = self.result(tool, arguments).await?;
+        ensure!(
+            result["isError"] == true && result.get("structuredContent").is_none(),
+            "{tool} did not refuse: {result}"
+        );
+        let problem: Value = serde_json::from_str(result["content"][0]["text"].as_str().context("no text")?)?;
+        let word = |member: &str| problem[member].as_str().unwrap_or_default().to_owned();
+        Ok((word("code"), word("detail")))
+    }
+}
+
+/// A client that has said `initialize`.
+pub(crate) fn greeted(mut pipe: AgentPipe) -> Result<AgentPipe> {
+    let client = json!({ "name": "wharf-testkit", "version": "1" });
+    let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client });
+    let hello = pipe.request("initialize", params)?;
+    ensure!(hello["serverInfo"]["name"] == "wharf" && hello["capabilities"]["tools"].is_object(), "{hello}");
+    pipe.notify("notifications/initialized", json!({}))?;
+    Ok(pipe)
+}
+
+pub(crate) async fn post(http: &Http, message: &Value) -> Result<Answer> {
+    let headers = [("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
+    http.send("POST", "/mcp", &headers, &message.to_string()).await
+}

@@ -1,0 +1,168 @@
+//! A reader of the OpenAPI document: what it says of a value, and values made from what it says.
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::{Map, Value, json};
+
+use wharf_testkit::dice::Dice;
+
+/// The document of a running host.
+#[derive(Debug)]
+pub(crate) struct Document(pub(crate) Value);
+
+/// One operation of it.
+#[derive(Debug)]
+pub(crate) struct Operation<'a> {
+    pub(crate) method: String,
+    pub(crate) path: &'a str,
+    pub(crate) about: &'a Value,
+}
+
+impl Document {
+    pub(crate) fn operations(&self) -> Vec<Operation<'_>> {
+        let paths = self.0["paths"].as_object().into_iter().flatten();
+        let operations = paths.flat_map(|(path, item)| {
+            let item = item.as_object().into_iter().flatten();
+            item.map(move |(method, about)| Operation { method: method.to_uppercase(), path, about })
+        });
+        operations.collect()
+    }
+
+    fn resolve<'a>(&'a self, schema: &'a Value) -> &'a Value {
+        match schema["$ref"].as_str().and_then(|name| name.strip_prefix('#')) {
+            Some(place) => self.0.pointer(place).unwrap_or(&Value::Null),
+            None => schema,
+        }
+    }
+
+    /// Does the value keep to the schema?
+    pub(crate) fn check(&self, value: &Value, schema: &Value) -> Result<()> {
+        let schema = self.resolve(schema);
+        ensure!(!schema.is_null(), "a schema is missing");
+        for part in schema["allOf"].as_array().into_iter().flatten() {
+            self.check(value, part)?;
+        }
+        for word in ["oneOf", "anyOf"] {
+            if let Some(choices) = schema[word].as_array() {
+                let fits = choices.iter().any(|choice| self.check(value, choice).is_ok());
+                ensure!(fits, "{value} is none of {}", schema[word]);
+            }
+        }
+        if let Some(words) = schema["enum"].as_array() {
+            ensure!(words.contains(value), "{value} is not one of {words:?}");
+        }
+        let kinds = kinds(schema);
+        ensure!(kinds.is_empty() || kinds.iter().any(|kind| is(value, kind)), "{value} is not {kinds:?}");
+        for (index, item) in value.as_array().into_iter().flatten().enumerate() {
+            if schema.get("items").is_some() {
+                self.check(item, &schema["items"]).with_context(|| format!("[{index}]"))?;
+            }
+        }
+        if let Some(members) = value.as_object() {
+            for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+                ensure!(members.contains_key(name), "{name} is missing in {value}");
+            }
+            for (name, member) in members {
+                if let Some(schema) = schema["properties"].get(name) {
+                    self.check(member, schema).with_context(|| name.clone())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A value that keeps to the schema, or would if it were not for what a schema cannot say.
+    pub(crate) fn make(&self, schema: &Value, dice: &mut Dice, words: &[String]) -> Value {
+        let schema = self.resolve(schema);
+        let choices = ["oneOf", "anyOf", "enum"].iter().find_map(|word| schema[word].as_array());
+        if let Some(choices) = choices {
+            let choice = pick(choices, dice);
+            return if schema.get("enum").is_some() { choice.clone() } else { self.make(choice, dice, words) };
+        }
+        let kinds = kinds(schema);
+        match if kinds.is_empty() { "string" } else { pick(&kinds, dice) } {
+            "object" => {
+                let mut members = Map::new();
+                for (name, member) in schema["properties"].as_object().into_iter().flatten() {
+                    let required = schema["required"].as_array().is_some_and(|names| names.contains(&json!(name)));
+                    if required || dice.roll().is_multiple_of(3) {
+                        members.insert(name.clone(), self.make(member, dice, words));
+                    }
+                }
+                Value::Object(members)
+            }
+            "array" => (0..dice.roll() % 3).map(|_| self.make(&schema["items"], dice, words)).collect(),
+            "integer" => pick(&[json!(0), json!(1), json!(3), json!(100), json!(100_000), json!(-1)], dice).clone(),
+            "boolean" => json!(dice.roll().is_multiple_of(2)),
+            "null" => Value::Null,
+            _ => json!(pick(words, dice)),
+        }
+    }
+
+    /// The same value with something wrong in it.
+    pub(crate) fn spoil(value: &mut Value, dice: &mut Dice) {
+        let junk = [json!(null), json!(7), json!(-1.5), json!("x"), json!([]), json!({ "a": [1] }), json!(true)];
+        match value.as_object_mut().filter(|members| !members.is_empty() && !dice.roll().is_multiple_of(4)) {
+            Some(members) => {
+                let names: Vec<String> = members.keys().cloned().collect();
+                let name = pick(&names, dice);
+                if dice.roll().is_multiple_of(3) {
+                    members.remove(name);
+                } else {
+                    members.insert(name.clone(), pick(&junk, dice).clone());
+                }
+            }
+            None => *value = pick(&junk, dice).clone(),
+        }
+    }
+}
+
+pub(crate) fn pick<'a, T>(choices: &'a [T], dice: &mut Dice) -> &'a T {
+    &choices[usize::try_from(dice.roll() % choices.len() as u64).unwrap_or_default()]
+}
+
+fn kinds(schema: &Value) -> Vec<&str> {
+    match &schema["type"] {
+        Value::String(kind) => vec![kind],
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Vec::new(),
+    }
+}
+
+fn is(value: &Value, kind: &str) -> bool {
+    match kind {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        _ => false,
+    }
+}
+
+impl Operation<'_> {
+    /// Is this answer one of those that the document tells of?
+    pub(crate) fn check(&self, document: &Document, answer: &wharf_testkit::http::Answer) -> Result<()> {
+        let Some(response) = self.about["responses"].get(answer.status.to_string()) else {
+            bail!("{} is not documented: {}", answer.status, answer.body);
+        };
+        ensure!(answer.status != 500, "{}", answer.body);
+        let Some(content) = response["content"].as_object() else {
+            ensure!(answer.body.is_empty(), "an undocumented body: {}", answer.body);
+            return Ok(());
+        };
+        let kind = answer.header("content-type").and_then(|kind| kind.split(';').next()).unwrap_or_default();
+        let Some(media) = content.get(kind) else { bail!("{kind} is not documented for {}", answer.status) };
+        if kind.ends_with("json") {
+            let body = serde_json::from_str(&answer.body).with_context(|| format!("not JSON: {}", answer.body))?;
+            document.check(&body, &media["schema"])?;
+            if answer.status >= 400 {
+                let code = body["code"].as_str().unwrap_or_default();
+                let told = response["description"].as_str().unwrap_or_default();
+                ensure!(told.contains(&format!("`{code}`")), "{code} is not documented for {}", answer.status);
+            }
+        }
+        Ok(())
+    }
+}

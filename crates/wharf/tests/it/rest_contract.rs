@@ -1,0 +1,240 @@
+//! The OpenAPI document against the host that serves it: whatever is sent, the answer is one that is documented.
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use wharf_testkit::host::Host;
+use wharf_testkit::http::{Answer, Http};
+
+use crate::openapi::{Document, Operation, pick};
+use crate::rest::{caller, idle, prompt, spawn, until};
+use crate::{and_scripted, cwd, scripted, section};
+use wharf_testkit::dice::Dice;
+
+/// Requests to each operation.
+const TRIES: usize = 30;
+
+async fn document(http: &Http) -> Result<Document> {
+    Ok(Document(http.get("/openapi.json").await?.expect(200)?))
+}
+
+#[tokio::test]
+async fn the_document_is_openapi_3_1_and_tells_of_every_route() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let document = document(&Http::new(&host)).await?;
+    assert!(document.0["openapi"].as_str().is_some_and(|version| version.starts_with("3.1")));
+    assert_eq!(document.0["info"]["title"], "Wharf");
+    let mut known: Vec<String> =
+        document.operations().iter().map(|operation| format!("{} {}", operation.method, operation.path)).collect();
+    known.sort();
+    let expected = [
+        "DELETE /sessions/{id}",
+        "DELETE /sessions/{id}/queue/{promptId}",
+        "DELETE /workspaces/{slug}",
+        "GET /adapters",
+        "GET /debug/sessions",
+        "GET /healthz",
+        "GET /host",
+        "GET /openapi.json",
+        "GET /readyz",
+        "GET /sessions",
+        "GET /sessions/stream",
+        "GET /sessions/{id}",
+        "GET /sessions/{id}/asks",
+        "GET /sessions/{id}/events",
+        "GET /sessions/{id}/output",
+        "GET /sessions/{id}/queue",
+        "GET /sessions/{id}/stream",
+        "GET /workspaces",
+        "PATCH /sessions/{id}/queue/{promptId}",
+        "POST /sessions/agent",
+        "POST /sessions/{id}/asks/{askId}",
+        "POST /sessions/{id}/interrupt",
+        "POST /sessions/{id}/kill",
+        "POST /sessions/{id}/prompt",
+        "POST /sessions/{id}/resume",
+        "POST /stop",
+        "POST /workspaces",
+        "PUT /workspaces/active",
+    ];
+    assert_eq!(known, expected);
+    Ok(())
+}
+
+/// Words that mean something here, and words that should not.
+async fn words(http: &Http, host: &Host) -> Result<Vec<String>> {
+    let here = cwd(host)?;
+    let (live, busy, dead) = (spawn(http, host).await?, spawn(http, host).await?, spawn(http, host).await?);
+    prompt(http, &live, "echo one; think two; tool").await?;
+    idle(http, &live).await?;
+    prompt(http, &busy, "ask").await?;
+    until(http, &busy, "a question", |session| session["turn"] == "awaiting_input").await?;
+    let asks = http.get(&format!("/sessions/{busy}/asks")).await?.expect(200)?;
+    let queued = json!({ "prompt": "echo queued", "queue": true });
+    let queued = http.post(&format!("/sessions/{busy}/prompt"), &queued).await?.expect(200)?;
+    http.poke(&format!("/sessions/{dead}/kill")).await?.expect(200)?;
+    http.post("/workspaces", &json!({ "slug": "here", "path": here })).await?.expect(201)?;
+    let known = [live, busy.clone(), busy, dead, here, asks["asks"][0]["askId"].to_string()];
+    let made =
+        ["scripted", "broken", "here", "allow_once", "1-3", "1-4.1", "", "..", "../../x", "a b", "é😀", "%00", "\u{7}"];
+    let mut words: Vec<String> = known.into_iter().chain(made.map(str::to_owned)).collect();
+    words.push(queued["promptId"].as_str().context("no id")?.to_owned());
+    words.push("x".repeat(3000));
+    Ok(words)
+}
+
+/// A word as it can stand in a path or a query.
+fn encoded(word: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    word.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// A request to this operation: as documented, or nearly.
+async fn send(
+    http: &Http,
+    document: &Document,
+    operation: &Operation<'_>,
+    dice: &mut Dice,
+    words: &[String],
+) -> Result<(String, Answer)> {
+    let (mut path, mut query, mut headers) = (operation.path.to_owned(), Vec::new(), Vec::new());
+    for parameter in operation.about["parameters"].as_array().into_iter().flatten() {
+        let name = parameter["name"].as_str().context("no name")?;
+        let mut value = document.make(&parameter["schema"], dice, words);
+        if dice.roll().is_multiple_of(5) {
+            value = json!(pick(words, dice));
+        }
+        match parameter["in"].as_str() {
+            Some("path") => {
+                let word = pick(words, dice);
+                let word = if word.is_empty() { "x" } else { word };
+                path = path.replace(&format!("{{{name}}}"), &encoded(word));
+            }
+            Some("query") if dice.roll().is_multiple_of(2) => query.push(format!("{name}={}", encoded(&text(&value)))),
+            Some("header") if dice.roll().is_multiple_of(3) => {
+                let value: String = text(&value).chars().filter(|c| c.is_ascii_graphic() || *c == ' ').collect();
+                headers.push((name.to_owned(), value));
+            }
+            _ => {}
+        }
+    }
+    if !query.is_empty() {
+        path = format!("{path}?{}", query.join("&"));
+    }
+    let mut body = String::new();
+    if operation.about.get("requestBody").is_some() {
+        let mut value =
+            document.make(&operation.about["requestBody"]["content"]["application/json"]["schema"], dice, words);
+        if dice.roll().is_multiple_of(3) {
+            Document::spoil(&mut value, dice);
+        }
+        // Most spawns are to get past the first check.
+        if operation.path == "/sessions/agent" && value.is_object() && !dice.roll().is_multiple_of(3) {
+            value["adapter"] = "scripted".into();
+            value["workspaceSlug"] = "here".into();
+        }
+        body = value.to_string();
+        if dice.roll().is_multiple_of(10) {
+            body.pop();
+        }
+        if !dice.roll().is_multiple_of(15) {
+            headers.push(("content-type".to_owned(), "application/json".to_owned()));
+        }
+    }
+    let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let answer = http.begin(&operation.method, &path, &headers, &body).await?;
+    let shown: String = format!("{} {path} {headers:?} {body}", operation.method).chars().take(600).collect();
+    Ok((shown, answer))
+}
+
+#[tokio::test]
+async fn every_answer_to_any_request_is_documented() -> Result<()> {
+    let options = and_scripted(scripted(&["--resume"])?, "broken", &["--exit-on-start", "1"])?;
+    let host = section(options, "[limits]\nsessions = 8\nqueue = 5").start()?;
+    let http = Http::new(&host);
+    let document = document(&http).await?;
+    let words = words(&http, &host).await?;
+    let mut dice = Dice::thrown()?;
+    let mut operations = document.operations();
+    operations.retain(|operation| operation.path != "/stop");
+    // What forgets sessions comes last, so that the others find some.
+    operations.sort_by_key(|operation| operation.method == "DELETE");
+    let mut statuses = std::collections::BTreeSet::new();
+    for operation in &operations {
+        for _ in 0..TRIES {
+            let (shown, answer) = send(&http, &document, operation, &mut dice, &words).await?;
+            statuses.insert(answer.status);
+            operation.check(&document, &answer).with_context(|| shown)?;
+        }
+    }
+    for expected in [200, 201, 400, 404, 409, 422] {
+        assert!(statuses.contains(&expected), "the requests were too tame: {statuses:?}");
+    }
+    assert!(http.get("/readyz").await?.status == 200, "and the host is well");
+    Ok(())
+}
+
+#[tokio::test]
+async fn nobody_gets_past_the_door_of_a_documented_route() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let document = document(&Http::new(&host)).await?;
+    let (stranger, observer) = (Http::with_token(&host, "wrong"), caller(&host, "observer")?);
+    for operation in document.operations() {
+        let path = operation.path.replace(['{', '}'], "");
+        let answer = stranger.send(&operation.method, &path, &[], "").await?;
+        let open = operation.about.get("security").is_some();
+        assert_eq!(answer.status, if open { 200 } else { 401 }, "{} {path}", operation.method);
+        operation.check(&document, &answer).with_context(|| path.clone())?;
+        if operation.method != "GET" {
+            let body = document.make(
+                &operation.about["requestBody"]["content"]["application/json"]["schema"],
+                &mut Dice::of(1),
+                &["word".to_owned()],
+            );
+            let json = [("content-type", "application/json")];
+            let answer = observer.send(&operation.method, &path, &json, &body.to_string()).await?;
+            assert_eq!(answer.status, 403, "{} {path}: {}", operation.method, answer.body);
+            operation.check(&document, &answer).with_context(|| path.clone())?;
+        }
+        for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
+            let known =
+                document.operations().iter().any(|known| known.path == operation.path && known.method == method);
+            if !known {
+                let answer = Http::new(&host).send(method, &path, &[], "").await?;
+                assert_eq!(answer.status, 405, "{method} {path}");
+                assert!(answer.header("allow").is_some());
+            }
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_documented_is_noticed() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let document = document(&http).await?;
+    let operations = document.operations();
+    let list = operations.iter().find(|operation| operation.path == "/sessions").context("no list")?;
+    spawn(&http, &host).await?;
+    let good = http.get("/sessions").await?;
+    list.check(&document, &good)?;
+    for (from, to) in [
+        (r#""turn":"idle""#, r#""turn":"asleep""#),
+        (r#""queued":0"#, r#""queued":"0""#),
+        (r#""id":"sess_"#, r#""no":"sess_"#),
+        (r#"{"sessions":"#, r#"{"session":"#),
+    ] {
+        let mut wrong = good.clone();
+        wrong.body = wrong.body.replace(from, to);
+        assert_ne!(wrong.body, good.body, "{from}");
+        assert!(list.check(&document, &wrong).is_err(), "{to}");
+    }
+    for status in [418, 500] {
+        assert!(list.check(&document, &Answer { status, ..good.clone() }).is_err(), "{status}");
+    }
+    Ok(())
+}

@@ -1,0 +1,294 @@
+//! AIP-46 over HTTP: input that is wrong has its documented status and code, and nothing is created or lost.
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use wharf_testkit::host::Host;
+use wharf_testkit::http::Http;
+
+use crate::rest::{caller, idle, output, prompt, spawn};
+use crate::{cwd, scripted, section};
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+/// What there is, in the registry and on disk.
+async fn inventory(http: &Http, host: &Host) -> Result<(Value, usize)> {
+    let sessions = http.get("/sessions").await?.expect(200)?["sessions"].clone();
+    let ids: Vec<&Value> = sessions.as_array().context("no list")?.iter().map(|session| &session["id"]).collect();
+    Ok((json!(ids), files(&host.state_dir().join("workspaces"))))
+}
+
+fn files(dir: &std::path::Path) -> usize {
+    let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
+    let paths = entries.filter_map(Result::ok).map(|entry| entry.path());
+    paths.map(|path| if path.is_dir() { 1 + files(&path) } else { 1 }).sum()
+}
+
+#[tokio::test]
+async fn a_spawn_with_wrong_input_creates_nothing() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    spawn(&http, &host).await?;
+    let before = inventory(&http, &host).await?;
+    let here = cwd(&host)?;
+    let with = |member: &str, value: Value| {
+        let mut body = json!({ "adapter": "scripted", "cwd": here });
+        body[member] = value;
+        body.to_string()
+    };
+    let file = host.directory().join("a-file");
+    std::fs::write(&file, "")?;
+    for (body, status, code) in [
+        (String::new(), 400, "malformed_json"),
+        ("{".to_owned(), 400, "malformed_json"),
+        ("{\"adapter\":7".to_owned(), 400, "malformed_json"),
+        ("\u{0}".to_owned(), 400, "malformed_json"),
+        ("[]".to_owned(), 422, "invalid_body"),
+        ("null".to_owned(), 422, "invalid_body"),
+        ("{}".to_owned(), 422, "invalid_body"),
+        (with("adapter", json!(7)), 422, "invalid_body"),
+        (with("adapter", json!("none")), 422, "unknown_adapter"),
+        (with("adapter", json!("../../x")), 422, "unknown_adapter"),
+        (with("adapter", json!("")), 422, "unknown_adapter"),
+        (with("cwd", json!(["/tmp"])), 422, "invalid_body"),
+        (with("cwd", json!("relative/dir")), 422, "invalid_cwd"),
+        (with("cwd", json!("/no/such/directory")), 422, "invalid_cwd"),
+        (with("cwd", json!(file)), 422, "invalid_cwd"),
+        (with("cwd", json!(format!("{here}/../no-such/.."))), 422, "invalid_cwd"),
+        (with("cwd", json!("")), 422, "invalid_cwd"),
+        (json!({ "adapter": "scripted", "workspaceSlug": "unregistered" }).to_string(), 422, "unknown_workspace"),
+        (json!({ "adapter": "scripted", "workspaceSlug": "../../x" }).to_string(), 422, "unknown_workspace"),
+        (json!({ "adapter": "scripted", "workspaceSlug": "" }).to_string(), 422, "unknown_workspace"),
+        (with("label", json!("x".repeat(1 << 20))), 422, "label_too_long"),
+        (with("label", json!({})), 422, "invalid_body"),
+        (with("prompt", json!(5)), 422, "invalid_body"),
+        (with("prompt", json!("")), 422, "invalid_body"),
+        (with("prompt", json!([])), 422, "invalid_body"),
+        (with("prompt", json!([{ "text": "no type" }])), 422, "invalid_body"),
+        (with("mode", json!("none")), 422, "unknown_mode"),
+        (with("options", json!({ "none": true })), 422, "invalid_option"),
+        (with("options", json!([])), 422, "invalid_body"),
+        (with("env", json!({ "A": 1 })), 422, "invalid_body"),
+        (with("mcpServers", json!("x")), 422, "invalid_body"),
+        (with("additionalDirectories", json!(["/no/such"])), 422, "invalid_cwd"),
+        (with("additionalDirectories", json!([5])), 422, "invalid_body"),
+    ] {
+        let answer = http.send("POST", "/sessions/agent", &[JSON], &body).await?;
+        let shown: String = body.chars().take(100).collect();
+        assert_eq!(answer.fault(), (status, code.to_owned()), "{shown}: {}", answer.body);
+        assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{shown}");
+        let problem = answer.json();
+        assert_eq!((&problem["type"], &problem["status"]), (&json!("about:blank"), &json!(status)));
+        assert!(problem["detail"].as_str().is_some_and(|detail| detail.len() > 5), "{problem}");
+        assert!(answer.body.len() < 4096, "what was wrong is not sent back whole");
+    }
+    assert_eq!(inventory(&http, &host).await?, before);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_wrong_type_is_named() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let answer = http.post("/sessions/agent", &json!({ "adapter": "scripted", "env": { "A": 1 } })).await?;
+    let detail = answer.json()["detail"].as_str().unwrap_or_default().to_owned();
+    assert!(detail.starts_with("env.A: "), "{detail}");
+    let answer = http.get("/sessions?limit=many").await?;
+    let detail = answer.json()["detail"].as_str().unwrap_or_default().to_owned();
+    assert!(detail.starts_with("limit: "), "{detail}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_body_must_be_json_and_not_too_large() -> Result<()> {
+    let host = section(scripted(&[])?, "[limits]\nframe = \"64KiB\"").start()?;
+    let http = Http::new(&host);
+    let id = spawn(&http, &host).await?;
+    let path = format!("/sessions/{id}/prompt");
+    let body = json!({ "prompt": "echo x" }).to_string();
+    for kind in [&[][..], &[("content-type", "text/plain")], &[("content-type", "application/x-www-form-urlencoded")]] {
+        let answer = http.send("POST", &path, kind, &body).await?;
+        assert_eq!(answer.fault(), (415, "unsupported_media_type".to_owned()), "{kind:?}");
+    }
+    let large = json!({ "prompt": "x".repeat(65 << 10) });
+    assert_eq!(http.post(&path, &large).await?.fault(), (413, "body_too_large".to_owned()));
+    let charset = [("content-type", "Application/JSON; charset=utf-8")];
+    assert_eq!(http.send("POST", &path, &charset, &body).await?.status, 200, "only this one was taken");
+    idle(&http, &id).await?;
+    assert_eq!(output(&http, &id).await?, ["x", "── turn-end (end_turn) ──"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_prompt_with_wrong_input_reaches_nobody() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let id = spawn(&http, &host).await?;
+    let before = http.get(&format!("/sessions/{id}")).await?.expect(200)?["lastSeq"].clone();
+    for body in [
+        json!({}),
+        json!({ "prompt": null }),
+        json!({ "prompt": 1 }),
+        json!({ "prompt": { "type": "text", "text": "x" } }),
+        json!({ "prompt": ["x"] }),
+        json!({ "prompt": " \n" }),
+        json!({ "prompt": "x", "queue": "yes" }),
+        json!({ "prompt": "x", "queue": true, "interrupt": true }),
+    ] {
+        let answer = http.post(&format!("/sessions/{id}/prompt"), &body).await?;
+        assert_eq!(answer.fault(), (422, "invalid_body".to_owned()), "{body}");
+    }
+    let key = "k".repeat(300);
+    for key in ["", key.as_str()] {
+        let body = json!({ "prompt": "echo x" });
+        let answer = http.post_with(&format!("/sessions/{id}/prompt"), ("idempotency-key", key), &body).await?;
+        assert_eq!(answer.fault(), (422, "invalid_idempotency_key".to_owned()), "{key:?}");
+    }
+    assert_eq!(http.get(&format!("/sessions/{id}")).await?.expect(200)?["lastSeq"], before);
+    Ok(())
+}
+
+#[tokio::test]
+async fn unknown_sessions_are_404_everywhere() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    for id in ["sess_none", "..", "%2e%2e%2f%2e%2e%2fetc", "%00", "%F0%9F%98%80", &"x".repeat(2000)] {
+        for (method, tail, body) in [
+            ("GET", "", ""),
+            ("GET", "/stream", ""),
+            ("GET", "/output", ""),
+            ("GET", "/events", ""),
+            ("GET", "/asks", ""),
+            ("GET", "/queue", ""),
+            ("POST", "/prompt", r#"{"prompt":"x"}"#),
+            ("POST", "/interrupt", ""),
+            ("POST", "/kill", ""),
+            ("POST", "/resume", ""),
+            ("POST", "/asks/1", r#"{"cancel":true}"#),
+            ("PATCH", "/queue/p", r#"{"position":0}"#),
+            ("DELETE", "/queue/p", ""),
+        ] {
+            let answer = http.send(method, &format!("/sessions/{id}{tail}"), &[JSON], body).await?;
+            assert_eq!(answer.fault(), (404, "unknown_session".to_owned()), "{method} {id} {tail}");
+        }
+    }
+    let answer = http.get("/sessions/%FF").await?;
+    assert_eq!(answer.fault(), (404, "unknown_route".to_owned()), "not even text");
+    assert_eq!(files(&host.state_dir().join("workspaces")), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn wrong_queries_are_422() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let id = spawn(&http, &host).await?;
+    let of = |tail: &str| format!("/sessions/{id}{tail}");
+    for path in [
+        "/sessions?limit=0".to_owned(),
+        "/sessions?limit=1001".to_owned(),
+        "/sessions?limit=-1".to_owned(),
+        "/sessions?limit=99999999999999999999".to_owned(),
+        "/sessions?status=dead".to_owned(),
+        "/sessions?alive=yes".to_owned(),
+        "/sessions?limit=1&limit=2".to_owned(),
+        of("/output?lastN=0"),
+        of("/output?lastN=10001"),
+        of("/output?lastN=x"),
+        of("/events?limit=0"),
+        of("/events?limit=x"),
+    ] {
+        assert_eq!(http.get(&path).await?.fault(), (422, "invalid_query".to_owned()), "{path}");
+    }
+    http.get("/sessions?unknown=1&cursor=zzz").await?.expect(200)?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn unknown_routes_are_404_and_wrong_methods_405() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    for path in ["/", "/session", "/sessions/", "/sessions/a/b", "/sessions/a/prompt/c", "/../etc/passwd"] {
+        let answer = http.get(path).await?;
+        assert_eq!(answer.fault(), (404, "unknown_route".to_owned()), "{path}");
+    }
+    for (method, path, allowed) in [
+        ("PUT", "/sessions", "GET,HEAD"),
+        ("POST", "/sessions", "GET,HEAD"),
+        ("GET", "/sessions/agent", "POST"),
+        ("POST", "/sessions/x", "GET,HEAD,DELETE"),
+        ("GET", "/sessions/x/prompt", "POST"),
+        ("GET", "/sessions/x/queue/y", "PATCH,DELETE"),
+        ("DELETE", "/openapi.json", "GET,HEAD"),
+    ] {
+        let answer = http.send(method, path, &[], "").await?;
+        assert_eq!(answer.fault(), (405, "method_not_allowed".to_owned()), "{method} {path}");
+        let told: Vec<&str> = answer.header("allow").context("no Allow")?.split(',').collect();
+        assert!(allowed.split(',').all(|method| told.contains(&method)), "{method} {path}: {told:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_controller_stays_inside_the_registered_workspaces() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let inside = host.directory().join("inside");
+    std::fs::create_dir(&inside)?;
+    http.post("/workspaces", &json!({ "slug": "inside", "path": inside })).await?.expect(201)?;
+    std::os::unix::fs::symlink("/", inside.join("out"))?;
+    let controller = caller(&host, "controller")?;
+    let body = |cwd: String| json!({ "adapter": "scripted", "cwd": cwd });
+    for outside in
+        ["/".to_owned(), cwd(&host)?, format!("{}/..", inside.display()), format!("{}/out", inside.display())]
+    {
+        let answer = controller.post("/sessions/agent", &body(outside.clone())).await?;
+        assert_eq!(answer.fault(), (403, "cwd_not_allowed".to_owned()), "{outside}");
+    }
+    assert_eq!(http.get("/sessions").await?.expect(200)?["sessions"], json!([]));
+    controller.post("/sessions/agent", &body(inside.display().to_string())).await?.expect(201)?;
+    let by_slug = json!({ "adapter": "scripted", "workspaceSlug": "inside" });
+    let session = controller.post("/sessions/agent", &by_slug).await?.expect(201)?;
+    assert_eq!(session["workspaceSlug"], "inside");
+    let refused = controller.post("/workspaces", &json!({ "slug": "x", "path": "/" })).await?;
+    assert_eq!(refused.fault(), (403, "admin_only".to_owned()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_adapter_that_is_not_installed_is_501() -> Result<()> {
+    let options = scripted(&[])?.agent("absent", &["/no/such/program".to_owned()]);
+    let host = options.start()?;
+    let http = Http::new(&host);
+    let body = json!({ "adapter": "absent", "cwd": cwd(&host)? });
+    assert_eq!(http.post("/sessions/agent", &body).await?.fault(), (501, "adapter_not_installed".to_owned()));
+    assert_eq!(http.get("/sessions").await?.expect(200)?["sessions"], json!([]));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_repeated_spawn_with_the_same_key_is_the_same_session() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let body = json!({ "adapter": "scripted", "cwd": cwd(&host)?, "prompt": "echo once" });
+    let key = ("idempotency-key", "spawn-1");
+    let (one, other) =
+        tokio::join!(http.post_with("/sessions/agent", key, &body), http.post_with("/sessions/agent", key, &body));
+    let (one, other) = (one?, other?);
+    let mut statuses = [one.status, other.status];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 201], "at the same time: one makes it");
+    assert_eq!((&one.json()["id"], &one.json()["promptId"]), (&other.json()["id"], &other.json()["promptId"]));
+    let again = http.post_with("/sessions/agent", key, &body).await?;
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+    let session = again.expect(200)?;
+    let id = session["id"].as_str().context("no id")?;
+    idle(&http, id).await?;
+    assert_eq!(output(&http, id).await?, ["once", "── turn-end (end_turn) ──"]);
+    let mut changed = body.clone();
+    changed["prompt"] = "echo twice".into();
+    let reused = http.post_with("/sessions/agent", key, &changed).await?;
+    assert_eq!(reused.fault(), (422, "idempotency_key_reused".to_owned()));
+    assert_eq!(http.get("/sessions").await?.expect(200)?["sessions"].as_array().map(Vec::len), Some(1));
+    prompt(&http, id, "echo more").await?;
+    Ok(())
+}

@@ -1,0 +1,134 @@
+//! AIP-46 over HTTP: what agents ask, and the prompts that wait.
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use wharf_testkit::http::{Answer, Http};
+
+use crate::rest::{idle, output, prompt, spawn, until};
+use crate::{scripted, section};
+
+#[tokio::test]
+async fn asks_are_listed_and_answered_once() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let id = spawn(&http, &host).await?;
+    assert_eq!(http.get(&format!("/sessions/{id}/asks")).await?.expect(200)?, json!({ "asks": [] }));
+    prompt(&http, &id, "ask").await?;
+    until(&http, &id, "a question", |session| session["turn"] == "awaiting_input").await?;
+    let asks = http.get(&format!("/sessions/{id}/asks")).await?.expect(200)?;
+    let ask = &asks["asks"][0];
+    assert_eq!((&ask["kind"], &ask["options"][0]["optionId"]), (&json!("permission"), &json!("allow_once")), "{ask}");
+    assert!(ask["openedAt"].is_string() && ask["toolCall"].is_object() && ask["params"].is_object(), "{ask}");
+    let number = ask["askId"].as_u64().context("no id")?;
+    let path = format!("/sessions/{id}/asks/{number}");
+    let wrong = http.post(&path, &json!({ "optionId": "none" })).await?;
+    assert_eq!(wrong.fault(), (422, "invalid_option".to_owned()));
+    assert!(wrong.json()["offered"].as_array().is_some_and(|offered| offered.contains(&json!("allow_once"))));
+    for (body, code) in [
+        (json!({}), "invalid_body"),
+        (json!({ "optionId": "allow_once", "cancel": true }), "invalid_body"),
+        (json!({ "action": "accept" }), "invalid_body"),
+        (json!({ "action": "perhaps" }), "invalid_body"),
+    ] {
+        assert_eq!(http.post(&path, &body).await?.fault(), (422, code.to_owned()), "{body}");
+    }
+    let taken = http.post(&path, &json!({ "optionId": "allow_once" })).await?.expect(200)?;
+    assert_eq!(taken, json!({ "ok": true, "askId": number }));
+    let late = http.post(&path, &json!({ "optionId": "allow_once" })).await?;
+    assert_eq!(late.fault(), (409, "already_answered".to_owned()));
+    idle(&http, &id).await?;
+    assert!(output(&http, &id).await?.contains(&"chosen: allow_once".to_owned()));
+    for unknown in ["999999", "x", "-1", "18446744073709551616"] {
+        let answer = http.post(&format!("/sessions/{id}/asks/{unknown}"), &json!({ "cancel": true })).await?;
+        assert_eq!(answer.fault(), (404, "unknown_ask".to_owned()), "{unknown}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_ask_is_cancelled_over_rest_when_nobody_else_could_answer() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let id = spawn(&http, &host).await?;
+    prompt(&http, &id, "ask").await?;
+    until(&http, &id, "a question", |session| session["turn"] == "awaiting_input").await?;
+    let asks = http.get(&format!("/sessions/{id}/asks")).await?.expect(200)?;
+    let path = format!("/sessions/{id}/asks/{}", asks["asks"][0]["askId"]);
+    http.post(&path, &json!({ "cancel": true })).await?.expect(200)?;
+    idle(&http, &id).await?;
+    assert!(output(&http, &id).await?.iter().any(|line| line.contains("cancelled")));
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_queue_is_listed_changed_and_emptied() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let id = spawn(&http, &host).await?;
+    let queue = format!("/sessions/{id}/queue");
+    let running = prompt(&http, &id, "hang").await?["promptId"].clone();
+    let mut waiting = Vec::new();
+    for text in ["echo one", "echo two", "echo three"] {
+        let body = json!({ "prompt": text, "queue": true });
+        let taken = http.post(&format!("/sessions/{id}/prompt"), &body).await?.expect(200)?;
+        waiting.push(taken["promptId"].as_str().context("no id")?.to_owned());
+    }
+    let listed = http.get(&queue).await?.expect(200)?;
+    assert_eq!((&listed["queue"][1]["text"], &listed["queue"][1]["position"]), (&json!("echo two"), &json!(1)));
+    assert_eq!(listed["queue"][1]["sender"], "wharf-testkit");
+    let patch = async |prompt: &str, body: Value| -> Result<Answer> {
+        http.send("PATCH", &format!("{queue}/{prompt}"), &[("content-type", "application/json")], &body.to_string())
+            .await
+    };
+    patch(&waiting[2], json!({ "position": 0, "prompt": "echo first" })).await?.expect(200)?;
+    let removed = http.delete(&format!("{queue}/{}", waiting[0])).await?.expect(200)?;
+    assert_eq!(removed, json!({ "ok": true, "promptId": waiting[0] }));
+    let texts = http.get(&queue).await?.expect(200)?;
+    let texts: Vec<&Value> = texts["queue"].as_array().context("no list")?.iter().map(|one| &one["text"]).collect();
+    assert_eq!(texts, [&json!("echo first"), &json!("echo two")]);
+    let running = running.as_str().context("no id")?;
+    assert_eq!(patch(running, json!({ "position": 0 })).await?.fault(), (409, "already_started".to_owned()));
+    assert_eq!(http.delete(&format!("{queue}/{running}")).await?.fault(), (409, "already_started".to_owned()));
+    assert_eq!(patch("prm_none", json!({ "position": 0 })).await?.fault(), (404, "unknown_prompt".to_owned()));
+    assert_eq!(http.delete(&format!("{queue}/{}", waiting[0])).await?.fault(), (404, "unknown_prompt".to_owned()));
+    assert_eq!(patch(&waiting[1], json!({})).await?.fault(), (422, "invalid_body".to_owned()));
+    http.poke(&format!("/sessions/{id}/interrupt")).await?.expect(200)?;
+    let mut events = http.stream(&format!("/sessions/{id}/stream"), None).await?;
+    events.line("first").await?;
+    events.line("two").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_full_queue_is_429() -> Result<()> {
+    let host = section(scripted(&[])?, "[limits]\nqueue = 2").start()?;
+    let http = Http::new(&host);
+    let id = spawn(&http, &host).await?;
+    prompt(&http, &id, "hang").await?;
+    let body = json!({ "prompt": "echo x", "queue": true });
+    let path = format!("/sessions/{id}/prompt");
+    http.post(&path, &body).await?.expect(200)?;
+    http.post(&path, &body).await?.expect(200)?;
+    assert_eq!(http.post(&path, &body).await?.fault(), (429, "queue_full".to_owned()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_repeated_prompt_with_the_same_key_is_the_same_prompt() -> Result<()> {
+    let mut host = scripted(&["--resume"])?.start()?;
+    let http = Http::new(&host);
+    let id = spawn(&http, &host).await?;
+    let (path, body, key) =
+        (format!("/sessions/{id}/prompt"), json!({ "prompt": "echo once" }), ("idempotency-key", "k"));
+    let first = http.post_with(&path, key, &body).await?.expect(200)?;
+    assert!(first.get("duplicate").is_none(), "{first}");
+    idle(&http, &id).await?;
+    let again = http.post_with(&path, key, &body).await?.expect(200)?;
+    assert_eq!((&again["promptId"], &again["duplicate"]), (&first["promptId"], &json!(true)));
+    host.restart()?;
+    let http = Http::new(&host);
+    let after = http.post_with(&path, key, &body).await?.expect(200)?;
+    assert_eq!(after["promptId"], first["promptId"], "after a restart of the host too");
+    assert_eq!(output(&http, &id).await?.iter().filter(|line| *line == "once").count(), 1);
+    Ok(())
+}

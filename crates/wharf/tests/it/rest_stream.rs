@@ -1,0 +1,359 @@
+//! AIP-46 over HTTP: output and event streams, every row of the seed's format and rule 8.3.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use wharf_testkit::host::Host;
+use wharf_testkit::http::{Event, Http};
+
+use crate::rest::{idle, output, prompt, spawn, until};
+use crate::{join, scripted};
+
+fn lines(events: &[Event]) -> Vec<&str> {
+    events.iter().filter(|event| event.name == "line").filter_map(|event| event.data["line"].as_str()).collect()
+}
+
+/// A session that has done its work and is dead.
+async fn ended(http: &Http, host: &Host, script: &str) -> Result<String> {
+    let id = spawn(http, host).await?;
+    prompt(http, &id, script).await?;
+    idle(http, &id).await?;
+    http.poke(&format!("/sessions/{id}/kill")).await?.expect(200)?;
+    Ok(id)
+}
+
+#[tokio::test]
+async fn a_line_event_has_the_line_and_its_stream() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let id = spawn(&http, &host).await?;
+    let mut events = http.stream(&format!("/sessions/{id}/stream"), None).await?;
+    prompt(&http, &id, "echo hello world").await?;
+    let event = events.line("hello world").await?;
+    assert_eq!(event.data, json!({ "line": "hello world", "stream": "stdout" }));
+    let id = event.id.context("no id")?;
+    assert!(id.contains('-') && id.ends_with(".1"), "{id}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn status_turn_and_ask_events_tell_what_lines_cannot() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let id = spawn(&http, &host).await?;
+    let sent = prompt(&http, &id, "ask").await?;
+    until(&http, &id, "a question", |session| session["turn"] == "awaiting_input").await?;
+    let asks = http.get(&format!("/sessions/{id}/asks")).await?.expect(200)?;
+    let ask = &asks["asks"][0]["askId"];
+    http.post(&format!("/sessions/{id}/asks/{ask}"), &json!({ "optionId": "allow_once" })).await?.expect(200)?;
+    idle(&http, &id).await?;
+    http.poke(&format!("/sessions/{id}/kill")).await?.expect(200)?;
+    let events = http.stream(&format!("/sessions/{id}/stream"), None).await?.rest().await?;
+    let told: Vec<(&str, &Value)> =
+        events.iter().filter(|event| event.name != "line").map(|event| (event.name.as_str(), &event.data)).collect();
+    let names: Vec<&str> = told.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["status", "status", "turn", "ask", "ask", "turn", "status"], "{told:?}");
+    assert_eq!(told[0].1, &json!({ "status": "starting" }));
+    assert_eq!(told[1].1, &json!({ "status": "running" }));
+    assert_eq!(told[2].1, &json!({ "turn": "started", "promptId": sent["promptId"] }));
+    assert_eq!(
+        (&told[3].1["askId"], &told[3].1["open"], &told[3].1["kind"]),
+        (ask, &json!(true), &json!("permission"))
+    );
+    let closed =
+        json!({ "askId": ask, "open": false, "kind": "permission", "outcome": "answered", "optionId": "allow_once" });
+    assert_eq!(told[4].1, &closed);
+    assert_eq!(told[5].1, &json!({ "turn": "ended", "promptId": sent["promptId"], "stopReason": "end_turn" }));
+    assert_eq!(told[6].1, &json!({ "status": "killed", "endReason": "user" }));
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_end_of_a_turn_comes_after_its_last_line() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let id = ended(&http, &host, "echo no line break").await?;
+    let events = http.stream(&format!("/sessions/{id}/stream"), None).await?.rest().await?;
+    let end = events.iter().position(|event| event.data["turn"] == "ended").context("no end")?;
+    let last = events.iter().rposition(|event| event.name == "line").context("no line")?;
+    assert!(last < end, "{events:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_stream_ends_when_the_session_does_and_then_there_is_nothing_new() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let id = spawn(&http, &host).await?;
+    let path = format!("/sessions/{id}/stream");
+    let mut events = http.stream(&path, None).await?;
+    prompt(&http, &id, "echo bye; crash 5").await?;
+    let all = events.rest().await?;
+    let last = all.last().context("nothing came")?;
+    assert_eq!((&last.data["status"], &last.data["exitCode"]), (&json!("exited"), &json!(5)));
+    assert!(lines(&all).contains(&"bye"), "{all:?}");
+    let mark = last.id.clone().context("no id")?;
+    let after = http.send("GET", &path, &[("last-event-id", &mark)], "").await?;
+    assert_eq!((after.status, after.body.as_str()), (204, ""));
+    assert_eq!(http.get(&format!("{path}?after={mark}")).await?.status, 204);
+    assert_eq!(http.stream(&path, None).await?.rest().await?, all, "from the beginning it is all there");
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_last_event_id_resumes_with_nothing_lost_or_doubled() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let script = "echo one; think a thought; tool; stream 30 20; plan; echo last";
+    let id = ended(&http, &host, script).await?;
+    let path = format!("/sessions/{id}/stream");
+    let all = http.stream(&path, None).await?.rest().await?;
+    assert!(all.len() > 10, "{all:?}");
+    for (index, event) in all.iter().enumerate() {
+        let mark = event.id.as_deref().context("no id")?;
+        let answer = http.send("GET", &path, &[("last-event-id", mark)], "").await?;
+        if index + 1 == all.len() {
+            assert_eq!(answer.status, 204);
+            continue;
+        }
+        let rest = http.stream(&path, Some(mark)).await?.rest().await?;
+        assert_eq!(rest, all[index + 1..], "after {mark}");
+    }
+    let by_query = format!("{path}?after={}", all[3].id.as_deref().context("no id")?);
+    assert_eq!(http.stream(&by_query, None).await?.rest().await?, all[4..]);
+    let newer = all[6].id.as_deref().context("no id")?;
+    assert_eq!(
+        http.stream(&by_query, Some(newer)).await?.rest().await?,
+        all[7..],
+        "the header is newer than the query"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_reader_that_comes_back_during_a_turn_goes_on_after_a_restart_too() -> Result<()> {
+    let mut host = scripted(&["--resume"])?.start()?;
+    let http = Http::new(&host);
+    let id = spawn(&http, &host).await?;
+    let path = format!("/sessions/{id}/stream");
+    let mut events = http.stream(&path, None).await?;
+    prompt(&http, &id, "echo one; think a while; wait; echo two").await?;
+    let one = events.expect("the turn", |event| event.data["turn"] == "started").await?;
+    drop(events);
+    let other = join(&host, &id).await?;
+    other.notify("_go", json!({ "sessionId": id })).await;
+    idle(&http, &id).await?;
+    let mark = one.id.context("no id")?;
+    let mut again = http.stream(&path, Some(&mark)).await?;
+    again.line("two").await?;
+    host.restart()?;
+    let http = Http::new(&host);
+    let rest = http.stream(&path, Some(&mark)).await?.rest().await?;
+    assert!(lines(&rest).contains(&"two"), "{rest:?}");
+    assert_eq!(rest.last().context("nothing")?.data["endReason"], "host_restarted");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_id_that_the_log_does_not_hold_is_409() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let id = ended(&http, &host, "echo x").await?;
+    let path = format!("/sessions/{id}/stream");
+    for unknown in ["1-99999.1", "77-2", "x", "1-", "1-0.1", "-", "1-2.3.4", "1-+2"] {
+        let answer = http.send("GET", &path, &[("last-event-id", unknown)], "").await?;
+        assert_eq!(answer.fault(), (409, "unknown_event".to_owned()), "{unknown}");
+    }
+    assert_eq!(http.send("GET", &path, &[("last-event-id", "")], "").await?.status, 200, "nothing yet is no id");
+    assert_eq!(http.get("/sessions/none/stream").await?.fault(), (404, "unknown_session".to_owned()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn several_readers_see_the_same() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let id = spawn(&http, &host).await?;
+    let path = format!("/sessions/{id}/stream");
+    let mut readers = Vec::new();
+    for _ in 0..5 {
+        readers.push(http.stream(&path, None).await?);
+    }
+    prompt(&http, &id, "stream 500 100").await?;
+    idle(&http, &id).await?;
+    http.poke(&format!("/sessions/{id}/kill")).await?.expect(200)?;
+    let late = http.stream(&path, None).await?.rest().await?;
+    for reader in &mut readers {
+        assert_eq!(reader.rest().await?, late);
+    }
+    Ok(())
+}
+
+/// A reader whose socket is never read from.
+async fn never_reads(host: &Host, path: &str) -> Result<tokio::net::TcpStream> {
+    let authority = host.url().trim_start_matches("http://");
+    let mut socket = tokio::net::TcpStream::connect(authority).await?;
+    let head = format!("GET {path} HTTP/1.1\r\nhost: {authority}\r\nauthorization: Bearer {}\r\n\r\n", host.token());
+    socket.write_all(head.as_bytes()).await?;
+    // Its response has begun.
+    socket.read_exact(&mut [0; 1]).await?;
+    Ok(socket)
+}
+
+#[tokio::test]
+async fn a_reader_that_never_reads_costs_little_and_holds_nobody_up() -> Result<()> {
+    let mut options = scripted(&[])?;
+    // Looking for secrets in every byte takes its time in a debug build.
+    options.config.get_or_insert_default().insert_str(0, "redact_output = false\n");
+    let host = options.start()?;
+    let http = Http::new(&host);
+    let id = spawn(&http, &host).await?;
+    let path = format!("/sessions/{id}/stream");
+    let (_one, _other) = (never_reads(&host, &path).await?, never_reads(&host, "/sessions/stream").await?);
+    let before = host.rss_kib().context("no memory")?;
+    prompt(&http, &id, "stream 20000 1000").await?;
+    let mut events = http.stream(&path, None).await?;
+    tokio::time::timeout(Duration::from_secs(60), async {
+        events.expect("the end", |event| event.data["turn"] == "ended").await
+    })
+    .await
+    .context("a reader that reads was held up")??;
+    let grown = host.rss_kib().context("no memory")?.saturating_sub(before);
+    assert!(grown < 12 * 1024, "20 MB of output left {grown} KiB behind");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_silent_stream_has_a_comment_every_25_to_30_seconds() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let id = spawn(&http, &host).await?;
+    let comment = async |path: String| -> Result<()> {
+        let mut socket = never_reads(&host, &path).await?;
+        let (mut seen, mut chunk) = (Vec::new(), [0; 4096]);
+        while !seen.windows(3).any(|bytes| bytes == b":\n\n") {
+            let read = socket.read(&mut chunk).await?;
+            anyhow::ensure!(read > 0, "the stream ended");
+            seen.extend_from_slice(&chunk[..read]);
+        }
+        Ok(())
+    };
+    let began = std::time::Instant::now();
+    let both =
+        async { tokio::try_join!(comment(format!("/sessions/{id}/stream")), comment("/sessions/stream".to_owned())) };
+    tokio::time::timeout(Duration::from_secs(30), both).await.context("no comment")??;
+    assert!(began.elapsed() >= Duration::from_secs(20), "not all the time");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_reader_that_leaves_is_let_go() -> Result<()> {
+    let host = crate::section(scripted(&[])?, "[limits]\nconnections = 3").start()?;
+    let http = Http::new(&host);
+    let id = spawn(&http, &host).await?;
+    // More than there is room for at once: each must have made room for the next.
+    for _ in 0..8 {
+        let mut events = http.stream(&format!("/sessions/{id}/stream"), None).await?;
+        events.expect("the beginning", |event| event.name == "status").await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_stream_of_all_sessions_begins_with_a_snapshot_and_tells_changes() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let first = spawn(&http, &host).await?;
+    let mut events = http.stream("/sessions/stream", None).await?;
+    let snapshot = events.next().await?.context("nothing came")?;
+    assert_eq!((snapshot.name.as_str(), &snapshot.data["sessions"][0]["id"]), ("snapshot", &json!(first)));
+    let second = spawn(&http, &host).await?;
+    let of = |id: &str, member: &str, value: &str| {
+        let (id, member, value) = (id.to_owned(), member.to_owned(), value.to_owned());
+        move |event: &Event| event.name == "session" && event.data["id"] == id && event.data[&member] == value
+    };
+    events.expect("the new one", of(&second, "status", "running")).await?;
+    prompt(&http, &first, "ask").await?;
+    events.expect("a question", of(&first, "turn", "awaiting_input")).await?;
+    http.poke(&format!("/sessions/{first}/interrupt")).await?.expect(200)?;
+    events.expect("rest", of(&first, "turn", "idle")).await?;
+    http.poke(&format!("/sessions/{second}/kill")).await?.expect(200)?;
+    events.expect("an end", of(&second, "status", "killed")).await?;
+    http.delete(&format!("/sessions/{second}")).await?.expect(200)?;
+    let gone = events.expect("its being forgotten", |event| event.name == "forgotten").await?;
+    assert_eq!(gone.data, json!({ "id": second }));
+    let again = http.stream("/sessions/stream", None).await?.next().await?.context("nothing came")?;
+    assert_eq!(again.data["sessions"].as_array().map(Vec::len), Some(1), "a reconnect gets a new snapshot");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_an_agent_says_is_no_news_for_the_stream_of_all_sessions() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let id = spawn(&http, &host).await?;
+    let mut events = http.stream("/sessions/stream", None).await?;
+    prompt(&http, &id, "stream 3000 200; ask").await?;
+    let (mut told, mut asked) = (0, false);
+    while !asked {
+        let event = events.next().await?.context("the stream ended")?;
+        told += 1;
+        asked = event.name == "session" && event.data["turn"] == "awaiting_input";
+    }
+    assert!(told <= 4, "3000 chunks made {told} events");
+    Ok(())
+}
+
+#[tokio::test]
+async fn output_gives_the_last_lines() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let id = spawn(&http, &host).await?;
+    let empty = http.get(&format!("/sessions/{id}/output")).await?.expect(200)?;
+    assert_eq!(empty, json!({ "id": id, "lines": [] }));
+    prompt(&http, &id, "echo one; think two; tool; echo three").await?;
+    idle(&http, &id).await?;
+    let all = ["one", "[thought] two", "[tool] a tool", "three", "── turn-end (end_turn) ──"];
+    assert_eq!(output(&http, &id).await?, all);
+    let last = http.get(&format!("/sessions/{id}/output?lastN=2")).await?.expect(200)?;
+    assert_eq!(last["lines"], json!(all[3..]));
+    http.poke(&format!("/sessions/{id}/kill")).await?.expect(200)?;
+    let id_of_last = last["lastEventId"].as_str().context("no id")?;
+    let mut events = http.stream(&format!("/sessions/{id}/stream"), Some(id_of_last)).await?;
+    let names: Vec<String> = events.rest().await?.into_iter().map(|event| event.name).collect();
+    assert!(!names.contains(&"line".to_owned()), "no line comes twice: {names:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn events_are_the_log_as_it_is_stored_in_pages() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let id = spawn(&http, &host).await?;
+    prompt(&http, &id, "rawupdate {\"sessionUpdate\":\"novel\",\"n\":1.10}").await?;
+    let last = idle(&http, &id).await?["lastSeq"].as_u64().context("no seq")?;
+    let (mut after, mut seqs, mut kinds) = (String::new(), Vec::new(), Vec::new());
+    loop {
+        let answer = http.get(&format!("/sessions/{id}/events?limit=3{after}")).await?;
+        if answer.body.contains("novel") {
+            assert!(answer.body.contains(r#""n":1.10"#), "numbers keep their spelling: {}", answer.body);
+        }
+        let page = answer.expect(200)?;
+        for event in page["events"].as_array().context("no list")? {
+            assert_eq!(event["id"], format!("{}-{}", event["epoch"], event["seq"]));
+            seqs.push(event["seq"].as_u64().unwrap_or_default());
+            kinds.push(event["kind"].as_str().unwrap_or_default().to_owned());
+        }
+        let Some(next) = page["next"].as_str() else { break };
+        after = format!("&after={next}");
+    }
+    assert_eq!(seqs, (1..=last).collect::<Vec<_>>());
+    assert_eq!(kinds[0], "created");
+    for unknown in ["99-1", "1-9999", "x", "1-0"] {
+        let answer = http.get(&format!("/sessions/{id}/events?after={unknown}")).await?;
+        assert_eq!(answer.fault(), (409, "unknown_event".to_owned()), "{unknown}");
+    }
+    Ok(())
+}
