@@ -44,8 +44,8 @@ pub enum Event {
         /// The event that holds the frame in force: its acceptance or its last update.
         content: Seq,
     },
-    /// Someone asked for the running turn's end.
-    CancelRequested { prompt: PromptId, by: Option<Sender> },
+    /// Someone asked for the running turn's end, or a limit did.
+    CancelRequested { prompt: PromptId, by: Option<Sender>, limit: Option<TurnLimit> },
     /// The prompt's one end, whether its turn had begun or not.
     PromptEnded { prompt: PromptId, end: PromptEnd },
     /// The host died while the turn ran: the prompt waits again, before all others.
@@ -209,6 +209,16 @@ impl Sender {
     pub fn shown_id(&self) -> &str {
         self.peer.as_ref().map_or_else(|| self.client.as_str(), |peer| &peer.id)
     }
+}
+
+/// A limit that a turn came up against (rule 2.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnLimit {
+    /// It took longer than `turn.deadline`.
+    Deadline,
+    /// The agent said nothing for `turn.no_progress`.
+    NoProgress,
 }
 
 /// How a prompt ended.

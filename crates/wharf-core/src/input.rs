@@ -12,6 +12,9 @@ pub struct Settings {
     pub cancel_timeout: Option<Millis>,
     pub ask_timeout: Option<Millis>,
     pub idle_ttl: Option<Millis>,
+    /// How long a turn may take, and how long the agent may say nothing in one (rule 2.8).
+    pub turn_deadline: Option<Millis>,
+    pub no_progress: Option<Millis>,
     pub on_restart: OnRestart,
     pub max_queue: usize,
     pub max_asks: usize,
@@ -25,6 +28,8 @@ impl Default for Settings {
             cancel_timeout: Some(Millis(30_000)),
             ask_timeout: None,
             idle_ttl: None,
+            turn_deadline: None,
+            no_progress: None,
             on_restart: OnRestart::Mark,
             max_queue: 100,
             max_asks: 100,

@@ -17,7 +17,7 @@ pub use codec::{CodecError, FORMAT_VERSION, decode, encode};
 pub use effect::{AskReply, Effect, Joined, PromptReceipt, Refusal, Reply, Step};
 pub use event::{
     AgentTraits, Ask, AskKind, AskOutcome, EndReason, Ending, Event, Fault, Member, Origin, Peer, PromptEnd, Sender,
-    SpawnKey, StartKind, Status, UpdateKind,
+    SpawnKey, StartKind, Status, TurnLimit, UpdateKind,
 };
 pub use id::{AskId, ClientId, Epoch, Millis, PromptId, Seq, SessionId, StartNo};
 pub use input::{Attachment, CancelScope, Input, NewSession, OnRestart, Overlap, Role, Settings, Submission};

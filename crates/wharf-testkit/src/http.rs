@@ -44,6 +44,13 @@ impl Answer {
         serde_json::from_str(&self.body).unwrap_or_default()
     }
 
+    /// With everything up to the end of the response.
+    async fn read(mut self, mut stream: BufReader<TcpStream>) -> Result<Self> {
+        let read = stream.read_to_string(&mut self.body);
+        tokio::time::timeout(PATIENCE, read).await.context("the response does not end")??;
+        Ok(self)
+    }
+
     /// The status, and the code of a problem.
     pub fn fault(&self) -> (u16, String) {
         (self.status, self.json()["code"].as_str().unwrap_or_default().to_owned())
@@ -93,15 +100,19 @@ impl Http {
         self.send("POST", path, &[JSON, header], &body.to_string()).await
     }
 
-    /// Any request, with the token. Of an event stream only its head is read.
-    pub async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Result<Answer> {
-        let (mut stream, status, headers) = self.exchange(method, path, headers, body).await?;
-        let mut bytes = Vec::new();
+    /// As `send`; of an event stream, which may never end, only the head is read.
+    pub async fn begin(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Result<Answer> {
+        let (stream, status, headers) = self.exchange(method, path, headers, body).await?;
         if headers.contains(&("content-type".to_owned(), "text/event-stream".to_owned())) {
             return Ok(Answer { status, headers, body: String::new() });
         }
-        tokio::time::timeout(PATIENCE, stream.read_to_end(&mut bytes)).await.context("the response does not end")??;
-        Ok(Answer { status, headers, body: String::from_utf8(bytes)? })
+        Answer { status, headers, body: String::new() }.read(stream).await
+    }
+
+    /// Any request, with the token.
+    pub async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Result<Answer> {
+        let (stream, status, headers) = self.exchange(method, path, headers, body).await?;
+        Answer { status, headers, body: String::new() }.read(stream).await
     }
 
     /// The same, with a stream of events read to its end.

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::{CodecError, SNAPSHOT_VERSION};
 use crate::{
     AgentTraits, Ask, AskId, AskOutcome, Ending, Event, Fault, Millis, Origin, PromptEnd, PromptId, Raw, Sender, Seq,
-    StartKind, StartNo, UpdateKind,
+    StartKind, StartNo, TurnLimit, UpdateKind,
 };
 
 #[derive(Deserialize)]
@@ -80,7 +80,9 @@ fn decode_prompt_event(body: &Bytes, kind: &str) -> Result<Option<Event>, CodecE
         "prompt_updated" => read!(body, kind, Event::PromptUpdated { prompt: PromptId, by: Sender, frame: Raw }),
         "prompt_moved" => read!(body, kind, Event::PromptMoved { prompt: PromptId, by: Sender, position: usize }),
         "turn_started" => read!(body, kind, Event::TurnStarted { prompt: PromptId, content: Seq }),
-        "cancel_requested" => read!(body, kind, Event::CancelRequested { prompt: PromptId, by: Option<Sender> }),
+        "cancel_requested" => {
+            read!(body, kind, Event::CancelRequested { prompt: PromptId, by: Option<Sender>, limit: Option<TurnLimit> })
+        }
         "prompt_ended" => read!(body, kind, Event::PromptEnded { prompt: PromptId, end: PromptEnd }),
         "prompt_requeued" => read!(body, kind, Event::PromptRequeued { prompt: PromptId }),
         _ => return Ok(None),

@@ -167,6 +167,8 @@ impl Session {
         if self.live.cancel_deadlines.values().any(|deadline| *deadline <= draft.now) {
             self.lose_patience(draft);
         }
+        // After that: an agent that is ended is not told anything more.
+        self.end_overlong_turns(draft);
         self.expire_asks(draft);
     }
 

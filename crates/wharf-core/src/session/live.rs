@@ -12,6 +12,8 @@ pub(super) struct Live {
     /// When a cancelled turn has to be settled.
     pub(super) cancel_deadlines: BTreeMap<PromptId, Millis>,
     pub(super) ask_deadlines: BTreeMap<AskId, Millis>,
+    /// When an ask was last settled: from then on the agent can be expected to say something.
+    pub(super) answered_at: Option<Millis>,
     /// Since when nobody is attached and nothing is to do.
     pub(super) idle_since: Option<Millis>,
 }
@@ -84,8 +86,9 @@ impl Live {
     }
 
     /// Drops what is about something that the event has ended.
-    pub(super) fn forget(&mut self, event: &Event) {
+    pub(super) fn note(&mut self, event: &Event, now: Millis) {
         if let Event::AskResolved { ask, .. } = event {
+            self.answered_at = Some(now);
             self.declines.remove(ask);
             self.ask_deadlines.remove(ask);
         } else if let Event::PromptEnded { prompt, .. } | Event::PromptRequeued { prompt } = event {

@@ -8,6 +8,7 @@ mod fold;
 mod join;
 mod keys;
 mod life;
+mod limits;
 mod live;
 mod state;
 mod turns;
@@ -106,7 +107,8 @@ impl Session {
     /// When [`Input::TimePassed`] is due, if nothing else happens.
     pub fn deadline(&self) -> Option<Millis> {
         let idle = self.idle_deadline();
-        idle.into_iter().chain(self.live.deadlines()).min()
+        let turns = self.turn_limits().map(|(end, ..)| end);
+        idle.into_iter().chain(self.live.deadlines()).chain(turns).min()
     }
 
     fn decide(&mut self, input: Input, draft: &mut Draft) -> Reply {
@@ -150,7 +152,7 @@ impl Session {
     /// Makes the event a fact.
     fn record(&mut self, event: Event, draft: &mut Draft) {
         self.state.apply(self.state.head.next(), draft.now, &event);
-        self.live.forget(&event);
+        self.live.note(&event, draft.now);
         draft.events.push(event);
     }
 

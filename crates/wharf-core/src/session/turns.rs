@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::{Draft, Session};
 use crate::{
-    AskReply, CancelScope, Effect, Event, Overlap, PromptEnd, PromptId, PromptReceipt, Raw, Refusal, Reply, Sender,
-    Status, Submission,
+    AskReply, CancelScope, Effect, Event, Millis, Overlap, PromptEnd, PromptId, PromptReceipt, Raw, Refusal, Reply,
+    Sender, Status, Submission, TurnLimit,
 };
 
 impl Session {
@@ -29,7 +29,7 @@ impl Session {
             self.start_turn(&prompt, draft);
         } else if first {
             let running = self.state.turns.iter().map(|turn| turn.prompt.clone()).collect();
-            self.cancel_turns(running, &sender, draft);
+            self.cancel_turns(running, Some(&sender), None, self.settings.cancel_timeout, draft);
         }
         self.wake(draft);
         self.start_next_turn(draft);
@@ -131,21 +131,29 @@ impl Session {
             self.record(Event::PromptEnded { prompt, end: PromptEnd::Cancelled }, draft);
         }
         let was_busy = !meant.is_empty();
-        self.cancel_turns(meant, &by, draft);
+        self.cancel_turns(meant, Some(&by), None, self.settings.cancel_timeout, draft);
         Reply::Cancelled { was_busy }
     }
 
-    /// Asks the agent to end these turns. A turn that is to end already is not asked for again.
-    fn cancel_turns(&mut self, mut prompts: Vec<PromptId>, by: &Sender, draft: &mut Draft) {
+    /// Asks the agent to end these turns: for someone, or because of a limit. A turn that is to end already is not
+    /// asked for again. Within `patience` the agent has to settle them.
+    pub(super) fn cancel_turns(
+        &mut self,
+        mut prompts: Vec<PromptId>,
+        by: Option<&Sender>,
+        limit: Option<TurnLimit>,
+        patience: Option<Millis>,
+        draft: &mut Draft,
+    ) {
         prompts.retain(|prompt| self.state.running(prompt).is_some_and(|turn| !turn.cancel));
         if prompts.is_empty() {
             return;
         }
         draft.act(Effect::SendCancel);
         for prompt in prompts {
-            self.record(Event::CancelRequested { prompt: prompt.clone(), by: Some(by.clone()) }, draft);
-            self.cancel_asks_of(&prompt, Some(by), draft);
-            if let Some(wait) = self.settings.cancel_timeout {
+            self.record(Event::CancelRequested { prompt: prompt.clone(), by: by.cloned(), limit }, draft);
+            self.cancel_asks_of(&prompt, by, draft);
+            if let Some(wait) = patience {
                 self.live.cancel_deadlines.insert(prompt, draft.now.after(wait));
             }
         }
@@ -163,7 +171,7 @@ impl Session {
         match self.not_waiting(&prompt, &by) {
             None => self.remove_prompt(prompt, by, draft),
             Some(Refusal::AlreadyStarted(prompt)) => {
-                self.cancel_turns(vec![prompt], &by, draft);
+                self.cancel_turns(vec![prompt], Some(&by), None, self.settings.cancel_timeout, draft);
                 Reply::Done
             }
             Some(refusal) => Reply::Refused(refusal),

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use wharf_core::{
     AgentTraits, Ask, AskId, AskKind, AskOutcome, CodecError, EndReason, Ending, Event, Fault, Millis, Origin,
     PromptEnd, PromptId, Raw, Sender, Seq, Session, SessionId, Settings, SpawnKey, StartKind, StartNo, Status,
-    UpdateKind, decode, encode,
+    TurnLimit, UpdateKind, decode, encode,
 };
 
 use crate::stage::*;
@@ -159,8 +159,8 @@ fn prompts() -> Vec<Event> {
         Event::PromptUpdated { prompt: prompt(), by: full_sender(), frame: raw(ODD) },
         Event::PromptMoved { prompt: prompt(), by: full_sender(), position: 3 },
         Event::TurnStarted { prompt: prompt(), content: Seq(4) },
-        Event::CancelRequested { prompt: prompt(), by: None },
-        Event::CancelRequested { prompt: prompt(), by: Some(full_sender()) },
+        Event::CancelRequested { prompt: prompt(), by: None, limit: Some(TurnLimit::NoProgress) },
+        Event::CancelRequested { prompt: prompt(), by: Some(full_sender()), limit: None },
         Event::PromptRequeued { prompt: prompt() },
     ];
     events.extend(ends().into_iter().map(|end| Event::PromptEnded { prompt: prompt(), end }));

@@ -5,6 +5,7 @@ mod asks;
 mod codec;
 mod join;
 mod life;
+mod limits;
 mod races;
 mod restart;
 mod snapshots;

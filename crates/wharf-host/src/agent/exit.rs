@@ -1,5 +1,7 @@
 //! A running agent process as the host holds it: how to end it, and how it ended.
 
+use std::time::Duration;
+
 use tokio::io::{AsyncWriteExt, BufReader, Lines};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::Child;
@@ -53,6 +55,9 @@ impl AgentProcess {
     }
 }
 
+/// How long the last words of a shim may take to be read. They are there already.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// Follows the shim until it ends.
 pub(super) fn attend(
     mut child: Child,
@@ -80,8 +85,9 @@ pub(super) fn attend(
                     let _ = control.write_all(shim::END).await;
                 }
                 status = child.wait() => {
-                    // What the shim wrote just before it ended is still in the socket.
-                    while let Ok(Some(line)) = news.next_line().await {
+                    // What the shim wrote just before it ended is still in the socket. Whoever else may hold its end of
+                    // it has nothing to say.
+                    while let Ok(Ok(Some(line))) = tokio::time::timeout(LAST_WORDS, news.next_line()).await {
                         note(&line, &mut how);
                     }
                     if how == AgentExit::default() || !status.is_ok_and(|status| status.code().is_some()) {

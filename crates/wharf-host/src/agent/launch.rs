@@ -7,7 +7,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::{Mutex, PoisonError};
 
+use rustix::io::FdFlags;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
@@ -41,6 +43,9 @@ pub(crate) struct Launched {
     pub(crate) outbox: Outbox,
     pub(crate) stderr: StderrTail,
 }
+
+/// Held while a process is started that inherits something.
+static SPAWNING: Mutex<()> = Mutex::new(());
 
 type Pipes = (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>);
 
@@ -102,23 +107,21 @@ impl Launch {
 
     #[expect(clippy::disallowed_methods, reason = "one of the two places that start processes")]
     fn spawn(&self, control: &StdUnixStream, stdio: [Stdio; 3]) -> io::Result<tokio::process::Child> {
-        // Inherited by whatever is started before this end is closed again: harmless, the shim only waits for *our* end
-        // to close, and that one is never inherited.
-        rustix::io::fcntl_setfd(control, rustix::io::FdFlags::empty())?;
         let mut args: Vec<OsString> = vec!["__shim".into(), control.as_raw_fd().to_string().into(), "--".into()];
         args.extend(self.command.iter().map(OsString::from));
         let [stdin, stdout, stderr] = stdio;
-        Command::new(&self.program)
-            .args(args)
-            .envs(&self.env)
-            .env(TAG, &self.tag)
-            .current_dir(&self.cwd)
-            .stdin(stdin)
-            .stdout(stdout)
-            .stderr(stderr)
-            // Its own group: a Ctrl-C at the terminal is for the host, which ends its agents in order.
-            .process_group(0)
-            .spawn()
+        let mut command = Command::new(&self.program);
+        command.args(args).envs(&self.env).env(TAG, &self.tag).current_dir(&self.cwd);
+        command.stdin(stdin).stdout(stdout).stderr(stderr);
+        // Its own group: a Ctrl-C at the terminal is for the host, which ends its agents in order.
+        command.process_group(0);
+        // Only this shim may inherit its end. In another one's hands it would stay open after the shim's end, which
+        // would then not be noticed for as long as the other one lives.
+        let _alone = SPAWNING.lock().unwrap_or_else(PoisonError::into_inner);
+        rustix::io::fcntl_setfd(control, FdFlags::empty())?;
+        let child = command.spawn();
+        rustix::io::fcntl_setfd(control, FdFlags::CLOEXEC)?;
+        child
     }
 }
 

@@ -21,6 +21,8 @@ const KNOWN: &[&str] = &[
     "redact_output",
     "session.idle_ttl",
     "amux.replay_turns",
+    "turn.deadline",
+    "turn.no_progress",
     "limits.frame",
     "limits.queue",
     "limits.asks",

@@ -48,6 +48,7 @@ pub struct Config {
     pub redact_output: bool,
     pub session: SessionSettings,
     pub amux: AmuxSettings,
+    pub turn: TurnSettings,
     pub limits: Limits,
 }
 
@@ -125,6 +126,20 @@ impl Default for SessionSettings {
     }
 }
 
+/// How long a turn may take, and how long its agent may say nothing (rule 2.8).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default)]
+pub struct TurnSettings {
+    pub deadline: Duration,
+    pub no_progress: Duration,
+}
+
+impl Default for TurnSettings {
+    fn default() -> Self {
+        Self { deadline: Duration::NEVER, no_progress: Duration::NEVER }
+    }
+}
+
 /// Bounds. Each says what it is for; hitting one is an error for whoever hit it and nobody else (rule 10.5).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default)]
@@ -182,6 +197,7 @@ impl Default for Config {
             redact_output: true,
             session: SessionSettings::default(),
             amux: AmuxSettings::default(),
+            turn: TurnSettings::default(),
             limits: Limits::default(),
         }
     }
@@ -229,6 +245,8 @@ impl Config {
             cancel_timeout: self.cancel_timeout.core(),
             ask_timeout: self.ask_timeout.core(),
             idle_ttl: self.session.idle_ttl.core(),
+            turn_deadline: self.turn.deadline.core(),
+            no_progress: self.turn.no_progress.core(),
             on_restart: match self.on_restart {
                 OnRestartWord::Mark => OnRestart::Mark,
                 OnRestartWord::Requeue => OnRestart::Requeue,

@@ -111,7 +111,8 @@ impl Connection {
         let asked = joined.open_asks.into_iter().filter(|ask| ask.id.0 <= history.0).collect();
         let answer = self.placed(&handle, from, result(id, &answer)).await;
         let (answer, asks) = (Some((Seq::ZERO, answer)), (history, asked));
-        self.join(Join { cursor: handle.cursor(from), view, answer, asks, hold: None }).await;
+        let only_news = stream.is_none();
+        self.join(Join { cursor: handle.cursor(from), view, answer, asks, hold: None, only_news }).await;
         Ok(None)
     }
 

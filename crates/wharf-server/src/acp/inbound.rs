@@ -152,8 +152,9 @@ impl Connection {
             return Ok(attached);
         }
         let handle = self.open(envelope).await?;
-        let (join, attached) = self.enter_quietly(handle, None).await?;
-        self.join(join).await;
+        let (mut join, attached) = self.enter_quietly(handle, None).await?;
+        self.bind(&mut join).await;
+        let _ = self.out.send(Out::Implied(Box::new(join))).await;
         Ok(attached)
     }
 
@@ -171,7 +172,8 @@ impl Connection {
         let turn = if idle { TurnSeen::None } else { TurnSeen::Other };
         let view = View::new(id, self.wishes(), Arc::clone(&self.ledger), joined.head, turn).with_queue(joined.queued);
         let (cursor, asks) = (handle.cursor(after.unwrap_or(joined.head)), (joined.head, joined.open_asks));
-        Ok((Join { cursor, view, answer: None, asks, hold: None }, Attached { handle, role: self.role() }))
+        let join = Join { cursor, view, answer: None, asks, hold: None, only_news: false };
+        Ok((join, Attached { handle, role: self.role() }))
     }
 
     pub(super) async fn join(&self, mut join: Join) {

@@ -25,6 +25,8 @@ pub(super) enum Out {
     },
     /// Show a session from now on.
     Join(Box<Join>),
+    /// The same because of a message that only implies it: a session that is shown already stays as it is.
+    Implied(Box<Join>),
     /// The same for a client that comes back with the last event that it had.
     Rejoin(Box<Join>),
     /// Show a session that is shown already from no later than after this event.
@@ -53,6 +55,8 @@ pub(super) struct Join {
     pub(super) asks: (Seq, Vec<Ask>),
     /// How long to wait for `session/ready` after the answer.
     pub(super) hold: Option<Duration>,
+    /// Nothing of the past is wanted: a session that is shown already goes on where it is.
+    pub(super) only_news: bool,
 }
 
 #[derive(Debug)]
@@ -155,6 +159,8 @@ impl<W: Wire> Writer<W> {
                 self.wire.feed(session.as_ref().map_or(Origin::Connection, Origin::Answer), frame).await
             }
             Out::Join(join) => self.join(Watched::new(*join)).await,
+            Out::Implied(join) if self.find(join.view.session()).is_some() => Ok(()),
+            Out::Implied(join) => self.join(Watched::new(*join)).await,
             Out::Rejoin(join) => {
                 let mut watched = Watched::new(*join);
                 watched.rejoined = true;
@@ -191,6 +197,14 @@ impl<W: Wire> Writer<W> {
     async fn join(&mut self, mut new: Watched) -> Result<(), Closed> {
         let session = new.session().clone();
         let early: Vec<LaneMessage> = self.early.extract_if(.., |message| message.session == session).collect();
+        if let Some(at) = self.find(&session).filter(|at| new.only_news && self.watched[*at].answer.is_none()) {
+            let mut old = self.watched.swap_remove(at);
+            old.join_again(new);
+            old.later.extend(early);
+            let result = self.settle(&mut old).await;
+            self.watched.push(old);
+            return result;
+        }
         // Attaching again replaces the attachment. What a client that came back has still to get stays to be shown.
         if let Some(at) = self.find(new.session()) {
             let mut old = self.watched.swap_remove(at);

@@ -87,7 +87,8 @@ impl Connection {
         // History ends where the agent came up: nothing was asked before that, and everything after it is news.
         let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), created.seq, TurnSeen::None);
         let (answer, asks) = (Some((created.seq, answer)), (created.seq, Vec::new()));
-        self.join(Join { cursor: handle.cursor(created.seq), view, answer, asks, hold: self.hold() }).await;
+        self.join(Join { cursor: handle.cursor(created.seq), view, answer, asks, hold: self.hold(), only_news: false })
+            .await;
         Ok(None)
     }
 
@@ -99,7 +100,8 @@ impl Connection {
         let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), joined.head, TurnSeen::None)
             .with_queue(joined.queued);
         let (answer, asks) = (Some((joined.head, answer)), (joined.head, joined.open_asks));
-        self.join(Join { cursor: handle.cursor(Seq::ZERO), view, answer, asks, hold: self.hold() }).await;
+        self.join(Join { cursor: handle.cursor(Seq::ZERO), view, answer, asks, hold: self.hold(), only_news: false })
+            .await;
         Ok(None)
     }
 
@@ -118,7 +120,8 @@ impl Connection {
             .with_queue(joined.queued);
         let latest = answers::latest(&joined.latest);
         let (answer, asks) = (Some((joined.head, answer)), (joined.head, joined.open_asks));
-        self.join(Join { cursor: handle.cursor(joined.head), view, answer, asks, hold: self.hold() }).await;
+        self.join(Join { cursor: handle.cursor(joined.head), view, answer, asks, hold: self.hold(), only_news: true })
+            .await;
         for frame in latest {
             self.lane_frame(&handle, frame, joined.head).await;
         }

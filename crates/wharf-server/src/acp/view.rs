@@ -110,6 +110,17 @@ impl View {
         beside.into_iter().chain(update).collect()
     }
 
+    /// Shows the session from now on as the other view would.
+    pub(super) fn take_wishes(&mut self, other: &Self) {
+        (self.role, self.forms, self.multi) = (other.role, other.forms, other.multi || self.amux.is_some());
+        (self.event_ids, self.understood) = (other.event_ids, other.understood);
+    }
+
+    /// Is the ask open as far as this view goes?
+    pub(super) fn knows_open(&self, ask: &Ask) -> bool {
+        self.asks.contains_key(&ask.id)
+    }
+
     /// Are there prompts of this client that have not been answered?
     pub(super) fn owes(&self) -> bool {
         self.ledger.owes_in(&self.session)

@@ -29,6 +29,8 @@ pub(super) struct Watched {
     pub(super) later: VecDeque<LaneMessage>,
     /// It goes on from an event that the client named, so a resume does not move it ahead.
     pub(super) rejoined: bool,
+    /// It came with no wish for the past.
+    pub(super) only_news: bool,
     /// Looks for the ends of the client's prompts while nobody reads the session's stream, or after it left.
     scout: Option<Cursor>,
     left: Option<Left>,
@@ -51,7 +53,7 @@ pub(super) enum Reader {
 
 impl Watched {
     pub(super) fn new(join: Join) -> Self {
-        let Join { cursor, view, answer, asks, hold } = join;
+        let Join { cursor, view, answer, asks, hold, only_news } = join;
         Self {
             cursor,
             view,
@@ -61,10 +63,25 @@ impl Watched {
             held_until: None,
             later: VecDeque::new(),
             rejoined: false,
+            only_news,
             scout: None,
             left: None,
             joined_at: Moment::now(),
         }
+    }
+
+    /// Goes on where it is, with the answer and the open asks of another join in their place.
+    pub(super) fn join_again(&mut self, new: Self) {
+        self.view.take_wishes(&new.view);
+        // It says how far the client is, so it waits for what comes before that.
+        let head = new.cursor.position();
+        self.answer = new.answer.map(|(at, answer)| (at.max(head), answer));
+        self.hold = new.hold;
+        self.asks = new.asks.map(|(at, mut asks)| {
+            // An ask that is still to come is asked when it comes, and one that was resolved since not at all.
+            asks.retain(|ask| self.is_past(Seq(ask.id.0)) && (!self.is_past(at) || self.view.knows_open(ask)));
+            (at, asks)
+        });
     }
 
     pub(super) fn session(&self) -> &SessionId {

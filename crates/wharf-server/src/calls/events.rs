@@ -99,7 +99,7 @@ async fn read(handle: &SessionHandle, after: Seq, limit: usize) -> Result<EventP
     while cursor.is_behind() {
         let batch = cursor.next().await?;
         for entry in batch.entries() {
-            if events.len() >= limit || (bytes > 0 && bytes >= PAGE_BYTES) {
+            if events.len() >= limit || bytes >= PAGE_BYTES {
                 return Ok(EventPage { events, next: last });
             }
             let Some(event) = stored(entry) else { continue };

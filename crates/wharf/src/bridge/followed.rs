@@ -93,9 +93,9 @@ impl Followed {
         true
     }
 
-    /// An answer tells everything up to this event, or says that it comes after it.
+    /// An answer tells everything up to this event, or says that it comes after it. More may have been shown before it.
     pub(super) fn is_at(&mut self, id: EventId) {
-        if self.last != Some(id) {
+        if self.last.is_none_or(|last| last.epoch != id.epoch || last.seq < id.seq) {
             (self.last, self.frames) = (Some(id), 0);
         }
     }

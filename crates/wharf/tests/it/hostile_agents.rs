@@ -200,3 +200,26 @@ async fn garbage_before_the_answers_does_not_hinder_a_start() -> Result<()> {
     assert_eq!(faults(&host, &session)?, ["malformed", "not_utf8"]);
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_of_an_agent_is_noticed_while_others_that_were_started_with_it_live_on() -> Result<()> {
+    const AT_ONCE: usize = 12;
+    let host = std::sync::Arc::new(scripted(&[])?.start()?);
+    for round in 0..2 {
+        let opening: Vec<_> = (0..AT_ONCE)
+            .map(|_| {
+                let host = std::sync::Arc::clone(&host);
+                tokio::spawn(async move { open(&host).await })
+            })
+            .collect();
+        let mut sessions = Vec::new();
+        for opened in opening {
+            sessions.push(opened.await??);
+        }
+        for (client, session) in &sessions {
+            let error = refused(client.prompt(session, "crash 3").await)?;
+            assert_eq!(error.data["reason"], "agent_exited", "round {round}: {error}");
+        }
+    }
+    Ok(())
+}

@@ -33,6 +33,7 @@ async fn the_document_is_openapi_3_1_and_tells_of_every_route() -> Result<()> {
         "GET /adapters",
         "GET /debug/sessions",
         "GET /healthz",
+        "GET /host",
         "GET /openapi.json",
         "GET /readyz",
         "GET /sessions",
@@ -51,6 +52,7 @@ async fn the_document_is_openapi_3_1_and_tells_of_every_route() -> Result<()> {
         "POST /sessions/{id}/kill",
         "POST /sessions/{id}/prompt",
         "POST /sessions/{id}/resume",
+        "POST /stop",
         "POST /workspaces",
         "PUT /workspaces/active",
     ];
@@ -143,7 +145,7 @@ async fn send(
         }
     }
     let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-    let answer = http.send(&operation.method, &path, &headers, &body).await?;
+    let answer = http.begin(&operation.method, &path, &headers, &body).await?;
     let shown: String = format!("{} {path} {headers:?} {body}", operation.method).chars().take(600).collect();
     Ok((shown, answer))
 }
@@ -157,6 +159,7 @@ async fn every_answer_to_any_request_is_documented() -> Result<()> {
     let words = words(&http, &host).await?;
     let mut dice = Dice::thrown()?;
     let mut operations = document.operations();
+    operations.retain(|operation| operation.path != "/stop");
     // What forgets sessions comes last, so that the others find some.
     operations.sort_by_key(|operation| operation.method == "DELETE");
     let mut statuses = std::collections::BTreeSet::new();

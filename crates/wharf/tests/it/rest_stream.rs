@@ -226,6 +226,29 @@ async fn a_reader_that_never_reads_costs_little_and_holds_nobody_up() -> Result<
 }
 
 #[tokio::test]
+async fn a_silent_stream_has_a_comment_every_25_to_30_seconds() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let id = spawn(&http, &host).await?;
+    let comment = async |path: String| -> Result<()> {
+        let mut socket = never_reads(&host, &path).await?;
+        let (mut seen, mut chunk) = (Vec::new(), [0; 4096]);
+        while !seen.windows(3).any(|bytes| bytes == b":\n\n") {
+            let read = socket.read(&mut chunk).await?;
+            anyhow::ensure!(read > 0, "the stream ended");
+            seen.extend_from_slice(&chunk[..read]);
+        }
+        Ok(())
+    };
+    let began = std::time::Instant::now();
+    let both =
+        async { tokio::try_join!(comment(format!("/sessions/{id}/stream")), comment("/sessions/stream".to_owned())) };
+    tokio::time::timeout(Duration::from_secs(30), both).await.context("no comment")??;
+    assert!(began.elapsed() >= Duration::from_secs(20), "not all the time");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_reader_that_leaves_is_let_go() -> Result<()> {
     let host = crate::section(scripted(&[])?, "[limits]\nconnections = 3").start()?;
     let http = Http::new(&host);

@@ -204,6 +204,8 @@ fn settings(dice: &mut Dice) -> Settings {
         cancel_timeout: limit(60),
         ask_timeout: limit(90),
         idle_ttl: limit(120),
+        turn_deadline: limit(200),
+        no_progress: limit(70),
         on_restart: if dice.one_in(2) { OnRestart::Mark } else { OnRestart::Requeue },
         max_queue: if dice.one_in(3) { 2 } else { 100 },
         max_asks: if dice.one_in(3) { 2 } else { 100 },

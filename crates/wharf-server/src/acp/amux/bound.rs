@@ -116,7 +116,7 @@ impl Connection {
         let view = view.with_queue(joined.queued);
         let answer = self.placed(&handle, from, answer).await;
         let (answer, asks) = (Some((Seq::ZERO, answer)), (joined.head, joined.open_asks));
-        self.join(Join { cursor: handle.cursor(from), view, answer, asks, hold: self.hold() }).await;
+        self.join(Join { cursor: handle.cursor(from), view, answer, asks, hold: self.hold(), only_news: false }).await;
         if from > Seq::ZERO {
             for frame in answers::latest(&joined.latest) {
                 self.lane_frame(&handle, frame, joined.head).await;

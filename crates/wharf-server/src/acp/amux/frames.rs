@@ -56,7 +56,7 @@ impl Frames {
             Event::PromptAccepted { prompt, sender, frame, first, .. } => {
                 self.accepted(prompt, sender, frame, *first, before.busy)
             }
-            Event::CancelRequested { prompt, by } => self.cancelled(prompt, by.as_ref()),
+            Event::CancelRequested { prompt, by, .. } => self.cancelled(prompt, by.as_ref()),
             Event::PromptEnded { prompt, end } => self.ended(prompt, end, before.waited),
             Event::AskOpened(ask) => self.opened(ask),
             Event::AskResolved { ask, outcome, by } => self.resolved(*ask, outcome, by.as_ref()),

@@ -65,10 +65,8 @@ pub(super) async fn told(handle: &SessionHandle, entry: &Entry) -> Option<Told> 
 /// An ask is named by the event that opened it, which says what kind it is.
 async fn kind_of(handle: &SessionHandle, ask: AskId) -> Option<AskWord> {
     let batch = handle.cursor(Seq(ask.0.checked_sub(1)?)).next().await.ok()?;
-    match &batch.entries().first()?.event {
-        Event::AskOpened(opened) if opened.id == ask => Some(opened.kind.into()),
-        _ => None,
-    }
+    let Event::AskOpened(opened) = &batch.entries().first()?.event else { return None };
+    (opened.id == ask).then(|| opened.kind.into())
 }
 
 fn word(outcome: &AskOutcome) -> &'static str {

@@ -1,0 +1,75 @@
+//! Joining in the midst of things: nothing is missed, nothing comes twice.
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+use wharf_testkit::client::Client;
+
+use crate::{client, cwd, open, scripted};
+
+/// The ticks that a client was shown, by their numbers.
+fn ticks(client: &Client) -> Vec<u64> {
+    let number = |text: &String| text.strip_prefix("tick ")?.split(' ').next()?.parse().ok();
+    client.texts().iter().filter_map(number).collect()
+}
+
+fn check_whole(ticks: &[u64]) -> Result<()> {
+    let odd = ticks.windows(2).find(|pair| pair[0] + 1 != pair[1]);
+    ensure!(odd.is_none(), "{odd:?} in {ticks:?}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_who_joins_again_without_the_past_misses_nothing_and_sees_nothing_twice() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let second = client(&host).await?;
+    let start = json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [], "historyPolicy": "none" });
+    second.request("session/resume", start.clone()).await?;
+    let running = first.start_prompt(&session, "tick 2000 300").await;
+    let mut joined = 0;
+    while ticks(&second).last().is_none_or(|last| *last < 1_900) {
+        let method = ["session/resume", "session/attach"][joined % 2];
+        second.request(method, start.clone()).await?;
+        joined += 1;
+    }
+    running.answer().await?;
+    second.expect("the last tick", |frame| frame.text().is_some_and(|text| text.starts_with("tick 1999 "))).await;
+    ensure!(joined > 5, "joined {joined} times");
+    check_whole(&ticks(&second))?;
+    assert_eq!(ticks(&second).len(), 2_000);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_messages_that_attach_at_once_attach_once() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let running = first.start_prompt(&session, "tick 3000 300").await;
+    first.expect("a tick", |frame| frame.text().is_some()).await;
+    let mut clients = Vec::new();
+    for _ in 0..20 {
+        let late = client(&host).await?;
+        let params = json!({ "sessionId": session, "modeId": "ask" });
+        let mut calls = Vec::new();
+        for _ in 0..4 {
+            calls.push(late.start("session/set_mode", params.clone()).await);
+            calls.push(late.start("_wharf/queue/list", params.clone()).await);
+        }
+        for call in calls {
+            call.answer().await?;
+        }
+        clients.push(late);
+    }
+    running.answer().await?;
+    first.prompt(&session, "echo the end").await?;
+    let mut seen = 0;
+    for late in clients {
+        late.expect_text("the end").await;
+        let ticks = ticks(&late);
+        check_whole(&ticks)?;
+        ensure!(ticks.last().is_none_or(|last| *last == 2_999), "{ticks:?}");
+        seen += ticks.len();
+    }
+    ensure!(seen > 1_000, "all came too late");
+    Ok(())
+}
