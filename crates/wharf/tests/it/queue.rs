@@ -171,6 +171,7 @@ async fn an_agent_that_queues_by_itself_gets_the_prompt_at_once_where_that_is_se
     let other = second.prompt(&session, "echo two").await?;
     assert_eq!(other["stopReason"], "end_turn");
     assert_eq!(stop_reason(running.answer().await)?, "end_turn", "the earlier one ends early");
+    first.expect_text("two").await;
     assert_eq!(first.texts(), ["running", "two"]);
     assert_eq!(course(&host, &session)?, HANDED_OVER);
     // With nothing under way it is an ordinary prompt.
