@@ -45,6 +45,7 @@ mod sharing;
 mod slow_client;
 mod status_list;
 mod terminals_shown;
+mod together;
 mod tokens;
 mod turns;
 mod understood;

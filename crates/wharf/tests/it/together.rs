@@ -1,0 +1,92 @@
+//! REST, MCP and the shell at once, on one registry: ten sessions in four workspaces, each with its own output.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use wharf_testkit::host::Host;
+use wharf_testkit::http::Http;
+
+use crate::mcp_wire::Mcp;
+use crate::rest::{idle, output, prompt};
+use crate::{cli, scripted};
+
+const WORKSPACES: [&str; 4] = ["api", "docs", "site", "tools"];
+const SESSIONS: usize = 10;
+
+fn name(number: usize) -> (String, &'static str) {
+    (format!("job-{number}"), WORKSPACES[number % WORKSPACES.len()])
+}
+
+fn id(session: &Value) -> Result<String> {
+    Ok(session["id"].as_str().context("no id")?.to_owned())
+}
+
+/// Starts the session of this number by the surface whose turn it is.
+async fn start(host: &Host, http: &Http, mcp: &mut Mcp, number: usize) -> Result<String> {
+    let (label, workspace) = name(number);
+    let arguments = json!({ "adapter": "scripted", "workspaceSlug": workspace, "label": label });
+    match number % 3 {
+        0 => id(&http.post("/sessions/agent", &arguments).await?.expect(201)?),
+        1 => id(&mcp.call("start_agent_session", arguments).await?),
+        _ => cli::kept(host, &["--workspace", workspace, "--label", &label]),
+    }
+}
+
+/// Prompts it by another surface than the one that started it.
+async fn say(host: &Host, http: &Http, mcp: &mut Mcp, number: usize, session: &str) -> Result<()> {
+    let text = format!("echo output of {number}");
+    match number % 3 {
+        0 => drop(mcp.call("prompt_agent_session", json!({ "sessionId": session, "prompt": text })).await?),
+        1 => drop(cli::wharf(host, &["prompt", session, &text])?),
+        _ => drop(prompt(http, session, &text).await?),
+    }
+    Ok(())
+}
+
+fn ids(list: &Value) -> Result<BTreeSet<String>> {
+    list["sessions"].as_array().context("no list")?.iter().map(id).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_sessions_in_four_workspaces_are_the_same_by_every_surface() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    for slug in WORKSPACES {
+        let path = host.directory().join(slug);
+        fs::create_dir_all(&path)?;
+        http.post("/workspaces", &json!({ "slug": slug, "path": path })).await?.expect(201)?;
+    }
+    let mut mcp = Mcp::stdio(&host)?;
+    let mut sessions = Vec::new();
+    for number in 0..SESSIONS {
+        sessions.push(start(&host, &http, &mut mcp, number).await?);
+    }
+    // All are prompted before any is waited for.
+    for (number, session) in sessions.iter().enumerate() {
+        say(&host, &http, &mut mcp, number, session).await?;
+    }
+    let expected: BTreeSet<String> = sessions.iter().cloned().collect();
+    let shell: Value = serde_json::from_str(&cli::wharf(&host, &["sessions", "--all", "--json"])?)?;
+    let by_mcp = mcp.call("list_agent_sessions", json!({})).await?;
+    for list in [http.get("/sessions").await?.expect(200)?, by_mcp, shell] {
+        assert_eq!(ids(&list)?, expected);
+    }
+    for (number, session) in sessions.iter().enumerate() {
+        let (label, workspace) = name(number);
+        let seen = idle(&http, session).await?;
+        assert_eq!((&seen["workspaceSlug"], &seen["label"]), (&json!(workspace), &json!(label)));
+        let lines = [format!("output of {number}"), "── turn-end (end_turn) ──".to_owned()];
+        assert_eq!(output(&http, session).await?, lines);
+        let by_mcp = mcp.call("get_agent_session_output", json!({ "sessionId": session })).await?;
+        assert_eq!(by_mcp["lines"], json!(lines));
+        assert_eq!(cli::wharf(&host, &["output", &label])?, format!("{}\n", lines.join("\n")));
+    }
+    for slug in WORKSPACES {
+        let listed = ids(&http.get(&format!("/sessions?workspace={slug}")).await?.expect(200)?)?;
+        let own = (0..SESSIONS).filter(|number| name(*number).1 == slug).map(|number| sessions[number].clone());
+        assert_eq!(listed, own.collect(), "{slug}");
+    }
+    Ok(())
+}
