@@ -122,8 +122,7 @@ impl Connection {
         let attendance = || Attendance { serves, ..self.attendance(false) };
         let attachment = |wake| wharf_host::core::Attachment { role, ..self.attachment(wake) };
         let fail = |error| from_call(&error, handle.id().as_str());
-        let joined = handle.attach(attachment(true), attendance()).await.map_err(fail)?;
-        self.note_attached(handle.clone(), role);
+        let joined = self.come_to(handle, attachment(true), attendance()).await.map_err(fail)?;
         if handle.descriptor().status != Status::Starting || role == Role::Observer {
             return Ok(joined);
         }
@@ -131,7 +130,7 @@ impl Connection {
             self.leave(handle).await;
             return Err(from_start(&failure));
         }
-        handle.attach(attachment(false), attendance()).await.map_err(fail)
+        self.come_to(handle, attachment(false), attendance()).await.map_err(fail)
     }
 
     /// Puts the history into the answer, or says from where it is streamed.

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use tokio::sync::{Notify, mpsc, watch};
-use wharf_host::core::{ClientId, Role, Sender, SessionId};
-use wharf_host::{Attendance, Lane, LaneMessage, Serves, SessionHandle, Spare, frame, new_client_id};
+use wharf_host::core::{Attachment, ClientId, Joined, Role, Sender, SessionId};
+use wharf_host::{Attendance, CallError, Lane, LaneMessage, Serves, SessionHandle, Spare, frame, new_client_id};
 
 use super::amux::Bound;
 use super::client::ClientInfo;
@@ -45,6 +45,8 @@ pub(super) struct Connection {
     /// The session that an amux client means when it names none.
     pub(super) bound: Option<Bound>,
     attached: Mutex<HashMap<SessionId, Attached>>,
+    /// Held while the client comes to a session or leaves one, so that the list and the session agree.
+    pub(super) moving: tokio::sync::Mutex<()>,
     /// The client is gone: what attaches late is detached again.
     ended: AtomicBool,
     /// The agent that serves requests without a session. Held while it is asked.
@@ -96,6 +98,7 @@ impl Connection {
             overflowed: Arc::default(),
             bound,
             attached: Mutex::default(),
+            moving: tokio::sync::Mutex::default(),
             ended: AtomicBool::new(false),
             spare: tokio::sync::Mutex::default(),
             last_cwd: Mutex::default(),
@@ -174,7 +177,21 @@ impl Connection {
         self.sessions().is_empty()
     }
 
-    pub(super) fn note_attached(&self, handle: SessionHandle, role: Role) {
+    /// Attaches to a session, or attaches anew.
+    pub(super) async fn come_to(
+        &self,
+        handle: &SessionHandle,
+        attachment: Attachment,
+        attendance: Attendance,
+    ) -> Result<Joined, CallError> {
+        let _moving = self.moving.lock().await;
+        let role = attachment.role;
+        let joined = handle.attach(attachment, attendance).await?;
+        self.note_attached(handle.clone(), role);
+        Ok(joined)
+    }
+
+    fn note_attached(&self, handle: SessionHandle, role: Role) {
         self.sessions().insert(handle.id().clone(), Attached { handle: handle.clone(), role });
         // Set before the list was emptied, so that a late one is found here or there.
         if self.ended.load(Ordering::SeqCst) && self.note_left(handle.id()).is_some() {

@@ -154,7 +154,7 @@ impl Connection {
         let handle = self.open(envelope).await?;
         let (mut join, attached) = self.enter_quietly(handle, None).await?;
         self.bind(&mut join).await;
-        let _ = self.out.send(Out::Implied(Box::new(join))).await;
+        self.show(Out::Implied(Box::new(join)), &id).await;
         Ok(attached)
     }
 
@@ -165,20 +165,29 @@ impl Connection {
         after: Option<Seq>,
     ) -> Result<(Join, Attached), RpcError> {
         let id = handle.id().clone();
-        let joined = handle.attach(self.attachment(false), self.attendance(false)).await;
+        let joined = self.come_to(&handle, self.attachment(false), self.attendance(false)).await;
         let joined = joined.map_err(|error| from_call(&error, id.as_str()))?;
-        self.note_attached(handle.clone(), self.role());
         let idle = joined.turn == TurnState::Idle || after.is_some();
         let turn = if idle { TurnSeen::None } else { TurnSeen::Other };
         let view = View::new(id, self.wishes(), Arc::clone(&self.ledger), joined.head, turn).with_queue(joined.queued);
         let (cursor, asks) = (handle.cursor(after.unwrap_or(joined.head)), (joined.head, joined.open_asks));
-        let join = Join { cursor, view, answer: None, asks, hold: None, only_news: false };
+        let only_news = after.is_none();
+        let join = Join { cursor, view, answer: None, asks, hold: None, only_news };
         Ok((join, Attached { handle, role: self.role() }))
     }
 
     pub(super) async fn join(&self, mut join: Join) {
         self.bind(&mut join).await;
-        let _ = self.out.send(Out::Join(Box::new(join))).await;
+        let session = join.view.session().clone();
+        self.show(Out::Join(Box::new(join)), &session).await;
+    }
+
+    /// Has a session shown, and no longer if the client has left it meanwhile.
+    async fn show(&self, join: Out, session: &SessionId) {
+        let _ = self.out.send(join).await;
+        if self.attached(session).is_none() {
+            let _ = self.out.send(Out::Leave(session.clone())).await;
+        }
     }
 
     pub(super) async fn open(&self, envelope: &Envelope<'_>) -> Result<SessionHandle, RpcError> {

@@ -214,6 +214,11 @@ impl<W: Wire> Writer<W> {
             }
             self.part(old, Some(new.cursor.position())).await?;
         }
+        if new.only_news
+            && let Some(shown) = self.shown.get(&session)
+        {
+            new.skip_to(shown);
+        }
         new.later.extend(early);
         let result = self.settle(&mut new).await;
         self.watched.push(new);

@@ -77,11 +77,8 @@ impl Connection {
             Err(error) => return self.refused_start(&error, id).await,
         };
         let handle = created.handle;
-        handle
-            .attach(self.attachment(false), self.attendance(true))
-            .await
-            .map_err(|error| from_call(&error, handle.id().as_str()))?;
-        self.note_attached(handle.clone(), self.role());
+        let come = self.come_to(&handle, self.attachment(false), self.attendance(true)).await;
+        come.map_err(|error| from_call(&error, handle.id().as_str()))?;
         let answer = answers::new_session(&created.answer, handle.id().as_str(), id);
         let answer = self.placed(&handle, created.seq, answer).await;
         // History ends where the agent came up: nothing was asked before that, and everything after it is news.
@@ -145,15 +142,16 @@ impl Connection {
 
     pub(super) async fn enter_session(&self, handle: SessionHandle) -> Result<(SessionHandle, Joined), RpcError> {
         let fail = |error| from_call(&error, handle.id().as_str());
-        let mut joined = handle.attach(self.attachment(true), self.attendance(true)).await.map_err(fail)?;
-        self.note_attached(handle.clone(), self.role());
+        let come = self.come_to(&handle, self.attachment(true), self.attendance(true)).await;
+        let mut joined = come.map_err(fail)?;
         if handle.descriptor().status == Status::Starting {
             if let Err(failure) = handle.up().await {
                 self.leave(&handle).await;
                 return Err(from_start(&failure));
             }
             // What is true now that the agent is up.
-            joined = handle.attach(self.attachment(false), self.attendance(true)).await.map_err(fail)?;
+            let come = self.come_to(&handle, self.attachment(false), self.attendance(true)).await;
+            joined = come.map_err(fail)?;
         }
         Ok((handle, joined))
     }
@@ -168,6 +166,7 @@ impl Connection {
     }
 
     pub(super) async fn leave(&self, handle: &SessionHandle) {
+        let _moving = self.moving.lock().await;
         self.note_left(handle.id());
         let _ = handle.detach(self.sender()).await;
         let _ = self.out.send(Out::Leave(handle.id().clone())).await;

@@ -35,6 +35,7 @@ impl<W: Wire> Writer<W> {
                 break;
             }
             match watched.view.show(entry) {
+                _ if watched.skips(entry) => {}
                 Shown::Nothing => {}
                 Shown::Frame(frame) => self.feed_event(watched, entry, frame, true).await?,
                 Shown::Frames(frames) => self.feed_events(watched, entry, frames).await?,

@@ -116,6 +116,11 @@ impl View {
         (self.event_ids, self.understood) = (other.event_ids, other.understood);
     }
 
+    /// Events up to here are history too.
+    pub(super) fn pass_as_history(&mut self, seq: Seq) {
+        self.history = self.history.max(seq);
+    }
+
     /// Is the ask open as far as this view goes?
     pub(super) fn knows_open(&self, ask: &Ask) -> bool {
         self.asks.contains_key(&ask.id)

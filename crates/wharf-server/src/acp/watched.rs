@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant as Moment;
-use wharf_host::core::{Ask, Seq, SessionId};
-use wharf_host::{Batch, Cursor, LaneMessage, ReadError};
+use wharf_host::core::{Ask, Event, Seq, SessionId};
+use wharf_host::{Batch, Cursor, Entry, LaneMessage, ReadError};
 
 use super::outbound::Join;
 use super::view::View;
@@ -31,6 +31,8 @@ pub(super) struct Watched {
     pub(super) rejoined: bool,
     /// It came with no wish for the past.
     pub(super) only_news: bool,
+    /// What was shown before it came, at the same time as it was attached.
+    skipped: Seq,
     /// Looks for the ends of the client's prompts while nobody reads the session's stream, or after it left.
     scout: Option<Cursor>,
     left: Option<Left>,
@@ -64,10 +66,24 @@ impl Watched {
             later: VecDeque::new(),
             rejoined: false,
             only_news,
+            skipped: Seq::ZERO,
             scout: None,
             left: None,
             joined_at: Moment::now(),
         }
+    }
+
+    /// Everything up to here has been shown to the client before it left.
+    pub(super) fn skip_to(&mut self, seq: Seq) {
+        if !self.is_past(seq) {
+            self.skipped = seq;
+            self.view.pass_as_history(seq);
+        }
+    }
+
+    /// Has the client had this event before? Answers and what takes back a request are given all the same, once.
+    pub(super) fn skips(&self, entry: &Entry) -> bool {
+        entry.seq <= self.skipped && matches!(entry.event, Event::AgentUpdated { .. } | Event::TurnStarted { .. })
     }
 
     /// Goes on where it is, with the answer and the open asks of another join in their place.

@@ -73,3 +73,31 @@ async fn several_messages_that_attach_at_once_attach_once() -> Result<()> {
     ensure!(seen > 1_000, "all came too late");
     Ok(())
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_who_leaves_and_comes_back_at_once_sees_nothing_twice() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let running = first.start_prompt(&session, "tick 3000 300").await;
+    let second = client(&host).await?;
+    let named = json!({ "sessionId": session });
+    let list = json!({ "sessionId": session, "modeId": "ask" });
+    let mut left = 0;
+    while ticks(&second).last().is_none_or(|last| *last < 2_900) {
+        let coming = second.start("session/set_mode", list.clone()).await;
+        let leaving = second.start("session/detach", named.clone()).await;
+        let back = second.start("_wharf/queue/list", named.clone()).await;
+        // Whichever was first: one who is not there yet cannot leave, and one who left is not answered by the agent.
+        let _ = (coming.answer().await, leaving.answer().await);
+        back.answer().await?;
+        left += 1;
+    }
+    running.answer().await?;
+    let seen = ticks(&second);
+    ensure!(left > 5, "left {left} times");
+    ensure!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
+    // It is there, whatever the order was in which it came and went.
+    first.prompt(&session, "echo the end").await?;
+    second.expect_text("the end").await;
+    Ok(())
+}
