@@ -6,10 +6,11 @@ use bytes::Bytes;
 use wharf_core::{Effect, Event, Member, Millis, Reply, Seq, StartKind, StartNo, Step, encode};
 use wharf_store::AppendError;
 
+use super::command::{Command, ReplyTo, Started, StartedTo, UpTo};
 use super::cursor::Entry;
 use super::handle::{CallError, Direct};
 use super::in_force::in_force;
-use super::task::{Command, ReplyTo, SessionTask, Started, StartedTo, UpTo};
+use super::task::SessionTask;
 use crate::agent::introduction::{StartFailure, greet};
 use crate::agent::{self, Greeted};
 use crate::descriptor::Descriptor;

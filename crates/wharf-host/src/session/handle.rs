@@ -9,9 +9,9 @@ use wharf_core::{
     QueuedPrompt, Raw, Refusal, Reply, Sender, Seq, SessionId, Submission, Turn,
 };
 
+use super::command::Command;
 use super::cursor::Cursor;
 use super::shared::Shared;
-use super::task::Command;
 use crate::agent::introduction::StartFailure;
 use crate::descriptor::Descriptor;
 

@@ -1,5 +1,6 @@
 //! One session at work: the task that owns it, the handle that callers hold, the cursor that readers hold.
 
+mod command;
 mod commit;
 pub(crate) mod cursor;
 pub(crate) mod handle;
@@ -14,7 +15,8 @@ mod tail;
 mod task;
 mod voice;
 
+pub(crate) use command::Started;
 pub(crate) use restore::{RestoreError, restore};
 pub(crate) use shared::Shared;
 pub(crate) use tail::TailBudget;
-pub(crate) use task::{SessionTask, Started, Surroundings};
+pub(crate) use task::{SessionTask, Surroundings};

@@ -10,10 +10,11 @@ use serde_json::json;
 use tokio::sync::oneshot;
 use wharf_core::{ClientId, Input, Raw, UpdateKind};
 
+use super::command::Command;
 use super::handle::{Attendance, Direct, Forward, LaneMessage, Lanes, Serves};
 use super::hear::{AgentRequest, Whom};
 use super::screens::terminal_of;
-use super::task::{Command, SessionTask};
+use super::task::SessionTask;
 use super::voice::{ForwardKind, Forwarded, error, error_with};
 use crate::frame;
 use crate::tools::{self, Tools};

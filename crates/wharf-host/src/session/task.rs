@@ -4,24 +4,20 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
-use wharf_core::{
-    Ask, ClientId, EndReason, Epoch, Event, Fault, Input, Millis, QueuedPrompt, Raw, Reply, Seq, Session, StartNo,
-    Status, Step, Turn, UpdateKind,
-};
+use wharf_core::{EndReason, Epoch, Event, Fault, Input, Millis, Seq, Session, StartNo, Status, Step, UpdateKind};
 
+use super::command::{Command, ReplyTo, Started, StartedTo, UpTo};
 use super::commit::{Synced, Waiting};
-use super::handle::{Attendance, CallError, Forward, Lanes};
+use super::handle::{CallError, Lanes};
 use super::hear::{Ear, Heard};
 use super::link::AgentLink;
 use super::relay::Relays;
 use super::screens::Screens;
 use super::shared::Shared;
 use crate::agent::introduction::StartFailure;
-use crate::agent::{AgentExit, Greeted, Opened};
+use crate::agent::{Greeted, Opened};
 use crate::frame::Line;
 use crate::host::Inner;
 use crate::ids::Now;
@@ -32,83 +28,6 @@ const COMMANDS_AT_ONCE: usize = 64;
 const IDLE: Duration = Duration::from_secs(30);
 /// How often a full disk is tried again.
 const RETRY: Duration = Duration::from_millis(500);
-
-/// What the task is told.
-#[derive(Debug)]
-pub(crate) enum Command {
-    Input {
-        input: Box<Input>,
-        reply: ReplyTo,
-    },
-    /// How a client is reached past the log; `None` when it leaves.
-    Attend {
-        client: ClientId,
-        attendance: Option<Box<Attendance>>,
-    },
-    Forward {
-        forward: Forward,
-        /// Told that it was passed on; dropped if the client is not there any more.
-        taken: Option<oneshot::Sender<()>>,
-    },
-    CancelForward {
-        client: ClientId,
-        request: Bytes,
-    },
-    RelayAnswer {
-        client: ClientId,
-        relay: u64,
-        frame: Bytes,
-    },
-    /// A relayed request has waited too long.
-    RelayLate {
-        relay: u64,
-    },
-    /// Wharf's own answer to a request of the agent of `start`.
-    Served {
-        start: StartNo,
-        frame: Bytes,
-        /// The terminal that has ended.
-        ended: Option<String>,
-    },
-    Queue {
-        reply: oneshot::Sender<Vec<QueuedPrompt>>,
-    },
-    Asks {
-        reply: oneshot::Sender<Vec<Ask>>,
-    },
-    Turns {
-        reply: oneshot::Sender<Vec<Turn>>,
-    },
-    WaitUp {
-        reply: UpTo,
-    },
-    /// The starter of `start` is done.
-    AgentUp {
-        start: StartNo,
-        outcome: Box<Result<Opened, StartFailure>>,
-    },
-    /// Nothing of the agent of `start` is left.
-    AgentGone {
-        start: StartNo,
-        exit: AgentExit,
-        stderr: String,
-    },
-    ShutDown {
-        done: oneshot::Sender<()>,
-    },
-}
-
-pub(crate) type ReplyTo = oneshot::Sender<Result<Reply, CallError>>;
-
-/// The agent is up: its answer, and the event that says so.
-#[derive(Clone, Debug)]
-pub(crate) struct Started {
-    pub(crate) seq: Seq,
-    pub(crate) answer: Raw,
-}
-
-pub(super) type StartedTo = oneshot::Sender<Result<Started, StartFailure>>;
-pub(super) type UpTo = oneshot::Sender<Result<(), StartFailure>>;
 
 /// What the task needs besides the session.
 #[derive(Debug)]

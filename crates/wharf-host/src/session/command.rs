@@ -1,0 +1,86 @@
+//! What a session's task is told, by callers and by the work that it has set going.
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+use wharf_core::{Ask, ClientId, Input, QueuedPrompt, Raw, Reply, Seq, StartNo, Turn};
+
+use super::handle::{Attendance, CallError, Forward};
+use crate::agent::introduction::StartFailure;
+use crate::agent::{AgentExit, Opened};
+
+/// What the task is told.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Input {
+        input: Box<Input>,
+        reply: ReplyTo,
+    },
+    /// How a client is reached past the log; `None` when it leaves.
+    Attend {
+        client: ClientId,
+        attendance: Option<Box<Attendance>>,
+    },
+    Forward {
+        forward: Forward,
+        /// Told that it was passed on; dropped if the client is not there any more.
+        taken: Option<oneshot::Sender<()>>,
+    },
+    CancelForward {
+        client: ClientId,
+        request: Bytes,
+    },
+    RelayAnswer {
+        client: ClientId,
+        relay: u64,
+        frame: Bytes,
+    },
+    /// A relayed request has waited too long.
+    RelayLate {
+        relay: u64,
+    },
+    /// Wharf's own answer to a request of the agent of `start`.
+    Served {
+        start: StartNo,
+        frame: Bytes,
+        /// The terminal that has ended.
+        ended: Option<String>,
+    },
+    Queue {
+        reply: oneshot::Sender<Vec<QueuedPrompt>>,
+    },
+    Asks {
+        reply: oneshot::Sender<Vec<Ask>>,
+    },
+    Turns {
+        reply: oneshot::Sender<Vec<Turn>>,
+    },
+    WaitUp {
+        reply: UpTo,
+    },
+    /// The starter of `start` is done.
+    AgentUp {
+        start: StartNo,
+        outcome: Box<Result<Opened, StartFailure>>,
+    },
+    /// Nothing of the agent of `start` is left.
+    AgentGone {
+        start: StartNo,
+        exit: AgentExit,
+        stderr: String,
+    },
+    ShutDown {
+        done: oneshot::Sender<()>,
+    },
+}
+
+pub(crate) type ReplyTo = oneshot::Sender<Result<Reply, CallError>>;
+
+/// The agent is up: its answer, and the event that says so.
+#[derive(Clone, Debug)]
+pub(crate) struct Started {
+    pub(crate) seq: Seq,
+    pub(crate) answer: Raw,
+}
+
+pub(super) type StartedTo = oneshot::Sender<Result<Started, StartFailure>>;
+pub(super) type UpTo = oneshot::Sender<Result<(), StartFailure>>;
