@@ -1,6 +1,6 @@
 //! `wharf acp`: from its start to the first byte of its first answer, with a host that runs.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
 use std::time::Instant;
 
@@ -59,17 +59,20 @@ impl Bench {
             .context("starting the bridge")?;
         let mut stdin = child.stdin.take().context("taking the bridge's stdin")?;
         stdin.write_all(format!("{}\n", peer::initialize_request()).as_bytes())?;
-        let mut first = [0];
-        let read = child.stdout.take().context("taking the bridge's stdout")?.read(&mut first)?;
+        let mut stdout = BufReader::new(child.stdout.take().context("taking the bridge's stdout")?);
+        let came = !stdout.fill_buf()?.is_empty();
         let took = began.elapsed().as_secs_f64() * 1e3;
+        // What came must be the beginning of that answer, and of nothing else.
+        let mut line = String::new();
+        stdout.read_line(&mut line)?;
         drop(stdin);
         let _ = child.kill();
         child.wait()?;
-        ensure!(read == 1, "the bridge answered nothing");
+        ensure!(came && peer::is_initialized(line.as_bytes()), "the bridge answered {line:?}");
         Ok(took)
     }
 
-    /// Milliseconds that the program needs to start and end when it has nothing to do.
+    /// Milliseconds that the program needs to start, say its version and end: a little more than a start.
     fn start_bare(&self) -> Result<f64> {
         let began = Instant::now();
         command(&self.wharf).arg("--version").output().context("starting the program")?;

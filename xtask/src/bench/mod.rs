@@ -2,6 +2,7 @@
 //! measure on stdout.
 
 mod bridge;
+mod echo;
 mod host;
 mod peer;
 mod pipe;

@@ -31,6 +31,12 @@ pub(super) fn initialize_request() -> String {
     request(INITIALIZE, "initialize", params)
 }
 
+/// Is this the answer to [`initialize_request`], and a good one?
+pub(super) fn is_initialized(line: &[u8]) -> bool {
+    let answer: Value = serde_json::from_slice(line).unwrap_or_default();
+    answer["id"] == INITIALIZE && answer["result"]["protocolVersion"] == 1
+}
+
 /// Asks how a session is; `number` is the how-manieth time.
 pub(super) fn status(peer: &mut impl Peer, number: u32, session: &str) -> Result<Value> {
     call(peer, STATUS + number, "session/status", json!({"sessionId": session}))

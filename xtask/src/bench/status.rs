@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow, ensure};
 use serde_json::json;
 
+use super::echo::echoes;
 use super::host::Host;
 use super::peer;
 use super::stats::{Series, percentile, rounded};
@@ -43,27 +44,42 @@ impl Beside {
 
 impl Bench {
     pub(super) fn status(&self) -> Result<()> {
-        let mut sides = Beside::ALL.map(|beside| (beside, Series::default(), Series::default()));
+        let mut sides = Beside::ALL.map(|beside| (beside, [const { Series::new() }; 4]));
         for round in 0..self.plan.repeats {
             progress(&format!("status, round {}", round + 1));
-            for (beside, p50, p99) in &mut sides {
-                let mut latencies = self.probe_beside(*beside)?;
-                latencies.sort_by(f64::total_cmp);
-                p50.push(percentile(&latencies, 0.5));
-                p99.push(percentile(&latencies, 0.99));
+            for (beside, [p50, p99, echo_p50, echo_p99]) in &mut sides {
+                let (mut probes, mut echoes) = self.probe_with_echo(*beside)?;
+                for (latencies, p50, p99) in [(&mut probes, p50, p99), (&mut echoes, echo_p50, echo_p99)] {
+                    latencies.sort_by(f64::total_cmp);
+                    p50.push(percentile(latencies, 0.5));
+                    p99.push(percentile(latencies, 0.99));
+                }
             }
         }
-        let calm = sides[0].1.median();
-        for (beside, p50, p99) in sides {
+        for (beside, [p50, p99, echo_p50, echo_p99]) in sides {
             print(json!({
                 "measure": "status", "beside": beside.name(), "calls": self.plan.calls, "per_second": 1_000,
-                "p50_us": p50.to_json(), "p99_us": p99.to_json(), "ratio": rounded(p50.median() / calm),
+                "p50_us": p50.to_json(), "p99_us": p99.to_json(),
+                "echo_p50_us": echo_p50.to_json(), "echo_p99_us": echo_p99.to_json(),
+                "ratio": rounded(p99.median() / echo_p99.median()),
                 "target_p99_us": TARGET_P99_US, "holds": p99.median() < TARGET_P99_US,
                 // A burst appends by itself; without one nothing may come.
                 "events_appended": if beside == Beside::Burst { None } else { Some(0) },
             }));
         }
         Ok(())
+    }
+
+    /// The probes, and what a bare echo took at the same time.
+    fn probe_with_echo(&self, beside: Beside) -> Result<(Vec<f64>, Vec<f64>)> {
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let echo = scope.spawn(|| echoes(EVERY, &stop));
+            let probes = self.probe_beside(beside);
+            stop.store(true, Ordering::Relaxed);
+            let echoes = echo.join().map_err(|_| anyhow!("the echo panicked"))??;
+            Ok((probes?, echoes))
+        })
     }
 
     fn probe_beside(&self, beside: Beside) -> Result<Vec<f64>> {
@@ -133,8 +149,14 @@ impl Bench {
     }
 }
 
-/// Asks at a fixed pace, for as long as `goes_on`. A call that comes late because the one before it was slow counts from
-/// when it should have been made.
+/// Waits until a call is due, and says from when it counts: oversleeping is nobody's doing, but a call that is late because
+/// the one before it was slow counts from when it should have been made.
+pub(super) fn paced(due_at: Instant, last: Option<&f64>) -> Instant {
+    thread::sleep(due_at.saturating_duration_since(Instant::now()));
+    if last.is_some_and(|last| *last > EVERY.as_secs_f64() * 1e6) { due_at } else { Instant::now() }
+}
+
+/// Asks at a fixed pace, for as long as `goes_on`.
 fn probe(
     prober: &mut WebSocket<std::net::TcpStream>,
     session: &str,
@@ -144,11 +166,8 @@ fn probe(
     let began = Instant::now();
     let mut latencies = Vec::new();
     for call in 0..calls {
-        let due_at = began + EVERY * call;
-        thread::sleep(due_at.saturating_duration_since(Instant::now()));
+        let from = paced(began + EVERY * call, latencies.last());
         ensure!(goes_on(), "the burst ended before the last call");
-        // The sleep itself is not the host's doing, a call that is late because of the one before is.
-        let from = if latencies.last().is_some_and(|last| *last > 1_000.0) { due_at } else { Instant::now() };
         let answer = peer::status(prober, call, session)?;
         latencies.push(from.elapsed().as_secs_f64() * 1e6);
         ensure!(answer["status"] == "live", "{answer}");
