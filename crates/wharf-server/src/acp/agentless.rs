@@ -49,6 +49,9 @@ impl Connection {
 
     /// Logs out: every agent of the adapter is told.
     pub(super) async fn logout(&self, frame: &Bytes, id: &Bytes) -> Outcome {
+        if self.role() == Role::Observer {
+            return Err(observer(""));
+        }
         self.logins().clear();
         for handle in self.app.host.running(&self.agent) {
             // Asked in nobody's name: the client's own request is answered by the agent without a session.

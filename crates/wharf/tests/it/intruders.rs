@@ -10,6 +10,7 @@ use wharf_testkit::client::Client;
 use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
 
+use crate::recording::Recording;
 use crate::rest::{caller, spawn, until};
 use crate::ways::observers_token;
 use crate::{client, refused, scripted};
@@ -59,6 +60,19 @@ async fn an_observer_starts_no_agent_by_saying_hello() -> Result<()> {
     let _one = client(&host).await?;
     let looking = Client::connect(&host.ws_url(), &observers_token(&host)?).await?;
     assert_ne!(looking.initialize().await?["agentInfo"]["name"], "wharf");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_observer_logs_nobody_out() -> Result<()> {
+    let recording = Recording::new()?;
+    let host = recording.scripted(&[])?.start()?;
+    let (one, session) = crate::open(&host).await?;
+    let looking = crate::observer(&host).await?;
+    assert_eq!(refused(looking.request("logout", json!({})).await)?.code, -32011);
+    assert_eq!(crate::told(&one, &session, "echo still here").await?, "still here");
+    let heard = recording.messages()?;
+    assert!(!heard.iter().any(|message| message["method"] == "logout"), "{heard:?}");
     Ok(())
 }
 
