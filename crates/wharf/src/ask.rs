@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Call, Client, path};
 use crate::exit::{Exit, Failure};
+use crate::look::text::printable;
 
 /// Something that an agent waits for.
 #[derive(Clone, Debug, Deserialize)]
@@ -107,7 +108,7 @@ impl Ask {
             [] if meant == "cancel" => Ok(cancel()),
             _ => {
                 let offered: Vec<String> =
-                    choices.iter().map(|choice| format!("{} ({:?})", choice.id, choice.name)).collect();
+                    choices.iter().map(|choice| format!("{} ({:?})", choice.shown(), choice.name)).collect();
                 let fits = if found.len() > 1 { "fits several answers" } else { "is not offered" };
                 let words = format!("{meant:?} {fits}; ask {} offers: {}, or cancel", self.id(), offered.join(", "));
                 Err(Failure::new(Exit::Usage, words))
@@ -134,6 +135,11 @@ impl Ask {
 }
 
 impl Choice {
+    /// Its id, as a terminal may show it: agents choose ids.
+    pub(crate) fn shown(&self) -> String {
+        printable(&self.id)
+    }
+
     /// With what a form was filled in with.
     pub(crate) fn with_content(mut self, content: Value) -> Self {
         self.body["content"] = content;
@@ -187,6 +193,16 @@ mod tests {
         assert!(several.contains("fits several") && several.contains("allow-always"), "{several}");
         assert!(id("maybe").unwrap_err().contains("is not offered") && id("").is_err());
         assert_eq!(permission().choose("cancel").unwrap().body, json!({ "cancel": true }));
+    }
+
+    #[test]
+    fn an_id_is_shown_without_what_moves_a_terminal() {
+        let mut odd = permission();
+        odd.options[0].option_id = "\u{1b}[2Jallow\u{7}".to_owned();
+        let refused = odd.choose("maybe").unwrap_err().to_string();
+        assert!(refused.contains("offers: allow (\"Allow\")"), "{refused:?}");
+        let choice = odd.choose("\u{1b}[2Jallow\u{7}").unwrap();
+        assert_eq!((choice.shown().as_str(), &choice.body["optionId"]), ("allow", &json!("\u{1b}[2Jallow\u{7}")));
     }
 
     #[test]

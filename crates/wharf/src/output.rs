@@ -1,7 +1,8 @@
 //! The one place that prints.
-#![expect(clippy::print_stderr, reason = "this module is how the program speaks")]
 
 use std::io::{IsTerminal, Write};
+
+use crate::look::text::printable_lines;
 
 /// A line for whoever called, flushed so that a waiting program sees it. A reader that is gone is not an error.
 pub(crate) fn line(text: &str) {
@@ -24,7 +25,7 @@ pub(crate) fn bytes(bytes: &[u8]) {
 
 /// A word to the person, beside the output that a program may read.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = tell(&mut std::io::stderr().lock(), text);
 }
 
 /// A question to the person: what is typed comes after it on the same line.
@@ -40,13 +41,38 @@ pub(crate) fn person_is_there() -> bool {
 
 /// What went wrong, from the outside in.
 pub(crate) fn error(error: &anyhow::Error) {
+    let _ = tell_error(&mut std::io::stderr().lock(), error);
+}
+
+/// Words in which an agent may have a part: a terminal acts on none of them.
+fn tell(out: &mut impl Write, text: &str) -> std::io::Result<()> {
+    writeln!(out, "{}", printable_lines(text))
+}
+
+fn tell_error(out: &mut impl Write, error: &anyhow::Error) -> std::io::Result<()> {
     let mut said = error.to_string();
-    eprintln!("error: {said}");
+    tell(out, &format!("error: {said}"))?;
     for cause in error.chain().skip(1).map(ToString::to_string) {
         // Many an error has its cause in its own words already.
         if !said.contains(&cause) {
-            eprintln!("  because: {cause}");
+            tell(out, &format!("  because: {cause}"))?;
             said = cause;
         }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_word_of_an_agent_moves_the_terminal() {
+        let mut out = Vec::new();
+        tell(&mut out, "the session ended: \u{1b}]0;mine\u{7}gone\u{1b}[2J\n\tnext\u{202e}").unwrap();
+        let error = anyhow::anyhow!("in\u{1b}[1Aside\r").context("out\u{9b}side");
+        tell_error(&mut out, &error).unwrap();
+        let said = String::from_utf8(out).unwrap();
+        assert_eq!(said, "the session ended: gone\n\tnext\nerror: outside\n  because: inside \n");
     }
 }

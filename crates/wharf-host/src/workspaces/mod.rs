@@ -18,6 +18,8 @@ use crate::ids::Now;
 
 /// The bucket of sessions that belong to no registered workspace.
 pub(crate) const DEFAULT: &str = "default";
+/// Where a slug stands in a path of REST, this stands for the workspace that is active.
+const ACTIVE: &str = "active";
 /// The longest label, of a workspace as of a session.
 pub(crate) const LABEL: usize = 1024;
 
@@ -33,8 +35,8 @@ pub enum WorkspaceError {
     Unwritable { path: PathBuf, why: String },
     #[error(transparent)]
     Slug(#[from] BadSlug),
-    #[error("\"default\" is where sessions outside every workspace are kept; choose another slug")]
-    Reserved,
+    #[error("{0:?} means something else where a slug can stand; choose another slug")]
+    Reserved(String),
     #[error("the label is over 1 KiB long; shorten it")]
     Label,
     #[error("{path} is not an absolute path to a directory; create it or give another", path = path.display())]
@@ -77,8 +79,8 @@ impl Workspaces {
     /// Registers a directory. The first one becomes the active one.
     pub fn add(&self, slug: &str, path: &Path, label: Option<&str>) -> Result<Workspace, WorkspaceError> {
         let slug: Slug = slug.parse()?;
-        if slug.as_str() == DEFAULT {
-            return Err(WorkspaceError::Reserved);
+        if [DEFAULT, ACTIVE].contains(&slug.as_str()) {
+            return Err(WorkspaceError::Reserved(slug.to_string()));
         }
         if label.is_some_and(|label| label.len() > LABEL) {
             return Err(WorkspaceError::Label);

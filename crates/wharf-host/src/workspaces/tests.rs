@@ -137,7 +137,9 @@ fn slugs_that_are_not_names_are_refused() {
         assert!(matches!(bench.workspaces.add(slug, &path, None), Err(WorkspaceError::Slug(_))), "{slug:?}");
         assert!(matches!(bench.workspaces.resolve(None, Some(slug)), Err(WorkspaceError::Unknown { .. })), "{slug:?}");
     }
-    assert!(matches!(bench.workspaces.add("default", &path, None), Err(WorkspaceError::Reserved)));
+    for slug in ["default", "active"] {
+        assert!(matches!(bench.workspaces.add(slug, &path, None), Err(WorkspaceError::Reserved(_))), "{slug}");
+    }
     for slug in ["a", "0", "a-b_c9", &long[..64]] {
         bench.workspaces.add(slug, &path, None).unwrap();
     }

@@ -88,7 +88,7 @@ pub(crate) fn from_workspace(error: &WorkspaceError) -> Problem {
             (StatusCode::INTERNAL_SERVER_ERROR, "registry_damaged")
         }
         WorkspaceError::Unwritable { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "registry_unwritable"),
-        WorkspaceError::Slug(_) | WorkspaceError::Reserved => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_slug"),
+        WorkspaceError::Slug(_) | WorkspaceError::Reserved(_) => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_slug"),
         WorkspaceError::Label => (StatusCode::UNPROCESSABLE_ENTITY, "label_too_long"),
         WorkspaceError::Path { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_path"),
         WorkspaceError::Unknown { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "unknown_workspace"),

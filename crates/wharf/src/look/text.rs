@@ -20,6 +20,11 @@ pub(crate) fn printable_line(line: &str) -> String {
     line.split('\t').map(printable).collect::<Vec<_>>().join("\t")
 }
 
+/// The same for several lines.
+pub(crate) fn printable_lines(text: &str) -> String {
+    text.split('\n').map(printable_line).collect::<Vec<_>>().join("\n")
+}
+
 /// Marks that make text read in another order than it is written.
 const fn is_direction(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
