@@ -21,15 +21,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::Router;
+use axum::http::StatusCode;
 use axum::routing::get;
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use wharf_host::{Auth, Host};
 
 pub use auth::{
     Access, Identity, NewToken, Refused, TokenEntry, TokenError, Tokens, TokensFile, TokensFileError, UnknownAccess,
 };
 pub use lines::paint;
+use problem::Problem;
 
 /// What the surfaces share.
 #[derive(Clone, Debug)]
@@ -41,13 +43,23 @@ pub(crate) struct App {
     /// True once the host is stopping: no new work.
     pub(crate) stopping: watch::Receiver<bool>,
     pub(crate) connections: Arc<Semaphore>,
-    /// Places for event streams of the REST surface.
+    /// Places for event streams of the REST surface, and for calls of MCP that wait.
     pub(crate) streams: Arc<Semaphore>,
     /// Connections that no socket holds.
     pub(crate) http: Arc<acp::Connections>,
     /// The names that amux clients are connected to.
     pub(crate) rooms: Arc<acp::Rooms>,
     pub(crate) running: Arc<running::Running>,
+}
+
+impl App {
+    /// A place under the limit, for a stream or a wait.
+    pub(crate) fn stream_place(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        Arc::clone(&self.streams).try_acquire_owned().map_err(|_| {
+            let detail = "too many event streams and waits are open (limits.connections); close some";
+            Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_streams", detail)
+        })
+    }
 }
 
 /// A bound server.

@@ -1,5 +1,7 @@
 //! Tool calls in, calls on the host out.
 
+use std::sync::Arc;
+
 use axum::http::{StatusCode, header, request};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation, JsonObject,
@@ -10,6 +12,7 @@ use rmcp::{RoleServer, ServerHandler};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 
 use super::shapes::{
     AnswerInput, AnswerOutput, KillInput, KillOutput, LinesOutput, ListInput, OutputInput, PromptInput, PromptOutput,
@@ -26,12 +29,17 @@ const INSTRUCTIONS: &str = "Wharf runs coding agents in sessions that last. Star
      with prompt_agent_session, then wait_agent_session until the turn ends and read the lines. If the outcome is \
      awaiting_input, look at `asks` and answer with answer_agent_session. End it with kill_agent_session.";
 
+/// Calls under way at once on one connection.
+const CALLS: usize = 64;
+
 /// One client's tools.
 #[derive(Clone, Debug)]
 pub(crate) struct Handler {
     app: App,
     /// Who speaks on this connection; over HTTP every request says so itself.
     identity: Option<Identity>,
+    /// Places for calls. Over HTTP a handler has one call, and connections and streams are bounded.
+    calls: Arc<Semaphore>,
 }
 
 /// What a tool gives, or why not.
@@ -73,14 +81,20 @@ impl ServerHandler for Handler {
             return Err(ErrorData::internal_error("nobody asks", None));
         };
         let arguments = request.arguments.unwrap_or_default();
-        let outcome = self.call(which, &caller, arguments, &context).await;
+        let outcome = match self.calls.try_acquire() {
+            Ok(_place) => self.call(which, &caller, arguments, &context).await,
+            Err(_) => {
+                let detail = format!("{CALLS} calls are under way on this connection; wait for the end of one");
+                Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_calls", detail))
+            }
+        };
         Ok(outcome.unwrap_or_else(|problem| refusal(&problem)).into())
     }
 }
 
 impl Handler {
     pub(super) fn new(app: App, identity: Option<Identity>) -> Self {
-        Self { app, identity }
+        Self { app, identity, calls: Arc::new(Semaphore::new(CALLS)) }
     }
 
     fn caller(&self, context: &RequestContext<RoleServer>) -> Option<Caller> {

@@ -3,6 +3,7 @@
 //! Over HTTP every request stands for itself: there are no MCP sessions to keep, to bound or to steal.
 
 mod handler;
+mod paced;
 mod shapes;
 mod stdio;
 mod table;

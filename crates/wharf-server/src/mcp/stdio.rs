@@ -7,6 +7,7 @@ use hyper_util::rt::TokioIo;
 use rmcp::transport::async_rw::AsyncRwTransport;
 
 use super::handler::Handler;
+use super::paced::Paced;
 use crate::App;
 use crate::auth::Identity;
 use crate::listen::Place;
@@ -46,6 +47,7 @@ async fn talk(app: App, identity: Identity, connection: hyper::upgrade::Upgraded
     let (read, write) = tokio::io::split(TokioIo::new(connection));
     let longest = app.host.config().limits.frame.0;
     let transport = AsyncRwTransport::new_server(read, write).with_max_line_length(longest);
+    let transport = Paced::new(transport);
     let mut stopping = app.stopping.clone();
     let serving = async {
         match rmcp::serve_server(Handler::new(app, Some(identity)), transport).await {

@@ -37,7 +37,10 @@ pub(crate) fn routers() -> Routers {
         OpenApiRouter::new().routes(routes!(health::healthz)).routes(routes!(health::readyz)).split_for_parts();
     api.merge(open_api);
     let document = openapi::document(api);
-    let guarded = guarded.layer(axum::Extension(document)).layer(axum::middleware::map_response(say_what_is_allowed));
+    let guarded = guarded
+        .route_layer(axum::middleware::from_fn(extract::refuse_observers))
+        .layer(axum::Extension(document))
+        .layer(axum::middleware::map_response(say_what_is_allowed));
     Routers { guarded, open }
 }
 

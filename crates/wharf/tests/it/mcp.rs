@@ -12,7 +12,7 @@ use wharf_testkit::procs;
 
 use crate::mcp_wire::{Mcp, greeted, post};
 use crate::rest::{caller, idle, output, prompt};
-use crate::{cwd, program, scripted, wharf};
+use crate::{cwd, program, scripted, section, wharf};
 
 const TURN_END: &str = "── turn-end (end_turn) ──";
 
@@ -370,6 +370,30 @@ async fn the_tools_stand_behind_the_guard() -> Result<()> {
     assert_eq!(Http::with_token(&host, "wrong").get("/mcp/stdio").await?.status, 401);
     assert_eq!(http.get("/mcp/stdio").await?.fault(), (426, "upgrade_required".to_owned()));
     assert_eq!(http.get("/mcp").await?.status, 405, "there are no MCP sessions to listen to");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_connection_has_a_bound_of_calls_under_way_and_the_host_one_of_waits() -> Result<()> {
+    for (connections, most, code) in [(5000, 64, "too_many_calls"), (8, 8, "too_many_streams")] {
+        let host = section(scripted(&[])?, &format!("[limits]\nconnections = {connections}")).start()?;
+        let mut mcp = Mcp::stdio(&host)?;
+        let session = start(&mut mcp, &host).await?;
+        mcp.call("prompt_agent_session", json!({ "sessionId": session, "prompt": "hang" })).await?;
+        let Mcp::Stdio(pipe) = &mut mcp else { unreachable!("it is a pipe") };
+        let wait = json!({ "name": "wait_agent_session", "arguments": { "sessionId": session } });
+        let waits = (0..=most).map(|_| pipe.start_request("tools/call", wait.clone())).collect::<Result<Vec<_>>>()?;
+        let refused = pipe.expect("a refusal", |message| message["result"]["isError"] == true)?;
+        assert!(refused["result"]["content"][0]["text"].as_str().is_some_and(|text| text.contains(code)), "{refused}");
+        pipe.request("ping", json!({}))?;
+        Http::new(&host).poke(&format!("/sessions/{session}/interrupt")).await?.expect(200)?;
+        for _ in 0..most {
+            pipe.expect("the end of a wait", |message| {
+                waits.iter().any(|id| message["id"] == *id) && message["result"]["isError"] != true
+            })?;
+        }
+        mcp.call("wait_agent_session", json!({ "sessionId": session })).await?;
+    }
     Ok(())
 }
 

@@ -372,6 +372,10 @@ async fn observers_look_and_change_nothing() -> Result<()> {
         assert_eq!(refused.fault(), (403, "observer".to_owned()), "{method} {path}");
     }
     assert_eq!(http.get(&format!("/sessions/{id}")).await?.expect(200)?["status"], "running");
+    // A body that is announced and does not come is not waited for.
+    let announced = [("content-type", "application/json"), ("content-length", "1000000")];
+    let refused = observer.send("POST", &answer("prompt"), &announced, "").await?;
+    assert_eq!(refused.fault(), (403, "observer".to_owned()));
     Ok(())
 }
 

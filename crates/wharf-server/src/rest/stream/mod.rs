@@ -7,7 +7,6 @@ mod states;
 mod told;
 
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -60,7 +59,7 @@ pub(super) async fn follow(
     Params(query): Params<After>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let place = place(&app)?;
+    let place = app.stream_place()?;
     let handle = calls::open(&app, &id).await?;
     // A browser that reconnects sends the address that it was given and, in the header, where it is by now.
     let header = headers.get(LAST_EVENT_ID).map(|id| String::from_utf8_lossy(id.as_bytes()).trim().to_owned());
@@ -81,16 +80,8 @@ pub(super) async fn follow(
     )
 )]
 pub(super) async fn watch(State(app): State<App>) -> Result<Response, Problem> {
-    let place = place(&app)?;
+    let place = app.stream_place()?;
     Ok(events(States::new(app.host), place))
-}
-
-/// A stream's place under the limit.
-fn place(app: &App) -> Result<OwnedSemaphorePermit, Problem> {
-    Arc::clone(&app.streams).try_acquire_owned().map_err(|_| {
-        let detail = "too many event streams are open (limits.connections); close some";
-        Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_streams", detail)
-    })
 }
 
 /// Something that is sent bit by bit.

@@ -1,0 +1,104 @@
+//! A connection that is read no faster than its answers are taken: who does not read is not listened to.
+
+use std::sync::Arc;
+
+use rmcp::RoleServer;
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::sync::watch;
+
+/// With so many messages under way to the client, no more is read of it.
+const UNSENT: usize = 64;
+
+#[derive(Debug)]
+pub(super) struct Paced<T> {
+    inner: T,
+    unsent: Arc<watch::Sender<usize>>,
+}
+
+/// One message on its way out.
+struct Unsent(Arc<watch::Sender<usize>>);
+
+impl<T> Paced<T> {
+    pub(super) fn new(inner: T) -> Self {
+        Self { inner, unsent: Arc::new(watch::Sender::new(0)) }
+    }
+}
+
+impl Drop for Unsent {
+    fn drop(&mut self) {
+        self.0.send_modify(|unsent| *unsent -= 1);
+    }
+}
+
+impl<T: Transport<RoleServer>> Transport<RoleServer> for Paced<T> {
+    type Error = T::Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        self.unsent.send_modify(|unsent| *unsent += 1);
+        let (unsent, sending) = (Unsent(Arc::clone(&self.unsent)), self.inner.send(item));
+        async move {
+            let sent = sending.await;
+            drop(unsent);
+            sent
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        let mut unsent = self.unsent.subscribe();
+        unsent.wait_for(|unsent| *unsent < UNSENT).await.ok()?;
+        self.inner.receive().await
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.inner.close().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+    use rmcp::model::{EmptyResult, JsonRpcMessage, NumberOrString, ServerResult};
+
+    use super::*;
+
+    /// Nobody reads what it sends, and there is always more to receive: the end.
+    struct Stuck;
+
+    impl Transport<RoleServer> for Stuck {
+        type Error = std::io::Error;
+
+        fn send(
+            &mut self,
+            _: TxJsonRpcMessage<RoleServer>,
+        ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+            std::future::pending()
+        }
+
+        async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+            None
+        }
+
+        async fn close(&mut self) -> Result<(), Self::Error> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_client_that_takes_no_answers_is_not_read() {
+        let mut paced = Paced::new(Stuck);
+        let answer =
+            || JsonRpcMessage::response(ServerResult::EmptyResult(EmptyResult {}), NumberOrString::Number(1));
+        let mut under_way = Vec::new();
+        for _ in 0..UNSENT {
+            assert!(paced.receive().now_or_never().is_some(), "it is read while there is room");
+            under_way.push(paced.send(answer()));
+        }
+        assert!(paced.receive().now_or_never().is_none(), "it was read");
+        under_way.pop();
+        assert!(paced.receive().now_or_never().is_some(), "it is not read again");
+    }
+}
