@@ -90,8 +90,7 @@ mod tests {
     #[test]
     fn a_client_that_takes_no_answers_is_not_read() {
         let mut paced = Paced::new(Stuck);
-        let answer =
-            || JsonRpcMessage::response(ServerResult::EmptyResult(EmptyResult {}), NumberOrString::Number(1));
+        let answer = || JsonRpcMessage::response(ServerResult::EmptyResult(EmptyResult {}), NumberOrString::Number(1));
         let mut under_way = Vec::new();
         for _ in 0..UNSENT {
             assert!(paced.receive().now_or_never().is_some(), "it is read while there is room");
