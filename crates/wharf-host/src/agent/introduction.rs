@@ -29,6 +29,17 @@ pub struct Introduction {
     pub traits: AgentTraits,
 }
 
+impl Introduction {
+    /// For a caller for whom no agent is started, where none has spoken yet: Wharf's own name, and nothing promised.
+    pub fn of_nobody() -> Self {
+        let version = env!("CARGO_PKG_VERSION");
+        let info = format!(r#"{{"name":"wharf","title":"Wharf","version":"{version}"}}"#);
+        let result = format!(r#"{{"protocolVersion":1,"agentInfo":{info},"agentCapabilities":{{}},"authMethods":[]}}"#);
+        let frame = format!(r#"{{"jsonrpc":"2.0","id":0,"result":{result}}}"#);
+        Self { frame: Raw::new_checked_before(frame.into()), traits: AgentTraits::default() }
+    }
+}
+
 /// An agent that has answered `initialize` and has no session yet.
 #[derive(Debug)]
 pub(crate) struct Greeted {

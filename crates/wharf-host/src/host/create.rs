@@ -119,7 +119,7 @@ impl Host {
         }
         if !request.anywhere {
             inner.allow(std::slice::from_ref(&request.cwd))?;
-            inner.allow(&StartInputs::directories(request.frame.bytes()))?;
+            inner.allow(&StartInputs::directories(request.frame.bytes())?)?;
         }
         let limit = inner.config.limits.sessions;
         let alive = inner.registry.descriptors().iter().filter(|known| known.status.is_alive()).count();

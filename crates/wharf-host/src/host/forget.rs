@@ -22,6 +22,11 @@ pub struct Renewal<'a> {
 impl Host {
     /// Ends the session if it runs and deletes its log and what is beside it. True if there was one.
     pub async fn forget(&self, id: &SessionId) -> Result<bool, OpenError> {
+        // Before the lock: an agent has seconds for its end, and others open their sessions meanwhile.
+        if let Some(Known::Live(handle)) = self.inner.registry.get(id) {
+            let _ = handle.kill(EndReason::User).await;
+            handle.shut_down().await;
+        }
         let _one = self.inner.opening.lock().await;
         let log_id = match self.inner.registry.get(id) {
             None => return Ok(false),
@@ -54,7 +59,7 @@ impl Host {
             None => return Ok(()),
         };
         if !renewal.anywhere {
-            self.inner.allow(&StartInputs::directories(renewal.frame))?;
+            self.inner.allow(&StartInputs::directories(renewal.frame)?)?;
         }
         let agent = self.inner.agent(&known.adapter_slug, None, &BTreeMap::new());
         let env = agent.map(|agent| self.inner.config.adapters().environment(&agent, renewal.env)).unwrap_or_default();

@@ -10,7 +10,7 @@ mod start_file;
 mod workspaces;
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
@@ -56,13 +56,24 @@ pub(crate) struct Inner {
     records: Records,
     /// Random, made once per state directory: the tag that tells our agents from another host's.
     state_id: String,
-    introductions: Mutex<HashMap<String, Introduction>>,
+    introductions: Mutex<HashMap<Introduced, Introduction>>,
     /// One cold session is brought up at a time, so that two callers get the same task.
     opening: tokio::sync::Mutex<()>,
     /// One request with a key is looked up and carried out at a time, so that its repeat finds it.
     spawning: tokio::sync::Mutex<()>,
     /// Held for as long as the host lives.
     _lease: FileLease,
+}
+
+/// Whose introduction it is. Programs of the same name are different agents, and so is one with other variables: what
+/// one caller brings along must not be what another is told.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Introduced {
+    program: PathBuf,
+    command: Vec<String>,
+    /// An agent offers logins in a terminal only to those who say that they can do that.
+    terminal: bool,
+    env: BTreeMap<String, String>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -132,17 +143,32 @@ impl Host {
         env: &BTreeMap<String, String>,
     ) -> Result<(Introduction, Option<Spare>), StartFailure> {
         let agent = self.inner.agent(adapter, None, &BTreeMap::new())?;
-        // An agent offers logins in a terminal only to those who say that they can do that.
         let told: serde_json::Value = serde_json::from_str(capabilities).unwrap_or_default();
         let terminal = told["auth"]["terminal"] == true;
-        let key = format!("{adapter}\0{terminal}\0{}", agent.command.join("\0"));
-        if let Some(known) = self.inner.introductions.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        let env = self.inner.config.adapters().environment(&agent, env);
+        let key = Introduced { program: agent.program(&env)?, command: agent.command, terminal, env };
+        if let Some(known) = self.inner.introductions().get(&key) {
             return Ok((known.clone(), None));
         }
-        let spare = self.spare(adapter, capabilities, cwd, env).await?;
+        let spare = self.spare(adapter, capabilities, cwd, &key.env).await?;
         let introduction = spare.greeted.introduction.clone();
-        self.inner.introductions.lock().unwrap_or_else(PoisonError::into_inner).insert(key, introduction.clone());
+        let mut known = self.inner.introductions();
+        if known.len() >= INTRODUCTIONS {
+            known.clear();
+        }
+        known.insert(key, introduction.clone());
         Ok((introduction, Some(spare)))
+    }
+
+    /// What the adapter's agent has said of itself to somebody, if it has; starts nothing. It counts only as started
+    /// with the host's own environment: what another caller's brought is that caller's.
+    pub fn introduced(&self, adapter: &str) -> Option<Introduction> {
+        let agent = self.inner.agent(adapter, None, &BTreeMap::new()).ok()?;
+        let program = agent.program(&BTreeMap::new()).ok()?;
+        let fits = |key: &&Introduced| key.program == program && key.command == agent.command && !key.terminal;
+        let known = self.inner.introductions();
+        let key = known.keys().find(fits)?;
+        known.get(key).cloned()
     }
 
     /// Is `pid` below this program? Then it is an agent's, with or without a session: the host starts nothing else.
@@ -184,7 +210,14 @@ impl Host {
     }
 }
 
+/// How many are remembered; each takes some kilobytes.
+const INTRODUCTIONS: usize = 64;
+
 impl Inner {
+    fn introductions(&self) -> std::sync::MutexGuard<'_, HashMap<Introduced, Introduction>> {
+        self.introductions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The adapter's agent, in this mode with these options.
     pub(crate) fn agent(
         &self,

@@ -11,7 +11,8 @@ use serde_json::Value;
 use wharf_core::{Origin, Raw};
 use wharf_store::LogId;
 
-use super::Inner;
+use super::{CreateError, Inner};
+use crate::frame;
 use crate::tools::{Roots, Tools};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -36,10 +37,23 @@ pub(crate) struct StartInputs {
 
 impl StartInputs {
     /// The directories besides cwd that the `session/new` names.
-    pub(crate) fn directories(frame: &[u8]) -> Vec<PathBuf> {
-        let frame: Value = serde_json::from_slice(frame).unwrap_or_default();
-        let more = frame["params"]["additionalDirectories"].as_array().into_iter().flatten();
-        more.filter_map(|dir| dir.as_str().map(PathBuf::from)).collect()
+    ///
+    /// The error: it cannot be told, so it must not be taken for none. Only this member is read, however odd or deep
+    /// the rest is, and one that is there twice is refused.
+    pub(crate) fn directories(frame: &[u8]) -> Result<Vec<PathBuf>, CreateError> {
+        #[derive(Deserialize)]
+        struct Request {
+            params: Params,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Params {
+            #[serde(default)]
+            additional_directories: Option<Vec<PathBuf>>,
+        }
+        let request: Option<Request> = frame::peek(frame);
+        let request = request.ok_or_else(|| CreateError::Cwd { path: "additionalDirectories".into() })?;
+        Ok(request.params.additional_directories.unwrap_or_default())
     }
 }
 
@@ -97,7 +111,7 @@ impl Inner {
             return None;
         }
         let inputs = self.start_inputs(log_id).ok()?;
-        let more = StartInputs::directories(inputs.new_frame.bytes());
+        let more = StartInputs::directories(inputs.new_frame.bytes()).unwrap_or_default();
         let agent = self.agent(&origin.adapter, inputs.mode.as_deref(), &inputs.options).ok()?;
         let launch = self.launch(&agent, origin.cwd.as_ref(), &inputs.env);
         Some(Tools::new(Roots::new(PathBuf::from(&*origin.cwd), more), launch))

@@ -5,30 +5,35 @@ use std::sync::PoisonError;
 
 use bytes::Bytes;
 use wharf_host::core::Role;
-use wharf_host::{Forward, StartFailure, frame, new_client_id};
+use wharf_host::{Forward, Introduction, StartFailure, frame, new_client_id};
 
 use super::answers;
 use super::client::ClientInfo;
 use super::connection::Connection;
-use super::errors::{from_start, observer};
+use super::errors::{RpcError, from_start, observer};
 use super::inbound::Outcome;
 
 impl Connection {
     pub(super) async fn initialize(&self, frame: &Bytes, id: &Bytes) -> Outcome {
         let _ = self.introduced.set(ClientInfo::of(frame));
-        let told = self.told();
+        let introduction = match self.role() {
+            Role::Controller => self.introduce().await?,
+            // Observers start nothing, not even for this (rule 4.8).
+            Role::Observer => self.app.host.introduced(&self.agent).unwrap_or_else(Introduction::of_nobody),
+        };
+        let (amux, terminal_auth) = (self.bound.is_some(), self.info().terminal_auth);
+        Ok(Some(answers::initialize(&introduction.frame, id, amux, terminal_auth)))
+    }
+
+    /// What the agent says of itself; an agent that had to be started to say it waits for its session.
+    async fn introduce(&self) -> Result<Introduction, RpcError> {
         let mut spare = self.spare.lock().await;
-        let (introduction, fresh) = self
-            .app
-            .host
-            .introduce(&self.agent, &told, self.place().as_deref(), &self.info().env)
-            .await
-            .map_err(|failure| from_start(&failure))?;
+        let asked = self.app.host.introduce(&self.agent, &self.told(), self.place().as_deref(), &self.env()).await;
+        let (introduction, fresh) = asked.map_err(|failure| from_start(&failure))?;
         if fresh.is_some() {
             *spare = fresh;
         }
-        let (amux, terminal_auth) = (self.bound.is_some(), self.info().terminal_auth);
-        Ok(Some(answers::initialize(&introduction.frame, id, amux, terminal_auth)))
+        Ok(introduction)
     }
 
     /// Logs in; this connection's later agents are logged in the same way.
@@ -44,6 +49,9 @@ impl Connection {
 
     /// Logs out: every agent of the adapter is told.
     pub(super) async fn logout(&self, frame: &Bytes, id: &Bytes) -> Outcome {
+        if self.role() == Role::Observer {
+            return Err(observer(""));
+        }
         self.logins().clear();
         for handle in self.app.host.running(&self.agent) {
             // Asked in nobody's name: the client's own request is answered by the agent without a session.
@@ -60,8 +68,8 @@ impl Connection {
         }
         let mut spare = self.spare.lock().await;
         if spare.is_none() {
-            let (told, info) = (self.told(), self.info());
-            let started = self.app.host.spare(&self.agent, &told, self.place().as_deref(), &info.env).await;
+            let told = self.told();
+            let started = self.app.host.spare(&self.agent, &told, self.place().as_deref(), &self.env()).await;
             *spare = Some(started.map_err(|failure| from_start(&failure))?);
         }
         let Some(agent) = spare.as_mut() else { return Ok(None) };

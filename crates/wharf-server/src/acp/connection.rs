@@ -1,7 +1,7 @@
 //! One connection: what is known of a client, and what is done with each of its frames. How frames come and go is
 //! not its business: a WebSocket and an HTTP client's streams use it alike.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -149,6 +149,14 @@ impl Connection {
     /// May this client name any directory (rule 8.6)?
     pub(super) fn anywhere(&self) -> bool {
         self.identity.access == Access::Admin
+    }
+
+    /// What this client sends of its environment. Where programs are looked for is the host's to say, unless the
+    /// client may name any directory: else it could have a program of its own choice run in an agent's name.
+    pub(super) fn env(&self) -> BTreeMap<String, String> {
+        let mut env = BTreeMap::clone(&self.info().env);
+        env.retain(|name, _| self.anywhere() || name != "PATH");
+        env
     }
 
     pub(super) fn info(&self) -> ClientInfo {

@@ -63,7 +63,7 @@ impl Connection {
             prelude,
             mode: None,
             options: BTreeMap::new(),
-            env: BTreeMap::clone(&self.info().env),
+            env: self.env(),
             anywhere: self.anywhere(),
             key: None,
         });
@@ -133,7 +133,7 @@ impl Connection {
     ) -> Result<(SessionHandle, Joined), RpcError> {
         let session = named(envelope)?;
         if self.role() == Role::Controller {
-            let renewal = Renewal { frame, env: &self.info().env, anywhere: self.anywhere() };
+            let renewal = Renewal { frame, env: &self.env(), anywhere: self.anywhere() };
             self.app.host.renew(&session, &renewal).map_err(|error| from_create(&error))?;
         }
         let handle = self.open(envelope).await?;

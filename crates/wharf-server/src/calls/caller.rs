@@ -1,5 +1,6 @@
 //! Who calls, and what is recorded of that with what the call does (rule 7.5).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
@@ -23,6 +24,13 @@ impl Caller {
     pub(crate) fn new(identity: Identity, name: Option<&str>) -> Self {
         let name = name.map(|name| name.chars().filter(|c| !c.is_control()).take(NAME).collect::<String>());
         Self { identity, name: name.filter(|name| !name.is_empty()).map(Into::into) }
+    }
+
+    /// What is used of the environment that the caller sends: no `PATH`, unless it may name any directory, since with
+    /// it a program of the caller's own choice could be run in an agent's name.
+    pub(crate) fn env(&self, mut env: BTreeMap<String, String>) -> BTreeMap<String, String> {
+        env.retain(|name, _| self.identity.access == Access::Admin || name != "PATH");
+        env
     }
 
     /// Refuses those who may only look.

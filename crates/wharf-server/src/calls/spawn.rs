@@ -96,7 +96,7 @@ pub(crate) async fn spawn(
         label,
         mode: args.mode,
         options: args.options.unwrap_or_default(),
-        env: args.env.unwrap_or_default(),
+        env: who.env(args.env.unwrap_or_default()),
         mcp_servers: args.mcp_servers.unwrap_or_default(),
         additional_directories: args.additional_directories.unwrap_or_default().into_iter().map(Into::into).collect(),
         sender: Some(who.sender()),

@@ -19,6 +19,7 @@ mod http;
 mod http2;
 mod http_streams;
 mod http_wire;
+mod intruders;
 mod joining;
 mod leaving;
 mod log;

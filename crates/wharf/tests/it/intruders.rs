@@ -1,0 +1,123 @@
+//! Callers that try for more than their token allows.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use serde_json::json;
+use wharf_testkit::client::Client;
+use wharf_testkit::host::Host;
+use wharf_testkit::http::Http;
+
+use crate::recording::Recording;
+use crate::rest::{caller, spawn, until};
+use crate::ways::observers_token;
+use crate::{client, refused, scripted};
+
+/// A program of the intruder's own under the name of a well-known agent; it leaves a mark when it runs.
+fn impostor(host: &Host) -> Result<(PathBuf, PathBuf)> {
+    let (dir, mark) = (host.directory().join("evil"), host.directory().join("ran"));
+    fs::create_dir_all(&dir)?;
+    let program = dir.join("goose");
+    fs::write(&program, format!("#!/bin/sh\n: > {}\n", mark.display()))?;
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
+    Ok((dir, mark))
+}
+
+fn with_path(path: &std::path::Path) -> serde_json::Value {
+    json!({ "protocolVersion": 1, "_meta": { "wharf": { "env": { "PATH": path } } } })
+}
+
+#[tokio::test]
+async fn only_those_who_may_name_any_directory_say_where_programs_are_looked_for() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (path, mark) = impostor(&host)?;
+    let url = format!("{}?agent=goose", host.ws_url());
+    for token in [observers_token(&host)?, caller(&host, "controller")?.token().to_owned()] {
+        let intruder = Client::connect(&url, &token).await?;
+        let _ = intruder.request("initialize", with_path(&path)).await;
+        let body = json!({ "adapter": "goose", "env": { "PATH": path } });
+        Http::with_token(&host, &token).post("/sessions/agent", &body).await?;
+        assert!(!mark.exists(), "a program of the caller's own choice was run");
+    }
+    // The user's own shell may: that is where the agent is installed.
+    let own = Client::connect(&url, host.token()).await?;
+    refused(own.request("initialize", with_path(&path)).await)?;
+    assert!(mark.exists());
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_observer_starts_no_agent_by_saying_hello() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let looking = Client::connect(&host.ws_url(), &observers_token(&host)?).await?;
+    let answer = looking.initialize().await?;
+    assert_eq!(answer["agentInfo"]["name"], "wharf");
+    assert_eq!(answer["agentCapabilities"]["sessionCapabilities"]["attach"], json!({}));
+    assert!(wharf_testkit::procs::descendants(host.pid()).is_empty(), "nothing was started");
+    // Once an agent has spoken, an observer is told what it said.
+    let _one = client(&host).await?;
+    let looking = Client::connect(&host.ws_url(), &observers_token(&host)?).await?;
+    assert_ne!(looking.initialize().await?["agentInfo"]["name"], "wharf");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_observer_logs_nobody_out() -> Result<()> {
+    let recording = Recording::new()?;
+    let host = recording.scripted(&[])?.start()?;
+    let (one, session) = crate::open(&host).await?;
+    let looking = crate::observer(&host).await?;
+    assert_eq!(refused(looking.request("logout", json!({})).await)?.code, -32011);
+    assert_eq!(crate::told(&one, &session, "echo still here").await?, "still here");
+    let heard = recording.messages()?;
+    assert!(!heard.iter().any(|message| message["method"] == "logout"), "{heard:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn odd_frames_do_not_hide_the_directories_that_they_name() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let work = host.directory().join("work");
+    fs::create_dir_all(&work)?;
+    Http::new(&host).post("/workspaces", &json!({ "slug": "work", "path": work })).await?.expect(201)?;
+    let http = caller(&host, "controller")?;
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    for odd in
+        [r#""x":1"#.to_owned(), format!(r#""x":{deep}"#), r#""x":1e999"#.to_owned(), r#""x":"\ud800""#.to_owned()]
+    {
+        let intruder = Client::connect(&host.ws_url(), http.token()).await?;
+        intruder.initialize().await?;
+        let params =
+            format!(r#"{{"cwd":"{}","mcpServers":[],"additionalDirectories":["/etc"],{odd}}}"#, work.display());
+        let line = format!(r#"{{"jsonrpc":"2.0","id":77,"method":"session/new","params":{params}}}"#);
+        intruder.send_raw(&line).await;
+        let answer = intruder.expect("an answer", |frame| frame.body["id"] == 77).await;
+        assert!(answer.body.get("error").is_some(), "{odd}: {}", answer.raw);
+    }
+    let nested = (0..125).fold(json!(1), |inner, _| json!([inner]));
+    let body = json!({ "adapter": "scripted", "cwd": work, "additionalDirectories": ["/etc"], "mcpServers": [nested] });
+    assert_ne!(http.post("/sessions/agent", &body).await?.status, 201);
+    assert_eq!(Http::new(&host).get("/sessions").await?.expect(200)?, json!({ "sessions": [] }));
+    Ok(())
+}
+
+#[tokio::test]
+async fn forgetting_a_stubborn_agent_keeps_nobody_else_waiting() -> Result<()> {
+    let mut host = scripted(&["--resume", "--ignore-eof", "--ignore-term"])?.start()?;
+    let cold = spawn(&Http::new(&host), &host).await?;
+    host.kill9()?;
+    host.restart()?;
+    let http = Http::new(&host);
+    let stubborn = spawn(&http, &host).await?;
+    let forgetting = {
+        let (http, path) = (Http::new(&host), format!("/sessions/{stubborn}"));
+        tokio::spawn(async move { http.delete(&path).await })
+    };
+    until(&http, &stubborn, "its end has begun", |session| session["status"] == "killed").await?;
+    http.get(&format!("/sessions/{cold}/output")).await?.expect(200)?;
+    assert!(!forgetting.is_finished(), "the cold session was read while the other one's agent was ended");
+    assert_eq!(forgetting.await??.expect(200)?["ok"], true);
+    Ok(())
+}
