@@ -33,6 +33,9 @@ pub use auth::{
 pub use lines::paint;
 use problem::Problem;
 
+/// So many look for the newest lines of a log at once.
+const LOOKING_BACK: usize = 4;
+
 /// What the surfaces share.
 #[derive(Clone, Debug)]
 pub(crate) struct App {
@@ -45,6 +48,8 @@ pub(crate) struct App {
     pub(crate) connections: Arc<Semaphore>,
     /// Places for event streams of the REST surface, and for calls of MCP that wait.
     pub(crate) streams: Arc<Semaphore>,
+    /// Places for those who look for the newest lines, which may take a good part of a log.
+    pub(crate) looking_back: Arc<Semaphore>,
     /// Connections that no socket holds.
     pub(crate) http: Arc<acp::Connections>,
     /// The names that amux clients are connected to.
@@ -109,10 +114,11 @@ impl Server {
         let connections = Arc::new(Semaphore::new(host.config().limits.connections));
         let agent = host.config().default_agent.as_str().into();
         let streams = Arc::new(Semaphore::new(host.config().limits.connections));
+        let looking_back = Arc::new(Semaphore::new(LOOKING_BACK));
         let url = tcp.local_addr().map(|address| format!("http://{address}")).unwrap_or_default();
         let (tokens, http, rooms) = (Arc::new(tokens), Arc::default(), Arc::default());
         let running = running::Running::at(url);
-        let app = App { host, tokens, agent, stopping, connections, streams, http, rooms, running };
+        let app = App { host, tokens, agent, stopping, connections, streams, looking_back, http, rooms, running };
         Ok(Self { tcp, unix, socket: socket.to_owned(), app, stop })
     }
 

@@ -22,7 +22,7 @@ pub struct Entry {
 
 impl Entry {
     /// About how many bytes it holds.
-    pub(crate) fn weight(&self) -> usize {
+    pub fn weight(&self) -> usize {
         match &self.event {
             Event::AgentUpdated { frame, .. }
             | Event::PromptAccepted { frame, .. }

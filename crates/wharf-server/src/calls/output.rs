@@ -7,7 +7,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::{faults, open};
 use crate::App;
-use crate::lines::last_n;
+use crate::lines::{LastLines, last_n};
 use crate::problem::Problem;
 
 const LINES: usize = 200;
@@ -35,6 +35,10 @@ pub(crate) struct Output {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub(crate) last_event_id: Option<String>,
+    /// There may be older lines, too far back in the log to be looked for.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub(crate) truncated: bool,
 }
 
 /// Reads the newest lines.
@@ -45,8 +49,11 @@ pub(crate) async fn output(app: &App, id: &str, args: &OutputArgs) -> Result<Out
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_query", detail));
     }
     let handle = open(app, id).await?;
-    let lines = last_n(&handle, count, app.host.config().redact_output).await;
-    let lines = lines.map_err(|error| faults::unreadable(id, &error))?;
+    // The semaphore is never closed.
+    let _place = app.looking_back.acquire().await.ok();
+    let last = last_n(&handle, count, app.host.config().redact_output).await;
+    let LastLines { lines, truncated } = last.map_err(|error| faults::unreadable(id, &error))?;
     let last_event_id = lines.last().map(|line| line.id.to_string());
-    Ok(Output { id: id.to_owned(), lines: lines.into_iter().map(|line| line.text).collect(), last_event_id })
+    let lines = lines.into_iter().map(|line| line.text).collect();
+    Ok(Output { id: id.to_owned(), lines, last_event_id, truncated })
 }

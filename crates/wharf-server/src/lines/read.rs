@@ -3,15 +3,18 @@
 use std::collections::VecDeque;
 
 use wharf_host::core::Seq;
-use wharf_host::{Batch, Cursor, ReadError, SessionHandle};
+use wharf_host::{Batch, Cursor, Entry, ReadError, SessionHandle};
 
-use super::start::{find, had_begun};
+use super::start::{Most, find, had_begun};
 use super::{Line, LineId, Projector};
 
 /// Events that are looked at for the last lines before more are.
 const FIRST_WINDOW: u64 = 256;
 /// The last lines are no more than so many bytes of text, whatever their number.
 const MOST_BYTES: usize = 8 * 1024 * 1024;
+
+/// The last lines are looked for in no more of the log than this.
+const LOOKED_AT: Most = Most { events: 50_000, bytes: 32 * 1024 * 1024 };
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LinesError {
@@ -43,20 +46,20 @@ impl Follow {
     /// A reader of all lines after `after`; of all there are without it.
     pub(crate) async fn open(handle: &SessionHandle, after: Option<LineId>, redact: bool) -> Result<Self, LinesError> {
         match after {
-            None => Ok(Self::begin(handle, Seq(1), 0, redact).await?),
-            Some(id) if holds(handle, id).await? => Ok(Self::begin(handle, id.seq, id.n, redact).await?),
+            None => Ok(Self::begin(handle, (Seq(1), 0), redact, Most::ALL).await?),
+            Some(id) if holds(handle, id).await? => Ok(Self::begin(handle, (id.seq, id.n), redact, Most::ALL).await?),
             Some(id) => Err(LinesError::UnknownEvent(id)),
         }
     }
 
     /// A reader of the lines that events after `after` complete.
     pub(crate) async fn after_event(handle: &SessionHandle, after: Seq, redact: bool) -> Result<Self, ReadError> {
-        Self::begin(handle, after.next(), 0, redact).await
+        Self::begin(handle, (after.next(), 0), redact, Most::ALL).await
     }
 
-    /// A reader of the lines of `seq` after the `n`-th, and of all later events.
-    async fn begin(handle: &SessionHandle, seq: Seq, n: u64, redact: bool) -> Result<Self, ReadError> {
-        let start = find(handle, seq).await?;
+    /// A reader of the lines of an event after the `n`-th, and of all later events.
+    async fn begin(handle: &SessionHandle, seen: (Seq, u64), redact: bool, most: Most) -> Result<Self, ReadError> {
+        let start = find(handle, seen.0, most).await?;
         let mut projector = Projector::new();
         if !redact {
             projector = projector.without_redaction();
@@ -64,7 +67,7 @@ impl Follow {
         if start.mid_line {
             projector = projector.mid_line();
         }
-        Ok(Self { handle: handle.clone(), cursor: handle.cursor(start.after), projector, seen: (seq, n) })
+        Ok(Self { handle: handle.clone(), cursor: handle.cursor(start.after), projector, seen })
     }
 
     /// Everything up to here was given.
@@ -105,22 +108,38 @@ async fn holds(handle: &SessionHandle, id: LineId) -> Result<bool, ReadError> {
     Ok(batch.entries().first().is_some_and(|entry| entry.seq == id.seq && entry.epoch == id.epoch))
 }
 
-/// The last `n` lines, read from the log's end: as much of it as they take.
-pub(crate) async fn last_n(handle: &SessionHandle, n: usize, redact: bool) -> Result<Vec<Line>, ReadError> {
+/// The last lines, and whether older ones may be in a part of the log that was not looked at.
+#[derive(Debug)]
+pub(crate) struct LastLines {
+    pub(crate) lines: Vec<Line>,
+    pub(crate) truncated: bool,
+}
+
+/// The last `n` lines, read from the log's end: as much of it as they take, and no more than is looked at for an answer.
+pub(crate) async fn last_n(handle: &SessionHandle, n: usize, redact: bool) -> Result<LastLines, ReadError> {
     let head = handle.head();
     let mut window = FIRST_WINDOW.max(n as u64);
+    let mut found: Option<Last> = None;
     loop {
         let after = Seq(head.0.saturating_sub(window));
-        let mut follow = Follow::after_event(handle, after, redact).await?;
-        let mut last = Last::default();
+        let mut follow = Follow::begin(handle, (after.next(), 0), redact, LOOKED_AT).await?;
+        let (mut last, mut bytes) = (Last::default(), 0);
         while follow.position() < head {
-            let lines = follow.next().await?.lines;
+            let Followed { batch, lines } = follow.next().await?;
+            bytes += batch.entries().iter().map(Entry::weight).sum::<usize>();
+            if bytes >= LOOKED_AT.bytes
+                && let Some(found) = found
+            {
+                return Ok(LastLines { lines: found.lines.into(), truncated: true });
+            }
             last.extend(lines.into_iter().filter(|line| line.id.seq <= head), n);
         }
-        if after == Seq::ZERO || last.full {
-            return Ok(last.lines.into());
+        let whole = after == Seq::ZERO || last.full;
+        if whole || LOOKED_AT.reached(window, bytes) {
+            return Ok(LastLines { lines: last.lines.into(), truncated: !whole });
         }
-        window *= 4;
+        found = Some(last);
+        window = (window * 4).min(LOOKED_AT.events);
     }
 }
 

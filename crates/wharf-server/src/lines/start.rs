@@ -9,6 +9,22 @@ use super::redact::KEY_LINES;
 /// How many events are looked at first; then four times as many, and so on.
 const FIRST_WINDOW: u64 = 64;
 
+/// How much of a log is looked at for one answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Most {
+    pub(super) events: u64,
+    pub(super) bytes: usize,
+}
+
+impl Most {
+    /// For readers that are to miss nothing.
+    pub(super) const ALL: Self = Self { events: u64::MAX, bytes: usize::MAX };
+
+    pub(super) const fn reached(self, events: u64, bytes: usize) -> bool {
+        events >= self.events || bytes >= self.bytes
+    }
+}
+
 /// A place at which a projector can begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Start {
@@ -39,20 +55,28 @@ impl Mark {
     }
 }
 
-/// Where to begin so that every line of `seq` and of later events comes out right.
-pub(super) async fn find(handle: &SessionHandle, seq: Seq) -> Result<Start, ReadError> {
+/// Where to begin so that every line of `seq` and of later events comes out right. If there is no such place among the
+/// `most` events before: the oldest of them.
+pub(super) async fn find(handle: &SessionHandle, seq: Seq, most: Most) -> Result<Start, ReadError> {
     let mut window = FIRST_WINDOW;
     loop {
         let first = Seq(seq.0.saturating_sub(window).max(1));
-        let mut marks = Vec::new();
-        each(handle, first, seq, |entry| marks.push((entry.seq, Mark::of(&entry.event)))).await?;
+        let (mut marks, mut bytes) = (Vec::new(), 0);
+        each(handle, first, seq, |entry| {
+            bytes += entry.weight();
+            marks.push((entry.seq, Mark::of(&entry.event)));
+        })
+        .await?;
         if let Some(start) = last_start(&marks) {
             return Ok(start);
         }
         if first.0 <= 1 {
             return Ok(Start { after: Seq::ZERO, mid_line: false });
         }
-        window *= 4;
+        if most.reached(window, bytes) {
+            return Ok(Start { after: Seq(first.0 - 1), mid_line: true });
+        }
+        window = (window * 4).min(most.events);
     }
 }
 

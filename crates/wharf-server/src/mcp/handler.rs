@@ -151,7 +151,8 @@ impl Handler {
         let output = calls::output(&self.app, &input.session_id, &OutputArgs { last_n: input.last_n }).await?;
         let session = calls::get(&self.app, &input.session_id)?;
         let asks = wait::open_asks(&self.app, &session).await?;
-        let (lines, truncated) = fitting(output.lines);
+        let (lines, over) = fitting(output.lines);
+        let truncated = over || output.truncated;
         let text = lines.join("\n");
         let (session_id, status, turn) = (input.session_id, session.status, session.turn);
         let mut result = given(&LinesOutput { session_id, lines, truncated, status, turn, asks })?;

@@ -120,7 +120,7 @@ pub(super) struct LinesOutput {
     pub(super) session_id: String,
     /// The oldest first.
     pub(super) lines: Vec<String>,
-    /// Older lines were left out, since all together are too long for a tool's answer.
+    /// Older lines were left out: all together are too long for a tool's answer, or they are too far back.
     pub(super) truncated: bool,
     #[schemars(with = "StatusWord")]
     pub(super) status: Status,
@@ -168,7 +168,7 @@ pub(super) struct WaitOutput {
     pub(super) stop_reason: Option<String>,
     /// The newest lines of output, the oldest first.
     pub(super) lines: Vec<String>,
-    /// Older lines were left out, since all together are too long for a tool's answer.
+    /// Older lines were left out: all together are too long for a tool's answer, or they are too far back.
     pub(super) truncated: bool,
     /// What the agent waits for: see `answer_agent_session`.
     pub(super) asks: Vec<OpenAsk>,

@@ -44,7 +44,8 @@ pub(super) async fn wait(
     let session = Session::from(&*handle.descriptor());
     let asks = open_asks(app, &session).await?;
     let (outcome, stop_reason) = waited;
-    let (lines, truncated) = fitting(output.lines);
+    let (lines, over) = fitting(output.lines);
+    let truncated = over || output.truncated;
     Ok(WaitOutput { session_id: id, outcome, stop_reason, lines, truncated, asks, session })
 }
 

@@ -374,6 +374,31 @@ async fn the_tools_stand_behind_the_guard() -> Result<()> {
 }
 
 #[tokio::test]
+async fn the_newest_lines_are_not_looked_for_in_the_whole_of_a_heavy_log() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let rest = Http::new(&host);
+    let mut mcp = Mcp::Http(rest.clone());
+    let session = start(&mut mcp, &host).await?;
+    ask(&mut mcp, &session, "echo old").await?;
+    for _ in 0..5 {
+        // What the user said is in the log and no output.
+        ask(&mut mcp, &session, &format!("usage {}", "x".repeat(8 << 20))).await?;
+    }
+    let after = ask(&mut mcp, &session, "echo before").await?;
+    assert_eq!(
+        (&after["truncated"], &after["lines"][0]),
+        (&json!(false), &json!("old")),
+        "few events are all looked at"
+    );
+    ask(&mut mcp, &session, &format!("{}echo new", "usage; ".repeat(400))).await?;
+    let last = mcp.call("get_agent_session_output", json!({ "sessionId": session })).await?;
+    assert_eq!((&last["truncated"], &last["lines"]), (&json!(true), &json!(["new", TURN_END])));
+    let output = rest.get(&format!("/sessions/{session}/output?lastN=2")).await?.expect(200)?;
+    assert_eq!((output.get("truncated"), &output["lines"]), (None, &json!(["new", TURN_END])));
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_connection_has_a_bound_of_calls_under_way_and_the_host_one_of_waits() -> Result<()> {
     for (connections, most, code) in [(5000, 64, "too_many_calls"), (8, 8, "too_many_streams")] {
         let host = section(scripted(&[])?, &format!("[limits]\nconnections = {connections}")).start()?;
