@@ -6,6 +6,7 @@ mod extract;
 mod health;
 mod host;
 mod log;
+mod metrics;
 mod openapi;
 mod queue;
 mod sessions;
@@ -59,6 +60,7 @@ fn routes() -> OpenApiRouter<App> {
         .routes(routes!(stream::follow))
         .routes(routes!(stream::watch))
         .routes(routes!(health::processes))
+        .routes(routes!(metrics::metrics))
         .routes(routes!(host::describe))
         .routes(routes!(host::stop))
         .routes(routes!(asks::list))

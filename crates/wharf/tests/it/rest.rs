@@ -290,6 +290,30 @@ async fn delete_forgets_and_an_unknown_id_is_ok_false() -> Result<()> {
 }
 
 #[tokio::test]
+async fn the_host_is_told_in_numbers() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let id = spawn(&http, &host).await?;
+    prompt(&http, &id, "hang").await?;
+    until(&http, &id, "a turn", |session| session["turn"] == "running").await?;
+    http.post(&format!("/sessions/{id}/prompt"), &json!({ "prompt": "echo later", "queue": true }))
+        .await?
+        .expect(200)?;
+    let numbers = http.get("/metrics").await?;
+    assert_eq!(numbers.status, 200);
+    for line in [
+        "wharf_sessions{status=\"running\"} 1",
+        "wharf_sessions{status=\"killed\"} 0",
+        "wharf_turns{state=\"running\"} 1",
+        "wharf_prompts_queued 1",
+        "wharf_clients 0",
+    ] {
+        assert!(numbers.body.lines().any(|found| found == line), "no {line:?} in\n{}", numbers.body);
+    }
+    Ok(())
+}
+
+#[tokio::test]
 async fn lists_come_in_pages_and_by_filters() -> Result<()> {
     let host = and_scripted(scripted(&[])?, "other", &[])?.start()?;
     let http = Http::new(&host);

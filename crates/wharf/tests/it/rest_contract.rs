@@ -34,6 +34,7 @@ async fn the_document_is_openapi_3_1_and_tells_of_every_route() -> Result<()> {
         "GET /debug/sessions",
         "GET /healthz",
         "GET /host",
+        "GET /metrics",
         "GET /openapi.json",
         "GET /readyz",
         "GET /sessions",
