@@ -8,5 +8,5 @@ mod splice;
 mod tests;
 
 pub use lines::{FrameReader, Line};
-pub use scan::{Envelope, FrameKind, ScanError, Span, Text, peek, scan};
+pub use scan::{Envelope, FrameKind, ScanError, Span, Text, peek, peek_update, scan};
 pub use splice::{one_line, splice, with_id, with_session};

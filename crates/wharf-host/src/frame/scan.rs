@@ -83,6 +83,19 @@ pub fn peek<'a, T: serde::Deserialize<'a>>(frame: &'a [u8]) -> Option<T> {
     serde_json::from_slice(frame).ok()
 }
 
+/// Reads the part of a `session/update`'s own object that `T` names.
+pub fn peek_update<'a, T: serde::Deserialize<'a>>(frame: &'a [u8]) -> Option<T> {
+    #[derive(serde::Deserialize)]
+    struct Message<T> {
+        params: Params<T>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Params<T> {
+        update: T,
+    }
+    peek::<Message<T>>(frame).map(|message| message.params.update)
+}
+
 #[derive(Default)]
 struct Found<'a> {
     id: Option<Span>,

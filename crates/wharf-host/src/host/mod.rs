@@ -160,8 +160,8 @@ impl Host {
         Ok((introduction, Some(spare)))
     }
 
-    /// What the adapter's agent has said of itself to somebody, if it has; starts nothing. It counts only as started
-    /// with the host's own environment: what another caller's brought is that caller's.
+    /// What the adapter's agent has said of itself to somebody, if it has; starts nothing. Only the program counts that
+    /// the host itself would find: one that a caller brought along by its `PATH` speaks for that caller alone.
     pub fn introduced(&self, adapter: &str) -> Option<Introduction> {
         let agent = self.inner.agent(adapter, None, &BTreeMap::new()).ok()?;
         let program = agent.program(&BTreeMap::new()).ok()?;

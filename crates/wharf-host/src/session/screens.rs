@@ -38,18 +38,6 @@ struct Call {
 }
 
 #[derive(Deserialize)]
-struct Update<'a> {
-    #[serde(borrow)]
-    params: Params<'a>,
-}
-
-#[derive(Deserialize)]
-struct Params<'a> {
-    #[serde(borrow)]
-    update: ToolCall<'a>,
-}
-
-#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ToolCall<'a> {
     #[serde(borrow)]
@@ -64,7 +52,7 @@ impl Screens {
         if self.calls.is_empty() && !mentions_terminal(frame) {
             return false;
         }
-        let Some(update) = frame::peek::<Update<'_>>(frame).map(|message| message.params.update) else { return false };
+        let Some(update) = frame::peek_update::<ToolCall<'_>>(frame) else { return false };
         // Content is told whole or not at all.
         let Some(content) = update.content else { return false };
         self.calls.retain(|call| call.id != update.tool_call_id);

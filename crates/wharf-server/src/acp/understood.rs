@@ -21,18 +21,6 @@ pub(super) struct Understood {
 }
 
 #[derive(Deserialize)]
-struct Update<'a> {
-    #[serde(borrow)]
-    params: Params<'a>,
-}
-
-#[derive(Deserialize)]
-struct Params<'a> {
-    #[serde(borrow)]
-    update: Body<'a>,
-}
-
-#[derive(Deserialize)]
 struct Answer<'a> {
     #[serde(borrow)]
     result: Body<'a>,
@@ -73,7 +61,7 @@ impl Understood {
         match kind {
             UpdateKind::Other => self.knows(frame).then(|| frame.clone()),
             UpdateKind::ConfigOptionUpdate if self.may_mind(frame) => {
-                let list = frame::peek::<Update<'_>>(frame).and_then(|update| update.params.update.config_options);
+                let list = frame::peek_update::<Body<'_>>(frame).and_then(|update| update.config_options);
                 Some(without_booleans(frame, list))
             }
             UpdateKind::ConfigOptionUpdate
@@ -107,7 +95,7 @@ impl Understood {
         if self.notices && self.compaction && self.plans && self.subagents {
             return true;
         }
-        let tag = frame::peek::<Update<'_>>(frame).and_then(|update| update.params.update.session_update);
+        let tag = frame::peek_update::<Body<'_>>(frame).and_then(|update| update.session_update);
         match tag.as_deref().unwrap_or_default() {
             "notice" => self.notices,
             "compaction_update" | "compaction_summary_chunk" => self.compaction,

@@ -8,18 +8,6 @@ use wharf_host::frame;
 use super::followed::Followed;
 
 #[derive(Deserialize)]
-struct Update<'a> {
-    #[serde(borrow)]
-    params: Params<'a>,
-}
-
-#[derive(Deserialize)]
-struct Params<'a> {
-    #[serde(borrow)]
-    update: Body<'a>,
-}
-
-#[derive(Deserialize)]
 struct Body<'a> {
     #[serde(rename = "sessionUpdate")]
     tag: Option<String>,
@@ -33,7 +21,7 @@ struct Body<'a> {
 
 /// Is this `prompt_received` about a prompt of the client?
 pub(super) fn is_own_prompt(frame: &[u8], followed: &Followed) -> bool {
-    let Some(Update { params: Params { update } }) = frame::peek::<Update<'_>>(frame) else { return false };
+    let Some(update) = frame::peek_update::<Body<'_>>(frame) else { return false };
     update.tag.as_deref() == Some("prompt_received")
         && update.tag == update.second_tag
         && update.prompt.is_some_and(|prompt| followed.is_own_prompt(&prompt))
@@ -41,7 +29,7 @@ pub(super) fn is_own_prompt(frame: &[u8], followed: &Followed) -> bool {
 
 /// Is this `user_message_chunk` the host's way to show a prompt, and is that one the client's own?
 pub(super) fn is_own_message(frame: &[u8], session: &str, followed: &Followed) -> bool {
-    let update = frame::peek::<Update<'_>>(frame).map(|message| message.params.update);
+    let update = frame::peek_update::<Body<'_>>(frame);
     let Some(content) = update.and_then(|update| update.content) else { return false };
     // An agent's echo of a prompt is not written like that.
     frame == user_message(session, content.get()).as_bytes() && followed.is_own_block(content.get())
