@@ -5,6 +5,7 @@
 //!
 //! Invariant: nothing is shown or done before it is appended (one function, `session::task`).
 
+mod accounts;
 mod adapters;
 pub mod agent;
 mod config;
@@ -13,6 +14,7 @@ pub mod frame;
 mod host;
 mod ids;
 mod index;
+pub mod metrics;
 mod registry;
 mod session;
 mod tools;
@@ -25,9 +27,10 @@ pub use adapters::{
 pub use agent::introduction::{Introduction, StartFailure};
 pub use agent::{SplitError, shim, split_command};
 pub use config::{
-    AgentCommand, AmuxSettings, Auth, Config, ConfigError, Duration, Limits, QueueBy, ReplayTurns, ResumeOnStart, Size,
+    AgentCommand, AmuxSettings, Auth, Cap, Config, ConfigError, Duration, Limits, QueueBy, ReplayTurns, ResumeOnStart,
+    Size,
 };
-pub use descriptor::{Descriptor, TurnWord, timestamp};
+pub use descriptor::{Descriptor, Resources, TurnWord, timestamp};
 pub use host::{
     CreateError, Created, Host, NewSessionRequest, OpenError, RemovedWorkspace, Renewal, Spare, SpawnRequest, Spawned,
     StartError,

@@ -125,6 +125,7 @@ fn lives() -> Vec<Event> {
         EndReason::User,
         EndReason::Closed,
         EndReason::Idle,
+        EndReason::Memory,
         EndReason::HostShutdown,
         EndReason::HostRestarted,
     ] {

@@ -30,6 +30,8 @@ const KNOWN: &[&str] = &[
     "limits.connections",
     "limits.tail",
     "limits.tail_total",
+    "limits.session_memory",
+    "limits.memory",
 ];
 
 /// Refuses a table with a key that is not known.

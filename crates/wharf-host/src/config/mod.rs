@@ -12,7 +12,7 @@ use wharf_core::{OnRestart, Settings};
 
 pub use amux::{AmuxSettings, ReplayTurns};
 pub(crate) use keys::nearest;
-pub use units::{Duration, Size};
+pub use units::{Cap, Duration, Size};
 
 /// Everything that can be set. `Config::default()` is a host that works.
 #[derive(Clone, Debug, Deserialize)]
@@ -158,6 +158,10 @@ pub struct Limits {
     pub tail: Size,
     /// The same for all sessions together.
     pub tail_total: Size,
+    /// Memory of one session's processes. One that is over it is put to sleep when it is idle, never killed at work.
+    pub session_memory: Cap,
+    /// The same for all sessions together: the one that has been idle for longest goes to sleep first.
+    pub memory: Cap,
 }
 
 impl Default for Limits {
@@ -171,6 +175,8 @@ impl Default for Limits {
             // Enough for a client that pauses for a second at full stream; a slower one reads from the page cache.
             tail: Size(2 << 20),
             tail_total: Size(64 << 20),
+            session_memory: Cap(None),
+            memory: Cap(None),
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::config::{Config, ResumeOnStart};
 use crate::descriptor::Descriptor;
 use crate::ids::{Now, random_text};
 use crate::index::IndexWriter;
+use crate::metrics::Metrics;
 use crate::registry::{Known, Registry};
 use crate::session::TailBudget;
 use crate::workspaces::Workspaces;
@@ -66,6 +67,7 @@ impl Host {
             engine,
             epoch: Epoch(lease.epoch()),
             budget,
+            metrics: Metrics::default(),
             records,
             state_id,
             introductions: std::sync::Mutex::default(),
@@ -76,6 +78,7 @@ impl Host {
         let back = inner.reconcile(&*index)?;
         let host = Self { inner };
         host.bring_back(back);
+        crate::accounts::keep(&host.inner);
         Ok(host)
     }
 }
@@ -95,7 +98,9 @@ impl Host {
                 if handle.resume().await.is_ok()
                     && let Err(failure) = handle.up().await
                 {
-                    tracing::warn!(session = %id, message = failure.message, "a session did not come back");
+                    // Not the whole message: it ends with what the agent wrote.
+                    let why = failure.message.lines().next();
+                    tracing::warn!(session = %id, why, code = failure.exit_code, "a session did not come back");
                 }
             });
         }
@@ -119,7 +124,8 @@ impl Inner {
                     if self.wants_back(&descriptor) {
                         back.push(id.clone());
                     }
-                    self.registry.put(id, Known::Cold { log_id: stat.id, descriptor: Arc::new(descriptor), snapshot });
+                    let (log_id, bytes, descriptor) = (stat.id, stat.bytes, Arc::new(descriptor));
+                    self.registry.put(id, Known::Cold { log_id, descriptor, snapshot, bytes });
                 }
                 None => back.extend(self.recover(&stat, row.and_then(|row| row.snapshot))),
             }

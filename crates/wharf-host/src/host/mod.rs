@@ -33,6 +33,7 @@ use crate::config::Config;
 use crate::descriptor::Descriptor;
 use crate::ids::random_text;
 use crate::index::IndexWriter;
+use crate::metrics::Metrics;
 use crate::registry::{Known, Registry};
 use crate::session::handle::SessionHandle;
 use crate::session::{RestoreError, SessionTask, Shared, Surroundings, TailBudget, restore};
@@ -52,7 +53,8 @@ pub(crate) struct Inner {
     pub(crate) index: IndexWriter,
     engine: Arc<dyn Engine>,
     epoch: Epoch,
-    budget: Arc<TailBudget>,
+    pub(crate) budget: Arc<TailBudget>,
+    pub(crate) metrics: Metrics,
     records: Records,
     /// Random, made once per state directory: the tag that tells our agents from another host's.
     state_id: String,
@@ -87,6 +89,10 @@ pub enum OpenError {
 impl Host {
     pub fn config(&self) -> &Config {
         &self.inner.config
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
     }
 
     /// Every session in short.

@@ -209,10 +209,11 @@ impl Connection {
     pub(super) fn session_status(&self, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
         let known = self.app.host.descriptor(&named(envelope)?);
         let answer = match known {
-            Some(known) if known.status.is_alive() => json!({
-                "status": "live",
-                "_meta": { "wharf": { "turn": turn_word(known.turn), "clients": known.clients, "resumable": false } },
-            }),
+            Some(known) if known.status.is_alive() => {
+                let mut own = json!({ "turn": turn_word(known.turn), "clients": known.clients, "resumable": false });
+                add_resources(&mut own, &known);
+                json!({ "status": "live", "_meta": { "wharf": own } })
+            }
             Some(known) => json!({
                 "status": "not_found",
                 "_meta": { "wharf": { "turn": "idle", "clients": known.clients, "resumable": known.resumable } },
@@ -270,16 +271,25 @@ impl Connection {
 }
 
 fn listed(known: &Descriptor) -> Value {
+    let mut own = json!({
+        "agent": known.adapter_slug, "status": known.status, "turn": turn_word(known.turn),
+        "clients": known.clients, "queued": known.queued, "resumable": known.resumable, "label": known.label,
+    });
+    add_resources(&mut own, known);
     json!({
         "sessionId": known.id,
         "cwd": known.cwd,
         "title": known.title,
         "updatedAt": known.last_output_at.as_ref().unwrap_or(&known.started_at),
-        "_meta": { "wharf": {
-            "agent": known.adapter_slug, "status": known.status, "turn": turn_word(known.turn),
-            "clients": known.clients, "queued": known.queued, "resumable": known.resumable, "label": known.label,
-        } },
+        "_meta": { "wharf": own },
     })
+}
+
+/// What its processes use, where that is known.
+fn add_resources(own: &mut Value, known: &Descriptor) {
+    if let Some(resources) = &known.resources {
+        own["resources"] = json!(resources);
+    }
 }
 
 fn turn_word(turn: TurnWord) -> &'static str {

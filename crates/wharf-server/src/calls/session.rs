@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use utoipa::ToSchema;
 use wharf_host::core::{EndReason, Status};
-use wharf_host::{Descriptor, TurnWord};
+use wharf_host::{Descriptor, Resources, TurnWord};
 
 /// AIP-46's `Session`, with Wharf's own members besides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema, JsonSchema)]
@@ -65,6 +65,28 @@ pub(crate) struct Session {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub(crate) message: Option<String>,
+    /// What its processes use; only while they are there and can be measured (Linux), some seconds old at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Used, nullable = false)]
+    #[schemars(with = "Option<Used>")]
+    pub(crate) resources: Option<Resources>,
+}
+
+/// What the processes of a session use: its agent's, and all that those started.
+#[derive(ToSchema, JsonSchema)]
+#[schema(as = Resources, rename_all = "camelCase")]
+#[schemars(rename = "Resources", rename_all = "camelCase")]
+#[expect(dead_code, reason = "a schema")]
+pub(crate) struct Used {
+    /// Resident memory without what is mapped from files.
+    memory_bytes: u64,
+    /// CPU time since the agent was started.
+    cpu_millis: u64,
+    processes: u64,
+    /// More than `limits.session_memory`, and not put to sleep: it is at work, or cannot come back. Left out if false.
+    #[schema(default = false)]
+    #[schemars(default)]
+    over_limit: bool,
 }
 
 /// Where the session is in its life.
@@ -103,6 +125,7 @@ pub(crate) enum EndWord {
     User,
     Closed,
     Idle,
+    Memory,
     HostShutdown,
     HostRestarted,
 }
@@ -131,6 +154,7 @@ impl From<&Descriptor> for Session {
             resumable: known.resumable,
             end_reason: known.end_reason,
             message: known.message,
+            resources: known.resources,
         }
     }
 }

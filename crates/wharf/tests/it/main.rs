@@ -1,6 +1,7 @@
 //! The binary as its users meet it: a real process, real agents, real sockets.
 #![expect(clippy::print_stdout, reason = "a test prints its seed")]
 
+mod accounts;
 mod adapters;
 mod amux;
 mod attach;
