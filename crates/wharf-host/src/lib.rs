@@ -27,8 +27,8 @@ pub use adapters::{
 pub use agent::introduction::{Introduction, StartFailure};
 pub use agent::{SplitError, shim, split_command};
 pub use config::{
-    AgentCommand, AmuxSettings, Auth, Cap, Config, ConfigError, Duration, Limits, QueueBy, ReplayTurns, ResumeOnStart,
-    Size,
+    AgentCommand, AmuxSettings, Auth, Cap, Config, ConfigError, Duration, Limits, LogFormat, OtlpSettings, QueueBy,
+    ReplayTurns, ResumeOnStart, Size,
 };
 pub use descriptor::{Descriptor, Resources, TurnWord, timestamp};
 pub use host::{

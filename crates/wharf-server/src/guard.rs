@@ -44,8 +44,10 @@ pub(crate) async fn check_authority(request: Request, next: Next) -> Response {
 pub(crate) async fn require_identity(State(app): State<App>, mut request: Request, next: Next) -> Response {
     match identify(&app, &request) {
         Ok(identity) => {
-            request.extensions_mut().insert(identity);
-            next.run(request).await
+            request.extensions_mut().insert(identity.clone());
+            let mut response = next.run(request).await;
+            response.extensions_mut().insert(identity);
+            response
         }
         Err(refusal) => *refusal,
     }

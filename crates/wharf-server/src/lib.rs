@@ -12,6 +12,7 @@ mod guard;
 mod lines;
 mod listen;
 mod mcp;
+mod metrics;
 mod problem;
 mod rest;
 mod running;
@@ -36,6 +37,9 @@ use problem::Problem;
 /// So many look for the newest lines of a log at once.
 const LOOKING_BACK: usize = 4;
 
+/// How long the end of the host waits for a collector of its metrics.
+const LAST_EXPORT: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// What the surfaces share.
 #[derive(Clone, Debug)]
 pub(crate) struct App {
@@ -55,6 +59,7 @@ pub(crate) struct App {
     /// The names that amux clients are connected to.
     pub(crate) rooms: Arc<acp::Rooms>,
     pub(crate) running: Arc<running::Running>,
+    pub(crate) refusals: Arc<metrics::Refusals>,
 }
 
 impl App {
@@ -117,8 +122,9 @@ impl Server {
         let looking_back = Arc::new(Semaphore::new(LOOKING_BACK));
         let url = tcp.local_addr().map(|address| format!("http://{address}")).unwrap_or_default();
         let (tokens, http, rooms) = (Arc::new(tokens), Arc::default(), Arc::default());
-        let running = running::Running::at(url);
-        let app = App { host, tokens, agent, stopping, connections, streams, looking_back, http, rooms, running };
+        let (running, refusals) = (running::Running::at(url), Arc::default());
+        let app =
+            App { host, tokens, agent, stopping, connections, streams, looking_back, http, rooms, running, refusals };
         Ok(Self { tcp, unix, socket: socket.to_owned(), app, stop })
     }
 
@@ -133,6 +139,7 @@ impl Server {
         let router = router(app.clone());
         let serving =
             tokio::spawn(listen::serve(tcp, unix, router, app.stopping.clone(), Arc::clone(&app.connections)));
+        let exporting = tokio::spawn(metrics::export(app.clone()));
         tokio::select! {
             () = stopped => {}
             () = app.running.stop_asked() => {}
@@ -140,6 +147,8 @@ impl Server {
         stop.send_replace(true);
         app.host.shut_down().await;
         serving.abort();
+        // What was counted last is told too, if that takes no time.
+        let _ = tokio::time::timeout(LAST_EXPORT, exporting).await;
         let _ = std::fs::remove_file(socket);
     }
 }
@@ -155,6 +164,7 @@ fn router(app: App) -> Router {
         .layer(axum::middleware::from_fn_with_state(app.clone(), guard::require_identity))
         .merge(open)
         .layer(axum::middleware::from_fn(guard::check_authority))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), metrics::count))
         .layer(axum::middleware::map_response(running::sign))
         .with_state(app)
 }

@@ -4,6 +4,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value};
 
+use crate::metrics::Code;
+
 /// A fault: its status, a word that programs can rely on, and a sentence that says what to do.
 #[derive(Debug)]
 pub(crate) struct Problem {
@@ -40,6 +42,8 @@ impl Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let kind = (header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        (self.status, [kind], self.to_json().to_string()).into_response()
+        let mut response = (self.status, [kind], self.to_json().to_string()).into_response();
+        response.extensions_mut().insert(Code(self.code));
+        response
     }
 }

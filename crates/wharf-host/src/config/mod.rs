@@ -2,6 +2,7 @@
 
 mod amux;
 mod keys;
+mod telling;
 mod units;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use wharf_core::{OnRestart, Settings};
 
 pub use amux::{AmuxSettings, ReplayTurns};
 pub(crate) use keys::nearest;
+pub use telling::{LogFormat, OtlpSettings};
 pub use units::{Cap, Duration, Size};
 
 /// Everything that can be set. `Config::default()` is a host that works.
@@ -50,6 +52,11 @@ pub struct Config {
     pub amux: AmuxSettings,
     pub turn: TurnSettings,
     pub limits: Limits,
+    /// How lines of the host's own output look.
+    pub log_format: LogFormat,
+    /// Which of them are written: a level, or a filter of `tracing`.
+    pub log_level: String,
+    pub otlp: OtlpSettings,
 }
 
 /// One way to start an agent.
@@ -205,6 +212,9 @@ impl Default for Config {
             amux: AmuxSettings::default(),
             turn: TurnSettings::default(),
             limits: Limits::default(),
+            log_format: LogFormat::default(),
+            log_level: "info".to_owned(),
+            otlp: OtlpSettings::default(),
         }
     }
 }

@@ -2,14 +2,30 @@
 
 use std::time::UNIX_EPOCH;
 
-use wharf_core::Status;
+use wharf_core::{SessionId, Status};
 
 use super::{Counter, Family, Metrics, OUTCOMES, Value};
 use crate::accounts::own_usage;
 use crate::descriptor::{Descriptor, TurnWord};
 use crate::host::Host;
+use crate::ids::Now;
 use crate::registry::Known;
 use crate::session::TailBudget;
+
+/// How a session is, for those who look after the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Insight {
+    pub asks: u64,
+    /// Those who follow it.
+    pub readers: u64,
+    /// By how many events the slowest of them is behind.
+    pub lag_events: u64,
+    pub log_bytes: u64,
+    /// It waits for space on the disk.
+    pub paused: bool,
+    /// How long its agent has had nothing to do; `None` while it has.
+    pub idle_millis: Option<u64>,
+}
 
 /// What is summed up over all sessions.
 #[derive(Default)]
@@ -31,6 +47,20 @@ impl Host {
     /// Is a session paused because its log has no room?
     pub fn storage_full(&self) -> bool {
         self.inner().registry.live().iter().any(|handle| handle.shared.is_stalled())
+    }
+
+    /// How a session is, in numbers. One that has no task has only its log.
+    pub fn insight(&self, id: &SessionId) -> Insight {
+        let handle = match self.inner().registry.get(id) {
+            Some(Known::Live(handle)) => handle,
+            Some(Known::Cold { bytes, .. }) => return Insight { log_bytes: bytes, ..Insight::default() },
+            None => return Insight::default(),
+        };
+        let shared = &handle.shared;
+        let (readers, lag_events) = shared.lag();
+        let idle_millis = shared.rest().since.map(|since| Now::millis().0.saturating_sub(since.0));
+        let (asks, paused, log_bytes) = (shared.asks(), shared.is_stalled(), shared.log.head().bytes);
+        Insight { asks, readers, lag_events, log_bytes, paused, idle_millis }
     }
 
     /// Every metric of the host. Takes time in proportion to the number of sessions, and wakes none.

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use wharf_core::{Millis, PromptEnd, StartKind};
 
 pub use family::{Family, Kind, Sample, Value};
+pub use gather::Insight;
 pub use numbers::{Classes, Counter, Histogram};
 use numbers::{DISK, WORK};
 

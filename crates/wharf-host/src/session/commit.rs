@@ -261,7 +261,7 @@ impl SessionTask {
         let origin = self.session.state().origin.clone();
         let agent_session = self.session.state().agent_session.as_ref().map(ToString::to_string);
         let log_id = self.shared.log_id.clone();
-        let in_force = in_force(self.session.state());
+        let (in_force, shared) = (in_force(self.session.state()), Arc::clone(&self.shared));
         let starter = tokio::spawn(async move {
             // One agent per session, ever: the old tree goes before the new one comes.
             if let Some(ending) = ending {
@@ -270,6 +270,7 @@ impl SessionTask {
             let outcome = async {
                 let inputs = host.start_inputs(&log_id).map_err(StartFailure::new)?;
                 let agent = host.agent(&origin.adapter, inputs.mode.as_deref(), &inputs.options)?;
+                shared.rest_for_at_most(agent.idle_limit);
                 let mut greeted: Greeted = match spare {
                     Some(greeted) => greeted,
                     None => {

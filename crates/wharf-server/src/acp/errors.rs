@@ -42,6 +42,10 @@ impl RpcError {
         Self::with(-32002, format!("no session {id:?}"), json!({ "sessionId": id }))
     }
 
+    pub(super) fn code(&self) -> i32 {
+        self.code
+    }
+
     /// Did an agent not start?
     pub(super) fn is_failed_start(&self) -> bool {
         self.data.as_ref().is_some_and(|data| data["reason"] == "start_failed")

@@ -45,6 +45,13 @@ impl Caller {
         }
     }
 
+    /// May it be told of the host as a whole: how much there is of everything, for all workspaces together? The one place
+    /// to refuse those who may see only a part.
+    #[expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "so far everyone with a token sees everything")]
+    pub(crate) fn may_see_the_host(&self) -> Result<(), Problem> {
+        Ok(())
+    }
+
     /// Refuses those who may not change the host itself.
     pub(crate) fn may_administrate(&self) -> Result<(), Problem> {
         match self.identity.access {

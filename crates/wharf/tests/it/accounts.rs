@@ -5,6 +5,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
+use wharf_testkit::{PATIENCE, look};
 
 use crate::rest::{idle, output, prompt, spawn, until};
 use crate::{client, log, program, scripted, section, told};
@@ -23,6 +24,12 @@ async fn turn(http: &Http, id: &str, text: &str) -> Result<()> {
 
 async fn asleep(http: &Http, id: &str) -> Result<Value> {
     until(http, id, "a session that sleeps", |session| session["status"] == "killed").await
+}
+
+/// Waits for a line of the host's own output.
+async fn said(host: &Host, text: &str) -> Result<()> {
+    let said = look::until(PATIENCE, || Ok(host.stderr().contains(text).then_some(()))).await?;
+    said.with_context(|| format!("it does not say {text:?}"))
 }
 
 fn wharf(host: &Host, arguments: &[&str]) -> Result<String> {
@@ -93,7 +100,7 @@ async fn over_the_cap_for_all_the_one_that_was_idle_for_longest_sleeps_and_wakes
         let session = http.get(&format!("/sessions/{id}")).await?.expect(200)?;
         assert_eq!(session["status"], "running", "{session}");
     }
-    assert!(host.stderr().contains("a session was put to sleep"), "{}", host.stderr());
+    said(&host, "a session was put to sleep").await?;
 
     // The same session with its history.
     turn(&http, &oldest, "echo after").await?;
@@ -112,7 +119,7 @@ async fn a_session_over_its_own_cap_is_reported_while_it_works_and_sleeps_when_i
     prompt(&http, &id, "hold 80; wait; hold 80; echo done").await?;
     let over = until(&http, &id, "a session over its cap", |session| session["resources"]["overLimit"] == true).await?;
     assert_eq!((&over["status"], &over["turn"]), (&json!("running"), &json!("running")), "it is at work: {over}");
-    assert!(host.stderr().contains("more memory than limits.session_memory"), "{}", host.stderr());
+    said(&host, "more memory than limits.session_memory").await?;
     acp.request("session/resume", json!({ "sessionId": id, "cwd": crate::cwd(&host)?, "mcpServers": [] })).await?;
     acp.notify("_go", json!({ "sessionId": id })).await;
     let slept = asleep(&http, &id).await?;

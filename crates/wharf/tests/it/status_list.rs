@@ -9,8 +9,11 @@ use wharf_testkit::host::Host;
 
 use crate::{and_scripted, client, client_of, cwd, join, log, open, scripted};
 
+/// Without what the session uses, which is known after a moment only.
 async fn status(client: &Client, session: &str) -> Result<Value> {
-    Ok(client.request("session/status", json!({ "sessionId": session })).await?)
+    let mut answer = client.request("session/status", json!({ "sessionId": session })).await?;
+    answer["_meta"]["wharf"].as_object_mut().map(|own| own.remove("resources"));
+    Ok(answer)
 }
 
 async fn list(client: &Client, params: Value) -> Result<Value> {
