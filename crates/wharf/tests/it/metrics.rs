@@ -36,8 +36,8 @@ async fn every_line_is_well_formed_and_every_number_follows_what_happens() -> Re
 
     let (ann, session) = open(&host).await?;
     let bob = join(&host, &session).await?;
-    ann.prompt(&session, "stream 50").await?;
-    bob.expect_text("49 ").await;
+    ann.prompt(&session, "stream 50; echo fifty").await?;
+    bob.expect_text("fifty").await;
     ann.prompt(&session, "stop refusal").await?;
     ann.prompt(&session, "stop of-its-own-making").await?;
     refused(ann.prompt(&session, "error").await)?;
@@ -67,7 +67,7 @@ async fn every_line_is_well_formed_and_every_number_follows_what_happens() -> Re
     ] {
         assert_eq!(now.get(name)?, value, "{name}");
     }
-    bob.respond(asked.id(), json!({ "outcome": { "outcome": "selected", "optionId": "allow" } })).await;
+    bob.respond(asked.id(), json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } })).await;
     asking.answer().await?;
 
     refused(ann.request("session/prompt", json!({ "sessionId": "sess_unknown", "prompt": [] })).await)?;

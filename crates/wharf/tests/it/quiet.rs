@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use wharf_testkit::http::Http;
 
 use crate::collector::Collector;
-use crate::{client_with, cwd, refused, rest, scripted, section};
+use crate::{client_with, cwd, refused, rest, scripted, section, told};
 
 /// In all that people and agents say. It looks like no secret, so that no redaction takes it out.
 const MARK: &str = "zanzibar";
@@ -14,7 +14,9 @@ const MARK: &str = "zanzibar";
 async fn talk(host: &wharf_testkit::host::Host, http: &Http) -> Result<()> {
     let meta = json!({ "wharf": { "env": { "MARKED": MARK, "LC_ALL": MARK } } });
     let acp = client_with(host, json!({ "fs": { "readTextFile": true } }), meta).await?;
+    acp.respond_with(|_| Some(Err(json!({ "code": -32000, "message": MARK }))));
     let session = acp.new_session(&cwd(host)?).await?;
+    assert_eq!(told(&acp, &session, "env MARKED").await?, format!("MARKED={MARK}"), "the agent does get it");
     let tool = json!({ "sessionUpdate": "tool_call", "toolCallId": MARK, "title": MARK, "rawInput": { "a": MARK } });
     for script in [
         format!("echo {MARK}; think {MARK}; title {MARK}; env MARKED"),
@@ -61,6 +63,8 @@ async fn operators_are_told_nothing_of_what_was_said() -> Result<()> {
         let options = section(scripted(&["--stderr", MARK])?.setting("ask_timeout", "50ms"), &collector.section());
         let options = section(options, "[agents.failing]\ncommand = [\"sh\", \"-c\", \"echo zanzibar >&2; exit 3\"]");
         let options = options.argument("--log-format").argument("json").variable("WHARF_LOG", level);
+        let mut options = options;
+        options.config.get_or_insert_default().insert_str(0, "env_passthrough = [\"MARKED\"]\n");
         let mut host = options.start()?;
         let http = Http::new(&host);
         talk(&host, &http).await?;
