@@ -94,7 +94,7 @@ fn upgrade(
         Err(refused) => return upgrade.on_upgrade(|socket| websocket::refuse(socket, refused)),
     };
     // A session that is there already has its agent.
-    let known = binding.as_ref().and_then(|query| app.host.named(&query.name));
+    let known = binding.as_ref().and_then(|query| app.seen_by(&identity).named(&query.name));
     let agent = known.map_or_else(|| query.agent(&app), |known| known.adapter_slug.as_str().into());
     let wanted = wanted_variables(&app, &agent);
     let mut response = upgrade.on_upgrade(async move |socket| {
