@@ -14,6 +14,7 @@ mod comeback;
 mod demo;
 mod doors;
 mod event_ids;
+mod faults;
 mod hostile_agents;
 mod http;
 mod http2;

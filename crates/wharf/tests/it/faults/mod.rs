@@ -1,0 +1,6 @@
+//! The fault suite: things go wrong on purpose while work is under way, and afterwards everything is counted. Nothing
+//! that was acknowledged is lost, nothing is there twice, no process is left.
+
+mod kills;
+mod people;
+mod tally;
