@@ -41,6 +41,7 @@ mod rest_input;
 mod rest_queue;
 mod rest_stream;
 mod restart;
+mod secrets;
 mod serving;
 mod serving_agents;
 mod sharing;
