@@ -15,6 +15,7 @@ mod host;
 mod ids;
 mod index;
 pub mod metrics;
+pub mod redact;
 mod registry;
 mod session;
 mod tools;

@@ -16,6 +16,7 @@ mod metrics;
 mod problem;
 mod rest;
 mod running;
+mod sight;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -29,7 +30,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use wharf_host::{Auth, Host};
 
 pub use auth::{
-    Access, Identity, NewToken, Refused, TokenEntry, TokenError, Tokens, TokensFile, TokensFileError, UnknownAccess,
+    Access, Identity, NewToken, Refused, Scope, TokenEntry, TokenError, Tokens, TokensFile, TokensFileError,
+    UnknownAccess,
 };
 pub use lines::paint;
 use problem::Problem;

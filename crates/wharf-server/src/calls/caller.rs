@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use wharf_host::core::{ClientId, Sender};
 use wharf_host::new_client_id;
 
-use crate::auth::{Access, Identity};
+use crate::auth::{Access, Identity, Scope};
 use crate::problem::Problem;
 
 /// A name is for people to read.
@@ -45,13 +45,6 @@ impl Caller {
         }
     }
 
-    /// May it be told of the host as a whole: how much there is of everything, for all workspaces together? The one place
-    /// to refuse those who may see only a part.
-    #[expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "so far everyone with a token sees everything")]
-    pub(crate) fn may_see_the_host(&self) -> Result<(), Problem> {
-        Ok(())
-    }
-
     /// Refuses those who may not change the host itself.
     pub(crate) fn may_administrate(&self) -> Result<(), Problem> {
         match self.identity.access {
@@ -62,6 +55,15 @@ impl Caller {
                 "only an admin may do this; use the host's own token or one that was made with `--role admin`",
             )),
         }
+    }
+
+    /// Refuses those who are not concerned with the host as a whole.
+    pub(crate) fn sees_the_host(&self) -> Result<(), Problem> {
+        if self.identity.scope == Scope::Host {
+            return Ok(());
+        }
+        let detail = "this token covers a part of the host, and this is about all of it; use one without a scope";
+        Err(Problem::new(StatusCode::FORBIDDEN, "host_only", detail))
     }
 
     /// The same party at every call with the same token: these callers have no connection that would tell them apart.

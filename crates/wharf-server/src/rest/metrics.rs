@@ -10,15 +10,19 @@ use crate::problem::Problem;
 
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Sessions, turns, logs, agents, connections and the host itself in numbers, in Prometheus' text format.
+/// Sessions, turns, logs, agents, connections and the host itself in numbers, in Prometheus' text format. Not for tokens
+/// of one workspace.
 #[utoipa::path(
     get, path = "/metrics", tag = "host",
-    responses((status = 200, description = "One number a line", body = String, content_type = "text/plain"))
+    responses(
+        (status = 200, description = "One number a line", body = String, content_type = "text/plain"),
+        (status = 403, description = "`host_only`"),
+    )
 )]
 pub(super) async fn metrics(
     State(app): State<App>,
     caller: Caller,
 ) -> Result<([(HeaderName, &'static str); 1], String), Problem> {
-    caller.may_see_the_host()?;
+    caller.sees_the_host()?;
     Ok(([(header::CONTENT_TYPE, FORMAT)], in_text(&gather(&app))))
 }

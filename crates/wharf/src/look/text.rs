@@ -115,7 +115,7 @@ pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         0..M => format!("{}K", bytes >> 10),
         M..0x4000_0000 => format!("{}M", bytes >> 20),
-        _ => format!("{}.{}G", bytes >> 30, (bytes & 0x3fff_ffff) * 10 >> 30),
+        _ => format!("{}.{}G", bytes >> 30, ((bytes & 0x3fff_ffff) * 10) >> 30),
     }
 }
 
