@@ -65,8 +65,7 @@ pub(crate) fn keep(host: &Arc<Inner>) {
                 Some(look) if look.trees.is_empty() => {
                     accounts = Accounts::default();
                     if let Some(host) = weak.upgrade() {
-                        let nothing = |used: &mut AgentUse| (used.memory, used.processes) = (0, 0);
-                        host.metrics.agents().values_mut().for_each(nothing);
+                        host.metrics.note_agents(BTreeMap::new());
                     }
                     if changes.changed().await.is_err() {
                         return;
@@ -115,40 +114,19 @@ impl Accounts {
         let Some(inner) = host.upgrade() else { return };
         let limits = &inner.config.limits;
         let caps = Caps { session: limits.session_memory.0, total: limits.memory.0 };
-        let mut standings = Vec::with_capacity(look.trees.len());
-        let (mut news, mut handles) = (false, Vec::with_capacity(look.trees.len()));
         let seen: HashSet<SessionId> = look.trees.iter().map(|(handle, _)| handle.id().clone()).collect();
         self.sessions.retain(|id, _| seen.contains(id));
-        inner.metrics.look.observe(look.took);
-        let mut by_adapter = inner.metrics.agents();
-        by_adapter
-            .values_mut()
-            .for_each(|used| *used = AgentUse { cpu_millis: used.cpu_millis, ..AgentUse::default() });
         self.over.retain(|id| seen.contains(id));
+        inner.metrics.look.observe(look.took);
+        let (mut news, mut handles, mut standings) = (false, Vec::new(), Vec::new());
+        let mut agents = BTreeMap::new();
         for (handle, trees) in look.trees {
-            let account = self.sessions.entry(handle.id().clone()).or_default();
-            let cpu_millis = account.enter(&trees);
-            let memory = trees.iter().map(|(_, tree)| tree.memory).sum();
-            let standing = standing(&handle, memory, trees.len());
-            // Where nothing can be seen, nothing is claimed.
-            let resources = (!trees.is_empty()).then(|| Resources {
-                memory_bytes: memory,
-                cpu_millis: account.cpu_millis,
-                processes: trees.iter().map(|(_, tree)| tree.processes).sum(),
-                over_limit: standing.is_over(caps),
-            });
-            if let Some(resources) = &resources {
-                let used = by_adapter.entry(handle.descriptor().adapter_slug.clone()).or_default();
-                used.memory += resources.memory_bytes;
-                used.processes += resources.processes;
-                used.cpu_millis += cpu_millis;
-            }
-            let before = handle.shared.set_resources(resources);
-            news |= resources.is_some_and(|now| before.is_none_or(|before| !before.is_near(&now)));
+            let (standing, visible) = self.enter_session(&handle, &trees, caps, &mut agents);
+            news |= visible;
             standings.push(standing);
             handles.push(handle);
         }
-        drop(by_adapter);
+        inner.metrics.note_agents(agents);
         if news {
             inner.registry.note_change();
         }
@@ -160,6 +138,37 @@ impl Accounts {
                 tokio::spawn(put_to_sleep(handle, why, Weak::clone(host)));
             }
         }
+    }
+
+    /// One session's part. True if somebody who watches would see a difference.
+    fn enter_session(
+        &mut self,
+        handle: &SessionHandle,
+        trees: &[(u32, Tree)],
+        caps: Caps,
+        agents: &mut BTreeMap<String, AgentUse>,
+    ) -> (Standing, bool) {
+        let account = self.sessions.entry(handle.id().clone()).or_default();
+        let cpu_millis = account.enter(trees);
+        let memory = trees.iter().map(|(_, tree)| tree.memory).sum();
+        let standing = standing(handle, memory, trees.len());
+        // Where nothing can be seen, nothing is claimed.
+        if trees.is_empty() {
+            handle.shared.set_resources(None);
+            return (standing, false);
+        }
+        let now = Resources {
+            memory_bytes: memory,
+            cpu_millis: account.cpu_millis,
+            processes: trees.iter().map(|(_, tree)| tree.processes).sum(),
+            over_limit: standing.is_over(caps),
+        };
+        let used = agents.entry(handle.descriptor().adapter_slug.clone()).or_default();
+        used.memory += now.memory_bytes;
+        used.processes += now.processes;
+        used.cpu_millis += cpu_millis;
+        let before = handle.shared.set_resources(Some(now));
+        (standing, before.is_none_or(|before| !before.is_near(&now)))
     }
 
     /// Says once when a session, or all together, come to be over a cap.

@@ -135,7 +135,18 @@ impl Metrics {
         self.agent_starts[how as usize].add(1);
     }
 
-    pub(crate) fn agents(&self) -> MutexGuard<'_, BTreeMap<String, AgentUse>> {
+    /// What agents use now; the CPU time is that since the last time. Those that are not named use nothing.
+    pub(crate) fn note_agents(&self, now: BTreeMap<String, AgentUse>) {
+        let mut agents = self.agents();
+        agents.values_mut().for_each(|used| (used.memory, used.processes) = (0, 0));
+        for (adapter, AgentUse { memory, processes, cpu_millis }) in now {
+            let used = agents.entry(adapter).or_default();
+            (used.memory, used.processes) = (memory, processes);
+            used.cpu_millis += cpu_millis;
+        }
+    }
+
+    fn agents(&self) -> MutexGuard<'_, BTreeMap<String, AgentUse>> {
         self.agents.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

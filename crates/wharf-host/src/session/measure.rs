@@ -43,7 +43,7 @@ impl Measure {
         match event {
             Event::AgentStarting { how, .. } => {
                 metrics.agent_starting(*how);
-                tracing::debug!(%session, adapter = %self.adapter, ?how, "an agent is being started");
+                tracing::debug!(%session, adapter = %self.adapter, how = word(how), "an agent is being started");
             }
             Event::AgentStarted { start, .. } => {
                 tracing::info!(%session, adapter = %self.adapter, start = start.0, "a session runs");
@@ -61,7 +61,7 @@ impl Measure {
                     | EndReason::HostRestarted => {}
                 }
                 // Not the message: it ends with what the agent wrote.
-                tracing::info!(%session, adapter = %self.adapter, reason = ?ending.reason, code = ending.exit_code,
+                tracing::info!(%session, adapter = %self.adapter, reason = word(ending.reason), code = ending.exit_code,
                     "a session has ended");
             }
             Event::PromptAccepted { prompt, sender, .. } => {
@@ -83,7 +83,7 @@ impl Measure {
             Event::PromptEnded { prompt, end } => self.ended(prompt, outcome(end), at, host),
             Event::AskOpened(_) => metrics.asks.add(1),
             Event::AgentFaulted { fault, .. } => {
-                tracing::debug!(%session, adapter = %self.adapter, ?fault, "an agent broke the protocol");
+                tracing::debug!(%session, adapter = %self.adapter, fault = word(fault), "an agent broke the protocol");
             }
             Event::Created(_)
             | Event::PromptUpdated { .. }
@@ -116,4 +116,9 @@ impl Measure {
 /// Clocks can be set back.
 fn between(from: Millis, to: Millis) -> Duration {
     Duration::from_millis(to.0.saturating_sub(from.0))
+}
+
+/// As the log and the surfaces write it.
+fn word(value: impl serde::Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
 }

@@ -111,7 +111,7 @@ async fn every_line_of_the_hosts_output_is_json_if_wanted() -> Result<()> {
     assert_eq!(line("a session runs")?["session"], id);
     assert_eq!(line("a prompt was taken")?["token"], "host");
     assert_eq!(line("a prompt has ended")?["outcome"], "end_turn");
-    assert_eq!(line("a session has ended")?["reason"], "HostShutdown");
+    assert_eq!(line("a session has ended")?["reason"], "host_shutdown");
     let refused = line("a request was refused")?;
     assert_eq!((&refused["code"], &refused["method"]), (&json!("observer"), &json!("POST")), "{refused}");
     assert!(refused["token"].as_str().is_some_and(|token| token.starts_with("tok_")), "{refused}");
