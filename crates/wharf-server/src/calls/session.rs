@@ -83,10 +83,9 @@ pub(crate) struct Used {
     /// CPU time since the agent was started.
     cpu_millis: u64,
     processes: u64,
-    /// More than `limits.session_memory`, and not put to sleep: it is at work, or cannot come back. Left out if false.
-    #[schema(default = false)]
-    #[schemars(default)]
-    over_limit: bool,
+    /// More than `limits.session_memory`: so while it is at work, or if it could not come back. Left out if false.
+    #[schema(nullable = false)]
+    over_limit: Option<bool>,
 }
 
 /// Where the session is in its life.

@@ -16,8 +16,13 @@ async fn status(client: &Client, session: &str) -> Result<Value> {
     Ok(answer)
 }
 
+/// The same of the list.
 async fn list(client: &Client, params: Value) -> Result<Value> {
-    Ok(client.request("session/list", params).await?)
+    let mut answer = client.request("session/list", params).await?;
+    for session in answer["sessions"].as_array_mut().into_iter().flatten() {
+        session["_meta"]["wharf"].as_object_mut().map(|own| own.remove("resources"));
+    }
+    Ok(answer)
 }
 
 fn ids(list: &Value) -> Vec<String> {
