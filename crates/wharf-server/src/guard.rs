@@ -84,6 +84,7 @@ fn known(app: &App, token: &str) -> Result<Identity, Box<Response>> {
     app.tokens.authenticate(token).map_err(|refused| {
         Box::new(match refused {
             Refused::Unknown => unauthorized("the token is not known to this host; it may have been revoked"),
+            Refused::Expired => unauthorized("the token has expired; make another with `wharf token create`"),
             // Not 401: a client would throw away a token that may well be good.
             Refused::Unreadable => refuse(
                 StatusCode::SERVICE_UNAVAILABLE,

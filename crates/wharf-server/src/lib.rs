@@ -29,7 +29,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use wharf_host::{Auth, Host};
 
 pub use auth::{
-    Access, Identity, NewToken, Refused, Scope, TokenEntry, TokenError, Tokens, TokensFile, TokensFileError,
+    Access, Identity, NewToken, Refused, Scope, Terms, TokenEntry, TokenError, Tokens, TokensFile, TokensFileError,
     UnknownAccess,
 };
 pub use lines::paint;

@@ -124,7 +124,7 @@ fn with_a_damaged_file_only_a_bare_cwd_goes_on() {
     assert!(place.warnings[0].contains("line 1"), "{:?}", place.warnings);
     assert!(bench.workspaces.resolve(Some(&cwd), Some("a")).is_err());
     assert!(bench.workspaces.resolve(None, None).is_err());
-    assert!(!bench.workspaces.covers(&cwd));
+    assert!(!bench.workspaces.allows(&Ground::Workspaces, &cwd));
     assert_eq!(bench.workspaces.bucket_of(&cwd), "default");
 }
 
@@ -204,7 +204,7 @@ fn a_link_out_of_a_workspace_is_not_covered_and_one_into_it_is() {
     let outside = bench.dir("outside");
     std::os::unix::fs::symlink(&outside, inside.join("way-out")).unwrap();
     std::os::unix::fs::symlink(&inside, outside.join("way-in")).unwrap();
-    let covers = |path: &Path| bench.workspaces.covers(path);
+    let covers = |path: &Path| bench.workspaces.allows(&Ground::Workspaces, path);
     assert!(covers(&inside) && covers(&outside.join("way-in")));
     assert!(!covers(&inside.join("way-out")) && !covers(&outside) && !covers(&inside.join("..")));
     assert!(!covers(&inside.join("not-there")));

@@ -5,6 +5,7 @@ mod identity;
 mod moment;
 mod peer;
 mod scope;
+mod terms;
 mod token;
 mod tokens;
 mod tokens_file;
@@ -15,8 +16,9 @@ pub use identity::{Access, Identity, UnknownAccess};
 pub(crate) use peer::{Peer, bind_private};
 pub use scope::Scope;
 pub use token::TokenError;
-pub use tokens::{Refused, Tokens};
-pub use tokens_file::{NewToken, TokenEntry, TokensFile, TokensFileError};
+pub use terms::{Terms, TokenEntry};
+pub use tokens::{Ending, Refused, Tokens};
+pub use tokens_file::{NewToken, TokensFile, TokensFileError};
 
 /// The WebSocket subprotocol that is spoken.
 pub(crate) const SUBPROTOCOL: &str = "acp.v1";

@@ -70,7 +70,7 @@ pub(super) struct Removed {
     purged: usize,
 }
 
-/// The registered workspaces.
+/// The registered workspaces; to a token of one workspace, that one.
 #[utoipa::path(
     get, path = "/workspaces", tag = "workspaces", operation_id = "list_workspaces",
     responses(
@@ -78,8 +78,12 @@ pub(super) struct Removed {
         (status = 500, description = "`registry_damaged`, naming the line"),
     )
 )]
-pub(super) async fn list(State(app): State<App>) -> Result<Json<WorkspaceList>, Problem> {
-    app.host.workspaces().list().map(Json).map_err(|error| from_workspace(&error))
+pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<WorkspaceList>, Problem> {
+    let mut list = app.host.workspaces().list().map_err(|error| from_workspace(&error))?;
+    if let Some(only) = caller.identity.ground().only() {
+        list.keep_only(only);
+    }
+    Ok(Json(list))
 }
 
 /// Registers a directory. The first one becomes the active one.

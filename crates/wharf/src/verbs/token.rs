@@ -1,10 +1,13 @@
 //! `wharf token`: makes, lists and revokes tokens. It works on the file of the state directory, so a host need not run;
 //! one that does sees the change at the next login.
 
+use std::path::Path;
+
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use wharf_server::{Access, Identity, TokenEntry, TokensFile};
+use wharf_host::{Duration, Workspaces};
+use wharf_server::{Access, Identity, Terms, TokenEntry, TokensFile};
 
 use crate::global::Global;
 use crate::output;
@@ -33,7 +36,13 @@ struct Create {
     /// A note of who or what it is for.
     #[arg(long, value_name = "TEXT")]
     label: Option<String>,
-    /// Print one JSON object: id, token, role, and the label if there is one.
+    /// The one workspace that it covers: nothing else is there for its holder. Not for admins.
+    #[arg(long, value_name = "SLUG")]
+    workspace: Option<String>,
+    /// How long it lasts: 30m, 8h, 7d [default: until it is revoked].
+    #[arg(long, value_name = "TIME")]
+    ttl: Option<Duration>,
+    /// Print one JSON object: id, token, role, and what else it was made with.
     #[arg(long)]
     json: bool,
 }
@@ -48,7 +57,11 @@ struct List {
 #[derive(Debug, Args)]
 struct Revoke {
     /// As `wharf token list` shows it.
-    id: String,
+    #[arg(required_unless_present = "expired")]
+    id: Option<String>,
+    /// All that have expired.
+    #[arg(long, conflicts_with = "id")]
+    expired: bool,
 }
 
 fn roles() -> impl TypedValueParser<Value = Access> {
@@ -56,17 +69,25 @@ fn roles() -> impl TypedValueParser<Value = Access> {
 }
 
 pub(crate) fn run(global: &Global, token: Token) -> anyhow::Result<()> {
-    let tokens = TokensFile::of(&global.state_dir()?);
+    let state_dir = global.state_dir()?;
+    let tokens = TokensFile::of(&state_dir);
     match token.verb {
-        TokenVerb::Create(arguments) => create(&tokens, &arguments),
+        TokenVerb::Create(arguments) => create(&state_dir, &tokens, arguments),
         TokenVerb::List(arguments) => list(&tokens, &arguments),
         TokenVerb::Revoke(arguments) => revoke(&tokens, &arguments),
     }
 }
 
 /// The token alone goes to stdout, so that `TOKEN=$(wharf token create …)` works.
-fn create(tokens: &TokensFile, arguments: &Create) -> anyhow::Result<()> {
-    let made = tokens.create(arguments.role, arguments.label.as_deref())?;
+fn create(state_dir: &Path, tokens: &TokensFile, arguments: Create) -> anyhow::Result<()> {
+    if let Some(slug) = &arguments.workspace {
+        // As a host would resolve it: a name that nobody has registered covers nothing.
+        Workspaces::of(state_dir).resolve(None, Some(slug))?;
+    }
+    let ttl = arguments.ttl.and_then(Duration::core);
+    let workspace = arguments.workspace.map(Into::into);
+    let terms = Terms { label: arguments.label, workspace, ttl, ..Terms::new(arguments.role) };
+    let made = tokens.create(terms)?;
     let TokenEntry { id, access, .. } = &made.entry;
     if arguments.json {
         let mut object = shown(&made.entry);
@@ -75,7 +96,8 @@ fn create(tokens: &TokensFile, arguments: &Create) -> anyhow::Result<()> {
         return Ok(());
     }
     output::line(&made.text);
-    output::note(&format!("{id} ({access}); keep the token: it is not shown again"));
+    let limits = limits(&made.entry);
+    output::note(&format!("{id} ({access}{limits}); keep the token: it is not shown again"));
     output::note("send it as `Authorization: Bearer <token>`");
     output::note(&format!("take it back with: wharf token revoke {id}"));
     Ok(())
@@ -92,8 +114,13 @@ fn list(tokens: &TokensFile, arguments: &List) -> anyhow::Result<()> {
         output::line(&Value::Array(dated.collect()).to_string());
         return Ok(());
     }
-    for TokenEntry { id, access, label, created_at, .. } in &entries {
-        let row = format!("{id}  {:<10}  {created_at}  {}", access.as_str(), label.as_deref().unwrap_or_default());
+    for entry in &entries {
+        let TokenEntry { id, access, label, created_at, .. } = entry;
+        let label = label.as_deref().unwrap_or_default();
+        let limits = limits(entry);
+        let limits = limits.trim_start_matches(", ");
+        let gap = if label.is_empty() || limits.is_empty() { "" } else { "  " };
+        let row = format!("{id}  {:<10}  {created_at}  {label}{gap}{limits}", access.as_str());
         output::line(row.trim_end());
     }
     if entries.is_empty() {
@@ -103,14 +130,19 @@ fn list(tokens: &TokensFile, arguments: &List) -> anyhow::Result<()> {
 }
 
 fn revoke(tokens: &TokensFile, arguments: &Revoke) -> anyhow::Result<()> {
-    if arguments.id == Identity::HOST {
+    let Some(id) = &arguments.id else {
+        for TokenEntry { id, access, .. } in tokens.revoke_expired()? {
+            output::line(&format!("removed {id} ({access}), which had expired"));
+        }
+        return Ok(());
+    };
+    if id == Identity::HOST {
         anyhow::bail!(
-            "{:?} is the host's own token: stop the host, delete {}, and the next start makes a new one",
-            arguments.id,
+            "{id:?} is the host's own token: stop the host, delete {}, and the next start makes a new one",
             tokens.path().with_file_name("token").display()
         );
     }
-    let revoked = tokens.revoke(&arguments.id)?;
+    let revoked = tokens.revoke(id)?;
     output::line(&format!("revoked {} ({})", revoked.id, revoked.access));
     Ok(())
 }
@@ -121,5 +153,24 @@ fn shown(entry: &TokenEntry) -> Value {
     if let Some(label) = &entry.label {
         object["label"] = label.as_str().into();
     }
+    if let Some(workspace) = &entry.workspace {
+        object["workspace"] = (&**workspace).into();
+    }
+    if let Some(at) = &entry.expires_at {
+        object["expiresAt"] = at.as_str().into();
+        object["expired"] = entry.is_expired().into();
+    }
+    if let Some(asker) = &entry.login_of {
+        object["loginOf"] = (&**asker).into();
+    }
     object
+}
+
+/// The same in words, each with a comma before it.
+fn limits(entry: &TokenEntry) -> String {
+    let workspace = entry.workspace.as_deref().map(|slug| format!(", workspace {slug}"));
+    let word = if entry.is_expired() { "expired" } else { "expires" };
+    let until = entry.expires_at.as_deref().map(|at| format!(", {word} {at}"));
+    let login = entry.login_of.as_deref().map(|asker| format!(", page of {asker}"));
+    [workspace, until, login].into_iter().flatten().collect()
 }
