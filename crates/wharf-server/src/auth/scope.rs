@@ -28,11 +28,11 @@ impl Scope {
         }
     }
 
-    /// The slug of its workspace, if it has one.
-    pub(crate) fn workspace(&self) -> Option<&Arc<str>> {
+    /// The workspace that a login of this scope's holder is for, if it is for one. The error: why there is no login.
+    pub(crate) fn login_workspace(&self) -> Result<Option<&Arc<str>>, &'static str> {
         match self {
-            Self::Host => None,
-            Self::Workspace(slug) => Some(slug),
+            Self::Host => Ok(None),
+            Self::Workspace(slug) => Ok(Some(slug)),
         }
     }
 }

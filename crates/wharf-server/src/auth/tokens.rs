@@ -152,11 +152,11 @@ impl Tokens {
     }
 
     /// The tokens of one workspace that are still good.
-    pub(crate) fn of_workspace(&self, slug: &str) -> Vec<Arc<str>> {
+    pub(crate) fn of_workspace(&self, slug: &str) -> Vec<String> {
         let known = self.known();
         let now = now();
         let good = known.entries.iter().filter(|held| !known.is_over(held, now)).map(|held| &held.entry);
-        good.filter(|entry| entry.workspace.as_deref() == Some(slug)).map(|entry| Arc::clone(&entry.id)).collect()
+        good.filter(|entry| entry.workspace.as_deref() == Some(slug)).map(|entry| entry.id.to_string()).collect()
     }
 
     /// What the file says now; a `stat` when it has not changed.

@@ -37,6 +37,9 @@ pub(super) async fn metrics(State(app): State<App>, caller: Caller) -> Result<([
     sample(&mut text, "wharf_prompts_queued", known.iter().map(|known| known.queued).sum());
     family(&mut text, "wharf_clients", "Clients attached to sessions");
     sample(&mut text, "wharf_clients", known.iter().map(|known| known.clients).sum());
+    let failed = app.failures.total();
+    let name = "wharf_failed_logins_total";
+    let _ = write!(text, "# HELP {name} Wrong tokens and codes.\n# TYPE {name} counter\n{name} {failed}\n");
     Ok(([(header::CONTENT_TYPE, FORMAT)], text))
 }
 

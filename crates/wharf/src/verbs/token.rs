@@ -1,14 +1,17 @@
 //! `wharf token`: makes, lists and revokes tokens. It works on the file of the state directory, so a host need not run;
-//! one that does sees the change at the next login.
+//! one that does sees the change within a second. Codes for the web page are the host's alone.
 
 use std::path::Path;
 
+use anyhow::Context;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use wharf_host::{Duration, Workspaces};
 use wharf_server::{Access, Identity, Terms, TokenEntry, TokensFile};
 
+use crate::client::Call;
+use crate::exit::Exit;
 use crate::global::Global;
 use crate::output;
 
@@ -24,8 +27,10 @@ enum TokenVerb {
     Create(Create),
     /// List the tokens that were made, oldest first.
     List(List),
-    /// Revoke a token: it opens nothing from now on.
+    /// Revoke a token: it opens nothing from now on, and what it has open is closed.
     Revoke(Revoke),
+    /// Have the host make a code that logs the web page in: good once, for a minute.
+    Code(Code),
 }
 
 #[derive(Debug, Args)]
@@ -64,6 +69,22 @@ struct Revoke {
     expired: bool,
 }
 
+#[derive(Debug, Args)]
+struct Code {
+    /// What the page may do [default: what you may].
+    #[arg(long, value_name = "ROLE", value_parser = roles())]
+    role: Option<Access>,
+    /// The one workspace that it covers.
+    #[arg(long, value_name = "SLUG")]
+    workspace: Option<String>,
+    /// How long it stays logged in [default: 12h].
+    #[arg(long, value_name = "TIME")]
+    ttl: Option<Duration>,
+    /// Print one JSON object: code, goodForSeconds, role, and the workspace if there is one.
+    #[arg(long)]
+    json: bool,
+}
+
 fn roles() -> impl TypedValueParser<Value = Access> {
     PossibleValuesParser::new(Access::ALL.map(Access::as_str)).try_map(|word| word.parse::<Access>())
 }
@@ -75,6 +96,7 @@ pub(crate) fn run(global: &Global, token: Token) -> anyhow::Result<()> {
         TokenVerb::Create(arguments) => create(&state_dir, &tokens, arguments),
         TokenVerb::List(arguments) => list(&tokens, &arguments),
         TokenVerb::Revoke(arguments) => revoke(&tokens, &arguments),
+        TokenVerb::Code(arguments) => super::block_on(code(global, &arguments)).map(drop),
     }
 }
 
@@ -145,6 +167,24 @@ fn revoke(tokens: &TokensFile, arguments: &Revoke) -> anyhow::Result<()> {
     let revoked = tokens.revoke(id)?;
     output::line(&format!("revoked {} ({})", revoked.id, revoked.access));
     Ok(())
+}
+
+/// The code alone goes to stdout.
+async fn code(global: &Global, arguments: &Code) -> anyhow::Result<Exit> {
+    let mut asked = json!({ "role": arguments.role, "workspace": arguments.workspace });
+    if let Some(ttl) = arguments.ttl {
+        let ttl = ttl.std().context("a login does not last for ever; give a --ttl of up to 31d")?;
+        asked["ttlSeconds"] = ttl.as_secs().into();
+    }
+    let made = global.client().await?.value(&Call::post("/login/codes", asked)).await?;
+    if arguments.json {
+        output::line(&made.to_string());
+        return Ok(Exit::Ok);
+    }
+    output::line(made["code"].as_str().unwrap_or_default());
+    let (role, seconds) = (made["role"].as_str().unwrap_or_default(), &made["goodForSeconds"]);
+    output::note(&format!("logs one page in ({role}), once, in the next {seconds} seconds"));
+    Ok(Exit::Ok)
 }
 
 /// What may be shown of a token.

@@ -242,7 +242,7 @@ fn a_token_of_one_workspace_is_one_and_has_a_file_that_an_older_wharf_refuses() 
     assert!(place.text().contains("\"version\": 2"));
     let identity = tokens.authenticate(&made.text).unwrap();
     assert_eq!(identity.scope, Scope::Workspace("here".into()));
-    assert_eq!(tokens.of_workspace("here"), [made.entry.id.clone()]);
+    assert_eq!(tokens.of_workspace("here"), [made.entry.id.to_string()]);
     // As a hand would edit it: whoever was let in with the one is not let in with the other.
     place.write(&place.text().replace("\"here\"", "\"there\""));
     assert_eq!(tokens.check(&identity), Err(Ending::Revoked));
