@@ -70,7 +70,8 @@ impl Host {
 
     /// The session, and what its caller should know.
     fn begin_spawn(&self, request: SpawnRequest, key: Option<SpawnKey>) -> Result<(Begun, Vec<String>), CreateError> {
-        let place = self.inner.workspaces.place(&request.ground, request.cwd.as_deref(), request.workspace.as_deref())?;
+        let place =
+            self.inner.workspaces.place(&request.ground, request.cwd.as_deref(), request.workspace.as_deref())?;
         // Only text can go to the agent.
         let text = |path: &PathBuf| path.to_str().map(ToOwned::to_owned).ok_or(CreateError::Cwd { path: path.clone() });
         if let Some(path) = request.additional_directories.iter().find(|path| !path.is_absolute() || !path.is_dir()) {

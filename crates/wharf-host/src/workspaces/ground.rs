@@ -38,12 +38,7 @@ impl Workspaces {
 
     /// Where a spawn runs, as [`Workspaces::resolve`] says for those who know all workspaces. Who knows only one has
     /// that for the active one, and no other slug.
-    pub fn place(
-        &self,
-        ground: &Ground,
-        cwd: Option<&Path>,
-        slug: Option<&str>,
-    ) -> Result<Place, WorkspaceError> {
+    pub fn place(&self, ground: &Ground, cwd: Option<&Path>, slug: Option<&str>) -> Result<Place, WorkspaceError> {
         let Some(own) = ground.only() else { return self.resolve(cwd, slug) };
         let list = self.list()?;
         let wanted = slug.unwrap_or(own);

@@ -20,7 +20,10 @@ pub(crate) fn page_token(headers: &HeaderMap) -> Option<String> {
     let mut cookies = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
     let (_, cookie) = cookies.find(|(name, _)| *name == COOKIE)?;
     let shown = headers.get(PAGE).and_then(|value| value.to_str().ok()).map(|key| key.trim().to_owned());
-    Some(joined(cookie, &shown.or_else(|| words(headers).find_map(|word| Some(word.strip_prefix(PAGE_SUBPROTOCOL)?.to_owned())))?))
+    Some(joined(
+        cookie,
+        &shown.or_else(|| words(headers).find_map(|word| Some(word.strip_prefix(PAGE_SUBPROTOCOL)?.to_owned())))?,
+    ))
 }
 
 /// Does the browser say that our own page asks? A foreign `Origin` has been refused before. What only looks may come
@@ -58,7 +61,8 @@ mod tests {
         assert_eq!(page_token(&headers(&[cookie, ("wharf-page", "xyz")])).as_deref(), Some("abc.xyz"));
         let upgrade = ("sec-websocket-protocol", "acp.v1, wharf.page.xyz");
         assert_eq!(page_token(&headers(&[cookie, upgrade])).as_deref(), Some("abc.xyz"));
-        for half in [&[cookie][..], &[("wharf-page", "xyz")], &[("cookie", "wharf_login2=abc"), ("wharf-page", "xyz")]] {
+        for half in [&[cookie][..], &[("wharf-page", "xyz")], &[("cookie", "wharf_login2=abc"), ("wharf-page", "xyz")]]
+        {
             assert_eq!(page_token(&headers(half)), None, "{half:?}");
         }
     }
@@ -68,7 +72,9 @@ mod tests {
         let own = |method: Method, pairs: &[(&'static str, &'static str)]| is_own_page(&method, &headers(pairs));
         let (origin, same) = (("origin", "http://127.0.0.1:1"), ("sec-fetch-site", "same-origin"));
         assert!(own(Method::POST, &[origin]) && own(Method::POST, &[same]) && own(Method::GET, &[]));
-        assert!(!own(Method::POST, &[]) && !own(Method::GET, &[("upgrade", "websocket")]) && !own(Method::CONNECT, &[]));
+        assert!(
+            !own(Method::POST, &[]) && !own(Method::GET, &[("upgrade", "websocket")]) && !own(Method::CONNECT, &[])
+        );
         for site in ["same-site", "cross-site", "what"] {
             assert!(!own(Method::GET, &[("sec-fetch-site", site)]), "{site}");
             assert!(!own(Method::POST, &[origin, ("sec-fetch-site", site)]), "{site}");

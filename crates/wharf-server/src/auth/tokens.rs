@@ -16,8 +16,8 @@ use wharf_host::core::Millis;
 use super::digest::Digest;
 use super::identity::{Access, Identity};
 use super::scope::Scope;
-use super::token::{Token, TokenError};
 use super::terms::{ID_PREFIX, Terms};
+use super::token::{Token, TokenError};
 use super::tokens_file::{NewToken, TokensFile, TokensFileError};
 use known::{Held, Known};
 use limit::now;
@@ -146,7 +146,9 @@ impl Tokens {
     /// How much longer the token is good, if it does not last for ever, and whose login it is, if it is one.
     pub(crate) fn terms_of(&self, id: &str) -> (Option<Millis>, Option<Arc<str>>) {
         let known = self.known();
-        let Some(Held { entry, .. }) = known.entries.iter().find(|held| &*held.entry.id == id) else { return (None, None) };
+        let Some(Held { entry, .. }) = known.entries.iter().find(|held| &*held.entry.id == id) else {
+            return (None, None);
+        };
         let left = entry.ends_at().map(|at| Millis(at.0.saturating_sub(Now::millis().0)));
         (left, entry.login_of.clone())
     }

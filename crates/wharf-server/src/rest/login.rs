@@ -119,7 +119,11 @@ pub(super) async fn log_in(State(app): State<App>, request: Request) -> Response
         Err(problem) => return problem.into_response(),
     };
     let Some((asker, terms)) = app.codes.take(&code).filter(|(asker, _)| app.tokens.check(asker).is_ok()) else {
-        return wrong(&app, peer, "there is no such code: it is good once, and for a minute; make another: wharf token code");
+        return wrong(
+            &app,
+            peer,
+            "there is no such code: it is good once, and for a minute; make another: wharf token code",
+        );
     };
     written(move || begin(&app, &asker, terms, tls)).await
 }

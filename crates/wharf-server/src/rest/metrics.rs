@@ -19,7 +19,10 @@ const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
     get, path = "/metrics", tag = "host",
     responses((status = 200, description = "One number a line", body = String, content_type = "text/plain"), (status = 403, description = "`host_only`"))
 )]
-pub(super) async fn metrics(State(app): State<App>, caller: Caller) -> Result<([(HeaderName, &'static str); 1], String), Problem> {
+pub(super) async fn metrics(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<([(HeaderName, &'static str); 1], String), Problem> {
     caller.sees_the_host()?;
     let known = app.seen_by(&caller.identity).descriptors();
     let count = |is: &dyn Fn(&Descriptor) -> bool| known.iter().filter(|known| is(known)).count();

@@ -13,13 +13,13 @@ use super::history;
 use super::query::Query;
 use super::rooms::{Room, Seat};
 use crate::App;
-use crate::auth::Identity;
 use crate::acp::answers;
 use crate::acp::connection::{Attached, Connection};
 use crate::acp::errors::{RpcError, attach_unknown, from_create, from_open, observer};
 use crate::acp::inbound::Outcome;
 use crate::acp::outbound::Join;
 use crate::acp::view::{TurnSeen, View};
+use crate::auth::Identity;
 
 /// WebSocket close codes of amux.
 const BAD_QUERY: u16 = 4400;

@@ -84,7 +84,8 @@ impl Known {
     fn take(&mut self, entries: Vec<TokenEntry>) {
         let (before, now) = (std::mem::take(&mut self.entries), now());
         let limit = |entry: &TokenEntry| {
-            let known = before.iter().find(|held| held.entry.id == entry.id && held.entry.expires_at == entry.expires_at);
+            let known =
+                before.iter().find(|held| held.entry.id == entry.id && held.entry.expires_at == entry.expires_at);
             known.map_or_else(|| Limit::of(entry, now), |held| held.limit)
         };
         self.entries = entries.into_iter().map(|entry| Held { limit: limit(&entry), entry }).collect();

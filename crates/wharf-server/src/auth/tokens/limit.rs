@@ -37,7 +37,6 @@ pub(super) fn now() -> Moments {
     (Now::millis(), Instant::now())
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;
