@@ -66,10 +66,14 @@ impl Others {
         Ok(())
     }
 
-    /// How these sessions are: nothing was done to them if that stays.
-    async fn state(&self, host: &Host) -> Result<[Value; 2]> {
+    /// How these sessions are, and how they would be started again: nothing was done to them if that stays.
+    async fn state(&self, host: &Host) -> Result<[(Value, String); 2]> {
         let http = Http::new(host);
-        let one = async |id: &String| http.get(&format!("/sessions/{id}")).await?.expect(200);
+        let kept = host.state_dir().join("workspaces/quokka/sessions");
+        let one = async |id: &String| -> Result<(Value, String)> {
+            let start = std::fs::read_to_string(kept.join(id).join("start.json"))?;
+            Ok((http.get(&format!("/sessions/{id}")).await?.expect(200)?, start))
+        };
         Ok([one(&self.busy).await?, one(&self.cold).await?])
     }
 }
