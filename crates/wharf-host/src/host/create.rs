@@ -179,7 +179,7 @@ impl Inner {
     /// May these be named by a caller with this ground?
     pub(super) fn allow(&self, ground: &Ground, directories: &[PathBuf]) -> Result<(), CreateError> {
         // One that cannot be read covers nothing, and says so itself.
-        self.workspaces.list()?;
+        self.workspaces.known_on(ground)?;
         match directories.iter().find(|path| !path.is_absolute() || !self.workspaces.allows(ground, path)) {
             Some(path) => Err(CreateError::CwdNotAllowed { path: path.clone() }),
             None => Ok(()),

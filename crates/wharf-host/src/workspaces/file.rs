@@ -58,7 +58,7 @@ impl Default for WorkspaceList {
 
 impl WorkspaceList {
     /// Leaves nothing but this one, for someone who knows of no other.
-    pub fn keep_only(&mut self, slug: &str) {
+    pub(super) fn keep_only(&mut self, slug: &str) {
         self.workspaces.retain(|known| known.slug.as_str() == slug);
         self.active.take_if(|active| active.as_str() != slug);
         self.more.clear();

@@ -27,6 +27,17 @@ impl Ground {
 }
 
 impl Workspaces {
+    /// The registry as far as a caller with this ground knows of it. What is wrong with the rest is not told either.
+    pub fn known_on(&self, ground: &Ground) -> Result<WorkspaceList, WorkspaceError> {
+        let Some(only) = ground.only() else { return self.list() };
+        let mut list = self.list().map_err(|error| {
+            tracing::warn!(%error, "the registry of workspaces cannot be read");
+            WorkspaceError::Hidden
+        })?;
+        list.keep_only(only);
+        Ok(list)
+    }
+
     /// May a caller with this ground name `path`? Links are followed; what cannot be told may not be named.
     pub fn allows(&self, ground: &Ground, path: &Path) -> bool {
         match ground {
@@ -40,7 +51,7 @@ impl Workspaces {
     /// that for the active one, and no other slug.
     pub fn place(&self, ground: &Ground, cwd: Option<&Path>, slug: Option<&str>) -> Result<Place, WorkspaceError> {
         let Some(own) = ground.only() else { return self.resolve(cwd, slug) };
-        let list = self.list()?;
+        let list = self.known_on(ground)?;
         let wanted = slug.unwrap_or(own);
         let known = list.get(own).filter(|_| wanted == own).ok_or_else(|| unknown_to(ground, wanted))?;
         let cwd = cwd.unwrap_or(&known.path).to_owned();

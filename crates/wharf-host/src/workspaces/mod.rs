@@ -33,6 +33,8 @@ pub enum WorkspaceError {
     Version { path: PathBuf, version: u64 },
     #[error("cannot read {path}: {why}", path = path.display())]
     Unreadable { path: PathBuf, why: String },
+    #[error("the registry of workspaces cannot be read; the host's own log says why")]
+    Hidden,
     #[error("cannot write {path}: {why}", path = path.display())]
     Unwritable { path: PathBuf, why: String },
     #[error(transparent)]

@@ -209,3 +209,28 @@ fn a_link_out_of_a_workspace_is_not_covered_and_one_into_it_is() {
     assert!(!covers(&inside.join("way-out")) && !covers(&outside) && !covers(&inside.join("..")));
     assert!(!covers(&inside.join("not-there")));
 }
+
+#[test]
+fn who_has_one_workspace_knows_of_no_other_and_of_no_damage_elsewhere() {
+    let bench = bench();
+    let (secret, own) = (bench.add("secret"), bench.add("own"));
+    let inner = bench.dir("own/inner");
+    bench.workspaces.add("inner", &inner, None).unwrap();
+    let ground = Ground::Workspace("own".into());
+    let place = |cwd: Option<&Path>, slug| bench.workspaces.place(&ground, cwd, slug);
+    let expected = |cwd: &PathBuf| Place { cwd: cwd.clone(), bucket: "own".to_owned(), warnings: Vec::new() };
+    assert_eq!(place(None, None).unwrap(), expected(&own), "not the active one");
+    assert_eq!(place(Some(&inner), Some("own")).unwrap(), expected(&inner), "not kept under the inner one");
+    let refused = place(None, Some("inner")).unwrap_err().to_string();
+    assert!(refused.contains("known: own") && !refused.contains("secret"), "{refused}");
+    let allows = |path: &Path| bench.workspaces.allows(&ground, path);
+    assert!(allows(&own) && allows(&inner) && !allows(&secret) && !allows(&own.join("..")));
+    let known = bench.workspaces.known_on(&ground).unwrap();
+    assert_eq!((known.active, known.workspaces.len()), (None, 1));
+
+    std::fs::write(bench.file(), bench.text().replace("\"inner\"", "\"secret\"")).unwrap();
+    assert!(bench.workspaces.list().unwrap_err().to_string().contains("secret"));
+    assert!(!bench.workspaces.known_on(&ground).unwrap_err().to_string().contains("secret"));
+    assert!(!place(None, None).unwrap_err().to_string().contains("secret"));
+    assert!(!allows(&own));
+}

@@ -79,11 +79,8 @@ pub(super) struct Removed {
     )
 )]
 pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<WorkspaceList>, Problem> {
-    let mut list = app.host.workspaces().list().map_err(|error| from_workspace(&error))?;
-    if let Some(only) = caller.identity.ground().only() {
-        list.keep_only(only);
-    }
-    Ok(Json(list))
+    let list = app.host.workspaces().known_on(&caller.identity.ground());
+    list.map(Json).map_err(|error| from_workspace(&error))
 }
 
 /// Registers a directory. The first one becomes the active one.
