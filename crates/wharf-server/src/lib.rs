@@ -8,6 +8,7 @@
 mod acp;
 mod auth;
 mod calls;
+mod ending;
 mod guard;
 mod lines;
 mod listen;
@@ -30,7 +31,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use wharf_host::{Auth, Host};
 
 pub use auth::{
-    Access, Identity, NewToken, Refused, Scope, TokenEntry, TokenError, Tokens, TokensFile, TokensFileError,
+    Access, Identity, NewToken, Refused, Scope, Terms, TokenEntry, TokenError, Tokens, TokensFile, TokensFileError,
     UnknownAccess,
 };
 pub use lines::paint;
@@ -62,6 +63,10 @@ pub(crate) struct App {
     pub(crate) rooms: Arc<acp::Rooms>,
     pub(crate) running: Arc<running::Running>,
     pub(crate) refusals: Arc<metrics::Refusals>,
+    /// Wrong tokens and codes.
+    pub(crate) failures: Arc<auth::Failures>,
+    /// Codes that nobody has used yet.
+    pub(crate) codes: Arc<auth::Codes>,
 }
 
 impl App {
@@ -125,8 +130,22 @@ impl Server {
         let url = tcp.local_addr().map(|address| format!("http://{address}")).unwrap_or_default();
         let (tokens, http, rooms) = (Arc::new(tokens), Arc::default(), Arc::default());
         let (running, refusals) = (running::Running::at(url), Arc::default());
-        let app =
-            App { host, tokens, agent, stopping, connections, streams, looking_back, http, rooms, running, refusals };
+        let (failures, codes) = (Arc::new(auth::Failures::new(host.config().limits.failed_logins)), Arc::default());
+        let app = App {
+            host,
+            tokens,
+            agent,
+            stopping,
+            connections,
+            streams,
+            looking_back,
+            http,
+            rooms,
+            running,
+            refusals,
+            failures,
+            codes,
+        };
         Ok(Self { tcp, unix, socket: socket.to_owned(), app, stop })
     }
 
@@ -145,6 +164,7 @@ impl Server {
         tokio::select! {
             () = stopped => {}
             () = app.running.stop_asked() => {}
+            () = ending::watch(Arc::clone(&app.tokens)) => {}
         }
         stop.send_replace(true);
         app.host.shut_down().await;

@@ -41,9 +41,9 @@ pub(crate) async fn serve(
         let Ok(permit) = Arc::clone(&places).acquire_owned().await else { return };
         let place = Place { _permit: Arc::new(permit) };
         let accepted = tokio::select! {
-            accepted = tcp.accept() => accepted.map(|(stream, _)| {
+            accepted = tcp.accept() => accepted.map(|(stream, address)| {
                 let _ = stream.set_nodelay(true);
-                tokio::spawn(talk(stream, Peer::Network, place, router.clone()));
+                tokio::spawn(talk(stream, Peer::Network(address.ip()), place, router.clone()));
             }),
             accepted = unix.accept() => accepted.map(|(stream, _)| {
                 let peer = Peer::of(&stream);

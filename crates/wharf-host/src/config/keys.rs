@@ -28,6 +28,7 @@ const KNOWN: &[&str] = &[
     "limits.asks",
     "limits.sessions",
     "limits.connections",
+    "limits.failed_logins",
     "limits.tail",
     "limits.tail_total",
     "limits.session_memory",

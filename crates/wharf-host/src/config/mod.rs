@@ -161,6 +161,8 @@ pub struct Limits {
     pub sessions: usize,
     /// Connections in all.
     pub connections: usize,
+    /// Wrong tokens and codes of one address in a minute.
+    pub failed_logins: usize,
     /// Recent events of one session kept in memory.
     pub tail: Size,
     /// The same for all sessions together.
@@ -179,6 +181,8 @@ impl Default for Limits {
             asks: 100,
             sessions: 1_000,
             connections: 5_000,
+            // A person mistypes, a program with an old token tries again: neither does so every two seconds.
+            failed_logins: 30,
             // Enough for a client that pauses for a second at full stream; a slower one reads from the page cache.
             tail: Size(2 << 20),
             tail_total: Size(64 << 20),

@@ -1,5 +1,6 @@
 //! The local socket: only for the user who runs the host.
 
+use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -8,8 +9,8 @@ use tokio::net::{UnixListener, UnixStream};
 /// Where a connection comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// TCP: anyone on this machine.
-    Network,
+    /// TCP: anyone who can reach this address, from there.
+    Network(IpAddr),
     /// Our own user over the socket.
     Local { pid: Option<u32> },
     /// Someone else over the socket.
