@@ -98,9 +98,8 @@ impl Host {
                 if handle.resume().await.is_ok()
                     && let Err(failure) = handle.up().await
                 {
-                    // Not the whole message: it ends with what the agent wrote.
-                    let why = failure.message.lines().next();
-                    tracing::warn!(session = %id, why, code = failure.exit_code, "a session did not come back");
+                    // Not the message, which holds what the agent wrote: the session tells it.
+                    tracing::warn!(session = %id, code = failure.exit_code, "a session did not come back");
                 }
             });
         }

@@ -46,7 +46,11 @@ impl Host {
 
     /// Is a session paused because its log has no room?
     pub fn storage_full(&self) -> bool {
-        self.inner().registry.live().iter().any(|handle| handle.shared.is_stalled())
+        let mut full = false;
+        self.inner().registry.each(|known| {
+            full |= matches!(known, Known::Live(handle) if handle.shared.is_stalled());
+        });
+        full
     }
 
     /// How a session is, in numbers. One that has no task has only its log.

@@ -167,6 +167,19 @@ fn stop_reason(answer: Result<Value, RpcError>) -> Result<String> {
     Ok(answer?["stopReason"].as_str().unwrap_or_default().to_owned())
 }
 
+/// An answer without what sessions use, wherever it is: that is known after a moment only, and moves.
+fn lasting(mut answer: Value) -> Value {
+    match &mut answer {
+        Value::Object(members) => {
+            members.remove("resources");
+            members.values_mut().for_each(|value| *value = lasting(value.take()));
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| *value = lasting(value.take())),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    answer
+}
+
 /// The pids in a chunk such as `pid 7` or `pids 7 8 9`.
 fn pids(text: &str) -> Vec<u32> {
     text.split(' ').filter_map(|word| word.parse().ok()).collect()

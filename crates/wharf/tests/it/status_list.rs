@@ -7,22 +7,14 @@ use serde_json::{Value, json};
 use wharf_testkit::client::Client;
 use wharf_testkit::host::Host;
 
-use crate::{and_scripted, client, client_of, cwd, join, log, open, scripted};
+use crate::{and_scripted, client, client_of, cwd, join, lasting, log, open, scripted};
 
-/// Without what the session uses, which is known after a moment only.
 async fn status(client: &Client, session: &str) -> Result<Value> {
-    let mut answer = client.request("session/status", json!({ "sessionId": session })).await?;
-    answer["_meta"]["wharf"].as_object_mut().map(|own| own.remove("resources"));
-    Ok(answer)
+    Ok(lasting(client.request("session/status", json!({ "sessionId": session })).await?))
 }
 
-/// The same of the list.
 async fn list(client: &Client, params: Value) -> Result<Value> {
-    let mut answer = client.request("session/list", params).await?;
-    for session in answer["sessions"].as_array_mut().into_iter().flatten() {
-        session["_meta"]["wharf"].as_object_mut().map(|own| own.remove("resources"));
-    }
-    Ok(answer)
+    Ok(lasting(client.request("session/list", params).await?))
 }
 
 fn ids(list: &Value) -> Vec<String> {
