@@ -121,7 +121,7 @@ impl Handler {
             Which::List => self.list(read(arguments)?),
             Which::Output => self.output(read(arguments)?).await,
             Which::Kill => self.kill(who, read(arguments)?).await,
-            Which::Wait => self.wait(read(arguments)?, context).await,
+            Which::Wait => self.wait(who, read(arguments)?, context).await,
             Which::Answer => self.answer(who, read(arguments)?).await,
         }
     }
@@ -165,8 +165,8 @@ impl Handler {
         given(&KillOutput { ok: killed.ok, session_id: input.session_id })
     }
 
-    async fn wait(&self, input: WaitInput, context: &RequestContext<RoleServer>) -> Outcome {
-        given(&wait::wait(&self.app, input, context).await?)
+    async fn wait(&self, who: &Caller, input: WaitInput, context: &RequestContext<RoleServer>) -> Outcome {
+        given(&wait::wait(&self.app, who, input, context).await?)
     }
 
     async fn answer(&self, who: &Caller, input: AnswerInput) -> Outcome {

@@ -13,7 +13,7 @@ use wharf_host::{Descriptor, SessionHandle, TurnWord};
 use super::shapes::{WaitInput, WaitOutcome, WaitOutput, fitting};
 use crate::App;
 use crate::acp::stop_reason;
-use crate::calls::{self, OpenAsk, OutputArgs, Session};
+use crate::calls::{self, Caller, OpenAsk, OutputArgs, Session};
 use crate::lines::{Follow, Followed, Line, LineKind};
 use crate::problem::Problem;
 
@@ -27,6 +27,7 @@ const SHOWN: usize = 200;
 /// Waits until no turn runs, until there is something to answer, or until the time is up.
 pub(super) async fn wait(
     app: &App,
+    who: &Caller,
     input: WaitInput,
     context: &RequestContext<RoleServer>,
 ) -> Result<WaitOutput, Problem> {
@@ -35,7 +36,7 @@ pub(super) async fn wait(
         let detail = format!("timeoutSeconds: {seconds} is not between 0 and {LONGEST_WAIT}");
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_arguments", detail));
     }
-    let _place = app.stream_place()?;
+    let _place = app.stream_place(&who.identity)?;
     let id = input.session_id;
     let handle = calls::open(app, &id).await?;
     let limit = Instant::now() + Duration::from_secs_f64(seconds);

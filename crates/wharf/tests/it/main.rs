@@ -46,6 +46,7 @@ mod sharing;
 mod slow_client;
 mod status_list;
 mod terminals_shown;
+mod tls;
 mod together;
 mod tokens;
 mod turns;
