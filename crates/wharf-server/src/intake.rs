@@ -31,6 +31,9 @@ pub(crate) enum NoBody {
 /// What is held of all bodies under way.
 #[derive(Debug)]
 pub(crate) struct Intake {
+    /// Of one body. What it brings becomes a message, so it is no larger than one.
+    limit: usize,
+    /// Of all.
     most: usize,
     held: AtomicUsize,
     stalled: Duration,
@@ -46,11 +49,13 @@ struct Part<'a> {
 impl Intake {
     pub(crate) fn new(limits: &Limits) -> Self {
         let stalled = limits.silence.std().unwrap_or(STALLED);
-        Self { most: limits.bodies.0, held: AtomicUsize::new(0), stalled, whole: WHOLE }
+        let limit = limits.body.0.min(limits.frame.0);
+        Self { limit, most: limits.bodies.0, held: AtomicUsize::new(0), stalled, whole: WHOLE }
     }
 
-    /// The body, if it has no more than `limit` bytes.
-    pub(crate) async fn read(&self, headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, NoBody> {
+    /// The body, if it is not too large.
+    pub(crate) async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, NoBody> {
+        let limit = self.limit;
         let announced =
             headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.trim().parse().ok());
         if announced.is_some_and(|length: usize| length > limit) {
@@ -95,9 +100,9 @@ mod tests {
 
     use super::*;
 
-    fn intake(most: usize) -> Intake {
+    fn intake(limit: usize, most: usize) -> Intake {
         let (stalled, whole) = (STALLED, Duration::from_millis(50));
-        Intake { most, held: AtomicUsize::new(0), stalled, whole }
+        Intake { limit, most, held: AtomicUsize::new(0), stalled, whole }
     }
 
     #[tokio::test]
@@ -107,26 +112,27 @@ mod tests {
             ticks.tick().await;
             Some((Ok::<_, std::io::Error>("x"), ticks))
         });
-        let intake = intake(1 << 20);
-        let read = intake.read(&HeaderMap::new(), Body::from_stream(trickle), 1 << 20);
+        let intake = intake(1 << 20, 1 << 20);
+        let headers = HeaderMap::new();
+        let read = intake.read(&headers, Body::from_stream(trickle));
         assert_eq!(tokio::time::timeout(STALLED, read).await.unwrap(), Err(NoBody::Stalled));
         assert_eq!(intake.held.load(Ordering::Relaxed), 0);
     }
 
     #[tokio::test]
     async fn all_bodies_together_have_a_limit_and_give_their_room_back() {
-        let intake = intake(100);
+        let intake = intake(100, 100);
         let chunk = |bytes: usize| futures_util::stream::iter([Ok::<_, std::io::Error>("x".repeat(bytes))]);
         let unfinished = Body::from_stream(chunk(80).chain(futures_util::stream::pending()));
         let headers = HeaderMap::new();
-        let mut first = Box::pin(intake.read(&headers, unfinished, 1_000));
+        let mut first = Box::pin(intake.read(&headers, unfinished));
         assert!(first.as_mut().now_or_never().is_none(), "it goes on");
-        let second = intake.read(&headers, Body::from_stream(chunk(30)), 1_000).await;
+        let second = intake.read(&headers, Body::from_stream(chunk(30))).await;
         assert_eq!(second, Err(NoBody::NoRoom));
-        assert!(intake.read(&headers, Body::from_stream(chunk(20)), 1_000).await.is_ok(), "a small one fits");
+        assert!(intake.read(&headers, Body::from_stream(chunk(20))).await.is_ok(), "a small one fits");
         drop(first);
-        assert!(intake.read(&headers, Body::from_stream(chunk(100)), 1_000).await.is_ok());
-        assert_eq!(intake.read(&headers, Body::from_stream(chunk(11)), 10).await, Err(NoBody::TooLarge(10)));
+        assert!(intake.read(&headers, Body::from_stream(chunk(100))).await.is_ok());
+        assert_eq!(intake.read(&headers, Body::from_stream(chunk(101))).await, Err(NoBody::TooLarge(100)));
         assert_eq!(intake.held.load(Ordering::Relaxed), 0);
     }
 }

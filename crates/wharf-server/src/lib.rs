@@ -24,7 +24,6 @@ use std::sync::Arc;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
-use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use wharf_host::{Auth, Host};
 
@@ -114,7 +113,7 @@ pub enum BindError {
 
 impl Server {
     /// Takes the address and the socket. Nothing is answered before [`Server::run`].
-    pub async fn bind(host: Host, tokens: Tokens, listen: &str, socket: &Path) -> Result<Self, BindError> {
+    pub fn bind(host: Host, tokens: Tokens, listen: &str, socket: &Path) -> Result<Self, BindError> {
         let address: SocketAddr = listen.parse().map_err(|_| BindError::Address(listen.to_owned()))?;
         let config = host.config();
         let open = config.auth == Auth::None;
@@ -126,7 +125,7 @@ impl Server {
         if far && tls.is_none() && !config.insecure_no_tls {
             return Err(BindError::NotLoopback(address));
         }
-        let tcp = TcpListener::bind(address).await.map_err(|source| BindError::Tcp { address, source })?;
+        let tcp = listen::bind(address).map_err(|source| BindError::Tcp { address, source })?;
         let unix =
             auth::bind_private(socket).map_err(|source| BindError::Socket { path: socket.to_owned(), source })?;
         if open {

@@ -51,7 +51,7 @@ impl From<NoBody> for Problem {
     fn from(why: NoBody) -> Self {
         match why {
             NoBody::TooLarge(limit) => {
-                let detail = format!("a body may have {limit} bytes (limits.body)");
+                let detail = format!("a body may have {limit} bytes (limits.body, limits.frame)");
                 Self::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail)
             }
             NoBody::Stalled => {

@@ -3,7 +3,9 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::{UnixListener, UnixSocket, UnixStream};
+
+use crate::listen::BACKLOG;
 
 /// Where a connection comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +37,9 @@ pub(crate) fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
         Ok(()) | Err(_) => {}
     }
     // Its directory is 0700: nobody else reaches it before its own mode is set.
-    let listener = UnixListener::bind(path)?;
+    let socket = UnixSocket::new_stream()?;
+    socket.bind(path)?;
+    let listener = socket.listen(BACKLOG)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }

@@ -5,6 +5,7 @@ mod place;
 mod tls;
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::server::TlsStream;
 use tower::ServiceExt;
@@ -47,6 +48,18 @@ const TURNED_AWAY_WITHIN: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(100);
 /// How often that is said.
 const SAY_EVERY: Duration = Duration::from_secs(10);
+
+/// Those that come faster than they are accepted wait here; the system's own default of 128 would turn a crowd away.
+pub(crate) const BACKLOG: u32 = 4_096;
+
+/// Takes the address.
+pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A port of a host that has just ended is free.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
 
 /// What connections are served with.
 #[derive(Debug)]

@@ -36,7 +36,7 @@ async fn take_body(State(app): State<App>, request: Request, next: Next) -> Resu
         return Ok(next.run(request).await);
     }
     let (head, body) = request.into_parts();
-    let body = app.intake.read(&head.headers, body, app.host.config().limits.body.0).await?;
+    let body = app.intake.read(&head.headers, body).await?;
     Ok(next.run(Request::from_parts(head, body.into())).await)
 }
 

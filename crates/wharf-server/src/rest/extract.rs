@@ -99,7 +99,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
             ));
         }
         let (head, body) = request.into_parts();
-        let bytes = app.intake.read(&head.headers, body, app.host.config().limits.body.0).await?;
+        let bytes = app.intake.read(&head.headers, body).await?;
         // First whether it is JSON at all: a member of the wrong type may come before a missing bracket.
         serde_json::from_slice::<serde::de::IgnoredAny>(&bytes)
             .map_err(|error| Problem::new(StatusCode::BAD_REQUEST, "malformed_json", format!("not JSON: {error}")))?;

@@ -67,7 +67,7 @@ async fn host(global: &Global, serve: Serve) -> anyhow::Result<()> {
     let token_file = state_dir.join("token");
     let tokens = Tokens::open(&state_dir)?;
     let socket = state_dir.join("wharf.sock");
-    let server = Server::bind(host, tokens, &listen, &socket).await?;
+    let server = Server::bind(host, tokens, &listen, &socket)?;
     let url = server.url().to_owned();
     if serve.json {
         let line = serde_json::json!({

@@ -22,6 +22,7 @@ mod http_wire;
 mod intruders;
 mod joining;
 mod leaving;
+mod limits;
 mod log;
 mod mcp;
 mod mcp_wire;

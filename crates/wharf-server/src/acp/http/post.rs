@@ -107,9 +107,7 @@ fn check_session(headers: &HeaderMap, envelope: &Envelope<'_>) -> Result<(), Pro
 
 /// The body, up to the limit of a message.
 async fn read(app: &App, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
-    let limits = &app.host.config().limits;
-    let limit = limits.frame.0.min(limits.body.0);
-    app.intake.read(headers, body, limit).await.map_err(|why| match why {
+    app.intake.read(headers, body).await.map_err(|why| match why {
         NoBody::TooLarge(limit) => Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "too_large",
