@@ -60,6 +60,7 @@ impl Host {
             tracing::warn!(%error, "the registry of workspaces cannot be read");
         }
         let places = Arc::new(tokio::sync::Semaphore::new(config.limits.sessions));
+        let spare_places = Arc::new(tokio::sync::Semaphore::new(config.limits.sessions));
         let rate = Rate::new(config.limits.spawns_per_minute);
         let inner = Arc::new(Inner {
             config,
@@ -75,6 +76,7 @@ impl Host {
             opening: Mutex::new(()),
             spawning: Mutex::new(()),
             places,
+            spare_places,
             rate,
             _lease: lease,
         });

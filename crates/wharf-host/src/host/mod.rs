@@ -64,6 +64,8 @@ pub(crate) struct Inner {
     spawning: tokio::sync::Mutex<()>,
     /// Places for sessions with a running agent (`limits.sessions`).
     pub(crate) places: Arc<tokio::sync::Semaphore>,
+    /// The same for agents that were started before there is a session for them.
+    spare_places: Arc<tokio::sync::Semaphore>,
     rate: rate::Rate,
     /// Held for as long as the host lives.
     _lease: FileLease,

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use tokio::net::{UnixListener, UnixSocket, UnixStream};
 
+use wharf_host::Host;
+
 use crate::listen::BACKLOG;
 
 /// Where a connection comes from.
@@ -25,6 +27,16 @@ impl Peer {
                 Self::Local { pid: cred.pid().and_then(|pid| u32::try_from(pid).ok()) }
             }
             Ok(_) | Err(_) => Self::Stranger,
+        }
+    }
+}
+
+impl Peer {
+    /// Is it below this program? Then it is an agent's. Costs a walk over its ancestors.
+    pub(crate) fn is_agent(self) -> bool {
+        match self {
+            Self::Local { pid: Some(pid) } => Host::has_started(pid),
+            Self::Network | Self::Local { pid: None } | Self::Stranger => false,
         }
     }
 }

@@ -151,7 +151,10 @@ async fn accept(hall: Arc<Hall>, listener: impl Listener) {
         match listener.next().await {
             Ok(arrival) => {
                 let hall = Arc::clone(&hall);
-                if let Ok(permit) = Arc::clone(&places).try_acquire_owned() {
+                let crowded = places.available_permits() < hall.limit / 2;
+                let place = Arc::clone(&places).try_acquire_owned().ok();
+                // Agents' processes run as our own user. They may not take the last of its places.
+                if let Some(permit) = place.filter(|_| !crowded || !arrival.peer.is_agent()) {
                     tokio::spawn(async move { hall.admit(arrival, Place::new(permit)).await });
                 } else if let Ok(permit) = Arc::clone(&hall.turned_away).try_acquire_owned() {
                     tokio::spawn(async move {

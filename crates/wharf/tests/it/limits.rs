@@ -79,6 +79,22 @@ async fn a_connection_too_many_is_told_so_and_the_socket_has_room_still() -> Res
 }
 
 #[tokio::test]
+async fn agents_cannot_take_the_last_places_on_the_socket() -> Result<()> {
+    let host = limited("connections = 4")?.start()?;
+    let (client, session) = open(&host).await?;
+    let ask = format!("socket {}", host.socket().display());
+    assert!(told(&client, &session, &ask).await?.starts_with("HTTP/1.1 403"), "there is room, but not for agents");
+    let mut crowd = Vec::new();
+    for _ in 0..3 {
+        crowd.push(Client::over(connect_unix(&host.socket()).await?));
+    }
+    let said = told(&client, &session, &ask).await?;
+    assert!(said.starts_with("HTTP/1.1 503"), "{said}");
+    Client::over(connect_unix(&host.socket()).await?).initialize().await?;
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_token_with_too_many_connections_locks_only_itself_out() -> Result<()> {
     let host = limited("connections_per_token = 2")?.start()?;
     let greedy = caller(&host, "controller")?;
@@ -346,8 +362,10 @@ async fn a_log_at_its_limit_ends_the_session_and_stays_readable() -> Result<()> 
     let mut host = limited("log = \"64KiB\"")?.start()?;
     let (client, session) = open(&host).await?;
     let other = client.new_session(&cwd(&host)?).await?;
-    let running = client.start_prompt(&session, "stream 1000 500; hang hard").await;
+    let running = client.start_prompt(&session, "wait; stream 1000 500; hang hard").await;
     let waiting = client.start_prompt(&session, "echo never").await;
+    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("never")).await?;
+    client.notify("_go", json!({ "sessionId": session })).await;
     for call in [running, waiting] {
         let error = refused(call.answer().await)?;
         assert_eq!(error.data["reason"], "session_ended", "{error}");
