@@ -109,10 +109,10 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::Access;
+    use crate::auth::{Access, Scope};
 
     fn caller(token: &str) -> Identity {
-        Identity { token: Some(token.into()), access: Access::Observer }
+        Identity { token: Some(token.into()), access: Access::Observer, scope: Scope::Host }
     }
 
     #[test]

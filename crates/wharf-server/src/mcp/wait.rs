@@ -38,12 +38,12 @@ pub(super) async fn wait(
     }
     let _place = app.stream_place(&who.identity)?;
     let id = input.session_id;
-    let handle = calls::open(app, &id).await?;
+    let handle = calls::open(app, who, &id).await?;
     let limit = Instant::now() + Duration::from_secs_f64(seconds);
     let waited = Wait::new(app, &handle, context).await?.run(limit).await?;
-    let output = calls::output(app, &id, &OutputArgs { last_n: input.last_n }).await?;
+    let output = calls::output(app, who, &id, &OutputArgs { last_n: input.last_n }).await?;
     let session = Session::from(&*handle.descriptor());
-    let asks = open_asks(app, &session).await?;
+    let asks = open_asks(app, who, &session).await?;
     let (outcome, stop_reason) = waited;
     let (lines, over) = fitting(output.lines);
     let truncated = over || output.truncated;
@@ -51,9 +51,9 @@ pub(super) async fn wait(
 }
 
 /// What the agent waits for.
-pub(super) async fn open_asks(app: &App, session: &Session) -> Result<Vec<OpenAsk>, Problem> {
+pub(super) async fn open_asks(app: &App, who: &Caller, session: &Session) -> Result<Vec<OpenAsk>, Problem> {
     match session.turn {
-        TurnWord::AwaitingInput => Ok(calls::asks(app, &session.id).await?.asks),
+        TurnWord::AwaitingInput => Ok(calls::asks(app, who, &session.id).await?.asks),
         TurnWord::Idle | TurnWord::Running => Ok(Vec::new()),
     }
 }

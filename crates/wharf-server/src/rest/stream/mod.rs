@@ -10,7 +10,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{Extension, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -19,8 +19,7 @@ use serde_json::Value;
 use utoipa::IntoParams;
 
 use super::extract::{Named, Params};
-use crate::auth::Identity;
-use crate::calls;
+use crate::calls::{self, Caller};
 use crate::problem::Problem;
 use crate::{App, StreamPlace};
 use reading::Reading;
@@ -55,13 +54,13 @@ pub(super) struct After {
 )]
 pub(super) async fn follow(
     State(app): State<App>,
-    Extension(identity): Extension<Identity>,
+    caller: Caller,
     Named(id): Named<String>,
     Params(query): Params<After>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let place = app.stream_place(&identity)?;
-    let handle = calls::open(&app, &id).await?;
+    let place = app.stream_place(&caller.identity)?;
+    let handle = calls::open(&app, &caller, &id).await?;
     // A browser that reconnects sends the address that it was given and, in the header, where it is by now.
     let header = headers.get(LAST_EVENT_ID).map(|id| String::from_utf8_lossy(id.as_bytes()).trim().to_owned());
     let after = header.filter(|id| !id.is_empty()).or(query.after.filter(|id| !id.is_empty()));
@@ -80,12 +79,9 @@ pub(super) async fn follow(
         (status = 429, description = "`too_many_streams`, `too_many_connections`"),
     )
 )]
-pub(super) async fn watch(
-    State(app): State<App>,
-    Extension(identity): Extension<Identity>,
-) -> Result<Response, Problem> {
-    let place = app.stream_place(&identity)?;
-    Ok(events(States::new(app.host), place))
+pub(super) async fn watch(State(app): State<App>, caller: Caller) -> Result<Response, Problem> {
+    let place = app.stream_place(&caller.identity)?;
+    Ok(events(States::new(app.seen_by(&caller.identity)), place))
 }
 
 /// Something that is sent bit by bit.
