@@ -362,7 +362,7 @@ async fn a_log_at_its_limit_ends_the_session_and_stays_readable() -> Result<()> 
     let mut host = limited("log = \"64KiB\"")?.start()?;
     let (client, session) = open(&host).await?;
     let other = client.new_session(&cwd(&host)?).await?;
-    let running = client.start_prompt(&session, "wait; stream 1000 500; hang hard").await;
+    let running = client.start_prompt(&session, "wait; stream 20000 500; hang hard").await;
     let waiting = client.start_prompt(&session, "echo never").await;
     log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("never")).await?;
     client.notify("_go", json!({ "sessionId": session })).await;
@@ -374,7 +374,8 @@ async fn a_log_at_its_limit_ends_the_session_and_stays_readable() -> Result<()> 
     let ended = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
     assert_eq!((&ended["status"], &ended["endReason"]), (&json!("killed"), &json!("log_full")));
     let size: usize = log::records(&host, &session)?.iter().map(|record| record.to_string().len()).sum();
-    assert!((50 << 10..400 << 10).contains(&size), "{size} bytes");
+    // What was read of the agent in one go is kept whole.
+    assert!((50 << 10..4 << 20).contains(&size), "{size} bytes");
 
     let answer = http.post(&format!("/sessions/{session}/prompt"), &json!({ "prompt": "echo more" })).await?;
     assert_eq!(answer.fault(), (507, "log_full".to_owned()));
