@@ -192,6 +192,11 @@ impl Limits {
         if self.headers.0 < SMALLEST_HEAD {
             return Err("limits.headers: less than \"8KiB\" would refuse ordinary requests".to_owned());
         }
+        if self.connections == 0 || self.connections_per_token == 0 {
+            return Err(
+                "limits.connections, limits.connections_per_token: with 0 nobody could reach the host".to_owned()
+            );
+        }
         if self.silence == Duration::NEVER {
             return Err("limits.silence: \"never\" would let anyone hold a connection for good".to_owned());
         }

@@ -464,6 +464,7 @@ fn limits_that_cannot_be_are_refused_at_start() -> Result<()> {
     for (text, word) in [
         ("[limits]\nheaders = \"1KiB\"", "limits.headers"),
         ("[limits]\nsilence = \"never\"", "limits.silence"),
+        ("[limits]\nconnections_per_token = 0", "nobody could reach"),
         ("hosts = [\"https://box.example\"]", "box.example"),
         ("hosts = [\"box.example:7433\"]", "without scheme and port"),
     ] {
