@@ -229,7 +229,11 @@ impl Hall {
             () = place.claimed() => connection.await,
             () = tokio::time::sleep(self.silence) => {
                 connection.as_mut().graceful_shutdown();
-                tokio::time::timeout(LAST_ANSWER, connection).await.unwrap_or(Ok(()))
+                tokio::select! {
+                    ended = connection.as_mut() => ended,
+                    () = place.claimed() => connection.await,
+                    () = tokio::time::sleep(LAST_ANSWER) => Ok(()),
+                }
             }
         };
         if let Err(error) = ended {
