@@ -40,4 +40,4 @@ pub use session::handle::{
     Abilities, Attendance, CallError, Direct, Forward, Lane, LaneMessage, Serves, SessionHandle,
 };
 pub use wharf_core as core;
-pub use workspaces::{BadSlug, Place, Slug, Workspace, WorkspaceError, WorkspaceList, Workspaces};
+pub use workspaces::{BadSlug, Ground, Place, Slug, Workspace, WorkspaceError, WorkspaceList, Workspaces};

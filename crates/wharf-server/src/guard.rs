@@ -10,7 +10,8 @@ use axum::response::{IntoResponse, Response};
 use wharf_host::{Auth, Host};
 
 use crate::App;
-use crate::auth::{Identity, Peer, Refused, bearer};
+use crate::auth::{Identity, Peer, Refused, bearer, is_own_page, page_token};
+use crate::ending::while_good;
 use crate::listen::{Door, Place};
 use crate::problem::Problem;
 
@@ -52,8 +53,9 @@ pub(crate) async fn require_identity(State(app): State<App>, mut request: Reques
             {
                 return close(full.into_response());
             }
-            request.extensions_mut().insert(identity);
-            next.run(request).await
+            request.extensions_mut().insert(identity.clone());
+            let answered = while_good(&app.tokens, identity, next.run(request)).await;
+            answered.unwrap_or_else(|ending| unauthorized(ending.reason()))
         }
         Err(refusal) => *refusal,
     }
@@ -62,12 +64,13 @@ pub(crate) async fn require_identity(State(app): State<App>, mut request: Reques
 /// TCP needs a token, unless `auth = "none"`; the local socket needs our own user, and nobody from inside an agent (rule 10.1). Over the socket
 /// a token is not needed, but one that is shown counts: so a bridge can hand an observer's place on.
 fn identify(app: &App, request: &Request) -> Result<Identity, Box<Response>> {
-    let peer = request.extensions().get::<Peer>().copied().unwrap_or(Peer::Network);
+    let peer = peer_of(request);
     let refusal = match (peer, bearer(request.headers())) {
-        (Peer::Network, Some(token)) => return known(app, &token),
+        (Peer::Network(_), Some(token)) => return known(app, peer, &token),
+        (Peer::Network(_), None) if page_token(request.headers()).is_some() => return logged_in(app, peer, request),
         // Who may do without a token is taken for our own user, as over the socket (rule 10.3).
-        (Peer::Network, None) if app.host.config().auth == Auth::None => return Ok(Identity::LOCAL),
-        (Peer::Network, None) => unauthorized(
+        (Peer::Network(_), None) if app.host.config().auth == Auth::None => return Ok(Identity::LOCAL),
+        (Peer::Network(_), None) => unauthorized(
             "a token is needed: send `Authorization: Bearer <token>`; it is in the file `token` of the state directory, and `wharf token create` makes others",
         ),
         (Peer::Local { pid: Some(pid) }, _) if Host::has_started(pid) => {
@@ -76,7 +79,7 @@ fn identify(app: &App, request: &Request) -> Result<Identity, Box<Response>> {
             let detail = format!("process {pid} belongs to {whose}; agents may not use the socket");
             refuse(StatusCode::FORBIDDEN, "agent_process", &detail)
         }
-        (Peer::Local { pid: Some(_) }, Some(token)) => return known(app, &token),
+        (Peer::Local { pid: Some(_) }, Some(token)) => return known(app, peer, &token),
         (Peer::Local { pid: Some(_) }, None) => return Ok(Identity::LOCAL),
         (Peer::Local { pid: None }, _) => {
             refuse(StatusCode::FORBIDDEN, "unknown_process", "the system does not say which process is calling")
@@ -88,10 +91,38 @@ fn identify(app: &App, request: &Request) -> Result<Identity, Box<Response>> {
     Err(Box::new(refusal))
 }
 
-fn known(app: &App, token: &str) -> Result<Identity, Box<Response>> {
+/// Who cannot be told is taken for the nearest stranger.
+pub(crate) fn peer_of(request: &Request) -> Peer {
+    let unknown = Peer::Network(std::net::Ipv4Addr::UNSPECIFIED.into());
+    request.extensions().get::<Peer>().copied().unwrap_or(unknown)
+}
+
+/// A login of the web page. A browser sends its cookie with whatever any page asks for, so it is said who asks.
+fn logged_in(app: &App, peer: Peer, request: &Request) -> Result<Identity, Box<Response>> {
+    if !is_own_page(request.method(), request.headers()) {
+        let detail = "a login of the web page is taken from that page alone: Origin or Sec-Fetch-Site must say so";
+        return Err(Box::new(refuse(StatusCode::FORBIDDEN, "foreign_origin", detail)));
+    }
+    known(app, peer, &page_token(request.headers()).unwrap_or_default())
+}
+
+/// A wrong token or code, unless there were too many of them.
+pub(crate) fn wrong(app: &App, peer: Peer, detail: &str) -> Response {
+    let Err(wait) = app.failures.note(peer) else { return unauthorized(detail) };
+    let mut response = refuse(
+        StatusCode::TOO_MANY_REQUESTS,
+        "too_many_failed_logins",
+        "many wrong tokens or codes came from this address (limits.failed_logins); a right one is taken at any time",
+    );
+    response.headers_mut().insert(header::RETRY_AFTER, wait.as_secs().saturating_add(1).into());
+    response
+}
+
+fn known(app: &App, peer: Peer, token: &str) -> Result<Identity, Box<Response>> {
     app.tokens.authenticate(token).map_err(|refused| {
         Box::new(match refused {
-            Refused::Unknown => unauthorized("the token is not known to this host; it may have been revoked"),
+            Refused::Unknown => wrong(app, peer, "the token is not known to this host; it may have been revoked"),
+            Refused::Expired => unauthorized("the token has expired; make another with `wharf token create`"),
             // Not 401: a client would throw away a token that may well be good.
             Refused::Unreadable => refuse(
                 StatusCode::SERVICE_UNAVAILABLE,

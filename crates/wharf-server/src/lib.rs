@@ -8,6 +8,7 @@
 mod acp;
 mod auth;
 mod calls;
+mod ending;
 mod guard;
 mod intake;
 mod lines;
@@ -29,7 +30,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use wharf_host::{Auth, Host};
 
 pub use auth::{
-    Access, Identity, NewToken, Refused, Scope, TokenEntry, TokenError, Tokens, TokensFile, TokensFileError,
+    Access, Identity, NewToken, Refused, Scope, Terms, TokenEntry, TokenError, Tokens, TokensFile, TokensFileError,
     UnknownAccess,
 };
 pub use lines::paint;
@@ -63,6 +64,10 @@ pub(crate) struct App {
     pub(crate) rooms: Arc<acp::Rooms>,
     pub(crate) running: Arc<running::Running>,
     pub(crate) intake: Arc<intake::Intake>,
+    /// Wrong tokens and codes.
+    pub(crate) failures: Arc<auth::Failures>,
+    /// Codes that nobody has used yet.
+    pub(crate) codes: Arc<auth::Codes>,
 }
 
 /// A place for a stream or a wait, under the limit in all and under its token's.
@@ -148,6 +153,7 @@ impl Server {
         let running = running::Running::at(url(bound, tls.is_some(), &config.hosts));
         let intake = Arc::new(intake::Intake::new(limits));
         listen::make_room(limits);
+        let (failures, codes) = (Arc::new(auth::Failures::new(limits.failed_logins)), Arc::default());
         let app = App {
             host,
             tokens,
@@ -161,6 +167,8 @@ impl Server {
             rooms,
             running,
             intake,
+            failures,
+            codes,
         };
         Ok(Self { doors: Doors { tcp, tls, unix }, socket: socket.to_owned(), app, stop })
     }
@@ -183,6 +191,7 @@ impl Server {
         tokio::select! {
             () = stopped => {}
             () = app.running.stop_asked() => {}
+            () = ending::watch(Arc::clone(&app.tokens)) => {}
         }
         stop.send_replace(true);
         app.host.shut_down().await;

@@ -39,6 +39,7 @@ const KNOWN: &[&str] = &[
     "limits.history",
     "limits.headers",
     "limits.silence",
+    "limits.failed_logins",
     "limits.tail",
     "limits.tail_total",
 ];

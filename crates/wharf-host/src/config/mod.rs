@@ -178,6 +178,8 @@ pub struct Limits {
     pub headers: Size,
     /// How long a client may keep a connection and say nothing.
     pub silence: Duration,
+    /// Wrong tokens and codes of one address in a minute.
+    pub failed_logins: usize,
     /// Recent events of one session kept in memory.
     pub tail: Size,
     /// The same for all sessions together.
@@ -222,6 +224,8 @@ impl Default for Limits {
             history: Size(8 << 20),
             headers: Size(64 << 10),
             silence: Duration::from_millis(30_000),
+            // A person mistypes, a program with an old token tries again: neither does so every two seconds.
+            failed_logins: 30,
             // Enough for a client that pauses for a second at full stream; a slower one reads from the page cache.
             tail: Size(2 << 20),
             tail_total: Size(64 << 20),

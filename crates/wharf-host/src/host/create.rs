@@ -19,7 +19,7 @@ use crate::descriptor::Descriptor;
 use crate::ids::{Now, new_session_id};
 use crate::session::handle::{CallError, SessionHandle};
 use crate::session::{Shared, Surroundings};
-use crate::workspaces::{LABEL, WorkspaceError};
+use crate::workspaces::{Ground, LABEL, WorkspaceError};
 
 #[derive(Debug)]
 pub struct NewSessionRequest {
@@ -44,8 +44,8 @@ pub struct NewSessionRequest {
     pub options: BTreeMap<String, Value>,
     /// Variables of the caller; the agent gets those that the adapter or the configuration names.
     pub env: BTreeMap<String, String>,
-    /// May the caller name any directory, or only those inside a registered workspace (rule 8.6)?
-    pub anywhere: bool,
+    /// Which directories the caller may name.
+    pub ground: Ground,
     pub key: Option<SpawnKey>,
 }
 
@@ -67,7 +67,7 @@ pub enum CreateError {
     Workspace(#[from] WorkspaceError),
     #[error("{path} is not an absolute path to a directory; give the session an existing cwd", path = path.display())]
     Cwd { path: PathBuf },
-    #[error("{path} is in no registered workspace; this token may only name directories inside one. See: wharf workspace list", path = path.display())]
+    #[error("{path} is in no registered workspace that this token covers; it may only name directories inside one. See: wharf workspace list", path = path.display())]
     CwdNotAllowed { path: PathBuf },
     #[error("the label is {bytes} bytes long; shorten it to 1 KiB")]
     Label { bytes: usize },
@@ -123,10 +123,12 @@ impl Host {
         if !request.cwd.is_absolute() || !request.cwd.is_dir() || request.cwd.to_str().is_none() {
             return Err(CreateError::Cwd { path: request.cwd });
         }
-        if !request.anywhere {
-            inner.allow(std::slice::from_ref(&request.cwd))?;
-            inner.allow(&StartInputs::directories(request.frame.bytes())?)?;
+        if request.ground != Ground::Anywhere {
+            inner.allow(&request.ground, std::slice::from_ref(&request.cwd))?;
+            inner.allow(&request.ground, &StartInputs::directories(request.frame.bytes())?)?;
         }
+        // Else a workspace inside of it would have the session, out of its starter's sight.
+        request.bucket = request.ground.only().map(ToOwned::to_owned).or(request.bucket);
         let limits = &inner.config.limits;
         let place = Arc::clone(&inner.places).try_acquire_owned();
         let place = place.map_err(|_| CreateError::TooMany { limit: limits.sessions })?;
@@ -184,11 +186,11 @@ impl Host {
 }
 
 impl Inner {
-    /// Are these inside registered workspaces?
-    pub(super) fn allow(&self, directories: &[PathBuf]) -> Result<(), CreateError> {
+    /// May these be named by a caller with this ground?
+    pub(super) fn allow(&self, ground: &Ground, directories: &[PathBuf]) -> Result<(), CreateError> {
         // One that cannot be read covers nothing, and says so itself.
-        self.workspaces.list()?;
-        match directories.iter().find(|path| !path.is_absolute() || !self.workspaces.covers(path)) {
+        self.workspaces.known_on(ground)?;
+        match directories.iter().find(|path| !path.is_absolute() || !self.workspaces.allows(ground, path)) {
             Some(path) => Err(CreateError::CwdNotAllowed { path: path.clone() }),
             None => Ok(()),
         }

@@ -42,6 +42,12 @@ impl RpcError {
         Self::with(-32002, format!("no session {id:?}"), json!({ "sessionId": id }))
     }
 
+    /// For methods that concern more than the caller's token covers.
+    pub(super) fn host_only(method: &str) -> Self {
+        let message = format!("{method} concerns the whole host, and this token covers a part of it");
+        Self::with(-32011, message, json!({ "reason": "host_only" }))
+    }
+
     /// Did an agent not start?
     pub(super) fn is_failed_start(&self) -> bool {
         self.data.as_ref().is_some_and(|data| data["reason"] == "start_failed")

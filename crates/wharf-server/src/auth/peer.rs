@@ -1,5 +1,6 @@
 //! The local socket: only for the user who runs the host.
 
+use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -12,8 +13,8 @@ use crate::listen::BACKLOG;
 /// Where a connection comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// TCP: anyone on this machine.
-    Network,
+    /// TCP: anyone who can reach this address, from there.
+    Network(IpAddr),
     /// Our own user over the socket.
     Local { pid: Option<u32> },
     /// Someone else over the socket.
@@ -36,7 +37,7 @@ impl Peer {
     pub(crate) fn is_agent(self) -> bool {
         match self {
             Self::Local { pid: Some(pid) } => Host::has_started(pid),
-            Self::Network | Self::Local { pid: None } | Self::Stranger => false,
+            Self::Network(_) | Self::Local { pid: None } | Self::Stranger => false,
         }
     }
 }

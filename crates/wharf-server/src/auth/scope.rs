@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use wharf_host::Descriptor;
+use wharf_host::{Descriptor, Ground};
 
 /// What a token covers (rule 10.2). What is outside is, for its holder, not there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
     Host,
     /// The sessions of one workspace, by its slug.
@@ -17,6 +17,22 @@ impl Scope {
         match self {
             Self::Host => true,
             Self::Workspace(slug) => *session.workspace_slug == **slug,
+        }
+    }
+
+    /// Which directories may be named in this scope by those who could name `most` without one.
+    pub(super) fn ground(&self, most: Ground) -> Ground {
+        match self {
+            Self::Host => most,
+            Self::Workspace(slug) => Ground::Workspace(Arc::clone(slug)),
+        }
+    }
+
+    /// The workspace that a login of this scope's holder is for, if it is for one. The error: why there is no login.
+    pub(crate) fn login_workspace(&self) -> Result<Option<&Arc<str>>, &'static str> {
+        match self {
+            Self::Host => Ok(None),
+            Self::Workspace(slug) => Ok(Some(slug)),
         }
     }
 }

@@ -88,9 +88,10 @@ fn from_adapter(error: &AdapterError) -> Problem {
 
 pub(crate) fn from_workspace(error: &WorkspaceError) -> Problem {
     let (status, code) = match error {
-        WorkspaceError::Damaged { .. } | WorkspaceError::Version { .. } | WorkspaceError::Unreadable { .. } => {
-            (StatusCode::INTERNAL_SERVER_ERROR, "registry_damaged")
-        }
+        WorkspaceError::Damaged { .. }
+        | WorkspaceError::Version { .. }
+        | WorkspaceError::Unreadable { .. }
+        | WorkspaceError::Hidden => (StatusCode::INTERNAL_SERVER_ERROR, "registry_damaged"),
         WorkspaceError::Unwritable { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "registry_unwritable"),
         WorkspaceError::Slug(_) | WorkspaceError::Reserved(_) => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_slug"),
         WorkspaceError::Label => (StatusCode::UNPROCESSABLE_ENTITY, "label_too_long"),

@@ -100,11 +100,11 @@ impl Listener for (TcpListener, Option<Arc<Tls>>) {
 
     async fn next(&self) -> io::Result<Arrival<TcpStream>> {
         let (listener, tls) = self;
-        let (stream, _) = listener.accept().await?;
+        let (stream, from) = listener.accept().await?;
         let _ = stream.set_nodelay(true);
         let address = stream.local_addr().ok().map(|address| address.ip().to_canonical());
         let door = Door { tls: tls.is_some(), address };
-        Ok(Arrival { stream, peer: Peer::Network, door, tls: tls.clone() })
+        Ok(Arrival { stream, peer: Peer::Network(from.ip().to_canonical()), door, tls: tls.clone() })
     }
 }
 
