@@ -63,11 +63,11 @@ pub(crate) struct App {
     /// The names that amux clients are connected to.
     pub(crate) rooms: Arc<acp::Rooms>,
     pub(crate) running: Arc<running::Running>,
-    pub(crate) intake: Arc<intake::Intake>,
     /// Wrong tokens and codes.
     pub(crate) failures: Arc<auth::Failures>,
     /// Codes that nobody has used yet.
     pub(crate) codes: Arc<auth::Codes>,
+    pub(crate) intake: Arc<intake::Intake>,
 }
 
 /// A place for a stream or a wait, under the limit in all and under its token's.
@@ -152,8 +152,8 @@ impl Server {
         let (tokens, http, rooms) = (Arc::new(tokens), Arc::default(), Arc::default());
         let running = running::Running::at(url(bound, tls.is_some(), &config.hosts));
         let intake = Arc::new(intake::Intake::new(limits));
-        listen::make_room(limits);
         let (failures, codes) = (Arc::new(auth::Failures::new(limits.failed_logins)), Arc::default());
+        listen::make_room(limits);
         let app = App {
             host,
             tokens,
@@ -166,9 +166,9 @@ impl Server {
             http,
             rooms,
             running,
-            intake,
             failures,
             codes,
+            intake,
         };
         Ok(Self { doors: Doors { tcp, tls, unix }, socket: socket.to_owned(), app, stop })
     }

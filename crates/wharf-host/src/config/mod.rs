@@ -166,6 +166,8 @@ pub struct Limits {
     pub log: Size,
     /// Connections over TCP in all, and as many over the socket.
     pub connections: usize,
+    /// Wrong tokens and codes of one address in a minute.
+    pub failed_logins: usize,
     /// Of one token.
     pub connections_per_token: usize,
     /// The body of a request.
@@ -178,8 +180,6 @@ pub struct Limits {
     pub headers: Size,
     /// How long a client may keep a connection and say nothing.
     pub silence: Duration,
-    /// Wrong tokens and codes of one address in a minute.
-    pub failed_logins: usize,
     /// Recent events of one session kept in memory.
     pub tail: Size,
     /// The same for all sessions together.
@@ -217,6 +217,8 @@ impl Default for Limits {
             // Months of work; a flood is stopped before it fills a disk.
             log: Size(4 << 30),
             connections: 5_000,
+            // A person mistypes, a program with an old token tries again: neither does so every two seconds.
+            failed_logins: 30,
             // Two fifths: one token alone, or two, leave room for others.
             connections_per_token: 2_000,
             body: Size(32 << 20),
@@ -224,8 +226,6 @@ impl Default for Limits {
             history: Size(8 << 20),
             headers: Size(64 << 10),
             silence: Duration::from_millis(30_000),
-            // A person mistypes, a program with an old token tries again: neither does so every two seconds.
-            failed_logins: 30,
             // Enough for a client that pauses for a second at full stream; a slower one reads from the page cache.
             tail: Size(2 << 20),
             tail_total: Size(64 << 20),
