@@ -100,11 +100,11 @@ impl Listener for (TcpListener, Option<Arc<Tls>>) {
 
     async fn next(&self) -> io::Result<Arrival<TcpStream>> {
         let (listener, tls) = self;
-        let (stream, caller) = listener.accept().await?;
+        let (stream, from) = listener.accept().await?;
         let _ = stream.set_nodelay(true);
         let address = stream.local_addr().ok().map(|address| address.ip().to_canonical());
         let door = Door { tls: tls.is_some(), address };
-        Ok(Arrival { stream, peer: Peer::Network(caller.ip()), door, tls: tls.clone() })
+        Ok(Arrival { stream, peer: Peer::Network(from.ip().to_canonical()), door, tls: tls.clone() })
     }
 }
 
@@ -229,7 +229,11 @@ impl Hall {
             () = place.claimed() => connection.await,
             () = tokio::time::sleep(self.silence) => {
                 connection.as_mut().graceful_shutdown();
-                tokio::time::timeout(LAST_ANSWER, connection).await.unwrap_or(Ok(()))
+                tokio::select! {
+                    ended = connection.as_mut() => ended,
+                    () = place.claimed() => connection.await,
+                    () = tokio::time::sleep(LAST_ANSWER) => Ok(()),
+                }
             }
         };
         if let Err(error) = ended {
