@@ -175,6 +175,8 @@ pub enum EndReason {
     Idle,
     /// Put to sleep while it was idle: too much memory was in use.
     Memory,
+    /// Its log has reached `limits.log`.
+    LogFull,
     HostShutdown,
     /// Found alive in the log of a host that is gone.
     HostRestarted,

@@ -26,10 +26,10 @@ pub use adapters::{
     Source, import_registry, is_always_passed,
 };
 pub use agent::introduction::{Introduction, StartFailure};
-pub use agent::{SplitError, shim, split_command};
+pub use agent::{SplitError, raise_open_files, shim, split_command};
 pub use config::{
     AgentCommand, AmuxSettings, Auth, Cap, Config, ConfigError, Duration, Limits, LogFormat, OtlpSettings, QueueBy,
-    ReplayTurns, ResumeOnStart, Size,
+    ReplayTurns, ResumeOnStart, Size, TlsSettings,
 };
 pub use descriptor::{Descriptor, Resources, TurnWord, timestamp};
 pub use host::{

@@ -108,6 +108,7 @@ impl Session {
             | EndReason::Closed
             | EndReason::Idle
             | EndReason::Memory
+            | EndReason::LogFull
             | EndReason::AgentExited
             | EndReason::StartFailed
             | EndReason::Unresponsive => (PromptEnd::SessionEnded, false),

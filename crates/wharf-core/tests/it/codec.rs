@@ -126,6 +126,7 @@ fn lives() -> Vec<Event> {
         EndReason::Closed,
         EndReason::Idle,
         EndReason::Memory,
+        EndReason::LogFull,
         EndReason::HostShutdown,
         EndReason::HostRestarted,
     ] {

@@ -57,6 +57,7 @@ impl Measure {
                     | EndReason::Closed
                     | EndReason::Idle
                     | EndReason::Memory
+                    | EndReason::LogFull
                     | EndReason::HostShutdown
                     | EndReason::HostRestarted => {}
                 }

@@ -21,7 +21,7 @@ const MOST_LOGINS: usize = 20;
 /// 16 characters of five bits: 80 bits, as in other ids.
 const ID_LENGTH: usize = 16;
 /// Lets people and secret scanners see what it is.
-const TOKEN_PREFIX: &str = "wharf_";
+pub(super) const TOKEN_PREFIX: &str = "wharf_";
 /// 52 characters of five bits: 260 random bits.
 const TOKEN_LENGTH: usize = 52;
 

@@ -125,6 +125,7 @@ pub(crate) enum EndWord {
     Closed,
     Idle,
     Memory,
+    LogFull,
     HostShutdown,
     HostRestarted,
 }

@@ -18,12 +18,11 @@ use crate::App;
 /// Every metric.
 pub(crate) fn gather(app: &App) -> Vec<Family> {
     let limit = app.host.config().limits.connections;
-    // One place is held for the connection that is waited for.
-    let connections = limit.saturating_sub(app.connections.available_permits() + 1);
     let streams = limit.saturating_sub(app.streams.available_permits());
     let mut families = app.host.families();
     families.extend([
-        Family::gauge("wharf_connections", "Open connections, over TCP and over the socket").of(connections as u64),
+        Family::gauge("wharf_connections", "Open connections of callers that have said who they are")
+            .of(app.connections.total() as u64),
         Family::gauge("wharf_connections_limit", "How many there may be (limits.connections)").of(limit as u64),
         Family::gauge("wharf_streams", "Open event streams of the REST surface, and waits of MCP").of(streams as u64),
         Family::counter("wharf_failed_logins_total", "Wrong tokens and codes").of(app.failures.total()),
