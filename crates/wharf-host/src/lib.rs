@@ -24,9 +24,10 @@ pub use adapters::{
     Source, import_registry, is_always_passed,
 };
 pub use agent::introduction::{Introduction, StartFailure};
-pub use agent::{SplitError, shim, split_command};
+pub use agent::{SplitError, raise_open_files, shim, split_command};
 pub use config::{
     AgentCommand, AmuxSettings, Auth, Config, ConfigError, Duration, Limits, QueueBy, ReplayTurns, ResumeOnStart, Size,
+    TlsSettings,
 };
 pub use descriptor::{Descriptor, TurnWord, timestamp};
 pub use host::{

@@ -1,5 +1,7 @@
 //! What every request must pass: the right authority, no foreign origin, an identity.
 
+use std::net::IpAddr;
+
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
@@ -10,30 +12,31 @@ use wharf_host::{Auth, Host};
 use crate::App;
 use crate::auth::{Identity, Peer, Refused, bearer, is_own_page, page_token};
 use crate::ending::while_good;
+use crate::listen::{Door, Place};
 use crate::problem::Problem;
 
 /// The authority must be ours, and a browser page must be ours too: a name that a foreign page points at this machine
 /// (DNS rebinding) and a foreign page's WebSocket are refused alike (rule 10.3).
-pub(crate) async fn check_authority(request: Request, next: Next) -> Response {
+pub(crate) async fn check_authority(State(app): State<App>, request: Request, next: Next) -> Response {
     let headers = request.headers();
+    let door = request.extensions().get::<Door>().copied().unwrap_or_default();
     let authority = request
         .uri()
         .authority()
         .map(|authority| authority.as_str().to_owned())
         .or_else(|| text(headers, header::HOST));
-    match authority {
-        Some(authority) if is_local(&authority) => {}
+    let authority = match authority {
+        Some(authority) if is_own(&authority, door, &app.host.config().hosts) => authority,
         Some(authority) => {
-            return refuse(
-                StatusCode::FORBIDDEN,
-                "foreign_authority",
-                &format!("{authority:?} is not a name of this host; use 127.0.0.1 or localhost"),
+            let detail = format!(
+                "{authority:?} is not a name of this host; use 127.0.0.1 or localhost, or add the name to `hosts` in the configuration"
             );
+            return refuse(StatusCode::FORBIDDEN, "foreign_authority", &detail);
         }
         None => return refuse(StatusCode::BAD_REQUEST, "no_authority", "the Host header is missing"),
-    }
+    };
     match text(headers, header::ORIGIN) {
-        Some(origin) if !is_own_origin(&origin, headers) => {
+        Some(origin) if !is_own_origin(&origin, &authority, door) => {
             let detail = format!("requests from pages of {origin:?} are not taken");
             refuse(StatusCode::FORBIDDEN, "foreign_origin", &detail)
         }
@@ -45,6 +48,11 @@ pub(crate) async fn check_authority(request: Request, next: Next) -> Response {
 pub(crate) async fn require_identity(State(app): State<App>, mut request: Request, next: Next) -> Response {
     match identify(&app, &request) {
         Ok(identity) => {
+            if let Some(place) = request.extensions().get::<Place>()
+                && let Err(full) = place.claim(&app.connections, &identity)
+            {
+                return close(full.into_response());
+            }
             request.extensions_mut().insert(identity.clone());
             let answered = while_good(&app.tokens, identity, next.run(request)).await;
             answered.unwrap_or_else(|ending| unauthorized(ending.reason()))
@@ -131,6 +139,12 @@ fn unauthorized(message: &str) -> Response {
     response
 }
 
+/// Nothing more is to come on this connection.
+fn close(mut response: Response) -> Response {
+    response.headers_mut().insert(header::CONNECTION, axum::http::HeaderValue::from_static("close"));
+    response
+}
+
 fn refuse(status: StatusCode, code: &'static str, detail: &str) -> Response {
     Problem::new(status, code, detail).into_response()
 }
@@ -139,45 +153,82 @@ fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
     headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
-/// `127.0.0.1`, `localhost` or `[::1]`, with any port.
-fn is_local(authority: &str) -> bool {
+/// `127.0.0.1`, `localhost` or `[::1]`, the address that the connection came to, or a name of the configuration; with
+/// any port.
+fn is_own(authority: &str, door: Door, hosts: &[String]) -> bool {
     let name = match authority.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !port.is_empty() => name,
         _ => authority,
     };
-    matches!(name, "127.0.0.1" | "localhost" | "[::1]")
+    if matches!(name, "127.0.0.1" | "localhost" | "[::1]") {
+        return true;
+    }
+    let bare = |name: &str| name.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.').to_owned();
+    let name = bare(name);
+    let address = name.parse::<IpAddr>().ok().map(|address| address.to_canonical());
+    (address.is_some() && address == door.address) || hosts.iter().any(|known| bare(known).eq_ignore_ascii_case(&name))
 }
 
-/// The page must come from the very authority that it calls.
-fn is_own_origin(origin: &str, headers: &HeaderMap) -> bool {
-    let own = text(headers, header::HOST);
-    let page = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-    page.is_some() && page == own.as_deref()
+/// The page must come from the very authority that it calls, by the same scheme: over plain HTTP anyone on the way could
+/// have written it. The other way round a proxy in front of us speaks TLS.
+fn is_own_origin(origin: &str, authority: &str, door: Door) -> bool {
+    let page = match origin.split_once("://") {
+        Some(("https", page)) => page,
+        Some(("http", page)) if !door.tls => page,
+        _ => return false,
+    };
+    page.eq_ignore_ascii_case(authority)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const PLAIN: Door = Door { tls: false, address: None };
+    const TLS: Door = Door { tls: true, address: None };
+
     #[test]
-    fn only_loopback_names_are_ours() {
+    fn only_loopback_names_are_ours_by_themselves() {
         for ours in ["127.0.0.1", "127.0.0.1:7433", "localhost:80", "[::1]:7433", "[::1]"] {
-            assert!(is_local(ours), "{ours}");
+            assert!(is_own(ours, PLAIN, &[]), "{ours}");
         }
-        for foreign in
-            ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io:7433", "10.0.0.1", "", "[::2]:1", "127.0.0.1:"]
-        {
-            assert!(!is_local(foreign), "{foreign}");
+        for foreign in [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.nip.io:7433",
+            "10.0.0.1",
+            "",
+            "[::2]:1",
+            "127.0.0.1:",
+            ".",
+            "[]",
+        ] {
+            assert!(!is_own(foreign, PLAIN, &[]), "{foreign}");
         }
     }
 
     #[test]
-    fn a_page_must_come_from_the_authority_it_calls() {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::HOST, "127.0.0.1:7433".parse().unwrap());
-        assert!(is_own_origin("http://127.0.0.1:7433", &headers));
-        for foreign in ["http://127.0.0.1:9000", "http://evil.example", "null", "file://127.0.0.1:7433"] {
-            assert!(!is_own_origin(foreign, &headers), "{foreign}");
+    fn the_address_that_was_called_and_the_names_that_were_set_are_ours_too() {
+        let door = |address: &str| Door { tls: true, address: address.parse().ok() };
+        let hosts = ["box.example".to_owned()];
+        for ours in ["10.0.0.1:7433", "10.0.0.1", "box.example", "BOX.example:7433", "box.example.:80"] {
+            assert!(is_own(ours, door("10.0.0.1"), &hosts), "{ours}");
+        }
+        assert!(is_own("[fe80::7]:7433", door("fe80::7"), &[]));
+        for foreign in ["10.0.0.2", "evil.box.example", "box.example.evil", "xbox.example", "[::ffff:10.0.0.2]"] {
+            assert!(!is_own(foreign, door("10.0.0.1"), &hosts), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn a_page_must_come_from_the_authority_it_calls_by_the_same_scheme() {
+        let own = "127.0.0.1:7433";
+        assert!(is_own_origin("http://127.0.0.1:7433", own, PLAIN));
+        assert!(is_own_origin("https://127.0.0.1:7433", own, TLS));
+        assert!(is_own_origin("https://127.0.0.1:7433", own, PLAIN), "behind a proxy that speaks TLS");
+        assert!(!is_own_origin("http://127.0.0.1:7433", own, TLS));
+        for foreign in ["http://127.0.0.1:9000", "http://evil.example", "null", "file://127.0.0.1:7433", ""] {
+            assert!(!is_own_origin(foreign, own, PLAIN), "{foreign}");
         }
     }
 }

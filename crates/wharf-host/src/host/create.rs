@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde_json::Value;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use wharf_core::{NewSession, Origin, Raw, Sender, Seq, Session, SpawnKey};
 use wharf_store::{LogId, StoreError};
 
@@ -74,6 +75,11 @@ pub enum CreateError {
     KeyReused { session: String },
     #[error("{limit} sessions are running (limits.sessions); end one first")]
     TooMany { limit: usize },
+    #[error(
+        "this token may start {per_minute} sessions a minute (limits.spawns_per_minute); try again in {} s",
+        .retry_after.as_secs() + 1
+    )]
+    TooFast { per_minute: u32, retry_after: Duration },
     #[error("the disk is full: no session can be made until there is space")]
     StorageFull,
     #[error("the session's log cannot be made: {0}")]
@@ -123,16 +129,18 @@ impl Host {
         }
         // Else a workspace inside of it would have the session, out of its starter's sight.
         request.bucket = request.ground.only().map(ToOwned::to_owned).or(request.bucket);
-        let limit = inner.config.limits.sessions;
-        let alive = inner.registry.descriptors().iter().filter(|known| known.status.is_alive()).count();
-        if alive >= limit {
-            return Err(CreateError::TooMany { limit });
-        }
-        self.found(request)
+        let limits = &inner.config.limits;
+        let place = Arc::clone(&inner.places).try_acquire_owned();
+        let place = place.map_err(|_| CreateError::TooMany { limit: limits.sessions })?;
+        let token = request.sender.as_ref().and_then(|sender| sender.token.clone());
+        let per_minute = limits.spawns_per_minute;
+        let fast = |retry_after| CreateError::TooFast { per_minute, retry_after };
+        inner.rate.take(token, Instant::now()).map_err(fast)?;
+        self.found(request, place)
     }
 
     /// The log, the private file and the task.
-    fn found(&self, request: NewSessionRequest) -> Result<Begun, CreateError> {
+    fn found(&self, request: NewSessionRequest, place: OwnedSemaphorePermit) -> Result<Begun, CreateError> {
         let inner = &self.inner;
         let id = new_session_id();
         let bucket = request.bucket.unwrap_or_else(|| inner.workspaces.bucket_of(&request.cwd));
@@ -169,7 +177,9 @@ impl Host {
         let shared = Shared::new(id, log_id, log, Arc::clone(&inner.budget), Seq::ZERO, descriptor);
         let ((started, is_up), (reply, founded)) = (oneshot::channel(), oneshot::channel());
         let spare = request.spare.map(|spare| spare.greeted);
-        let around = Surroundings { spare, started: Some(started), founded: Some(reply), ..inner.surroundings() };
+        let place = Some(place);
+        let around =
+            Surroundings { place, spare, started: Some(started), founded: Some(reply), ..inner.surroundings() };
         let handle = inner.employ(session, Arc::new(shared), Some((step, around)));
         Ok(Begun { handle, founded, started: is_up })
     }

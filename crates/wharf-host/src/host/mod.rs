@@ -4,6 +4,7 @@ mod adapters;
 mod begin;
 mod create;
 mod forget;
+mod rate;
 mod spare;
 mod spawn;
 mod start_file;
@@ -61,6 +62,11 @@ pub(crate) struct Inner {
     opening: tokio::sync::Mutex<()>,
     /// One request with a key is looked up and carried out at a time, so that its repeat finds it.
     spawning: tokio::sync::Mutex<()>,
+    /// Places for sessions with a running agent (`limits.sessions`).
+    pub(crate) places: Arc<tokio::sync::Semaphore>,
+    /// The same for agents that were started before there is a session for them.
+    spare_places: Arc<tokio::sync::Semaphore>,
+    rate: rate::Rate,
     /// Held for as long as the host lives.
     _lease: FileLease,
 }
@@ -275,6 +281,13 @@ impl Inner {
     }
 
     fn surroundings(self: &Arc<Self>) -> Surroundings {
-        Surroundings { host: Arc::clone(self), epoch: self.epoch, spare: None, started: None, founded: None }
+        Surroundings {
+            host: Arc::clone(self),
+            epoch: self.epoch,
+            place: None,
+            spare: None,
+            started: None,
+            founded: None,
+        }
     }
 }

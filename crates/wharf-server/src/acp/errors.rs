@@ -104,9 +104,14 @@ pub(super) fn from_create(error: &CreateError) -> RpcError {
             RpcError::params(error.to_string())
         }
         CreateError::KeyReused { .. } => RpcError::params(error.to_string()),
-        CreateError::TooMany { .. } | CreateError::StorageFull | CreateError::Storage(_) => {
-            RpcError::new(-32603, error.to_string())
+        CreateError::TooMany { .. } => {
+            RpcError::with(-32603, error.to_string(), json!({ "reason": "too_many_sessions" }))
         }
+        CreateError::TooFast { retry_after, .. } => {
+            let data = json!({ "reason": "too_many_spawns", "retryAfter": retry_after.as_secs() + 1 });
+            RpcError::with(-32603, error.to_string(), data)
+        }
+        CreateError::StorageFull | CreateError::Storage(_) => RpcError::new(-32603, error.to_string()),
         CreateError::Start { session, failure } => {
             RpcError::with(-32603, failure.message.clone(), json!({ "sessionId": session, "reason": "start_failed" }))
         }
@@ -122,6 +127,8 @@ pub(super) fn from_call(error: &CallError, session: &str) -> RpcError {
         CallError::Refused(refusal) => return from_refusal(refusal, session),
         CallError::StorageFull => (-32603, error.to_string(), "storage_full"),
         CallError::Storage(_) => (-32603, error.to_string(), "storage"),
+        CallError::LogFull { .. } => (-32603, error.to_string(), "log_full"),
+        CallError::TooMany { .. } => (-32603, error.to_string(), "too_many_sessions"),
         CallError::Left => (-32603, error.to_string(), "left"),
         CallError::Gone => (-32603, error.to_string(), "gone"),
     };

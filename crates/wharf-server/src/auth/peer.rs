@@ -4,7 +4,11 @@ use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::{UnixListener, UnixSocket, UnixStream};
+
+use wharf_host::Host;
+
+use crate::listen::BACKLOG;
 
 /// Where a connection comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +32,16 @@ impl Peer {
     }
 }
 
+impl Peer {
+    /// Is it below this program? Then it is an agent's. Costs a walk over its ancestors.
+    pub(crate) fn is_agent(self) -> bool {
+        match self {
+            Self::Local { pid: Some(pid) } => Host::has_started(pid),
+            Self::Network(_) | Self::Local { pid: None } | Self::Stranger => false,
+        }
+    }
+}
+
 /// Makes the socket with mode 0600. The lease says that no other host lives here, so a socket that is there is a
 /// dead one's.
 pub(crate) fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
@@ -36,7 +50,9 @@ pub(crate) fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
         Ok(()) | Err(_) => {}
     }
     // Its directory is 0700: nobody else reaches it before its own mode is set.
-    let listener = UnixListener::bind(path)?;
+    let socket = UnixSocket::new_stream()?;
+    socket.bind(path)?;
+    let listener = socket.listen(BACKLOG)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }

@@ -37,7 +37,7 @@ pub(super) async fn wait(
         let detail = format!("timeoutSeconds: {seconds} is not between 0 and {LONGEST_WAIT}");
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_arguments", detail));
     }
-    let _place = app.stream_place()?;
+    let _place = app.stream_place(&who.identity)?;
     let id = input.session_id;
     let handle = calls::open(app, who, &id).await?;
     let limit = Instant::now() + Duration::from_secs_f64(seconds);

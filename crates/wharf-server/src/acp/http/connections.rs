@@ -60,7 +60,16 @@ impl Connections {
             streams: Arc::clone(&streams),
             deleted: Notify::new(),
         });
+        let per_token = app.host.config().limits.connections_per_token;
+        let token = http.connection.identity.token.clone();
         let mut open = app.http.lock();
+        if open.values().filter(|known| known.connection.identity.token == token).count() >= per_token {
+            return Err(Problem::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "too_many_connections",
+                format!("this token has {per_token} connections open (limits.connections_per_token); close some"),
+            ));
+        }
         if open.len() >= limit {
             return Err(Problem::new(
                 StatusCode::SERVICE_UNAVAILABLE,
