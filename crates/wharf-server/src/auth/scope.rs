@@ -5,7 +5,7 @@ use std::sync::Arc;
 use wharf_host::{Descriptor, Ground};
 
 /// What a token covers (rule 10.2). What is outside is, for its holder, not there.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
     Host,
     /// The sessions of one workspace, by its slug.
