@@ -119,6 +119,7 @@ impl Server {
         let looking_back = Arc::new(Semaphore::new(LOOKING_BACK));
         let url = tcp.local_addr().map(|address| format!("http://{address}")).unwrap_or_default();
         let (tokens, http, rooms) = (Arc::new(tokens), Arc::default(), Arc::default());
+        host.announce(&url);
         let running = running::Running::at(url);
         let app = App { host, tokens, agent, stopping, connections, streams, looking_back, http, rooms, running };
         Ok(Self { tcp, unix, socket: socket.to_owned(), app, stop })
@@ -133,8 +134,8 @@ impl Server {
     pub async fn run(self, stopped: impl Future<Output = ()>) {
         let Self { tcp, unix, socket, app, stop } = self;
         let router = router(app.clone());
-        let serving =
-            tokio::spawn(listen::serve(tcp, unix, router, app.stopping.clone(), Arc::clone(&app.connections)));
+        let watched = (app.host.clone(), app.stopping.clone());
+        let serving = tokio::spawn(listen::serve(tcp, unix, router, watched, Arc::clone(&app.connections)));
         tokio::select! {
             () = stopped => {}
             () = app.running.stop_asked() => {}

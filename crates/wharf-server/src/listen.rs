@@ -12,6 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tower::ServiceExt;
+use wharf_host::Host;
 
 use crate::auth::Peer;
 
@@ -34,7 +35,7 @@ pub(crate) async fn serve(
     tcp: TcpListener,
     unix: UnixListener,
     router: Router,
-    mut stopping: watch::Receiver<bool>,
+    (host, mut stopping): (Host, watch::Receiver<bool>),
     places: Arc<Semaphore>,
 ) {
     loop {
@@ -46,7 +47,7 @@ pub(crate) async fn serve(
                 tokio::spawn(talk(stream, Peer::Network, place, router.clone()));
             }),
             accepted = unix.accept() => accepted.map(|(stream, _)| {
-                let peer = Peer::of(&stream);
+                let peer = Peer::of(&stream, &host);
                 tokio::spawn(talk(stream, peer, place, router.clone()));
             }),
             _ = stopping.wait_for(|stopping| *stopping) => return,
@@ -62,7 +63,7 @@ pub(crate) async fn serve(
 async fn talk(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, peer: Peer, place: Place, router: Router) {
     let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
         let mut request: Request = request.map(axum::body::Body::new);
-        request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(peer.clone());
         request.extensions_mut().insert(place.clone());
         router.clone().oneshot(request)
     });

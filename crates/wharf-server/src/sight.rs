@@ -25,13 +25,22 @@ impl Sight {
     /// Every session in sight, in short.
     pub(crate) fn descriptors(&self) -> Vec<Arc<Descriptor>> {
         let mut known = self.host.descriptors();
-        known.retain(|known| self.scope.covers(known));
+        known.retain(|known| self.covers(known));
         known
+    }
+
+    /// What an agent covers it covers while its process lives, whoever holds its connection after that.
+    fn covers(&self, session: &Descriptor) -> bool {
+        let lives = match &self.scope {
+            Scope::Session(badge) => self.host.is_worn(badge),
+            Scope::Host | Scope::Workspace(_) => true,
+        };
+        lives && self.scope.covers(session)
     }
 
     /// One session in short, without waking it.
     pub(crate) fn descriptor(&self, id: &SessionId) -> Option<Arc<Descriptor>> {
-        self.host.descriptor(id).filter(|known| self.scope.covers(known))
+        self.host.descriptor(id).filter(|known| self.covers(known))
     }
 
     /// The session's handle; its agent is not woken.
@@ -52,7 +61,7 @@ impl Sight {
 
     /// The session that an amux client means by this name.
     pub(crate) fn named(&self, name: &str) -> Option<Arc<Descriptor>> {
-        self.host.named(name, |known| self.scope.covers(known))
+        self.host.named(name, |known| self.covers(known))
     }
 
     /// See [`Host::changes`]. It also changes for sessions out of sight.

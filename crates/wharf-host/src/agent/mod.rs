@@ -1,5 +1,6 @@
 //! Agent processes: started under a shim, greeted, given a session, and ended with everything they started.
 
+pub mod badge;
 mod exit;
 pub mod introduction;
 mod launch;
@@ -9,6 +10,7 @@ pub mod shim;
 mod stderr;
 pub mod sweep;
 
+pub(crate) use badge::{Badges, Wearer};
 pub(crate) use exit::{AgentExit, AgentProcess};
 pub(crate) use introduction::Greeted;
 pub(crate) use launch::Launch;

@@ -4,14 +4,18 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
+use wharf_core::SessionId;
 
 use super::Host;
 use crate::agent::introduction::{Greeted, StartFailure, greet};
+use crate::ids::new_session_id;
 
 /// An agent that answered `initialize` and waits for its session; ended if dropped.
 #[derive(Debug)]
 pub struct Spare {
     pub(crate) greeted: Greeted,
+    /// The id of the session that it will have: its environment says so already. Until then there is none of that id.
+    pub(super) session: SessionId,
     /// Where it was started.
     cwd: PathBuf,
     /// It has done something for its client, which another agent would not know of.
@@ -48,7 +52,8 @@ impl Host {
         let agent = self.inner.agent(adapter, None, &BTreeMap::new())?;
         let env = self.inner.config.adapters().environment(&agent, env);
         agent.program(&env)?;
-        let launch = self.inner.launch(&agent, &cwd, &env);
-        Ok(Spare { greeted: greet(&launch, capabilities).await?, cwd, asked: false })
+        let session = new_session_id();
+        let launch = self.inner.launch(&agent, Some(&session), &cwd, &env);
+        Ok(Spare { greeted: greet(&launch, capabilities).await?, session, cwd, asked: false })
     }
 }

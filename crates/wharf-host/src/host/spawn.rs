@@ -32,6 +32,8 @@ pub struct SpawnRequest {
     pub key_covers: Option<String>,
     /// May the caller name any directory, or only those inside a registered workspace (rule 8.6)?
     pub anywhere: bool,
+    /// The session whose agent asks: it may do so only as `[delegation]` says.
+    pub parent: Option<SessionId>,
 }
 
 /// A session that exists; its agent may still be starting ([`SessionHandle::up`] waits for it).
@@ -46,6 +48,8 @@ pub struct Spawned {
 impl Host {
     /// Creates a session and returns as soon as it is in its log.
     pub async fn spawn(&self, request: SpawnRequest) -> Result<Spawned, CreateError> {
+        // Held until a child is known, so that the next one is counted with it.
+        let one_child = if request.parent.is_some() { Some(self.inner.delegating.lock().await) } else { None };
         let (begun, warnings) = match request.spawn_key() {
             None => self.begin_spawn(request, None)?,
             Some(key) => {
@@ -59,6 +63,7 @@ impl Host {
                 self.begin_spawn(request, Some(key))?
             }
         };
+        drop(one_child);
         match begun.founded.await {
             Ok(Ok(_)) => Ok(Spawned { handle: begun.handle, warnings, duplicate: false }),
             Ok(Err(CallError::StorageFull)) => Err(CreateError::StorageFull),
@@ -68,8 +73,21 @@ impl Host {
     }
 
     /// The session, and what its caller should know.
-    fn begin_spawn(&self, request: SpawnRequest, key: Option<SpawnKey>) -> Result<(Begun, Vec<String>), CreateError> {
-        let place = self.inner.workspaces.resolve(request.cwd.as_deref(), request.workspace.as_deref())?;
+    fn begin_spawn(
+        &self,
+        mut request: SpawnRequest,
+        key: Option<SpawnKey>,
+    ) -> Result<(Begun, Vec<String>), CreateError> {
+        let (place, lineage) = match &request.parent {
+            Some(parent) => {
+                let child = self.inner.child(parent, &request)?;
+                // Where its parent is it may be too, registered or not. It gets nothing of its parent's environment.
+                (request.anywhere, request.additional_directories) = (true, child.directories);
+                request.env.clear();
+                (child.place, child.lineage)
+            }
+            None => (self.inner.workspaces.resolve(request.cwd.as_deref(), request.workspace.as_deref())?, Vec::new()),
+        };
         // Only text can go to the agent.
         let text = |path: &PathBuf| path.to_str().map(ToOwned::to_owned).ok_or(CreateError::Cwd { path: path.clone() });
         if let Some(path) = request.additional_directories.iter().find(|path| !path.is_absolute() || !path.is_dir()) {
@@ -99,6 +117,7 @@ impl Host {
             env: request.env,
             anywhere: request.anywhere,
             key,
+            lineage,
         })?;
         Ok((begun, place.warnings))
     }

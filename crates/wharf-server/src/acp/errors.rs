@@ -97,6 +97,9 @@ pub(super) fn from_create(error: &CreateError) -> RpcError {
         CreateError::Adapter(_) | CreateError::Workspace(_) | CreateError::Cwd { .. } | CreateError::Label { .. } => {
             RpcError::params(error.to_string())
         }
+        CreateError::Delegation(refusal) => {
+            RpcError::with(-32602, error.to_string(), json!({ "reason": refusal.code() }))
+        }
         CreateError::KeyReused { .. } => RpcError::params(error.to_string()),
         CreateError::TooMany { .. } | CreateError::StorageFull | CreateError::Storage(_) => {
             RpcError::new(-32603, error.to_string())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wharf_host::Descriptor;
+use wharf_host::{Badge, Descriptor};
 
 /// What a token covers (rule 10.2). What is outside is, for its holder, not there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,6 +10,8 @@ pub enum Scope {
     Host,
     /// The sessions of one workspace, by its slug.
     Workspace(Arc<str>),
+    /// One session, and those that its agent led to: for that agent.
+    Session(Badge),
 }
 
 impl Scope {
@@ -17,6 +19,7 @@ impl Scope {
         match self {
             Self::Host => true,
             Self::Workspace(slug) => *session.workspace_slug == **slug,
+            Self::Session(badge) => session.id == badge.session().as_str() || session.descends_from(badge.session()),
         }
     }
 }

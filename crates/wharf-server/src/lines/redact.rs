@@ -17,7 +17,7 @@ const fn pattern(begins: &'static str, also: &'static str, least: usize, digit: 
     Pattern { begins, also, least, digit }
 }
 
-const PATTERNS: [Pattern; 20] = [
+const PATTERNS: [Pattern; 21] = [
     pattern("sk-", "-_", 20, true),
     pattern("ghp_", "", 30, false),
     pattern("gho_", "", 30, false),
@@ -38,6 +38,8 @@ const PATTERNS: [Pattern; 20] = [
     pattern("Bearer ", "-._~+/=_", 16, true),
     pattern("bearer ", "-._~+/=_", 16, true),
     pattern("npm_", "", 36, false),
+    // Our own, an agent's and anyone's.
+    pattern("wharf_", "_", 40, true),
 ];
 
 /// A key block that goes on for longer is none. Also how far back a reader must look to know whether it is in one.
@@ -116,7 +118,7 @@ fn words(line: String) -> String {
 fn secret(line: &str, at: usize) -> Option<(usize, usize)> {
     let bytes = line.as_bytes();
     // Most of any text is ruled out by its first letter.
-    if !matches!(bytes[at], b's' | b'g' | b'A' | b'x' | b'B' | b'b' | b'n') {
+    if !matches!(bytes[at], b's' | b'g' | b'A' | b'x' | b'B' | b'b' | b'n' | b'w') {
         return None;
     }
     let after_word = at > 0 && (bytes[at - 1].is_ascii_alphanumeric() || bytes[at - 1] == b'_');

@@ -78,7 +78,7 @@ fn complete(path: &str, changes: bool, operation: &mut Operation) {
     let guarded = operation.security.is_none();
     if guarded {
         add("401", "`unauthorized`");
-        add("403", "`observer`, `admin_only`, `agent_process`, `unknown_process`, `another_user`");
+        add("403", "`observer`, `admin_only`, `agent_process`, `not_for_agents`, `unknown_process`, `another_user`");
         add("503", "`tokens_unreadable`, `unreadable_session`, `unavailable`");
     }
     if path.contains("{id}") {
