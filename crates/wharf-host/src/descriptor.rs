@@ -95,7 +95,7 @@ impl Descriptor {
                 TurnState::AwaitingInput => TurnWord::AwaitingInput,
             },
             queued: state.queue.len(),
-            clients: session.members().count(),
+            clients: session.clients(),
             last_seq: session.head().0,
             resumable: state.resumable(),
             end_reason: state.ending.as_ref().map(|ending| ending.reason),

@@ -33,13 +33,15 @@ impl Identity {
 
 fn is_for_agents(method: &Method, path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').skip(1).collect();
-    match (method.as_str(), parts.as_slice()) {
-        (_, ["acp" | "mcp"] | ["mcp", "stdio"]) => true,
-        ("GET" | "HEAD", ["sessions", ..] | ["adapters"] | ["openapi.json"]) => true,
-        ("POST", ["sessions", "agent"]) => true,
-        ("POST", ["sessions", _, "prompt" | "interrupt" | "kill"] | ["sessions", _, "asks", _]) => true,
-        _ => false,
-    }
+    let (method, parts) = (method.as_str(), parts.as_slice());
+    let speaks = matches!(parts, ["acp" | "mcp"] | ["mcp", "stdio"]);
+    let looks = matches!((method, parts), ("GET" | "HEAD", ["sessions", ..] | ["adapters"] | ["openapi.json"]));
+    let starts = matches!((method, parts), ("POST", ["sessions", "agent"]));
+    let works = matches!(
+        (method, parts),
+        ("POST", ["sessions", _, "prompt" | "interrupt" | "kill"] | ["sessions", _, "asks", _])
+    );
+    speaks || looks || starts || works
 }
 
 #[cfg(test)]
