@@ -13,6 +13,7 @@ pub mod frame;
 mod host;
 mod ids;
 mod index;
+pub mod redact;
 mod registry;
 mod session;
 mod tools;

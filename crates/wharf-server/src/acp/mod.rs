@@ -45,6 +45,9 @@ pub(crate) use updates::stop_reason;
 /// Names of variables, for a bridge.
 const ENVIRONMENT: HeaderName = HeaderName::from_static("wharf-environment");
 
+/// Each socket has one for as long as it lives. Clients say little at a time; thousands of them are what counts.
+const READ_BUFFER: usize = 4 << 10;
+
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct AcpQuery {
     /// Which adapter's agent this connection means.
@@ -88,6 +91,7 @@ fn upgrade(
 ) -> Response {
     let limit = app.host.config().limits.frame.0;
     let upgrade = upgrade.protocols([SUBPROTOCOL]).max_message_size(limit).max_frame_size(limit);
+    let upgrade = upgrade.read_buffer_size(READ_BUFFER);
     let binding = match amux::read_query(pairs) {
         // A seat is a person's: an agent in it would keep its owner out.
         Ok(Some(_)) if identity.agent().is_some() => {
