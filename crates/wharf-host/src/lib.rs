@@ -25,10 +25,10 @@ pub use adapters::{
 };
 pub use agent::badge::Badge;
 pub use agent::introduction::{Introduction, StartFailure};
-pub use agent::{SplitError, shim, split_command};
+pub use agent::{SplitError, raise_open_files, shim, split_command};
 pub use config::{
     AgentCommand, Allowed, AmuxSettings, Auth, Children, Config, ConfigError, Delegation, Duration, Limits, QueueBy,
-    ReplayTurns, ResumeOnStart, Size,
+    ReplayTurns, ResumeOnStart, Size, TlsSettings,
 };
 pub use descriptor::{Descriptor, TurnWord, timestamp};
 pub use host::{
@@ -41,4 +41,4 @@ pub use session::handle::{
     Abilities, Attendance, CallError, Direct, Forward, Lane, LaneMessage, Serves, SessionHandle,
 };
 pub use wharf_core as core;
-pub use workspaces::{BadSlug, Place, Slug, Workspace, WorkspaceError, WorkspaceList, Workspaces};
+pub use workspaces::{BadSlug, Ground, Place, Slug, Workspace, WorkspaceError, WorkspaceList, Workspaces};

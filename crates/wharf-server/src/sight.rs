@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use wharf_host::core::SessionId;
-use wharf_host::{Descriptor, Host, OpenError, SessionHandle};
+use wharf_host::{CreateError, Descriptor, Host, OpenError, Renewal, SessionHandle};
 
 use crate::App;
 use crate::auth::{Identity, Scope};
@@ -49,6 +49,11 @@ impl Sight {
             Some(_) => self.host.open(id).await,
             None => Err(OpenError::Unknown(id.clone())),
         }
+    }
+
+    /// See [`Host::renew`]. One out of sight is left as it is; who goes on to open it is told that there is none.
+    pub(crate) fn renew(&self, id: &SessionId, renewal: &Renewal<'_>) -> Result<(), CreateError> {
+        self.descriptor(id).map_or(Ok(()), |_| self.host.renew(id, renewal))
     }
 
     /// Ends the session if it runs and deletes its log and what is beside it. True if there was one in sight.

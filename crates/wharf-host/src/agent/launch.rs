@@ -18,7 +18,7 @@ use super::badge::{self, Wearer};
 use super::exit::{AgentProcess, attend};
 use super::stderr::StderrTail;
 use super::sweep::{Records, TAG};
-use super::{outbox::Outbox, shim};
+use super::{files, outbox::Outbox, shim};
 use crate::frame::FrameReader;
 
 /// All that is needed to start an agent.
@@ -125,6 +125,7 @@ impl Launch {
         let [stdin, stdout, stderr] = stdio;
         let mut command = Command::new(&self.program);
         command.args(args).envs(&self.env).env(TAG, &self.tag).current_dir(&self.cwd);
+        command.envs(files::before().map(|before| (files::VARIABLE, before)));
         // Last, so that nobody else says who it is: neither a caller nor an adapter, nor an agent that our host is run by.
         command.env_remove(badge::SESSION).env_remove(badge::TOKEN);
         if let (Some(wearer), Some(token)) = (&self.wearer, token) {

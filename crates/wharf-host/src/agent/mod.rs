@@ -2,6 +2,7 @@
 
 pub mod badge;
 mod exit;
+mod files;
 pub mod introduction;
 mod launch;
 mod opening;
@@ -12,6 +13,7 @@ pub mod sweep;
 
 pub(crate) use badge::{Badges, Wearer};
 pub(crate) use exit::{AgentExit, AgentProcess};
+pub use files::raise_open_files;
 pub(crate) use introduction::Greeted;
 pub(crate) use launch::Launch;
 pub use launch::{SplitError, split_command};

@@ -3,6 +3,9 @@
 /// Every key, dotted; `*` stands for a name that the user chooses, and ends what is checked below it only if last.
 const KNOWN: &[&str] = &[
     "listen",
+    "hosts",
+    "tls.cert",
+    "tls.key",
     "auth",
     "default_agent",
     "agents.*.command",
@@ -32,7 +35,16 @@ const KNOWN: &[&str] = &[
     "limits.queue",
     "limits.asks",
     "limits.sessions",
+    "limits.spawns_per_minute",
+    "limits.log",
     "limits.connections",
+    "limits.failed_logins",
+    "limits.connections_per_token",
+    "limits.body",
+    "limits.bodies",
+    "limits.history",
+    "limits.headers",
+    "limits.silence",
     "limits.tail",
     "limits.tail_total",
 ];

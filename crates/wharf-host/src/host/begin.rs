@@ -11,6 +11,7 @@ use wharf_store::{
     FileEngine, FileLease, FileOptions, Index, IndexRow, Lease, LeaseError, LogStat, SqliteIndex, StoreError,
 };
 
+use super::rate::Rate;
 use super::{Host, Inner, start_file};
 use crate::agent::sweep::{self, Records};
 use crate::config::{Config, ResumeOnStart};
@@ -58,6 +59,9 @@ impl Host {
         if let Err(error) = workspaces.list() {
             tracing::warn!(%error, "the registry of workspaces cannot be read");
         }
+        let places = Arc::new(tokio::sync::Semaphore::new(config.limits.sessions));
+        let spare_places = Arc::new(tokio::sync::Semaphore::new(config.limits.sessions));
+        let rate = Rate::new(config.limits.spawns_per_minute);
         let inner = Arc::new(Inner {
             config,
             workspaces,
@@ -74,6 +78,9 @@ impl Host {
             opening: Mutex::new(()),
             spawning: Mutex::new(()),
             delegating: Mutex::new(()),
+            places,
+            spare_places,
+            rate,
             _lease: lease,
         });
         let back = inner.reconcile(&*index)?;

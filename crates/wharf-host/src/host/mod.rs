@@ -6,6 +6,7 @@ mod begin;
 mod create;
 mod delegate;
 mod forget;
+mod rate;
 mod spare;
 mod spawn;
 mod start_file;
@@ -69,6 +70,11 @@ pub(crate) struct Inner {
     spawning: tokio::sync::Mutex<()>,
     /// One child is counted and started at a time, so that no agent has more than it may.
     delegating: tokio::sync::Mutex<()>,
+    /// Places for sessions with a running agent (`limits.sessions`).
+    pub(crate) places: Arc<tokio::sync::Semaphore>,
+    /// The same for agents that were started before there is a session for them.
+    spare_places: Arc<tokio::sync::Semaphore>,
+    rate: rate::Rate,
     /// Held for as long as the host lives.
     _lease: FileLease,
 }
@@ -282,6 +288,13 @@ impl Inner {
     }
 
     fn surroundings(self: &Arc<Self>) -> Surroundings {
-        Surroundings { host: Arc::clone(self), epoch: self.epoch, spare: None, started: None, founded: None }
+        Surroundings {
+            host: Arc::clone(self),
+            epoch: self.epoch,
+            place: None,
+            spare: None,
+            started: None,
+            founded: None,
+        }
     }
 }

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use tokio::sync::OwnedSemaphorePermit;
 use wharf_core::SessionId;
 
 use super::Host;
@@ -20,6 +22,8 @@ pub struct Spare {
     cwd: PathBuf,
     /// It has done something for its client, which another agent would not know of.
     asked: bool,
+    /// Its place among the agents without a session: as many as may have one.
+    _place: OwnedSemaphorePermit,
 }
 
 impl Spare {
@@ -52,8 +56,12 @@ impl Host {
         let agent = self.inner.agent(adapter, None, &BTreeMap::new())?;
         let env = self.inner.config.adapters().environment(&agent, env);
         agent.program(&env)?;
+        let place = Arc::clone(&self.inner.spare_places).try_acquire_owned().map_err(|_| {
+            let limit = self.inner.config.limits.sessions;
+            StartFailure::new(format!("{limit} agents wait for their first session (limits.sessions); try again later"))
+        })?;
         let session = new_session_id();
         let launch = self.inner.launch(&agent, Some(&session), &cwd, &env);
-        Ok(Spare { greeted: greet(&launch, capabilities).await?, session, cwd, asked: false })
+        Ok(Spare { greeted: greet(&launch, capabilities).await?, session, cwd, asked: false, _place: place })
     }
 }

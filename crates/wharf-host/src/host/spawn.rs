@@ -9,6 +9,7 @@ use wharf_core::{Raw, Sender, SessionId, SpawnKey};
 use super::create::Begun;
 use super::{CreateError, Host, NewSessionRequest};
 use crate::session::handle::{CallError, SessionHandle};
+use crate::workspaces::Ground;
 
 /// What AIP-46 calls `SpawnAgentRequest`, with Wharf's own fields besides.
 #[derive(Clone, Debug, Default)]
@@ -30,8 +31,8 @@ pub struct SpawnRequest {
     pub key: Option<String>,
     /// What else a repeat must have in common with the first request: its prompt.
     pub key_covers: Option<String>,
-    /// May the caller name any directory, or only those inside a registered workspace (rule 8.6)?
-    pub anywhere: bool,
+    /// Which directories the caller may name, and which workspaces it knows of.
+    pub ground: Ground,
     /// The session whose agent asks: it may do so only as `[delegation]` says.
     pub parent: Option<SessionId>,
 }
@@ -82,11 +83,14 @@ impl Host {
             Some(parent) => {
                 let child = self.inner.child(parent, &request)?;
                 // Where its parent is it may be too, registered or not. It gets nothing of its parent's environment.
-                (request.anywhere, request.additional_directories) = (true, child.directories);
+                (request.ground, request.additional_directories) = (Ground::Anywhere, child.directories);
                 request.env.clear();
                 (child.place, child.lineage)
             }
-            None => (self.inner.workspaces.resolve(request.cwd.as_deref(), request.workspace.as_deref())?, Vec::new()),
+            None => {
+                let (cwd, slug) = (request.cwd.as_deref(), request.workspace.as_deref());
+                (self.inner.workspaces.place(&request.ground, cwd, slug)?, Vec::new())
+            }
         };
         // Only text can go to the agent.
         let text = |path: &PathBuf| path.to_str().map(ToOwned::to_owned).ok_or(CreateError::Cwd { path: path.clone() });
@@ -115,7 +119,7 @@ impl Host {
             mode: request.mode,
             options: request.options,
             env: request.env,
-            anywhere: request.anywhere,
+            ground: request.ground,
             key,
             lineage,
         })?;
@@ -125,7 +129,9 @@ impl Host {
     /// The session that was made with this key, if any.
     fn spawned_with(&self, request: &SpawnRequest, key: &SpawnKey) -> Result<Option<SessionId>, CreateError> {
         let token = request.sender.as_ref().and_then(|sender| sender.token.as_deref());
-        let known = self.descriptors().into_iter().find(|known| {
+        // What its caller cannot see is never the answer.
+        let in_sight = |slug: &str| request.ground.only().is_none_or(|only| only == slug);
+        let known = self.descriptors().into_iter().filter(|known| in_sight(&known.workspace_slug)).find(|known| {
             known.spawned.as_ref().is_some_and(|with| with.token.as_deref() == token && with.key.key == key.key)
         });
         let Some(known) = known else { return Ok(None) };

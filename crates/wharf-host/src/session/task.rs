@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use wharf_core::{EndReason, Epoch, Event, Fault, Input, Millis, Seq, Session, StartNo, Status, Step, UpdateKind};
 
@@ -34,6 +34,8 @@ const RETRY: Duration = Duration::from_millis(500);
 pub(crate) struct Surroundings {
     pub(crate) host: Arc<Inner>,
     pub(crate) epoch: Epoch,
+    /// Its place among the sessions with a running agent, while it is one.
+    pub(crate) place: Option<OwnedSemaphorePermit>,
     /// An agent that was greeted already, for the first start.
     pub(crate) spare: Option<Greeted>,
     /// Who waits for the first start.
@@ -193,6 +195,7 @@ impl SessionTask {
         if self.append_and_publish() {
             self.act();
         }
+        self.keep_bounds();
     }
 
     /// The core's answer to one input, kept for phase three.
@@ -205,7 +208,10 @@ impl SessionTask {
     fn obey(&mut self, command: Command) {
         match command {
             Command::Input { input, reply } if self.stalled => self.refuse_while_full(*input, reply),
-            Command::Input { input, reply } => self.input(*input, Some(reply)),
+            Command::Input { input, reply } => match self.admit(*input) {
+                Ok(input) => self.input(input, Some(reply)),
+                Err(refused) => drop(reply.send(Err(refused))),
+            },
             Command::Attend { client, attendance } => self.attend(client, attendance.map(|known| *known)),
             Command::Forward { forward, taken } => self.forward(forward, taken),
             Command::CancelForward { client, request } => self.cancel_forward(&client, &request),

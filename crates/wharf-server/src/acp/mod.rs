@@ -107,7 +107,7 @@ fn upgrade(
     let wanted = wanted_variables(&app, &agent);
     let mut response = upgrade.on_upgrade(async move |socket| {
         let bound = match binding {
-            Some(query) => match amux::admit(&app, query).await {
+            Some(query) => match amux::admit(&app, &identity, query).await {
                 Ok(bound) => Some(bound),
                 Err(refused) => return websocket::refuse(socket, refused).await,
             },

@@ -64,7 +64,7 @@ impl Connection {
             mode: None,
             options: BTreeMap::new(),
             env: self.env(),
-            anywhere: self.anywhere(),
+            ground: self.identity.ground(),
             key: None,
             lineage: Vec::new(),
         });
@@ -134,8 +134,8 @@ impl Connection {
     ) -> Result<(SessionHandle, Joined), RpcError> {
         let session = named(envelope)?;
         if self.role() == Role::Controller {
-            let renewal = Renewal { frame, env: &self.env(), anywhere: self.anywhere() };
-            self.app.host.renew(&session, &renewal).map_err(|error| from_create(&error))?;
+            let renewal = Renewal { frame, env: &self.env(), ground: self.identity.ground() };
+            self.sight().renew(&session, &renewal).map_err(|error| from_create(&error))?;
         }
         let handle = self.open(envelope).await?;
         self.enter_session(handle).await

@@ -1,17 +1,20 @@
 //! The local socket: only for the user who runs the host.
 
+use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::{UnixListener, UnixSocket, UnixStream};
 use wharf_host::{Badge, Host};
+
+use crate::listen::BACKLOG;
 
 /// Where a connection comes from. Told when it comes: later the process may be gone and its number another's, or its
 /// parent may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// TCP: anyone on this machine.
-    Network,
+    /// TCP: anyone who can reach this address, from there.
+    Network(IpAddr),
     /// Our own user over the socket.
     Local,
     /// Over the socket, from the process tree of an agent (rule 10.1).
@@ -41,6 +44,14 @@ impl Peer {
             None => Self::Local,
         }
     }
+
+    /// Is it below this program?
+    pub(crate) fn is_agent(&self) -> bool {
+        match self {
+            Self::Agent(_) | Self::Stray { .. } => true,
+            Self::Network(_) | Self::Local | Self::Unnamed | Self::Stranger => false,
+        }
+    }
 }
 
 /// Makes the socket with mode 0600. The lease says that no other host lives here, so a socket that is there is a
@@ -51,7 +62,9 @@ pub(crate) fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
         Ok(()) | Err(_) => {}
     }
     // Its directory is 0700: nobody else reaches it before its own mode is set.
-    let listener = UnixListener::bind(path)?;
+    let socket = UnixSocket::new_stream()?;
+    socket.bind(path)?;
+    let listener = socket.listen(BACKLOG)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }
