@@ -86,6 +86,9 @@ pub struct Origin {
     /// A repeated request with this key (of the same token) is this session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<SpawnKey>,
+    /// The sessions whose agents led to this one, the first that a user started at the front; empty for a user's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lineage: Vec<SessionId>,
 }
 
 /// By which a repeated request for a session is known.

@@ -1,6 +1,7 @@
 //! `config.toml`: every setting with its default. `docs/configuration.md` lists the same keys.
 
 mod amux;
+mod delegation;
 mod keys;
 mod tls;
 mod units;
@@ -12,6 +13,7 @@ use serde::Deserialize;
 use wharf_core::{OnRestart, Settings};
 
 pub use amux::{AmuxSettings, ReplayTurns};
+pub use delegation::{Allowed, Children, Delegation};
 pub(crate) use keys::nearest;
 pub use tls::TlsSettings;
 pub use units::{Duration, Size};
@@ -29,6 +31,9 @@ pub struct Config {
     /// Where `config.toml` is or would be: manifests are in `adapters` beside it.
     #[serde(skip)]
     pub config_dir: Option<PathBuf>,
+    /// A server will say where this host is reached; agents are told.
+    #[serde(skip)]
+    pub serves: bool,
     pub listen: String,
     /// Further names by which clients call this host.
     pub hosts: Vec<String>,
@@ -58,6 +63,7 @@ pub struct Config {
     pub amux: AmuxSettings,
     pub turn: TurnSettings,
     pub limits: Limits,
+    pub delegation: Delegation,
 }
 
 /// One way to start an agent.
@@ -239,6 +245,7 @@ impl Default for Config {
             state_dir: PathBuf::new(),
             program: PathBuf::new(),
             config_dir: None,
+            serves: false,
             listen: "127.0.0.1:7433".to_owned(),
             hosts: Vec::new(),
             tls: TlsSettings::default(),
@@ -260,6 +267,7 @@ impl Default for Config {
             amux: AmuxSettings::default(),
             turn: TurnSettings::default(),
             limits: Limits::default(),
+            delegation: Delegation::default(),
         }
     }
 }

@@ -71,10 +71,13 @@ impl Host {
             epoch: Epoch(lease.epoch()),
             budget,
             records,
+            badges: Arc::default(),
+            url: tokio::sync::watch::Sender::new("".into()),
             state_id,
             introductions: std::sync::Mutex::default(),
             opening: Mutex::new(()),
             spawning: Mutex::new(()),
+            delegating: Mutex::new(()),
             places,
             spare_places,
             rate,
@@ -97,6 +100,7 @@ impl Host {
         for id in sessions {
             let (host, places) = (self.clone(), Arc::clone(&places));
             tokio::spawn(async move {
+                host.announced().await;
                 let Ok(_place) = places.acquire().await else { return };
                 let Ok(handle) = host.open(&id).await else { return };
                 if handle.resume().await.is_ok()

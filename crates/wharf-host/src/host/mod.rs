@@ -1,8 +1,10 @@
 //! The host: every session, the agents, the log engine, and the one lease that says they are ours.
 
 mod adapters;
+mod agents;
 mod begin;
 mod create;
+mod delegate;
 mod forget;
 mod rate;
 mod spare;
@@ -20,6 +22,7 @@ use wharf_store::{Engine, FileLease, LogId};
 
 pub use begin::StartError;
 pub use create::{CreateError, Created, NewSessionRequest};
+pub use delegate::DelegationError;
 pub use forget::Renewal;
 pub use spare::Spare;
 pub use spawn::{SpawnRequest, Spawned};
@@ -29,7 +32,7 @@ pub use workspaces::RemovedWorkspace;
 use crate::adapters::{AdapterError, Launchable};
 use crate::agent::introduction::{Introduction, StartFailure};
 use crate::agent::sweep::Records;
-use crate::agent::{Launch, sweep};
+use crate::agent::{Badges, Launch, Wearer};
 use crate::config::Config;
 use crate::descriptor::Descriptor;
 use crate::ids::random_text;
@@ -55,6 +58,9 @@ pub(crate) struct Inner {
     epoch: Epoch,
     budget: Arc<TailBudget>,
     records: Records,
+    badges: Arc<Badges>,
+    /// Where the host is reached; empty until that is known.
+    url: watch::Sender<Arc<str>>,
     /// Random, made once per state directory: the tag that tells our agents from another host's.
     state_id: String,
     introductions: Mutex<HashMap<Introduced, Introduction>>,
@@ -62,6 +68,8 @@ pub(crate) struct Inner {
     opening: tokio::sync::Mutex<()>,
     /// One request with a key is looked up and carried out at a time, so that its repeat finds it.
     spawning: tokio::sync::Mutex<()>,
+    /// One child is counted and started at a time, so that no agent has more than it may.
+    delegating: tokio::sync::Mutex<()>,
     /// Places for sessions with a running agent (`limits.sessions`).
     pub(crate) places: Arc<tokio::sync::Semaphore>,
     /// The same for agents that were started before there is a session for them.
@@ -116,7 +124,8 @@ impl Host {
     pub fn named(&self, name: &str, in_sight: impl Fn(&Descriptor) -> bool) -> Option<Arc<Descriptor>> {
         let mut known = self.descriptors();
         known.retain(|known| known.name.as_deref() == Some(name) && in_sight(known));
-        let newest = known.into_iter().max_by(|a, b| a.id.cmp(&b.id))?;
+        // Not by id alone: one that an agent was started with may be older than its session.
+        let newest = known.into_iter().max_by(|a, b| (&a.started_at, &a.id).cmp(&(&b.started_at, &b.id)))?;
         let comes_back = newest.resumable && newest.end_reason != Some(EndReason::User);
         (newest.status.is_alive() || comes_back).then_some(newest)
     }
@@ -177,20 +186,6 @@ impl Host {
         known.get(key).cloned()
     }
 
-    /// Is `pid` below this program? Then it is an agent's, with or without a session: the host starts nothing else.
-    /// One that is gone counts as such: an agent could call through a child that ends at once.
-    pub fn has_started(pid: u32) -> bool {
-        sweep::is_gone(pid) || sweep::is_below(pid, std::process::id())
-    }
-
-    /// The session whose agent's process tree holds `pid`, if any (rule 10.1).
-    pub fn session_of_process(&self, pid: u32) -> Option<SessionId> {
-        self.inner.registry.live().into_iter().find_map(|handle| {
-            let below = handle.shared.shims().into_iter().any(|shim| sweep::is_below(pid, shim));
-            below.then(|| handle.id().clone())
-        })
-    }
-
     /// The roots of the process trees of a session: its agent's, and its terminals'.
     pub fn processes_of(&self, id: &SessionId) -> Vec<u32> {
         match self.inner.registry.get(id) {
@@ -234,12 +229,24 @@ impl Inner {
         self.config.adapters().find(adapter, mode, options)
     }
 
-    /// How to start the agent in `cwd`, with what it gets of its caller's environment. What the adapter itself sets
-    /// counts before that: a mode may be made of it.
-    pub(crate) fn launch(&self, agent: &Launchable, cwd: impl AsRef<Path>, env: &BTreeMap<String, String>) -> Launch {
+    /// How to start the agent of a session (or of none) in `cwd`, with what it gets of its caller's environment. What the
+    /// adapter itself sets counts before that: a mode may be made of it.
+    pub(crate) fn launch(
+        &self,
+        agent: &Launchable,
+        session: Option<&SessionId>,
+        cwd: impl AsRef<Path>,
+        env: &BTreeMap<String, String>,
+    ) -> Launch {
         let mut env = env.clone();
         env.extend(agent.env.clone());
+        let badges = || Arc::clone(&self.badges);
+        let wearer = session.map(|session| Wearer { badges: badges(), session: session.clone() });
+        if wearer.is_some() {
+            env.extend(self.ways_here());
+        }
         Launch {
+            wearer,
             program: self.config.program.clone(),
             command: agent.command.clone(),
             env,

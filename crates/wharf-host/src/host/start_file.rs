@@ -113,7 +113,7 @@ impl Inner {
         let inputs = self.start_inputs(log_id).ok()?;
         let more = StartInputs::directories(inputs.new_frame.bytes()).unwrap_or_default();
         let agent = self.agent(&origin.adapter, inputs.mode.as_deref(), &inputs.options).ok()?;
-        let launch = self.launch(&agent, origin.cwd.as_ref(), &inputs.env);
+        let launch = self.launch(&agent, Some(&origin.session), origin.cwd.as_ref(), &inputs.env);
         Some(Tools::new(Roots::new(PathBuf::from(&*origin.cwd), more), launch))
     }
 }

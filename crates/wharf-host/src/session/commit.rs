@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use wharf_core::{Effect, Event, Member, Millis, Reply, Seq, StartKind, StartNo, Step, encode};
+use wharf_core::{Effect, EndReason, Event, Member, Millis, Reply, Seq, StartKind, StartNo, Step, encode};
 use wharf_store::AppendError;
 
 use super::command::{Command, ReplyTo, Started, StartedTo, UpTo};
@@ -110,6 +110,7 @@ impl SessionTask {
         let mut seq = expected;
         let mut news = false;
         let mut sync = false;
+        let mut ended_by_user = false;
         let epoch = self.around.epoch;
         let mut entries = Vec::with_capacity(self.fresh.len());
         for (at, event) in self.fresh.drain(..) {
@@ -120,6 +121,9 @@ impl SessionTask {
                 self.shared.note_output(at);
             } else {
                 news = true;
+            }
+            if let Event::Ended(ending) = &event {
+                ended_by_user |= matches!(ending.reason, EndReason::User | EndReason::Closed);
             }
             if let Event::Snapshot(_) = &event {
                 self.last_snapshot = Some(seq);
@@ -138,6 +142,10 @@ impl SessionTask {
         });
         if let Some(descriptor) = descriptor {
             self.list(descriptor);
+        }
+        if ended_by_user {
+            // Now that everyone is told that it has ended: none comes after those that are found.
+            self.around.host.end_descendants(&self.shared.id);
         }
         if sync {
             self.request_sync();
@@ -257,7 +265,7 @@ impl SessionTask {
                     Some(greeted) => greeted,
                     None => {
                         agent.program(&inputs.env)?;
-                        let launch = host.launch(&agent, origin.cwd.as_ref(), &inputs.env);
+                        let launch = host.launch(&agent, Some(&origin.session), origin.cwd.as_ref(), &inputs.env);
                         let mut greeted = greet(&launch, &inputs.capabilities).await?;
                         for frame in &inputs.prelude {
                             greeted.ask(frame.bytes()).await?;

@@ -103,6 +103,9 @@ pub(super) fn from_create(error: &CreateError) -> RpcError {
         CreateError::Adapter(_) | CreateError::Workspace(_) | CreateError::Cwd { .. } | CreateError::Label { .. } => {
             RpcError::params(error.to_string())
         }
+        CreateError::Delegation(refusal) => {
+            RpcError::with(-32602, error.to_string(), json!({ "reason": refusal.code() }))
+        }
         CreateError::KeyReused { .. } => RpcError::params(error.to_string()),
         CreateError::TooMany { .. } => {
             RpcError::with(-32603, error.to_string(), json!({ "reason": "too_many_sessions" }))

@@ -66,6 +66,7 @@ impl Connection {
             env: self.env(),
             ground: self.identity.ground(),
             key: None,
+            lineage: Vec::new(),
         });
         Ok(created.await)
     }
@@ -270,7 +271,7 @@ impl Connection {
 }
 
 fn listed(known: &Descriptor) -> Value {
-    json!({
+    let mut listed = json!({
         "sessionId": known.id,
         "cwd": known.cwd,
         "title": known.title,
@@ -279,7 +280,12 @@ fn listed(known: &Descriptor) -> Value {
             "agent": known.adapter_slug, "status": known.status, "turn": turn_word(known.turn),
             "clients": known.clients, "queued": known.queued, "resumable": known.resumable, "label": known.label,
         } },
-    })
+    });
+    if let Some(parent) = &known.parent_session_id {
+        listed["_meta"]["wharf"]["parentSessionId"] = parent.as_str().into();
+        listed["_meta"]["wharf"]["depth"] = known.depth.into();
+    }
+    listed
 }
 
 fn turn_word(turn: TurnWord) -> &'static str {

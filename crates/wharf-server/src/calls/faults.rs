@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use wharf_host::core::{Refusal, SessionId};
-use wharf_host::{AdapterError, CallError, CreateError, StartFailure, WorkspaceError};
+use wharf_host::{AdapterError, CallError, CreateError, DelegationError, StartFailure, WorkspaceError};
 
 use crate::App;
 use crate::problem::Problem;
@@ -43,6 +43,10 @@ pub(super) fn from_create(error: &CreateError) -> Problem {
         CreateError::Workspace(error) => return from_workspace(error),
         CreateError::Cwd { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_cwd"),
         CreateError::CwdNotAllowed { .. } => (StatusCode::FORBIDDEN, "cwd_not_allowed"),
+        CreateError::Delegation(error @ DelegationError::TooMany { .. }) => {
+            (StatusCode::TOO_MANY_REQUESTS, error.code())
+        }
+        CreateError::Delegation(error) => (StatusCode::FORBIDDEN, error.code()),
         CreateError::Label { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "label_too_long"),
         CreateError::KeyReused { session } => {
             let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused", error.to_string());

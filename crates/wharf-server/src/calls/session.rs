@@ -65,6 +65,14 @@ pub(crate) struct Session {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub(crate) message: Option<String>,
+    /// The session whose agent started this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub(crate) parent_session_id: Option<String>,
+    /// How many sessions are above it; absent for one that a user started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub(crate) depth: Option<usize>,
 }
 
 /// Where the session is in its life.
@@ -131,6 +139,8 @@ impl From<&Descriptor> for Session {
             resumable: known.resumable,
             end_reason: known.end_reason,
             message: known.message,
+            depth: known.parent_session_id.as_ref().map(|_| known.depth),
+            parent_session_id: known.parent_session_id,
         }
     }
 }

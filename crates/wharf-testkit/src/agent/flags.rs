@@ -86,6 +86,8 @@ wharf-scripted-agent: an ACP agent for tests; prompts are scripts, see the crate
   --ignore-eof          goes on after stdin has ended
   --ignore-term         ignores SIGTERM
   --spawn-children      starts stubborn children at start; their pids are the last line on stderr
+  --call WHERE METHOD PATH [TOKEN [BODY]]   is no agent: calls a host, and prints the status and the body;
+                        WHERE is the path of a unix socket or http://ADDRESS, TOKEN may be empty
   --socket PATH         asks for /acp on this unix socket at start; the status line goes to stderr
 ";
 

@@ -12,7 +12,7 @@ use wharf_demo::wire;
 use super::serve::State;
 use super::{asks, children, door, faults};
 
-/// The commands. Sizes are bytes; `raw`, `rawupdate` and `ext` take the rest of the prompt as it is, `;` included.
+/// The commands. Sizes are bytes; `raw`, `rawupdate`, `ext` and `sh` take the rest of the prompt as it is, `;` included.
 pub const COMMANDS: &str = "\
   echo TEXT             one message chunk
   think TEXT, user TEXT   a thought; an echo of the user's message
@@ -44,6 +44,7 @@ pub const COMMANDS: &str = "\
   rawfile PATH          the lines of a file as they are; $SESSION is replaced
   malformed, binary, flood N, oversized BYTES, noline BYTES   see the names
   spawn [hold]          children as with --spawn-children: `pids A B C`
+  sh COMMAND            what a shell says to this, `;` included; see also the flag --call
   env NAME              the value of the agent's environment variable
   pid                   `pid N`
   pwd                   where the agent runs
@@ -91,7 +92,7 @@ impl Actor {
     fn script(&mut self, text: &str) -> Result<(), Stop> {
         let mut rest = text.trim();
         while !rest.is_empty() {
-            let whole = ["raw ", "rawupdate ", "ext ", "extnote "].iter().any(|name| rest.starts_with(name));
+            let whole = ["raw ", "rawupdate ", "ext ", "extnote ", "sh "].iter().any(|name| rest.starts_with(name));
             let (command, tail) = if whole { (rest, "") } else { rest.split_once(';').unwrap_or((rest, "")) };
             let (name, arguments) = command.trim().split_once(' ').unwrap_or((command.trim(), ""));
             self.turn.check()?;
@@ -131,6 +132,7 @@ impl Actor {
                 Ok(())
             }
             "spawn" => self.spawn(rest == "hold"),
+            "sh" => self.say(&children::run(rest)),
             "env" => self.say(&format!("{rest}={}", std::env::var(rest).unwrap_or_else(|_| "(unset)".to_owned()))),
             "socket" => self.say(&door::knock(Path::new(rest))),
             "pwd" => self.say(&std::env::current_dir().unwrap_or_default().display().to_string()),

@@ -110,10 +110,16 @@ fn lines(screen: Screen, sessions: &[&Descriptor]) -> Vec<String> {
             cell(&session.adapter_slug),
             cell(place),
             styled(Style::Faint, times::ago(active, now)),
-            cell(state::called(session).unwrap_or_default()),
+            cell(what(session)),
         ]);
     }
     table.lines(screen)
+}
+
+/// What people call it, with a mark for one that another one's agent started.
+fn what(session: &Descriptor) -> String {
+    let mark = if session.parent_session_id.is_some() { "↳ " } else { "" };
+    format!("{mark}{}", state::called(session).unwrap_or_default())
 }
 
 /// The columns are a promise: see docs/cli.md.
@@ -131,5 +137,6 @@ fn plain(session: &Descriptor) -> String {
         session.last_output_at.as_deref().unwrap_or_default(),
         session.label.as_deref().unwrap_or_default(),
         session.title.as_deref().unwrap_or_default(),
+        session.parent_session_id.as_deref().unwrap_or_default(),
     ])
 }

@@ -53,6 +53,12 @@ fn rows(screen: Screen, session: &Descriptor) -> Vec<(&'static str, String, Styl
         ("agent", session.adapter_slug.clone(), Style::Plain),
         ("workspace", session.workspace_slug.clone(), Style::Plain),
         ("directory", session.cwd.clone(), Style::Plain),
+        ("parent", some(&session.parent_session_id), Style::Plain),
+        (
+            "depth",
+            session.parent_session_id.as_ref().map(|_| session.depth.to_string()).unwrap_or_default(),
+            Style::Plain,
+        ),
         ("label", some(&session.label), Style::Plain),
         ("name", some(&session.name), Style::Plain),
         ("title", some(&session.title), Style::Plain),
