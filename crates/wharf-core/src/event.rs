@@ -174,8 +174,10 @@ pub enum EndReason {
     User,
     /// The last client closed it.
     Closed,
-    /// Nobody was attached for `session.idle_ttl`.
+    /// Nobody was attached for `session.idle_ttl`, or nothing was to do for as long as the agent's manifest says.
     Idle,
+    /// Put to sleep while it was idle: too much memory was in use.
+    Memory,
     /// Its log has reached `limits.log`.
     LogFull,
     HostShutdown,

@@ -42,6 +42,9 @@ pub struct Descriptor {
     /// How many sessions are above it; 0 for one that a user started.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub depth: usize,
+    /// What its processes use; only while they are there and can be measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
     /// For the host alone.
     #[serde(skip)]
     pub(crate) spawned: Option<SpawnedWith>,
@@ -53,6 +56,31 @@ pub struct Descriptor {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
 const fn is_zero(depth: &usize) -> bool {
     *depth == 0
+}
+
+/// What the processes of a session use: its agent's, and all that those started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Resources {
+    /// Resident memory without what is mapped from files, such as the program itself, which others share.
+    pub memory_bytes: u64,
+    /// CPU time since the agent was started.
+    pub cpu_millis: u64,
+    pub processes: u64,
+    /// It uses more than `limits.session_memory`, and could not be put to sleep: it is at work, or cannot come back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub over_limit: bool,
+}
+
+impl Resources {
+    /// Would a person call it the same? Figures move all the time.
+    pub fn is_near(&self, other: &Self) -> bool {
+        let step = (self.memory_bytes / 20).max(1 << 20);
+        self.processes == other.processes
+            && self.over_limit == other.over_limit
+            && self.memory_bytes.abs_diff(other.memory_bytes) < step
+            && self.cpu_millis.abs_diff(other.cpu_millis) < 1_000
+    }
 }
 
 /// The key of the request that made the session, and whose it was.
@@ -100,6 +128,7 @@ impl Descriptor {
             resumable: state.resumable(),
             end_reason: state.ending.as_ref().map(|ending| ending.reason),
             message: state.ending.as_ref().and_then(|ending| text(&ending.message)),
+            resources: None,
             spawned: state.origin.key.clone().map(|key| {
                 let token = state.origin.by.as_ref().and_then(|by| text(&by.token));
                 SpawnedWith { token, key }

@@ -5,6 +5,7 @@
 //!
 //! Invariant: nothing is shown or done before it is appended (one function, `session::task`).
 
+mod accounts;
 mod adapters;
 pub mod agent;
 mod config;
@@ -13,6 +14,7 @@ pub mod frame;
 mod host;
 mod ids;
 mod index;
+pub mod metrics;
 pub mod redact;
 mod registry;
 mod session;
@@ -27,10 +29,10 @@ pub use agent::badge::Badge;
 pub use agent::introduction::{Introduction, StartFailure};
 pub use agent::{SplitError, raise_open_files, shim, split_command};
 pub use config::{
-    AgentCommand, Allowed, AmuxSettings, Auth, Children, Config, ConfigError, Delegation, Duration, Limits, QueueBy,
-    ReplayTurns, ResumeOnStart, Size, TlsSettings,
+    AgentCommand, Allowed, AmuxSettings, Auth, Cap, Children, Config, ConfigError, Delegation, Duration, Limits,
+    LogFormat, OtlpSettings, QueueBy, ReplayTurns, ResumeOnStart, Size, TlsSettings,
 };
-pub use descriptor::{Descriptor, TurnWord, timestamp};
+pub use descriptor::{Descriptor, Resources, TurnWord, timestamp};
 pub use host::{
     CreateError, Created, DelegationError, Host, NewSessionRequest, OpenError, RemovedWorkspace, Renewal, Spare,
     SpawnRequest, Spawned, StartError,

@@ -58,8 +58,11 @@ pub(crate) async fn require_identity(State(app): State<App>, mut request: Reques
                 return close(full.into_response());
             }
             request.extensions_mut().insert(identity.clone());
+            let shown = identity.clone();
             let answered = while_good(&app.tokens, identity, next.run(request)).await;
-            answered.unwrap_or_else(|ending| unauthorized(ending.reason()))
+            let mut response = answered.unwrap_or_else(|ending| unauthorized(ending.reason()));
+            response.extensions_mut().insert(shown);
+            response
         }
         Err(refusal) => *refusal,
     }

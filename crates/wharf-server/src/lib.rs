@@ -14,6 +14,7 @@ mod intake;
 mod lines;
 mod listen;
 mod mcp;
+mod metrics;
 mod problem;
 mod rest;
 mod running;
@@ -41,6 +42,9 @@ use problem::Problem;
 /// So many look for the newest lines of a log at once.
 const LOOKING_BACK: usize = 4;
 
+/// How long the end of the host waits for a collector of its metrics.
+const LAST_EXPORT: std::time::Duration = std::time::Duration::from_secs(1);
+
 /// What the surfaces share.
 #[derive(Clone, Debug)]
 pub(crate) struct App {
@@ -63,6 +67,7 @@ pub(crate) struct App {
     /// The names that amux clients are connected to.
     pub(crate) rooms: Arc<acp::Rooms>,
     pub(crate) running: Arc<running::Running>,
+    pub(crate) refusals: Arc<metrics::Refusals>,
     /// Wrong tokens and codes.
     pub(crate) failures: Arc<auth::Failures>,
     /// Codes that nobody has used yet.
@@ -150,6 +155,7 @@ impl Server {
         let looking_back = Arc::new(Semaphore::new(LOOKING_BACK));
         let bound = tcp.local_addr().map_err(|source| BindError::Tcp { address, source })?;
         let (tokens, http, rooms) = (Arc::new(tokens), Arc::default(), Arc::default());
+        let refusals = Arc::default();
         let running = running::Running::at(url(bound, tls.is_some(), &config.hosts));
         host.announce(&running.url);
         let intake = Arc::new(intake::Intake::new(limits));
@@ -167,6 +173,7 @@ impl Server {
             http,
             rooms,
             running,
+            refusals,
             failures,
             codes,
             intake,
@@ -189,6 +196,7 @@ impl Server {
         let Self { doors, socket, app, stop } = self;
         let (router, stopping) = (router(app.clone()), app.stopping.clone());
         let serving = tokio::spawn(listen::serve(doors, app.host.clone(), router, stopping));
+        let exporting = tokio::spawn(metrics::export(app.clone()));
         tokio::select! {
             () = stopped => {}
             () = app.running.stop_asked() => {}
@@ -197,6 +205,8 @@ impl Server {
         stop.send_replace(true);
         app.host.shut_down().await;
         serving.abort();
+        // What was counted last is told too, if that takes no time.
+        let _ = tokio::time::timeout(LAST_EXPORT, exporting).await;
         let _ = std::fs::remove_file(socket);
     }
 }
@@ -223,6 +233,7 @@ fn router(app: App) -> Router {
         .layer(axum::middleware::from_fn_with_state(app.clone(), guard::require_identity))
         .merge(open)
         .layer(axum::middleware::from_fn_with_state(app.clone(), guard::check_authority))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), metrics::count))
         .layer(axum::middleware::map_response(running::sign))
         .with_state(app)
 }

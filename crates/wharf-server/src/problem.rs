@@ -5,6 +5,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value};
 
 use crate::intake::NoBody;
+use crate::metrics::Code;
 
 /// A fault: its status, a word that programs can rely on, and a sentence that says what to do.
 #[derive(Debug)]
@@ -74,6 +75,7 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let kind = (header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         let mut response = (self.status, [kind], self.to_json().to_string()).into_response();
+        response.extensions_mut().insert(Code(self.code));
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }

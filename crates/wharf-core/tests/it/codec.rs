@@ -127,6 +127,8 @@ fn lives() -> Vec<Event> {
         EndReason::User,
         EndReason::Closed,
         EndReason::Idle,
+        EndReason::Memory,
+        EndReason::LogFull,
         EndReason::HostShutdown,
         EndReason::HostRestarted,
     ] {

@@ -23,6 +23,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use serde_json::Value;
+use wharf_core::Millis;
 
 pub use environment::is_always_passed;
 pub use error::{AdapterError, ManifestError};
@@ -51,6 +52,8 @@ pub struct Launchable {
     pub variables: Vec<String>,
     /// May its ended sessions come back? `None`: it says so itself.
     pub comes_back: Option<bool>,
+    /// How long its sessions may have nothing to do before they are put to sleep; `None`: for ever.
+    pub idle_limit: Option<Millis>,
     pub install: Option<String>,
 }
 
@@ -183,6 +186,7 @@ impl Adapters<'_> {
             replay_quiet: agent.replay_quiet.and_then(crate::config::Duration::std).unwrap_or(REPLAY_QUIET),
             variables: Vec::new(),
             comes_back: None,
+            idle_limit: None,
             install: None,
         })
     }
@@ -206,6 +210,7 @@ impl Adapters<'_> {
             replay_quiet: REPLAY_QUIET,
             variables: manifest.variables(),
             comes_back: manifest.comes_back(),
+            idle_limit: manifest.idle_limit,
             install: manifest.install_hint(),
         })
     }

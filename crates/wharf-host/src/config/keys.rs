@@ -47,6 +47,12 @@ const KNOWN: &[&str] = &[
     "limits.silence",
     "limits.tail",
     "limits.tail_total",
+    "limits.session_memory",
+    "limits.memory",
+    "log_format",
+    "log_level",
+    "otlp.endpoint",
+    "otlp.interval",
 ];
 
 /// Refuses a table with a key that is not known.

@@ -3,6 +3,7 @@
 mod amux;
 mod delegation;
 mod keys;
+mod telling;
 mod tls;
 mod units;
 
@@ -15,8 +16,9 @@ use wharf_core::{OnRestart, Settings};
 pub use amux::{AmuxSettings, ReplayTurns};
 pub use delegation::{Allowed, Children, Delegation};
 pub(crate) use keys::nearest;
+pub use telling::{LogFormat, OtlpSettings};
 pub use tls::TlsSettings;
-pub use units::{Duration, Size};
+pub use units::{Cap, Duration, Size};
 
 /// Everything that can be set. `Config::default()` is a host that works.
 #[derive(Clone, Debug, Deserialize)]
@@ -64,6 +66,11 @@ pub struct Config {
     pub turn: TurnSettings,
     pub limits: Limits,
     pub delegation: Delegation,
+    /// How lines of the host's own output look.
+    pub log_format: LogFormat,
+    /// Which of them are written: a level, or a filter of `tracing`.
+    pub log_level: String,
+    pub otlp: OtlpSettings,
 }
 
 /// One way to start an agent.
@@ -190,6 +197,10 @@ pub struct Limits {
     pub tail: Size,
     /// The same for all sessions together.
     pub tail_total: Size,
+    /// Memory of one session's processes. One that is over it is put to sleep when it is idle, never killed at work.
+    pub session_memory: Cap,
+    /// The same for all sessions together: the one that has been idle for longest goes to sleep first.
+    pub memory: Cap,
 }
 
 /// What HTTP itself needs of a head; less is refused by the library that reads it.
@@ -235,6 +246,8 @@ impl Default for Limits {
             // Enough for a client that pauses for a second at full stream; a slower one reads from the page cache.
             tail: Size(2 << 20),
             tail_total: Size(64 << 20),
+            session_memory: Cap(None),
+            memory: Cap(None),
         }
     }
 }
@@ -268,6 +281,9 @@ impl Default for Config {
             turn: TurnSettings::default(),
             limits: Limits::default(),
             delegation: Delegation::default(),
+            log_format: LogFormat::default(),
+            log_level: "info".to_owned(),
+            otlp: OtlpSettings::default(),
         }
     }
 }

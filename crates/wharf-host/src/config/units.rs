@@ -59,6 +59,28 @@ impl std::str::FromStr for Size {
     }
 }
 
+/// A size that need not be kept to: `"2GiB"`, or `"never"`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cap(pub Option<u64>);
+
+impl std::str::FromStr for Cap {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "never" {
+            return Ok(Self(None));
+        }
+        let Size(bytes) = text.parse().map_err(|why| format!("{why}, or \"never\""))?;
+        Ok(Self(Some(bytes as u64)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Cap {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
 impl<'de> Deserialize<'de> for Duration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(de::Error::custom)

@@ -62,6 +62,7 @@ impl Inner {
             replay_quiet: Duration::ZERO,
             variables: Vec::new(),
             comes_back: None,
+            idle_limit: None,
             install: None,
         };
         let launch = self.launch(&asked, None, &self.config.state_dir, &BTreeMap::new());

@@ -18,6 +18,7 @@ use crate::config::{Config, ResumeOnStart};
 use crate::descriptor::Descriptor;
 use crate::ids::{Now, random_text};
 use crate::index::IndexWriter;
+use crate::metrics::Metrics;
 use crate::registry::{Known, Registry};
 use crate::session::TailBudget;
 use crate::workspaces::Workspaces;
@@ -70,6 +71,7 @@ impl Host {
             engine,
             epoch: Epoch(lease.epoch()),
             budget,
+            metrics: Metrics::default(),
             records,
             badges: Arc::default(),
             url: tokio::sync::watch::Sender::new("".into()),
@@ -86,6 +88,7 @@ impl Host {
         let back = inner.reconcile(&*index)?;
         let host = Self { inner };
         host.bring_back(back);
+        crate::accounts::keep(&host.inner);
         Ok(host)
     }
 }
@@ -106,7 +109,8 @@ impl Host {
                 if handle.resume().await.is_ok()
                     && let Err(failure) = handle.up().await
                 {
-                    tracing::warn!(session = %id, message = failure.message, "a session did not come back");
+                    // Not the message, which holds what the agent wrote: the session tells it.
+                    tracing::warn!(session = %id, code = failure.exit_code, "a session did not come back");
                 }
             });
         }
@@ -130,7 +134,8 @@ impl Inner {
                     if self.wants_back(&descriptor) {
                         back.push(id.clone());
                     }
-                    self.registry.put(id, Known::Cold { log_id: stat.id, descriptor: Arc::new(descriptor), snapshot });
+                    let (log_id, bytes, descriptor) = (stat.id, stat.bytes, Arc::new(descriptor));
+                    self.registry.put(id, Known::Cold { log_id, descriptor, snapshot, bytes });
                 }
                 None => back.extend(self.recover(&stat, row.and_then(|row| row.snapshot))),
             }

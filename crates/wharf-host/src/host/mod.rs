@@ -37,6 +37,7 @@ use crate::config::Config;
 use crate::descriptor::Descriptor;
 use crate::ids::random_text;
 use crate::index::IndexWriter;
+use crate::metrics::Metrics;
 use crate::registry::{Known, Registry};
 use crate::session::handle::SessionHandle;
 use crate::session::{RestoreError, SessionTask, Shared, Surroundings, TailBudget, restore};
@@ -56,7 +57,8 @@ pub(crate) struct Inner {
     pub(crate) index: IndexWriter,
     engine: Arc<dyn Engine>,
     epoch: Epoch,
-    budget: Arc<TailBudget>,
+    pub(crate) budget: Arc<TailBudget>,
+    pub(crate) metrics: Metrics,
     records: Records,
     badges: Arc<Badges>,
     /// Where the host is reached; empty until that is known.
@@ -101,6 +103,10 @@ pub enum OpenError {
 impl Host {
     pub fn config(&self) -> &Config {
         &self.inner.config
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
     }
 
     /// Every session in short.

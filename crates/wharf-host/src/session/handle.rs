@@ -208,6 +208,11 @@ impl SessionHandle {
         self.call(Input::Kill { reason }).await.map(drop)
     }
 
+    /// Ends the agent of an idle session that can come back; refused if it is at work or cannot.
+    pub(crate) async fn sleep(&self, reason: EndReason, why: Arc<str>) -> Result<(), CallError> {
+        self.call(Input::Sleep { reason, why }).await.map(drop)
+    }
+
     /// Brings an ended session back.
     pub async fn resume(&self) -> Result<(), CallError> {
         self.call(Input::Resume).await.map(drop)

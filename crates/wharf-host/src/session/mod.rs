@@ -8,6 +8,7 @@ pub(crate) mod handle;
 mod hear;
 mod in_force;
 mod link;
+mod measure;
 mod relay;
 mod restore;
 mod screens;

@@ -42,6 +42,10 @@ impl RpcError {
         Self::with(-32002, format!("no session {id:?}"), json!({ "sessionId": id }))
     }
 
+    pub(super) fn code(&self) -> i32 {
+        self.code
+    }
+
     /// For methods that concern more than the caller's token covers.
     pub(super) fn host_only(method: &str) -> Self {
         let message = format!("{method} concerns the whole host, and this token covers a part of it");

@@ -210,10 +210,11 @@ impl Connection {
     pub(super) fn session_status(&self, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
         let known = self.sight().descriptor(&named(envelope)?);
         let answer = match known {
-            Some(known) if known.status.is_alive() => json!({
-                "status": "live",
-                "_meta": { "wharf": { "turn": turn_word(known.turn), "clients": known.clients, "resumable": false } },
-            }),
+            Some(known) if known.status.is_alive() => {
+                let mut own = json!({ "turn": turn_word(known.turn), "clients": known.clients, "resumable": false });
+                add_resources(&mut own, &known);
+                json!({ "status": "live", "_meta": { "wharf": own } })
+            }
             Some(known) => json!({
                 "status": "not_found",
                 "_meta": { "wharf": { "turn": "idle", "clients": known.clients, "resumable": known.resumable } },
@@ -271,21 +272,29 @@ impl Connection {
 }
 
 fn listed(known: &Descriptor) -> Value {
-    let mut listed = json!({
+    let mut own = json!({
+        "agent": known.adapter_slug, "status": known.status, "turn": turn_word(known.turn),
+        "clients": known.clients, "queued": known.queued, "resumable": known.resumable, "label": known.label,
+    });
+    add_resources(&mut own, known);
+    if let Some(parent) = &known.parent_session_id {
+        own["parentSessionId"] = parent.as_str().into();
+        own["depth"] = known.depth.into();
+    }
+    json!({
         "sessionId": known.id,
         "cwd": known.cwd,
         "title": known.title,
         "updatedAt": known.last_output_at.as_ref().unwrap_or(&known.started_at),
-        "_meta": { "wharf": {
-            "agent": known.adapter_slug, "status": known.status, "turn": turn_word(known.turn),
-            "clients": known.clients, "queued": known.queued, "resumable": known.resumable, "label": known.label,
-        } },
-    });
-    if let Some(parent) = &known.parent_session_id {
-        listed["_meta"]["wharf"]["parentSessionId"] = parent.as_str().into();
-        listed["_meta"]["wharf"]["depth"] = known.depth.into();
+        "_meta": { "wharf": own },
+    })
+}
+
+/// What its processes use, where that is known.
+fn add_resources(own: &mut Value, known: &Descriptor) {
+    if let Some(resources) = &known.resources {
+        own["resources"] = json!(resources);
     }
-    listed
 }
 
 fn turn_word(turn: TurnWord) -> &'static str {

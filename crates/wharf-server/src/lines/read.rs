@@ -64,7 +64,7 @@ impl Follow {
         if start.mid_line {
             projector = projector.mid_line();
         }
-        Ok(Self { handle: handle.clone(), cursor: handle.cursor(start.after), projector, seen })
+        Ok(Self { handle: handle.clone(), cursor: handle.cursor(start.after).following(), projector, seen })
     }
 
     /// Everything up to here was given.

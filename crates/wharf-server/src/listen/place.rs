@@ -47,6 +47,11 @@ impl Shares {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// All that are held.
+    pub(crate) fn total(&self) -> usize {
+        self.lock().values().sum()
+    }
+
     /// One more for this caller.
     pub(crate) fn take(self: &Arc<Self>, identity: &Identity) -> Result<Share, Problem> {
         let mut held = self.lock();

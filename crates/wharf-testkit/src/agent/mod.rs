@@ -7,6 +7,7 @@ mod children;
 mod door;
 mod faults;
 mod flags;
+mod load;
 mod script;
 mod serve;
 mod shapes;
@@ -46,6 +47,10 @@ pub fn main(arguments: Vec<String>) -> ExitCode {
 }
 
 fn start(flags: Flags) -> std::io::Result<ExitCode> {
+    if let Some(mib) = flags.hold {
+        load::hold_for_long(mib);
+        return Ok(ExitCode::SUCCESS);
+    }
     for line in &flags.stderr {
         complain(&format!("{line}\n"), ExitCode::SUCCESS);
     }

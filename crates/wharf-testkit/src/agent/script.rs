@@ -10,7 +10,7 @@ use wharf_demo::turn::{Stop, Turn, lock};
 use wharf_demo::wire;
 
 use super::serve::State;
-use super::{asks, children, door, faults};
+use super::{asks, children, door, faults, load};
 
 /// The commands. Sizes are bytes; `raw`, `rawupdate`, `ext` and `sh` take the rest of the prompt as it is, `;` included.
 pub const COMMANDS: &str = "\
@@ -45,6 +45,8 @@ pub const COMMANDS: &str = "\
   malformed, binary, flood N, oversized BYTES, noline BYTES   see the names
   spawn [hold]          children as with --spawn-children: `pids A B C`
   sh COMMAND            what a shell says to this, `;` included; see also the flag --call
+  hold MIB, hold-apart MIB   uses so much memory from now on; the same in a process that it lets go of
+  spin MS               uses the processor for so long
   env NAME              the value of the agent's environment variable
   pid                   `pid N`
   pwd                   where the agent runs
@@ -133,6 +135,16 @@ impl Actor {
             }
             "spawn" => self.spawn(rest == "hold"),
             "sh" => self.say(&children::run(rest)),
+            "hold" => {
+                load::hold(number(rest, 0, 1));
+                Ok(())
+            }
+            "hold-apart" => load::hold_apart(number(rest, 0, 1))
+                .map_err(|error| Stop::Refused(wire::fault(-32603, error.to_string()))),
+            "spin" => {
+                load::spin(Duration::from_millis(number(rest, 0, 1)));
+                Ok(())
+            }
             "env" => self.say(&format!("{rest}={}", std::env::var(rest).unwrap_or_else(|_| "(unset)".to_owned()))),
             "socket" => self.say(&door::knock(Path::new(rest))),
             "pwd" => self.say(&std::env::current_dir().unwrap_or_default().display().to_string()),

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
-use wharf_host::{AgentCommand, Auth, Config, Duration, Host, ReplayTurns};
+use tracing_subscriber::EnvFilter;
+use wharf_host::{AgentCommand, Auth, Config, Duration, Host, LogFormat, ReplayTurns};
 use wharf_server::{Server, Tokens};
 
 use crate::global::Global;
@@ -46,21 +47,24 @@ pub(crate) struct Serve {
     /// How many turns an amux client that comes late is shown: `unbounded`, 0 or more.
     #[arg(long, value_name = "TURNS")]
     replay_turns: Option<ReplayTurns>,
+    /// How lines of the host's own output look: `text`, or `json` for programs [default: text].
+    #[arg(long, env = "WHARF_LOG_FORMAT", value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
     /// Print one line of JSON once connections are accepted, and nothing else.
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(global: &Global, serve: Serve) -> anyhow::Result<()> {
-    start_log();
+    let config = config(global, &serve)?;
+    start_log(&config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
-    runtime.block_on(host(global, serve))
+    runtime.block_on(host(config, &serve))
 }
 
-async fn host(global: &Global, serve: Serve) -> anyhow::Result<()> {
+async fn host(config: Config, serve: &Serve) -> anyhow::Result<()> {
     // Signals from now on are ours: one that comes while we start must not leave agents behind.
     let stopped = stop_signal()?;
-    let config = config(global, &serve)?;
     let state_dir = config.state_dir.clone();
     let listen = config.listen.clone();
     let host = Host::begin(config)?;
@@ -99,6 +103,7 @@ fn config(global: &Global, serve: &Serve) -> anyhow::Result<Config> {
         config.listen.clone_from(listen);
     }
     config.auth = serve.auth.unwrap_or(config.auth);
+    config.log_format = serve.log_format.unwrap_or(config.log_format);
     config.tls.cert = serve.tls_cert.clone().or(config.tls.cert);
     config.tls.key = serve.tls_key.clone().or(config.tls.key);
     config.insecure_no_tls = serve.insecure_no_tls;
@@ -160,13 +165,23 @@ fn greet(url: &str, token_file: &str, state_dir: &str) {
     output::line("Ctrl-C stops it; every session is on disk.");
 }
 
-fn start_log() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("WHARF_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    // The MCP library logs whole messages, and those hold prompts.
-    let filter = match "rmcp=warn".parse() {
-        Ok(quiet) => filter.add_directive(quiet),
-        Err(_) => filter,
+/// The host's own output goes to stderr. Prompts, what agents say and tokens are never in it.
+fn start_log(config: &Config) -> anyhow::Result<()> {
+    let wanted = std::env::var("WHARF_LOG").ok().filter(|wanted| !wanted.is_empty());
+    let filter = match &wanted {
+        Some(wanted) => EnvFilter::try_new(wanted).with_context(|| format!("reading WHARF_LOG {wanted:?}"))?,
+        None => EnvFilter::try_new(&config.log_level)
+            .with_context(|| format!("reading log_level {:?}", config.log_level))?,
     };
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    // Libraries log whole messages and headers, and those hold prompts and tokens.
+    let filter = QUIET.iter().filter_map(|quiet| quiet.parse().ok()).fold(filter, EnvFilter::add_directive);
+    let output = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    match config.log_format {
+        LogFormat::Text => output.init(),
+        LogFormat::Json => output.json().flatten_event(true).init(),
+    }
+    Ok(())
 }
+
+/// Whatever else is wanted, these say no more.
+const QUIET: [&str; 6] = ["rmcp=warn", "h2=warn", "hyper=warn", "hyper_util=warn", "tower=warn", "tungstenite=warn"];

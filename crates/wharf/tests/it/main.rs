@@ -1,6 +1,7 @@
 //! The binary as its users meet it: a real process, real agents, real sockets.
 #![expect(clippy::print_stdout, reason = "a test prints its seed")]
 
+mod accounts;
 mod adapters;
 mod amux;
 mod attach;
@@ -10,6 +11,7 @@ mod bytes;
 mod cli;
 mod cli_host;
 mod cli_run;
+mod collector;
 mod comeback;
 mod delegation;
 mod demo;
@@ -30,11 +32,14 @@ mod log;
 mod logins;
 mod mcp;
 mod mcp_wire;
+mod metrics;
+mod metrics_page;
 mod odd_bytes;
 mod openapi;
 mod orphans;
 mod program;
 mod queue;
+mod quiet;
 mod ready;
 mod recording;
 mod rejoin;
@@ -164,6 +169,19 @@ fn refused(answer: Result<impl std::fmt::Debug, RpcError>) -> Result<RpcError> {
 
 fn stop_reason(answer: Result<Value, RpcError>) -> Result<String> {
     Ok(answer?["stopReason"].as_str().unwrap_or_default().to_owned())
+}
+
+/// An answer without what sessions use, wherever it is: that is known after a moment only, and moves.
+fn lasting(mut answer: Value) -> Value {
+    match &mut answer {
+        Value::Object(members) => {
+            members.remove("resources");
+            members.values_mut().for_each(|value| *value = lasting(value.take()));
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| *value = lasting(value.take())),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    answer
 }
 
 /// The pids in a chunk such as `pid 7` or `pids 7 8 9`.

@@ -14,7 +14,7 @@ use crate::mcp_wire::Mcp;
 use crate::openapi::{Document, Operation};
 use crate::rest::{idle, prompt, until};
 use crate::scopes::{of_workspace, start, workspace};
-use crate::scripted;
+use crate::{lasting, scripted};
 
 /// Where the methods that a client may send are told apart.
 const METHODS: [&str; 2] = [
@@ -72,7 +72,7 @@ impl Others {
         let kept = host.state_dir().join("workspaces/quokka/sessions");
         let one = async |id: &String| -> Result<(Value, String)> {
             let start = std::fs::read_to_string(kept.join(id).join("start.json"))?;
-            Ok((http.get(&format!("/sessions/{id}")).await?.expect(200)?, start))
+            Ok((lasting(http.get(&format!("/sessions/{id}")).await?.expect(200)?), start))
         };
         Ok([one(&self.busy).await?, one(&self.cold).await?])
     }
