@@ -16,6 +16,7 @@ pub struct Hostility(Arc<Mutex<Knobs>>);
 #[derive(Default)]
 struct Knobs {
     full: usize,
+    reserve: usize,
     broken: usize,
     stale_at: Option<u64>,
     sync_failures: usize,
@@ -29,6 +30,11 @@ impl Hostility {
     /// The next `times` appends find no space.
     pub fn fill_appends(&self, times: usize) {
         self.knobs().full = times;
+    }
+
+    /// That many appends of those that may use it find a reserve when there is no space.
+    pub fn keep_reserve(&self, times: usize) {
+        self.knobs().reserve = times;
     }
 
     /// The next `times` appends fail with an I/O error. They leave nothing in the log.
@@ -154,13 +160,29 @@ impl MemoryLog {
         if state.removed { Err(StoreError::NotFound(self.id.clone())) } else { Ok(state) }
     }
 
+    fn write(&self, epoch: u64, expected: u64, bodies: &[Bytes], from_reserve: bool) -> Result<Head, AppendError> {
+        let mut state = self.present()?;
+        if state.broken {
+            return Err(self.io("appending", "its sync failed").into());
+        }
+        accept(state.head, epoch, expected, bodies)?;
+        self.refuse(epoch, from_reserve)?;
+        for body in bodies {
+            let record = Record { seq: state.head.seq + 1, epoch, body: body.clone() };
+            state.head = grown(state.head, &record);
+            state.records.push(record);
+        }
+        Ok(state.head)
+    }
+
     /// What the knobs say to an append that is otherwise in order.
-    fn refuse(&self, epoch: u64) -> Result<(), AppendError> {
+    fn refuse(&self, epoch: u64, from_reserve: bool) -> Result<(), AppendError> {
         let mut knobs = self.hostility.knobs();
         if let Some(current) = knobs.stale_at.filter(|&current| epoch < current) {
             return Err(AppendError::StaleEpoch { ours: epoch, current });
         }
-        if take(&mut knobs.full) {
+        let reserved = from_reserve && knobs.full > 0 && take(&mut knobs.reserve);
+        if !reserved && take(&mut knobs.full) {
             return Err(AppendError::Full(self.id.clone()));
         }
         if take(&mut knobs.broken) {
@@ -196,18 +218,11 @@ impl Log for MemoryLog {
     }
 
     fn append(&self, epoch: u64, expected: u64, bodies: &[Bytes]) -> Result<Head, AppendError> {
-        let mut state = self.present()?;
-        if state.broken {
-            return Err(self.io("appending", "its sync failed").into());
-        }
-        accept(state.head, epoch, expected, bodies)?;
-        self.refuse(epoch)?;
-        for body in bodies {
-            let record = Record { seq: state.head.seq + 1, epoch, body: body.clone() };
-            state.head = grown(state.head, &record);
-            state.records.push(record);
-        }
-        Ok(state.head)
+        self.write(epoch, expected, bodies, false)
+    }
+
+    fn append_from_reserve(&self, epoch: u64, expected: u64, bodies: &[Bytes]) -> Result<Head, AppendError> {
+        self.write(epoch, expected, bodies, true)
     }
 
     fn sync(&self, done: OnSynced) {
