@@ -1,7 +1,7 @@
 //! A session in short: AIP-46's `Session`, with Wharf's own fields besides (rule 2.3).
 
 use serde::{Deserialize, Serialize};
-use wharf_core::{EndReason, Millis, Session, SpawnKey, Status, TurnState};
+use wharf_core::{EndReason, Millis, PauseReason, Session, SpawnKey, Status, TurnState};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -33,6 +33,9 @@ pub struct Descriptor {
     pub resumable: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_reason: Option<EndReason>,
+    /// The agent is held because the log cannot be written (rule 10.5).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<PauseReason>,
     /// What went wrong, for a person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -85,6 +88,7 @@ impl Descriptor {
             last_seq: session.head().0,
             resumable: state.resumable(),
             end_reason: state.ending.as_ref().map(|ending| ending.reason),
+            paused: state.paused.map(|paused| paused.why),
             message: state.ending.as_ref().and_then(|ending| text(&ending.message)),
             spawned: state.origin.key.clone().map(|key| {
                 let token = state.origin.by.as_ref().and_then(|by| text(&by.token));
@@ -113,6 +117,12 @@ impl Descriptor {
         let mut descriptor: Self = serde_json::from_slice(summary).ok()?;
         descriptor.spawned = serde_json::from_slice::<Besides>(summary).ok()?.spawned;
         Some(descriptor)
+    }
+
+    /// The host has lost it, for this reason.
+    pub(crate) fn fail(&mut self, message: &str, resumable: bool) {
+        (self.status, self.turn, self.clients, self.paused) = (Status::Error, TurnWord::Idle, 0, None);
+        (self.message, self.resumable) = (Some(message.to_owned()), resumable);
     }
 
     pub(crate) fn set_last_output(&mut self, at: Millis) {

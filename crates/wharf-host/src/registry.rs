@@ -71,6 +71,18 @@ impl Registry {
             .collect()
     }
 
+    /// Forgets the task of a session, which has ended by itself; the log is read anew when it is wanted.
+    pub(crate) fn let_go(&self, shared: &Arc<Shared>) {
+        let cold = Known::Cold { log_id: shared.log_id.clone(), descriptor: shared.descriptor(), snapshot: None };
+        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        // One that was forgotten stays so.
+        if let Some(known) = sessions.get_mut(&shared.id) {
+            *known = cold;
+        }
+        drop(sessions);
+        self.note_change();
+    }
+
     /// Lets a session's task go if nobody else holds the session. Handles are only given out under the lock, so what
     /// is seen here stays true.
     pub(crate) fn retire(&self, shared: &Arc<Shared>) -> bool {

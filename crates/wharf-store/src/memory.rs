@@ -21,6 +21,8 @@ struct Knobs {
     stale_at: Option<u64>,
     sync_failures: usize,
     hold_syncs: bool,
+    /// Only those of the log of this name.
+    hold_only: Option<String>,
     held: Vec<Held>,
 }
 
@@ -57,11 +59,19 @@ impl Hostility {
         self.knobs().hold_syncs = true;
     }
 
+    /// The syncs of the log of this name are not answered until they are released; all others are.
+    pub fn hold_syncs_of(&self, name: &str) {
+        let mut knobs = self.knobs();
+        knobs.hold_syncs = true;
+        knobs.hold_only = Some(name.to_owned());
+    }
+
     /// Answers the syncs that are held, in the order in which they came, and holds no more.
     pub fn release_syncs(&self) {
         let held = {
             let mut knobs = self.knobs();
             knobs.hold_syncs = false;
+            knobs.hold_only = None;
             std::mem::take(&mut knobs.held)
         };
         for (log, done) in held {
@@ -227,7 +237,8 @@ impl Log for MemoryLog {
 
     fn sync(&self, done: OnSynced) {
         let mut knobs = self.hostility.knobs();
-        match self.me.upgrade().filter(|_| knobs.hold_syncs) {
+        let meant = knobs.hold_only.as_ref().is_none_or(|name| name == self.id.name());
+        match self.me.upgrade().filter(|_| knobs.hold_syncs && meant) {
             Some(me) => knobs.held.push((me, done)),
             None => {
                 drop(knobs);

@@ -7,6 +7,7 @@
 pub mod agent;
 pub mod client;
 pub mod dice;
+pub mod disk;
 pub mod host;
 pub mod http;
 pub mod limit;

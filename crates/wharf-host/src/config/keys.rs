@@ -30,6 +30,7 @@ const KNOWN: &[&str] = &[
     "limits.connections",
     "limits.tail",
     "limits.tail_total",
+    "limits.reserve",
 ];
 
 /// Refuses a table with a key that is not known.

@@ -158,6 +158,8 @@ pub struct Limits {
     pub tail: Size,
     /// The same for all sessions together.
     pub tail_total: Size,
+    /// Space on disk that is kept for the moment when there is none.
+    pub reserve: Size,
 }
 
 impl Default for Limits {
@@ -171,6 +173,8 @@ impl Default for Limits {
             // Enough for a client that pauses for a second at full stream; a slower one reads from the page cache.
             tail: Size(2 << 20),
             tail_total: Size(64 << 20),
+            // Some hundred pauses and kills, each of which takes a block of 4 KiB at least.
+            reserve: Size(2 << 20),
         }
     }
 }

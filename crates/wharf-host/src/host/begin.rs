@@ -1,6 +1,7 @@
 //! Starting the host: take the lease, end what an earlier one left running, and bring every log to a definite state.
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use tokio::sync::Mutex;
 use wharf_core::{EndReason, Epoch, Input, SessionId};
 use wharf_store::{
-    FileEngine, FileLease, FileOptions, Index, IndexRow, Lease, LeaseError, LogStat, SqliteIndex, StoreError,
+    Engine, FileEngine, FileLease, FileOptions, Index, IndexRow, Lease, LeaseError, LogStat, SqliteIndex, StoreError,
 };
 
 use super::{Host, Inner, start_file};
@@ -34,11 +35,17 @@ pub enum StartError {
 impl Host {
     /// Brings the host up. Blocking work: called once, before anything is served.
     pub fn begin(config: Config) -> Result<Self, StartError> {
+        Self::begin_on(config, None)
+    }
+
+    /// The same with another engine than files, for tests.
+    #[doc(hidden)]
+    pub fn begin_on(config: Config, engine: Option<Arc<dyn Engine>>) -> Result<Self, StartError> {
         let root = config.state_dir.clone();
         let unusable = |why: &dyn std::fmt::Display| StartError::StateDir { path: root.clone(), why: why.to_string() };
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&root).map_err(|error| unusable(&error))?;
         keep_private(&root).map_err(|error| unusable(&error))?;
-        let lease = FileLease::acquire(&root).map_err(|error| match error {
+        let lease = lease(&root).map_err(|error| match error {
             LeaseError::Held { pid, .. } => StartError::Held {
                 path: root.clone(),
                 pid: pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string()),
@@ -51,8 +58,11 @@ impl Host {
         if strays > 0 {
             tracing::info!(strays, "ended agent processes that an earlier host had left behind");
         }
-        let engine = FileEngine::open(FileOptions::new(root.clone()))?;
-        let index: Arc<dyn Index> = SqliteIndex::open(&root.join("index.db"))?;
+        let engine = match engine {
+            Some(engine) => engine,
+            None => files(&root, config.limits.reserve.0 as u64)?,
+        };
+        let index = index(&root)?;
         let budget = Arc::new(TailBudget::new(config.limits.tail.0, config.limits.tail_total.0));
         let workspaces = Workspaces::of(&root);
         if let Err(error) = workspaces.list() {
@@ -77,6 +87,40 @@ impl Host {
         let host = Self { inner };
         host.bring_back(back);
         Ok(host)
+    }
+}
+
+/// Takes the lease. On a full disk the reserve is given up for it: who cannot start the host cannot end anything.
+fn lease(root: &Path) -> Result<FileLease, LeaseError> {
+    match FileLease::acquire(root) {
+        Err(LeaseError::Io { source, .. })
+            if source.kind() == ErrorKind::StorageFull && FileEngine::give_up_reserve(root) =>
+        {
+            tracing::warn!(dir = %root.display(), "the disk is full: what was kept for that is used");
+            FileLease::acquire(root)
+        }
+        acquired => acquired,
+    }
+}
+
+fn files(root: &Path, reserve: u64) -> Result<Arc<dyn Engine>, StoreError> {
+    let engine = FileEngine::open(FileOptions { reserve, ..FileOptions::new(root) })?;
+    if let Some(why) = engine.why_no_reserve() {
+        tracing::warn!(dir = %root.display(), why, "no space can be kept for a full disk here");
+    } else if !engine.has_space() {
+        tracing::error!(dir = %root.display(), "the disk is full: prompts and new sessions are refused until there is space");
+    }
+    Ok(engine)
+}
+
+/// The index is derived: where it cannot be kept in a file, memory will do.
+fn index(root: &Path) -> Result<Arc<dyn Index>, StoreError> {
+    match SqliteIndex::open(&root.join("index.db")) {
+        Ok(index) => Ok(index),
+        Err(error) => {
+            tracing::warn!(%error, "the index cannot be used; listings are made from the logs, which takes longer");
+            Ok(SqliteIndex::in_memory()?)
+        }
     }
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod handle;
 mod hear;
 mod in_force;
 mod link;
+mod pause;
 mod relay;
 mod restore;
 mod screens;

@@ -10,9 +10,10 @@ use wharf_core::{EndReason, Epoch, Event, Fault, Input, Millis, Seq, Session, St
 
 use super::command::{Command, ReplyTo, Started, StartedTo, UpTo};
 use super::commit::{Synced, Waiting};
-use super::handle::{CallError, Lanes};
+use super::handle::Lanes;
 use super::hear::{Ear, Heard};
 use super::link::AgentLink;
+use super::pause::Retry;
 use super::relay::Relays;
 use super::screens::Screens;
 use super::shared::Shared;
@@ -26,8 +27,6 @@ use crate::ids::Now;
 const COMMANDS_AT_ONCE: usize = 64;
 /// A cold session's task goes to sleep after this long with nothing to do; the log has everything.
 const IDLE: Duration = Duration::from_secs(30);
-/// How often a full disk is tried again.
-const RETRY: Duration = Duration::from_millis(500);
 
 /// What the task needs besides the session.
 #[derive(Debug)]
@@ -65,8 +64,9 @@ pub(crate) struct SessionTask {
     pub(super) waiting: VecDeque<Waiting>,
     pub(super) synced: watch::Sender<Synced>,
     synced_news: watch::Receiver<Synced>,
-    /// The disk is full: nothing is decided until what was decided is in the log.
+    /// Not even the reserve had space: nothing is decided until what was decided is in the log.
     pub(super) stalled: bool,
+    pub(super) retry: Retry,
     /// The log is lost to us; the task ends.
     pub(super) broken: bool,
     pub(super) last_snapshot: Option<Seq>,
@@ -113,6 +113,7 @@ impl SessionTask {
             synced,
             synced_news,
             stalled: false,
+            retry: Retry::default(),
             broken: false,
         };
         tokio::spawn(async move {
@@ -139,10 +140,10 @@ impl SessionTask {
 
     /// Phase one: wait for something to happen.
     async fn gather(&mut self) -> Wake {
-        let wait = self.wait();
+        let (wait, held) = (self.wait(), self.is_held());
         let agent = async {
             match &mut self.agent {
-                Some(link) if !self.stalled => link.reader.fill().await,
+                Some(link) if !held => link.reader.fill().await,
                 _ => std::future::pending().await,
             }
         };
@@ -180,7 +181,7 @@ impl SessionTask {
             Wake::Time => {
                 if self.session.deadline().is_some_and(|deadline| deadline <= Now::millis()) {
                     self.input(Input::TimePassed, None);
-                } else if !self.stalled && self.is_idle() {
+                } else if !self.is_held() && self.is_idle() {
                     return self.around.host.registry.retire(&self.shared);
                 }
             }
@@ -190,6 +191,7 @@ impl SessionTask {
 
     /// Phase three: append → publish → act, in this order and nowhere else (rule 1.3).
     fn carry_out(&mut self) {
+        self.try_again(false);
         if self.append_and_publish() {
             self.act();
         }
@@ -204,8 +206,7 @@ impl SessionTask {
 
     fn obey(&mut self, command: Command) {
         match command {
-            Command::Input { input, reply } if self.stalled => self.refuse_while_full(*input, reply),
-            Command::Input { input, reply } => self.input(*input, Some(reply)),
+            Command::Input { input, reply } => self.wish(*input, reply),
             Command::Attend { client, attendance } => self.attend(client, attendance.map(|known| *known)),
             Command::Forward { forward, taken } => self.forward(forward, taken),
             Command::CancelForward { client, request } => self.cancel_forward(&client, &request),
@@ -239,17 +240,6 @@ impl SessionTask {
             }
             Command::ShutDown { .. } => {}
         }
-    }
-
-    /// Kill and cancel still reach the agent when nothing can be written (rule 10.5).
-    fn refuse_while_full(&mut self, input: Input, reply: ReplyTo) {
-        if let (Input::Kill { .. }, Some(agent)) = (&input, &self.agent) {
-            agent.process.end();
-        }
-        if let (Input::Cancel { .. }, Some(agent)) = (&input, &mut self.agent) {
-            agent.speak(|voice| voice.cancel());
-        }
-        let _ = reply.send(Err(CallError::StorageFull));
     }
 
     fn agent_up(&mut self, start: StartNo, outcome: Result<Opened, StartFailure>) {
@@ -402,8 +392,8 @@ impl SessionTask {
     }
 
     fn wait(&self) -> Duration {
-        if self.stalled {
-            return RETRY;
+        if self.is_held() {
+            return self.retry.left();
         }
         match self.session.deadline() {
             Some(deadline) => Duration::from_millis(deadline.0.saturating_sub(Now::millis().0)).min(IDLE),

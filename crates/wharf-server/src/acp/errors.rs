@@ -98,9 +98,8 @@ pub(super) fn from_create(error: &CreateError) -> RpcError {
             RpcError::params(error.to_string())
         }
         CreateError::KeyReused { .. } => RpcError::params(error.to_string()),
-        CreateError::TooMany { .. } | CreateError::StorageFull | CreateError::Storage(_) => {
-            RpcError::new(-32603, error.to_string())
-        }
+        CreateError::StorageFull => RpcError::with(-32603, error.to_string(), json!({ "reason": "storage_full" })),
+        CreateError::TooMany { .. } | CreateError::Storage(_) => RpcError::new(-32603, error.to_string()),
         CreateError::Start { session, failure } => {
             RpcError::with(-32603, failure.message.clone(), json!({ "sessionId": session, "reason": "start_failed" }))
         }

@@ -209,10 +209,13 @@ impl Connection {
     pub(super) fn session_status(&self, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
         let known = self.app.host.descriptor(&named(envelope)?);
         let answer = match known {
-            Some(known) if known.status.is_alive() => json!({
-                "status": "live",
-                "_meta": { "wharf": { "turn": turn_word(known.turn), "clients": known.clients, "resumable": false } },
-            }),
+            Some(known) if known.status.is_alive() => {
+                let mut told = json!({ "turn": turn_word(known.turn), "clients": known.clients, "resumable": false });
+                if let Some(why) = known.paused {
+                    told["paused"] = serde_json::to_value(why).unwrap_or_default();
+                }
+                json!({ "status": "live", "_meta": { "wharf": told } })
+            }
             Some(known) => json!({
                 "status": "not_found",
                 "_meta": { "wharf": { "turn": "idle", "clients": known.clients, "resumable": known.resumable } },

@@ -17,7 +17,7 @@ use super::{FULL, lock};
 const PIECES: u64 = 8;
 /// How often it is tried to have it whole again, however many ask.
 const RETRY: Duration = Duration::from_millis(100);
-const ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// A file of nothing. While it is not whole, only what must be written is.
 #[derive(Debug)]

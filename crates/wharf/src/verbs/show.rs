@@ -62,6 +62,7 @@ fn rows(screen: Screen, session: &Descriptor) -> Vec<(&'static str, String, Styl
         ("ended", session.ended_at.as_ref().map(when).unwrap_or_default(), Style::Plain),
         ("because", session.end_reason.map(state::word).unwrap_or_default(), Style::Plain),
         ("exit code", session.exit_code.map(|code| code.to_string()).unwrap_or_default(), Style::Plain),
+        ("paused", session.paused.map(state::word).unwrap_or_default(), Style::Bad),
         ("message", some(&session.message), Style::Bad),
         ("events", session.last_seq.to_string(), Style::Plain),
         ("resumable", if session.resumable { "yes" } else { "no" }.to_owned(), Style::Plain),
