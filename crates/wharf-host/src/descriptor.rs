@@ -42,6 +42,9 @@ pub struct Descriptor {
     /// For the host alone.
     #[serde(skip)]
     pub(crate) spawned: Option<SpawnedWith>,
+    /// Since when the first of the prompts has waited; for the host alone.
+    #[serde(skip)]
+    pub(crate) queued_since: Option<Millis>,
 }
 
 /// The key of the request that made the session, and whose it was.
@@ -94,6 +97,7 @@ impl Descriptor {
                 let token = state.origin.by.as_ref().and_then(|by| text(&by.token));
                 SpawnedWith { token, key }
             }),
+            queued_since: state.queue.iter().map(|queued| queued.accepted_at).min(),
         }
     }
 
@@ -105,17 +109,23 @@ impl Descriptor {
             descriptor: &'a Descriptor,
             #[serde(skip_serializing_if = "Option::is_none")]
             spawned: Option<&'a SpawnedWith>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            queued_since: Option<Millis>,
         }
-        serde_json::to_vec(&Summary { descriptor: self, spawned: self.spawned.as_ref() }).ok()
+        let (spawned, queued_since) = (self.spawned.as_ref(), self.queued_since);
+        serde_json::to_vec(&Summary { descriptor: self, spawned, queued_since }).ok()
     }
 
     pub(crate) fn from_summary(summary: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]
         struct Besides {
             spawned: Option<SpawnedWith>,
+            #[serde(default)]
+            queued_since: Option<Millis>,
         }
         let mut descriptor: Self = serde_json::from_slice(summary).ok()?;
-        descriptor.spawned = serde_json::from_slice::<Besides>(summary).ok()?.spawned;
+        let Besides { spawned, queued_since } = serde_json::from_slice(summary).ok()?;
+        (descriptor.spawned, descriptor.queued_since) = (spawned, queued_since);
         Some(descriptor)
     }
 

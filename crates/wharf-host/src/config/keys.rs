@@ -27,6 +27,7 @@ const KNOWN: &[&str] = &[
     "limits.queue",
     "limits.asks",
     "limits.sessions",
+    "limits.starts",
     "limits.connections",
     "limits.tail",
     "limits.tail_total",

@@ -152,6 +152,8 @@ pub struct Limits {
     pub asks: usize,
     /// Sessions with a running agent.
     pub sessions: usize,
+    /// Agents that are being started at the same time.
+    pub starts: usize,
     /// Connections in all.
     pub connections: usize,
     /// Recent events of one session kept in memory.
@@ -169,6 +171,7 @@ impl Default for Limits {
             queue: 100,
             asks: 100,
             sessions: 1_000,
+            starts: 2 * std::thread::available_parallelism().map_or(2, usize::from),
             connections: 5_000,
             // Enough for a client that pauses for a second at full stream; a slower one reads from the page cache.
             tail: Size(2 << 20),

@@ -1,25 +1,25 @@
 //! Starting the host: take the lease, end what an earlier one left running, and bring every log to a definite state.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use tokio::sync::Mutex;
-use wharf_core::{EndReason, Epoch, Input, SessionId};
+use wharf_core::{EndReason, Epoch, Input, Seq, SessionId};
 use wharf_store::{
     Engine, FileEngine, FileLease, FileOptions, Index, IndexRow, Lease, LeaseError, LogStat, SqliteIndex, StoreError,
 };
 
-use super::{Host, Inner, start_file};
+use super::{Host, Inner, Need, Starts, start_file};
 use crate::agent::sweep::{self, Records};
 use crate::config::{Config, ResumeOnStart};
 use crate::descriptor::Descriptor;
 use crate::ids::{Now, random_text};
-use crate::index::IndexWriter;
+use crate::index::{IndexWriter, Row};
 use crate::registry::{Known, Registry};
-use crate::session::TailBudget;
+use crate::session::{Shared, TailBudget};
 use crate::workspaces::Workspaces;
 
 #[derive(Debug, thiserror::Error)]
@@ -68,8 +68,10 @@ impl Host {
         if let Err(error) = workspaces.list() {
             tracing::warn!(%error, "the registry of workspaces cannot be read");
         }
+        let starts = Starts::new(config.limits.starts);
         let inner = Arc::new(Inner {
             config,
+            starts,
             workspaces,
             registry: Registry::default(),
             index: IndexWriter::start(Arc::clone(&index)),
@@ -124,45 +126,56 @@ fn index(root: &Path) -> Result<Arc<dyn Index>, StoreError> {
     }
 }
 
-/// Agents that are started at once when many sessions come back: more would only make each slower.
-const BACK_AT_ONCE: usize = 4;
-
 impl Host {
-    /// Starts the agents of sessions that are to come back, a few at a time.
-    fn bring_back(&self, sessions: Vec<SessionId>) {
-        let places = Arc::new(tokio::sync::Semaphore::new(BACK_AT_ONCE));
-        for id in sessions {
-            let (host, places) = (self.clone(), Arc::clone(&places));
+    /// Starts the agents of sessions that are to come back, those that are needed most first. One place is left for
+    /// clients, who do not wait for all of these.
+    fn bring_back(&self, mut sessions: Vec<(Need, SessionId)>) {
+        sessions.sort();
+        let at_once = self.inner.config.limits.starts.saturating_sub(1).clamp(1, sessions.len().max(1));
+        let sessions = Arc::new(std::sync::Mutex::new(VecDeque::from(sessions)));
+        for _ in 0..at_once {
+            let (host, sessions) = (self.clone(), Arc::clone(&sessions));
             tokio::spawn(async move {
-                let Ok(_place) = places.acquire().await else { return };
-                let Ok(handle) = host.open(&id).await else { return };
-                if handle.resume().await.is_ok()
-                    && let Err(failure) = handle.up().await
-                {
-                    tracing::warn!(session = %id, message = failure.message, "a session did not come back");
+                let next = || sessions.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                while let Some((need, id)) = next() {
+                    host.bring_one_back(&id, need).await;
                 }
             });
         }
     }
+
+    async fn bring_one_back(&self, id: &SessionId, need: Need) {
+        let Ok(handle) = self.open(id).await else { return };
+        // An error: somebody else was faster, or it is gone.
+        if handle.come_back(need).await.is_err() {
+            return;
+        }
+        // One that hangs is left to its own time.
+        if let Ok(Err(failure)) = tokio::time::timeout(WATCHED_FOR, handle.up()).await {
+            tracing::warn!(session = %id, message = failure.message, "a session did not come back");
+        }
+    }
 }
+
+/// How long the next one waits for a session that comes back.
+const WATCHED_FOR: std::time::Duration = std::time::Duration::from_secs(10);
 
 impl Inner {
     /// Makes every log known. One that the index knows whole and ended is only listed; any other is read, and if it
     /// was alive when its host died, it is given its end now (rule 2.7).
-    fn reconcile(self: &Arc<Self>, index: &dyn Index) -> Result<Vec<SessionId>, StartError> {
+    fn reconcile(self: &Arc<Self>, index: &dyn Index) -> Result<Vec<(Need, SessionId)>, StartError> {
         let mut back = Vec::new();
         let mut rows: HashMap<_, IndexRow> =
             index.all().unwrap_or_default().into_iter().map(|row| (row.id.clone(), row)).collect();
         for stat in self.engine.list()? {
             let row = rows.remove(&stat.id);
+            crate::ids::outlast(&SessionId::new(stat.id.name()));
             let known = row.as_ref().and_then(|row| ended(row, &stat));
             match known {
                 Some(descriptor) => {
                     let snapshot = row.and_then(|row| row.snapshot);
                     let id = SessionId::new(stat.id.name());
-                    if self.wants_back(&descriptor) {
-                        back.push(id.clone());
-                    }
+                    back.extend(self.wants_back(&descriptor).map(|need| (need, id.clone())));
                     self.registry.put(id, Known::Cold { log_id: stat.id, descriptor: Arc::new(descriptor), snapshot });
                 }
                 None => back.extend(self.recover(&stat, row.and_then(|row| row.snapshot))),
@@ -174,31 +187,47 @@ impl Inner {
         Ok(back)
     }
 
-    /// Is this one to be started again by itself?
-    fn wants_back(&self, descriptor: &Descriptor) -> bool {
-        let wanted = match self.config.resume_on_start {
-            ResumeOnStart::None => false,
-            ResumeOnStart::Queued => descriptor.queued > 0,
-            ResumeOnStart::All => true,
+    /// Is this one to be started again by itself, and how much is that needed?
+    fn wants_back(&self, descriptor: &Descriptor) -> Option<Need> {
+        let queued = (descriptor.queued > 0).then(|| Need::Queued(descriptor.queued_since.unwrap_or_default()));
+        let need = match self.config.resume_on_start {
+            ResumeOnStart::None => None,
+            ResumeOnStart::Queued => queued,
+            ResumeOnStart::All => Some(queued.unwrap_or(Need::Nobody)),
         };
-        wanted && descriptor.resumable && descriptor.end_reason != Some(EndReason::User)
+        need.filter(|_| descriptor.resumable && descriptor.end_reason != Some(EndReason::User))
     }
 
     /// Reads a log and ends what its host could not end. The id, if the session is to come back.
-    fn recover(self: &Arc<Self>, stat: &LogStat, snapshot: Option<u64>) -> Option<SessionId> {
+    fn recover(self: &Arc<Self>, stat: &LogStat, snapshot: Option<u64>) -> Option<(Need, SessionId)> {
         match self.thaw(&stat.id, snapshot) {
             Ok((mut session, shared)) => {
                 let step = session.handle(Input::HostRestarted, Now::millis());
                 let descriptor = Descriptor::of(&session);
-                let first = (step, self.surroundings());
-                let handle = self.employ(session, shared, Some(first));
-                self.wants_back(&descriptor).then(|| handle.id().clone())
+                let need = self.wants_back(&descriptor).map(|need| (need, shared.id.clone()));
+                if step.events.is_empty() {
+                    self.list(&shared, descriptor, session.state().snapshot);
+                } else {
+                    self.employ(session, shared, Some((step, self.surroundings())));
+                }
+                need
             }
             Err(error) => {
                 tracing::error!(log = %stat.id, %error, "this session cannot be read and is left alone");
                 None
             }
         }
+    }
+}
+
+impl Inner {
+    /// Makes a session known that needs no task: it has had its end.
+    fn list(&self, shared: &Shared, descriptor: Descriptor, snapshot: Option<Seq>) {
+        let (log_id, descriptor) = (shared.log_id.clone(), Arc::new(descriptor));
+        let (head, snapshot) = (shared.log.head(), snapshot.map(|seq| seq.0));
+        let (id, descriptor_too) = (log_id.clone(), Arc::clone(&descriptor));
+        self.index.put(Row { id, seq: head.seq, bytes: head.bytes, snapshot, descriptor: descriptor_too });
+        self.registry.put(shared.id.clone(), Known::Cold { log_id, descriptor, snapshot });
     }
 }
 

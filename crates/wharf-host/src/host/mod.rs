@@ -7,6 +7,7 @@ mod forget;
 mod spare;
 mod spawn;
 mod start_file;
+mod starts;
 mod workspaces;
 
 use std::collections::{BTreeMap, HashMap};
@@ -23,6 +24,7 @@ pub use forget::Renewal;
 pub use spare::Spare;
 pub use spawn::{SpawnRequest, Spawned};
 pub(crate) use start_file::{StartInputs, write_private};
+pub(crate) use starts::{Need, Starts};
 pub use workspaces::RemovedWorkspace;
 
 use crate::adapters::{AdapterError, Launchable};
@@ -57,6 +59,7 @@ pub(crate) struct Inner {
     /// Random, made once per state directory: the tag that tells our agents from another host's.
     state_id: String,
     introductions: Mutex<HashMap<Introduced, Introduction>>,
+    pub(crate) starts: Arc<Starts>,
     /// One cold session is brought up at a time, so that two callers get the same task.
     opening: tokio::sync::Mutex<()>,
     /// One request with a key is looked up and carried out at a time, so that its repeat finds it.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 
 use super::Host;
+use super::starts::Need;
 use crate::agent::introduction::{Greeted, StartFailure, greet};
 
 /// An agent that answered `initialize` and waits for its session; ended if dropped.
@@ -21,6 +22,7 @@ pub struct Spare {
 impl Spare {
     /// Sends a client's request; the answer comes with the id that went to the agent.
     pub async fn ask(&mut self, frame: &Bytes) -> Result<Bytes, StartFailure> {
+        self.greeted.grant_time();
         let answer = self.greeted.ask(frame).await?;
         self.asked = true;
         Ok(answer)
@@ -49,6 +51,7 @@ impl Host {
         let env = self.inner.config.adapters().environment(&agent, env);
         agent.program(&env)?;
         let launch = self.inner.launch(&agent, &cwd, &env);
+        let _place = self.inner.starts.enter(Need::Client).await;
         Ok(Spare { greeted: greet(&launch, capabilities).await?, cwd, asked: false })
     }
 }

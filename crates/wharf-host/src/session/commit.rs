@@ -15,6 +15,7 @@ use super::task::SessionTask;
 use crate::agent::introduction::{StartFailure, greet};
 use crate::agent::{self, Greeted};
 use crate::descriptor::Descriptor;
+use crate::host::Need;
 use crate::index::Row;
 
 /// How far the log is safe on disk; or why it will never be.
@@ -273,16 +274,21 @@ impl SessionTask {
         let agent_session = self.session.state().agent_session.as_ref().map(ToString::to_string);
         let log_id = self.shared.log_id.clone();
         let in_force = in_force(self.session.state());
+        let need = std::mem::replace(&mut self.need, Need::Client);
         let starter = tokio::spawn(async move {
             // One agent per session, ever: the old tree goes before the new one comes.
             if let Some(ending) = ending {
                 let _ = ending.await;
             }
-            let outcome = async {
+            let place = host.starts.enter(need).await;
+            let work = async {
                 let inputs = host.start_inputs(&log_id).map_err(StartFailure::new)?;
                 let agent = host.agent(&origin.adapter, inputs.mode.as_deref(), &inputs.options)?;
                 let mut greeted: Greeted = match spare {
-                    Some(greeted) => greeted,
+                    Some(mut greeted) => {
+                        greeted.grant_time();
+                        greeted
+                    }
                     None => {
                         agent.program(&inputs.env)?;
                         let launch = host.launch(&agent, origin.cwd.as_ref(), &inputs.env);
@@ -301,7 +307,7 @@ impl SessionTask {
                 let opening = agent::Opening { how, new_frame, agent_session, in_force, quiet };
                 agent::open(greeted, &opening).await
             };
-            let outcome = Box::new(outcome.await);
+            let outcome = Box::new(place.hold(work).await);
             let _ = commands.send(Command::AgentUp { start, outcome }).await;
         });
         self.starter = Some((start, starter));

@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use wharf_core::{EndReason, Epoch, Event, Fault, Input, Millis, Seq, Session, StartNo, Status, Step, UpdateKind};
 
+use super::clock::Clock;
 use super::command::{Command, ReplyTo, Started, StartedTo, UpTo};
 use super::commit::{Synced, Waiting};
 use super::handle::Lanes;
@@ -20,7 +21,7 @@ use super::shared::Shared;
 use crate::agent::introduction::StartFailure;
 use crate::agent::{Greeted, Opened};
 use crate::frame::Line;
-use crate::host::Inner;
+use crate::host::{Inner, Need};
 use crate::ids::Now;
 
 /// Commands taken in one go, so that a flood of them cannot keep the agent's output waiting.
@@ -57,6 +58,8 @@ pub(crate) struct SessionTask {
     ear: Ear,
     pub(super) agent: Option<AgentLink>,
     pub(super) starter: Option<(StartNo, JoinHandle<()>)>,
+    /// How much the next start is needed.
+    pub(super) need: Need,
     /// The last agent on its way out; the next start waits for it.
     pub(super) ending: Option<JoinHandle<()>>,
     /// Decided and not yet in the log.
@@ -67,6 +70,7 @@ pub(crate) struct SessionTask {
     /// Not even the reserve had space: nothing is decided until what was decided is in the log.
     pub(super) stalled: bool,
     pub(super) retry: Retry,
+    clock: Clock,
     /// The log is lost to us; the task ends.
     pub(super) broken: bool,
     pub(super) last_snapshot: Option<Seq>,
@@ -107,6 +111,7 @@ impl SessionTask {
             ear,
             agent: None,
             starter: None,
+            need: Need::Client,
             ending: None,
             fresh: Vec::new(),
             waiting: VecDeque::new(),
@@ -114,6 +119,7 @@ impl SessionTask {
             synced_news,
             stalled: false,
             retry: Retry::default(),
+            clock: Clock::new(Now::millis()),
             broken: false,
         };
         tokio::spawn(async move {
@@ -179,7 +185,7 @@ impl SessionTask {
             Wake::Agent(Ok(0) | Err(_)) => self.lost(),
             Wake::Synced => {}
             Wake::Time => {
-                if self.session.deadline().is_some_and(|deadline| deadline <= Now::millis()) {
+                if self.session.deadline().is_some_and(|deadline| deadline <= self.clock.now()) {
                     self.input(Input::TimePassed, None);
                 } else if !self.is_held() && self.is_idle() {
                     return self.around.host.registry.retire(&self.shared);
@@ -199,9 +205,17 @@ impl SessionTask {
 
     /// The core's answer to one input, kept for phase three.
     pub(super) fn input(&mut self, input: Input, reply: Option<ReplyTo>) {
-        let now = Now::millis();
+        let now = self.now();
         let step = self.session.handle(input, now);
         self.take(step, now, reply);
+    }
+
+    /// The session's time. It follows the wall clock only while nothing is measured by it.
+    fn now(&mut self) -> Millis {
+        if self.session.state().turns.is_empty() && self.session.deadline().is_none() && !self.is_held() {
+            self.clock.set(Now::millis());
+        }
+        self.clock.now()
     }
 
     fn obey(&mut self, command: Command) {
@@ -228,6 +242,10 @@ impl SessionTask {
             }
             Command::Asks { reply } => {
                 let _ = reply.send(self.session.state().asks.values().cloned().collect());
+            }
+            Command::ComeBack { need, reply } => {
+                self.need = need;
+                self.wish(Input::Resume, reply);
             }
             Command::WaitUp { reply } => self.wait_up(reply),
             Command::AgentUp { start, outcome } => self.agent_up(start, *outcome),
@@ -396,7 +414,7 @@ impl SessionTask {
             return self.retry.left();
         }
         match self.session.deadline() {
-            Some(deadline) => Duration::from_millis(deadline.0.saturating_sub(Now::millis().0)).min(IDLE),
+            Some(deadline) => Duration::from_millis(deadline.0.saturating_sub(self.clock.now().0)).min(IDLE),
             None => IDLE,
         }
     }
