@@ -28,6 +28,7 @@ pub(crate) struct Row {
 
 enum Order {
     Put(Row),
+    PutAll(Vec<Row>),
     Remove(LogId),
 }
 
@@ -41,6 +42,7 @@ impl std::fmt::Debug for Order {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Put(row) => write!(f, "put {}", row.id),
+            Self::PutAll(rows) => write!(f, "put {}", rows.len()),
             Self::Remove(id) => write!(f, "remove {id}"),
         }
     }
@@ -58,6 +60,11 @@ impl IndexWriter {
 
     pub(crate) fn put(&self, row: Row) {
         self.order(Order::Put(row));
+    }
+
+    /// All those that a start has read anew.
+    pub(crate) fn put_all(&self, rows: Vec<Row>) {
+        self.order(Order::PutAll(rows));
     }
 
     pub(crate) fn remove(&self, id: LogId) {
@@ -92,6 +99,7 @@ fn write(index: &Arc<dyn Index>, inbox: &Receiver<Order>) {
             Ok(Order::Put(row)) => {
                 rows.insert(row.id.clone(), row);
             }
+            Ok(Order::PutAll(many)) => rows.extend(many.into_iter().map(|row| (row.id.clone(), row))),
             Ok(Order::Remove(id)) => {
                 rows.remove(&id);
                 if let Err(error) = index.remove(&id) {

@@ -6,6 +6,7 @@
 
 pub mod agent;
 pub mod client;
+pub mod cold;
 pub mod dice;
 pub mod disk;
 pub mod host;

@@ -164,7 +164,7 @@ impl Inner {
     /// Makes every log known. One that the index knows whole and ended is only listed; any other is read, and if it
     /// was alive when its host died, it is given its end now (rule 2.7).
     fn reconcile(self: &Arc<Self>, index: &dyn Index) -> Result<Vec<(Need, SessionId)>, StartError> {
-        let mut back = Vec::new();
+        let (mut back, mut fresh) = (Vec::new(), Vec::new());
         let mut rows: HashMap<_, IndexRow> =
             index.all().unwrap_or_default().into_iter().map(|row| (row.id.clone(), row)).collect();
         for stat in self.engine.list()? {
@@ -178,9 +178,10 @@ impl Inner {
                     back.extend(self.wants_back(&descriptor).map(|need| (need, id.clone())));
                     self.registry.put(id, Known::Cold { log_id: stat.id, descriptor: Arc::new(descriptor), snapshot });
                 }
-                None => back.extend(self.recover(&stat, row.and_then(|row| row.snapshot))),
+                None => back.extend(self.recover(&stat, row.and_then(|row| row.snapshot), &mut fresh)),
             }
         }
+        self.index.put_all(fresh);
         for gone in rows.into_keys() {
             self.index.remove(gone);
         }
@@ -199,14 +200,19 @@ impl Inner {
     }
 
     /// Reads a log and ends what its host could not end. The id, if the session is to come back.
-    fn recover(self: &Arc<Self>, stat: &LogStat, snapshot: Option<u64>) -> Option<(Need, SessionId)> {
+    fn recover(
+        self: &Arc<Self>,
+        stat: &LogStat,
+        snapshot: Option<u64>,
+        rows: &mut Vec<Row>,
+    ) -> Option<(Need, SessionId)> {
         match self.thaw(&stat.id, snapshot) {
             Ok((mut session, shared)) => {
                 let step = session.handle(Input::HostRestarted, Now::millis());
                 let descriptor = Descriptor::of(&session);
                 let need = self.wants_back(&descriptor).map(|need| (need, shared.id.clone()));
                 if step.events.is_empty() {
-                    self.list(&shared, descriptor, session.state().snapshot);
+                    rows.push(self.list(&shared, descriptor, session.state().snapshot));
                 } else {
                     self.employ(session, shared, Some((step, self.surroundings())));
                 }
@@ -221,13 +227,13 @@ impl Inner {
 }
 
 impl Inner {
-    /// Makes a session known that needs no task: it has had its end.
-    fn list(&self, shared: &Shared, descriptor: Descriptor, snapshot: Option<Seq>) {
+    /// Makes a session known that needs no task, since it has had its end. What the index has to be told of it.
+    fn list(&self, shared: &Shared, descriptor: Descriptor, snapshot: Option<Seq>) -> Row {
         let (log_id, descriptor) = (shared.log_id.clone(), Arc::new(descriptor));
         let (head, snapshot) = (shared.log.head(), snapshot.map(|seq| seq.0));
-        let (id, descriptor_too) = (log_id.clone(), Arc::clone(&descriptor));
-        self.index.put(Row { id, seq: head.seq, bytes: head.bytes, snapshot, descriptor: descriptor_too });
-        self.registry.put(shared.id.clone(), Known::Cold { log_id, descriptor, snapshot });
+        let cold = Known::Cold { log_id: log_id.clone(), descriptor: Arc::clone(&descriptor), snapshot };
+        self.registry.put(shared.id.clone(), cold);
+        Row { id: log_id, seq: head.seq, bytes: head.bytes, snapshot, descriptor }
     }
 }
 
