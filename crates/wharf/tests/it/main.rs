@@ -30,6 +30,7 @@ mod many_back;
 mod mcp;
 mod mcp_wire;
 mod odd_bytes;
+mod once;
 mod openapi;
 mod orphans;
 mod program;
