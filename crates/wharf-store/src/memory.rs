@@ -17,6 +17,7 @@ pub struct Hostility(Arc<Mutex<Knobs>>);
 struct Knobs {
     full: usize,
     reserve: usize,
+    read_only: bool,
     broken: usize,
     stale_at: Option<u64>,
     sync_failures: usize,
@@ -37,6 +38,11 @@ impl Hostility {
     /// That many appends of those that may use it find a reserve when there is no space.
     pub fn keep_reserve(&self, times: usize) {
         self.knobs().reserve = times;
+    }
+
+    /// From now on, or no longer, the file system takes no writes.
+    pub fn set_read_only(&self, read_only: bool) {
+        self.knobs().read_only = read_only;
     }
 
     /// The next `times` appends fail with an I/O error. They leave nothing in the log.
@@ -190,6 +196,9 @@ impl MemoryLog {
         let mut knobs = self.hostility.knobs();
         if let Some(current) = knobs.stale_at.filter(|&current| epoch < current) {
             return Err(AppendError::StaleEpoch { ours: epoch, current });
+        }
+        if knobs.read_only {
+            return Err(AppendError::ReadOnly(self.id.clone()));
         }
         let reserved = from_reserve && knobs.full > 0 && take(&mut knobs.reserve);
         if !reserved && take(&mut knobs.full) {

@@ -19,6 +19,7 @@ use crate::descriptor::Descriptor;
 use crate::ids::{Now, random_text};
 use crate::index::{IndexWriter, Row};
 use crate::registry::{Known, Registry};
+use crate::session::handle::CallError;
 use crate::session::{Shared, TailBudget};
 use crate::workspaces::Workspaces;
 
@@ -146,9 +147,13 @@ impl Host {
 
     async fn bring_one_back(&self, id: &SessionId, need: Need) {
         let Ok(handle) = self.open(id).await else { return };
-        // An error: somebody else was faster, or it is gone.
-        if handle.come_back(need).await.is_err() {
-            return;
+        loop {
+            match handle.come_back(need).await {
+                Ok(()) => break,
+                Err(CallError::StorageFull) => tokio::time::sleep(AGAIN).await,
+                // Somebody else was faster, or it is gone.
+                Err(CallError::Refused(_) | CallError::Storage(_) | CallError::Left | CallError::Gone) => return,
+            }
         }
         // One that hangs is left to its own time.
         if let Ok(Err(failure)) = tokio::time::timeout(WATCHED_FOR, handle.up()).await {
@@ -157,6 +162,8 @@ impl Host {
     }
 }
 
+/// How soon a session that could not come back for want of space is tried again.
+const AGAIN: std::time::Duration = std::time::Duration::from_secs(2);
 /// How long the next one waits for a session that comes back.
 const WATCHED_FOR: std::time::Duration = std::time::Duration::from_secs(10);
 

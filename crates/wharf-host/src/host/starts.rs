@@ -125,7 +125,6 @@ impl Drop for Waiter {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 mod tests {
     use std::future::poll_fn;
     use std::pin::pin;

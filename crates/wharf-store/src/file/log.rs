@@ -147,7 +147,10 @@ impl FileLog {
     /// Writes `buf`, all or nothing.
     fn write(&self, writer: &Writer) -> Result<(), AppendError> {
         let Err(error) = writer.file.write_all_at(&writer.buf, writer.len) else { return Ok(()) };
-        if let Err(undo) = writer.file.set_len(writer.len) {
+        if let Err(undo) = writer.file.set_len(writer.len)
+            // Where nothing can be changed nothing may have been written either.
+            && writer.file.metadata().map_or(true, |file| file.len() != writer.len)
+        {
             let kind = undo.kind();
             self.break_off(&failed("cutting a failed write off", &writer.active.path)(undo), kind);
             self.writable()?;

@@ -227,9 +227,11 @@ impl Agent {
             self.replay(&session)?;
         }
         self.send(&wire::response(id, shapes::opened(&state, &self.flags)))?;
-        while self.flags.replay_forever {
-            self.replay(&session)?;
-            thread::sleep(Duration::from_millis(20));
+        if self.flags.replay_forever {
+            loop {
+                self.replay(&session)?;
+                thread::sleep(Duration::from_millis(20));
+            }
         }
         if replays && self.flags.replay_after_load {
             self.replay(&session)?;

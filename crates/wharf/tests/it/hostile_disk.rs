@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 use tempfile::TempDir;
-use wharf_host::core::{CancelScope, EndReason, Event, Overlap, Raw, Sender, Seq, Status, Submission};
+use wharf_host::core::{CancelScope, EndReason, Event, Overlap, PauseReason, Raw, Sender, Seq, Status, Submission};
 use wharf_host::{
     CallError, Config, CreateError, Descriptor, Forward, Host, SessionHandle, SpawnRequest, new_client_id,
     new_prompt_id,
@@ -194,6 +194,24 @@ async fn a_prompt_that_is_refused_leaves_no_trace() -> Result<()> {
     assert!(!receipt.duplicate);
     let all = events(&handle, is_ended).await?;
     assert_eq!(all.iter().filter(|event| matches!(event, Event::PromptAccepted { .. })).count(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_file_system_that_turns_read_only_pauses_a_session_until_it_is_not() -> Result<()> {
+    let stage = Stage::new()?;
+    let handle = stage.session().await?;
+    handle.prompt(submission("wait; burst 2000 100; echo whole")).await?;
+    events(&handle, |event| matches!(event, Event::TurnStarted { .. })).await?;
+    stage.disk.set_read_only(true);
+    go(&handle).await?;
+    let known = stage.listed(&handle, |known| known.paused.is_some()).await?;
+    assert_eq!(known.paused, Some(PauseReason::StorageReadOnly));
+    let answer = handle.prompt(submission("echo no")).await;
+    assert!(matches!(&answer, Err(CallError::Storage(why)) if why.contains("read-only")), "{answer:?}");
+    stage.disk.set_read_only(false);
+    assert_eq!(chunks(&events(&handle, is_ended).await?), 2_001);
+    stage.listed(&handle, |known| known.paused.is_none()).await?;
     Ok(())
 }
 
