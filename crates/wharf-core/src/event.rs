@@ -177,6 +177,8 @@ pub enum EndReason {
     Closed,
     /// Nobody was attached for `session.idle_ttl`.
     Idle,
+    /// Its log has reached `limits.log`.
+    LogFull,
     HostShutdown,
     /// Found alive in the log of a host that is gone.
     HostRestarted,

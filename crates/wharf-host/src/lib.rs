@@ -13,6 +13,7 @@ pub mod frame;
 mod host;
 mod ids;
 mod index;
+pub mod redact;
 mod registry;
 mod session;
 mod tools;
@@ -23,9 +24,10 @@ pub use adapters::{
     Source, import_registry, is_always_passed,
 };
 pub use agent::introduction::{Introduction, StartFailure};
-pub use agent::{SplitError, shim, split_command};
+pub use agent::{SplitError, raise_open_files, shim, split_command};
 pub use config::{
     AgentCommand, AmuxSettings, Auth, Config, ConfigError, Duration, Limits, QueueBy, ReplayTurns, ResumeOnStart, Size,
+    TlsSettings,
 };
 pub use descriptor::{Descriptor, TurnWord, timestamp};
 pub use host::{
@@ -38,4 +40,4 @@ pub use session::handle::{
     Abilities, Attendance, CallError, Direct, Forward, Lane, LaneMessage, Serves, SessionHandle,
 };
 pub use wharf_core as core;
-pub use workspaces::{BadSlug, Place, Slug, Workspace, WorkspaceError, WorkspaceList, Workspaces};
+pub use workspaces::{BadSlug, Ground, Place, Slug, Workspace, WorkspaceError, WorkspaceList, Workspaces};

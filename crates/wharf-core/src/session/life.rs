@@ -107,6 +107,7 @@ impl Session {
             EndReason::User
             | EndReason::Closed
             | EndReason::Idle
+            | EndReason::LogFull
             | EndReason::AgentExited
             | EndReason::StartFailed
             | EndReason::Unresponsive => (PromptEnd::SessionEnded, false),

@@ -17,7 +17,7 @@ use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use super::exit::{AgentProcess, attend};
 use super::stderr::StderrTail;
 use super::sweep::{Records, TAG};
-use super::{outbox::Outbox, shim};
+use super::{files, outbox::Outbox, shim};
 use crate::frame::FrameReader;
 
 /// All that is needed to start an agent.
@@ -112,6 +112,7 @@ impl Launch {
         let [stdin, stdout, stderr] = stdio;
         let mut command = Command::new(&self.program);
         command.args(args).envs(&self.env).env(TAG, &self.tag).current_dir(&self.cwd);
+        command.envs(files::before().map(|before| (files::VARIABLE, before)));
         command.stdin(stdin).stdout(stdout).stderr(stderr);
         // Its own group: a Ctrl-C at the terminal is for the host, which ends its agents in order.
         command.process_group(0);

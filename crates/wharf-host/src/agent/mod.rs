@@ -1,6 +1,7 @@
 //! Agent processes: started under a shim, greeted, given a session, and ended with everything they started.
 
 mod exit;
+mod files;
 pub mod introduction;
 mod launch;
 mod opening;
@@ -10,6 +11,7 @@ mod stderr;
 pub mod sweep;
 
 pub(crate) use exit::{AgentExit, AgentProcess};
+pub use files::raise_open_files;
 pub(crate) use introduction::Greeted;
 pub(crate) use launch::Launch;
 pub use launch::{SplitError, split_command};

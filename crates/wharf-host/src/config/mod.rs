@@ -2,6 +2,7 @@
 
 mod amux;
 mod keys;
+mod tls;
 mod units;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use wharf_core::{OnRestart, Settings};
 
 pub use amux::{AmuxSettings, ReplayTurns};
 pub(crate) use keys::nearest;
+pub use tls::TlsSettings;
 pub use units::{Duration, Size};
 
 /// Everything that can be set. `Config::default()` is a host that works.
@@ -28,6 +30,12 @@ pub struct Config {
     #[serde(skip)]
     pub config_dir: Option<PathBuf>,
     pub listen: String,
+    /// Further names by which clients call this host.
+    pub hosts: Vec<String>,
+    pub tls: TlsSettings,
+    /// May everyone on the way read along? From the command line alone.
+    #[serde(skip)]
+    pub insecure_no_tls: bool,
     pub auth: Auth,
     pub default_agent: String,
     pub agents: BTreeMap<String, AgentCommand>,
@@ -154,14 +162,52 @@ pub struct Limits {
     pub sessions: usize,
     /// Agents that are being started at the same time.
     pub starts: usize,
-    /// Connections in all.
+    /// New sessions that one token may start in a minute.
+    pub spawns_per_minute: u32,
+    /// The log of one session; at this it is ended.
+    pub log: Size,
+    /// Connections over TCP in all, and as many over the socket.
     pub connections: usize,
+    /// Wrong tokens and codes of one address in a minute.
+    pub failed_logins: usize,
+    /// Of one token.
+    pub connections_per_token: usize,
+    /// The body of a request.
+    pub body: Size,
+    /// What is held of all bodies that are being read.
+    pub bodies: Size,
+    /// How much of a log one answer may carry.
+    pub history: Size,
+    /// The head of a request: its line and its headers.
+    pub headers: Size,
+    /// How long a client may keep a connection and say nothing.
+    pub silence: Duration,
     /// Recent events of one session kept in memory.
     pub tail: Size,
     /// The same for all sessions together.
     pub tail_total: Size,
     /// Space on disk that is kept for the moment when there is none.
     pub reserve: Size,
+}
+
+/// What HTTP itself needs of a head; less is refused by the library that reads it.
+const SMALLEST_HEAD: usize = 8 << 10;
+
+impl Limits {
+    fn check(&self) -> Result<(), String> {
+        if self.headers.0 < SMALLEST_HEAD {
+            return Err("limits.headers: less than \"8KiB\" would refuse ordinary requests".to_owned());
+        }
+        if self.connections == 0 || self.connections_per_token == 0 {
+            return Err(
+                "limits.connections, limits.connections_per_token: with 0 nobody could reach the host".to_owned()
+            );
+        }
+        if self.silence == Duration::NEVER {
+            return Err("limits.silence: \"never\" would let anyone hold a connection for good".to_owned());
+        }
+        Ok(())
+    }
 }
 
 impl Default for Limits {
@@ -172,7 +218,19 @@ impl Default for Limits {
             asks: 100,
             sessions: 1_000,
             starts: 2 * std::thread::available_parallelism().map_or(2, usize::from),
+            spawns_per_minute: 600,
+            // Months of work; a flood is stopped before it fills a disk.
+            log: Size(4 << 30),
             connections: 5_000,
+            // A person mistypes, a program with an old token tries again: neither does so every two seconds.
+            failed_logins: 30,
+            // Two fifths: one token alone, or two, leave room for others.
+            connections_per_token: 2_000,
+            body: Size(32 << 20),
+            bodies: Size(256 << 20),
+            history: Size(8 << 20),
+            headers: Size(64 << 10),
+            silence: Duration::from_millis(30_000),
             // Enough for a client that pauses for a second at full stream; a slower one reads from the page cache.
             tail: Size(2 << 20),
             tail_total: Size(64 << 20),
@@ -189,6 +247,9 @@ impl Default for Config {
             program: PathBuf::new(),
             config_dir: None,
             listen: "127.0.0.1:7433".to_owned(),
+            hosts: Vec::new(),
+            tls: TlsSettings::default(),
+            insecure_no_tls: false,
             auth: Auth::default(),
             default_agent: "demo".to_owned(),
             agents: BTreeMap::new(),
@@ -230,6 +291,9 @@ impl Config {
         if let (Some(dir), Some(adapters)) = (&config.config_dir, &mut config.adapters) {
             *adapters = dir.join(&*adapters);
         }
+        if let Some(dir) = &config.config_dir {
+            config.tls.resolve(dir);
+        }
         Ok(config)
     }
 
@@ -238,6 +302,8 @@ impl Config {
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
         keys::check(&table)?;
         let config: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        tls::check_names(&config.hosts)?;
+        config.limits.check()?;
         match config.agents.iter().find(|(_, agent)| agent.command.is_empty()) {
             Some((name, _)) => {
                 Err(format!("agents.{name} has no command; write: command = [\"program\", \"argument\"]"))

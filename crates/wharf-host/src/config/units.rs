@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, de};
 use wharf_core::Millis;
 
-/// `"100ms"`, `"5s"`, `"2m"`, `"1h"` or `"never"`.
+/// `"100ms"`, `"5s"`, `"2m"`, `"1h"`, `"7d"` or `"never"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Duration(Option<u64>);
 
@@ -31,13 +31,13 @@ impl std::str::FromStr for Duration {
         if text == "never" {
             return Ok(Self::NEVER);
         }
-        let units = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
+        let units = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
         let millis = units.iter().find_map(|(unit, millis)| {
             let number: u64 = text.strip_suffix(unit)?.trim().parse().ok()?;
             number.checked_mul(*millis)
         });
         millis.map(Self::from_millis).ok_or_else(|| {
-            format!("{text:?} is not a duration; write it like \"100ms\", \"5s\", \"2m\", \"1h\" or \"never\"")
+            format!("{text:?} is not a duration; write it like \"100ms\", \"5s\", \"2m\", \"1h\", \"7d\" or \"never\"")
         })
     }
 }

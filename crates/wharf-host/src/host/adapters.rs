@@ -13,8 +13,8 @@ use super::{Host, Inner};
 use crate::adapters::{AdapterInfo, Launchable, VersionCheck};
 use crate::config::QueueBy;
 
-/// Programs that are asked at once.
-const AT_ONCE: usize = 4;
+/// Programs that are asked at once, whoever wants to know.
+static ASKED: Semaphore = Semaphore::const_new(4);
 /// Nobody waits longer for a version, whatever a manifest says.
 const LONGEST: Duration = Duration::from_secs(10);
 /// What is read of a program's answer.
@@ -33,13 +33,12 @@ impl Host {
     }
 
     async fn ask_versions(&self, listed: &mut [(AdapterInfo, Option<VersionCheck>)]) {
-        let places = Arc::new(Semaphore::new(AT_ONCE));
         let mut asking = JoinSet::new();
         for (at, (info, check)) in listed.iter().enumerate() {
             let Some(check) = check.clone().filter(|_| info.installed) else { continue };
-            let (inner, places) = (Arc::clone(&self.inner), Arc::clone(&places));
+            let inner = Arc::clone(&self.inner);
             asking.spawn(async move {
-                let _place = places.acquire().await;
+                let _place = ASKED.acquire().await;
                 let answer = inner.ask_version(&check).await;
                 (at, check, answer)
             });

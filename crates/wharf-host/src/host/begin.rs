@@ -12,6 +12,7 @@ use wharf_store::{
     Engine, FileEngine, FileLease, FileOptions, Index, IndexRow, Lease, LeaseError, LogStat, SqliteIndex, StoreError,
 };
 
+use super::rate::Rate;
 use super::{Host, Inner, Need, Starts, start_file};
 use crate::agent::sweep::{self, Records};
 use crate::config::{Config, ResumeOnStart};
@@ -70,6 +71,9 @@ impl Host {
             tracing::warn!(%error, "the registry of workspaces cannot be read");
         }
         let starts = Starts::new(config.limits.starts);
+        let places = Arc::new(tokio::sync::Semaphore::new(config.limits.sessions));
+        let spare_places = Arc::new(tokio::sync::Semaphore::new(config.limits.sessions));
+        let rate = Rate::new(config.limits.spawns_per_minute);
         let inner = Arc::new(Inner {
             config,
             starts,
@@ -84,6 +88,9 @@ impl Host {
             introductions: std::sync::Mutex::default(),
             opening: Mutex::new(()),
             spawning: Mutex::new(()),
+            places,
+            spare_places,
+            rate,
             _lease: lease,
         });
         let back = inner.reconcile(&*index)?;
@@ -151,8 +158,12 @@ impl Host {
             match handle.come_back(need).await {
                 Ok(()) => break,
                 Err(CallError::StorageFull) => tokio::time::sleep(AGAIN).await,
+                Err(error @ (CallError::TooMany { .. } | CallError::LogFull { .. } | CallError::Storage(_))) => {
+                    tracing::warn!(session = %id, %error, "a session did not come back");
+                    return;
+                }
                 // Somebody else was faster, or it is gone.
-                Err(CallError::Refused(_) | CallError::Storage(_) | CallError::Left | CallError::Gone) => return,
+                Err(CallError::Refused(_) | CallError::Left | CallError::Gone) => return,
             }
         }
         // One that hangs is left to its own time.

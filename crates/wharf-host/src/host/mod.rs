@@ -4,6 +4,7 @@ mod adapters;
 mod begin;
 mod create;
 mod forget;
+mod rate;
 mod spare;
 mod spawn;
 mod start_file;
@@ -64,6 +65,11 @@ pub(crate) struct Inner {
     opening: tokio::sync::Mutex<()>,
     /// One request with a key is looked up and carried out at a time, so that its repeat finds it.
     spawning: tokio::sync::Mutex<()>,
+    /// Places for sessions with a running agent (`limits.sessions`).
+    pub(crate) places: Arc<tokio::sync::Semaphore>,
+    /// The same for agents that were started before there is a session for them.
+    spare_places: Arc<tokio::sync::Semaphore>,
+    rate: rate::Rate,
     /// Held for as long as the host lives.
     _lease: FileLease,
 }
@@ -109,10 +115,10 @@ impl Host {
     }
 
     /// The session that an amux client means by this name (rule 9.1): the newest of that name, unless it is over for
-    /// good or a user killed it. Then the name is free for a new one.
-    pub fn named(&self, name: &str) -> Option<Arc<Descriptor>> {
+    /// good or a user killed it. Then the name is free for a new one. What is not in the caller's sight does not count.
+    pub fn named(&self, name: &str, in_sight: impl Fn(&Descriptor) -> bool) -> Option<Arc<Descriptor>> {
         let mut known = self.descriptors();
-        known.retain(|known| known.name.as_deref() == Some(name));
+        known.retain(|known| known.name.as_deref() == Some(name) && in_sight(known));
         let newest = known.into_iter().max_by(|a, b| a.id.cmp(&b.id))?;
         let comes_back = newest.resumable && newest.end_reason != Some(EndReason::User);
         (newest.status.is_alive() || comes_back).then_some(newest)
@@ -292,6 +298,13 @@ impl Inner {
     }
 
     fn surroundings(self: &Arc<Self>) -> Surroundings {
-        Surroundings { host: Arc::clone(self), epoch: self.epoch, spare: None, started: None, founded: None }
+        Surroundings {
+            host: Arc::clone(self),
+            epoch: self.epoch,
+            place: None,
+            spare: None,
+            started: None,
+            founded: None,
+        }
     }
 }

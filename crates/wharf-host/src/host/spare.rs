@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::Host;
 use super::starts::Need;
@@ -17,6 +19,8 @@ pub struct Spare {
     cwd: PathBuf,
     /// It has done something for its client, which another agent would not know of.
     asked: bool,
+    /// Its place among the agents without a session: as many as may have one.
+    _place: OwnedSemaphorePermit,
 }
 
 impl Spare {
@@ -50,8 +54,12 @@ impl Host {
         let agent = self.inner.agent(adapter, None, &BTreeMap::new())?;
         let env = self.inner.config.adapters().environment(&agent, env);
         agent.program(&env)?;
+        let place = Arc::clone(&self.inner.spare_places).try_acquire_owned().map_err(|_| {
+            let limit = self.inner.config.limits.sessions;
+            StartFailure::new(format!("{limit} agents wait for their first session (limits.sessions); try again later"))
+        })?;
         let launch = self.inner.launch(&agent, &cwd, &env);
-        let _place = self.inner.starts.enter(Need::Client).await;
-        Ok(Spare { greeted: greet(&launch, capabilities).await?, cwd, asked: false })
+        let _start = self.inner.starts.enter(Need::Client).await;
+        Ok(Spare { greeted: greet(&launch, capabilities).await?, cwd, asked: false, _place: place })
     }
 }

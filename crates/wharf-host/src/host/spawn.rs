@@ -9,6 +9,7 @@ use wharf_core::{Raw, Sender, SessionId, SpawnKey};
 use super::create::{Begun, not_founded};
 use super::{CreateError, Host, NewSessionRequest};
 use crate::session::handle::SessionHandle;
+use crate::workspaces::Ground;
 
 /// What AIP-46 calls `SpawnAgentRequest`, with Wharf's own fields besides.
 #[derive(Clone, Debug, Default)]
@@ -30,8 +31,8 @@ pub struct SpawnRequest {
     pub key: Option<String>,
     /// What else a repeat must have in common with the first request: its prompt.
     pub key_covers: Option<String>,
-    /// May the caller name any directory, or only those inside a registered workspace (rule 8.6)?
-    pub anywhere: bool,
+    /// Which directories the caller may name, and which workspaces it knows of.
+    pub ground: Ground,
 }
 
 /// A session that exists; its agent may still be starting ([`SessionHandle::up`] waits for it).
@@ -68,7 +69,8 @@ impl Host {
 
     /// The session, and what its caller should know.
     fn begin_spawn(&self, request: SpawnRequest, key: Option<SpawnKey>) -> Result<(Begun, Vec<String>), CreateError> {
-        let place = self.inner.workspaces.resolve(request.cwd.as_deref(), request.workspace.as_deref())?;
+        let place =
+            self.inner.workspaces.place(&request.ground, request.cwd.as_deref(), request.workspace.as_deref())?;
         // Only text can go to the agent.
         let text = |path: &PathBuf| path.to_str().map(ToOwned::to_owned).ok_or(CreateError::Cwd { path: path.clone() });
         if let Some(path) = request.additional_directories.iter().find(|path| !path.is_absolute() || !path.is_dir()) {
@@ -96,7 +98,7 @@ impl Host {
             mode: request.mode,
             options: request.options,
             env: request.env,
-            anywhere: request.anywhere,
+            ground: request.ground,
             key,
         })?;
         Ok((begun, place.warnings))
@@ -105,7 +107,9 @@ impl Host {
     /// The session that was made with this key, if any.
     fn spawned_with(&self, request: &SpawnRequest, key: &SpawnKey) -> Result<Option<SessionId>, CreateError> {
         let token = request.sender.as_ref().and_then(|sender| sender.token.as_deref());
-        let known = self.descriptors().into_iter().find(|known| {
+        // What its caller cannot see is never the answer.
+        let in_sight = |slug: &str| request.ground.only().is_none_or(|only| only == slug);
+        let known = self.descriptors().into_iter().filter(|known| in_sight(&known.workspace_slug)).find(|known| {
             known.spawned.as_ref().is_some_and(|with| with.token.as_deref() == token && with.key.key == key.key)
         });
         let Some(known) = known else { return Ok(None) };

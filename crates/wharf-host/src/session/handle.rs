@@ -26,6 +26,12 @@ pub enum CallError {
     StorageFull,
     #[error("the log cannot be written: {0}")]
     Storage(String),
+    /// The session's own log may not grow further: nothing was done.
+    #[error("the session's log has {limit} bytes, which is as much as it may have (limits.log); start a new session")]
+    LogFull { limit: usize },
+    /// It would have to be started, and there is no place: nothing was done.
+    #[error("{limit} sessions are running (limits.sessions); end one first")]
+    TooMany { limit: usize },
     /// Its answer could not reach the client any more: nothing was done.
     #[error("the client left the session before this reached its agent")]
     Left,

@@ -1,5 +1,6 @@
 //! One session at work: the task that owns it, the handle that callers hold, the cursor that readers hold.
 
+mod bounds;
 mod clock;
 mod command;
 mod commit;

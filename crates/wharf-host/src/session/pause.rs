@@ -63,6 +63,10 @@ impl SessionTask {
         if cannot_wait(&input) {
             return self.input(input, Some(reply));
         }
+        let input = match self.admit(input) {
+            Ok(input) => input,
+            Err(refused) => return drop(reply.send(Err(refused))),
+        };
         // What was decided before is not to be undone with it.
         if !self.append_and_publish() {
             return self.refuse(reply);

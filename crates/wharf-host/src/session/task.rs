@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use wharf_core::{EndReason, Epoch, Event, Fault, Input, Millis, Seq, Session, StartNo, Status, Step, UpdateKind};
 
@@ -34,6 +34,8 @@ const IDLE: Duration = Duration::from_secs(30);
 pub(crate) struct Surroundings {
     pub(crate) host: Arc<Inner>,
     pub(crate) epoch: Epoch,
+    /// Its place among the sessions with a running agent, while it is one.
+    pub(crate) place: Option<OwnedSemaphorePermit>,
     /// An agent that was greeted already, for the first start.
     pub(crate) spare: Option<Greeted>,
     /// Who waits for the first start.
@@ -201,6 +203,7 @@ impl SessionTask {
         if self.append_and_publish() {
             self.act();
         }
+        self.keep_bounds();
     }
 
     /// The core's answer to one input, kept for phase three.

@@ -19,7 +19,8 @@ use super::outbound::Out;
 use super::shown::ShownUpTo;
 use super::view::Wishes;
 use crate::App;
-use crate::auth::{Access, Identity};
+use crate::auth::Identity;
+use crate::sight::Sight;
 
 /// Answers and joins on their way out. The inbound half waits when the client does not take them.
 const OUT: usize = 64;
@@ -107,6 +108,11 @@ impl Connection {
         (Arc::new(connection), outlet)
     }
 
+    /// The sessions that this connection's identity covers.
+    pub(super) fn sight(&self) -> Sight {
+        self.app.seen_by(&self.identity)
+    }
+
     /// One frame of the client.
     pub(super) async fn receive(self: &Arc<Self>, frame: Bytes) {
         let frame = frame::one_line(frame);
@@ -146,16 +152,11 @@ impl Connection {
         if self.bound.as_ref().is_some_and(Bound::observes) { Role::Observer } else { self.identity.role() }
     }
 
-    /// May this client name any directory (rule 8.6)?
-    pub(super) fn anywhere(&self) -> bool {
-        self.identity.access == Access::Admin
-    }
-
     /// What this client sends of its environment. Where programs are looked for is the host's to say, unless the
     /// client may name any directory: else it could have a program of its own choice run in an agent's name.
     pub(super) fn env(&self) -> BTreeMap<String, String> {
         let mut env = BTreeMap::clone(&self.info().env);
-        env.retain(|name, _| self.anywhere() || name != "PATH");
+        env.retain(|name, _| self.identity.is_admin() || name != "PATH");
         env
     }
 

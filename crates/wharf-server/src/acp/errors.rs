@@ -42,6 +42,12 @@ impl RpcError {
         Self::with(-32002, format!("no session {id:?}"), json!({ "sessionId": id }))
     }
 
+    /// For methods that concern more than the caller's token covers.
+    pub(super) fn host_only(method: &str) -> Self {
+        let message = format!("{method} concerns the whole host, and this token covers a part of it");
+        Self::with(-32011, message, json!({ "reason": "host_only" }))
+    }
+
     /// Did an agent not start?
     pub(super) fn is_failed_start(&self) -> bool {
         self.data.as_ref().is_some_and(|data| data["reason"] == "start_failed")
@@ -98,8 +104,15 @@ pub(super) fn from_create(error: &CreateError) -> RpcError {
             RpcError::params(error.to_string())
         }
         CreateError::KeyReused { .. } => RpcError::params(error.to_string()),
+        CreateError::TooMany { .. } => {
+            RpcError::with(-32603, error.to_string(), json!({ "reason": "too_many_sessions" }))
+        }
+        CreateError::TooFast { retry_after, .. } => {
+            let data = json!({ "reason": "too_many_spawns", "retryAfter": retry_after.as_secs() + 1 });
+            RpcError::with(-32603, error.to_string(), data)
+        }
         CreateError::StorageFull => RpcError::with(-32603, error.to_string(), json!({ "reason": "storage_full" })),
-        CreateError::TooMany { .. } | CreateError::Storage(_) => RpcError::new(-32603, error.to_string()),
+        CreateError::Storage(_) => RpcError::new(-32603, error.to_string()),
         CreateError::Start { session, failure } => {
             RpcError::with(-32603, failure.message.clone(), json!({ "sessionId": session, "reason": "start_failed" }))
         }
@@ -115,6 +128,8 @@ pub(super) fn from_call(error: &CallError, session: &str) -> RpcError {
         CallError::Refused(refusal) => return from_refusal(refusal, session),
         CallError::StorageFull => (-32603, error.to_string(), "storage_full"),
         CallError::Storage(_) => (-32603, error.to_string(), "storage"),
+        CallError::LogFull { .. } => (-32603, error.to_string(), "log_full"),
+        CallError::TooMany { .. } => (-32603, error.to_string(), "too_many_sessions"),
         CallError::Left => (-32603, error.to_string(), "left"),
         CallError::Gone => (-32603, error.to_string(), "gone"),
     };

@@ -5,7 +5,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use wharf_host::Ground;
 use wharf_host::core::Role;
+
+use super::scope::Scope;
 
 /// The role that a token carries (rule 10.2), from less to more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -56,6 +59,7 @@ pub struct Identity {
     /// with `wharf token create`. `None`: our own user over the local socket, without a token.
     pub token: Option<Arc<str>>,
     pub access: Access,
+    pub scope: Scope,
 }
 
 impl Identity {
@@ -63,7 +67,17 @@ impl Identity {
     pub const HOST: &str = "host";
 
     /// Our own user over the local socket.
-    pub const LOCAL: Self = Self { token: None, access: Access::Admin };
+    pub const LOCAL: Self = Self { token: None, access: Access::Admin, scope: Scope::Host };
+
+    /// May it change the host itself? Never with less than the host for a scope, whatever its role.
+    pub fn is_admin(&self) -> bool {
+        self.access == Access::Admin && self.scope == Scope::Host
+    }
+
+    /// Which directories it may name (rule 8.6).
+    pub(crate) fn ground(&self) -> Ground {
+        self.scope.ground(if self.is_admin() { Ground::Anywhere } else { Ground::Workspaces })
+    }
 
     /// The most that this caller may be in a session; it may ask for less (rule 4.8).
     pub const fn role(&self) -> Role {

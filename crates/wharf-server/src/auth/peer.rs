@@ -1,15 +1,20 @@
 //! The local socket: only for the user who runs the host.
 
+use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::{UnixListener, UnixSocket, UnixStream};
+
+use wharf_host::Host;
+
+use crate::listen::BACKLOG;
 
 /// Where a connection comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// TCP: anyone on this machine.
-    Network,
+    /// TCP: anyone who can reach this address, from there.
+    Network(IpAddr),
     /// Our own user over the socket.
     Local { pid: Option<u32> },
     /// Someone else over the socket.
@@ -27,6 +32,16 @@ impl Peer {
     }
 }
 
+impl Peer {
+    /// Is it below this program? Then it is an agent's. Costs a walk over its ancestors.
+    pub(crate) fn is_agent(self) -> bool {
+        match self {
+            Self::Local { pid: Some(pid) } => Host::has_started(pid),
+            Self::Network(_) | Self::Local { pid: None } | Self::Stranger => false,
+        }
+    }
+}
+
 /// Makes the socket with mode 0600. The lease says that no other host lives here, so a socket that is there is a
 /// dead one's.
 pub(crate) fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
@@ -35,7 +50,9 @@ pub(crate) fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
         Ok(()) | Err(_) => {}
     }
     // Its directory is 0700: nobody else reaches it before its own mode is set.
-    let listener = UnixListener::bind(path)?;
+    let socket = UnixSocket::new_stream()?;
+    socket.bind(path)?;
+    let listener = socket.listen(BACKLOG)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use wharf_host::core::{ClientId, Sender};
 use wharf_host::new_client_id;
 
-use crate::auth::{Access, Identity};
+use crate::auth::{Access, Identity, Scope};
 use crate::problem::Problem;
 
 /// A name is for people to read.
@@ -29,7 +29,7 @@ impl Caller {
     /// What is used of the environment that the caller sends: no `PATH`, unless it may name any directory, since with
     /// it a program of the caller's own choice could be run in an agent's name.
     pub(crate) fn env(&self, mut env: BTreeMap<String, String>) -> BTreeMap<String, String> {
-        env.retain(|name, _| self.identity.access == Access::Admin || name != "PATH");
+        env.retain(|name, _| self.identity.is_admin() || name != "PATH");
         env
     }
 
@@ -47,14 +47,20 @@ impl Caller {
 
     /// Refuses those who may not change the host itself.
     pub(crate) fn may_administrate(&self) -> Result<(), Problem> {
-        match self.identity.access {
-            Access::Admin => Ok(()),
-            Access::Controller | Access::Observer => Err(Problem::new(
-                StatusCode::FORBIDDEN,
-                "admin_only",
-                "only an admin may do this; use the host's own token or one that was made with `--role admin`",
-            )),
+        if self.identity.is_admin() {
+            return Ok(());
         }
+        let detail = "only an admin may do this; use the host's own token or one that was made with `--role admin`";
+        Err(Problem::new(StatusCode::FORBIDDEN, "admin_only", detail))
+    }
+
+    /// Refuses those who are not concerned with the host as a whole.
+    pub(crate) fn sees_the_host(&self) -> Result<(), Problem> {
+        if self.identity.scope == Scope::Host {
+            return Ok(());
+        }
+        let detail = "this token covers a part of the host, and this is about all of it; use one without a scope";
+        Err(Problem::new(StatusCode::FORBIDDEN, "host_only", detail))
     }
 
     /// The same party at every call with the same token: these callers have no connection that would tell them apart.

@@ -49,6 +49,10 @@ pub(super) fn from_create(error: &CreateError) -> Problem {
             return problem.with("sessionId", session.as_str());
         }
         CreateError::TooMany { .. } => (StatusCode::TOO_MANY_REQUESTS, "too_many_sessions"),
+        CreateError::TooFast { retry_after, .. } => {
+            let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_spawns", error.to_string());
+            return problem.retry_after(retry_after.as_secs() + 1);
+        }
         CreateError::StorageFull => (StatusCode::INSUFFICIENT_STORAGE, "storage_full"),
         CreateError::Storage(_) => {
             tracing::error!(%error, "a session cannot be made");
@@ -84,9 +88,10 @@ fn from_adapter(error: &AdapterError) -> Problem {
 
 pub(crate) fn from_workspace(error: &WorkspaceError) -> Problem {
     let (status, code) = match error {
-        WorkspaceError::Damaged { .. } | WorkspaceError::Version { .. } | WorkspaceError::Unreadable { .. } => {
-            (StatusCode::INTERNAL_SERVER_ERROR, "registry_damaged")
-        }
+        WorkspaceError::Damaged { .. }
+        | WorkspaceError::Version { .. }
+        | WorkspaceError::Unreadable { .. }
+        | WorkspaceError::Hidden => (StatusCode::INTERNAL_SERVER_ERROR, "registry_damaged"),
         WorkspaceError::Unwritable { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "registry_unwritable"),
         WorkspaceError::Slug(_) | WorkspaceError::Reserved(_) => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_slug"),
         WorkspaceError::Label => (StatusCode::UNPROCESSABLE_ENTITY, "label_too_long"),
@@ -105,6 +110,10 @@ pub(super) fn from_call(app: &App, id: &SessionId, error: &CallError) -> Problem
         CallError::StorageFull => {
             let detail = "the disk is full: nothing was done; free some space, then try again";
             Problem::new(StatusCode::INSUFFICIENT_STORAGE, "storage_full", detail)
+        }
+        CallError::LogFull { .. } => Problem::new(StatusCode::INSUFFICIENT_STORAGE, "log_full", error.to_string()),
+        CallError::TooMany { .. } => {
+            Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_sessions", error.to_string())
         }
         CallError::Gone if app.host.descriptor(id).is_none() => return unknown_session(id.as_str()),
         CallError::Gone | CallError::Left | CallError::Storage(_) => {

@@ -15,7 +15,6 @@ use super::faults::{from_create, spawn_failed};
 use super::prompt::{ContentShape, checked_key, submit};
 use super::{Caller, Content, Session};
 use crate::App;
-use crate::auth::Access;
 use crate::problem::Problem;
 
 /// A label is for people and filters; a megabyte of it in every listing would be for nobody.
@@ -102,7 +101,7 @@ pub(crate) async fn spawn(
         sender: Some(who.sender()),
         key: key.map(ToOwned::to_owned),
         key_covers: args.prompt.as_ref().map(|prompt| prompt.0.clone()),
-        anywhere: who.identity.access == Access::Admin,
+        ground: who.identity.ground(),
     };
     let spawned = app.host.spawn(request).await.map_err(|error| from_create(&error))?;
     let (handle, duplicate) = (spawned.handle, spawned.duplicate);

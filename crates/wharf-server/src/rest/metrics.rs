@@ -8,16 +8,23 @@ use wharf_host::core::Status;
 use wharf_host::{Descriptor, TurnWord};
 
 use crate::App;
+use crate::calls::Caller;
+use crate::problem::Problem;
 
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Sessions by state, turns, prompts that wait and clients, in Prometheus' text format.
+/// Sessions by state, turns, prompts that wait and clients, in Prometheus' text format. Not for tokens of one
+/// workspace.
 #[utoipa::path(
     get, path = "/metrics", tag = "host",
-    responses((status = 200, description = "One number a line", body = String, content_type = "text/plain"))
+    responses((status = 200, description = "One number a line", body = String, content_type = "text/plain"), (status = 403, description = "`host_only`"))
 )]
-pub(super) async fn metrics(State(app): State<App>) -> ([(HeaderName, &'static str); 1], String) {
-    let known = app.host.descriptors();
+pub(super) async fn metrics(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<([(HeaderName, &'static str); 1], String), Problem> {
+    caller.sees_the_host()?;
+    let known = app.seen_by(&caller.identity).descriptors();
     let count = |is: &dyn Fn(&Descriptor) -> bool| known.iter().filter(|known| is(known)).count();
     let mut text = String::new();
     family(&mut text, "wharf_sessions", "Sessions by status");
@@ -33,7 +40,10 @@ pub(super) async fn metrics(State(app): State<App>) -> ([(HeaderName, &'static s
     sample(&mut text, "wharf_prompts_queued", known.iter().map(|known| known.queued).sum());
     family(&mut text, "wharf_clients", "Clients attached to sessions");
     sample(&mut text, "wharf_clients", known.iter().map(|known| known.clients).sum());
-    ([(header::CONTENT_TYPE, FORMAT)], text)
+    let failed = app.failures.total();
+    let name = "wharf_failed_logins_total";
+    let _ = write!(text, "# HELP {name} Wrong tokens and codes.\n# TYPE {name} counter\n{name} {failed}\n");
+    Ok(([(header::CONTENT_TYPE, FORMAT)], text))
 }
 
 fn family(text: &mut String, name: &str, help: &str) {

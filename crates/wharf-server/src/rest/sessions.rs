@@ -20,8 +20,12 @@ const RESPOND_ASYNC: &str = "respond-async";
     get, path = "/sessions", tag = "sessions", params(ListArgs),
     responses((status = 200, description = "A page of sessions", body = SessionList))
 )]
-pub(super) async fn list(State(app): State<App>, Params(args): Params<ListArgs>) -> Result<Json<SessionList>, Problem> {
-    calls::list(&app, &args).map(Json)
+pub(super) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Params(args): Params<ListArgs>,
+) -> Result<Json<SessionList>, Problem> {
+    calls::list(&app, &caller, &args).map(Json)
 }
 
 /// Starts an agent. The answer comes when it runs.
@@ -38,7 +42,7 @@ pub(super) async fn list(State(app): State<App>, Params(args): Params<ListArgs>)
             headers(("Location" = String, description = "Its route"), ("Idempotency-Replayed" = String, description = "`true`"))),
         (status = 403, description = "`cwd_not_allowed`"),
         (status = 422, description = "`unknown_adapter`, `unknown_workspace`, `invalid_cwd`, `unknown_mode`, `invalid_option`, `label_too_long`, `idempotency_key_reused`, `invalid_idempotency_key`"),
-        (status = 429, description = "`too_many_sessions`"),
+        (status = 429, description = "`too_many_sessions`, `too_many_spawns` with the header `Retry-After`"),
         (status = 501, description = "`adapter_not_installed` with the command that installs it, `protocol_not_supported`"),
         (status = 502, description = "`spawn_failed`, with the id of the failed session and the tail of the agent's stderr"),
         (status = 507, description = "`storage_full`"),
@@ -72,8 +76,12 @@ pub(super) async fn spawn(
     get, path = "/sessions/{id}", tag = "sessions", params(("id" = String, Path)),
     responses((status = 200, description = "The session", body = Session))
 )]
-pub(super) async fn get(State(app): State<App>, Named(id): Named<String>) -> Result<Json<Session>, Problem> {
-    calls::get(&app, &id).map(Json)
+pub(super) async fn get(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Result<Json<Session>, Problem> {
+    calls::get(&app, &caller, &id).map(Json)
 }
 
 /// Forgets a session: it is ended if need be, and its history deleted. An unknown id gives `ok: false`.

@@ -19,6 +19,15 @@ pub(crate) struct Serve {
     /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:7433].
     #[arg(long, env = "WHARF_LISTEN", value_name = "ADDR")]
     listen: Option<String>,
+    /// A PEM file with the certificate for TLS; those that lead to its root may follow in it.
+    #[arg(long, env = "WHARF_TLS_CERT", value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+    /// A PEM file with the certificate's private key.
+    #[arg(long, env = "WHARF_TLS_KEY", value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+    /// Listen on other addresses than this machine's own without TLS: tokens and sessions can be read on the way.
+    #[arg(long)]
+    insecure_no_tls: bool,
     /// The agent of clients that name none [default: demo].
     #[arg(long, env = "WHARF_DEFAULT_AGENT", value_name = "NAME")]
     agent: Option<String>,
@@ -58,8 +67,8 @@ async fn host(global: &Global, serve: Serve) -> anyhow::Result<()> {
     let token_file = state_dir.join("token");
     let tokens = Tokens::open(&state_dir)?;
     let socket = state_dir.join("wharf.sock");
-    let server = Server::bind(host, tokens, &listen, &socket).await?;
-    let url = format!("http://{}", server.address().context("reading the address that was bound")?);
+    let server = Server::bind(host, tokens, &listen, &socket)?;
+    let url = server.url().to_owned();
     if serve.json {
         let line = serde_json::json!({
             "event": "listening",
@@ -89,6 +98,9 @@ fn config(global: &Global, serve: &Serve) -> anyhow::Result<Config> {
         config.listen.clone_from(listen);
     }
     config.auth = serve.auth.unwrap_or(config.auth);
+    config.tls.cert = serve.tls_cert.clone().or(config.tls.cert);
+    config.tls.key = serve.tls_key.clone().or(config.tls.key);
+    config.insecure_no_tls = serve.insecure_no_tls;
     config.amux.replay_turns = serve.replay_turns.unwrap_or(config.amux.replay_turns);
     if let Some(seconds) = serve.session_ttl_seconds {
         config.session.idle_ttl = Duration::from_millis(seconds.saturating_mul(1_000));
@@ -132,7 +144,7 @@ fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
 }
 
 fn greet(url: &str, token_file: &str, state_dir: &str) {
-    let socket = url.replace("http://", "ws://");
+    let socket = url.replacen("http", "ws", 1);
     output::line(&format!("wharf is listening on {url}"));
     output::line("");
     output::line(&format!("  ACP        {socket}/acp   (WebSocket, subprotocol acp.v1)"));

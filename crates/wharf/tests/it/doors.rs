@@ -11,7 +11,7 @@ use wharf_testkit::PATIENCE;
 use wharf_testkit::client::{Client, Credentials, connect};
 use wharf_testkit::host::Host;
 
-use crate::{client, cwd, open, scripted, section, told};
+use crate::{cwd, open, scripted, section, told};
 
 const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 
@@ -225,20 +225,5 @@ async fn an_unknown_agent_is_named_with_the_known_ones() -> Result<()> {
     let client = crate::client_of(&host, "scriptd").await?;
     let error = crate::refused(client.initialize().await)?;
     assert!(error.message.contains("\"scriptd\"") && error.message.contains("did you mean \"scripted\""), "{error}");
-    Ok(())
-}
-
-#[tokio::test]
-async fn the_limit_of_connections_lets_others_wait_and_then_in() -> Result<()> {
-    let host = section(scripted(&[])?, "[limits]\nconnections = 2").start()?;
-    let (first, second) = (client(&host).await?, client(&host).await?);
-    let third = tokio::spawn({
-        let (url, token) = (host.ws_url(), host.token().to_owned());
-        async move { Client::connect(&url, &token).await }
-    });
-    first.initialize().await?;
-    assert!(!third.is_finished());
-    second.close().await;
-    third.await??.initialize().await?;
     Ok(())
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use wharf_host::core::{CancelScope, EndReason, Event, Overlap, PauseReason, Raw, Sender, Seq, Status, Submission};
 use wharf_host::{
-    CallError, Config, CreateError, Descriptor, Forward, Host, SessionHandle, SpawnRequest, new_client_id,
+    CallError, Config, CreateError, Descriptor, Forward, Ground, Host, SessionHandle, SpawnRequest, new_client_id,
     new_prompt_id,
 };
 use wharf_store::{Hostility, MemoryEngine};
@@ -38,7 +38,8 @@ impl Stage {
 
     async fn spawn(&self) -> Result<SessionHandle, CreateError> {
         let cwd = Some(self.dir.path().to_owned());
-        let request = SpawnRequest { adapter: "scripted".to_owned(), cwd, anywhere: true, ..SpawnRequest::default() };
+        let request =
+            SpawnRequest { adapter: "scripted".to_owned(), cwd, ground: Ground::Anywhere, ..SpawnRequest::default() };
         Ok(self.host.spawn(request).await?.handle)
     }
 

@@ -19,6 +19,7 @@ use crate::acp::errors::{RpcError, attach_unknown, from_create, from_open, obser
 use crate::acp::inbound::Outcome;
 use crate::acp::outbound::Join;
 use crate::acp::view::{TurnSeen, View};
+use crate::auth::Identity;
 
 /// WebSocket close codes of amux.
 const BAD_QUERY: u16 = 4400;
@@ -46,11 +47,11 @@ pub(in crate::acp) fn read_query(pairs: &[(String, String)]) -> Result<Option<Qu
 }
 
 /// Gives a peer its seat, which is its own for as long as it is held.
-pub(in crate::acp) async fn admit(app: &App, query: Query) -> Result<(Bound, Seat), Refused> {
+pub(in crate::acp) async fn admit(app: &App, identity: &Identity, query: Query) -> Result<(Bound, Seat), Refused> {
     let Query { name, peer_id, peer_name, role, replay } = query;
     // One without an id of its own is a stranger to all others.
     let id = peer_id.unwrap_or_else(|| new_client_id().as_str().into());
-    let seat = app.rooms.sit(&name, &id).await.ok_or_else(|| Refused {
+    let seat = app.rooms.sit(&name, (identity.scope.clone(), Arc::clone(&id))).await.ok_or_else(|| Refused {
         code: PEER_IN_USE,
         reason: "this peer_id is connected to this session already".to_owned(),
     })?;
@@ -72,7 +73,7 @@ impl Connection {
     /// Is this the session that the connection is bound to?
     pub(in crate::acp) fn binds(&self, session: &SessionId) -> bool {
         let Some(bound) = &self.bound else { return false };
-        let known = self.app.host.descriptor(session);
+        let known = self.sight().descriptor(session);
         known.is_some_and(|known| known.name.as_deref() == Some(&**bound.name()))
     }
 
@@ -90,7 +91,7 @@ impl Connection {
     /// `session/new` on a bound connection: the session of that name, made now if there is none (rules 9.1, 9.4).
     pub(in crate::acp) async fn bound_new(&self, bound: &Bound, frame: &Bytes, id: &Bytes) -> Outcome {
         let one = bound.room.starting.lock().await;
-        let Some(known) = self.app.host.named(bound.name()) else {
+        let Some(known) = self.sight().named(bound.name()) else {
             if self.role() == Role::Observer {
                 return Err(observer(bound.name()));
             }
@@ -103,7 +104,7 @@ impl Connection {
         self.spare.lock().await.take();
         let session = SessionId::new(known.id.as_str());
         let before = self.attached(&session);
-        let handle = self.app.host.open(&session).await.map_err(|error| from_open(&error))?;
+        let handle = self.sight().open(&session).await.map_err(|error| from_open(&error))?;
         let (handle, joined) = self.enter_session(handle).await?;
         let answer = answers::joined(joined.answer.as_ref(), &joined.latest, &handle.descriptor(), id);
         if before.is_some() {
@@ -172,14 +173,15 @@ impl Connection {
     /// one.
     async fn bound_handle(&self, bound: &Bound) -> Result<SessionHandle, RpcError> {
         let _one = bound.room.starting.lock().await;
-        if let Some(known) = self.app.host.named(bound.name()) {
+        if let Some(known) = self.sight().named(bound.name()) {
             let session = SessionId::new(known.id.as_str());
-            return self.app.host.open(&session).await.map_err(|error| from_open(&error));
+            return self.sight().open(&session).await.map_err(|error| from_open(&error));
         }
         if self.role() == Role::Observer {
             return Err(attach_unknown(bound.name()));
         }
-        let place = self.app.host.workspaces().resolve(None, None).map_err(|error| from_create(&error.into()))?;
+        let place = self.app.host.workspaces().place(&self.identity.ground(), None, None);
+        let place = place.map_err(|error| from_create(&error.into()))?;
         let params = json!({ "cwd": place.cwd.to_string_lossy(), "mcpServers": [] });
         let frame = json!({ "jsonrpc": "2.0", "id": 0, "method": "session/new", "params": params });
         let created = self.create_session(&frame.to_string().into(), Some(Arc::clone(bound.name()))).await?;
