@@ -9,6 +9,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use wharf_core::SessionId;
 
 use super::Host;
+use super::starts::Need;
 use crate::agent::introduction::{Greeted, StartFailure, greet};
 use crate::ids::new_session_id;
 
@@ -29,6 +30,7 @@ pub struct Spare {
 impl Spare {
     /// Sends a client's request; the answer comes with the id that went to the agent.
     pub async fn ask(&mut self, frame: &Bytes) -> Result<Bytes, StartFailure> {
+        self.greeted.grant_time();
         let answer = self.greeted.ask(frame).await?;
         self.asked = true;
         Ok(answer)
@@ -62,6 +64,7 @@ impl Host {
         })?;
         let session = new_session_id();
         let launch = self.inner.launch(&agent, Some(&session), &cwd, &env);
+        let _start = self.inner.starts.enter(Need::Client).await;
         Ok(Spare { greeted: greet(&launch, capabilities).await?, session, cwd, asked: false, _place: place })
     }
 }
