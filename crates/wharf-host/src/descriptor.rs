@@ -1,7 +1,7 @@
 //! A session in short: AIP-46's `Session`, with Wharf's own fields besides (rule 2.3).
 
 use serde::{Deserialize, Serialize};
-use wharf_core::{EndReason, Millis, Session, SpawnKey, Status, TurnState};
+use wharf_core::{EndReason, Millis, PauseReason, Session, SessionId, SpawnKey, Status, TurnState};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -33,15 +33,35 @@ pub struct Descriptor {
     pub resumable: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_reason: Option<EndReason>,
+    /// The agent is held because the log cannot be written (rule 10.5).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<PauseReason>,
     /// What went wrong, for a person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// The session whose agent started this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_session_id: Option<String>,
+    /// How many sessions are above it; 0 for one that a user started.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub depth: usize,
     /// What its processes use; only while they are there and can be measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
     /// For the host alone.
     #[serde(skip)]
     pub(crate) spawned: Option<SpawnedWith>,
+    /// Since when the first of the prompts has waited; for the host alone.
+    #[serde(skip)]
+    pub(crate) queued_since: Option<Millis>,
+    /// Those above it, the first of all first.
+    #[serde(skip)]
+    pub(crate) lineage: Vec<SessionId>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+const fn is_zero(depth: &usize) -> bool {
+    *depth == 0
 }
 
 /// What the processes of a session use: its agent's, and all that those started.
@@ -109,17 +129,27 @@ impl Descriptor {
                 TurnState::AwaitingInput => TurnWord::AwaitingInput,
             },
             queued: state.queue.len(),
-            clients: session.members().count(),
+            clients: session.clients(),
             last_seq: session.head().0,
             resumable: state.resumable(),
             end_reason: state.ending.as_ref().map(|ending| ending.reason),
+            paused: state.paused.map(|paused| paused.why),
             message: state.ending.as_ref().and_then(|ending| text(&ending.message)),
             resources: None,
             spawned: state.origin.key.clone().map(|key| {
                 let token = state.origin.by.as_ref().and_then(|by| text(&by.token));
                 SpawnedWith { token, key }
             }),
+            parent_session_id: state.origin.lineage.last().map(ToString::to_string),
+            depth: state.origin.lineage.len(),
+            lineage: state.origin.lineage.clone(),
+            queued_since: state.queue.iter().map(|queued| queued.accepted_at).min(),
         }
+    }
+
+    /// Did the agent of that session lead to this one?
+    pub fn descends_from(&self, session: &SessionId) -> bool {
+        self.lineage.contains(session)
     }
 
     /// As the index keeps it: with what is the host's alone.
@@ -130,18 +160,32 @@ impl Descriptor {
             descriptor: &'a Descriptor,
             #[serde(skip_serializing_if = "Option::is_none")]
             spawned: Option<&'a SpawnedWith>,
+            #[serde(skip_serializing_if = "<[_]>::is_empty")]
+            lineage: &'a [SessionId],
+            #[serde(skip_serializing_if = "Option::is_none")]
+            queued_since: Option<Millis>,
         }
-        serde_json::to_vec(&Summary { descriptor: self, spawned: self.spawned.as_ref() }).ok()
+        let (spawned, queued_since) = (self.spawned.as_ref(), self.queued_since);
+        serde_json::to_vec(&Summary { descriptor: self, spawned, lineage: &self.lineage, queued_since }).ok()
     }
 
     pub(crate) fn from_summary(summary: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]
         struct Besides {
             spawned: Option<SpawnedWith>,
+            #[serde(default)]
+            lineage: Vec<SessionId>,
+            queued_since: Option<Millis>,
         }
-        let mut descriptor: Self = serde_json::from_slice(summary).ok()?;
-        descriptor.spawned = serde_json::from_slice::<Besides>(summary).ok()?.spawned;
-        Some(descriptor)
+        let descriptor: Self = serde_json::from_slice(summary).ok()?;
+        let Besides { spawned, lineage, queued_since } = serde_json::from_slice(summary).ok()?;
+        Some(Self { spawned, lineage, queued_since, ..descriptor })
+    }
+
+    /// The host has lost it, for this reason.
+    pub(crate) fn fail(&mut self, message: &str, resumable: bool) {
+        (self.status, self.turn, self.clients, self.paused) = (Status::Error, TurnWord::Idle, 0, None);
+        (self.message, self.resumable) = (Some(message.to_owned()), resumable);
     }
 
     pub(crate) fn set_last_output(&mut self, at: Millis) {

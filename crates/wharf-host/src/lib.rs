@@ -25,16 +25,17 @@ pub use adapters::{
     AdapterError, AdapterInfo, Adapters, ImportError, ImportReport, Launchable, ManifestError, ModeInfo, OptionInfo,
     Source, import_registry, is_always_passed,
 };
+pub use agent::badge::Badge;
 pub use agent::introduction::{Introduction, StartFailure};
 pub use agent::{SplitError, raise_open_files, shim, split_command};
 pub use config::{
-    AgentCommand, AmuxSettings, Auth, Cap, Config, ConfigError, Duration, Limits, LogFormat, OtlpSettings, QueueBy,
-    ReplayTurns, ResumeOnStart, Size, TlsSettings,
+    AgentCommand, Allowed, AmuxSettings, Auth, Cap, Children, Config, ConfigError, Delegation, Duration, Limits,
+    LogFormat, OtlpSettings, QueueBy, ReplayTurns, ResumeOnStart, Size, TlsSettings,
 };
 pub use descriptor::{Descriptor, Resources, TurnWord, timestamp};
 pub use host::{
-    CreateError, Created, Host, NewSessionRequest, OpenError, RemovedWorkspace, Renewal, Spare, SpawnRequest, Spawned,
-    StartError,
+    CreateError, Created, DelegationError, Host, NewSessionRequest, OpenError, RemovedWorkspace, Renewal, Spare,
+    SpawnRequest, Spawned, StartError,
 };
 pub use ids::{Now, new_client_id, new_prompt_id, new_session_id, random_text};
 pub use session::cursor::{Batch, Cursor, Entry, ReadError};

@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use wharf_host::{Auth, Host};
+use wharf_host::{Auth, Badge};
 
 use crate::App;
 use crate::auth::{Identity, Peer, Refused, bearer, is_own_page, page_token};
@@ -47,6 +47,10 @@ pub(crate) async fn check_authority(State(app): State<App>, request: Request, ne
 /// Lets through who has an [`Identity`], and tells the surfaces which: they take it as `Extension<Identity>`.
 pub(crate) async fn require_identity(State(app): State<App>, mut request: Request, next: Next) -> Response {
     match identify(&app, &request) {
+        Ok(identity) if !identity.may_reach(request.method(), request.uri().path()) => {
+            let detail = "this is not for agents: they look at their own session, and work in those that they started";
+            refuse(StatusCode::FORBIDDEN, "not_for_agents", detail)
+        }
         Ok(identity) => {
             if let Some(place) = request.extensions().get::<Place>()
                 && let Err(full) = place.claim(&app.connections, &identity)
@@ -64,27 +68,28 @@ pub(crate) async fn require_identity(State(app): State<App>, mut request: Reques
     }
 }
 
-/// TCP needs a token, unless `auth = "none"`; the local socket needs our own user, and nobody from inside an agent (rule 10.1). Over the socket
-/// a token is not needed, but one that is shown counts: so a bridge can hand an observer's place on.
+/// TCP needs a token, unless `auth = "none"`; the local socket needs our own user (rule 10.1). Over the socket a token is
+/// not needed, but one that is shown counts: so a bridge can hand an observer's place on. From inside an agent it does
+/// not: there everyone is that agent.
 fn identify(app: &App, request: &Request) -> Result<Identity, Box<Response>> {
     let peer = peer_of(request);
     let refusal = match (peer, bearer(request.headers())) {
-        (Peer::Network(_), Some(token)) => return known(app, peer, &token),
-        (Peer::Network(_), None) if page_token(request.headers()).is_some() => return logged_in(app, peer, request),
+        (peer @ (Peer::Network(_) | Peer::Local), Some(token)) => return known(app, peer, &token),
+        (peer @ Peer::Network(_), None) if page_token(request.headers()).is_some() => {
+            return logged_in(app, peer, request);
+        }
         // Who may do without a token is taken for our own user, as over the socket (rule 10.3).
         (Peer::Network(_), None) if app.host.config().auth == Auth::None => return Ok(Identity::LOCAL),
         (Peer::Network(_), None) => unauthorized(
             "a token is needed: send `Authorization: Bearer <token>`; it is in the file `token` of the state directory, and `wharf token create` makes others",
         ),
-        (Peer::Local { pid: Some(pid) }, _) if Host::has_started(pid) => {
-            let session = app.host.session_of_process(pid);
-            let whose = session.map_or_else(|| "an agent".to_owned(), |session| format!("the agent of {session}"));
-            let detail = format!("process {pid} belongs to {whose}; agents may not use the socket");
+        (Peer::Local, None) => return Ok(Identity::LOCAL),
+        (Peer::Agent(badge), _) => return agent(app, badge),
+        (Peer::Stray { pid }, _) => {
+            let detail = format!("process {pid} belongs to an agent that has no session; it may not use the socket");
             refuse(StatusCode::FORBIDDEN, "agent_process", &detail)
         }
-        (Peer::Local { pid: Some(_) }, Some(token)) => return known(app, peer, &token),
-        (Peer::Local { pid: Some(_) }, None) => return Ok(Identity::LOCAL),
-        (Peer::Local { pid: None }, _) => {
+        (Peer::Unnamed, _) => {
             refuse(StatusCode::FORBIDDEN, "unknown_process", "the system does not say which process is calling")
         }
         (Peer::Stranger, _) => {
@@ -94,10 +99,20 @@ fn identify(app: &App, request: &Request) -> Result<Identity, Box<Response>> {
     Err(Box::new(refusal))
 }
 
+/// The agent of a session, for as long as its process lives. One that waits for its session is nobody yet.
+fn agent(app: &App, badge: Badge) -> Result<Identity, Box<Response>> {
+    let has_session = app.host.descriptor(badge.session()).is_some();
+    if app.host.is_worn(&badge) && has_session {
+        return Ok(Identity::of_agent(badge));
+    }
+    let detail = "this agent has no session, or has ended; it may not use this host";
+    Err(Box::new(refuse(StatusCode::FORBIDDEN, "agent_process", detail)))
+}
+
 /// Who cannot be told is taken for the nearest stranger.
 pub(crate) fn peer_of(request: &Request) -> Peer {
     let unknown = Peer::Network(std::net::Ipv4Addr::UNSPECIFIED.into());
-    request.extensions().get::<Peer>().copied().unwrap_or(unknown)
+    request.extensions().get::<Peer>().cloned().unwrap_or(unknown)
 }
 
 /// A login of the web page. A browser sends its cookie with whatever any page asks for, so it is said who asks.
@@ -122,6 +137,9 @@ pub(crate) fn wrong(app: &App, peer: Peer, detail: &str) -> Response {
 }
 
 fn known(app: &App, peer: Peer, token: &str) -> Result<Identity, Box<Response>> {
+    if let Some(badge) = app.host.badge_of_token(token) {
+        return agent(app, badge);
+    }
     app.tokens.authenticate(token).map_err(|refused| {
         Box::new(match refused {
             Refused::Unknown => wrong(app, peer, "the token is not known to this host; it may have been revoked"),

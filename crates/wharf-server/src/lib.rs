@@ -157,6 +157,7 @@ impl Server {
         let (tokens, http, rooms) = (Arc::new(tokens), Arc::default(), Arc::default());
         let refusals = Arc::default();
         let running = running::Running::at(url(bound, tls.is_some(), &config.hosts));
+        host.announce(&running.url);
         let intake = Arc::new(intake::Intake::new(limits));
         let (failures, codes) = (Arc::new(auth::Failures::new(limits.failed_logins)), Arc::default());
         listen::make_room(limits);
@@ -193,8 +194,8 @@ impl Server {
     /// Serves until `stopped` is done or a client asks for the end; then no new work, agents ended, logs synced.
     pub async fn run(self, stopped: impl Future<Output = ()>) {
         let Self { doors, socket, app, stop } = self;
-        let (router, stopping, limits) = (router(app.clone()), app.stopping.clone(), app.host.config().limits.clone());
-        let serving = tokio::spawn(listen::serve(doors, router, stopping, limits));
+        let (router, stopping) = (router(app.clone()), app.stopping.clone());
+        let serving = tokio::spawn(listen::serve(doors, app.host.clone(), router, stopping));
         let exporting = tokio::spawn(metrics::export(app.clone()));
         tokio::select! {
             () = stopped => {}

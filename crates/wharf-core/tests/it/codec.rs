@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use wharf_core::{
     AgentTraits, Ask, AskId, AskKind, AskOutcome, CodecError, EndReason, Ending, Event, Fault, Millis, Origin,
-    PromptEnd, PromptId, Raw, Sender, Seq, Session, SessionId, Settings, SpawnKey, StartKind, StartNo, Status,
-    TurnLimit, UpdateKind, decode, encode,
+    PauseReason, PromptEnd, PromptId, Raw, Sender, Seq, Session, SessionId, Settings, SpawnKey, StartKind, StartNo,
+    Status, TurnLimit, UpdateKind, decode, encode,
 };
 
 use crate::stage::*;
@@ -107,7 +107,9 @@ fn updates() -> Vec<Event> {
 fn lives() -> Vec<Event> {
     let name = Some("room".into());
     let key = Some(SpawnKey { key: "k \"1\"".into(), digest: "9f".into() });
-    let origin_in_full = Origin { label: Some("l\u{1}".into()), name, by: Some(full_sender()), key, ..origin() };
+    let lineage = vec![SessionId::new("sess_a"), SessionId::new("sess_b")];
+    let by = Some(full_sender());
+    let origin_in_full = Origin { label: Some("l\u{1}".into()), name, by, key, lineage, ..origin() };
     let mut events = vec![Event::Created(origin()), Event::Created(origin_in_full)];
     for how in [StartKind::New, StartKind::Load, StartKind::Resume] {
         events.push(Event::AgentStarting { start: StartNo(u64::MAX), how });
@@ -144,6 +146,10 @@ fn lives() -> Vec<Event> {
     ] {
         events.push(Event::AgentFaulted { fault, detail: "a \"detail\"".into() });
     }
+    for why in [PauseReason::StorageFull, PauseReason::StorageReadOnly] {
+        events.push(Event::Paused { why });
+    }
+    events.push(Event::Continued);
     events
 }
 

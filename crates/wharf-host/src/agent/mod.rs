@@ -1,5 +1,6 @@
 //! Agent processes: started under a shim, greeted, given a session, and ended with everything they started.
 
+pub mod badge;
 mod exit;
 mod files;
 pub mod introduction;
@@ -10,6 +11,7 @@ pub mod shim;
 mod stderr;
 pub mod sweep;
 
+pub(crate) use badge::{Badges, Wearer};
 pub(crate) use exit::{AgentExit, AgentProcess};
 pub use files::raise_open_files;
 pub(crate) use introduction::Greeted;

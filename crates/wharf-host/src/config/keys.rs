@@ -26,10 +26,16 @@ const KNOWN: &[&str] = &[
     "amux.replay_turns",
     "turn.deadline",
     "turn.no_progress",
+    "delegation.allow.*",
+    "delegation.max_depth",
+    "delegation.max_children",
+    "delegation.answer",
+    "delegation.children",
     "limits.frame",
     "limits.queue",
     "limits.asks",
     "limits.sessions",
+    "limits.starts",
     "limits.spawns_per_minute",
     "limits.log",
     "limits.connections",
@@ -48,6 +54,7 @@ const KNOWN: &[&str] = &[
     "log_level",
     "otlp.endpoint",
     "otlp.interval",
+    "limits.reserve",
 ];
 
 /// Refuses a table with a key that is not known.

@@ -1,6 +1,7 @@
 //! `config.toml`: every setting with its default. `docs/configuration.md` lists the same keys.
 
 mod amux;
+mod delegation;
 mod keys;
 mod telling;
 mod tls;
@@ -13,6 +14,7 @@ use serde::Deserialize;
 use wharf_core::{OnRestart, Settings};
 
 pub use amux::{AmuxSettings, ReplayTurns};
+pub use delegation::{Allowed, Children, Delegation};
 pub(crate) use keys::nearest;
 pub use telling::{LogFormat, OtlpSettings};
 pub use tls::TlsSettings;
@@ -31,6 +33,9 @@ pub struct Config {
     /// Where `config.toml` is or would be: manifests are in `adapters` beside it.
     #[serde(skip)]
     pub config_dir: Option<PathBuf>,
+    /// A server will say where this host is reached; agents are told.
+    #[serde(skip)]
+    pub serves: bool,
     pub listen: String,
     /// Further names by which clients call this host.
     pub hosts: Vec<String>,
@@ -60,6 +65,7 @@ pub struct Config {
     pub amux: AmuxSettings,
     pub turn: TurnSettings,
     pub limits: Limits,
+    pub delegation: Delegation,
     /// How lines of the host's own output look.
     pub log_format: LogFormat,
     /// Which of them are written: a level, or a filter of `tracing`.
@@ -167,6 +173,8 @@ pub struct Limits {
     pub asks: usize,
     /// Sessions with a running agent.
     pub sessions: usize,
+    /// Agents that are being started at the same time.
+    pub starts: usize,
     /// New sessions that one token may start in a minute.
     pub spawns_per_minute: u32,
     /// The log of one session; at this it is ended.
@@ -195,6 +203,8 @@ pub struct Limits {
     pub session_memory: Cap,
     /// The same for all sessions together: the one that has been idle for longest goes to sleep first.
     pub memory: Cap,
+    /// Space on disk that is kept for the moment when there is none.
+    pub reserve: Size,
 }
 
 /// What HTTP itself needs of a head; less is refused by the library that reads it.
@@ -224,6 +234,7 @@ impl Default for Limits {
             queue: 100,
             asks: 100,
             sessions: 1_000,
+            starts: 2 * std::thread::available_parallelism().map_or(2, usize::from),
             spawns_per_minute: 600,
             // Months of work; a flood is stopped before it fills a disk.
             log: Size(4 << 30),
@@ -242,6 +253,8 @@ impl Default for Limits {
             tail_total: Size(64 << 20),
             session_memory: Cap(None),
             memory: Cap(None),
+            // Some hundred pauses and kills, each of which takes a block of 4 KiB at least.
+            reserve: Size(2 << 20),
         }
     }
 }
@@ -252,6 +265,7 @@ impl Default for Config {
             state_dir: PathBuf::new(),
             program: PathBuf::new(),
             config_dir: None,
+            serves: false,
             listen: "127.0.0.1:7433".to_owned(),
             hosts: Vec::new(),
             tls: TlsSettings::default(),
@@ -273,6 +287,7 @@ impl Default for Config {
             amux: AmuxSettings::default(),
             turn: TurnSettings::default(),
             limits: Limits::default(),
+            delegation: Delegation::default(),
             log_format: LogFormat::default(),
             log_level: "info".to_owned(),
             otlp: OtlpSettings::default(),

@@ -65,7 +65,7 @@ impl Inner {
             idle_limit: None,
             install: None,
         };
-        let launch = self.launch(&asked, &self.config.state_dir, &BTreeMap::new());
+        let launch = self.launch(&asked, None, &self.config.state_dir, &BTreeMap::new());
         let (read, write) = std::io::pipe().map_err(|error| error.to_string())?;
         let mut pipe = pipe::Receiver::from_owned_fd(read.into()).map_err(|error| error.to_string())?;
         let mut said = Vec::new();

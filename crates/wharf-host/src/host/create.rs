@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
-use wharf_core::{NewSession, Origin, Raw, Sender, Seq, Session, SpawnKey};
+use wharf_core::{NewSession, Origin, Raw, Sender, Seq, Session, SessionId, SpawnKey};
 use wharf_store::{LogId, StoreError};
 
-use super::{Host, Inner, Spare, StartInputs};
+use super::{DelegationError, Host, Inner, Spare, StartInputs};
 use crate::adapters::AdapterError;
 use crate::agent::introduction::StartFailure;
 use crate::descriptor::Descriptor;
@@ -47,6 +47,8 @@ pub struct NewSessionRequest {
     /// Which directories the caller may name.
     pub ground: Ground,
     pub key: Option<SpawnKey>,
+    /// The sessions whose agents led to this one; see [`Host::spawn`].
+    pub lineage: Vec<SessionId>,
 }
 
 /// A session whose agent is up.
@@ -69,6 +71,8 @@ pub enum CreateError {
     Cwd { path: PathBuf },
     #[error("{path} is in no registered workspace that this token covers; it may only name directories inside one. See: wharf workspace list", path = path.display())]
     CwdNotAllowed { path: PathBuf },
+    #[error(transparent)]
+    Delegation(#[from] DelegationError),
     #[error("the label is {bytes} bytes long; shorten it to 1 KiB")]
     Label { bytes: usize },
     #[error("the key was used for another request; use a new one")]
@@ -100,8 +104,11 @@ pub(super) struct Begun {
 impl Host {
     /// Creates a session and waits until its agent is up.
     pub async fn create(&self, request: NewSessionRequest) -> Result<Created, CreateError> {
-        let Begun { handle, started, .. } = self.begin_session(request)?;
+        let Begun { handle, started, founded } = self.begin_session(request)?;
         let session = handle.id().to_string();
+        if let Ok(Err(error)) = founded.await {
+            return Err(not_founded(error));
+        }
         match started.await {
             Ok(Ok(started)) => Ok(Created { handle, seq: started.seq, answer: started.answer }),
             Ok(Err(failure)) => Err(CreateError::Start { session, failure }),
@@ -142,7 +149,7 @@ impl Host {
     /// The log, the private file and the task.
     fn found(&self, request: NewSessionRequest, place: OwnedSemaphorePermit) -> Result<Begun, CreateError> {
         let inner = &self.inner;
-        let id = new_session_id();
+        let id = request.spare.as_ref().map_or_else(new_session_id, |spare| spare.session.clone());
         let bucket = request.bucket.unwrap_or_else(|| inner.workspaces.bucket_of(&request.cwd));
         let log_id =
             LogId::new(&bucket, id.as_str()).ok_or_else(|| CreateError::Storage("bad session id".to_owned()))?;
@@ -170,6 +177,7 @@ impl Host {
             name: request.name,
             by: request.sender,
             key: request.key,
+            lineage: request.lineage,
         };
         let (session, step) =
             Session::create(NewSession { origin, settings: inner.config.core_settings() }, Now::millis());
@@ -194,6 +202,19 @@ impl Inner {
             Some(path) => Err(CreateError::CwdNotAllowed { path: path.clone() }),
             None => Ok(()),
         }
+    }
+}
+
+/// Why a session did not get into its log.
+pub(super) fn not_founded(error: CallError) -> CreateError {
+    match error {
+        CallError::StorageFull => CreateError::StorageFull,
+        error @ (CallError::Refused(_)
+        | CallError::TooMany { .. }
+        | CallError::LogFull { .. }
+        | CallError::Storage(_)
+        | CallError::Left
+        | CallError::Gone) => CreateError::Storage(error.to_string()),
     }
 }
 

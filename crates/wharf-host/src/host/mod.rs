@@ -1,13 +1,16 @@
 //! The host: every session, the agents, the log engine, and the one lease that says they are ours.
 
 mod adapters;
+mod agents;
 mod begin;
 mod create;
+mod delegate;
 mod forget;
 mod rate;
 mod spare;
 mod spawn;
 mod start_file;
+mod starts;
 mod workspaces;
 
 use std::collections::{BTreeMap, HashMap};
@@ -15,24 +18,26 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
-use wharf_core::{EndReason, Epoch, SessionId};
+use wharf_core::{EndReason, Epoch, Input, SessionId};
 use wharf_store::{Engine, FileLease, LogId};
 
 pub use begin::StartError;
 pub use create::{CreateError, Created, NewSessionRequest};
+pub use delegate::DelegationError;
 pub use forget::Renewal;
 pub use spare::Spare;
 pub use spawn::{SpawnRequest, Spawned};
 pub(crate) use start_file::{StartInputs, write_private};
+pub(crate) use starts::{Need, Starts};
 pub use workspaces::RemovedWorkspace;
 
 use crate::adapters::{AdapterError, Launchable};
 use crate::agent::introduction::{Introduction, StartFailure};
 use crate::agent::sweep::Records;
-use crate::agent::{Launch, sweep};
+use crate::agent::{Badges, Launch, Wearer};
 use crate::config::Config;
 use crate::descriptor::Descriptor;
-use crate::ids::random_text;
+use crate::ids::{Now, random_text};
 use crate::index::IndexWriter;
 use crate::metrics::Metrics;
 use crate::registry::{Known, Registry};
@@ -57,13 +62,19 @@ pub(crate) struct Inner {
     pub(crate) budget: Arc<TailBudget>,
     pub(crate) metrics: Metrics,
     records: Records,
+    badges: Arc<Badges>,
+    /// Where the host is reached; empty until that is known.
+    url: watch::Sender<Arc<str>>,
     /// Random, made once per state directory: the tag that tells our agents from another host's.
     state_id: String,
     introductions: Mutex<HashMap<Introduced, Introduction>>,
+    pub(crate) starts: Arc<Starts>,
     /// One cold session is brought up at a time, so that two callers get the same task.
     opening: tokio::sync::Mutex<()>,
     /// One request with a key is looked up and carried out at a time, so that its repeat finds it.
     spawning: tokio::sync::Mutex<()>,
+    /// One child is counted and started at a time, so that no agent has more than it may.
+    delegating: tokio::sync::Mutex<()>,
     /// Places for sessions with a running agent (`limits.sessions`).
     pub(crate) places: Arc<tokio::sync::Semaphore>,
     /// The same for agents that were started before there is a session for them.
@@ -122,7 +133,8 @@ impl Host {
     pub fn named(&self, name: &str, in_sight: impl Fn(&Descriptor) -> bool) -> Option<Arc<Descriptor>> {
         let mut known = self.descriptors();
         known.retain(|known| known.name.as_deref() == Some(name) && in_sight(known));
-        let newest = known.into_iter().max_by(|a, b| a.id.cmp(&b.id))?;
+        // Not by id alone: one that an agent was started with may be older than its session.
+        let newest = known.into_iter().max_by(|a, b| (&a.started_at, &a.id).cmp(&(&b.started_at, &b.id)))?;
         let comes_back = newest.resumable && newest.end_reason != Some(EndReason::User);
         (newest.status.is_alive() || comes_back).then_some(newest)
     }
@@ -140,8 +152,15 @@ impl Host {
                 let inner = Arc::clone(&self.inner);
                 let read = tokio::task::spawn_blocking(move || inner.thaw(&log_id, snapshot));
                 let thawed = read.await.map_err(|e| e.to_string()).and_then(|thawed| thawed.map_err(|e| e.to_string()));
-                let (session, shared) = thawed.map_err(|why| OpenError::Unreadable { id: id.clone(), why })?;
-                Ok(self.inner.employ(session, shared, None))
+                let (mut session, shared) = thawed.map_err(|why| OpenError::Unreadable { id: id.clone(), why })?;
+                // The log failed while its agent ran, which was ended then.
+                let step = session.state().status.is_alive().then(|| {
+                    let message = "the log could not be written".into();
+                    let start = session.state().start;
+                    session.handle(Input::AgentExited { start, exit_code: None, message }, Now::millis())
+                });
+                let first = step.map(|step| (step, self.inner.surroundings()));
+                Ok(self.inner.employ(session, shared, first))
             }
         }
     }
@@ -181,20 +200,6 @@ impl Host {
         let known = self.inner.introductions();
         let key = known.keys().find(fits)?;
         known.get(key).cloned()
-    }
-
-    /// Is `pid` below this program? Then it is an agent's, with or without a session: the host starts nothing else.
-    /// One that is gone counts as such: an agent could call through a child that ends at once.
-    pub fn has_started(pid: u32) -> bool {
-        sweep::is_gone(pid) || sweep::is_below(pid, std::process::id())
-    }
-
-    /// The session whose agent's process tree holds `pid`, if any (rule 10.1).
-    pub fn session_of_process(&self, pid: u32) -> Option<SessionId> {
-        self.inner.registry.live().into_iter().find_map(|handle| {
-            let below = handle.shared.shims().into_iter().any(|shim| sweep::is_below(pid, shim));
-            below.then(|| handle.id().clone())
-        })
     }
 
     /// The roots of the process trees of a session: its agent's, and its terminals'.
@@ -240,12 +245,24 @@ impl Inner {
         self.config.adapters().find(adapter, mode, options)
     }
 
-    /// How to start the agent in `cwd`, with what it gets of its caller's environment. What the adapter itself sets
-    /// counts before that: a mode may be made of it.
-    pub(crate) fn launch(&self, agent: &Launchable, cwd: impl AsRef<Path>, env: &BTreeMap<String, String>) -> Launch {
+    /// How to start the agent of a session (or of none) in `cwd`, with what it gets of its caller's environment. What the
+    /// adapter itself sets counts before that: a mode may be made of it.
+    pub(crate) fn launch(
+        &self,
+        agent: &Launchable,
+        session: Option<&SessionId>,
+        cwd: impl AsRef<Path>,
+        env: &BTreeMap<String, String>,
+    ) -> Launch {
         let mut env = env.clone();
         env.extend(agent.env.clone());
+        let badges = || Arc::clone(&self.badges);
+        let wearer = session.map(|session| Wearer { badges: badges(), session: session.clone() });
+        if wearer.is_some() {
+            env.extend(self.ways_here());
+        }
         Launch {
+            wearer,
             program: self.config.program.clone(),
             command: agent.command.clone(),
             env,
@@ -270,6 +287,13 @@ impl Inner {
         let budget = Arc::clone(&self.budget);
         let shared = Shared::new(id, log_id.clone(), log, budget, session.head(), descriptor);
         Ok((session, Arc::new(shared)))
+    }
+
+    /// Deletes what there is of a session that could not be made.
+    pub(crate) fn unmake(self: &Arc<Self>, log_id: &LogId) {
+        if let Err(error) = self.engine.remove(log_id) {
+            tracing::warn!(log = %log_id, %error, "a session that could not be made is left behind");
+        }
     }
 
     /// Gives a session its task and makes it known.

@@ -6,14 +6,19 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
+use wharf_core::SessionId;
 
 use super::Host;
+use super::starts::Need;
 use crate::agent::introduction::{Greeted, StartFailure, greet};
+use crate::ids::new_session_id;
 
 /// An agent that answered `initialize` and waits for its session; ended if dropped.
 #[derive(Debug)]
 pub struct Spare {
     pub(crate) greeted: Greeted,
+    /// The id of the session that it will have: its environment says so already. Until then there is none of that id.
+    pub(super) session: SessionId,
     /// Where it was started.
     cwd: PathBuf,
     /// It has done something for its client, which another agent would not know of.
@@ -25,6 +30,7 @@ pub struct Spare {
 impl Spare {
     /// Sends a client's request; the answer comes with the id that went to the agent.
     pub async fn ask(&mut self, frame: &Bytes) -> Result<Bytes, StartFailure> {
+        self.greeted.grant_time();
         let answer = self.greeted.ask(frame).await?;
         self.asked = true;
         Ok(answer)
@@ -56,7 +62,9 @@ impl Host {
             let limit = self.inner.config.limits.sessions;
             StartFailure::new(format!("{limit} agents wait for their first session (limits.sessions); try again later"))
         })?;
-        let launch = self.inner.launch(&agent, &cwd, &env);
-        Ok(Spare { greeted: greet(&launch, capabilities).await?, cwd, asked: false, _place: place })
+        let session = new_session_id();
+        let launch = self.inner.launch(&agent, Some(&session), &cwd, &env);
+        let _start = self.inner.starts.enter(Need::Client).await;
+        Ok(Spare { greeted: greet(&launch, capabilities).await?, session, cwd, asked: false, _place: place })
     }
 }

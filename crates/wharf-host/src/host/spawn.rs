@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use wharf_core::{Raw, Sender, SessionId, SpawnKey};
 
-use super::create::Begun;
+use super::create::{Begun, not_founded};
 use super::{CreateError, Host, NewSessionRequest};
-use crate::session::handle::{CallError, SessionHandle};
+use crate::session::handle::SessionHandle;
 use crate::workspaces::Ground;
 
 /// What AIP-46 calls `SpawnAgentRequest`, with Wharf's own fields besides.
@@ -33,6 +33,8 @@ pub struct SpawnRequest {
     pub key_covers: Option<String>,
     /// Which directories the caller may name, and which workspaces it knows of.
     pub ground: Ground,
+    /// The session whose agent asks: it may do so only as `[delegation]` says.
+    pub parent: Option<SessionId>,
 }
 
 /// A session that exists; its agent may still be starting ([`SessionHandle::up`] waits for it).
@@ -47,6 +49,8 @@ pub struct Spawned {
 impl Host {
     /// Creates a session and returns as soon as it is in its log.
     pub async fn spawn(&self, request: SpawnRequest) -> Result<Spawned, CreateError> {
+        // Held until a child is known, so that the next one is counted with it.
+        let one_child = if request.parent.is_some() { Some(self.inner.delegating.lock().await) } else { None };
         let (begun, warnings) = match request.spawn_key() {
             None => self.begin_spawn(request, None)?,
             Some(key) => {
@@ -60,18 +64,33 @@ impl Host {
                 self.begin_spawn(request, Some(key))?
             }
         };
+        drop(one_child);
         match begun.founded.await {
             Ok(Ok(_)) => Ok(Spawned { handle: begun.handle, warnings, duplicate: false }),
-            Ok(Err(CallError::StorageFull)) => Err(CreateError::StorageFull),
-            Ok(Err(error)) => Err(CreateError::Storage(error.to_string())),
+            Ok(Err(error)) => Err(not_founded(error)),
             Err(_) => Err(CreateError::Storage("the host is stopping".to_owned())),
         }
     }
 
     /// The session, and what its caller should know.
-    fn begin_spawn(&self, request: SpawnRequest, key: Option<SpawnKey>) -> Result<(Begun, Vec<String>), CreateError> {
-        let place =
-            self.inner.workspaces.place(&request.ground, request.cwd.as_deref(), request.workspace.as_deref())?;
+    fn begin_spawn(
+        &self,
+        mut request: SpawnRequest,
+        key: Option<SpawnKey>,
+    ) -> Result<(Begun, Vec<String>), CreateError> {
+        let (place, lineage) = match &request.parent {
+            Some(parent) => {
+                let child = self.inner.child(parent, &request)?;
+                // Where its parent is it may be too, registered or not. It gets nothing of its parent's environment.
+                (request.ground, request.additional_directories) = (Ground::Anywhere, child.directories);
+                request.env.clear();
+                (child.place, child.lineage)
+            }
+            None => {
+                let (cwd, slug) = (request.cwd.as_deref(), request.workspace.as_deref());
+                (self.inner.workspaces.place(&request.ground, cwd, slug)?, Vec::new())
+            }
+        };
         // Only text can go to the agent.
         let text = |path: &PathBuf| path.to_str().map(ToOwned::to_owned).ok_or(CreateError::Cwd { path: path.clone() });
         if let Some(path) = request.additional_directories.iter().find(|path| !path.is_absolute() || !path.is_dir()) {
@@ -101,6 +120,7 @@ impl Host {
             env: request.env,
             ground: request.ground,
             key,
+            lineage,
         })?;
         Ok((begun, place.warnings))
     }

@@ -113,7 +113,7 @@ impl Inner {
         let inputs = self.start_inputs(log_id).ok()?;
         let more = StartInputs::directories(inputs.new_frame.bytes()).unwrap_or_default();
         let agent = self.agent(&origin.adapter, inputs.mode.as_deref(), &inputs.options).ok()?;
-        let launch = self.launch(&agent, origin.cwd.as_ref(), &inputs.env);
+        let launch = self.launch(&agent, Some(&origin.session), origin.cwd.as_ref(), &inputs.env);
         Some(Tools::new(Roots::new(PathBuf::from(&*origin.cwd), more), launch))
     }
 }
@@ -125,7 +125,7 @@ pub(crate) fn write_private(path: &Path, text: &[u8]) -> std::io::Result<()> {
     }
     let half = path.with_extension("new");
     let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&half)?;
-    file.write_all(text)?;
-    file.sync_all()?;
-    std::fs::rename(&half, path)
+    let written = file.write_all(text).and_then(|()| file.sync_all()).and_then(|()| std::fs::rename(&half, path));
+    // What is half written takes space where there is none.
+    written.inspect_err(|_| drop(std::fs::remove_file(&half)))
 }

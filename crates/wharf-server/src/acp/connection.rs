@@ -143,8 +143,8 @@ impl Connection {
         let info = self.introduced.get().cloned().unwrap_or_default();
         let token = self.identity.token.clone();
         let (peer, peer_name) = self.bound.as_ref().map(|bound| (bound.peer.clone(), bound.peer_name.clone())).unzip();
-        let name = peer_name.flatten().or(info.name);
-        Sender { client: self.client.clone(), name, version: info.version, token, parent: None, peer }
+        let (name, parent) = (peer_name.flatten().or(info.name), self.identity.agent().cloned());
+        Sender { client: self.client.clone(), name, version: info.version, token, parent, peer }
     }
 
     /// The most that the token allows, and no more than an amux client asked for.

@@ -66,6 +66,7 @@ impl Connection {
             env: self.env(),
             ground: self.identity.ground(),
             key: None,
+            lineage: Vec::new(),
         });
         Ok(created.await)
     }
@@ -212,6 +213,9 @@ impl Connection {
             Some(known) if known.status.is_alive() => {
                 let mut own = json!({ "turn": turn_word(known.turn), "clients": known.clients, "resumable": false });
                 add_resources(&mut own, &known);
+                if let Some(why) = known.paused {
+                    own["paused"] = serde_json::to_value(why).unwrap_or_default();
+                }
                 json!({ "status": "live", "_meta": { "wharf": own } })
             }
             Some(known) => json!({
@@ -276,6 +280,10 @@ fn listed(known: &Descriptor) -> Value {
         "clients": known.clients, "queued": known.queued, "resumable": known.resumable, "label": known.label,
     });
     add_resources(&mut own, known);
+    if let Some(parent) = &known.parent_session_id {
+        own["parentSessionId"] = parent.as_str().into();
+        own["depth"] = known.depth.into();
+    }
     json!({
         "sessionId": known.id,
         "cwd": known.cwd,

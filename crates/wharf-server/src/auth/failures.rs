@@ -29,7 +29,7 @@ impl From<Peer> for Source {
                 IpAddr::V6(address) => Self::Address(Ipv6Addr::from_bits(address.to_bits() & (!0 << 64)).into()),
                 address @ IpAddr::V4(_) => Self::Address(address),
             },
-            Peer::Local { .. } | Peer::Stranger => Self::Socket,
+            Peer::Local | Peer::Agent(_) | Peer::Stray { .. } | Peer::Unnamed | Peer::Stranger => Self::Socket,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Who is calling: the tokens, and the peer at the other end of the local socket.
 
+mod agent;
 mod codes;
 mod digest;
 mod failures;

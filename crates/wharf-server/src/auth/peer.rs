@@ -5,39 +5,51 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use tokio::net::{UnixListener, UnixSocket, UnixStream};
-
-use wharf_host::Host;
+use wharf_host::{Badge, Host};
 
 use crate::listen::BACKLOG;
 
-/// Where a connection comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where a connection comes from. Told when it comes: later the process may be gone and its number another's, or its
+/// parent may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
     /// TCP: anyone who can reach this address, from there.
     Network(IpAddr),
     /// Our own user over the socket.
-    Local { pid: Option<u32> },
+    Local,
+    /// Over the socket, from the process tree of an agent (rule 10.1).
+    Agent(Badge),
+    /// Over the socket, from a process that the host has started for nobody, or that is gone.
+    Stray { pid: u32 },
+    /// Over the socket, from a process that the system does not name.
+    Unnamed,
     /// Someone else over the socket.
     Stranger,
 }
 
 impl Peer {
-    pub(crate) fn of(stream: &UnixStream) -> Self {
+    pub(crate) fn of(stream: &UnixStream, host: &Host) -> Self {
         match stream.peer_cred() {
             Ok(cred) if cred.uid() == rustix::process::geteuid().as_raw() => {
-                Self::Local { pid: cred.pid().and_then(|pid| u32::try_from(pid).ok()) }
+                cred.pid().and_then(|pid| u32::try_from(pid).ok()).map_or(Self::Unnamed, |pid| Self::ours(pid, host))
             }
             Ok(_) | Err(_) => Self::Stranger,
         }
     }
-}
 
-impl Peer {
-    /// Is it below this program? Then it is an agent's. Costs a walk over its ancestors.
-    pub(crate) fn is_agent(self) -> bool {
+    fn ours(pid: u32, host: &Host) -> Self {
+        match host.badge_of_process(pid) {
+            Some(badge) => Self::Agent(badge),
+            None if Host::has_started(pid) => Self::Stray { pid },
+            None => Self::Local,
+        }
+    }
+
+    /// Is it below this program?
+    pub(crate) fn is_agent(&self) -> bool {
         match self {
-            Self::Local { pid: Some(pid) } => Host::has_started(pid),
-            Self::Network(_) | Self::Local { pid: None } | Self::Stranger => false,
+            Self::Agent(_) | Self::Stray { .. } => true,
+            Self::Network(_) | Self::Local | Self::Unnamed | Self::Stranger => false,
         }
     }
 }

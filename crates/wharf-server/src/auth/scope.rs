@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use wharf_host::{Descriptor, Ground};
+use wharf_host::{Badge, Descriptor, Ground};
 
 /// What a token covers (rule 10.2). What is outside is, for its holder, not there.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
     Host,
     /// The sessions of one workspace, by its slug.
     Workspace(Arc<str>),
+    /// One session, and those that its agent led to: for that agent.
+    Session(Badge),
 }
 
 impl Scope {
@@ -17,6 +19,7 @@ impl Scope {
         match self {
             Self::Host => true,
             Self::Workspace(slug) => *session.workspace_slug == **slug,
+            Self::Session(badge) => session.id == badge.session().as_str() || session.descends_from(badge.session()),
         }
     }
 
@@ -25,6 +28,8 @@ impl Scope {
         match self {
             Self::Host => most,
             Self::Workspace(slug) => Ground::Workspace(Arc::clone(slug)),
+            // What an agent may start is where its own session is, which the host sees to.
+            Self::Session(_) => Ground::Workspaces,
         }
     }
 
@@ -33,6 +38,7 @@ impl Scope {
         match self {
             Self::Host => Ok(None),
             Self::Workspace(slug) => Ok(Some(slug)),
+            Self::Session(_) => Err("agents do not log in"),
         }
     }
 }

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use wharf_host::core::{ClientId, Sender};
+use wharf_host::core::{ClientId, Sender, SessionId};
 use wharf_host::new_client_id;
 
+use super::faults::unknown_session;
+use crate::App;
 use crate::auth::{Access, Identity, Scope};
 use crate::problem::Problem;
 
@@ -37,12 +39,39 @@ impl Caller {
     pub(crate) fn may_change(&self) -> Result<(), Problem> {
         match self.identity.access {
             Access::Controller | Access::Admin => Ok(()),
+            Access::Observer if self.identity.agent().is_some() => Err(Problem::new(
+                StatusCode::FORBIDDEN,
+                "observer",
+                "an agent only looks at its session; what is to be done there is its user's to say",
+            )),
             Access::Observer => Err(Problem::new(
                 StatusCode::FORBIDDEN,
                 "observer",
                 "this token only observes; use one that was made with `--role controller`",
             )),
         }
+    }
+
+    /// Refuses those who may not work in this session. An agent may in those that it led to, if it may delegate: never in
+    /// its own.
+    pub(crate) fn may_work_in(&self, app: &App, id: &str) -> Result<(), Problem> {
+        let Some(agent) = self.identity.agent() else { return self.may_change() };
+        let session = app.seen_by(&self.identity).descriptor(&SessionId::new(id)).ok_or_else(|| unknown_session(id))?;
+        let own = app.host.descriptor(agent);
+        let delegates = own.is_some_and(|own| app.host.config().delegation.lets_start(&own.adapter_slug));
+        if delegates && session.descends_from(agent) { Ok(()) } else { self.may_change() }
+    }
+
+    /// Refuses those who may not answer for this session. An agent may for those that it led to if `delegation.answer` is
+    /// set: else it could allow them what its user would not.
+    pub(crate) fn may_answer_in(&self, app: &App, id: &str) -> Result<(), Problem> {
+        self.may_work_in(app, id)?;
+        if self.identity.agent().is_none() || app.host.config().delegation.answer {
+            return Ok(());
+        }
+        let detail =
+            "what an agent asks is its user's to answer; the operator lets agents do it with delegation.answer";
+        Err(Problem::new(StatusCode::FORBIDDEN, "delegation_denied", detail))
     }
 
     /// Refuses those who may not change the host itself.
@@ -72,6 +101,7 @@ impl Caller {
     /// A party that has sent nothing before.
     pub(super) fn stranger(&self) -> Sender {
         let (name, token) = (self.name.clone(), self.identity.token.clone());
-        Sender { client: new_client_id(), name, version: None, token, parent: None, peer: None }
+        let parent = self.identity.agent().cloned();
+        Sender { client: new_client_id(), name, version: None, token, parent, peer: None }
     }
 }

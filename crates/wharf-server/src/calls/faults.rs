@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use wharf_host::core::{Refusal, SessionId};
-use wharf_host::{AdapterError, CallError, CreateError, StartFailure, WorkspaceError};
+use wharf_host::{AdapterError, CallError, CreateError, DelegationError, StartFailure, WorkspaceError};
 
 use crate::App;
 use crate::problem::Problem;
@@ -43,6 +43,10 @@ pub(super) fn from_create(error: &CreateError) -> Problem {
         CreateError::Workspace(error) => return from_workspace(error),
         CreateError::Cwd { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_cwd"),
         CreateError::CwdNotAllowed { .. } => (StatusCode::FORBIDDEN, "cwd_not_allowed"),
+        CreateError::Delegation(error @ DelegationError::TooMany { .. }) => {
+            (StatusCode::TOO_MANY_REQUESTS, error.code())
+        }
+        CreateError::Delegation(error) => (StatusCode::FORBIDDEN, error.code()),
         CreateError::Label { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "label_too_long"),
         CreateError::KeyReused { session } => {
             let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused", error.to_string());
@@ -108,7 +112,8 @@ pub(super) fn from_call(app: &App, id: &SessionId, error: &CallError) -> Problem
     let problem = match error {
         CallError::Refused(refusal) => from_refusal(refusal),
         CallError::StorageFull => {
-            Problem::new(StatusCode::INSUFFICIENT_STORAGE, "storage_full", "the disk is full: nothing was done")
+            let detail = "the disk is full: nothing was done; free some space, then try again";
+            Problem::new(StatusCode::INSUFFICIENT_STORAGE, "storage_full", detail)
         }
         CallError::LogFull { .. } => Problem::new(StatusCode::INSUFFICIENT_STORAGE, "log_full", error.to_string()),
         CallError::TooMany { .. } => {

@@ -21,7 +21,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::server::TlsStream;
 use tower::ServiceExt;
-use wharf_host::Limits;
+use wharf_host::{Host, Limits};
 
 use crate::auth::Peer;
 use crate::problem::Problem;
@@ -108,18 +108,20 @@ impl Listener for (TcpListener, Option<Arc<Tls>>) {
     }
 }
 
-impl Listener for UnixListener {
+impl Listener for (UnixListener, Host) {
     type Stream = UnixStream;
 
     async fn next(&self) -> io::Result<Arrival<UnixStream>> {
-        let (stream, _) = self.accept().await?;
-        let peer = Peer::of(&stream);
+        let (listener, host) = self;
+        let (stream, _) = listener.accept().await?;
+        let peer = Peer::of(&stream, host);
         Ok(Arrival { stream, peer, door: Door::default(), tls: None })
     }
 }
 
 /// Accepts until it is aborted. The socket has places of its own: whatever comes over the network, our own user gets in.
-pub(crate) async fn serve(doors: Doors, router: Router, mut stopping: watch::Receiver<bool>, limits: Limits) {
+pub(crate) async fn serve(doors: Doors, host: Host, router: Router, mut stopping: watch::Receiver<bool>) {
+    let limits = host.config().limits.clone();
     let turned_away = Arc::new(Semaphore::new(TURNED_AWAY));
     let silence = limits.silence.std().unwrap_or(SILENCE);
     let server = server(&limits, silence);
@@ -127,7 +129,7 @@ pub(crate) async fn serve(doors: Doors, router: Router, mut stopping: watch::Rec
     let Doors { tcp, tls, unix } = doors;
     tokio::select! {
         () = accept(Arc::clone(&hall), (tcp, tls)) => {}
-        () = accept(hall, unix) => {}
+        () = accept(hall, (unix, host)) => {}
         _ = stopping.wait_for(|stopping| *stopping) => {}
     }
 }
@@ -217,7 +219,7 @@ impl Hall {
         let (router, seat) = (self.router.clone(), place.clone());
         let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
             let mut request: Request = request.map(axum::body::Body::new);
-            request.extensions_mut().insert(peer);
+            request.extensions_mut().insert(peer.clone());
             request.extensions_mut().insert(door);
             request.extensions_mut().insert(seat.clone());
             router.clone().oneshot(request)

@@ -80,7 +80,7 @@ fn complete(path: &str, changes: bool, operation: &mut Operation) {
     if guarded {
         add("401", "`unauthorized`");
         add("429", "`too_many_failed_logins`");
-        add("403", "`observer`, `admin_only`, `agent_process`, `unknown_process`, `another_user`");
+        add("403", "`observer`, `admin_only`, `agent_process`, `not_for_agents`, `unknown_process`, `another_user`");
         add("429", "`too_many_connections`");
         add("503", "`tokens_unreadable`, `unreadable_session`, `unavailable`");
     }

@@ -26,6 +26,11 @@ pub fn main(arguments: Vec<String>) -> ExitCode {
     if arguments.iter().any(|argument| argument == "--help") {
         return complain(&format!("{USAGE}commands of a prompt, separated by `;`\n{COMMANDS}"), ExitCode::SUCCESS);
     }
+    if let Some(("--call", call)) = arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        let said = door::call(call).unwrap_or_else(|error| format!("{error}"));
+        let _ = writeln!(std::io::stdout(), "{said}");
+        return ExitCode::SUCCESS;
+    }
     let flags = match Flags::parse(arguments.clone()) {
         Ok(flags) => flags,
         Err(why) => return complain(&format!("{why}\n{USAGE}"), ExitCode::from(2)),

@@ -96,6 +96,7 @@ fn config(global: &Global, serve: &Serve) -> anyhow::Result<Config> {
     if let Some(dir) = &serve.adapters {
         config.adapters = Some(std::path::absolute(dir).context("finding the directory of adapters")?);
     }
+    config.serves = true;
     config.state_dir = global.state_dir()?;
     config.program = std::env::current_exe().context("finding this program")?;
     if let Some(listen) = &serve.listen {

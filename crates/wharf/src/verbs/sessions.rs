@@ -112,10 +112,16 @@ fn lines(screen: Screen, sessions: &[&Descriptor]) -> Vec<String> {
             styled(Style::Faint, times::ago(active, now)),
             styled(if over(session) { Style::Bad } else { Style::Plain }, memory(session)),
             cell(session.resources.map(|used| times::spent(used.cpu_millis)).unwrap_or_default()),
-            cell(state::called(session).unwrap_or_default()),
+            cell(what(session)),
         ]);
     }
     table.lines(screen)
+}
+
+/// What people call it, with a mark for one that another one's agent started.
+fn what(session: &Descriptor) -> String {
+    let mark = if session.parent_session_id.is_some() { "↳ " } else { "" };
+    format!("{mark}{}", state::called(session).unwrap_or_default())
 }
 
 fn over(session: &Descriptor) -> bool {
@@ -143,6 +149,7 @@ fn plain(session: &Descriptor) -> String {
         session.last_output_at.as_deref().unwrap_or_default(),
         session.label.as_deref().unwrap_or_default(),
         session.title.as_deref().unwrap_or_default(),
+        session.parent_session_id.as_deref().unwrap_or_default(),
         &session.resources.map(|used| used.memory_bytes.to_string()).unwrap_or_default(),
         &session.resources.map(|used| used.cpu_millis.to_string()).unwrap_or_default(),
     ])

@@ -107,7 +107,7 @@ async fn a_program_gets_plain_columns() -> Result<()> {
     idle(&http, &id).await?;
     let line = wharf(&host, &["sessions"])?;
     let columns: Vec<&str> = line.trim_end_matches('\n').split('\t').collect();
-    assert_eq!(columns.len(), 13, "{line:?}");
+    assert_eq!(columns.len(), 14, "{line:?}");
     let directory = host.directory().display().to_string();
     assert_eq!(columns[..7], [&id, "running", "idle", "0", "scripted", "default", &directory]);
     assert!(columns[7].ends_with('Z') && columns[9] == "a b", "{line:?}");

@@ -46,6 +46,11 @@ pub(in crate::acp) fn read_query(pairs: &[(String, String)]) -> Result<Option<Qu
     Query::parse(pairs).map_err(|reason| Refused { code: BAD_QUERY, reason })
 }
 
+/// An agent looks at its session as any client does: without a name and a seat.
+pub(in crate::acp) fn not_for_agents() -> Refused {
+    Refused { code: BAD_QUERY, reason: "agents have no seat here; connect without session, room and mux".to_owned() }
+}
+
 /// Gives a peer its seat, which is its own for as long as it is held.
 pub(in crate::acp) async fn admit(app: &App, identity: &Identity, query: Query) -> Result<(Bound, Seat), Refused> {
     let Query { name, peer_id, peer_name, role, replay } = query;

@@ -1,6 +1,6 @@
 //! Who is connected to a session's name: each peer id once, and one start of the session at a time.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(crate) struct Rooms(Mutex<HashMap<Arc<str>, Weak<Room>>>);
 pub(super) struct Room {
     rooms: Arc<Rooms>,
     pub(super) name: Arc<str>,
-    peers: Mutex<HashSet<Sitter>>,
+    peers: Mutex<Vec<Sitter>>,
     left: Notify,
     /// Held by whoever looks for the session and starts it if there is none.
     pub(super) starting: tokio::sync::Mutex<()>,
@@ -74,8 +74,12 @@ impl Rooms {
 
 impl Room {
     fn take(self: &Arc<Self>, peer: &Sitter) -> Option<Seat> {
-        let new = self.peers.lock().unwrap_or_else(PoisonError::into_inner).insert(peer.clone());
-        new.then(|| Seat { room: Arc::clone(self), peer: peer.clone() })
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        if peers.contains(peer) {
+            return None;
+        }
+        peers.push(peer.clone());
+        Some(Seat { room: Arc::clone(self), peer: peer.clone() })
     }
 }
 
@@ -91,7 +95,7 @@ impl Drop for Room {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.room.peers.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.peer);
+        self.room.peers.lock().unwrap_or_else(PoisonError::into_inner).retain(|peer| *peer != self.peer);
         self.room.left.notify_waiters();
     }
 }
