@@ -14,6 +14,7 @@ mod host;
 mod ids;
 mod index;
 mod registry;
+pub mod sandbox;
 mod session;
 mod tools;
 mod workspaces;

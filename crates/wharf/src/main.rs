@@ -87,9 +87,13 @@ enum Verb {
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os();
-    // The shim runs once per agent: no argument parser, no runtime, as little memory as can be.
-    if args.nth(1).is_some_and(|verb| verb == "__shim") {
+    // These run once per agent: no argument parser, no runtime, as little memory as can be.
+    let verb = args.nth(1);
+    if verb.as_ref().is_some_and(|verb| verb == "__shim") {
         return wharf_host::shim::run(args);
+    }
+    if verb.is_some_and(|verb| verb == "__confine") {
+        return wharf_host::sandbox::run(args);
     }
     let Cli { global, verb } = Cli::parse();
     match perform(&global, verb) {

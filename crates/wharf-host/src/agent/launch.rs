@@ -19,6 +19,7 @@ use super::stderr::StderrTail;
 use super::sweep::{Records, TAG};
 use super::{outbox::Outbox, shim};
 use crate::frame::FrameReader;
+use crate::sandbox::Profile;
 
 /// All that is needed to start an agent.
 #[derive(Clone, Debug)]
@@ -28,6 +29,7 @@ pub(crate) struct Launch {
     pub(crate) command: Vec<String>,
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) cwd: PathBuf,
+    pub(crate) sandbox: Option<Profile>,
     pub(crate) tag: String,
     pub(crate) records: Records,
     pub(crate) frame_limit: usize,
@@ -108,7 +110,10 @@ impl Launch {
     #[expect(clippy::disallowed_methods, reason = "one of the two places that start processes")]
     fn spawn(&self, control: &StdUnixStream, stdio: [Stdio; 3]) -> io::Result<tokio::process::Child> {
         let mut args: Vec<OsString> = vec!["__shim".into(), control.as_raw_fd().to_string().into(), "--".into()];
-        args.extend(self.command.iter().map(OsString::from));
+        match &self.sandbox {
+            Some(profile) => args.extend(profile.wrap(&self.program, &self.command).into_iter().map(OsString::from)),
+            None => args.extend(self.command.iter().map(OsString::from)),
+        }
         let [stdin, stdout, stderr] = stdio;
         let mut command = Command::new(&self.program);
         command.args(args).envs(&self.env).env(TAG, &self.tag).current_dir(&self.cwd);

@@ -238,6 +238,7 @@ impl Inner {
             command: agent.command.clone(),
             env,
             cwd: cwd.as_ref().to_owned(),
+            sandbox: None,
             tag: format!("{}.{}", self.state_id, random_text(12)),
             records: self.records.clone(),
             frame_limit: self.config.limits.frame.0,

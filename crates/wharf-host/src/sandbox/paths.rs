@@ -1,0 +1,17 @@
+//! Everything but a few places, as the list of what is beside them: Landlock can only allow.
+
+use std::path::{Path, PathBuf};
+
+/// Paths that together hold all of `root` except what is beneath `hidden`. Links are left out: what they point to is
+/// reached by its own path, and a link to something hidden would open it.
+pub(super) fn all_but(root: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
+    if hidden.iter().any(|hidden| root.starts_with(hidden)) {
+        return Vec::new();
+    }
+    if !hidden.iter().any(|hidden| hidden.starts_with(root)) {
+        return vec![root.to_owned()];
+    }
+    let Ok(entries) = std::fs::read_dir(root) else { return Vec::new() };
+    let real = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
+    real.flat_map(|entry| all_but(&entry.path(), hidden)).collect()
+}
