@@ -26,13 +26,15 @@ pub use adapters::{
 pub use agent::introduction::{Introduction, StartFailure};
 pub use agent::{SplitError, shim, split_command};
 pub use config::{
-    AgentCommand, AmuxSettings, Auth, Config, ConfigError, Duration, Limits, QueueBy, ReplayTurns, ResumeOnStart, Size,
+    AgentCommand, AmuxSettings, Auth, Config, ConfigError, Duration, Limits, QueueBy, ReplayTurns, ResumeOnStart,
+    SandboxMode, SandboxSettings, Size,
 };
 pub use descriptor::{Descriptor, TurnWord, timestamp};
 pub use host::{
     CreateError, Created, Host, NewSessionRequest, OpenError, RemovedWorkspace, Renewal, Spare, SpawnRequest, Spawned,
     StartError,
 };
+pub use sandbox::SandboxError;
 pub use ids::{Now, new_client_id, new_prompt_id, new_session_id, random_text};
 pub use session::cursor::{Batch, Cursor, Entry, ReadError};
 pub use session::handle::{

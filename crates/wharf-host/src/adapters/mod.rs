@@ -14,6 +14,7 @@ mod node;
 mod patch;
 mod program;
 mod range;
+mod sandbox;
 #[cfg(test)]
 mod tests;
 mod version;
@@ -25,12 +26,13 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 pub use environment::is_always_passed;
+pub(crate) use environment::is_name;
 pub use error::{AdapterError, ManifestError};
 pub use import::{ImportError, ImportReport, import_registry};
 pub use info::{AdapterInfo, ModeInfo, OptionInfo, Source};
 pub(crate) use version::VersionCheck;
 
-use crate::config::{AgentCommand, Config, QueueBy, nearest};
+use crate::config::{AgentCommand, Config, QueueBy, SandboxSettings, nearest};
 use folder::Found;
 use manifest::Manifest;
 
@@ -52,6 +54,7 @@ pub struct Launchable {
     /// May its ended sessions come back? `None`: it says so itself.
     pub comes_back: Option<bool>,
     pub install: Option<String>,
+    pub sandbox: SandboxSettings,
 }
 
 /// The adapters of a configuration.
@@ -144,18 +147,24 @@ impl Adapters<'_> {
     }
 
     fn command(&self, name: &str) -> Option<AgentCommand> {
-        if let Some(agent) = self.config.agents.get(name) {
+        if let Some(agent) = self.config.agents.get(name).filter(|agent| !agent.command.is_empty()) {
             return Some(agent.clone());
         }
         (name == DEMO).then(|| {
             let command = vec![self.config.program.display().to_string(), "demo-agent".to_owned()];
-            let state = self.config.state_dir.join("demo-agent").display().to_string();
+            let state = self.demo_state().display().to_string();
             let env = BTreeMap::from([("WHARF_DEMO_STATE".to_owned(), state)]);
             AgentCommand { command, env, ..AgentCommand::default() }
         })
     }
 
-    fn dirs(&self) -> Vec<PathBuf> {
+    /// Where the demo agent keeps its sessions: the one place in the state directory that is an agent's own.
+    pub(crate) fn demo_state(&self) -> PathBuf {
+        self.config.state_dir.join("demo-agent")
+    }
+
+    /// The directories of the user's manifests.
+    pub(crate) fn dirs(&self) -> Vec<PathBuf> {
         let own = self.config.config_dir.as_ref().map(|dir| dir.join("adapters"));
         own.into_iter().chain(self.config.adapters.clone()).collect()
     }
@@ -167,7 +176,7 @@ impl Adapters<'_> {
         mode: Option<&str>,
         options: &BTreeMap<String, Value>,
     ) -> Result<Launchable, AdapterError> {
-        let adapter = slug.to_owned();
+        let (adapter, sandbox) = (slug.to_owned(), self.sandbox(slug, None));
         if let Some(mode) = mode {
             return Err(AdapterError::UnknownMode { adapter, mode: mode.to_owned(), known: patch::listed(&[]) });
         }
@@ -184,6 +193,7 @@ impl Adapters<'_> {
             variables: Vec::new(),
             comes_back: None,
             install: None,
+            sandbox,
         })
     }
 
@@ -207,7 +217,15 @@ impl Adapters<'_> {
             variables: manifest.variables(),
             comes_back: manifest.comes_back(),
             install: manifest.install_hint(),
+            sandbox: self.sandbox(&manifest.id, Some(&manifest.sandbox)),
         })
+    }
+
+    /// What holds for this adapter. Its own setting decides; else it is asked for by `[sandbox]` or by its manifest.
+    fn sandbox(&self, slug: &str, manifest: Option<&SandboxSettings>) -> SandboxSettings {
+        let general = manifest.map_or_else(|| self.config.sandbox.clone(), |stated| self.config.sandbox.with(stated));
+        let Some(own) = self.config.agents.get(slug).map(|agent| &agent.sandbox) else { return general };
+        SandboxSettings { mode: own.mode.or(general.mode), ..general.with(own) }
     }
 
     fn unknown(&self, slug: &str) -> AdapterError {

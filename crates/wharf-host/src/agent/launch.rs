@@ -19,7 +19,7 @@ use super::stderr::StderrTail;
 use super::sweep::{Records, TAG};
 use super::{outbox::Outbox, shim};
 use crate::frame::FrameReader;
-use crate::sandbox::Profile;
+use crate::sandbox::{CARRIED, Profile};
 
 /// All that is needed to start an agent.
 #[derive(Clone, Debug)]
@@ -111,12 +111,17 @@ impl Launch {
     fn spawn(&self, control: &StdUnixStream, stdio: [Stdio; 3]) -> io::Result<tokio::process::Child> {
         let mut args: Vec<OsString> = vec!["__shim".into(), control.as_raw_fd().to_string().into(), "--".into()];
         match &self.sandbox {
-            Some(profile) => args.extend(profile.wrap(&self.program, &self.command).into_iter().map(OsString::from)),
+            Some(profile) => args.extend(profile.wrap(&self.program, &self.command)),
             None => args.extend(self.command.iter().map(OsString::from)),
         }
         let [stdin, stdout, stderr] = stdio;
         let mut command = Command::new(&self.program);
-        command.args(args).envs(&self.env).env(TAG, &self.tag).current_dir(&self.cwd);
+        command.args(args);
+        match &self.sandbox {
+            Some(_) => command.envs(self.env.iter().map(|(name, value)| (format!("{CARRIED}{name}"), value))),
+            None => command.envs(&self.env),
+        };
+        command.env(TAG, &self.tag).current_dir(&self.cwd);
         command.stdin(stdin).stdout(stdout).stderr(stderr);
         // Its own group: a Ctrl-C at the terminal is for the host, which ends its agents in order.
         command.process_group(0);

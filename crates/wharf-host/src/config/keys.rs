@@ -9,6 +9,10 @@ const KNOWN: &[&str] = &[
     "agents.*.env.*",
     "agents.*.replay_quiet",
     "agents.*.queue",
+    "agents.*.sandbox.mode",
+    "agents.*.sandbox.writable",
+    "agents.*.sandbox.hidden",
+    "agents.*.sandbox.readable",
     "adapters",
     "env_passthrough",
     "start_timeout",
@@ -30,6 +34,10 @@ const KNOWN: &[&str] = &[
     "limits.connections",
     "limits.tail",
     "limits.tail_total",
+    "sandbox.mode",
+    "sandbox.writable",
+    "sandbox.hidden",
+    "sandbox.readable",
 ];
 
 /// Refuses a table with a key that is not known.

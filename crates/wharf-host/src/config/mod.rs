@@ -2,6 +2,7 @@
 
 mod amux;
 mod keys;
+mod sandbox;
 mod units;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use wharf_core::{OnRestart, Settings};
 
 pub use amux::{AmuxSettings, ReplayTurns};
 pub(crate) use keys::nearest;
+pub use sandbox::{SandboxMode, SandboxSettings};
 pub use units::{Duration, Size};
 
 /// Everything that can be set. `Config::default()` is a host that works.
@@ -27,6 +29,9 @@ pub struct Config {
     /// Where `config.toml` is or would be: manifests are in `adapters` beside it.
     #[serde(skip)]
     pub config_dir: Option<PathBuf>,
+    /// The file itself, if it is there.
+    #[serde(skip)]
+    pub config_file: Option<PathBuf>,
     pub listen: String,
     pub auth: Auth,
     pub default_agent: String,
@@ -50,9 +55,11 @@ pub struct Config {
     pub amux: AmuxSettings,
     pub turn: TurnSettings,
     pub limits: Limits,
+    /// For all agents; `agents.NAME.sandbox` is for one.
+    pub sandbox: SandboxSettings,
 }
 
-/// One way to start an agent.
+/// One way to start an agent; without a command it only has the sandbox of one that has a manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct AgentCommand {
@@ -61,6 +68,7 @@ pub struct AgentCommand {
     /// How long nothing of a replay must come before it counts as over; some agents replay after their answer.
     pub replay_quiet: Option<Duration>,
     pub queue: QueueBy,
+    pub sandbox: SandboxSettings,
 }
 
 /// Who holds the prompts that wait (rule 7.1).
@@ -181,6 +189,7 @@ impl Default for Config {
             state_dir: PathBuf::new(),
             program: PathBuf::new(),
             config_dir: None,
+            config_file: None,
             listen: "127.0.0.1:7433".to_owned(),
             auth: Auth::default(),
             default_agent: "demo".to_owned(),
@@ -199,7 +208,15 @@ impl Default for Config {
             amux: AmuxSettings::default(),
             turn: TurnSettings::default(),
             limits: Limits::default(),
+            sandbox: SandboxSettings::default(),
         }
+    }
+}
+
+impl AgentCommand {
+    fn is_sandbox_only(&self) -> bool {
+        let only = Self { sandbox: self.sandbox.clone(), ..Self::default() };
+        *self == only && self.sandbox != SandboxSettings::default()
     }
 }
 
@@ -219,6 +236,7 @@ impl Config {
         let mut config =
             Self::parse(&text).map_err(|message| ConfigError::Invalid { path: path.to_owned(), message })?;
         config.config_dir = path.parent().map(Path::to_owned);
+        config.config_file = std::path::absolute(path).ok();
         // A relative directory in the file is meant from where the file is.
         if let (Some(dir), Some(adapters)) = (&config.config_dir, &mut config.adapters) {
             *adapters = dir.join(&*adapters);
@@ -231,12 +249,22 @@ impl Config {
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
         keys::check(&table)?;
         let config: Self = toml::from_str(text).map_err(|error| error.to_string())?;
-        match config.agents.iter().find(|(_, agent)| agent.command.is_empty()) {
+        let mut sandboxes = std::iter::once(&config.sandbox).chain(config.agents.values().map(|agent| &agent.sandbox));
+        if let Some(path) = sandboxes.find_map(SandboxSettings::misplaced) {
+            return Err(format!("sandbox: {path:?} is no path; begin it with /, ~/ or $VARIABLE/, without .."));
+        }
+        match config.agents.iter().find(|(_, agent)| agent.command.is_empty() && !agent.is_sandbox_only()) {
             Some((name, _)) => {
                 Err(format!("agents.{name} has no command; write: command = [\"program\", \"argument\"]"))
             }
             None => Ok(config),
         }
+    }
+
+    /// Refuses a sandbox for an agent that is not there: it would protect from nothing.
+    pub fn check_sandboxes(&self) -> Result<(), crate::adapters::AdapterError> {
+        let only = self.agents.iter().filter(|(_, agent)| agent.is_sandbox_only());
+        only.map(|(name, _)| self.adapters().find(name, None, &BTreeMap::new()).map(drop)).collect()
     }
 
     /// What the core needs of all this.

@@ -11,11 +11,12 @@ use tokio::sync::oneshot;
 use wharf_core::{NewSession, Origin, Raw, Sender, Seq, Session, SpawnKey};
 use wharf_store::{LogId, StoreError};
 
-use super::{Host, Inner, Spare, StartInputs};
+use super::{Host, Inner, Spare, StartInputs, confined};
 use crate::adapters::AdapterError;
 use crate::agent::introduction::StartFailure;
 use crate::descriptor::Descriptor;
 use crate::ids::{Now, new_session_id};
+use crate::sandbox::SandboxError;
 use crate::session::handle::{CallError, SessionHandle};
 use crate::session::{Shared, Surroundings};
 use crate::workspaces::{LABEL, WorkspaceError};
@@ -64,6 +65,8 @@ pub enum CreateError {
     Adapter(#[from] AdapterError),
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
     #[error("{path} is not an absolute path to a directory; give the session an existing cwd", path = path.display())]
     Cwd { path: PathBuf },
     #[error("{path} is in no registered workspace; this token may only name directories inside one. See: wharf workspace list", path = path.display())]
@@ -117,20 +120,25 @@ impl Host {
         if !request.cwd.is_absolute() || !request.cwd.is_dir() || request.cwd.to_str().is_none() {
             return Err(CreateError::Cwd { path: request.cwd });
         }
+        let more = confined::named(&agent, request.frame.bytes(), !request.anywhere)?;
         if !request.anywhere {
             inner.allow(std::slice::from_ref(&request.cwd))?;
-            inner.allow(&StartInputs::directories(request.frame.bytes())?)?;
+            inner.allow(&more)?;
         }
+        let real = confined::reals(&request.cwd, &more);
+        let sandbox = inner.config.profile(&agent, confined::roots(&request.cwd, more, &real))?;
+        // An agent that waits was given its rights when it was started.
+        request.spare = request.spare.filter(|spare| spare.sandbox == sandbox);
         let limit = inner.config.limits.sessions;
         let alive = inner.registry.descriptors().iter().filter(|known| known.status.is_alive()).count();
         if alive >= limit {
             return Err(CreateError::TooMany { limit });
         }
-        self.found(request)
+        self.found(request, real)
     }
 
     /// The log, the private file and the task.
-    fn found(&self, request: NewSessionRequest) -> Result<Begun, CreateError> {
+    fn found(&self, request: NewSessionRequest, real: BTreeMap<PathBuf, PathBuf>) -> Result<Begun, CreateError> {
         let inner = &self.inner;
         let id = new_session_id();
         let bucket = request.bucket.unwrap_or_else(|| inner.workspaces.bucket_of(&request.cwd));
@@ -145,6 +153,7 @@ impl Host {
             mode: request.mode,
             options: request.options,
             env: request.env,
+            real,
         };
         if let Err(error) = inner.keep_start_inputs(&log_id, &inputs) {
             drop(log);

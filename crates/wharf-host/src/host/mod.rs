@@ -2,6 +2,7 @@
 
 mod adapters;
 mod begin;
+mod confined;
 mod create;
 mod forget;
 mod spare;
@@ -228,7 +229,7 @@ impl Inner {
         self.config.adapters().find(adapter, mode, options)
     }
 
-    /// How to start the agent in `cwd`, with what it gets of its caller's environment. What the adapter itself sets
+    /// How to start the agent in `cwd`, without a sandbox, with what it gets of its caller's environment. What the adapter itself sets
     /// counts before that: a mode may be made of it.
     pub(crate) fn launch(&self, agent: &Launchable, cwd: impl AsRef<Path>, env: &BTreeMap<String, String>) -> Launch {
         let mut env = env.clone();

@@ -5,8 +5,11 @@ use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use super::Host;
+use super::{Host, Inner};
+use crate::adapters::Launchable;
+use crate::agent::Launch;
 use crate::agent::introduction::{Greeted, StartFailure, greet};
+use crate::sandbox::{Profile, Root, SandboxError};
 
 /// An agent that answered `initialize` and waits for its session; ended if dropped.
 #[derive(Debug)]
@@ -14,6 +17,8 @@ pub struct Spare {
     pub(crate) greeted: Greeted,
     /// Where it was started.
     cwd: PathBuf,
+    /// What it may do with files.
+    pub(super) sandbox: Option<Profile>,
     /// It has done something for its client, which another agent would not know of.
     asked: bool,
 }
@@ -44,11 +49,24 @@ impl Host {
         env: &BTreeMap<String, String>,
     ) -> Result<Spare, StartFailure> {
         let known = cwd.filter(|cwd| cwd.is_absolute() && cwd.is_dir()).map(Path::to_owned);
-        let cwd = known.or_else(|| std::env::current_dir().ok()).unwrap_or_else(|| "/".into());
+        let cwd = known.clone().or_else(|| std::env::current_dir().ok()).unwrap_or_else(|| "/".into());
         let agent = self.inner.agent(adapter, None, &BTreeMap::new())?;
         let env = self.inner.config.adapters().environment(&agent, env);
         agent.program(&env)?;
-        let launch = self.inner.launch(&agent, &cwd, &env);
-        Ok(Spare { greeted: greet(&launch, capabilities).await?, cwd, asked: false })
+        let sandbox = self.inner.spare_profile(&agent, known.as_deref())?;
+        let launch = Launch { sandbox: sandbox.clone(), ..self.inner.launch(&agent, &cwd, &env) };
+        Ok(Spare { greeted: greet(&launch, capabilities).await?, cwd, sandbox, asked: false })
+    }
+}
+
+impl Inner {
+    /// Its rights: those of a session in `cwd`, so that it can be used for one; where nobody named that, or the sandbox
+    /// cannot open it, none of a session's.
+    fn spare_profile(&self, agent: &Launchable, cwd: Option<&Path>) -> Result<Option<Profile>, SandboxError> {
+        let root = cwd.map(|cwd| Root { given: cwd.to_owned(), was: None });
+        match self.config.profile(agent, root.into_iter().collect()) {
+            Err(SandboxError::Overlap { .. }) if cwd.is_some() => self.config.profile(agent, Vec::new()),
+            profile => profile,
+        }
     }
 }

@@ -257,7 +257,7 @@ impl SessionTask {
                     Some(greeted) => greeted,
                     None => {
                         agent.program(&inputs.env)?;
-                        let launch = host.launch(&agent, origin.cwd.as_ref(), &inputs.env);
+                        let launch = host.launch_of(&agent, &origin, &inputs)?;
                         let mut greeted = greet(&launch, &inputs.capabilities).await?;
                         for frame in &inputs.prelude {
                             greeted.ask(frame.bytes()).await?;

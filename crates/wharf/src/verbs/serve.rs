@@ -101,10 +101,12 @@ fn config(global: &Global, serve: &Serve) -> anyhow::Result<Config> {
         if command.is_empty() {
             bail!("--agent-cmd is empty; give a command, for example --agent-cmd \"claude-agent-acp\"");
         }
-        config.agents.insert(COMMAND_LINE_AGENT.to_owned(), AgentCommand { command, ..AgentCommand::default() });
+        let sandbox = config.agents.remove(COMMAND_LINE_AGENT).unwrap_or_default().sandbox;
+        config.agents.insert(COMMAND_LINE_AGENT.to_owned(), AgentCommand { command, sandbox, ..AgentCommand::default() });
         config.default_agent = COMMAND_LINE_AGENT.to_owned();
     }
     config.adapters().find(&config.default_agent, None, &std::collections::BTreeMap::new())?;
+    config.check_sandboxes()?;
     Ok(config)
 }
 
