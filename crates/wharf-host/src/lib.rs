@@ -34,8 +34,8 @@ pub use host::{
     CreateError, Created, Host, NewSessionRequest, OpenError, RemovedWorkspace, Renewal, Spare, SpawnRequest, Spawned,
     StartError,
 };
-pub use sandbox::SandboxError;
 pub use ids::{Now, new_client_id, new_prompt_id, new_session_id, random_text};
+pub use sandbox::SandboxError;
 pub use session::cursor::{Batch, Cursor, Entry, ReadError};
 pub use session::handle::{
     Abilities, Attendance, CallError, Direct, Forward, Lane, LaneMessage, Serves, SessionHandle,

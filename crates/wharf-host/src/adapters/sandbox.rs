@@ -13,7 +13,8 @@ pub(super) fn read(node: &Node<'_>) -> Result<(SandboxSettings, Option<String>),
     match node.value() {
         Value::Object(block) => {
             let other: Vec<&str> = block.keys().map(String::as_str).filter(|name| !KNOWN.contains(name)).collect();
-            let warning = (!other.is_empty()).then(|| format!("of its sandbox this is not applied: {}", other.join(", ")));
+            let warning =
+                (!other.is_empty()).then(|| format!("of its sandbox this is not applied: {}", other.join(", ")));
             Ok((settings(node)?, warning))
         }
         Value::String(_) => Ok((SandboxSettings::default(), Some("its sandbox is not applied".to_owned()))),

@@ -69,7 +69,8 @@ impl Plan {
         for path in std::iter::once(self.temporary.as_path()).chain(own).chain(devices) {
             // What stands inside of a place that is open already needs no leave, and a link there is not followed: the
             // agent itself may have put it there.
-            let inside = stations(path).any(|station| write.iter().any(|open| station != *open && station.starts_with(open)));
+            let inside =
+                stations(path).any(|station| write.iter().any(|open| station != *open && station.starts_with(open)));
             match path.canonicalize() {
                 Ok(path) if !inside && !write.contains(&path) => write.push(path),
                 Ok(_) | Err(_) => {}

@@ -131,7 +131,8 @@ fn what_is_hidden_can_be_given_back_by_name_and_the_hosts_own_cannot() {
     assert_eq!(readable, [true; 3]);
     assert!(!profile.allows_read(&root.join("home/secret")));
     for readable in ["home", "home/state", "home/state/logs"] {
-        let refused = Plan { hidden: hidden.clone(), readable: vec![root.join(readable)], ..plan(&root) }.profile(&HERE);
+        let refused =
+            Plan { hidden: hidden.clone(), readable: vec![root.join(readable)], ..plan(&root) }.profile(&HERE);
         assert!(matches!(refused, Err(SandboxError::Readable { .. })), "{refused:?}");
     }
     // What the session works in cannot be hidden in part.
@@ -143,7 +144,9 @@ fn what_is_hidden_can_be_given_back_by_name_and_the_hosts_own_cannot() {
 fn a_kernel_that_cannot_do_it_is_an_error_that_says_why() {
     assert_eq!(judge(7, false), Support::Landlock { abi: 7 });
     let (_dir, root) = place();
-    for (abi, pretend, word) in [(0, false, "no Landlock"), (2, false, "Linux 6.2"), (7, true, "WHARF_WITHOUT_LANDLOCK")] {
+    for (abi, pretend, word) in
+        [(0, false, "no Landlock"), (2, false, "Linux 6.2"), (7, true, "WHARF_WITHOUT_LANDLOCK")]
+    {
         let error = plan(&root).profile(&judge(abi, pretend)).unwrap_err().to_string();
         assert!(error.contains(word) && error.contains("wharf doctor"), "{error}");
     }

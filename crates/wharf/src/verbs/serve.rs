@@ -102,7 +102,9 @@ fn config(global: &Global, serve: &Serve) -> anyhow::Result<Config> {
             bail!("--agent-cmd is empty; give a command, for example --agent-cmd \"claude-agent-acp\"");
         }
         let sandbox = config.agents.remove(COMMAND_LINE_AGENT).unwrap_or_default().sandbox;
-        config.agents.insert(COMMAND_LINE_AGENT.to_owned(), AgentCommand { command, sandbox, ..AgentCommand::default() });
+        config
+            .agents
+            .insert(COMMAND_LINE_AGENT.to_owned(), AgentCommand { command, sandbox, ..AgentCommand::default() });
         config.default_agent = COMMAND_LINE_AGENT.to_owned();
     }
     config.adapters().find(&config.default_agent, None, &std::collections::BTreeMap::new())?;

@@ -40,6 +40,7 @@ mod rest_input;
 mod rest_queue;
 mod rest_stream;
 mod restart;
+mod sandbox;
 mod serving;
 mod serving_agents;
 mod sharing;
