@@ -263,8 +263,8 @@ impl Config {
 
     /// Refuses a sandbox for an agent that is not there: it would protect from nothing.
     pub fn check_sandboxes(&self) -> Result<(), crate::adapters::AdapterError> {
-        let only = self.agents.iter().filter(|(_, agent)| agent.is_sandbox_only());
-        only.map(|(name, _)| self.adapters().find(name, None, &BTreeMap::new()).map(drop)).collect()
+        let mut only = self.agents.iter().filter(|(_, agent)| agent.is_sandbox_only());
+        only.try_for_each(|(name, _)| self.adapters().find(name, None, &BTreeMap::new()).map(drop))
     }
 
     /// What the core needs of all this.

@@ -11,51 +11,56 @@ use super::{CreateError, Inner, StartInputs};
 use crate::adapters::Launchable;
 use crate::agent::Launch;
 use crate::agent::introduction::StartFailure;
-use crate::config::{Config, SandboxSettings};
+use crate::config::Config;
 use crate::sandbox::{Places, Plan, Profile, Root, SandboxError, real, support};
 
 impl Config {
-    /// The profile of an adapter's processes; `None` without a sandbox.
+    /// The profile of an adapter's processes; `None` without a sandbox. Directories of the agent's own that are missing
+    /// are made: it could not do that itself.
     pub(crate) fn profile(&self, agent: &Launchable, roots: Vec<Root>) -> Result<Option<Profile>, SandboxError> {
         if !agent.sandbox.is_on() {
             return Ok(None);
         }
-        self.plan(&agent.sandbox, &agent.env, roots)?.profile(&support()).map(Some)
+        for dir in self.to_be_made(agent) {
+            if let Err(error) = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir) {
+                // The agent has less than it should, and will say so.
+                tracing::warn!(agent = agent.adapter, dir = %dir.display(), %error, "a directory of the agent cannot be made");
+            }
+        }
+        self.plan(agent, roots).profile(&support()).map(Some)
     }
 
-    /// Can the sandbox that is set for this agent be had here, whatever its cwd will be? `None`: there is none to be had.
+    /// Can the sandbox that is set for this agent be had here, whatever its cwd will be? `None`: none is set.
     pub fn check_sandbox(&self, agent: &Launchable) -> Option<Result<(), SandboxError>> {
-        self.profile(agent, Vec::new()).map(|profile| profile.map(drop)).transpose()
+        agent.sandbox.is_on().then(|| self.plan(agent, Vec::new()).profile(&support()).map(drop))
     }
 
-    fn plan(
-        &self,
-        settings: &SandboxSettings,
-        env: &BTreeMap<String, String>,
-        roots: Vec<Root>,
-    ) -> Result<Plan, SandboxError> {
-        let places = Places { own: env, host: |name| std::env::var_os(name) };
-        let expand = |written: &[String]| written.iter().filter_map(|path| places.path(path)).collect();
+    fn to_be_made(&self, agent: &Launchable) -> Vec<PathBuf> {
+        let places = places(agent);
+        let named = agent.sandbox.writable.iter().filter(|path| path.ends_with('/'));
+        named.filter_map(|path| places.path(path)).chain(self.demo_of(agent)).collect()
+    }
+
+    /// Where the demo agent keeps its sessions, if it is that.
+    fn demo_of(&self, agent: &Launchable) -> Option<PathBuf> {
         let demo = self.adapters().demo_state();
-        let mut own: Vec<PathBuf> = expand(&settings.writable);
-        // The settings name a directory so, and it is the user who wants it there.
-        for made in settings.writable.iter().filter(|path| path.ends_with('/')).filter_map(|path| places.path(path)) {
-            make(&made)?;
-        }
-        if env.get("WHARF_DEMO_STATE").is_some_and(|state| Path::new(state) == demo) {
-            make(&demo)?;
-            own.push(demo.clone());
-        }
-        Ok(Plan {
+        agent.env.get("WHARF_DEMO_STATE").is_some_and(|state| Path::new(state) == demo).then_some(demo)
+    }
+
+    fn plan(&self, agent: &Launchable, roots: Vec<Root>) -> Plan {
+        let places = places(agent);
+        let expand = |written: &[String]| written.iter().filter_map(|path| places.path(path)).collect::<Vec<_>>();
+        let except = self.demo_of(agent);
+        Plan {
             roots,
             temporary: places.temporary(),
-            own,
+            own: expand(&agent.sandbox.writable).into_iter().chain(except.clone()).collect(),
             kept: std::iter::once(self.state_dir.clone()).chain(self.config_file.clone()).collect(),
-            hidden: expand(&settings.hidden),
-            readable: expand(&settings.readable),
+            hidden: expand(&agent.sandbox.hidden),
+            readable: expand(&agent.sandbox.readable),
             sealed: self.sealed(),
-            except: Some(demo),
-        })
+            except,
+        }
     }
 
     /// What decides which programs run without a sandbox: settings, manifests, and this program.
@@ -66,9 +71,8 @@ impl Config {
     }
 }
 
-fn make(dir: &Path) -> Result<(), SandboxError> {
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
-    made.map_err(|error| SandboxError::Make { path: dir.to_owned(), why: error.to_string() })
+fn places(agent: &Launchable) -> Places<'_> {
+    Places { own: &agent.env, host: |name| std::env::var_os(name) }
 }
 
 impl Inner {

@@ -55,8 +55,6 @@ pub enum SandboxError {
     Moved { given: PathBuf, was: PathBuf, now: PathBuf },
     #[error("the sandbox cannot be told of {path}: it is not UTF-8; rename it", path = path.display())]
     NotText { path: PathBuf },
-    #[error("the sandbox cannot make {path}: {why}; make it, or take it out of `writable`", path = path.display())]
-    Make { path: PathBuf, why: String },
 }
 
 impl Profile {

@@ -79,8 +79,12 @@ pub(super) fn files(config: &Config, now: Option<u64>, most: Option<u64>) -> Fin
     let Some(now) = now else { return Finding::ok("files", "any number of files may be open") };
     let says = format!("{now} files may be open at once");
     let advice = match most {
-        Some(most) if most < wanted => format!("raise the limit: `ulimit -n {most}` is the most here; the rest is root's"),
-        Some(_) | None => format!("raise the limit before the host starts: ulimit -n {wanted}, or LimitNOFILE={wanted}"),
+        Some(most) if most < wanted => {
+            format!("raise the limit: `ulimit -n {most}` is the most here; the rest is root's")
+        }
+        Some(_) | None => {
+            format!("raise the limit before the host starts: ulimit -n {wanted}, or LimitNOFILE={wanted}")
+        }
     };
     match now {
         _ if now >= wanted => Finding::ok("files", says),

@@ -8,7 +8,8 @@ use crate::client::version;
 use crate::doctor::{Finding, Level, examine};
 use crate::exit::{Exit, Failure};
 use crate::global::Global;
-use crate::look::table::{Table, cell, styled, tabbed};
+use crate::look::table::tabbed;
+use crate::look::text::printable;
 use crate::look::{Screen, Style};
 use crate::output;
 
@@ -67,7 +68,9 @@ async fn host(global: &Global) -> Finding {
             }
         }
         Err(error) if Failure::exit_of(&error) == Exit::NoHost => Finding::note("host", "none is running"),
-        Err(error) => Finding::broken("host", format!("{error:#}"), "look at its log; `wharf stop`, then start it again"),
+        Err(error) => {
+            Finding::broken("host", format!("{error:#}"), "look at its log; `wharf stop`, then start it again")
+        }
     }
 }
 
@@ -75,15 +78,15 @@ fn lines(screen: Screen, findings: &[Finding]) -> Vec<String> {
     if !screen.terminal {
         return findings.iter().map(plain).collect();
     }
-    let mut table = Table::new(&["", "WHAT", "IS"]);
-    for finding in findings {
+    let told = |finding: &Finding| {
         let (word, style) = shown(finding.level);
-        table.row([styled(style, word), styled(Style::Strong, finding.check), cell(&finding.says)]);
-        if let Some(advice) = &finding.advice {
-            table.row([cell(""), cell(""), styled(Style::Faint, &format!("-> {advice}"))]);
-        }
-    }
-    table.lines(screen)
+        let (word, check) = (screen.paint(style, &format!("{word:<7}")), format!("{:<13}", finding.check));
+        // Not cut at the screen's edge: the end may be what matters.
+        let line = format!("{word}  {}  {}", screen.paint(Style::Strong, &check), printable(&finding.says));
+        let advice = finding.advice.as_ref().map(|advice| format!("{:24}-> {}", "", printable(advice)));
+        std::iter::once(line).chain(advice)
+    };
+    findings.iter().flat_map(told).collect()
 }
 
 const fn shown(level: Level) -> (&'static str, Style) {

@@ -75,16 +75,22 @@ async fn host(global: &Global, serve: Serve) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn config(global: &Global, serve: &Serve) -> anyhow::Result<Config> {
+/// The settings of a host that is started without flags of its own.
+pub(crate) fn found(global: &Global) -> anyhow::Result<Config> {
     let mut config = match paths::config_file(global.config.as_deref())? {
         Some(path) => Config::load(&path)?,
         None => Config { config_dir: Some(paths::config_dir()?), ..Config::default() },
     };
+    config.state_dir = global.state_dir()?;
+    config.program = std::env::current_exe().context("finding this program")?;
+    Ok(config)
+}
+
+fn config(global: &Global, serve: &Serve) -> anyhow::Result<Config> {
+    let mut config = found(global)?;
     if let Some(dir) = &serve.adapters {
         config.adapters = Some(std::path::absolute(dir).context("finding the directory of adapters")?);
     }
-    config.state_dir = global.state_dir()?;
-    config.program = std::env::current_exe().context("finding this program")?;
     if let Some(listen) = &serve.listen {
         config.listen.clone_from(listen);
     }

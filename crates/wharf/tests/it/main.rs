@@ -12,6 +12,7 @@ mod cli_host;
 mod cli_run;
 mod comeback;
 mod demo;
+mod doctor;
 mod doors;
 mod event_ids;
 mod hostile_agents;
