@@ -20,7 +20,8 @@ pub(super) fn all_but(root: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
 pub(crate) fn real(path: &Path) -> PathBuf {
     let found =
         path.ancestors().find_map(|above| Some(above.canonicalize().ok()?.join(path.strip_prefix(above).ok()?)));
-    found.unwrap_or_else(|| path.to_owned())
+    // Without the `/` that joining nothing leaves at the end.
+    found.unwrap_or_else(|| path.to_owned()).components().collect()
 }
 
 /// Where the names of a path themselves stand, each without links on the way to it: whoever may write there can make
