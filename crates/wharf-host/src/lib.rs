@@ -10,6 +10,8 @@ pub mod agent;
 mod config;
 mod descriptor;
 pub mod frame;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod host;
 mod ids;
 mod index;

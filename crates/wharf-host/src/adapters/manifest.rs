@@ -169,6 +169,15 @@ impl Manifest {
         self.auth.variables.iter().chain(&self.model_variables).cloned().collect()
     }
 
+    /// Every mode makes a command that runs this program.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn try_all_modes(&self) {
+        for mode in std::iter::once(None).chain(self.modes.iter().map(|mode| Some(mode.id.as_str()))) {
+            let made = self.patched(mode, &BTreeMap::new());
+            assert!(made.is_ok_and(|made| made.command.first() == Some(&self.bin)), "{mode:?} makes no command");
+        }
+    }
+
     /// One line that installs it.
     pub(crate) fn install_hint(&self) -> Option<String> {
         self.install.first().map(Install::hint)

@@ -30,6 +30,8 @@ pub(crate) use environment::is_name;
 pub use error::{AdapterError, ManifestError};
 pub use import::{ImportError, ImportReport, import_registry};
 pub use info::{AdapterInfo, ModeInfo, OptionInfo, Source};
+#[cfg(any(test, fuzzing))]
+pub(crate) use manifest::Manifest as AnyManifest;
 pub(crate) use version::VersionCheck;
 
 use crate::config::{AgentCommand, Config, QueueBy, SandboxSettings, nearest};
