@@ -15,6 +15,7 @@ pub mod fuzz;
 mod host;
 mod ids;
 mod index;
+pub mod redact;
 mod registry;
 pub mod sandbox;
 mod session;

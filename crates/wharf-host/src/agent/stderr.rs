@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::AsyncReadExt;
 use tokio::process::ChildStderr;
 
+use crate::redact::redact;
+
 /// Enough for a stack trace.
 const KEPT: usize = 8 * 1024;
 
@@ -29,11 +31,11 @@ impl StderrTail {
         tail
     }
 
-    /// The last lines as text, without colours.
+    /// The last lines as text, without colours and secrets: they end up in messages and logs.
     pub(crate) fn text(&self) -> String {
         let ring = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = ring.iter().copied().collect();
-        plain(&String::from_utf8_lossy(&bytes)).trim().to_owned()
+        redact(plain(&String::from_utf8_lossy(&bytes)).trim())
     }
 }
 

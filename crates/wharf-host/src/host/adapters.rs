@@ -14,8 +14,8 @@ use crate::adapters::{AdapterInfo, Launchable, VersionCheck};
 use crate::agent::Launch;
 use crate::config::QueueBy;
 
-/// Programs that are asked at once.
-const AT_ONCE: usize = 4;
+/// Programs that are asked at once, whoever wants to know.
+static ASKED: Semaphore = Semaphore::const_new(4);
 /// Nobody waits longer for a version, whatever a manifest says.
 const LONGEST: Duration = Duration::from_secs(10);
 /// What is read of a program's answer.
@@ -34,13 +34,12 @@ impl Host {
     }
 
     async fn ask_versions(&self, listed: &mut [(AdapterInfo, Option<VersionCheck>)]) {
-        let places = Arc::new(Semaphore::new(AT_ONCE));
         let mut asking = JoinSet::new();
         for (at, (info, check)) in listed.iter().enumerate() {
             let Some(check) = check.clone().filter(|_| info.installed) else { continue };
-            let (inner, places, slug) = (Arc::clone(&self.inner), Arc::clone(&places), info.slug.clone());
+            let (inner, slug) = (Arc::clone(&self.inner), info.slug.clone());
             asking.spawn(async move {
-                let _place = places.acquire().await;
+                let _place = ASKED.acquire().await;
                 let answer = inner.ask_version(&slug, &check).await;
                 (at, check, answer)
             });

@@ -107,10 +107,10 @@ impl Host {
     }
 
     /// The session that an amux client means by this name (rule 9.1): the newest of that name, unless it is over for
-    /// good or a user killed it. Then the name is free for a new one.
-    pub fn named(&self, name: &str) -> Option<Arc<Descriptor>> {
+    /// good or a user killed it. Then the name is free for a new one. What is not in the caller's sight does not count.
+    pub fn named(&self, name: &str, in_sight: impl Fn(&Descriptor) -> bool) -> Option<Arc<Descriptor>> {
         let mut known = self.descriptors();
-        known.retain(|known| known.name.as_deref() == Some(name));
+        known.retain(|known| known.name.as_deref() == Some(name) && in_sight(known));
         let newest = known.into_iter().max_by(|a, b| a.id.cmp(&b.id))?;
         let comes_back = newest.resumable && newest.end_reason != Some(EndReason::User);
         (newest.status.is_alive() || comes_back).then_some(newest)

@@ -22,21 +22,21 @@ impl Host {
     /// is refused while one of them runs.
     pub async fn remove_workspace(&self, slug: &str, purge: bool) -> Result<RemovedWorkspace, WorkspaceError> {
         let of_slug = || self.descriptors().into_iter().filter(|known| known.workspace_slug == slug);
-        if purge {
+        let mut purged = 0;
+        if purge && self.inner.workspaces.list()?.get(slug).is_some() {
             let live = of_slug().filter(|known| known.status.is_alive()).count();
-            if live > 0 && self.inner.workspaces.list()?.get(slug).is_some() {
+            if live > 0 {
                 return Err(WorkspaceError::InUse { slug: slug.to_owned(), live });
+            }
+            // Before the name goes: what fails here can be tried again. One that is started meanwhile stays.
+            for known in of_slug().filter(|known| !known.status.is_alive()) {
+                let forgotten = self.forget(&SessionId::new(known.id.as_str())).await;
+                let why =
+                    |error: super::OpenError| WorkspaceError::Purge { slug: slug.to_owned(), why: error.to_string() };
+                purged += usize::from(forgotten.map_err(why)?);
             }
         }
         let workspace = self.inner.workspaces.remove(slug)?;
-        let mut purged = 0;
-        // One that was started meanwhile stays.
-        for known in of_slug().filter(|known| purge && !known.status.is_alive()) {
-            let forgotten = self.forget(&SessionId::new(known.id.as_str())).await;
-            let forgotten =
-                forgotten.map_err(|error| WorkspaceError::Purge { slug: slug.to_owned(), why: error.to_string() })?;
-            purged += usize::from(forgotten);
-        }
         Ok(RemovedWorkspace { workspace, purged })
     }
 }

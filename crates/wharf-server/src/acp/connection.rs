@@ -20,6 +20,7 @@ use super::shown::ShownUpTo;
 use super::view::Wishes;
 use crate::App;
 use crate::auth::{Access, Identity};
+use crate::sight::Sight;
 
 /// Answers and joins on their way out. The inbound half waits when the client does not take them.
 const OUT: usize = 64;
@@ -105,6 +106,11 @@ impl Connection {
             logins: Mutex::default(),
         };
         (Arc::new(connection), outlet)
+    }
+
+    /// The sessions that this connection's identity covers.
+    pub(super) fn sight(&self) -> Sight {
+        self.app.seen_by(&self.identity)
     }
 
     /// One frame of the client.

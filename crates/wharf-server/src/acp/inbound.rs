@@ -192,7 +192,7 @@ impl Connection {
 
     pub(super) async fn open(&self, envelope: &Envelope<'_>) -> Result<SessionHandle, RpcError> {
         let id = named(envelope)?;
-        self.app.host.open(&id).await.map_err(|error| from_open(&error))
+        self.sight().open(&id).await.map_err(|error| from_open(&error))
     }
 
     pub(super) fn attachment(&self, wake: bool) -> Attachment {

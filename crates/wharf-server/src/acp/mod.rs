@@ -45,6 +45,9 @@ pub(crate) use updates::stop_reason;
 /// Names of variables, for a bridge.
 const ENVIRONMENT: HeaderName = HeaderName::from_static("wharf-environment");
 
+/// Each socket has one for as long as it lives. Clients say little at a time; thousands of them are what counts.
+const READ_BUFFER: usize = 4 << 10;
+
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct AcpQuery {
     /// Which adapter's agent this connection means.
@@ -88,13 +91,14 @@ fn upgrade(
 ) -> Response {
     let limit = app.host.config().limits.frame.0;
     let upgrade = upgrade.protocols([SUBPROTOCOL]).max_message_size(limit).max_frame_size(limit);
+    let upgrade = upgrade.read_buffer_size(READ_BUFFER);
     let binding = match amux::read_query(pairs) {
         Ok(query) => query,
         // Only a socket that is open can be closed with a code and a reason.
         Err(refused) => return upgrade.on_upgrade(|socket| websocket::refuse(socket, refused)),
     };
     // A session that is there already has its agent.
-    let known = binding.as_ref().and_then(|query| app.host.named(&query.name));
+    let known = binding.as_ref().and_then(|query| app.seen_by(&identity).named(&query.name));
     let agent = known.map_or_else(|| query.agent(&app), |known| known.adapter_slug.as_str().into());
     let wanted = wanted_variables(&app, &agent);
     let mut response = upgrade.on_upgrade(async move |socket| {

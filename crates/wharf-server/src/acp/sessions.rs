@@ -188,7 +188,7 @@ impl Connection {
     pub(super) fn list_sessions(&self, frame: &Bytes, id: &Bytes) -> Outcome {
         let params = frame::peek::<Request<ListParams>>(frame).map(|request| request.params).unwrap_or_default();
         let all = params.meta["wharf"]["all"] == true;
-        let mut found = self.app.host.descriptors();
+        let mut found = self.sight().descriptors();
         found.retain(|known| all || known.adapter_slug == *self.agent);
         found.retain(|known| params.cwd.as_ref().is_none_or(|cwd| known.cwd == *cwd));
         // Ids sort by age, so the last id of a page says where the next one begins, whatever comes or goes.
@@ -207,7 +207,7 @@ impl Connection {
 
     /// Is the session live? Answered from the registry: nothing is woken, nothing appended (rules 5.1, 5.2).
     pub(super) fn session_status(&self, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
-        let known = self.app.host.descriptor(&named(envelope)?);
+        let known = self.sight().descriptor(&named(envelope)?);
         let answer = match known {
             Some(known) if known.status.is_alive() => json!({
                 "status": "live",
@@ -244,14 +244,14 @@ impl Connection {
         if self.role() == Role::Observer {
             return Err(observer(session.as_str()));
         }
-        if let Some(known) = self.app.host.descriptor(&session) {
+        if let Some(known) = self.sight().descriptor(&session) {
             let own = usize::from(self.attached(&session).is_some());
             if known.clients > own && !forced(frame) {
                 return Err(in_use(session.as_str(), known.clients - own));
             }
             self.note_left(&session);
             let _ = self.out.send(Out::Leave(session.clone())).await;
-            self.app.host.forget(&session).await.map_err(|error| from_open(&error))?;
+            self.sight().forget(&session).await.map_err(|error| from_open(&error))?;
         }
         Ok(Some(result(id, &json!({}))))
     }

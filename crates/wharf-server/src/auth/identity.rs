@@ -7,6 +7,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use wharf_host::core::Role;
 
+use super::scope::Scope;
+
 /// The role that a token carries (rule 10.2), from less to more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -56,6 +58,7 @@ pub struct Identity {
     /// with `wharf token create`. `None`: our own user over the local socket, without a token.
     pub token: Option<Arc<str>>,
     pub access: Access,
+    pub scope: Scope,
 }
 
 impl Identity {
@@ -63,7 +66,7 @@ impl Identity {
     pub const HOST: &str = "host";
 
     /// Our own user over the local socket.
-    pub const LOCAL: Self = Self { token: None, access: Access::Admin };
+    pub const LOCAL: Self = Self { token: None, access: Access::Admin, scope: Scope::Host };
 
     /// The most that this caller may be in a session; it may ask for less (rule 4.8).
     pub const fn role(&self) -> Role {

@@ -4,6 +4,7 @@ mod digest;
 mod identity;
 mod moment;
 mod peer;
+mod scope;
 mod token;
 mod tokens;
 mod tokens_file;
@@ -12,6 +13,7 @@ use axum::http::{HeaderMap, header};
 
 pub use identity::{Access, Identity, UnknownAccess};
 pub(crate) use peer::{Peer, bind_private};
+pub use scope::Scope;
 pub use token::TokenError;
 pub use tokens::{Refused, Tokens};
 pub use tokens_file::{NewToken, TokenEntry, TokensFile, TokensFileError};

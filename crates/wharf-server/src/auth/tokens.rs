@@ -10,6 +10,7 @@ use subtle::{ConditionallySelectable, ConstantTimeEq};
 
 use super::digest::Digest;
 use super::identity::{Access, Identity};
+use super::scope::Scope;
 use super::token::{Token, TokenError};
 use super::tokens_file::{TokenEntry, TokensFile, TokensFileError};
 
@@ -81,7 +82,7 @@ impl Tokens {
             place.conditional_assign(&number, digest.ct_eq(&given));
         }
         match place {
-            1 => Ok(Identity { token: Some(Identity::HOST.into()), access: Access::Admin }),
+            1 => Ok(Identity { token: Some(Identity::HOST.into()), access: Access::Admin, scope: Scope::Host }),
             _ if known.unreadable => Err(Refused::Unreadable),
             // 0 stands for none: it wraps to a place that no entry has.
             _ => known.entries.get(place.wrapping_sub(2) as usize).map(identity).ok_or(Refused::Unknown),
@@ -154,7 +155,7 @@ impl Known {
 }
 
 fn identity(entry: &TokenEntry) -> Identity {
-    Identity { token: Some(Arc::clone(&entry.id)), access: entry.access }
+    Identity { token: Some(Arc::clone(&entry.id)), access: entry.access, scope: Scope::Host }
 }
 
 #[cfg(test)]

@@ -121,8 +121,8 @@ impl OpenAsk {
 }
 
 /// What is open now.
-pub(crate) async fn asks(app: &App, id: &str) -> Result<AskList, Problem> {
-    let handle = open(app, id).await?;
+pub(crate) async fn asks(app: &App, who: &Caller, id: &str) -> Result<AskList, Problem> {
+    let handle = open(app, who, id).await?;
     let open = handle.asks().await.map_err(|error| from_call(app, handle.id(), &error))?;
     let mut asks = Vec::with_capacity(open.len());
     for ask in &open {
@@ -148,7 +148,7 @@ pub(crate) async fn answer(
     args: AnswerArgs,
 ) -> Result<Answered, Problem> {
     who.may_change()?;
-    let handle = open(app, id).await?;
+    let handle = open(app, who, id).await?;
     let unknown = || {
         let detail = format!("the agent did not ask anything under {:?}", ask.chars().take(40).collect::<String>());
         Problem::new(StatusCode::NOT_FOUND, "unknown_ask", detail)

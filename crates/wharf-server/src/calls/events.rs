@@ -9,7 +9,7 @@ use wharf_host::core::{Epoch, Seq, encode};
 use wharf_host::{Entry, ReadError, SessionHandle};
 
 use super::faults::unreadable;
-use super::open;
+use super::{Caller, open};
 use crate::App;
 use crate::problem::Problem;
 
@@ -55,13 +55,13 @@ pub(crate) struct StoredEvent {
 }
 
 /// Reads a page.
-pub(crate) async fn events(app: &App, id: &str, args: &EventsArgs) -> Result<EventPage, Problem> {
+pub(crate) async fn events(app: &App, who: &Caller, id: &str, args: &EventsArgs) -> Result<EventPage, Problem> {
     let limit = args.limit.unwrap_or(PAGE);
     if limit == 0 || limit > LARGEST_PAGE {
         let detail = format!("limit: {limit} is not between 1 and {LARGEST_PAGE}");
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_query", detail));
     }
-    let handle = open(app, id).await?;
+    let handle = open(app, who, id).await?;
     let after = match args.after.as_deref().filter(|after| !after.is_empty()) {
         None => Seq::ZERO,
         Some(after) => known(&handle, after).await?,

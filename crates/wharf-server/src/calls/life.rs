@@ -38,7 +38,7 @@ pub(crate) struct Interrupted {
 /// Ends the session; its history stays. One that is dead already is left so.
 pub(crate) async fn kill(app: &App, who: &Caller, id: &str) -> Result<Killed, Problem> {
     who.may_change()?;
-    let handle = open(app, id).await?;
+    let handle = open(app, who, id).await?;
     handle.kill(EndReason::User).await.map_err(|error| from_call(app, handle.id(), &error))?;
     Ok(Killed { ok: true, id: id.to_owned() })
 }
@@ -46,14 +46,14 @@ pub(crate) async fn kill(app: &App, who: &Caller, id: &str) -> Result<Killed, Pr
 /// Ends the session if need be and deletes its history.
 pub(crate) async fn forget(app: &App, who: &Caller, id: &str) -> Result<Forgotten, Problem> {
     who.may_change()?;
-    let known = app.host.forget(&SessionId::new(id)).await.map_err(|error| unreadable(id, &error))?;
+    let known = app.seen_by(&who.identity).forget(&SessionId::new(id)).await.map_err(|error| unreadable(id, &error))?;
     Ok(Forgotten { ok: known, id: id.to_owned() })
 }
 
 /// Ends the running turn, whoever began it. What waits in the queue stays there.
 pub(crate) async fn interrupt(app: &App, who: &Caller, id: &str) -> Result<Interrupted, Problem> {
     who.may_change()?;
-    let handle = open(app, id).await?;
+    let handle = open(app, who, id).await?;
     let scope = CancelScope { seen: handle.head(), clear_queue: false };
     // As a party that has nothing in the queue: a client's own cancel would take its waiting prompts along (rule 7.4).
     let was_busy = handle.cancel(who.stranger(), scope).await.map_err(|error| from_call(app, handle.id(), &error))?;
@@ -63,7 +63,7 @@ pub(crate) async fn interrupt(app: &App, who: &Caller, id: &str) -> Result<Inter
 /// Brings an ended session back, also one that a user killed, and waits until it runs.
 pub(crate) async fn resume(app: &App, who: &Caller, id: &str) -> Result<Session, Problem> {
     who.may_change()?;
-    let handle = open(app, id).await?;
+    let handle = open(app, who, id).await?;
     match handle.resume().await {
         Ok(()) | Err(CallError::Refused(Refusal::AlreadyRunning)) => {}
         Err(error) => return Err(from_call(app, handle.id(), &error)),

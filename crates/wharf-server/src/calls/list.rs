@@ -9,9 +9,9 @@ use utoipa::{IntoParams, ToSchema};
 use wharf_host::Descriptor;
 use wharf_host::core::{SessionId, Status};
 
-use super::Session;
 use super::faults::unknown_session;
 use super::session::StatusWord;
+use super::{Caller, Session};
 use crate::App;
 use crate::problem::Problem;
 
@@ -66,13 +66,13 @@ impl ListArgs {
 }
 
 /// A page of the sessions that fit.
-pub(crate) fn list(app: &App, args: &ListArgs) -> Result<SessionList, Problem> {
+pub(crate) fn list(app: &App, who: &Caller, args: &ListArgs) -> Result<SessionList, Problem> {
     let limit = args.limit.unwrap_or(PAGE);
     if limit == 0 || limit > LARGEST_PAGE {
         let detail = format!("limit: {limit} is not between 1 and {LARGEST_PAGE}");
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_query", detail));
     }
-    let mut known: Vec<Arc<Descriptor>> = app.host.descriptors();
+    let mut known: Vec<Arc<Descriptor>> = app.seen_by(&who.identity).descriptors();
     known.retain(|known| args.fits(known));
     // Ids begin with their time.
     known.sort_unstable_by(|a, b| b.id.cmp(&a.id));
@@ -83,7 +83,7 @@ pub(crate) fn list(app: &App, args: &ListArgs) -> Result<SessionList, Problem> {
 }
 
 /// One session.
-pub(crate) fn get(app: &App, id: &str) -> Result<Session, Problem> {
-    let known = app.host.descriptor(&SessionId::new(id)).ok_or_else(|| unknown_session(id))?;
+pub(crate) fn get(app: &App, who: &Caller, id: &str) -> Result<Session, Problem> {
+    let known = app.seen_by(&who.identity).descriptor(&SessionId::new(id)).ok_or_else(|| unknown_session(id))?;
     Ok(Session::from(&*known))
 }

@@ -31,8 +31,8 @@ pub(crate) use session::{Session, StatusWord, TurnKind};
 pub(crate) use spawn::{SpawnArgs, SpawnedSession, spawn};
 
 /// A session's handle; its agent is not woken.
-pub(crate) async fn open(app: &App, id: &str) -> Result<SessionHandle, Problem> {
-    app.host.open(&SessionId::new(id)).await.map_err(|error| match error {
+pub(crate) async fn open(app: &App, who: &Caller, id: &str) -> Result<SessionHandle, Problem> {
+    app.seen_by(&who.identity).open(&SessionId::new(id)).await.map_err(|error| match error {
         OpenError::Unknown(_) => faults::unknown_session(id),
         error @ OpenError::Unreadable { .. } => faults::unreadable(id, &error),
     })

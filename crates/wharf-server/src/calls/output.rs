@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{faults, open};
+use super::{Caller, faults, open};
 use crate::App;
 use crate::lines::{LastLines, last_n};
 use crate::problem::Problem;
@@ -42,13 +42,13 @@ pub(crate) struct Output {
 }
 
 /// Reads the newest lines.
-pub(crate) async fn output(app: &App, id: &str, args: &OutputArgs) -> Result<Output, Problem> {
+pub(crate) async fn output(app: &App, who: &Caller, id: &str, args: &OutputArgs) -> Result<Output, Problem> {
     let count = args.last_n.unwrap_or(LINES);
     if count == 0 || count > MOST_LINES {
         let detail = format!("lastN: {count} is not between 1 and {MOST_LINES}");
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_query", detail));
     }
-    let handle = open(app, id).await?;
+    let handle = open(app, who, id).await?;
     // The semaphore is never closed.
     let _place = app.looking_back.acquire().await.ok();
     let last = last_n(&handle, count, app.host.config().redact_output).await;

@@ -129,7 +129,7 @@ pub(crate) async fn prompt(
         (false, false) => Overlap::Refuse,
     };
     let key = key.map(checked_key).transpose()?;
-    let handle = open(app, id).await?;
+    let handle = open(app, who, id).await?;
     submit(app, who, &handle, &args.prompt, overlap, key).await
 }
 

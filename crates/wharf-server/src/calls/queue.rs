@@ -90,8 +90,8 @@ fn shown(block: &Value) -> String {
 }
 
 /// What waits now.
-pub(crate) async fn queue(app: &App, id: &str) -> Result<Queue, Problem> {
-    let handle = open(app, id).await?;
+pub(crate) async fn queue(app: &App, who: &Caller, id: &str) -> Result<Queue, Problem> {
+    let handle = open(app, who, id).await?;
     let waiting = handle.queue().await.map_err(|error| from_call(app, handle.id(), &error))?;
     Ok(Queue { queue: waiting.iter().enumerate().map(|(position, queued)| Waiting::of(position, queued)).collect() })
 }
@@ -108,7 +108,7 @@ pub(crate) async fn change_queued(
     if change.prompt.is_none() && change.position.is_none() {
         return Err(invalid("nothing to change: send prompt, position or both"));
     }
-    let handle = open(app, id).await?;
+    let handle = open(app, who, id).await?;
     let refused = |handle: &SessionHandle, error| from_call(app, handle.id(), &error);
     let waiting = PromptId::new(prompt);
     if let Some(content) = change.prompt {
@@ -126,7 +126,7 @@ pub(crate) async fn change_queued(
 /// Takes a waiting prompt out of the queue.
 pub(crate) async fn remove_queued(app: &App, who: &Caller, id: &str, prompt: &str) -> Result<QueueChanged, Problem> {
     who.may_change()?;
-    let handle = open(app, id).await?;
+    let handle = open(app, who, id).await?;
     let done = handle.remove_prompt(PromptId::new(prompt), who.sender()).await;
     done.map_err(|error| from_call(app, handle.id(), &error))?;
     Ok(QueueChanged { ok: true, prompt_id: prompt.to_owned() })

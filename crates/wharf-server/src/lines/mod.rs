@@ -8,7 +8,6 @@ mod paint;
 mod piece;
 mod projector;
 mod read;
-mod redact;
 mod start;
 
 use std::fmt;

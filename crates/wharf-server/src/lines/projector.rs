@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use wharf_host::Entry;
 use wharf_host::core::{Event, PromptId};
+use wharf_host::redact::Redactor;
 
 use super::clean::clean;
 use super::piece::{Chunk, Piece, Run, Whether, Whole};
-use super::redact::Redactor;
 use super::{LONGEST, Line, LineId, LineKind, Stream};
 
 /// Makes lines of consecutive events. Where it begins does not matter as long as it begins where [`super::start`] says.

@@ -1,10 +1,10 @@
 //! Where in the log a reader of lines must begin, so that what it makes is what a reader from the first event makes.
 
 use wharf_host::core::{Event, PromptId, Seq};
+use wharf_host::redact::KEY_LINES;
 use wharf_host::{Entry, ReadError, SessionHandle};
 
 use super::piece::{Piece, Run, Whether};
-use super::redact::KEY_LINES;
 
 /// How many events are looked at first; then four times as many, and so on.
 const FIRST_WINDOW: u64 = 64;

@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 
 use super::shapes::{
     AnswerInput, AnswerOutput, KillInput, KillOutput, LinesOutput, ListInput, OutputInput, PromptInput, PromptOutput,
-    WaitInput, fitting,
+    fitting,
 };
 use super::table::{TOOLS, Which};
 use super::wait;
@@ -118,10 +118,10 @@ impl Handler {
         match which {
             Which::Start => given(&calls::spawn(&self.app, who, read(arguments)?, None, true).await?.answer),
             Which::Prompt => self.prompt(who, read(arguments)?).await,
-            Which::List => self.list(read(arguments)?),
-            Which::Output => self.output(read(arguments)?).await,
+            Which::List => self.list(who, read(arguments)?),
+            Which::Output => self.output(who, read(arguments)?).await,
             Which::Kill => self.kill(who, read(arguments)?).await,
-            Which::Wait => self.wait(read(arguments)?, context).await,
+            Which::Wait => given(&wait::wait(&self.app, who, read(arguments)?, context).await?),
             Which::Answer => self.answer(who, read(arguments)?).await,
         }
     }
@@ -139,18 +139,18 @@ impl Handler {
         })
     }
 
-    fn list(&self, input: ListInput) -> Outcome {
+    fn list(&self, who: &Caller, input: ListInput) -> Outcome {
         let ListInput { only_alive, workspace_slug, adapter, label, limit, cursor } = input;
         let alive = only_alive.filter(|only| *only);
         let args = ListArgs { limit, cursor, status: None, workspace: workspace_slug, adapter, label, alive };
-        given(&calls::list(&self.app, &args)?)
+        given(&calls::list(&self.app, who, &args)?)
     }
 
     /// The text is the lines themselves: that is what a model reads.
-    async fn output(&self, input: OutputInput) -> Outcome {
-        let output = calls::output(&self.app, &input.session_id, &OutputArgs { last_n: input.last_n }).await?;
-        let session = calls::get(&self.app, &input.session_id)?;
-        let asks = wait::open_asks(&self.app, &session).await?;
+    async fn output(&self, who: &Caller, input: OutputInput) -> Outcome {
+        let output = calls::output(&self.app, who, &input.session_id, &OutputArgs { last_n: input.last_n }).await?;
+        let session = calls::get(&self.app, who, &input.session_id)?;
+        let asks = wait::open_asks(&self.app, who, &session).await?;
         let (lines, over) = fitting(output.lines);
         let truncated = over || output.truncated;
         let text = lines.join("\n");
@@ -165,16 +165,12 @@ impl Handler {
         given(&KillOutput { ok: killed.ok, session_id: input.session_id })
     }
 
-    async fn wait(&self, input: WaitInput, context: &RequestContext<RoleServer>) -> Outcome {
-        given(&wait::wait(&self.app, input, context).await?)
-    }
-
     async fn answer(&self, who: &Caller, input: AnswerInput) -> Outcome {
         let AnswerInput { session_id, ask_id, option_id, cancel, action, content } = input;
         who.may_change()?;
         let ask_id = match ask_id {
             Some(ask_id) => ask_id,
-            None => self.only_ask(&session_id).await?,
+            None => self.only_ask(who, &session_id).await?,
         };
         let args = AnswerArgs { option_id, cancel, action, content: content.map(Value::Object) };
         let answered = calls::answer(&self.app, who, &session_id, &ask_id.to_string(), args).await?;
@@ -182,8 +178,8 @@ impl Handler {
     }
 
     /// The open ask, if it is clear which is meant.
-    async fn only_ask(&self, session: &str) -> Result<u64, Problem> {
-        let open = calls::asks(&self.app, session).await?.asks;
+    async fn only_ask(&self, who: &Caller, session: &str) -> Result<u64, Problem> {
+        let open = calls::asks(&self.app, who, session).await?.asks;
         match open.as_slice() {
             [ask] => Ok(ask.ask_id),
             [] => Err(Problem::new(StatusCode::NOT_FOUND, "unknown_ask", "the agent asks nothing at the moment")),

@@ -13,7 +13,7 @@ use wharf_host::{Descriptor, SessionHandle, TurnWord};
 use super::shapes::{WaitInput, WaitOutcome, WaitOutput, fitting};
 use crate::App;
 use crate::acp::stop_reason;
-use crate::calls::{self, OpenAsk, OutputArgs, Session};
+use crate::calls::{self, Caller, OpenAsk, OutputArgs, Session};
 use crate::lines::{Follow, Followed, Line, LineKind};
 use crate::problem::Problem;
 
@@ -27,6 +27,7 @@ const SHOWN: usize = 200;
 /// Waits until no turn runs, until there is something to answer, or until the time is up.
 pub(super) async fn wait(
     app: &App,
+    who: &Caller,
     input: WaitInput,
     context: &RequestContext<RoleServer>,
 ) -> Result<WaitOutput, Problem> {
@@ -37,12 +38,12 @@ pub(super) async fn wait(
     }
     let _place = app.stream_place()?;
     let id = input.session_id;
-    let handle = calls::open(app, &id).await?;
+    let handle = calls::open(app, who, &id).await?;
     let limit = Instant::now() + Duration::from_secs_f64(seconds);
     let waited = Wait::new(app, &handle, context).await?.run(limit).await?;
-    let output = calls::output(app, &id, &OutputArgs { last_n: input.last_n }).await?;
+    let output = calls::output(app, who, &id, &OutputArgs { last_n: input.last_n }).await?;
     let session = Session::from(&*handle.descriptor());
-    let asks = open_asks(app, &session).await?;
+    let asks = open_asks(app, who, &session).await?;
     let (outcome, stop_reason) = waited;
     let (lines, over) = fitting(output.lines);
     let truncated = over || output.truncated;
@@ -50,9 +51,9 @@ pub(super) async fn wait(
 }
 
 /// What the agent waits for.
-pub(super) async fn open_asks(app: &App, session: &Session) -> Result<Vec<OpenAsk>, Problem> {
+pub(super) async fn open_asks(app: &App, who: &Caller, session: &Session) -> Result<Vec<OpenAsk>, Problem> {
     match session.turn {
-        TurnWord::AwaitingInput => Ok(calls::asks(app, &session.id).await?.asks),
+        TurnWord::AwaitingInput => Ok(calls::asks(app, who, &session.id).await?.asks),
         TurnWord::Idle | TurnWord::Running => Ok(Vec::new()),
     }
 }

@@ -13,8 +13,12 @@ use crate::problem::Problem;
     get, path = "/sessions/{id}/asks", tag = "asks", operation_id = "list_asks", params(("id" = String, Path)),
     responses((status = 200, description = "The open asks, the oldest first", body = AskList))
 )]
-pub(super) async fn list(State(app): State<App>, Named(id): Named<String>) -> Result<Json<AskList>, Problem> {
-    calls::asks(&app, &id).await.map(Json)
+pub(super) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Result<Json<AskList>, Problem> {
+    calls::asks(&app, &caller, &id).await.map(Json)
 }
 
 /// Answers the agent. The first valid answer wins, whoever gives it.

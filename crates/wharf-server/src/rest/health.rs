@@ -57,7 +57,7 @@ pub(super) struct SessionProcesses {
 )]
 pub(super) async fn processes(State(app): State<App>, caller: Caller) -> Result<Json<Processes>, Problem> {
     caller.may_change()?;
-    let mut known = app.host.descriptors();
+    let mut known = app.seen_by(&caller.identity).descriptors();
     known.retain(|known| known.status.is_alive());
     known.sort_unstable_by(|a, b| b.id.cmp(&a.id));
     let sessions = known.iter().map(|known| {

@@ -41,7 +41,7 @@ pub(super) struct Count {
 )]
 pub(super) async fn describe(State(app): State<App>, caller: Caller) -> Result<Json<Described>, Problem> {
     caller.may_change()?;
-    let sessions = app.host.descriptors();
+    let sessions = app.seen_by(&caller.identity).descriptors();
     let live = sessions.iter().filter(|session| session.status.is_alive()).count();
     Ok(Json(Described {
         version: VERSION,

@@ -5,7 +5,7 @@ use axum::extract::State;
 
 use super::extract::{Named, Params};
 use crate::App;
-use crate::calls::{self, EventPage, EventsArgs, Output, OutputArgs};
+use crate::calls::{self, Caller, EventPage, EventsArgs, Output, OutputArgs};
 use crate::problem::Problem;
 
 /// The log of a session, a page at a time.
@@ -18,10 +18,11 @@ use crate::problem::Problem;
 )]
 pub(super) async fn events(
     State(app): State<App>,
+    caller: Caller,
     Named(id): Named<String>,
     Params(args): Params<EventsArgs>,
 ) -> Result<Json<EventPage>, Problem> {
-    calls::events(&app, &id, &args).await.map(Json)
+    calls::events(&app, &caller, &id, &args).await.map(Json)
 }
 
 /// The newest lines of what the agent did and said.
@@ -33,8 +34,9 @@ pub(super) async fn events(
 )]
 pub(super) async fn output(
     State(app): State<App>,
+    caller: Caller,
     Named(id): Named<String>,
     Params(args): Params<OutputArgs>,
 ) -> Result<Json<Output>, Problem> {
-    calls::output(&app, &id, &args).await.map(Json)
+    calls::output(&app, &caller, &id, &args).await.map(Json)
 }

@@ -8,6 +8,7 @@ use wharf_host::core::Status;
 use wharf_host::{Descriptor, TurnWord};
 
 use crate::App;
+use crate::calls::Caller;
 
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -16,8 +17,8 @@ const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
     get, path = "/metrics", tag = "host",
     responses((status = 200, description = "One number a line", body = String, content_type = "text/plain"))
 )]
-pub(super) async fn metrics(State(app): State<App>) -> ([(HeaderName, &'static str); 1], String) {
-    let known = app.host.descriptors();
+pub(super) async fn metrics(State(app): State<App>, caller: Caller) -> ([(HeaderName, &'static str); 1], String) {
+    let known = app.seen_by(&caller.identity).descriptors();
     let count = |is: &dyn Fn(&Descriptor) -> bool| known.iter().filter(|known| is(known)).count();
     let mut text = String::new();
     family(&mut text, "wharf_sessions", "Sessions by status");

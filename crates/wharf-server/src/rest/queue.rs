@@ -13,8 +13,12 @@ use crate::problem::Problem;
     get, path = "/sessions/{id}/queue", tag = "queue", operation_id = "list_queue", params(("id" = String, Path)),
     responses((status = 200, description = "The next one first", body = Queue))
 )]
-pub(super) async fn list(State(app): State<App>, Named(id): Named<String>) -> Result<Json<Queue>, Problem> {
-    calls::queue(&app, &id).await.map(Json)
+pub(super) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Result<Json<Queue>, Problem> {
+    calls::queue(&app, &caller, &id).await.map(Json)
 }
 
 /// Changes what a waiting prompt says, its place, or both.

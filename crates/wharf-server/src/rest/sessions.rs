@@ -20,8 +20,12 @@ const RESPOND_ASYNC: &str = "respond-async";
     get, path = "/sessions", tag = "sessions", params(ListArgs),
     responses((status = 200, description = "A page of sessions", body = SessionList))
 )]
-pub(super) async fn list(State(app): State<App>, Params(args): Params<ListArgs>) -> Result<Json<SessionList>, Problem> {
-    calls::list(&app, &args).map(Json)
+pub(super) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    Params(args): Params<ListArgs>,
+) -> Result<Json<SessionList>, Problem> {
+    calls::list(&app, &caller, &args).map(Json)
 }
 
 /// Starts an agent. The answer comes when it runs.
@@ -72,8 +76,12 @@ pub(super) async fn spawn(
     get, path = "/sessions/{id}", tag = "sessions", params(("id" = String, Path)),
     responses((status = 200, description = "The session", body = Session))
 )]
-pub(super) async fn get(State(app): State<App>, Named(id): Named<String>) -> Result<Json<Session>, Problem> {
-    calls::get(&app, &id).map(Json)
+pub(super) async fn get(
+    State(app): State<App>,
+    caller: Caller,
+    Named(id): Named<String>,
+) -> Result<Json<Session>, Problem> {
+    calls::get(&app, &caller, &id).map(Json)
 }
 
 /// Forgets a session: it is ended if need be, and its history deleted. An unknown id gives `ok: false`.

@@ -72,7 +72,7 @@ impl Connection {
     /// Is this the session that the connection is bound to?
     pub(in crate::acp) fn binds(&self, session: &SessionId) -> bool {
         let Some(bound) = &self.bound else { return false };
-        let known = self.app.host.descriptor(session);
+        let known = self.sight().descriptor(session);
         known.is_some_and(|known| known.name.as_deref() == Some(&**bound.name()))
     }
 
@@ -90,7 +90,7 @@ impl Connection {
     /// `session/new` on a bound connection: the session of that name, made now if there is none (rules 9.1, 9.4).
     pub(in crate::acp) async fn bound_new(&self, bound: &Bound, frame: &Bytes, id: &Bytes) -> Outcome {
         let one = bound.room.starting.lock().await;
-        let Some(known) = self.app.host.named(bound.name()) else {
+        let Some(known) = self.sight().named(bound.name()) else {
             if self.role() == Role::Observer {
                 return Err(observer(bound.name()));
             }
@@ -103,7 +103,7 @@ impl Connection {
         self.spare.lock().await.take();
         let session = SessionId::new(known.id.as_str());
         let before = self.attached(&session);
-        let handle = self.app.host.open(&session).await.map_err(|error| from_open(&error))?;
+        let handle = self.sight().open(&session).await.map_err(|error| from_open(&error))?;
         let (handle, joined) = self.enter_session(handle).await?;
         let answer = answers::joined(joined.answer.as_ref(), &joined.latest, &handle.descriptor(), id);
         if before.is_some() {
@@ -172,9 +172,9 @@ impl Connection {
     /// one.
     async fn bound_handle(&self, bound: &Bound) -> Result<SessionHandle, RpcError> {
         let _one = bound.room.starting.lock().await;
-        if let Some(known) = self.app.host.named(bound.name()) {
+        if let Some(known) = self.sight().named(bound.name()) {
             let session = SessionId::new(known.id.as_str());
-            return self.app.host.open(&session).await.map_err(|error| from_open(&error));
+            return self.sight().open(&session).await.map_err(|error| from_open(&error));
         }
         if self.role() == Role::Observer {
             return Err(attach_unknown(bound.name()));

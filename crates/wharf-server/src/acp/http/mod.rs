@@ -113,7 +113,7 @@ impl HttpConnection {
     /// A session's stream for a reader who had everything up to `last`.
     async fn open_session_after(&self, session: &SessionId, last: Mark) -> Result<axum::body::Body, Problem> {
         let unknown = || Problem::unknown_event(&last.to_string());
-        let handle = self.connection.app.host.open(session).await.map_err(|_| unknown())?;
+        let handle = self.connection.sight().open(session).await.map_err(|_| unknown())?;
         let (epoch, seq) = last.event_id();
         // Zero is before all events, which is nobody's.
         if seq != Seq::ZERO && !holds(&handle, handle.head(), epoch, seq).await {

@@ -41,15 +41,15 @@ fn each_token_has_the_role_it_was_made_with() {
     for access in Access::ALL {
         let made = place.file().create(access, None).unwrap();
         let identity = tokens.authenticate(&made.text).unwrap();
-        assert_eq!(identity, Identity { token: Some(made.entry.id), access });
+        assert_eq!(identity, Identity { token: Some(made.entry.id), access, scope: Scope::Host });
     }
     let own = tokens.authenticate(&place.own()).unwrap();
-    assert_eq!(own, Identity { token: Some(Identity::HOST.into()), access: Access::Admin });
+    assert_eq!(own, Identity { token: Some(Identity::HOST.into()), access: Access::Admin, scope: Scope::Host });
 }
 
 #[test]
 fn only_an_observers_token_limits_the_role_in_a_session() {
-    let role = |access| Identity { token: None, access }.role();
+    let role = |access| Identity { token: None, access, scope: Scope::Host }.role();
     assert_eq!(Access::ALL.map(role), [Role::Observer, Role::Controller, Role::Controller]);
     assert_eq!(Identity::LOCAL.role(), Role::Controller);
 }

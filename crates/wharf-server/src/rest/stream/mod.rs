@@ -21,7 +21,7 @@ use utoipa::IntoParams;
 
 use super::extract::{Named, Params};
 use crate::App;
-use crate::calls;
+use crate::calls::{self, Caller};
 use crate::problem::Problem;
 use reading::Reading;
 use states::States;
@@ -55,12 +55,13 @@ pub(super) struct After {
 )]
 pub(super) async fn follow(
     State(app): State<App>,
+    caller: Caller,
     Named(id): Named<String>,
     Params(query): Params<After>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let place = app.stream_place()?;
-    let handle = calls::open(&app, &id).await?;
+    let handle = calls::open(&app, &caller, &id).await?;
     // A browser that reconnects sends the address that it was given and, in the header, where it is by now.
     let header = headers.get(LAST_EVENT_ID).map(|id| String::from_utf8_lossy(id.as_bytes()).trim().to_owned());
     let after = header.filter(|id| !id.is_empty()).or(query.after.filter(|id| !id.is_empty()));
@@ -79,9 +80,9 @@ pub(super) async fn follow(
         (status = 429, description = "`too_many_streams`"),
     )
 )]
-pub(super) async fn watch(State(app): State<App>) -> Result<Response, Problem> {
+pub(super) async fn watch(State(app): State<App>, caller: Caller) -> Result<Response, Problem> {
     let place = app.stream_place()?;
-    Ok(events(States::new(app.host), place))
+    Ok(events(States::new(app.seen_by(&caller.identity)), place))
 }
 
 /// Something that is sent bit by bit.

@@ -9,16 +9,17 @@ use bytes::Bytes;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval};
-use wharf_host::{Descriptor, Host};
+use wharf_host::Descriptor;
 
 use super::{COMMENT, Source, event};
 use crate::calls::Session;
+use crate::sight::Sight;
 
 /// Changes that come faster are told together: no person sees more than ten a second.
 const APART: Duration = Duration::from_millis(100);
 
 pub(super) struct States {
-    host: Host,
+    sight: Sight,
     changes: watch::Receiver<u64>,
     /// What the reader knows; nothing before its snapshot.
     known: Option<HashMap<String, Arc<Descriptor>>>,
@@ -27,16 +28,16 @@ pub(super) struct States {
 }
 
 impl States {
-    pub(super) fn new(host: Host) -> Self {
+    pub(super) fn new(sight: Sight) -> Self {
         let mut comment = tokio::time::interval(COMMENT);
         comment.reset();
-        Self { changes: host.changes(), host, known: None, told_at: Instant::now(), comment }
+        Self { changes: sight.changes(), sight, known: None, told_at: Instant::now(), comment }
     }
 
     /// What is different from what the reader knows, as events.
     fn look(&mut self) -> String {
         self.changes.borrow_and_update();
-        let mut now = self.host.descriptors();
+        let mut now = self.sight.descriptors();
         now.sort_unstable_by(|a, b| b.id.cmp(&a.id));
         let mut text = String::new();
         match &mut self.known {

@@ -1,4 +1,4 @@
-//! Secrets that look like secrets, taken out of lines (rule 10.6). Conservative: what is not surely one stays.
+//! Secrets that look like secrets, taken out of text (rule 10.6). Conservative: what is not surely one stays.
 
 /// What stands in for a secret.
 const GONE: &str = "[redacted]";
@@ -17,7 +17,7 @@ const fn pattern(begins: &'static str, also: &'static str, least: usize, digit: 
     Pattern { begins, also, least, digit }
 }
 
-const PATTERNS: [Pattern; 20] = [
+const PATTERNS: [Pattern; 21] = [
     pattern("sk-", "-_", 20, true),
     pattern("ghp_", "", 30, false),
     pattern("gho_", "", 30, false),
@@ -38,21 +38,30 @@ const PATTERNS: [Pattern; 20] = [
     pattern("Bearer ", "-._~+/=_", 16, true),
     pattern("bearer ", "-._~+/=_", 16, true),
     pattern("npm_", "", 36, false),
+    // Our own.
+    pattern("wharf_", "", 40, true),
 ];
 
 /// A key block that goes on for longer is none. Also how far back a reader must look to know whether it is in one.
-pub(super) const KEY_LINES: usize = 100;
+pub const KEY_LINES: usize = 100;
+
+/// Text of several lines without its secrets.
+pub fn redact(text: &str) -> String {
+    let mut redactor = Redactor::default();
+    let lines: Vec<String> = text.split('\n').map(|line| redactor.line(line.to_owned())).collect();
+    lines.join("\n")
+}
 
 /// Takes secrets out of consecutive lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Redactor {
+pub struct Redactor {
     /// Lines that a private key block may still have.
     key: usize,
 }
 
 impl Redactor {
     /// The line without its secrets.
-    pub(super) fn line(&mut self, line: String) -> String {
+    pub fn line(&mut self, line: String) -> String {
         if let Some(begin) = key_begins(&line) {
             self.key = KEY_LINES;
             let end = key_ends(&line[begin..]).map(|end| begin + end);
@@ -71,7 +80,7 @@ impl Redactor {
     }
 
     /// What came before has nothing to do with what follows.
-    pub(super) fn reset(&mut self) {
+    pub fn reset(&mut self) {
         self.key = 0;
     }
 }
@@ -116,7 +125,7 @@ fn words(line: String) -> String {
 fn secret(line: &str, at: usize) -> Option<(usize, usize)> {
     let bytes = line.as_bytes();
     // Most of any text is ruled out by its first letter.
-    if !matches!(bytes[at], b's' | b'g' | b'A' | b'x' | b'B' | b'b' | b'n') {
+    if !matches!(bytes[at], b's' | b'g' | b'A' | b'x' | b'B' | b'b' | b'n' | b'w') {
         return None;
     }
     let after_word = at > 0 && (bytes[at - 1].is_ascii_alphanumeric() || bytes[at - 1] == b'_');
@@ -158,7 +167,7 @@ mod tests {
     #[test]
     fn every_kind_is_looked_for() {
         for pattern in &PATTERNS {
-            let secret = format!("{}{}", pattern.begins, "A1".repeat(20));
+            let secret = format!("{}{}", pattern.begins, "A1".repeat(25));
             assert_eq!(one(&secret), format!("{}{GONE}", pattern.begins));
         }
     }

@@ -1,0 +1,62 @@
+//! The host's sessions as one caller sees them. Surfaces reach sessions through it alone, so that what a token does not
+//! cover is for its holder as if it were not there (rule 10.2).
+
+use std::sync::Arc;
+
+use wharf_host::core::SessionId;
+use wharf_host::{Descriptor, Host, OpenError, SessionHandle};
+
+use crate::App;
+use crate::auth::{Identity, Scope};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Sight {
+    host: Host,
+    scope: Scope,
+}
+
+impl App {
+    pub(crate) fn seen_by(&self, identity: &Identity) -> Sight {
+        Sight { host: self.host.clone(), scope: identity.scope.clone() }
+    }
+}
+
+impl Sight {
+    /// Every session in sight, in short.
+    pub(crate) fn descriptors(&self) -> Vec<Arc<Descriptor>> {
+        let mut known = self.host.descriptors();
+        known.retain(|known| self.scope.covers(known));
+        known
+    }
+
+    /// One session in short, without waking it.
+    pub(crate) fn descriptor(&self, id: &SessionId) -> Option<Arc<Descriptor>> {
+        self.host.descriptor(id).filter(|known| self.scope.covers(known))
+    }
+
+    /// The session's handle; its agent is not woken.
+    pub(crate) async fn open(&self, id: &SessionId) -> Result<SessionHandle, OpenError> {
+        match self.descriptor(id) {
+            Some(_) => self.host.open(id).await,
+            None => Err(OpenError::Unknown(id.clone())),
+        }
+    }
+
+    /// Ends the session if it runs and deletes its log and what is beside it. True if there was one in sight.
+    pub(crate) async fn forget(&self, id: &SessionId) -> Result<bool, OpenError> {
+        match self.descriptor(id) {
+            Some(_) => self.host.forget(id).await,
+            None => Ok(false),
+        }
+    }
+
+    /// The session that an amux client means by this name.
+    pub(crate) fn named(&self, name: &str) -> Option<Arc<Descriptor>> {
+        self.host.named(name, |known| self.scope.covers(known))
+    }
+
+    /// See [`Host::changes`]. It also changes for sessions out of sight.
+    pub(crate) fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.host.changes()
+    }
+}

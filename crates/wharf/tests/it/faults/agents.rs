@@ -1,0 +1,99 @@
+//! Agents that flood, fall silent, close half of their pipe or leave children that do not want to go, beside a session that
+//! must not notice. `hostile_agents` and `orphans` have them one by one.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+use wharf_testkit::http::Http;
+use wharf_testkit::procs;
+
+use super::witness::Witness;
+use crate::{
+    TREE_ENDS_WITHIN, and_scripted, client_of, cwd, log, open, pids, refused, scripted, section, stop_reason, told,
+};
+
+#[tokio::test]
+async fn an_agent_that_floods_slows_no_other_session() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let witness = Witness::start(&host).await?;
+    let quiet = witness.works(20).await?;
+    let (loud, session) = open(&host).await?;
+    loud.set_patience(Duration::from_secs(60));
+    let flood = async {
+        loud.prompt(&session, "burst 150000 200").await?;
+        loud.prompt(&session, "flood 100000").await?;
+        Ok(())
+    };
+    witness.works_during(flood).await?;
+    let busy = witness.works(20).await?;
+    println!("slowest turn of another session: {quiet:?} before, {busy:?} after");
+    let shown = loud.transcript().iter().filter(|frame| frame.index().is_some()).count();
+    assert_eq!(shown, 150_000);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_that_closes_its_output_and_stays_is_ended() -> Result<()> {
+    let agent = wharf_testkit::program::scripted_agent()?;
+    let directory = tempfile::TempDir::with_prefix("wharf-half-")?;
+    let pipe = directory.path().join("pipe");
+    // What holds the agent's real output passes six lines on and goes. The agent stays.
+    let script = format!("mkfifo {0}; sed -u 6q <{0} & exec {1} --ignore-eof >{0}", pipe.display(), agent.display());
+    let command = ["sh", "-c", &script].map(str::to_owned);
+    let host = scripted(&[])?.agent("half", &command).start()?;
+    let witness = Witness::start(&host).await?;
+    let client = client_of(&host, "half").await?;
+    client.initialize().await?;
+    let session = client.new_session(&cwd(&host)?).await?;
+    let words = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let below = procs::descendants(host.pid()).into_iter();
+    let half: Vec<u32> = below.filter(|pid| words(pid).contains("--ignore-eof")).collect();
+    ensure!(!half.is_empty(), "there is no such agent");
+    let error = refused(client.prompt(&session, "stream 50 flush").await)?;
+    ensure!(error.data["reason"] == "agent_exited", "{error}");
+    let ended = log::expect(&host, &session, "ended", |_| true).await?;
+    assert_eq!(ended["ending"]["reason"], "agent_exited", "{ended}");
+    witness.works(3).await?;
+    assert_eq!(procs::wait_gone(&half, TREE_ENDS_WITHIN), Ok(()), "the agent lives on");
+    Ok(())
+}
+
+#[tokio::test]
+async fn many_agents_that_hang_in_every_way_leave_nothing_when_they_are_killed() -> Result<()> {
+    let mut options = scripted(&["--ignore-eof", "--ignore-term"])?;
+    for (name, flags) in [
+        ("mute", ["--hang-on", "initialize"]),
+        ("stuck", ["--hang-on", "session/new"]),
+        ("deaf", ["--no-cancel", "--ignore-term"]),
+    ] {
+        options = and_scripted(options, name, &flags)?;
+    }
+    let options = section(options, "[turn]\nno_progress = \"300ms\"")
+        .setting("start_timeout", "1s")
+        .setting("cancel_timeout", "300ms");
+    let host = options.start()?;
+    let witness = Witness::start(&host).await?;
+    let http = Http::new(&host);
+    let faults = async {
+        for adapter in ["mute", "stuck"] {
+            let body = serde_json::json!({ "adapter": adapter, "cwd": cwd(&host)? });
+            let answer = http.post("/sessions/agent", &body).await?;
+            ensure!(answer.status == 502, "{} {}", answer.status, answer.body);
+        }
+        let client = client_of(&host, "deaf").await?;
+        client.initialize().await?;
+        let session = client.new_session(&cwd(&host)?).await?;
+        let children = pids(&told(&client, &session, "spawn").await?);
+        assert_eq!(stop_reason(client.prompt(&session, "hang hard").await)?, "cancelled");
+        Ok(children)
+    };
+    let children = witness.works_during(faults).await?;
+    ensure!(!children.is_empty());
+    assert_eq!(procs::wait_gone(&children, TREE_ENDS_WITHIN), Ok(()), "the children of an agent that hung");
+    let listed = http.get("/sessions?alive=false").await?.expect(200)?;
+    let ended: Vec<&Value> =
+        listed["sessions"].as_array().context("no list")?.iter().map(|one| &one["status"]).collect();
+    ensure!(ended.iter().filter(|status| **status == "error").count() == 2, "{ended:?}");
+    Ok(())
+}

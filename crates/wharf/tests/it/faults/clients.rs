@@ -1,0 +1,190 @@
+//! Clients that say nothing, half of something, or never stop coming back; and very many of them.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use wharf_testkit::client::{Client, Credentials, RawSocket, connect};
+use wharf_testkit::host::{Host, HostOptions};
+use wharf_testkit::{PATIENCE, look};
+
+use super::witness::Witness;
+use crate::{client, cwd, refused, scripted, section};
+
+const SILENT: usize = 300;
+const RETURNS: usize = 500;
+const MANY: usize = 5_000;
+/// A few hundred handshakes at once are enough to keep both sides busy.
+const AT_ONCE: usize = 100;
+
+fn authority(host: &Host) -> String {
+    host.url().trim_start_matches("http://").to_owned()
+}
+
+/// Files and sockets that the host has open.
+fn open_files(host: &Host) -> Result<usize> {
+    Ok(fs::read_dir(format!("/proc/{}/fd", host.pid()))?.count())
+}
+
+/// Waits until the host has let go of what it had opened for others.
+async fn returns_to(host: &Host, before: usize) -> Result<()> {
+    let back =
+        look::until(PATIENCE, || Ok(Some(()).filter(|()| open_files(host).is_ok_and(|now| now <= before + 8)))).await?;
+    back.with_context(|| format!("{} files are open, {before} were", open_files(host).unwrap_or_default()))
+}
+
+/// Opens connections that begin like this and then say nothing.
+async fn begin(host: &Host, count: usize, beginning: &str) -> Result<Vec<TcpStream>> {
+    let mut streams = Vec::new();
+    for _ in 0..count {
+        let mut stream = TcpStream::connect(authority(host)).await?;
+        stream.write_all(beginning.as_bytes()).await?;
+        streams.push(stream);
+    }
+    Ok(streams)
+}
+
+#[tokio::test]
+async fn clients_that_say_nothing_or_half_of_something_hold_up_nobody() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let witness = Witness::start(&host).await?;
+    witness.works(3).await?;
+    let before = open_files(&host)?;
+    let own = format!("Host: {}\r\nAuthorization: Bearer {}\r\n", authority(&host), host.token());
+    let body = format!(
+        "POST /sessions/agent HTTP/1.1\r\n{own}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{{"
+    );
+    let upgrade = format!(
+        "GET /acp HTTP/1.1\r\n{own}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    );
+    // A text frame of 100 bytes of which 4 come.
+    let half_a_frame = format!("{upgrade}\u{1}");
+    let beginnings = ["", "GET /sess", "GET /sessions HTTP/1.1\r\nHost:", &body, &half_a_frame];
+    let mut held = Vec::new();
+    for beginning in beginnings {
+        held.extend(witness.works_during(begin(&host, SILENT / beginnings.len(), beginning)).await?);
+    }
+    witness.works(20).await?;
+    drop(held);
+    returns_to(&host, before).await?;
+    witness.works(3).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_client_that_connects_and_drops_in_a_loop_leaves_nothing_behind() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let witness = Witness::start(&host).await?;
+    witness.works(3).await?;
+    let before = open_files(&host)?;
+    let session = Witness::start(&host).await?;
+    let come_and_go = async {
+        for turn in 0..RETURNS {
+            let client = Client::connect(&host.ws_url(), host.token()).await?;
+            // Some are gone before they have said anything, some in the middle of an attachment.
+            if turn % 2 == 0 {
+                let _ = client.start("initialize", serde_json::json!({ "protocolVersion": 1 })).await;
+                let _ = client.start("session/attach", session.naming(&cwd(&host)?)).await;
+            }
+            client.close().await;
+        }
+        Ok(())
+    };
+    witness.works_during(come_and_go).await?;
+    returns_to(&host, before + 16).await?;
+    let listed = wharf_testkit::http::Http::new(&host).get("/sessions").await?.expect(200)?;
+    let clients: Vec<_> =
+        listed["sessions"].as_array().context("no list")?.iter().map(|one| one["clients"].clone()).collect();
+    assert_eq!(clients, [1, 1], "the two that have stayed");
+    Ok(())
+}
+
+async fn crowd(host: &Host, count: usize) -> Result<Vec<RawSocket>> {
+    let (url, credentials) = (host.ws_url(), Credentials::Bearer(host.token().to_owned()));
+    let (mut sockets, mut under_way) = (Vec::new(), FuturesUnordered::new());
+    for _ in 0..count {
+        under_way.push(connect(&url, &credentials));
+        if under_way.len() == AT_ONCE {
+            sockets.push(under_way.next().await.context("none")??.0);
+        }
+    }
+    while let Some(connected) = under_way.next().await {
+        sockets.push(connected?.0);
+    }
+    Ok(sockets)
+}
+
+#[tokio::test]
+async fn five_thousand_connections_are_held_and_let_go() -> Result<()> {
+    let host = section(scripted(&[])?, "[limits]\nconnections = 5100").start()?;
+    let witness = Witness::start(&host).await?;
+    let before = open_files(&host)?;
+    let mut most = Vec::new();
+    for _ in 0..2 {
+        let sockets = witness.works_during(crowd(&host, MANY)).await?;
+        ensure!(open_files(&host)? >= MANY, "only {} files are open", open_files(&host)?);
+        witness.works(20).await?;
+        most.push(host.rss_kib().context("no memory")?);
+        drop(sockets);
+        returns_to(&host, before).await?;
+    }
+    println!("{MANY} connections: {most:?} KiB in the first and in the second round");
+    // What the first round took is used again.
+    ensure!(most[1] < most[0] + most[0] / 4, "memory grows from round to round: {most:?} KiB");
+    witness.works(3).await?;
+    Ok(())
+}
+
+/// A host that may open few files.
+fn with_few_files(options: HostOptions, directory: &std::path::Path, files: usize) -> Result<HostOptions> {
+    use std::os::unix::fs::PermissionsExt;
+    let script = directory.join("wharf-with-few-files");
+    let binary = options.binary.clone().context("no binary")?;
+    fs::write(&script, format!("#!/bin/sh\nulimit -n {files}\nexec {} \"$@\"\n", binary.display()))?;
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    Ok(HostOptions { binary: Some(script), ..options })
+}
+
+#[tokio::test]
+async fn a_host_without_files_to_open_goes_on_and_recovers() -> Result<()> {
+    let directory = tempfile::TempDir::with_prefix("wharf-few-files-")?;
+    let host = with_few_files(scripted(&[])?, directory.path(), 96)?.start()?;
+    let witness = Witness::start(&host).await?;
+    let other = client(&host).await?;
+    witness.works(3).await?;
+    let held = begin(&host, 200, "GET /sess").await?;
+    look::until(PATIENCE, || Ok(Some(()).filter(|()| open_files(&host).is_ok_and(|files| files >= 95)))).await?;
+    // What is under way has what it needs.
+    witness.works(10).await?;
+    let error = refused(other.new_session(&cwd(&host)?).await)?;
+    println!("a start without files: {error}");
+    ensure!(!error.message.is_empty(), "{error}");
+    drop(held);
+    let fresh = look_again(&host).await?;
+    let session = fresh.new_session(&cwd(&host)?).await?;
+    fresh.prompt(&session, "echo again").await?;
+    witness.works(3).await?;
+    Ok(())
+}
+
+/// A new client, as soon as the host takes one.
+async fn look_again(host: &Host) -> Result<Client> {
+    for _ in 0..10 {
+        let mut stream = TcpStream::connect(authority(host)).await?;
+        stream
+            .write_all(
+                format!("GET /healthz HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", authority(host)).as_bytes(),
+            )
+            .await?;
+        let mut answer = String::new();
+        let read = tokio::time::timeout(Duration::from_secs(5), stream.read_to_string(&mut answer)).await;
+        if matches!(read, Ok(Ok(_))) && answer.contains("200 OK") {
+            return client(host).await;
+        }
+    }
+    anyhow::bail!("the host takes no connections any more")
+}

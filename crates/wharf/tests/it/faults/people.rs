@@ -1,0 +1,241 @@
+//! Those who use the host while it is killed: each keeps what it was told, and goes on where it was when the host is back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::json;
+use tokio::sync::Notify;
+use wharf_testkit::client::{Client, Frame};
+use wharf_testkit::dice::Dice;
+use wharf_testkit::host::Host;
+use wharf_testkit::http::{Answer, Events, Http};
+
+use crate::cwd;
+
+/// Prompts of one person in one round.
+const PROMPTS: u64 = 5;
+
+/// How much has been seen in this round, by all together.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    count: AtomicU64,
+    more: Notify,
+}
+
+impl Seen {
+    fn one(&self) {
+        self.count.fetch_add(1, Ordering::SeqCst);
+        self.more.notify_waiters();
+    }
+
+    /// There is no more to see.
+    pub(super) fn everything(&self) {
+        self.count.store(u64::MAX / 2, Ordering::SeqCst);
+        self.more.notify_waiters();
+    }
+
+    /// Done when so much has been seen.
+    pub(super) async fn reaches(&self, wanted: u64) {
+        loop {
+            let more = self.more.notified();
+            if self.count.load(Ordering::SeqCst) >= wanted {
+                return;
+            }
+            more.await;
+        }
+    }
+}
+
+/// Sends prompts over REST. One that was not acknowledged is sent again, under the same key.
+#[derive(Debug)]
+pub(super) struct Sender {
+    pub(super) session: String,
+    pub(super) acknowledged: Vec<String>,
+    unsure: Option<String>,
+    sent: u64,
+}
+
+impl Sender {
+    pub(super) fn new(session: String) -> Self {
+        Self { session, acknowledged: Vec::new(), unsure: None, sent: 0 }
+    }
+
+    /// Until the host is gone, or enough is sent.
+    pub(super) async fn work(&mut self, http: &Http, seen: &Seen, mut dice: Dice) -> Result<()> {
+        for _ in 0..PROMPTS {
+            let text = self.unsure.take().unwrap_or_else(|| {
+                self.sent += 1;
+                format!("stream {} 20; echo {}-{}", dice.below(30), self.session, self.sent)
+            });
+            let path = format!("/sessions/{}/prompt", self.session);
+            let answer =
+                http.post_with(&path, ("idempotency-key", &text), &json!({ "prompt": text, "queue": true })).await;
+            match whole(answer) {
+                None => {
+                    self.unsure = Some(text);
+                    return Ok(());
+                }
+                Some(answer) => {
+                    ensure!(answer.status == 200, "{} {}", answer.status, answer.body);
+                    self.acknowledged.push(text);
+                    seen.one();
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An answer that came to its end. The other ones are not acknowledgements.
+fn whole(answer: Result<Answer>) -> Option<Answer> {
+    let answer = answer.ok()?;
+    let length: usize = answer.header("content-length").and_then(|length| length.parse().ok())?;
+    (answer.body.len() == length).then_some(answer)
+}
+
+/// Reads a session's stream of events, always going on after the last one.
+#[derive(Debug)]
+pub(super) struct Reader {
+    pub(super) session: String,
+    /// Id, and everything of the event.
+    pub(super) events: Vec<(String, String)>,
+}
+
+impl Reader {
+    pub(super) fn new(session: String) -> Self {
+        Self { session, events: Vec::new() }
+    }
+
+    pub(super) async fn work(&mut self, http: &Http, seen: &Seen) -> Result<()> {
+        // Somebody has woken it: a stream of an ended session ends.
+        seen.reaches(1).await;
+        let last = self.events.last().map(|(id, _)| id.clone());
+        let path = format!("/sessions/{}/stream", self.session);
+        // Refused or cut: the host is gone.
+        let Ok(mut stream) = http.stream(&path, last.as_deref()).await else { return Ok(()) };
+        while let Some(event) = next(&mut stream).await {
+            self.events.push(event);
+            seen.one();
+        }
+        Ok(())
+    }
+}
+
+pub(super) async fn next(stream: &mut Events) -> Option<(String, String)> {
+    let event = stream.next().await.ok()??;
+    Some((event.id?, format!("{} {}", event.name, event.data)))
+}
+
+/// Uses a session over a WebSocket: prompts, answers permissions, sometimes drops its connection.
+#[derive(Debug)]
+pub(super) struct Editor {
+    pub(super) session: String,
+    /// Id, and the frame as it came.
+    pub(super) frames: Vec<(String, String)>,
+    /// Prompts whose end it was told.
+    pub(super) ended: Vec<String>,
+    sent: u64,
+}
+
+impl Editor {
+    pub(super) fn new(session: String) -> Self {
+        Self { session, frames: Vec::new(), ended: Vec::new(), sent: 0 }
+    }
+
+    pub(super) async fn work(&mut self, host: &Host, seen: &Arc<Seen>, mut dice: Dice) -> Result<()> {
+        for _ in 0..2 {
+            let Ok(client) = Client::connect(&host.ws_url(), host.token()).await else { return Ok(()) };
+            let count = Arc::clone(seen);
+            let allow = json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } });
+            client.respond_with(move |frame| {
+                count.one();
+                (frame.method() == "session/request_permission").then(|| Ok(allow.clone()))
+            });
+            let worked = self.on(&client, host, seen, &mut dice).await;
+            client.close().await;
+            client.closed().await;
+            self.keep(&client);
+            if !worked? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// False if the connection was lost.
+    async fn on(&mut self, client: &Client, host: &Host, seen: &Seen, dice: &mut Dice) -> Result<bool> {
+        let mut join =
+            json!({ "sessionId": self.session, "cwd": cwd(host)?, "mcpServers": [], "historyPolicy": "none" });
+        if let Some((last, _)) = self.frames.last() {
+            join["historyPolicy"] = "after_event".into();
+            join["afterEventId"] = last.as_str().into();
+        }
+        match client.start("session/attach", join).await.answer_or_lost().await {
+            None => return Ok(false),
+            Some(Ok(_)) => {}
+            // Its agent was killed as it came back.
+            Some(Err(error)) if error.data["reason"] == "start_failed" => return Ok(false),
+            Some(Err(error)) => return Err(error).context("attaching"),
+        }
+        for _ in 0..PROMPTS {
+            self.sent += 1;
+            let text = format!("echo a; ask; stream {} 20; echo {}-{}", dice.below(30), self.session, self.sent);
+            let call = client.start_prompt(&self.session, &text).await;
+            match call.answer_or_lost().await {
+                None => return Ok(false),
+                // A turn may end with its agent: somebody kills those too.
+                Some(_) => self.ended.push(text),
+            }
+            seen.one();
+        }
+        Ok(true)
+    }
+
+    fn keep(&mut self, client: &Client) {
+        self.frames.extend(logged(client, &self.session));
+    }
+}
+
+/// The updates that come from the log, with their ids. Who comes and goes is told besides, and is no event.
+pub(super) fn logged(client: &Client, session: &str) -> Vec<(String, String)> {
+    let frames = client.transcript().into_iter().filter(|frame| frame.update().is_some());
+    let frames = frames.filter(|frame| frame.params()["sessionId"] == session);
+    frames.filter_map(|frame| Some((event_id(&frame)?, frame.raw))).collect()
+}
+
+fn event_id(frame: &Frame) -> Option<String> {
+    frame.params()["_meta"]["wharf"]["eventId"].as_str().map(str::to_owned)
+}
+
+/// Starts sessions; each under a key, until it is told that it is there.
+#[derive(Debug, Default)]
+pub(super) struct Starter {
+    /// Labels of the sessions that it was told of.
+    pub(super) started: Vec<String>,
+    unsure: Option<String>,
+}
+
+impl Starter {
+    pub(super) async fn work(&mut self, host: &Host, http: &Http, seen: &Seen, wants_another: bool) -> Result<()> {
+        let next = || wants_another.then(|| format!("started-{}", self.started.len()));
+        let Some(label) = self.unsure.take().or_else(next) else { return Ok(()) };
+        let body = json!({ "adapter": "scripted", "cwd": cwd(host)?, "label": label });
+        let answer = http.post_with("/sessions/agent", ("idempotency-key", &label), &body).await;
+        let Some(answer) = whole(answer) else {
+            self.unsure = Some(label);
+            return Ok(());
+        };
+        match answer.status {
+            200 | 201 => {}
+            // Its agent was killed as it started.
+            502 => {}
+            _ => bail!("{} {}", answer.status, answer.body),
+        }
+        seen.one();
+        self.started.push(label);
+        let id = answer.json()["id"].as_str().context("no id")?.to_owned();
+        let _ = http.poke(&format!("/sessions/{id}/kill")).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,119 @@
+//! Secrets stay where they belong (rule 10.6): not in command lines, logs, problems, `/debug/sessions` or what a failing
+//! agent leaves behind. State is for its owner alone, whatever the umask says.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use wharf_testkit::host::{Host, HostOptions};
+use wharf_testkit::http::Http;
+use wharf_testkit::procs;
+
+use crate::rest::{idle, prompt, spawn};
+use crate::{client_with, cwd, scripted, section};
+
+/// Of well-known forms, and none.
+const KEY: &str = "sk-ant-api03-Zq8Lk2Vw9Xy7Tb4Nc6Hd";
+const PLAIN: &str = "correct-horse-battery-staple";
+
+/// A host that logs everything, with a secret in an agent's environment.
+fn talkative() -> Result<HostOptions> {
+    let options =
+        section(scripted(&["--resume"])?, &format!("env = {{ PROVIDER_KEY = \"{KEY}\", PASSPHRASE = \"{PLAIN}\" }}"));
+    // Says its key, as some do, and goes.
+    let command = ["sh", "-c", "echo \"refused: key $PROVIDER_KEY\" >&2; exit 3"].map(str::to_owned);
+    let failing = section(options.agent("failing", &command), &format!("env = {{ PROVIDER_KEY = \"{KEY}\" }}"));
+    Ok(failing.variable("WHARF_LOG", "trace"))
+}
+
+fn hides(what: &str, text: &str, host: &Host) -> Result<()> {
+    for secret in [KEY, PLAIN, host.token()] {
+        ensure!(!text.contains(secret), "{what} has a secret: {text}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn secrets_are_in_no_command_line_log_problem_or_description() -> Result<()> {
+    let mut host = talkative()?.start()?;
+    let http = Http::new(&host);
+    let session = spawn(&http, &host).await?;
+    prompt(&http, &session, "env PROVIDER_KEY; env PASSPHRASE").await?;
+    idle(&http, &session).await?;
+    // The agent has them, and so has the log of the session: it is what was said.
+    let events = http.get(&format!("/sessions/{session}/events")).await?.body;
+    ensure!(events.contains(KEY) && events.contains(PLAIN), "{events}");
+    let output = http.get(&format!("/sessions/{session}/output")).await?.body;
+    ensure!(!output.contains(KEY) && output.contains("sk-[redacted]"), "{output}");
+
+    for pid in procs::descendants(host.pid()).into_iter().chain([host.pid()]) {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        hides("a command line", &String::from_utf8_lossy(&line), &host)?;
+    }
+    for path in ["/debug/sessions", "/metrics", "/host", "/sessions", "/adapters"] {
+        hides(path, &http.get(path).await?.body, &host)?;
+    }
+    // A start that fails tells what the agent said last.
+    let failed = http.post("/sessions/agent", &json!({ "adapter": "failing", "cwd": cwd(&host)? })).await?;
+    ensure!(failed.status == 502 && failed.body.contains("refused: key"), "{}", failed.body);
+    hides("a problem", &failed.body, &host)?;
+    let wrong =
+        http.post("/sessions/agent", &json!({ "adapter": KEY, "cwd": cwd(&host)?, "env": { "K": PLAIN } })).await?;
+    ensure!(wrong.status >= 400 && !wrong.body.contains(PLAIN), "{}", wrong.body);
+    let stolen = Http::with_token(&host, &format!("{KEY}{PLAIN}")).get("/sessions").await?;
+    hides("a refusal", &stolen.body, &host)?;
+    host.terminate()?;
+    let log = host.stderr();
+    ensure!(log.contains("stopping"), "the host logs nothing: {log}");
+    hides("the host's log", &log, &host)
+}
+
+#[tokio::test]
+async fn what_a_client_sends_along_is_not_logged() -> Result<()> {
+    let mut host = talkative()?.start()?;
+    let client = client_with(&host, json!({}), json!({ "wharf": { "env": { "PROVIDER_KEY": KEY } } })).await?;
+    let session = client.new_session(&cwd(&host)?).await?;
+    client.prompt(&session, &format!("echo {PLAIN} {KEY}")).await?;
+    client.send_raw(&format!("{{ nonsense {KEY}")).await;
+    let _ = client.request("session/prompt", json!({ "sessionId": session, "prompt": KEY })).await;
+    let _ = client.request(&format!("_{PLAIN}"), json!({ "key": KEY })).await;
+    let _ = client.load_session(PLAIN, "/").await;
+    let _ = client.prompt(&session, &format!("malformed; raw {{\"{PLAIN}\"; crash 3")).await;
+    host.terminate()?;
+    hides("the host's log", &host.stderr(), &host)
+}
+
+#[tokio::test]
+async fn everything_in_the_state_directory_is_for_its_owner_alone() -> Result<()> {
+    let directory = tempfile::TempDir::with_prefix("wharf-umask-")?;
+    let options = scripted(&["--resume"])?;
+    let script = directory.path().join("wharf-without-umask");
+    let binary = options.binary.clone().context("no binary")?;
+    fs::write(&script, format!("#!/bin/sh\numask 0\nexec {} \"$@\"\n", binary.display()))?;
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
+    let mut host = HostOptions { binary: Some(script), ..options }.start()?;
+    let http = Http::new(&host);
+    crate::rest::caller(&host, "observer")?;
+    http.post("/workspaces", &json!({ "slug": "one", "path": cwd(&host)? })).await?.expect(201)?;
+    let session = spawn(&http, &host).await?;
+    prompt(&http, &session, "stream 100").await?;
+    idle(&http, &session).await?;
+    private(&host.state_dir())?;
+    host.terminate()?;
+    private(&host.state_dir())
+}
+
+fn private(path: &Path) -> Result<()> {
+    let metadata = fs::symlink_metadata(path)?;
+    let expected = if metadata.is_dir() { 0o700 } else { 0o600 };
+    let mode = metadata.permissions().mode() & 0o777;
+    ensure!(mode == expected, "{} has mode {mode:o}", path.display());
+    if metadata.is_dir() {
+        for entry in fs::read_dir(path)? {
+            private(&entry?.path())?;
+        }
+    }
+    Ok(())
+}
