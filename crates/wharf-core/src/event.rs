@@ -86,6 +86,9 @@ pub struct Origin {
     /// A repeated request with this key (of the same token) is this session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<SpawnKey>,
+    /// The sessions whose agents led to this one, the first that a user started at the front; empty for a user's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lineage: Vec<SessionId>,
 }
 
 /// By which a repeated request for a session is known.
@@ -171,8 +174,12 @@ pub enum EndReason {
     User,
     /// The last client closed it.
     Closed,
-    /// Nobody was attached for `session.idle_ttl`.
+    /// Nobody was attached for `session.idle_ttl`, or nothing was to do for as long as the agent's manifest says.
     Idle,
+    /// Put to sleep while it was idle: too much memory was in use.
+    Memory,
+    /// Its log has reached `limits.log`.
+    LogFull,
     HostShutdown,
     /// Found alive in the log of a host that is gone.
     HostRestarted,

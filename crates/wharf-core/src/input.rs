@@ -142,6 +142,12 @@ pub enum Input {
     Kill {
         reason: EndReason,
     },
+    /// Puts the session to sleep, if it is idle and can come back; refused otherwise. `Idle` or `Memory`.
+    Sleep {
+        reason: EndReason,
+        /// For a person.
+        why: Arc<str>,
+    },
     /// Brings an ended session back, also one that a user killed.
     Resume,
     /// First input after a restore by a new host incarnation.

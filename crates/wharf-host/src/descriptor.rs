@@ -1,7 +1,7 @@
 //! A session in short: AIP-46's `Session`, with Wharf's own fields besides (rule 2.3).
 
 use serde::{Deserialize, Serialize};
-use wharf_core::{EndReason, Millis, Session, SpawnKey, Status, TurnState};
+use wharf_core::{EndReason, Millis, Session, SessionId, SpawnKey, Status, TurnState};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -36,9 +36,51 @@ pub struct Descriptor {
     /// What went wrong, for a person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// The session whose agent started this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_session_id: Option<String>,
+    /// How many sessions are above it; 0 for one that a user started.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub depth: usize,
+    /// What its processes use; only while they are there and can be measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
     /// For the host alone.
     #[serde(skip)]
     pub(crate) spawned: Option<SpawnedWith>,
+    /// Those above it, the first of all first.
+    #[serde(skip)]
+    pub(crate) lineage: Vec<SessionId>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+const fn is_zero(depth: &usize) -> bool {
+    *depth == 0
+}
+
+/// What the processes of a session use: its agent's, and all that those started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Resources {
+    /// Resident memory without what is mapped from files, such as the program itself, which others share.
+    pub memory_bytes: u64,
+    /// CPU time since the agent was started.
+    pub cpu_millis: u64,
+    pub processes: u64,
+    /// It uses more than `limits.session_memory`, and could not be put to sleep: it is at work, or cannot come back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub over_limit: bool,
+}
+
+impl Resources {
+    /// Would a person call it the same? Figures move all the time.
+    pub fn is_near(&self, other: &Self) -> bool {
+        let step = (self.memory_bytes / 20).max(1 << 20);
+        self.processes == other.processes
+            && self.over_limit == other.over_limit
+            && self.memory_bytes.abs_diff(other.memory_bytes) < step
+            && self.cpu_millis.abs_diff(other.cpu_millis) < 1_000
+    }
 }
 
 /// The key of the request that made the session, and whose it was.
@@ -81,16 +123,25 @@ impl Descriptor {
                 TurnState::AwaitingInput => TurnWord::AwaitingInput,
             },
             queued: state.queue.len(),
-            clients: session.members().count(),
+            clients: session.clients(),
             last_seq: session.head().0,
             resumable: state.resumable(),
             end_reason: state.ending.as_ref().map(|ending| ending.reason),
             message: state.ending.as_ref().and_then(|ending| text(&ending.message)),
+            resources: None,
             spawned: state.origin.key.clone().map(|key| {
                 let token = state.origin.by.as_ref().and_then(|by| text(&by.token));
                 SpawnedWith { token, key }
             }),
+            parent_session_id: state.origin.lineage.last().map(ToString::to_string),
+            depth: state.origin.lineage.len(),
+            lineage: state.origin.lineage.clone(),
         }
+    }
+
+    /// Did the agent of that session lead to this one?
+    pub fn descends_from(&self, session: &SessionId) -> bool {
+        self.lineage.contains(session)
     }
 
     /// As the index keeps it: with what is the host's alone.
@@ -101,18 +152,22 @@ impl Descriptor {
             descriptor: &'a Descriptor,
             #[serde(skip_serializing_if = "Option::is_none")]
             spawned: Option<&'a SpawnedWith>,
+            #[serde(skip_serializing_if = "<[_]>::is_empty")]
+            lineage: &'a [SessionId],
         }
-        serde_json::to_vec(&Summary { descriptor: self, spawned: self.spawned.as_ref() }).ok()
+        serde_json::to_vec(&Summary { descriptor: self, spawned: self.spawned.as_ref(), lineage: &self.lineage }).ok()
     }
 
     pub(crate) fn from_summary(summary: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]
         struct Besides {
             spawned: Option<SpawnedWith>,
+            #[serde(default)]
+            lineage: Vec<SessionId>,
         }
-        let mut descriptor: Self = serde_json::from_slice(summary).ok()?;
-        descriptor.spawned = serde_json::from_slice::<Besides>(summary).ok()?.spawned;
-        Some(descriptor)
+        let descriptor: Self = serde_json::from_slice(summary).ok()?;
+        let Besides { spawned, lineage } = serde_json::from_slice(summary).ok()?;
+        Some(Self { spawned, lineage, ..descriptor })
     }
 
     pub(crate) fn set_last_output(&mut self, at: Millis) {

@@ -5,6 +5,7 @@
 //!
 //! Invariant: nothing is shown or done before it is appended (one function, `session::task`).
 
+mod accounts;
 mod adapters;
 pub mod agent;
 mod config;
@@ -15,6 +16,7 @@ pub mod fuzz;
 mod host;
 mod ids;
 mod index;
+pub mod metrics;
 pub mod redact;
 mod registry;
 pub mod sandbox;
@@ -26,16 +28,17 @@ pub use adapters::{
     AdapterError, AdapterInfo, Adapters, ImportError, ImportReport, Launchable, ManifestError, ModeInfo, OptionInfo,
     Source, import_registry, is_always_passed,
 };
+pub use agent::badge::Badge;
 pub use agent::introduction::{Introduction, StartFailure};
-pub use agent::{SplitError, shim, split_command};
+pub use agent::{SplitError, raise_open_files, shim, split_command};
 pub use config::{
-    AgentCommand, AmuxSettings, Auth, Config, ConfigError, Duration, Limits, QueueBy, ReplayTurns, ResumeOnStart,
-    SandboxMode, SandboxSettings, Size,
+    AgentCommand, Allowed, AmuxSettings, Auth, Cap, Children, Config, ConfigError, Delegation, Duration, Limits,
+    LogFormat, OtlpSettings, QueueBy, ReplayTurns, ResumeOnStart, SandboxMode, SandboxSettings, Size, TlsSettings,
 };
-pub use descriptor::{Descriptor, TurnWord, timestamp};
+pub use descriptor::{Descriptor, Resources, TurnWord, timestamp};
 pub use host::{
-    CreateError, Created, Host, NewSessionRequest, OpenError, RemovedWorkspace, Renewal, Spare, SpawnRequest, Spawned,
-    StartError,
+    CreateError, Created, DelegationError, Host, NewSessionRequest, OpenError, RemovedWorkspace, Renewal, Spare,
+    SpawnRequest, Spawned, StartError,
 };
 pub use ids::{Now, new_client_id, new_prompt_id, new_session_id, random_text};
 pub use sandbox::SandboxError;
@@ -44,4 +47,4 @@ pub use session::handle::{
     Abilities, Attendance, CallError, Direct, Forward, Lane, LaneMessage, Serves, SessionHandle,
 };
 pub use wharf_core as core;
-pub use workspaces::{BadSlug, Place, Slug, Workspace, WorkspaceError, WorkspaceList, Workspaces};
+pub use workspaces::{BadSlug, Ground, Place, Slug, Workspace, WorkspaceError, WorkspaceList, Workspaces};

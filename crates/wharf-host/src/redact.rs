@@ -38,8 +38,8 @@ const PATTERNS: [Pattern; 21] = [
     pattern("Bearer ", "-._~+/=_", 16, true),
     pattern("bearer ", "-._~+/=_", 16, true),
     pattern("npm_", "", 36, false),
-    // Our own.
-    pattern("wharf_", "", 40, true),
+    // Our own, an agent's and anyone's.
+    pattern("wharf_", "_", 40, true),
 ];
 
 /// A key block that goes on for longer is none. Also how far back a reader must look to know whether it is in one.

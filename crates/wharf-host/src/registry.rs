@@ -21,8 +21,8 @@ pub(crate) struct Registry {
 pub(crate) enum Known {
     /// A task owns it.
     Live(SessionHandle),
-    /// Only its log is there; `snapshot` is where a restore can begin.
-    Cold { log_id: LogId, descriptor: Arc<Descriptor>, snapshot: Option<u64> },
+    /// Only its log is there; `snapshot` is where a restore can begin, `bytes` how long it is.
+    Cold { log_id: LogId, descriptor: Arc<Descriptor>, snapshot: Option<u64>, bytes: u64 },
 }
 
 impl Known {
@@ -63,6 +63,11 @@ impl Registry {
         sessions.values().map(Known::descriptor).collect()
     }
 
+    /// Looks at every session.
+    pub(crate) fn each(&self, look: impl FnMut(&Known)) {
+        self.sessions.read().unwrap_or_else(PoisonError::into_inner).values().for_each(look);
+    }
+
     pub(crate) fn live(&self) -> Vec<SessionHandle> {
         let sessions = self.sessions.read().unwrap_or_else(PoisonError::into_inner);
         sessions
@@ -80,7 +85,8 @@ impl Registry {
             return false;
         }
         let descriptor = shared.descriptor();
-        let cold = Known::Cold { log_id: shared.log_id.clone(), descriptor, snapshot: None };
+        let (log_id, bytes) = (shared.log_id.clone(), shared.log.head().bytes);
+        let cold = Known::Cold { log_id, descriptor, snapshot: None, bytes };
         sessions.insert(shared.id.clone(), cold);
         true
     }

@@ -1,38 +1,42 @@
 //! What every request must pass: the right authority, no foreign origin, an identity.
 
+use std::net::IpAddr;
+
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use wharf_host::{Auth, Host};
+use wharf_host::{Auth, Badge};
 
 use crate::App;
-use crate::auth::{Identity, Peer, Refused, bearer};
+use crate::auth::{Identity, Peer, Refused, bearer, is_own_page, page_token};
+use crate::ending::while_good;
+use crate::listen::{Door, Place};
 use crate::problem::Problem;
 
 /// The authority must be ours, and a browser page must be ours too: a name that a foreign page points at this machine
 /// (DNS rebinding) and a foreign page's WebSocket are refused alike (rule 10.3).
-pub(crate) async fn check_authority(request: Request, next: Next) -> Response {
+pub(crate) async fn check_authority(State(app): State<App>, request: Request, next: Next) -> Response {
     let headers = request.headers();
+    let door = request.extensions().get::<Door>().copied().unwrap_or_default();
     let authority = request
         .uri()
         .authority()
         .map(|authority| authority.as_str().to_owned())
         .or_else(|| text(headers, header::HOST));
-    match authority {
-        Some(authority) if is_local(&authority) => {}
+    let authority = match authority {
+        Some(authority) if is_own(&authority, door, &app.host.config().hosts) => authority,
         Some(authority) => {
-            return refuse(
-                StatusCode::FORBIDDEN,
-                "foreign_authority",
-                &format!("{authority:?} is not a name of this host; use 127.0.0.1 or localhost"),
+            let detail = format!(
+                "{authority:?} is not a name of this host; use 127.0.0.1 or localhost, or add the name to `hosts` in the configuration"
             );
+            return refuse(StatusCode::FORBIDDEN, "foreign_authority", &detail);
         }
         None => return refuse(StatusCode::BAD_REQUEST, "no_authority", "the Host header is missing"),
-    }
+    };
     match text(headers, header::ORIGIN) {
-        Some(origin) if !is_own_origin(&origin, headers) => {
+        Some(origin) if !is_own_origin(&origin, &authority, door) => {
             let detail = format!("requests from pages of {origin:?} are not taken");
             refuse(StatusCode::FORBIDDEN, "foreign_origin", &detail)
         }
@@ -43,34 +47,49 @@ pub(crate) async fn check_authority(request: Request, next: Next) -> Response {
 /// Lets through who has an [`Identity`], and tells the surfaces which: they take it as `Extension<Identity>`.
 pub(crate) async fn require_identity(State(app): State<App>, mut request: Request, next: Next) -> Response {
     match identify(&app, &request) {
+        Ok(identity) if !identity.may_reach(request.method(), request.uri().path()) => {
+            let detail = "this is not for agents: they look at their own session, and work in those that they started";
+            refuse(StatusCode::FORBIDDEN, "not_for_agents", detail)
+        }
         Ok(identity) => {
-            request.extensions_mut().insert(identity);
-            next.run(request).await
+            if let Some(place) = request.extensions().get::<Place>()
+                && let Err(full) = place.claim(&app.connections, &identity)
+            {
+                return close(full.into_response());
+            }
+            request.extensions_mut().insert(identity.clone());
+            let shown = identity.clone();
+            let answered = while_good(&app.tokens, identity, next.run(request)).await;
+            let mut response = answered.unwrap_or_else(|ending| unauthorized(ending.reason()));
+            response.extensions_mut().insert(shown);
+            response
         }
         Err(refusal) => *refusal,
     }
 }
 
-/// TCP needs a token, unless `auth = "none"`; the local socket needs our own user, and nobody from inside an agent (rule 10.1). Over the socket
-/// a token is not needed, but one that is shown counts: so a bridge can hand an observer's place on.
+/// TCP needs a token, unless `auth = "none"`; the local socket needs our own user (rule 10.1). Over the socket a token is
+/// not needed, but one that is shown counts: so a bridge can hand an observer's place on. From inside an agent it does
+/// not: there everyone is that agent.
 fn identify(app: &App, request: &Request) -> Result<Identity, Box<Response>> {
-    let peer = request.extensions().get::<Peer>().copied().unwrap_or(Peer::Network);
+    let peer = peer_of(request);
     let refusal = match (peer, bearer(request.headers())) {
-        (Peer::Network, Some(token)) => return known(app, &token),
+        (peer @ (Peer::Network(_) | Peer::Local), Some(token)) => return known(app, peer, &token),
+        (peer @ Peer::Network(_), None) if page_token(request.headers()).is_some() => {
+            return logged_in(app, peer, request);
+        }
         // Who may do without a token is taken for our own user, as over the socket (rule 10.3).
-        (Peer::Network, None) if app.host.config().auth == Auth::None => return Ok(Identity::LOCAL),
-        (Peer::Network, None) => unauthorized(
+        (Peer::Network(_), None) if app.host.config().auth == Auth::None => return Ok(Identity::LOCAL),
+        (Peer::Network(_), None) => unauthorized(
             "a token is needed: send `Authorization: Bearer <token>`; it is in the file `token` of the state directory, and `wharf token create` makes others",
         ),
-        (Peer::Local { pid: Some(pid) }, _) if Host::has_started(pid) => {
-            let session = app.host.session_of_process(pid);
-            let whose = session.map_or_else(|| "an agent".to_owned(), |session| format!("the agent of {session}"));
-            let detail = format!("process {pid} belongs to {whose}; agents may not use the socket");
+        (Peer::Local, None) => return Ok(Identity::LOCAL),
+        (Peer::Agent(badge), _) => return agent(app, badge),
+        (Peer::Stray { pid }, _) => {
+            let detail = format!("process {pid} belongs to an agent that has no session; it may not use the socket");
             refuse(StatusCode::FORBIDDEN, "agent_process", &detail)
         }
-        (Peer::Local { pid: Some(_) }, Some(token)) => return known(app, &token),
-        (Peer::Local { pid: Some(_) }, None) => return Ok(Identity::LOCAL),
-        (Peer::Local { pid: None }, _) => {
+        (Peer::Unnamed, _) => {
             refuse(StatusCode::FORBIDDEN, "unknown_process", "the system does not say which process is calling")
         }
         (Peer::Stranger, _) => {
@@ -80,10 +99,51 @@ fn identify(app: &App, request: &Request) -> Result<Identity, Box<Response>> {
     Err(Box::new(refusal))
 }
 
-fn known(app: &App, token: &str) -> Result<Identity, Box<Response>> {
+/// The agent of a session, for as long as its process lives. One that waits for its session is nobody yet.
+fn agent(app: &App, badge: Badge) -> Result<Identity, Box<Response>> {
+    let has_session = app.host.descriptor(badge.session()).is_some();
+    if app.host.is_worn(&badge) && has_session {
+        return Ok(Identity::of_agent(badge));
+    }
+    let detail = "this agent has no session, or has ended; it may not use this host";
+    Err(Box::new(refuse(StatusCode::FORBIDDEN, "agent_process", detail)))
+}
+
+/// Who cannot be told is taken for the nearest stranger.
+pub(crate) fn peer_of(request: &Request) -> Peer {
+    let unknown = Peer::Network(std::net::Ipv4Addr::UNSPECIFIED.into());
+    request.extensions().get::<Peer>().cloned().unwrap_or(unknown)
+}
+
+/// A login of the web page. A browser sends its cookie with whatever any page asks for, so it is said who asks.
+fn logged_in(app: &App, peer: Peer, request: &Request) -> Result<Identity, Box<Response>> {
+    if !is_own_page(request.method(), request.headers()) {
+        let detail = "a login of the web page is taken from that page alone: Origin or Sec-Fetch-Site must say so";
+        return Err(Box::new(refuse(StatusCode::FORBIDDEN, "foreign_origin", detail)));
+    }
+    known(app, peer, &page_token(request.headers()).unwrap_or_default())
+}
+
+/// A wrong token or code, unless there were too many of them.
+pub(crate) fn wrong(app: &App, peer: Peer, detail: &str) -> Response {
+    let Err(wait) = app.failures.note(peer) else { return unauthorized(detail) };
+    let mut response = refuse(
+        StatusCode::TOO_MANY_REQUESTS,
+        "too_many_failed_logins",
+        "many wrong tokens or codes came from this address (limits.failed_logins); a right one is taken at any time",
+    );
+    response.headers_mut().insert(header::RETRY_AFTER, wait.as_secs().saturating_add(1).into());
+    response
+}
+
+fn known(app: &App, peer: Peer, token: &str) -> Result<Identity, Box<Response>> {
+    if let Some(badge) = app.host.badge_of_token(token) {
+        return agent(app, badge);
+    }
     app.tokens.authenticate(token).map_err(|refused| {
         Box::new(match refused {
-            Refused::Unknown => unauthorized("the token is not known to this host; it may have been revoked"),
+            Refused::Unknown => wrong(app, peer, "the token is not known to this host; it may have been revoked"),
+            Refused::Expired => unauthorized("the token has expired; make another with `wharf token create`"),
             // Not 401: a client would throw away a token that may well be good.
             Refused::Unreadable => refuse(
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -100,6 +160,12 @@ fn unauthorized(message: &str) -> Response {
     response
 }
 
+/// Nothing more is to come on this connection.
+fn close(mut response: Response) -> Response {
+    response.headers_mut().insert(header::CONNECTION, axum::http::HeaderValue::from_static("close"));
+    response
+}
+
 fn refuse(status: StatusCode, code: &'static str, detail: &str) -> Response {
     Problem::new(status, code, detail).into_response()
 }
@@ -108,45 +174,82 @@ fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
     headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
 }
 
-/// `127.0.0.1`, `localhost` or `[::1]`, with any port.
-fn is_local(authority: &str) -> bool {
+/// `127.0.0.1`, `localhost` or `[::1]`, the address that the connection came to, or a name of the configuration; with
+/// any port.
+fn is_own(authority: &str, door: Door, hosts: &[String]) -> bool {
     let name = match authority.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !port.is_empty() => name,
         _ => authority,
     };
-    matches!(name, "127.0.0.1" | "localhost" | "[::1]")
+    if matches!(name, "127.0.0.1" | "localhost" | "[::1]") {
+        return true;
+    }
+    let bare = |name: &str| name.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.').to_owned();
+    let name = bare(name);
+    let address = name.parse::<IpAddr>().ok().map(|address| address.to_canonical());
+    (address.is_some() && address == door.address) || hosts.iter().any(|known| bare(known).eq_ignore_ascii_case(&name))
 }
 
-/// The page must come from the very authority that it calls.
-fn is_own_origin(origin: &str, headers: &HeaderMap) -> bool {
-    let own = text(headers, header::HOST);
-    let page = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-    page.is_some() && page == own.as_deref()
+/// The page must come from the very authority that it calls, by the same scheme: over plain HTTP anyone on the way could
+/// have written it. The other way round a proxy in front of us speaks TLS.
+fn is_own_origin(origin: &str, authority: &str, door: Door) -> bool {
+    let page = match origin.split_once("://") {
+        Some(("https", page)) => page,
+        Some(("http", page)) if !door.tls => page,
+        _ => return false,
+    };
+    page.eq_ignore_ascii_case(authority)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const PLAIN: Door = Door { tls: false, address: None };
+    const TLS: Door = Door { tls: true, address: None };
+
     #[test]
-    fn only_loopback_names_are_ours() {
+    fn only_loopback_names_are_ours_by_themselves() {
         for ours in ["127.0.0.1", "127.0.0.1:7433", "localhost:80", "[::1]:7433", "[::1]"] {
-            assert!(is_local(ours), "{ours}");
+            assert!(is_own(ours, PLAIN, &[]), "{ours}");
         }
-        for foreign in
-            ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io:7433", "10.0.0.1", "", "[::2]:1", "127.0.0.1:"]
-        {
-            assert!(!is_local(foreign), "{foreign}");
+        for foreign in [
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.nip.io:7433",
+            "10.0.0.1",
+            "",
+            "[::2]:1",
+            "127.0.0.1:",
+            ".",
+            "[]",
+        ] {
+            assert!(!is_own(foreign, PLAIN, &[]), "{foreign}");
         }
     }
 
     #[test]
-    fn a_page_must_come_from_the_authority_it_calls() {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::HOST, "127.0.0.1:7433".parse().unwrap());
-        assert!(is_own_origin("http://127.0.0.1:7433", &headers));
-        for foreign in ["http://127.0.0.1:9000", "http://evil.example", "null", "file://127.0.0.1:7433"] {
-            assert!(!is_own_origin(foreign, &headers), "{foreign}");
+    fn the_address_that_was_called_and_the_names_that_were_set_are_ours_too() {
+        let door = |address: &str| Door { tls: true, address: address.parse().ok() };
+        let hosts = ["box.example".to_owned()];
+        for ours in ["10.0.0.1:7433", "10.0.0.1", "box.example", "BOX.example:7433", "box.example.:80"] {
+            assert!(is_own(ours, door("10.0.0.1"), &hosts), "{ours}");
+        }
+        assert!(is_own("[fe80::7]:7433", door("fe80::7"), &[]));
+        for foreign in ["10.0.0.2", "evil.box.example", "box.example.evil", "xbox.example", "[::ffff:10.0.0.2]"] {
+            assert!(!is_own(foreign, door("10.0.0.1"), &hosts), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn a_page_must_come_from_the_authority_it_calls_by_the_same_scheme() {
+        let own = "127.0.0.1:7433";
+        assert!(is_own_origin("http://127.0.0.1:7433", own, PLAIN));
+        assert!(is_own_origin("https://127.0.0.1:7433", own, TLS));
+        assert!(is_own_origin("https://127.0.0.1:7433", own, PLAIN), "behind a proxy that speaks TLS");
+        assert!(!is_own_origin("http://127.0.0.1:7433", own, TLS));
+        for foreign in ["http://127.0.0.1:9000", "http://evil.example", "null", "file://127.0.0.1:7433", ""] {
+            assert!(!is_own_origin(foreign, own, PLAIN), "{foreign}");
         }
     }
 }

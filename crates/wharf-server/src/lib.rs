@@ -8,10 +8,13 @@
 mod acp;
 mod auth;
 mod calls;
+mod ending;
 mod guard;
+mod intake;
 mod lines;
 mod listen;
 mod mcp;
+mod metrics;
 mod problem;
 mod rest;
 mod running;
@@ -24,19 +27,23 @@ use std::sync::Arc;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
-use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use wharf_host::{Auth, Host};
 
 pub use auth::{
-    Access, Identity, NewToken, Refused, Scope, TokenEntry, TokenError, Tokens, TokensFile, TokensFileError,
+    Access, Identity, NewToken, Refused, Scope, Terms, TokenEntry, TokenError, Tokens, TokensFile, TokensFileError,
     UnknownAccess,
 };
 pub use lines::paint;
+pub use listen::TlsError;
+use listen::{Doors, Share, Shares, Tls};
 use problem::Problem;
 
 /// So many look for the newest lines of a log at once.
 const LOOKING_BACK: usize = 4;
+
+/// How long the end of the host waits for a collector of its metrics.
+const LAST_EXPORT: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// What the surfaces share.
 #[derive(Clone, Debug)]
@@ -47,9 +54,12 @@ pub(crate) struct App {
     pub(crate) agent: Arc<str>,
     /// True once the host is stopping: no new work.
     pub(crate) stopping: watch::Receiver<bool>,
-    pub(crate) connections: Arc<Semaphore>,
+    /// Connections by token.
+    pub(crate) connections: Arc<Shares>,
     /// Places for event streams of the REST surface, and for calls of MCP that wait.
     pub(crate) streams: Arc<Semaphore>,
+    /// The same by token.
+    pub(crate) stream_shares: Arc<Shares>,
     /// Places for those who look for the newest lines, which may take a good part of a log.
     pub(crate) looking_back: Arc<Semaphore>,
     /// Connections that no socket holds.
@@ -57,23 +67,37 @@ pub(crate) struct App {
     /// The names that amux clients are connected to.
     pub(crate) rooms: Arc<acp::Rooms>,
     pub(crate) running: Arc<running::Running>,
+    pub(crate) refusals: Arc<metrics::Refusals>,
+    /// Wrong tokens and codes.
+    pub(crate) failures: Arc<auth::Failures>,
+    /// Codes that nobody has used yet.
+    pub(crate) codes: Arc<auth::Codes>,
+    pub(crate) intake: Arc<intake::Intake>,
+}
+
+/// A place for a stream or a wait, under the limit in all and under its token's.
+#[derive(Debug)]
+pub(crate) struct StreamPlace {
+    _permit: OwnedSemaphorePermit,
+    _share: Share,
 }
 
 impl App {
-    /// A place under the limit, for a stream or a wait.
-    pub(crate) fn stream_place(&self) -> Result<OwnedSemaphorePermit, Problem> {
-        Arc::clone(&self.streams).try_acquire_owned().map_err(|_| {
+    /// A place under the limits, for a stream or a wait.
+    pub(crate) fn stream_place(&self, identity: &Identity) -> Result<StreamPlace, Problem> {
+        let share = self.stream_shares.take(identity)?;
+        let permit = Arc::clone(&self.streams).try_acquire_owned().map_err(|_| {
             let detail = "too many event streams and waits are open (limits.connections); close some";
             Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_streams", detail)
-        })
+        })?;
+        Ok(StreamPlace { _permit: permit, _share: share })
     }
 }
 
 /// A bound server.
 #[derive(Debug)]
 pub struct Server {
-    tcp: TcpListener,
-    unix: UnixListener,
+    doors: Doors,
     socket: PathBuf,
     app: App,
     stop: watch::Sender<bool>,
@@ -83,8 +107,12 @@ pub struct Server {
 pub enum BindError {
     #[error("{0:?} is not an address to listen on; write it like 127.0.0.1:7433")]
     Address(String),
-    #[error("{0} is not a loopback address, and there is no TLS yet: listen on 127.0.0.1 or [::1]")]
+    #[error(
+        "{0} is not a loopback address, and without TLS everyone on the way could read tokens and sessions: give --tls-cert and --tls-key, or listen on 127.0.0.1 or [::1]; --insecure-no-tls listens all the same"
+    )]
     NotLoopback(SocketAddr),
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     #[error(
         "auth = \"none\" would open every session to everyone who reaches {0}: listen on 127.0.0.1 or [::1], or use tokens"
     )]
@@ -97,52 +125,100 @@ pub enum BindError {
 
 impl Server {
     /// Takes the address and the socket. Nothing is answered before [`Server::run`].
-    pub async fn bind(host: Host, tokens: Tokens, listen: &str, socket: &Path) -> Result<Self, BindError> {
+    pub fn bind(host: Host, tokens: Tokens, listen: &str, socket: &Path) -> Result<Self, BindError> {
         let address: SocketAddr = listen.parse().map_err(|_| BindError::Address(listen.to_owned()))?;
-        let open = host.config().auth == Auth::None;
-        if open && !address.ip().is_loopback() {
+        let config = host.config();
+        let open = config.auth == Auth::None;
+        let tls = Tls::open(&config.tls)?;
+        let far = !address.ip().is_loopback();
+        if open && far {
             return Err(BindError::OpenToAll(address));
         }
-        if !address.ip().is_loopback() {
+        if far && tls.is_none() && !config.insecure_no_tls {
             return Err(BindError::NotLoopback(address));
         }
-        let tcp = TcpListener::bind(address).await.map_err(|source| BindError::Tcp { address, source })?;
+        let tcp = listen::bind(address).map_err(|source| BindError::Tcp { address, source })?;
         let unix =
             auth::bind_private(socket).map_err(|source| BindError::Socket { path: socket.to_owned(), source })?;
         if open {
             tracing::warn!(%address, "auth = \"none\": every process on this machine can use every session without a token");
         }
+        if far && tls.is_none() {
+            tracing::warn!(%address, "--insecure-no-tls: tokens and sessions go over the network for everyone on the way to read");
+        }
         let (stop, stopping) = watch::channel(false);
-        let connections = Arc::new(Semaphore::new(host.config().limits.connections));
-        let agent = host.config().default_agent.as_str().into();
-        let streams = Arc::new(Semaphore::new(host.config().limits.connections));
+        let limits = &config.limits;
+        let connections = Shares::new("connections", limits.connections_per_token);
+        let agent = config.default_agent.as_str().into();
+        let streams = Arc::new(Semaphore::new(limits.connections));
+        let stream_shares = Shares::new("event streams and waits", limits.connections_per_token);
         let looking_back = Arc::new(Semaphore::new(LOOKING_BACK));
-        let url = tcp.local_addr().map(|address| format!("http://{address}")).unwrap_or_default();
+        let bound = tcp.local_addr().map_err(|source| BindError::Tcp { address, source })?;
         let (tokens, http, rooms) = (Arc::new(tokens), Arc::default(), Arc::default());
-        let running = running::Running::at(url);
-        let app = App { host, tokens, agent, stopping, connections, streams, looking_back, http, rooms, running };
-        Ok(Self { tcp, unix, socket: socket.to_owned(), app, stop })
+        let refusals = Arc::default();
+        let running = running::Running::at(url(bound, tls.is_some(), &config.hosts));
+        host.announce(&running.url);
+        let intake = Arc::new(intake::Intake::new(limits));
+        let (failures, codes) = (Arc::new(auth::Failures::new(limits.failed_logins)), Arc::default());
+        listen::make_room(limits);
+        let app = App {
+            host,
+            tokens,
+            agent,
+            stopping,
+            connections,
+            streams,
+            stream_shares,
+            looking_back,
+            http,
+            rooms,
+            running,
+            refusals,
+            failures,
+            codes,
+            intake,
+        };
+        Ok(Self { doors: Doors { tcp, tls, unix }, socket: socket.to_owned(), app, stop })
+    }
+
+    /// Where clients find it.
+    pub fn url(&self) -> &str {
+        &self.app.running.url
     }
 
     /// Where it listens.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
-        self.tcp.local_addr()
+        self.doors.tcp.local_addr()
     }
 
     /// Serves until `stopped` is done or a client asks for the end; then no new work, agents ended, logs synced.
     pub async fn run(self, stopped: impl Future<Output = ()>) {
-        let Self { tcp, unix, socket, app, stop } = self;
-        let router = router(app.clone());
-        let serving =
-            tokio::spawn(listen::serve(tcp, unix, router, app.stopping.clone(), Arc::clone(&app.connections)));
+        let Self { doors, socket, app, stop } = self;
+        let (router, stopping) = (router(app.clone()), app.stopping.clone());
+        let serving = tokio::spawn(listen::serve(doors, app.host.clone(), router, stopping));
+        let exporting = tokio::spawn(metrics::export(app.clone()));
         tokio::select! {
             () = stopped => {}
             () = app.running.stop_asked() => {}
+            () = ending::watch(Arc::clone(&app.tokens)) => {}
         }
         stop.send_replace(true);
         app.host.shut_down().await;
         serving.abort();
+        // What was counted last is told too, if that takes no time.
+        let _ = tokio::time::timeout(LAST_EXPORT, exporting).await;
         let _ = std::fs::remove_file(socket);
+    }
+}
+
+/// The address as a client can use it: one that stands for all of this machine's is nobody's.
+fn url(bound: SocketAddr, tls: bool, hosts: &[String]) -> String {
+    let scheme = if tls { "https" } else { "http" };
+    match hosts.first() {
+        _ if !bound.ip().is_unspecified() => format!("{scheme}://{bound}"),
+        Some(name) => format!("{scheme}://{name}:{}", bound.port()),
+        None if bound.is_ipv4() => format!("{scheme}://127.0.0.1:{}", bound.port()),
+        None => format!("{scheme}://[::1]:{}", bound.port()),
     }
 }
 
@@ -150,13 +226,14 @@ fn router(app: App) -> Router {
     let rest::Routers { guarded, open } = rest::routers();
     Router::new()
         .route("/acp", get(acp::get).connect(acp::get).post(acp::post).delete(acp::delete))
-        .route_service("/mcp", mcp::service(&app))
+        .merge(mcp::routes(&app))
         .route("/mcp/stdio", get(mcp::stdio))
         .merge(guarded)
         .fallback(rest::unknown_route)
         .layer(axum::middleware::from_fn_with_state(app.clone(), guard::require_identity))
         .merge(open)
-        .layer(axum::middleware::from_fn(guard::check_authority))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), guard::check_authority))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), metrics::count))
         .layer(axum::middleware::map_response(running::sign))
         .with_state(app)
 }

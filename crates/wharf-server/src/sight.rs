@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use wharf_host::core::SessionId;
-use wharf_host::{Descriptor, Host, OpenError, SessionHandle};
+use wharf_host::{CreateError, Descriptor, Host, OpenError, Renewal, SessionHandle};
 
 use crate::App;
 use crate::auth::{Identity, Scope};
@@ -25,13 +25,22 @@ impl Sight {
     /// Every session in sight, in short.
     pub(crate) fn descriptors(&self) -> Vec<Arc<Descriptor>> {
         let mut known = self.host.descriptors();
-        known.retain(|known| self.scope.covers(known));
+        let lasts = self.lasts();
+        known.retain(|known| lasts && self.scope.covers(known));
         known
+    }
+
+    /// What an agent covers it covers while its process lives, whoever holds its connection after that.
+    fn lasts(&self) -> bool {
+        match &self.scope {
+            Scope::Session(badge) => self.host.is_worn(badge),
+            Scope::Host | Scope::Workspace(_) => true,
+        }
     }
 
     /// One session in short, without waking it.
     pub(crate) fn descriptor(&self, id: &SessionId) -> Option<Arc<Descriptor>> {
-        self.host.descriptor(id).filter(|known| self.scope.covers(known))
+        self.host.descriptor(id).filter(|known| self.lasts() && self.scope.covers(known))
     }
 
     /// The session's handle; its agent is not woken.
@@ -40,6 +49,11 @@ impl Sight {
             Some(_) => self.host.open(id).await,
             None => Err(OpenError::Unknown(id.clone())),
         }
+    }
+
+    /// See [`Host::renew`]. One out of sight is left as it is; who goes on to open it is told that there is none.
+    pub(crate) fn renew(&self, id: &SessionId, renewal: &Renewal<'_>) -> Result<(), CreateError> {
+        self.descriptor(id).map_or(Ok(()), |_| self.host.renew(id, renewal))
     }
 
     /// Ends the session if it runs and deletes its log and what is beside it. True if there was one in sight.
@@ -52,7 +66,8 @@ impl Sight {
 
     /// The session that an amux client means by this name.
     pub(crate) fn named(&self, name: &str) -> Option<Arc<Descriptor>> {
-        self.host.named(name, |known| self.scope.covers(known))
+        let lasts = self.lasts();
+        self.host.named(name, |known| lasts && self.scope.covers(known))
     }
 
     /// See [`Host::changes`]. It also changes for sessions out of sight.

@@ -24,6 +24,8 @@ pub struct HostOptions {
     /// Further arguments of `wharf serve`.
     pub arguments: Vec<String>,
     pub environment: Vec<(String, String)>,
+    /// Where it listens, if not on a free port of 127.0.0.1.
+    pub listen: Option<String>,
 }
 
 impl HostOptions {
@@ -222,7 +224,8 @@ fn tail(stderr: &str) -> String {
 fn launch(options: &HostOptions, directory: &Path, start: u32) -> Result<Running> {
     let binary = options.binary.clone().map_or_else(program::wharf, Ok)?;
     let mut command = program::command(&binary);
-    command.args(["serve", "--listen", "127.0.0.1:0", "--json", "--state-dir"]).arg(state_dir(directory));
+    let listen = options.listen.as_deref().unwrap_or("127.0.0.1:0");
+    command.args(["serve", "--listen", listen, "--json", "--state-dir"]).arg(state_dir(directory));
     if let Some(config) = &options.config {
         let path = directory.join("config.toml");
         fs::write(&path, config).context("writing the host's configuration")?;

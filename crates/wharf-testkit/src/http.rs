@@ -69,6 +69,7 @@ impl Http {
         Self::with_token(host, host.token())
     }
 
+    /// With this token; an empty one is not shown.
     pub fn with_token(host: &Host, token: &str) -> Self {
         let authority = host.url().trim_start_matches("http://").to_owned();
         Self { authority, token: token.to_owned() }
@@ -141,7 +142,10 @@ impl Http {
     ) -> Result<(BufReader<TcpStream>, u16, Vec<(String, String)>)> {
         let mut stream = TcpStream::connect(&self.authority).await?;
         let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n", self.authority);
-        head.push_str(&format!("authorization: Bearer {}\r\nuser-agent: wharf-testkit\r\n", self.token));
+        if !self.token.is_empty() {
+            head.push_str(&format!("authorization: Bearer {}\r\n", self.token));
+        }
+        head.push_str("user-agent: wharf-testkit\r\n");
         for (name, value) in headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }

@@ -37,13 +37,17 @@ impl Session {
         self.review_asks(draft);
     }
 
+    /// How many are attached. The session's own agent may look on; that makes it no client, and keeps nothing alive.
+    pub fn clients(&self) -> usize {
+        let own = Some(&self.state.origin.session);
+        self.live.members().filter(|member| member.sender.parent.as_ref() != own).count()
+    }
+
     /// Notes since when the session is of use to nobody.
     pub(super) fn watch_idleness(&mut self, now: Millis) {
         let state = &self.state;
-        let idle = state.status == Status::Running
-            && state.turns.is_empty()
-            && state.queue.is_empty()
-            && self.live.attached.is_empty();
+        let idle =
+            state.status == Status::Running && state.turns.is_empty() && state.queue.is_empty() && self.clients() == 0;
         self.live.idle_since = idle.then(|| self.live.idle_since.unwrap_or(now));
     }
 

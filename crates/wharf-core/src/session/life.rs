@@ -107,6 +107,8 @@ impl Session {
             EndReason::User
             | EndReason::Closed
             | EndReason::Idle
+            | EndReason::Memory
+            | EndReason::LogFull
             | EndReason::AgentExited
             | EndReason::StartFailed
             | EndReason::Unresponsive => (PromptEnd::SessionEnded, false),
@@ -128,6 +130,22 @@ impl Session {
         if was_alive {
             draft.act(Effect::StopAgent { start });
         }
+    }
+
+    /// Ends the agent of a session that has nothing to do; whoever needs it next wakes it (rule 2.6). Nothing is lost by
+    /// it, so one that is at work or could not come back is left alone.
+    pub(super) fn sleep(&mut self, reason: EndReason, why: Arc<str>, draft: &mut Draft) -> Reply {
+        if !self.state.is_idle() {
+            return Reply::Refused(Refusal::TurnInProgress);
+        }
+        if self.state.way_back().is_none() {
+            return Reply::Refused(Refusal::NotResumable);
+        }
+        let start = self.state.start;
+        let ending = Ending { status: Status::Killed, reason, exit_code: None, message: worth_telling(why) };
+        self.record(Event::Ended(ending), draft);
+        draft.act(Effect::StopAgent { start });
+        Reply::Done
     }
 
     /// The process that ran the session is gone, and its agent with it (rule 2.7).

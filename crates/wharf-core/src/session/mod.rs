@@ -142,6 +142,7 @@ impl Session {
             Input::UpdatePrompt { prompt, by, frame } => return self.update_prompt(prompt, by, frame, draft),
             Input::MovePrompt { prompt, by, position } => return self.move_prompt(prompt, by, position, draft),
             Input::Kill { reason } => self.kill(reason, draft),
+            Input::Sleep { reason, why } => return self.sleep(reason, why, draft),
             Input::Resume => return self.resume(draft),
             Input::HostRestarted => self.host_restarted(draft),
             Input::TimePassed => self.time_passed(draft),

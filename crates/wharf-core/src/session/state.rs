@@ -116,6 +116,11 @@ impl State {
         }
     }
 
+    /// Is its agent up with nothing to do: no turn, no prompt that waits, no open ask?
+    pub fn is_idle(&self) -> bool {
+        self.status == Status::Running && self.turns.is_empty() && self.queue.is_empty() && self.asks.is_empty()
+    }
+
     /// How the agent could be started again with this conversation, if at all.
     pub fn way_back(&self) -> Option<StartKind> {
         self.agent_session.as_ref().and_then(|_| self.traits.way_back())

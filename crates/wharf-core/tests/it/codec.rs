@@ -107,7 +107,9 @@ fn updates() -> Vec<Event> {
 fn lives() -> Vec<Event> {
     let name = Some("room".into());
     let key = Some(SpawnKey { key: "k \"1\"".into(), digest: "9f".into() });
-    let origin_in_full = Origin { label: Some("l\u{1}".into()), name, by: Some(full_sender()), key, ..origin() };
+    let lineage = vec![SessionId::new("sess_a"), SessionId::new("sess_b")];
+    let by = Some(full_sender());
+    let origin_in_full = Origin { label: Some("l\u{1}".into()), name, by, key, lineage, ..origin() };
     let mut events = vec![Event::Created(origin()), Event::Created(origin_in_full)];
     for how in [StartKind::New, StartKind::Load, StartKind::Resume] {
         events.push(Event::AgentStarting { start: StartNo(u64::MAX), how });
@@ -125,6 +127,8 @@ fn lives() -> Vec<Event> {
         EndReason::User,
         EndReason::Closed,
         EndReason::Idle,
+        EndReason::Memory,
+        EndReason::LogFull,
         EndReason::HostShutdown,
         EndReason::HostRestarted,
     ] {

@@ -1,8 +1,8 @@
 //! Attaching, detaching, roles, idleness (4.8, 4.9) and what a joiner gets (3.5).
 
 use wharf_core::{
-    AskKind, Effect, EndReason, Event, Input, Joined, Member, Millis, Raw, Reply, Role, Settings, Status, Step,
-    UpdateKind,
+    AskKind, Attachment, Effect, EndReason, Event, Input, Joined, Member, Millis, Raw, Reply, Role, Sender, Settings,
+    Status, Step, UpdateKind,
 };
 
 use crate::stage::*;
@@ -91,6 +91,20 @@ fn idle_time_counts_from_when_nobody_is_there_and_nothing_is_to_do() {
     assert!(matches!(step.events.as_slice(), [Event::Ended(ending)] if ending.reason == EndReason::Idle));
     assert!(matches!(step.effects.as_slice(), [Effect::StopAgent { .. }]));
     assert_eq!(stage.session.deadline(), None);
+}
+
+#[test]
+fn its_own_agent_looking_on_is_no_client_and_keeps_no_session_alive() {
+    let settings = Settings { idle_ttl: Some(Millis(100)), ..Settings::default() };
+    let mut stage = Stage::running_with(settings, RESUMES);
+    let since = stage.now;
+    for (client, parent) in [("own", Some(origin().session)), ("ann", None)] {
+        let sender = Sender { parent, ..sender(client) };
+        stage.give(Input::Attach(Attachment { sender, role: Role::Observer, elicits: false, wake: false }));
+        let (clients, deadline) = if client == "own" { (0, Some(since.after(Millis(100)))) } else { (1, None) };
+        assert_eq!((stage.session.clients(), stage.session.deadline()), (clients, deadline), "{client}");
+    }
+    assert_eq!(stage.session.members().count(), 2, "both are there");
 }
 
 #[test]

@@ -273,3 +273,33 @@ fn a_cancelled_turn_changes_no_status() {
     assert_eq!(stage.session.state().status, Status::Running);
     assert!(matches!(stage.give(Input::TimePassed).reply, Reply::Done));
 }
+
+fn nap(reason: EndReason) -> Input {
+    Input::Sleep { reason, why: "too much memory".into() }
+}
+
+#[test]
+fn an_idle_session_goes_to_sleep_and_a_prompt_wakes_it() {
+    let mut stage = Stage::running_with(Settings::default(), RESUMES);
+    let step = stage.give(nap(EndReason::Memory));
+    let asleep = exit(Status::Killed, EndReason::Memory, None, "too much memory");
+    assert_eq!(outcome(&step), (vec![asleep], vec![stop(1)]));
+    assert!(stage.session.state().resumable() && !stage.session.state().killed_by_user());
+    let step = stage.prompt("p1", "ann");
+    assert_eq!(step.effects, [start(2, StartKind::Resume)]);
+    assert_eq!(stage.queue(), ["p1"]);
+}
+
+#[test]
+fn a_session_that_is_at_work_or_cannot_come_back_does_not_go_to_sleep() {
+    let mut stage = busy(RESUMES);
+    assert_refused(&stage.give(nap(EndReason::Memory)), &Refusal::TurnInProgress);
+    let mut asking = Stage::running_with(Settings::default(), RESUMES);
+    asking.ask("1");
+    assert_refused(&asking.give(nap(EndReason::Idle)), &Refusal::TurnInProgress);
+    let mut stage = Stage::running();
+    assert_eq!(stage.session.state().way_back(), None);
+    assert_refused(&stage.give(nap(EndReason::Memory)), &Refusal::NotResumable);
+    let mut starting = Stage::starting(Settings::default());
+    assert_refused(&starting.give(nap(EndReason::Memory)), &Refusal::TurnInProgress);
+}

@@ -114,6 +114,7 @@ pub(crate) fn origin() -> Origin {
         name: None,
         by: None,
         key: None,
+        lineage: Vec::new(),
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use wharf_core::Millis;
 
 use super::error::ManifestError;
 use super::install::Install;
@@ -66,6 +67,8 @@ pub(crate) struct Manifest {
     pub(super) protocol: &'static str,
     /// As stated, if it is.
     session_mode: Option<&'static str>,
+    /// How long a session may have nothing to do before it is put to sleep.
+    pub(super) idle_limit: Option<Millis>,
     /// The variables that hold the keys of models.
     pub(super) model_variables: Vec<String>,
     /// For the agent, whatever the mode.
@@ -118,6 +121,7 @@ impl Manifest {
             auth,
             protocol,
             session_mode: optional(root, "session", session_mode)?.flatten(),
+            idle_limit: optional(root, "session", idle_limit)?.flatten(),
             model_variables: models.map(|models| model_variables(&models)).transpose()?.unwrap_or_default(),
             env: optional(root, "env", Node::variables)?.unwrap_or_default(),
             capabilities: optional(root, "capabilities", capabilities)?.unwrap_or_default(),
@@ -230,11 +234,15 @@ fn auth(node: &Node<'_>) -> Result<Auth, Wrong> {
 }
 
 fn session_mode(node: &Node<'_>) -> Result<Option<&'static str>, Wrong> {
-    for number in ["idle_timeout_ms", "max_turns"] {
-        optional(node, number, Node::integer)?;
-    }
+    optional(node, "max_turns", Node::integer)?;
     optional(node, "context_carryover", Node::boolean)?;
     optional(node, "mode", |mode| mode.one_of(&["ephemeral", "persistent", "resumable"]))
+}
+
+/// Nothing, or less, means none.
+fn idle_limit(node: &Node<'_>) -> Result<Option<Millis>, Wrong> {
+    let stated = optional(node, "idle_timeout_ms", Node::integer)?;
+    Ok(stated.and_then(|millis| u64::try_from(millis).ok()).filter(|millis| *millis > 0).map(Millis))
 }
 
 fn model_variables(node: &Node<'_>) -> Result<Vec<String>, Wrong> {

@@ -24,6 +24,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use serde_json::Value;
+use wharf_core::Millis;
 
 pub use environment::is_always_passed;
 pub(crate) use environment::is_name;
@@ -55,6 +56,8 @@ pub struct Launchable {
     pub variables: Vec<String>,
     /// May its ended sessions come back? `None`: it says so itself.
     pub comes_back: Option<bool>,
+    /// How long its sessions may have nothing to do before they are put to sleep; `None`: for ever.
+    pub idle_limit: Option<Millis>,
     pub install: Option<String>,
     pub sandbox: SandboxSettings,
 }
@@ -194,6 +197,7 @@ impl Adapters<'_> {
             replay_quiet: agent.replay_quiet.and_then(crate::config::Duration::std).unwrap_or(REPLAY_QUIET),
             variables: Vec::new(),
             comes_back: None,
+            idle_limit: None,
             install: None,
             sandbox,
         })
@@ -218,6 +222,7 @@ impl Adapters<'_> {
             replay_quiet: REPLAY_QUIET,
             variables: manifest.variables(),
             comes_back: manifest.comes_back(),
+            idle_limit: manifest.idle_limit,
             install: manifest.install_hint(),
             sandbox: self.sandbox(&manifest.id, Some(&manifest.sandbox)),
         })

@@ -7,6 +7,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::Child;
 use tokio::sync::{mpsc, watch};
 
+use super::badge::Worn;
 use super::shim;
 use super::sweep::{Records, kill_tagged};
 
@@ -66,6 +67,7 @@ pub(super) fn attend(
     mut control: OwnedWriteHalf,
     records: Records,
     tag: String,
+    worn: Option<Worn>,
 ) -> AgentProcess {
     let (end, mut ends) = mpsc::channel(1);
     let (report, exit) = watch::channel(None);
@@ -99,6 +101,8 @@ pub(super) fn attend(
             }
         }
         records.remove(shim);
+        // First of all who waits for the end: its token is of no use any more.
+        drop(worn);
         report.send_replace(Some(how));
     });
     AgentProcess { shim, end, exit }

@@ -14,10 +14,11 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
+use super::badge::{self, Wearer};
 use super::exit::{AgentProcess, attend};
 use super::stderr::StderrTail;
 use super::sweep::{Records, TAG};
-use super::{outbox::Outbox, shim};
+use super::{files, outbox::Outbox, shim};
 use crate::frame::FrameReader;
 use crate::sandbox::{CARRIED, Profile};
 
@@ -31,6 +32,8 @@ pub(crate) struct Launch {
     pub(crate) cwd: PathBuf,
     pub(crate) sandbox: Option<Profile>,
     pub(crate) tag: String,
+    /// Whose agent it is, if it is one's.
+    pub(crate) wearer: Option<Wearer>,
     pub(crate) records: Records,
     pub(crate) frame_limit: usize,
     /// For `initialize`, and again for `session/new`.
@@ -86,10 +89,15 @@ impl Launch {
         }
         let name = self.name();
         let (ours, theirs) = StdUnixStream::pair().map_err(|e| format!("cannot make a socket for the shim: {e}"))?;
-        let mut child = self.spawn(&theirs, stdio).map_err(|e| format!("cannot start the shim of `{name}`: {e}"))?;
+        let (worn, token) = self.wearer.as_ref().map(Wearer::put_on).unzip();
+        let child = self.spawn(&theirs, stdio, token.as_deref());
+        let mut child = child.map_err(|e| format!("cannot start the shim of `{name}`: {e}"))?;
         drop(theirs);
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let shim = child.id().unwrap_or_default();
+        if let Some(worn) = &worn {
+            worn.rooted_at(shim);
+        }
         self.records.add(shim);
         let control = control(ours).map_err(|e| format!("cannot watch the shim of `{name}`: {e}"))?;
         let (read, write) = control.into_split();
@@ -103,12 +111,17 @@ impl Launch {
             }
             _ => return Err(format!("the shim of `{name}` ended before it started anything")),
         }
-        let process = attend(child, shim, news, write, self.records.clone(), self.tag.clone());
+        let process = attend(child, shim, news, write, self.records.clone(), self.tag.clone(), worn);
         Ok((pipes, process))
     }
 
     #[expect(clippy::disallowed_methods, reason = "one of the two places that start processes")]
-    fn spawn(&self, control: &StdUnixStream, stdio: [Stdio; 3]) -> io::Result<tokio::process::Child> {
+    fn spawn(
+        &self,
+        control: &StdUnixStream,
+        stdio: [Stdio; 3],
+        token: Option<&str>,
+    ) -> io::Result<tokio::process::Child> {
         let mut args: Vec<OsString> = vec!["__shim".into(), control.as_raw_fd().to_string().into(), "--".into()];
         match &self.sandbox {
             Some(profile) => args.extend(profile.wrap(&self.program, &self.command)),
@@ -122,6 +135,12 @@ impl Launch {
             None => command.envs(&self.env),
         };
         command.env(TAG, &self.tag).current_dir(&self.cwd);
+        command.envs(files::before().map(|before| (files::VARIABLE, before)));
+        // Last, so that nobody else says who it is: neither a caller nor an adapter, nor an agent that our host is run by.
+        command.env_remove(badge::SESSION).env_remove(badge::TOKEN);
+        if let (Some(wearer), Some(token)) = (&self.wearer, token) {
+            command.env(badge::SESSION, wearer.session.as_str()).env(badge::TOKEN, token);
+        }
         command.stdin(stdin).stdout(stdout).stderr(stderr);
         // Its own group: a Ctrl-C at the terminal is for the host, which ends its agents in order.
         command.process_group(0);

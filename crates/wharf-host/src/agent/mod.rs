@@ -1,6 +1,8 @@
 //! Agent processes: started under a shim, greeted, given a session, and ended with everything they started.
 
+pub mod badge;
 mod exit;
+mod files;
 pub mod introduction;
 mod launch;
 mod opening;
@@ -9,7 +11,9 @@ pub mod shim;
 mod stderr;
 pub mod sweep;
 
+pub(crate) use badge::{Badges, Wearer};
 pub(crate) use exit::{AgentExit, AgentProcess};
+pub use files::raise_open_files;
 pub(crate) use introduction::Greeted;
 pub(crate) use launch::Launch;
 pub use launch::{SplitError, split_command};

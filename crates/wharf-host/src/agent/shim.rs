@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions};
 
-use super::sweep;
+use super::{files, sweep};
 
 /// How long a tree has between SIGTERM and SIGKILL when the session is ended (rule 2.2).
 const GRACE: Duration = Duration::from_secs(5);
@@ -51,6 +51,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let Ok(mut control) = adopt(fd) else {
         return ExitCode::from(64);
     };
+    files::restore();
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     match start(program, &command[1..]) {
@@ -76,7 +77,7 @@ fn adopt(fd: RawFd) -> std::io::Result<UnixStream> {
 
 #[expect(clippy::disallowed_methods, reason = "one of the two places that start processes")]
 fn start(program: &OsString, args: &[OsString]) -> std::io::Result<std::process::Child> {
-    Command::new(program).args(args).process_group(0).spawn()
+    Command::new(program).args(args).env_remove(files::VARIABLE).process_group(0).spawn()
 }
 
 fn attend(control: UnixStream, child: std::process::Child) -> ExitCode {

@@ -36,18 +36,16 @@ pub fn descendants(root: u32) -> Vec<u32> {
 }
 
 /// Is `pid` the process `ancestor` or below it?
-pub fn is_below(mut pid: u32, ancestor: u32) -> bool {
-    for _ in 0..1_000 {
-        if pid == ancestor {
-            return true;
-        }
-        match stat(pid) {
-            // In a container the host itself may be process 1; nothing has the parent 0 but the first of all.
-            Some(stat) if stat.parent > 0 => pid = stat.parent,
-            Some(_) | None => return false,
-        }
-    }
-    false
+pub fn is_below(pid: u32, ancestor: u32) -> bool {
+    ancestry(pid).contains(&ancestor)
+}
+
+/// The process, its parent, and so on up to the first of all. The process alone where there is no `/proc`.
+pub(crate) fn ancestry(pid: u32) -> Vec<u32> {
+    // In a container the host itself may be process 1; nothing has the parent 0 but the first of all.
+    let parent = |pid: &u32| stat(*pid).map(|stat| stat.parent).filter(|parent| *parent > 0);
+    // A chain is short; the bound guards against a table that changes while it is read.
+    std::iter::successors(Some(pid), parent).take(1_000).collect()
 }
 
 /// Can it no longer be told where a process belongs? Never where there is no `/proc`.

@@ -1,8 +1,11 @@
 //! `config.toml`: every setting with its default. `docs/configuration.md` lists the same keys.
 
 mod amux;
+mod delegation;
 mod keys;
 mod sandbox;
+mod telling;
+mod tls;
 mod units;
 
 use std::collections::BTreeMap;
@@ -12,9 +15,12 @@ use serde::Deserialize;
 use wharf_core::{OnRestart, Settings};
 
 pub use amux::{AmuxSettings, ReplayTurns};
+pub use delegation::{Allowed, Children, Delegation};
 pub(crate) use keys::nearest;
 pub use sandbox::{SandboxMode, SandboxSettings};
-pub use units::{Duration, Size};
+pub use telling::{LogFormat, OtlpSettings};
+pub use tls::TlsSettings;
+pub use units::{Cap, Duration, Size};
 
 /// Everything that can be set. `Config::default()` is a host that works.
 #[derive(Clone, Debug, Deserialize)]
@@ -32,7 +38,16 @@ pub struct Config {
     /// The file itself, if it is there.
     #[serde(skip)]
     pub config_file: Option<PathBuf>,
+    /// A server will say where this host is reached; agents are told.
+    #[serde(skip)]
+    pub serves: bool,
     pub listen: String,
+    /// Further names by which clients call this host.
+    pub hosts: Vec<String>,
+    pub tls: TlsSettings,
+    /// May everyone on the way read along? From the command line alone.
+    #[serde(skip)]
+    pub insecure_no_tls: bool,
     pub auth: Auth,
     pub default_agent: String,
     pub agents: BTreeMap<String, AgentCommand>,
@@ -57,6 +72,12 @@ pub struct Config {
     pub limits: Limits,
     /// For all agents; `agents.NAME.sandbox` is for one.
     pub sandbox: SandboxSettings,
+    pub delegation: Delegation,
+    /// How lines of the host's own output look.
+    pub log_format: LogFormat,
+    /// Which of them are written: a level, or a filter of `tracing`.
+    pub log_level: String,
+    pub otlp: OtlpSettings,
 }
 
 /// One way to start an agent; without a command it only has the sandbox of one that has a manifest.
@@ -160,12 +181,54 @@ pub struct Limits {
     pub asks: usize,
     /// Sessions with a running agent.
     pub sessions: usize,
-    /// Connections in all.
+    /// New sessions that one token may start in a minute.
+    pub spawns_per_minute: u32,
+    /// The log of one session; at this it is ended.
+    pub log: Size,
+    /// Connections over TCP in all, and as many over the socket.
     pub connections: usize,
+    /// Wrong tokens and codes of one address in a minute.
+    pub failed_logins: usize,
+    /// Of one token.
+    pub connections_per_token: usize,
+    /// The body of a request.
+    pub body: Size,
+    /// What is held of all bodies that are being read.
+    pub bodies: Size,
+    /// How much of a log one answer may carry.
+    pub history: Size,
+    /// The head of a request: its line and its headers.
+    pub headers: Size,
+    /// How long a client may keep a connection and say nothing.
+    pub silence: Duration,
     /// Recent events of one session kept in memory.
     pub tail: Size,
     /// The same for all sessions together.
     pub tail_total: Size,
+    /// Memory of one session's processes. One that is over it is put to sleep when it is idle, never killed at work.
+    pub session_memory: Cap,
+    /// The same for all sessions together: the one that has been idle for longest goes to sleep first.
+    pub memory: Cap,
+}
+
+/// What HTTP itself needs of a head; less is refused by the library that reads it.
+const SMALLEST_HEAD: usize = 8 << 10;
+
+impl Limits {
+    fn check(&self) -> Result<(), String> {
+        if self.headers.0 < SMALLEST_HEAD {
+            return Err("limits.headers: less than \"8KiB\" would refuse ordinary requests".to_owned());
+        }
+        if self.connections == 0 || self.connections_per_token == 0 {
+            return Err(
+                "limits.connections, limits.connections_per_token: with 0 nobody could reach the host".to_owned()
+            );
+        }
+        if self.silence == Duration::NEVER {
+            return Err("limits.silence: \"never\" would let anyone hold a connection for good".to_owned());
+        }
+        Ok(())
+    }
 }
 
 impl Default for Limits {
@@ -175,10 +238,24 @@ impl Default for Limits {
             queue: 100,
             asks: 100,
             sessions: 1_000,
+            spawns_per_minute: 600,
+            // Months of work; a flood is stopped before it fills a disk.
+            log: Size(4 << 30),
             connections: 5_000,
+            // A person mistypes, a program with an old token tries again: neither does so every two seconds.
+            failed_logins: 30,
+            // Two fifths: one token alone, or two, leave room for others.
+            connections_per_token: 2_000,
+            body: Size(32 << 20),
+            bodies: Size(256 << 20),
+            history: Size(8 << 20),
+            headers: Size(64 << 10),
+            silence: Duration::from_millis(30_000),
             // Enough for a client that pauses for a second at full stream; a slower one reads from the page cache.
             tail: Size(2 << 20),
             tail_total: Size(64 << 20),
+            session_memory: Cap(None),
+            memory: Cap(None),
         }
     }
 }
@@ -190,7 +267,11 @@ impl Default for Config {
             program: PathBuf::new(),
             config_dir: None,
             config_file: None,
+            serves: false,
             listen: "127.0.0.1:7433".to_owned(),
+            hosts: Vec::new(),
+            tls: TlsSettings::default(),
+            insecure_no_tls: false,
             auth: Auth::default(),
             default_agent: "demo".to_owned(),
             agents: BTreeMap::new(),
@@ -209,6 +290,10 @@ impl Default for Config {
             turn: TurnSettings::default(),
             limits: Limits::default(),
             sandbox: SandboxSettings::default(),
+            delegation: Delegation::default(),
+            log_format: LogFormat::default(),
+            log_level: "info".to_owned(),
+            otlp: OtlpSettings::default(),
         }
     }
 }
@@ -241,6 +326,9 @@ impl Config {
         if let (Some(dir), Some(adapters)) = (&config.config_dir, &mut config.adapters) {
             *adapters = dir.join(&*adapters);
         }
+        if let Some(dir) = &config.config_dir {
+            config.tls.resolve(dir);
+        }
         Ok(config)
     }
 
@@ -253,6 +341,8 @@ impl Config {
         if let Some(path) = sandboxes.find_map(SandboxSettings::misplaced) {
             return Err(format!("sandbox: {path:?} is no path; begin it with /, ~/ or $VARIABLE/, without .."));
         }
+        tls::check_names(&config.hosts)?;
+        config.limits.check()?;
         match config.agents.iter().find(|(_, agent)| agent.command.is_empty() && !agent.is_sandbox_only()) {
             Some((name, _)) => {
                 Err(format!("agents.{name} has no command; write: command = [\"program\", \"argument\"]"))

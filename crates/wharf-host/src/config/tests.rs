@@ -76,3 +76,23 @@ fn a_sandbox_path_that_is_none_is_refused_rather_than_left_out() {
     }
     assert!(Config::parse("[sandbox]\nmode = \"maybe\"").is_err());
 }
+
+#[test]
+fn memory_is_capped_only_if_that_is_said() {
+    let default = Config::default().limits;
+    assert_eq!((default.session_memory, default.memory), (Cap(None), Cap(None)));
+    let limits = Config::parse("[limits]\nsession_memory = \"2GiB\"\nmemory = \"never\"").unwrap().limits;
+    assert_eq!((limits.session_memory, limits.memory), (Cap(Some(2 << 30)), Cap(None)));
+    let message = Config::parse("[limits]\nmemory = \"much\"").unwrap_err();
+    assert!(message.contains("\"32MiB\"") && message.contains("\"never\""), "{message}");
+}
+
+#[test]
+fn what_the_host_tells_of_itself_can_be_set() {
+    let config = Config::parse("log_format = \"json\"\n[otlp]\nendpoint = \"http://[::1]:4318/x\"").unwrap();
+    assert_eq!((config.log_format, config.otlp.endpoint.as_deref()), (LogFormat::Json, Some("http://[::1]:4318/x")));
+    assert_eq!((Config::default().log_format, Config::default().otlp.endpoint), (LogFormat::Text, None));
+    assert!(Config::parse("log_format = \"xml\"").is_err());
+    let message = Config::parse("[otlp]\nendpoint = \"https://collector.example\"").unwrap_err();
+    assert!(message.contains("otlp.endpoint"), "{message}");
+}

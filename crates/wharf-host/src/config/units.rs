@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, de};
 use wharf_core::Millis;
 
-/// `"100ms"`, `"5s"`, `"2m"`, `"1h"` or `"never"`.
+/// `"100ms"`, `"5s"`, `"2m"`, `"1h"`, `"7d"` or `"never"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Duration(Option<u64>);
 
@@ -31,13 +31,13 @@ impl std::str::FromStr for Duration {
         if text == "never" {
             return Ok(Self::NEVER);
         }
-        let units = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
+        let units = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
         let millis = units.iter().find_map(|(unit, millis)| {
             let number: u64 = text.strip_suffix(unit)?.trim().parse().ok()?;
             number.checked_mul(*millis)
         });
         millis.map(Self::from_millis).ok_or_else(|| {
-            format!("{text:?} is not a duration; write it like \"100ms\", \"5s\", \"2m\", \"1h\" or \"never\"")
+            format!("{text:?} is not a duration; write it like \"100ms\", \"5s\", \"2m\", \"1h\", \"7d\" or \"never\"")
         })
     }
 }
@@ -56,6 +56,28 @@ impl std::str::FromStr for Size {
             number.checked_mul(1 << shift)
         });
         bytes.map(Self).ok_or_else(|| format!("{text:?} is not a size; write it like \"64KiB\", \"32MiB\" or \"500B\""))
+    }
+}
+
+/// A size that need not be kept to: `"2GiB"`, or `"never"`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cap(pub Option<u64>);
+
+impl std::str::FromStr for Cap {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "never" {
+            return Ok(Self(None));
+        }
+        let Size(bytes) = text.parse().map_err(|why| format!("{why}, or \"never\""))?;
+        Ok(Self(Some(bytes as u64)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Cap {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
     }
 }
 

@@ -65,13 +65,14 @@ impl Inner {
             replay_quiet: Duration::ZERO,
             variables: Vec::new(),
             comes_back: None,
+            idle_limit: None,
             install: None,
             sandbox: agent.map_or_else(|_| self.config.sandbox.clone(), |agent| agent.sandbox),
         };
         let sandbox = self.config.profile(&asked, Vec::new()).map_err(|error| error.to_string())?;
         // Where a program finds no settings of another's; one that is confined could not even look around there.
         let cwd = if sandbox.is_some() { std::env::temp_dir() } else { self.config.state_dir.clone() };
-        let launch = Launch { sandbox, ..self.launch(&asked, cwd, &BTreeMap::new()) };
+        let launch = Launch { sandbox, ..self.launch(&asked, None, cwd, &BTreeMap::new()) };
         let (read, write) = std::io::pipe().map_err(|error| error.to_string())?;
         let mut pipe = pipe::Receiver::from_owned_fd(read.into()).map_err(|error| error.to_string())?;
         let mut said = Vec::new();

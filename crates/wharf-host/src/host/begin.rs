@@ -11,12 +11,14 @@ use wharf_store::{
     FileEngine, FileLease, FileOptions, Index, IndexRow, Lease, LeaseError, LogStat, SqliteIndex, StoreError,
 };
 
+use super::rate::Rate;
 use super::{Host, Inner, start_file};
 use crate::agent::sweep::{self, Records};
 use crate::config::{Config, ResumeOnStart};
 use crate::descriptor::Descriptor;
 use crate::ids::{Now, random_text};
 use crate::index::IndexWriter;
+use crate::metrics::Metrics;
 use crate::registry::{Known, Registry};
 use crate::session::TailBudget;
 use crate::workspaces::Workspaces;
@@ -58,6 +60,9 @@ impl Host {
         if let Err(error) = workspaces.list() {
             tracing::warn!(%error, "the registry of workspaces cannot be read");
         }
+        let places = Arc::new(tokio::sync::Semaphore::new(config.limits.sessions));
+        let spare_places = Arc::new(tokio::sync::Semaphore::new(config.limits.sessions));
+        let rate = Rate::new(config.limits.spawns_per_minute);
         let inner = Arc::new(Inner {
             config,
             workspaces,
@@ -66,16 +71,24 @@ impl Host {
             engine,
             epoch: Epoch(lease.epoch()),
             budget,
+            metrics: Metrics::default(),
             records,
+            badges: Arc::default(),
+            url: tokio::sync::watch::Sender::new("".into()),
             state_id,
             introductions: std::sync::Mutex::default(),
             opening: Mutex::new(()),
             spawning: Mutex::new(()),
+            delegating: Mutex::new(()),
+            places,
+            spare_places,
+            rate,
             _lease: lease,
         });
         let back = inner.reconcile(&*index)?;
         let host = Self { inner };
         host.bring_back(back);
+        crate::accounts::keep(&host.inner);
         Ok(host)
     }
 }
@@ -90,12 +103,14 @@ impl Host {
         for id in sessions {
             let (host, places) = (self.clone(), Arc::clone(&places));
             tokio::spawn(async move {
+                host.announced().await;
                 let Ok(_place) = places.acquire().await else { return };
                 let Ok(handle) = host.open(&id).await else { return };
                 if handle.resume().await.is_ok()
                     && let Err(failure) = handle.up().await
                 {
-                    tracing::warn!(session = %id, message = failure.message, "a session did not come back");
+                    // Not the message, which holds what the agent wrote: the session tells it.
+                    tracing::warn!(session = %id, code = failure.exit_code, "a session did not come back");
                 }
             });
         }
@@ -119,7 +134,8 @@ impl Inner {
                     if self.wants_back(&descriptor) {
                         back.push(id.clone());
                     }
-                    self.registry.put(id, Known::Cold { log_id: stat.id, descriptor: Arc::new(descriptor), snapshot });
+                    let (log_id, bytes, descriptor) = (stat.id, stat.bytes, Arc::new(descriptor));
+                    self.registry.put(id, Known::Cold { log_id, descriptor, snapshot, bytes });
                 }
                 None => back.extend(self.recover(&stat, row.and_then(|row| row.snapshot))),
             }

@@ -55,12 +55,18 @@ impl Config {
             roots,
             temporary: places.temporary(),
             own: expand(&agent.sandbox.writable).into_iter().chain(except.clone()).collect(),
-            kept: std::iter::once(self.state_dir.clone()).chain(self.config_file.clone()).collect(),
+            kept: self.kept(),
             hidden: expand(&agent.sandbox.hidden),
             readable: expand(&agent.sandbox.readable),
             sealed: self.sealed(),
             except,
         }
+    }
+
+    /// What is the host's alone: its state with the tokens, settings that may hold secrets of other agents, its key.
+    fn kept(&self) -> Vec<PathBuf> {
+        let state = std::iter::once(self.state_dir.clone());
+        state.chain(self.config_file.clone()).chain(self.tls.key.clone()).collect()
     }
 
     /// What decides which programs run without a sandbox: settings, manifests, and this program.
@@ -87,7 +93,7 @@ impl Inner {
         let more = more.map_err(|error| StartFailure::new(error.to_string()))?;
         let roots = roots(Path::new(&*origin.cwd), more, &inputs.real);
         let sandbox = self.config.profile(agent, roots)?;
-        Ok(Launch { sandbox, ..self.launch(agent, origin.cwd.as_ref(), &inputs.env) })
+        Ok(Launch { sandbox, ..self.launch(agent, Some(&origin.session), origin.cwd.as_ref(), &inputs.env) })
     }
 }
 

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde_json::Value;
-use tokio::sync::oneshot;
-use wharf_core::{NewSession, Origin, Raw, Sender, Seq, Session, SpawnKey};
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use wharf_core::{NewSession, Origin, Raw, Sender, Seq, Session, SessionId, SpawnKey};
 use wharf_store::{LogId, StoreError};
 
-use super::{Host, Inner, Spare, StartInputs, confined};
+use super::{DelegationError, Host, Inner, Spare, StartInputs, confined};
 use crate::adapters::AdapterError;
 use crate::agent::introduction::StartFailure;
 use crate::descriptor::Descriptor;
@@ -19,7 +20,7 @@ use crate::ids::{Now, new_session_id};
 use crate::sandbox::SandboxError;
 use crate::session::handle::{CallError, SessionHandle};
 use crate::session::{Shared, Surroundings};
-use crate::workspaces::{LABEL, WorkspaceError};
+use crate::workspaces::{Ground, LABEL, WorkspaceError};
 
 #[derive(Debug)]
 pub struct NewSessionRequest {
@@ -44,9 +45,11 @@ pub struct NewSessionRequest {
     pub options: BTreeMap<String, Value>,
     /// Variables of the caller; the agent gets those that the adapter or the configuration names.
     pub env: BTreeMap<String, String>,
-    /// May the caller name any directory, or only those inside a registered workspace (rule 8.6)?
-    pub anywhere: bool,
+    /// Which directories the caller may name.
+    pub ground: Ground,
     pub key: Option<SpawnKey>,
+    /// The sessions whose agents led to this one; see [`Host::spawn`].
+    pub lineage: Vec<SessionId>,
 }
 
 /// A session whose agent is up.
@@ -69,14 +72,21 @@ pub enum CreateError {
     Sandbox(#[from] SandboxError),
     #[error("{path} is not an absolute path to a directory; give the session an existing cwd", path = path.display())]
     Cwd { path: PathBuf },
-    #[error("{path} is in no registered workspace; this token may only name directories inside one. See: wharf workspace list", path = path.display())]
+    #[error("{path} is in no registered workspace that this token covers; it may only name directories inside one. See: wharf workspace list", path = path.display())]
     CwdNotAllowed { path: PathBuf },
+    #[error(transparent)]
+    Delegation(#[from] DelegationError),
     #[error("the label is {bytes} bytes long; shorten it to 1 KiB")]
     Label { bytes: usize },
     #[error("the key was used for another request; use a new one")]
     KeyReused { session: String },
     #[error("{limit} sessions are running (limits.sessions); end one first")]
     TooMany { limit: usize },
+    #[error(
+        "this token may start {per_minute} sessions a minute (limits.spawns_per_minute); try again in {} s",
+        .retry_after.as_secs() + 1
+    )]
+    TooFast { per_minute: u32, retry_after: Duration },
     #[error("the disk is full: no session can be made until there is space")]
     StorageFull,
     #[error("the session's log cannot be made: {0}")]
@@ -120,27 +130,36 @@ impl Host {
         if !request.cwd.is_absolute() || !request.cwd.is_dir() || request.cwd.to_str().is_none() {
             return Err(CreateError::Cwd { path: request.cwd });
         }
-        let more = confined::named(&agent, request.frame.bytes(), !request.anywhere)?;
-        if !request.anywhere {
-            inner.allow(std::slice::from_ref(&request.cwd))?;
-            inner.allow(&more)?;
+        let more = confined::named(&agent, request.frame.bytes(), request.ground != Ground::Anywhere)?;
+        if request.ground != Ground::Anywhere {
+            inner.allow(&request.ground, std::slice::from_ref(&request.cwd))?;
+            inner.allow(&request.ground, &more)?;
         }
         let real = confined::reals(&request.cwd, &more);
         let sandbox = inner.config.profile(&agent, confined::roots(&request.cwd, more, &real))?;
         // An agent that waits was given its rights when it was started.
         request.spare = request.spare.filter(|spare| spare.sandbox == sandbox);
-        let limit = inner.config.limits.sessions;
-        let alive = inner.registry.descriptors().iter().filter(|known| known.status.is_alive()).count();
-        if alive >= limit {
-            return Err(CreateError::TooMany { limit });
-        }
-        self.found(request, real)
+        // Else a workspace inside of it would have the session, out of its starter's sight.
+        request.bucket = request.ground.only().map(ToOwned::to_owned).or(request.bucket);
+        let limits = &inner.config.limits;
+        let place = Arc::clone(&inner.places).try_acquire_owned();
+        let place = place.map_err(|_| CreateError::TooMany { limit: limits.sessions })?;
+        let token = request.sender.as_ref().and_then(|sender| sender.token.clone());
+        let per_minute = limits.spawns_per_minute;
+        let fast = |retry_after| CreateError::TooFast { per_minute, retry_after };
+        inner.rate.take(token, Instant::now()).map_err(fast)?;
+        self.found(request, real, place)
     }
 
     /// The log, the private file and the task.
-    fn found(&self, request: NewSessionRequest, real: BTreeMap<PathBuf, PathBuf>) -> Result<Begun, CreateError> {
+    fn found(
+        &self,
+        request: NewSessionRequest,
+        real: BTreeMap<PathBuf, PathBuf>,
+        place: OwnedSemaphorePermit,
+    ) -> Result<Begun, CreateError> {
         let inner = &self.inner;
-        let id = new_session_id();
+        let id = request.spare.as_ref().map_or_else(new_session_id, |spare| spare.session.clone());
         let bucket = request.bucket.unwrap_or_else(|| inner.workspaces.bucket_of(&request.cwd));
         let log_id =
             LogId::new(&bucket, id.as_str()).ok_or_else(|| CreateError::Storage("bad session id".to_owned()))?;
@@ -169,6 +188,7 @@ impl Host {
             name: request.name,
             by: request.sender,
             key: request.key,
+            lineage: request.lineage,
         };
         let (session, step) =
             Session::create(NewSession { origin, settings: inner.config.core_settings() }, Now::millis());
@@ -176,18 +196,20 @@ impl Host {
         let shared = Shared::new(id, log_id, log, Arc::clone(&inner.budget), Seq::ZERO, descriptor);
         let ((started, is_up), (reply, founded)) = (oneshot::channel(), oneshot::channel());
         let spare = request.spare.map(|spare| spare.greeted);
-        let around = Surroundings { spare, started: Some(started), founded: Some(reply), ..inner.surroundings() };
+        let place = Some(place);
+        let around =
+            Surroundings { place, spare, started: Some(started), founded: Some(reply), ..inner.surroundings() };
         let handle = inner.employ(session, Arc::new(shared), Some((step, around)));
         Ok(Begun { handle, founded, started: is_up })
     }
 }
 
 impl Inner {
-    /// Are these inside registered workspaces?
-    pub(super) fn allow(&self, directories: &[PathBuf]) -> Result<(), CreateError> {
+    /// May these be named by a caller with this ground?
+    pub(super) fn allow(&self, ground: &Ground, directories: &[PathBuf]) -> Result<(), CreateError> {
         // One that cannot be read covers nothing, and says so itself.
-        self.workspaces.list()?;
-        match directories.iter().find(|path| !path.is_absolute() || !self.workspaces.covers(path)) {
+        self.workspaces.known_on(ground)?;
+        match directories.iter().find(|path| !path.is_absolute() || !self.workspaces.allows(ground, path)) {
             Some(path) => Err(CreateError::CwdNotAllowed { path: path.clone() }),
             None => Ok(()),
         }

@@ -7,16 +7,17 @@ use wharf_core::{EndReason, SessionId};
 
 use super::{CreateError, Host, OpenError, StartInputs};
 use crate::registry::Known;
+use crate::workspaces::Ground;
 
 /// What a client that brings a session back sends anew.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Renewal<'a> {
     /// Its `session/load` or `session/resume`.
     pub frame: &'a [u8],
     /// Its environment, of which the agent gets what the adapter names.
     pub env: &'a BTreeMap<String, String>,
-    /// May it name any directory?
-    pub anywhere: bool,
+    /// Which directories it may name.
+    pub ground: Ground,
 }
 
 impl Host {
@@ -58,8 +59,8 @@ impl Host {
             Some(Known::Cold { log_id, descriptor, .. }) => (log_id, descriptor),
             None => return Ok(()),
         };
-        if !renewal.anywhere {
-            self.inner.allow(&StartInputs::directories(renewal.frame)?)?;
+        if renewal.ground != Ground::Anywhere {
+            self.inner.allow(&renewal.ground, &StartInputs::directories(renewal.frame)?)?;
         }
         let agent = self.inner.agent(&known.adapter_slug, None, &BTreeMap::new());
         let env = agent.map(|agent| self.inner.config.adapters().environment(&agent, renewal.env)).unwrap_or_default();

@@ -1,10 +1,13 @@
 //! The host: every session, the agents, the log engine, and the one lease that says they are ours.
 
 mod adapters;
+mod agents;
 mod begin;
 mod confined;
 mod create;
+mod delegate;
 mod forget;
+mod rate;
 mod spare;
 mod spawn;
 mod start_file;
@@ -20,6 +23,7 @@ use wharf_store::{Engine, FileLease, LogId};
 
 pub use begin::StartError;
 pub use create::{CreateError, Created, NewSessionRequest};
+pub use delegate::DelegationError;
 pub use forget::Renewal;
 pub use spare::Spare;
 pub use spawn::{SpawnRequest, Spawned};
@@ -29,11 +33,12 @@ pub use workspaces::RemovedWorkspace;
 use crate::adapters::{AdapterError, Launchable};
 use crate::agent::introduction::{Introduction, StartFailure};
 use crate::agent::sweep::Records;
-use crate::agent::{Launch, sweep};
+use crate::agent::{Badges, Launch, Wearer};
 use crate::config::Config;
 use crate::descriptor::Descriptor;
 use crate::ids::random_text;
 use crate::index::IndexWriter;
+use crate::metrics::Metrics;
 use crate::registry::{Known, Registry};
 use crate::session::handle::SessionHandle;
 use crate::session::{RestoreError, SessionTask, Shared, Surroundings, TailBudget, restore};
@@ -53,8 +58,12 @@ pub(crate) struct Inner {
     pub(crate) index: IndexWriter,
     engine: Arc<dyn Engine>,
     epoch: Epoch,
-    budget: Arc<TailBudget>,
+    pub(crate) budget: Arc<TailBudget>,
+    pub(crate) metrics: Metrics,
     records: Records,
+    badges: Arc<Badges>,
+    /// Where the host is reached; empty until that is known.
+    url: watch::Sender<Arc<str>>,
     /// Random, made once per state directory: the tag that tells our agents from another host's.
     state_id: String,
     introductions: Mutex<HashMap<Introduced, Introduction>>,
@@ -62,6 +71,13 @@ pub(crate) struct Inner {
     opening: tokio::sync::Mutex<()>,
     /// One request with a key is looked up and carried out at a time, so that its repeat finds it.
     spawning: tokio::sync::Mutex<()>,
+    /// One child is counted and started at a time, so that no agent has more than it may.
+    delegating: tokio::sync::Mutex<()>,
+    /// Places for sessions with a running agent (`limits.sessions`).
+    pub(crate) places: Arc<tokio::sync::Semaphore>,
+    /// The same for agents that were started before there is a session for them.
+    spare_places: Arc<tokio::sync::Semaphore>,
+    rate: rate::Rate,
     /// Held for as long as the host lives.
     _lease: FileLease,
 }
@@ -90,6 +106,10 @@ impl Host {
         &self.inner.config
     }
 
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.inner
+    }
+
     /// Every session in short.
     pub fn descriptors(&self) -> Vec<Arc<Descriptor>> {
         self.inner.registry.descriptors()
@@ -111,7 +131,8 @@ impl Host {
     pub fn named(&self, name: &str, in_sight: impl Fn(&Descriptor) -> bool) -> Option<Arc<Descriptor>> {
         let mut known = self.descriptors();
         known.retain(|known| known.name.as_deref() == Some(name) && in_sight(known));
-        let newest = known.into_iter().max_by(|a, b| a.id.cmp(&b.id))?;
+        // Not by id alone: one that an agent was started with may be older than its session.
+        let newest = known.into_iter().max_by(|a, b| (&a.started_at, &a.id).cmp(&(&b.started_at, &b.id)))?;
         let comes_back = newest.resumable && newest.end_reason != Some(EndReason::User);
         (newest.status.is_alive() || comes_back).then_some(newest)
     }
@@ -172,20 +193,6 @@ impl Host {
         known.get(key).cloned()
     }
 
-    /// Is `pid` below this program? Then it is an agent's, with or without a session: the host starts nothing else.
-    /// One that is gone counts as such: an agent could call through a child that ends at once.
-    pub fn has_started(pid: u32) -> bool {
-        sweep::is_gone(pid) || sweep::is_below(pid, std::process::id())
-    }
-
-    /// The session whose agent's process tree holds `pid`, if any (rule 10.1).
-    pub fn session_of_process(&self, pid: u32) -> Option<SessionId> {
-        self.inner.registry.live().into_iter().find_map(|handle| {
-            let below = handle.shared.shims().into_iter().any(|shim| sweep::is_below(pid, shim));
-            below.then(|| handle.id().clone())
-        })
-    }
-
     /// The roots of the process trees of a session: its agent's, and its terminals'.
     pub fn processes_of(&self, id: &SessionId) -> Vec<u32> {
         match self.inner.registry.get(id) {
@@ -229,12 +236,24 @@ impl Inner {
         self.config.adapters().find(adapter, mode, options)
     }
 
-    /// How to start the agent in `cwd`, without a sandbox, with what it gets of its caller's environment. What the adapter itself sets
-    /// counts before that: a mode may be made of it.
-    pub(crate) fn launch(&self, agent: &Launchable, cwd: impl AsRef<Path>, env: &BTreeMap<String, String>) -> Launch {
+    /// How to start the agent of a session (or of none) in `cwd`, without a sandbox, with what it gets of its caller's
+    /// environment. What the adapter itself sets counts before that: a mode may be made of it.
+    pub(crate) fn launch(
+        &self,
+        agent: &Launchable,
+        session: Option<&SessionId>,
+        cwd: impl AsRef<Path>,
+        env: &BTreeMap<String, String>,
+    ) -> Launch {
         let mut env = env.clone();
         env.extend(agent.env.clone());
+        let badges = || Arc::clone(&self.badges);
+        let wearer = session.map(|session| Wearer { badges: badges(), session: session.clone() });
+        if wearer.is_some() {
+            env.extend(self.ways_here());
+        }
         Launch {
+            wearer,
             program: self.config.program.clone(),
             command: agent.command.clone(),
             env,
@@ -277,6 +296,13 @@ impl Inner {
     }
 
     fn surroundings(self: &Arc<Self>) -> Surroundings {
-        Surroundings { host: Arc::clone(self), epoch: self.epoch, spare: None, started: None, founded: None }
+        Surroundings {
+            host: Arc::clone(self),
+            epoch: self.epoch,
+            place: None,
+            spare: None,
+            started: None,
+            founded: None,
+        }
     }
 }

@@ -2,25 +2,33 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use tokio::sync::OwnedSemaphorePermit;
+use wharf_core::SessionId;
 
 use super::{Host, Inner};
 use crate::adapters::Launchable;
 use crate::agent::Launch;
 use crate::agent::introduction::{Greeted, StartFailure, greet};
+use crate::ids::new_session_id;
 use crate::sandbox::{Profile, Root, SandboxError};
 
 /// An agent that answered `initialize` and waits for its session; ended if dropped.
 #[derive(Debug)]
 pub struct Spare {
     pub(crate) greeted: Greeted,
+    /// The id of the session that it will have: its environment says so already. Until then there is none of that id.
+    pub(super) session: SessionId,
     /// Where it was started.
     cwd: PathBuf,
     /// What it may do with files.
     pub(super) sandbox: Option<Profile>,
     /// It has done something for its client, which another agent would not know of.
     asked: bool,
+    /// Its place among the agents without a session: as many as may have one.
+    _place: OwnedSemaphorePermit,
 }
 
 impl Spare {
@@ -53,9 +61,15 @@ impl Host {
         let agent = self.inner.agent(adapter, None, &BTreeMap::new())?;
         let env = self.inner.config.adapters().environment(&agent, env);
         agent.program(&env)?;
+        let place = Arc::clone(&self.inner.spare_places).try_acquire_owned().map_err(|_| {
+            let limit = self.inner.config.limits.sessions;
+            StartFailure::new(format!("{limit} agents wait for their first session (limits.sessions); try again later"))
+        })?;
+        let session = new_session_id();
         let sandbox = self.inner.spare_profile(&agent, known.as_deref())?;
-        let launch = Launch { sandbox: sandbox.clone(), ..self.inner.launch(&agent, &cwd, &env) };
-        Ok(Spare { greeted: greet(&launch, capabilities).await?, cwd, sandbox, asked: false })
+        let launch = Launch { sandbox: sandbox.clone(), ..self.inner.launch(&agent, Some(&session), &cwd, &env) };
+        let greeted = greet(&launch, capabilities).await?;
+        Ok(Spare { greeted, session, cwd, sandbox, asked: false, _place: place })
     }
 }
 

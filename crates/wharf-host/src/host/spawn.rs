@@ -9,6 +9,7 @@ use wharf_core::{Raw, Sender, SessionId, SpawnKey};
 use super::create::Begun;
 use super::{CreateError, Host, NewSessionRequest};
 use crate::session::handle::{CallError, SessionHandle};
+use crate::workspaces::Ground;
 
 /// What AIP-46 calls `SpawnAgentRequest`, with Wharf's own fields besides.
 #[derive(Clone, Debug, Default)]
@@ -30,8 +31,10 @@ pub struct SpawnRequest {
     pub key: Option<String>,
     /// What else a repeat must have in common with the first request: its prompt.
     pub key_covers: Option<String>,
-    /// May the caller name any directory, or only those inside a registered workspace (rule 8.6)?
-    pub anywhere: bool,
+    /// Which directories the caller may name, and which workspaces it knows of.
+    pub ground: Ground,
+    /// The session whose agent asks: it may do so only as `[delegation]` says.
+    pub parent: Option<SessionId>,
 }
 
 /// A session that exists; its agent may still be starting ([`SessionHandle::up`] waits for it).
@@ -46,6 +49,8 @@ pub struct Spawned {
 impl Host {
     /// Creates a session and returns as soon as it is in its log.
     pub async fn spawn(&self, request: SpawnRequest) -> Result<Spawned, CreateError> {
+        // Held until a child is known, so that the next one is counted with it.
+        let one_child = if request.parent.is_some() { Some(self.inner.delegating.lock().await) } else { None };
         let (begun, warnings) = match request.spawn_key() {
             None => self.begin_spawn(request, None)?,
             Some(key) => {
@@ -59,6 +64,7 @@ impl Host {
                 self.begin_spawn(request, Some(key))?
             }
         };
+        drop(one_child);
         match begun.founded.await {
             Ok(Ok(_)) => Ok(Spawned { handle: begun.handle, warnings, duplicate: false }),
             Ok(Err(CallError::StorageFull)) => Err(CreateError::StorageFull),
@@ -68,8 +74,24 @@ impl Host {
     }
 
     /// The session, and what its caller should know.
-    fn begin_spawn(&self, request: SpawnRequest, key: Option<SpawnKey>) -> Result<(Begun, Vec<String>), CreateError> {
-        let place = self.inner.workspaces.resolve(request.cwd.as_deref(), request.workspace.as_deref())?;
+    fn begin_spawn(
+        &self,
+        mut request: SpawnRequest,
+        key: Option<SpawnKey>,
+    ) -> Result<(Begun, Vec<String>), CreateError> {
+        let (place, lineage) = match &request.parent {
+            Some(parent) => {
+                let child = self.inner.child(parent, &request)?;
+                // Where its parent is it may be too, registered or not. It gets nothing of its parent's environment.
+                (request.ground, request.additional_directories) = (Ground::Anywhere, child.directories);
+                request.env.clear();
+                (child.place, child.lineage)
+            }
+            None => {
+                let (cwd, slug) = (request.cwd.as_deref(), request.workspace.as_deref());
+                (self.inner.workspaces.place(&request.ground, cwd, slug)?, Vec::new())
+            }
+        };
         // Only text can go to the agent.
         let text = |path: &PathBuf| path.to_str().map(ToOwned::to_owned).ok_or(CreateError::Cwd { path: path.clone() });
         if let Some(path) = request.additional_directories.iter().find(|path| !path.is_absolute() || !path.is_dir()) {
@@ -97,8 +119,9 @@ impl Host {
             mode: request.mode,
             options: request.options,
             env: request.env,
-            anywhere: request.anywhere,
+            ground: request.ground,
             key,
+            lineage,
         })?;
         Ok((begun, place.warnings))
     }
@@ -106,7 +129,9 @@ impl Host {
     /// The session that was made with this key, if any.
     fn spawned_with(&self, request: &SpawnRequest, key: &SpawnKey) -> Result<Option<SessionId>, CreateError> {
         let token = request.sender.as_ref().and_then(|sender| sender.token.as_deref());
-        let known = self.descriptors().into_iter().find(|known| {
+        // What its caller cannot see is never the answer.
+        let in_sight = |slug: &str| request.ground.only().is_none_or(|only| only == slug);
+        let known = self.descriptors().into_iter().filter(|known| in_sight(&known.workspace_slug)).find(|known| {
             known.spawned.as_ref().is_some_and(|with| with.token.as_deref() == token && with.key.key == key.key)
         });
         let Some(known) = known else { return Ok(None) };

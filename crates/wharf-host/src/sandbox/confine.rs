@@ -5,6 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::ExitCode;
 
 use super::Profile;
+use crate::agent::badge;
 use crate::agent::sweep::TAG;
 
 pub(super) const VERB: &str = "__confine";
@@ -51,8 +52,8 @@ fn become_command(program: &OsString, args: &[OsString]) -> (String, u8) {
     for (carried, value) in std::env::vars_os() {
         if let Some(name) = carried.as_bytes().strip_prefix(CARRIED.as_bytes()) {
             command.env_remove(&carried);
-            // By the tag the host finds what it started: nobody else sets it.
-            if name != TAG.as_bytes() {
+            // By these the host knows what it started: nobody else sets them.
+            if ![TAG, badge::SESSION, badge::TOKEN].iter().any(|own| own.as_bytes() == name) {
                 command.env(OsString::from_vec(name.to_vec()), value);
             }
         }

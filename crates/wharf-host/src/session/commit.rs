@@ -1,9 +1,10 @@
 //! Append → publish → act. What is done because of a fact waits until the fact is as safe as rule 1.4 asks.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
-use wharf_core::{Effect, Event, Member, Millis, Reply, Seq, StartKind, StartNo, Step, encode};
+use wharf_core::{Effect, EndReason, Event, Member, Millis, Reply, Seq, StartKind, StartNo, Step, encode};
 use wharf_store::AppendError;
 
 use super::command::{Command, ReplyTo, Started, StartedTo, UpTo};
@@ -14,6 +15,7 @@ use super::task::SessionTask;
 use crate::agent::introduction::{StartFailure, greet};
 use crate::agent::{self, Greeted};
 use crate::descriptor::Descriptor;
+use crate::ids::Now;
 use crate::index::Row;
 
 /// How far the log is safe on disk; or why it will never be.
@@ -72,8 +74,17 @@ impl SessionTask {
             return !self.stalled;
         }
         let (expected, bodies) = self.encoded();
+        let began = Instant::now();
         match self.shared.log.append(self.around.epoch.0, expected.0, &bodies) {
             Ok(_) => {
+                let metrics = &self.around.host.metrics;
+                metrics.append.observe(began.elapsed());
+                metrics.events.add(bodies.len() as u64);
+                metrics.event_bytes.add(bodies.iter().map(|body| body.len() as u64).sum());
+                if self.stalled {
+                    tracing::info!(session = %self.shared.id, "there is space on the disk again: the session goes on");
+                    self.shared.note_stalled(false);
+                }
                 self.stalled = false;
                 self.publish(expected);
                 true
@@ -83,6 +94,7 @@ impl SessionTask {
                     tracing::error!(session = %self.shared.id, "the disk is full: the session is paused until there is space");
                 }
                 self.stalled = true;
+                self.shared.note_stalled(true);
                 false
             }
             Err(error) => {
@@ -110,6 +122,7 @@ impl SessionTask {
         let mut seq = expected;
         let mut news = false;
         let mut sync = false;
+        let mut ended_by_user = false;
         let epoch = self.around.epoch;
         let mut entries = Vec::with_capacity(self.fresh.len());
         for (at, event) in self.fresh.drain(..) {
@@ -120,6 +133,10 @@ impl SessionTask {
                 self.shared.note_output(at);
             } else {
                 news = true;
+                self.measure.note(&event, at, &self.around.host);
+            }
+            if let Event::Ended(ending) = &event {
+                ended_by_user |= matches!(ending.reason, EndReason::User | EndReason::Closed);
             }
             if let Event::Snapshot(_) = &event {
                 self.last_snapshot = Some(seq);
@@ -128,6 +145,9 @@ impl SessionTask {
         }
         self.shared.tail.publish(entries);
         let descriptor = news.then(|| Arc::new(Descriptor::of(&self.session)));
+        if news {
+            self.shared.note_rest(&self.session, Now::millis());
+        }
         // Both at once: who is woken by an event is not told how things were before it, and who is told how things are
         // finds the events that made them so.
         self.shared.head.send_modify(|head| {
@@ -139,14 +159,19 @@ impl SessionTask {
         if let Some(descriptor) = descriptor {
             self.list(descriptor);
         }
+        if ended_by_user {
+            // Now that everyone is told that it has ended: none comes after those that are found.
+            self.around.host.end_descendants(&self.shared.id);
+        }
         if sync {
             self.request_sync();
         }
     }
 
     fn request_sync(&self) {
-        let synced = self.synced.clone();
+        let (synced, host, began) = (self.synced.clone(), Arc::clone(&self.around.host), Instant::now());
         self.shared.log.sync(Box::new(move |result| {
+            host.metrics.sync.observe(began.elapsed());
             synced.send_modify(|known| match result {
                 Ok(seq) => known.upto = known.upto.max(Seq(seq)),
                 Err(error) => known.failure = Some(error.to_string().into()),
@@ -244,7 +269,7 @@ impl SessionTask {
         let origin = self.session.state().origin.clone();
         let agent_session = self.session.state().agent_session.as_ref().map(ToString::to_string);
         let log_id = self.shared.log_id.clone();
-        let in_force = in_force(self.session.state());
+        let (in_force, shared) = (in_force(self.session.state()), Arc::clone(&self.shared));
         let starter = tokio::spawn(async move {
             // One agent per session, ever: the old tree goes before the new one comes.
             if let Some(ending) = ending {
@@ -253,6 +278,7 @@ impl SessionTask {
             let outcome = async {
                 let inputs = host.start_inputs(&log_id).map_err(StartFailure::new)?;
                 let agent = host.agent(&origin.adapter, inputs.mode.as_deref(), &inputs.options)?;
+                shared.rest_for_at_most(agent.idle_limit);
                 let mut greeted: Greeted = match spare {
                     Some(greeted) => greeted,
                     None => {
@@ -285,7 +311,7 @@ impl SessionTask {
             starter.abort();
         }
         if let Some(agent) = self.agent.take_if(|agent| agent.start == start) {
-            self.shared.shim.store(0, std::sync::atomic::Ordering::Relaxed);
+            self.shared.set_shim(0);
             let (ending, unanswered) = agent.end();
             self.ending = Some(ending);
             self.settle_relays(unanswered);

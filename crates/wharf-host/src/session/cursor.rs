@@ -1,6 +1,7 @@
 //! Where a reader is in a session's log. A reader that keeps up reads shared memory, one that lags reads the disk.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
 use wharf_core::{Epoch, Event, Millis, Seq, decode};
@@ -83,18 +84,46 @@ pub enum ReadError {
 }
 
 /// A reader's place.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Cursor {
     shared: Arc<Shared>,
     head: watch::Receiver<Seq>,
     next: Seq,
+    /// Where others can see how far it is, if it follows the session.
+    noted: Option<Arc<AtomicU64>>,
+}
+
+/// A copy reads for itself: it does not follow.
+impl Clone for Cursor {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared), head: self.head.clone(), next: self.next, noted: None }
+    }
 }
 
 impl Cursor {
     /// A reader of everything after `after`.
     pub(crate) fn new(shared: Arc<Shared>, after: Seq) -> Self {
         let head = shared.head.subscribe();
-        Self { shared, head, next: after.next() }
+        Self { shared, head, next: after.next(), noted: None }
+    }
+
+    /// The same reader, which follows the session from now on: it counts among its readers, and may lag.
+    #[must_use]
+    pub fn following(mut self) -> Self {
+        self.noted = Some(self.shared.add_reader(self.position()));
+        self
+    }
+
+    /// Goes on at `seq`.
+    pub fn go_to(&mut self, seq: Seq) {
+        self.next = seq.max(Seq(1));
+        self.note();
+    }
+
+    fn note(&self) {
+        if let Some(noted) = &self.noted {
+            noted.store(self.next.0 - 1, Ordering::Relaxed);
+        }
     }
 
     /// The last event that was handed out.
@@ -130,6 +159,7 @@ impl Cursor {
             None => self.read_disk().await?,
         };
         self.next = last.next();
+        self.note();
         Ok(batch)
     }
 

@@ -25,6 +25,12 @@ pub enum CallError {
     StorageFull,
     #[error("the log cannot be written: {0}")]
     Storage(String),
+    /// The session's own log may not grow further: nothing was done.
+    #[error("the session's log has {limit} bytes, which is as much as it may have (limits.log); start a new session")]
+    LogFull { limit: usize },
+    /// It would have to be started, and there is no place: nothing was done.
+    #[error("{limit} sessions are running (limits.sessions); end one first")]
+    TooMany { limit: usize },
     /// Its answer could not reach the client any more: nothing was done.
     #[error("the client left the session before this reached its agent")]
     Left,
@@ -200,6 +206,11 @@ impl SessionHandle {
 
     pub async fn kill(&self, reason: EndReason) -> Result<(), CallError> {
         self.call(Input::Kill { reason }).await.map(drop)
+    }
+
+    /// Ends the agent of an idle session that can come back; refused if it is at work or cannot.
+    pub(crate) async fn sleep(&self, reason: EndReason, why: Arc<str>) -> Result<(), CallError> {
+        self.call(Input::Sleep { reason, why }).await.map(drop)
     }
 
     /// Brings an ended session back.

@@ -1,5 +1,6 @@
 //! One session at work: the task that owns it, the handle that callers hold, the cursor that readers hold.
 
+mod bounds;
 mod command;
 mod commit;
 pub(crate) mod cursor;
@@ -7,6 +8,7 @@ pub(crate) mod handle;
 mod hear;
 mod in_force;
 mod link;
+mod measure;
 mod relay;
 mod restore;
 mod screens;

@@ -1,14 +1,14 @@
 //! What a session's task, its handles and its readers have in common.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use tokio::sync::watch;
-use wharf_core::{Millis, Seq, SessionId};
+use wharf_core::{Millis, Seq, Session, SessionId};
 use wharf_store::{Log, LogId};
 
 use super::tail::{Tail, TailBudget};
-use crate::descriptor::Descriptor;
+use crate::descriptor::{Descriptor, Resources};
 use crate::tools::Tools;
 
 #[derive(Debug)]
@@ -22,9 +22,27 @@ pub(crate) struct Shared {
     /// Wharf's own files and terminals for the agent; none where they are forbidden.
     pub(crate) tools: Mutex<Option<Tools>>,
     /// The pid of the agent's shim, 0 for none.
-    pub(crate) shim: AtomicU64,
+    shim: AtomicU64,
     last_output: AtomicU64,
     descriptor: RwLock<Arc<Descriptor>>,
+    rest: Mutex<Rest>,
+    asks: AtomicU64,
+    /// Its log has no room.
+    stalled: AtomicBool,
+    /// Where those who follow it are.
+    readers: Mutex<Vec<Weak<AtomicU64>>>,
+    resources: Mutex<Option<Resources>>,
+}
+
+/// May the session be put to sleep?
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rest {
+    /// Since when its agent has had nothing to do; none while it has.
+    pub(crate) since: Option<Millis>,
+    /// Could it be brought back?
+    pub(crate) comes_back: bool,
+    /// How long the agent's manifest lets it have nothing to do.
+    pub(crate) for_at_most: Option<Millis>,
 }
 
 impl Shared {
@@ -46,7 +64,18 @@ impl Shared {
             shim: AtomicU64::new(0),
             last_output: AtomicU64::new(0),
             descriptor: RwLock::new(Arc::new(descriptor)),
+            rest: Mutex::default(),
+            asks: AtomicU64::new(0),
+            stalled: AtomicBool::new(false),
+            readers: Mutex::default(),
+            resources: Mutex::default(),
         }
+    }
+
+    /// The agent's shim has come, or has gone (0); what was measured of the last one says nothing of it.
+    pub(crate) fn set_shim(&self, pid: u32) {
+        self.shim.store(pid.into(), Ordering::Relaxed);
+        self.set_resources(None);
     }
 
     /// The roots of the process trees that belong to the agent: its own, and its terminals'.
@@ -60,10 +89,12 @@ impl Shared {
     pub(crate) fn descriptor(&self) -> Arc<Descriptor> {
         let kept = Arc::clone(&self.descriptor.read().unwrap_or_else(PoisonError::into_inner));
         let (head, output) = (self.head.borrow().0, self.last_output.load(Ordering::Relaxed));
-        if head == kept.last_seq && output == 0 {
+        let resources = self.resources().filter(|_| kept.status.is_alive());
+        if head == kept.last_seq && output == 0 && resources.is_none() {
             return kept;
         }
         let mut fresh = Descriptor::clone(&kept);
+        fresh.resources = resources;
         fresh.last_seq = head;
         if output > 0 {
             fresh.set_last_output(Millis(output));
@@ -73,6 +104,66 @@ impl Shared {
 
     pub(crate) fn set_descriptor(&self, descriptor: Arc<Descriptor>) {
         *self.descriptor.write().unwrap_or_else(PoisonError::into_inner) = descriptor;
+    }
+
+    pub(crate) fn rest(&self) -> Rest {
+        *self.rest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes whether there is something to do.
+    pub(crate) fn note_rest(&self, session: &Session, now: Millis) {
+        let mut rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner);
+        rest.since = session.state().is_idle().then(|| rest.since.unwrap_or(now));
+        rest.comes_back = session.state().way_back().is_some();
+        self.asks.store(session.state().asks.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Asks that are open.
+    pub(crate) fn asks(&self) -> u64 {
+        self.asks.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_stalled(&self, stalled: bool) {
+        self.stalled.store(stalled, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_stalled(&self) -> bool {
+        self.stalled.load(Ordering::Relaxed)
+    }
+
+    /// A place for a reader to note how far it is; it is forgotten with the reader.
+    pub(crate) fn add_reader(&self, at: Seq) -> Arc<AtomicU64> {
+        let place = Arc::new(AtomicU64::new(at.0));
+        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        readers.retain(|reader| reader.strong_count() > 0);
+        readers.push(Arc::downgrade(&place));
+        place
+    }
+
+    /// How many follow it, and by how many events the slowest is behind.
+    pub(crate) fn lag(&self) -> (u64, u64) {
+        let (mut count, mut lag) = (0, 0);
+        let head = self.head.borrow().0;
+        for reader in self.readers.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            if let Some(place) = reader.upgrade() {
+                count += 1;
+                lag = lag.max(head.saturating_sub(place.load(Ordering::Relaxed)));
+            }
+        }
+        (count, lag)
+    }
+
+    pub(crate) fn rest_for_at_most(&self, limit: Option<Millis>) {
+        self.rest.lock().unwrap_or_else(PoisonError::into_inner).for_at_most = limit;
+    }
+
+    pub(crate) fn resources(&self) -> Option<Resources> {
+        *self.resources.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns what was known before.
+    pub(crate) fn set_resources(&self, resources: Option<Resources>) -> Option<Resources> {
+        std::mem::replace(&mut *self.resources.lock().unwrap_or_else(PoisonError::into_inner), resources)
     }
 
     pub(crate) fn note_output(&self, at: Millis) {

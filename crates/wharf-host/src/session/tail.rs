@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use wharf_core::Seq;
 
 use super::cursor::{Batch, Entry};
+use crate::metrics::Counter;
 
 /// What an entry costs besides its frame: the event, its place in the batch, its share of the allocator.
 const ENTRY_OVERHEAD: usize = 256;
@@ -17,11 +18,15 @@ pub(crate) struct TailBudget {
     used: AtomicUsize,
     per_session: usize,
     total: usize,
+    /// Reads that found what they wanted here, and those that had to go to the disk.
+    pub(crate) hits: Counter,
+    pub(crate) misses: Counter,
 }
 
 impl TailBudget {
     pub(crate) fn new(per_session: usize, total: usize) -> Self {
-        Self { used: AtomicUsize::new(0), per_session, total }
+        let (hits, misses) = (Counter::default(), Counter::default());
+        Self { used: AtomicUsize::new(0), per_session, total, hits, misses }
     }
 
     pub(crate) fn used(&self) -> usize {
@@ -67,6 +72,13 @@ impl Tail {
 
     /// Events from `from` on, if they are still here.
     pub(crate) fn read(&self, from: Seq) -> Option<Batch> {
+        let found = self.find(from);
+        let counter = if found.is_some() { &self.budget.hits } else { &self.budget.misses };
+        counter.add(1);
+        found
+    }
+
+    fn find(&self, from: Seq) -> Option<Batch> {
         let batches = self.lock();
         let after = batches.kept.partition_point(|kept| kept.batch.first() <= from);
         let kept = batches.kept.get(after.checked_sub(1)?)?;

@@ -4,15 +4,18 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
-use wharf_core::{EndReason, Epoch, Event, Fault, Input, Millis, Seq, Session, StartNo, Status, Step, UpdateKind};
+use wharf_core::{
+    EndReason, Epoch, Event, Fault, Input, Millis, Refusal, Seq, Session, StartNo, Status, Step, UpdateKind,
+};
 
 use super::command::{Command, ReplyTo, Started, StartedTo, UpTo};
 use super::commit::{Synced, Waiting};
 use super::handle::{CallError, Lanes};
 use super::hear::{Ear, Heard};
 use super::link::AgentLink;
+use super::measure::Measure;
 use super::relay::Relays;
 use super::screens::Screens;
 use super::shared::Shared;
@@ -34,6 +37,8 @@ const RETRY: Duration = Duration::from_millis(500);
 pub(crate) struct Surroundings {
     pub(crate) host: Arc<Inner>,
     pub(crate) epoch: Epoch,
+    /// Its place among the sessions with a running agent, while it is one.
+    pub(crate) place: Option<OwnedSemaphorePermit>,
     /// An agent that was greeted already, for the first start.
     pub(crate) spare: Option<Greeted>,
     /// Who waits for the first start.
@@ -70,6 +75,7 @@ pub(crate) struct SessionTask {
     /// The log is lost to us; the task ends.
     pub(super) broken: bool,
     pub(super) last_snapshot: Option<Seq>,
+    pub(super) measure: Measure,
 }
 
 /// Why the task woke.
@@ -94,6 +100,7 @@ impl SessionTask {
         let ear = Ear::new(shared.id.as_str());
         let mut task = Self {
             last_snapshot: session.state().snapshot,
+            measure: Measure::new(&session),
             session,
             shared,
             around,
@@ -193,6 +200,7 @@ impl SessionTask {
         if self.append_and_publish() {
             self.act();
         }
+        self.keep_bounds();
     }
 
     /// The core's answer to one input, kept for phase three.
@@ -205,7 +213,14 @@ impl SessionTask {
     fn obey(&mut self, command: Command) {
         match command {
             Command::Input { input, reply } if self.stalled => self.refuse_while_full(*input, reply),
-            Command::Input { input, reply } => self.input(*input, Some(reply)),
+            // A client waits for the agent: that is work too, although it is no turn.
+            Command::Input { input, reply } if matches!(*input, Input::Sleep { .. }) && self.owes_an_answer() => {
+                let _ = reply.send(Err(CallError::Refused(Refusal::TurnInProgress)));
+            }
+            Command::Input { input, reply } => match self.admit(*input) {
+                Ok(input) => self.input(input, Some(reply)),
+                Err(refused) => drop(reply.send(Err(refused))),
+            },
             Command::Attend { client, attendance } => self.attend(client, attendance.map(|known| *known)),
             Command::Forward { forward, taken } => self.forward(forward, taken),
             Command::CancelForward { client, request } => self.cancel_forward(&client, &request),
@@ -267,7 +282,7 @@ impl SessionTask {
                 let agent_session = opened.agent_session.as_str().into();
                 let link = AgentLink::new(start, opened);
                 self.equip(self.around.host.tools(&self.shared.log_id, &self.session.state().origin));
-                self.shared.shim.store(link.process.shim().into(), std::sync::atomic::Ordering::Relaxed);
+                self.shared.set_shim(link.process.shim());
                 self.agent = Some(link);
                 self.screens = Screens::default();
                 self.input(Input::AgentStarted { start, agent_session, traits, answer: answer.clone() }, None);
@@ -362,7 +377,7 @@ impl SessionTask {
     /// The agent closed its output: whatever it does now, it is of no use. Its tree is ended and awaited.
     fn lost(&mut self) {
         let Some(mut link) = self.agent.take() else { return };
-        self.shared.shim.store(0, std::sync::atomic::Ordering::Relaxed);
+        self.shared.set_shim(0);
         let remainder = link.reader.remainder();
         if remainder > 0 {
             let detail = format!("the output ended in the middle of a line of {remainder} bytes");
@@ -409,6 +424,10 @@ impl SessionTask {
             Some(deadline) => Duration::from_millis(deadline.0.saturating_sub(Now::millis().0)).min(IDLE),
             None => IDLE,
         }
+    }
+
+    fn owes_an_answer(&self) -> bool {
+        self.agent.as_ref().is_some_and(|agent| agent.voice.is_owed())
     }
 
     /// Nothing runs, nobody is attached, nothing is owed.

@@ -56,6 +56,11 @@ impl Voice {
         &self.session
     }
 
+    /// Is an answer of the agent waited for?
+    pub(super) fn is_owed(&self) -> bool {
+        !self.owed.is_empty()
+    }
+
     pub(super) fn say(&self, frame: Bytes) -> Result<(), Deaf> {
         self.outbox.send(frame).map_err(|_| Deaf)
     }

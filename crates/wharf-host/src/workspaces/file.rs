@@ -57,6 +57,13 @@ impl Default for WorkspaceList {
 }
 
 impl WorkspaceList {
+    /// Leaves nothing but this one, for someone who knows of no other.
+    pub(super) fn keep_only(&mut self, slug: &str) {
+        self.workspaces.retain(|known| known.slug.as_str() == slug);
+        self.active.take_if(|active| active.as_str() != slug);
+        self.more.clear();
+    }
+
     pub fn get(&self, slug: &str) -> Option<&Workspace> {
         self.workspaces.iter().find(|workspace| workspace.slug.as_str() == slug)
     }

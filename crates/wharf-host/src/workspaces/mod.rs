@@ -3,6 +3,7 @@
 //! The file is read at every question, so that a hand edit counts at once. A damaged one is reported and never written.
 
 mod file;
+mod ground;
 mod slug;
 #[cfg(test)]
 mod tests;
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 pub use file::{Workspace, WorkspaceList};
+pub use ground::Ground;
 pub use slug::{BadSlug, Slug};
 
 use crate::descriptor::timestamp;
@@ -31,6 +33,8 @@ pub enum WorkspaceError {
     Version { path: PathBuf, version: u64 },
     #[error("cannot read {path}: {why}", path = path.display())]
     Unreadable { path: PathBuf, why: String },
+    #[error("the registry of workspaces cannot be read; the host's own log says why")]
+    Hidden,
     #[error("cannot write {path}: {why}", path = path.display())]
     Unwritable { path: PathBuf, why: String },
     #[error(transparent)]
@@ -163,11 +167,6 @@ impl Workspaces {
         }
     }
 
-    /// Is `path` inside a registered workspace? Links are followed; what cannot be told is not.
-    pub fn covers(&self, path: &Path) -> bool {
-        self.list().is_ok_and(|list| innermost(&list, path).is_some())
-    }
-
     fn change<T>(
         &self,
         change: impl FnOnce(&mut WorkspaceList) -> Result<T, WorkspaceError>,
@@ -205,6 +204,12 @@ fn innermost<'a>(list: &'a WorkspaceList, path: &Path) -> Option<&'a Workspace> 
 /// Without `.` and doubled slashes; `..` and links stay as they are.
 fn tidy(path: &Path) -> PathBuf {
     path.components().collect()
+}
+
+/// For one who knows of one workspace only: what there is besides is not told.
+fn unknown_to(ground: &Ground, slug: &str) -> WorkspaceError {
+    let known = ground.only().filter(|own| *own != slug).unwrap_or("none");
+    WorkspaceError::Unknown { slug: slug.chars().take(65).collect(), known: known.to_owned() }
 }
 
 fn unknown(list: &WorkspaceList, slug: &str) -> WorkspaceError {

@@ -124,7 +124,7 @@ fn with_a_damaged_file_only_a_bare_cwd_goes_on() {
     assert!(place.warnings[0].contains("line 1"), "{:?}", place.warnings);
     assert!(bench.workspaces.resolve(Some(&cwd), Some("a")).is_err());
     assert!(bench.workspaces.resolve(None, None).is_err());
-    assert!(!bench.workspaces.covers(&cwd));
+    assert!(!bench.workspaces.allows(&Ground::Workspaces, &cwd));
     assert_eq!(bench.workspaces.bucket_of(&cwd), "default");
 }
 
@@ -204,8 +204,33 @@ fn a_link_out_of_a_workspace_is_not_covered_and_one_into_it_is() {
     let outside = bench.dir("outside");
     std::os::unix::fs::symlink(&outside, inside.join("way-out")).unwrap();
     std::os::unix::fs::symlink(&inside, outside.join("way-in")).unwrap();
-    let covers = |path: &Path| bench.workspaces.covers(path);
+    let covers = |path: &Path| bench.workspaces.allows(&Ground::Workspaces, path);
     assert!(covers(&inside) && covers(&outside.join("way-in")));
     assert!(!covers(&inside.join("way-out")) && !covers(&outside) && !covers(&inside.join("..")));
     assert!(!covers(&inside.join("not-there")));
+}
+
+#[test]
+fn who_has_one_workspace_knows_of_no_other_and_of_no_damage_elsewhere() {
+    let bench = bench();
+    let (secret, own) = (bench.add("secret"), bench.add("own"));
+    let inner = bench.dir("own/inner");
+    bench.workspaces.add("inner", &inner, None).unwrap();
+    let ground = Ground::Workspace("own".into());
+    let place = |cwd: Option<&Path>, slug| bench.workspaces.place(&ground, cwd, slug);
+    let expected = |cwd: &PathBuf| Place { cwd: cwd.clone(), bucket: "own".to_owned(), warnings: Vec::new() };
+    assert_eq!(place(None, None).unwrap(), expected(&own), "not the active one");
+    assert_eq!(place(Some(&inner), Some("own")).unwrap(), expected(&inner), "not kept under the inner one");
+    let refused = place(None, Some("inner")).unwrap_err().to_string();
+    assert!(refused.contains("known: own") && !refused.contains("secret"), "{refused}");
+    let allows = |path: &Path| bench.workspaces.allows(&ground, path);
+    assert!(allows(&own) && allows(&inner) && !allows(&secret) && !allows(&own.join("..")));
+    let known = bench.workspaces.known_on(&ground).unwrap();
+    assert_eq!((known.active, known.workspaces.len()), (None, 1));
+
+    std::fs::write(bench.file(), bench.text().replace("\"inner\"", "\"secret\"")).unwrap();
+    assert!(bench.workspaces.list().unwrap_err().to_string().contains("secret"));
+    assert!(!bench.workspaces.known_on(&ground).unwrap_err().to_string().contains("secret"));
+    assert!(!place(None, None).unwrap_err().to_string().contains("secret"));
+    assert!(!allows(&own));
 }

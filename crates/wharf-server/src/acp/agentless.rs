@@ -12,6 +12,7 @@ use super::client::ClientInfo;
 use super::connection::Connection;
 use super::errors::{RpcError, from_start, observer};
 use super::inbound::Outcome;
+use crate::auth::Scope;
 
 impl Connection {
     pub(super) async fn initialize(&self, frame: &Bytes, id: &Bytes) -> Outcome {
@@ -52,6 +53,10 @@ impl Connection {
         if self.role() == Role::Observer {
             return Err(observer(""));
         }
+        // It takes the agent's account from every session of the machine.
+        if self.identity.scope != Scope::Host {
+            return Err(RpcError::host_only("logout"));
+        }
         self.logins().clear();
         for handle in self.app.host.running(&self.agent) {
             // Asked in nobody's name: the client's own request is answered by the agent without a session.
@@ -86,9 +91,11 @@ impl Connection {
     /// Where an agent without a session is started: where the client last wanted a session, or says that it works.
     fn place(&self) -> Option<PathBuf> {
         let last = self.last_cwd.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let place = last.or_else(|| self.info().cwd)?;
+        let (workspaces, ground) = (self.app.host.workspaces(), self.identity.ground());
         // Where it could not have a session it has no agent either (rule 8.6).
-        (self.anywhere() || self.app.host.workspaces().covers(&place)).then_some(place)
+        let place = last.or_else(|| self.info().cwd).filter(|place| workspaces.allows(&ground, place));
+        // Who has one workspace is there if nowhere else; without it, the host's own directory would be the place.
+        place.or_else(|| ground.only().and_then(|_| workspaces.place(&ground, None, None).ok()).map(|place| place.cwd))
     }
 
     /// What this client's agents are told of their client.

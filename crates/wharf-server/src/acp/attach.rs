@@ -162,7 +162,8 @@ impl Connection {
             Policy::After { seq, .. } => *seq,
         };
         let inline = params.history_delivery.as_deref() != Some("stream");
-        let limit = if params.history_delivery.as_deref() == Some("response") { usize::MAX } else { INLINE };
+        let most = self.app.host.config().limits.history.0;
+        let limit = if params.history_delivery.as_deref() == Some("response") { most } else { INLINE.min(most) };
         if inline {
             let cursor = handle.cursor(from);
             let history = match raw {

@@ -19,7 +19,7 @@ use super::outbound::Out;
 use super::shown::ShownUpTo;
 use super::view::Wishes;
 use crate::App;
-use crate::auth::{Access, Identity};
+use crate::auth::Identity;
 use crate::sight::Sight;
 
 /// Answers and joins on their way out. The inbound half waits when the client does not take them.
@@ -143,8 +143,8 @@ impl Connection {
         let info = self.introduced.get().cloned().unwrap_or_default();
         let token = self.identity.token.clone();
         let (peer, peer_name) = self.bound.as_ref().map(|bound| (bound.peer.clone(), bound.peer_name.clone())).unzip();
-        let name = peer_name.flatten().or(info.name);
-        Sender { client: self.client.clone(), name, version: info.version, token, parent: None, peer }
+        let (name, parent) = (peer_name.flatten().or(info.name), self.identity.agent().cloned());
+        Sender { client: self.client.clone(), name, version: info.version, token, parent, peer }
     }
 
     /// The most that the token allows, and no more than an amux client asked for.
@@ -152,16 +152,11 @@ impl Connection {
         if self.bound.as_ref().is_some_and(Bound::observes) { Role::Observer } else { self.identity.role() }
     }
 
-    /// May this client name any directory (rule 8.6)?
-    pub(super) fn anywhere(&self) -> bool {
-        self.identity.access == Access::Admin
-    }
-
     /// What this client sends of its environment. Where programs are looked for is the host's to say, unless the
     /// client may name any directory: else it could have a program of its own choice run in an agent's name.
     pub(super) fn env(&self) -> BTreeMap<String, String> {
         let mut env = BTreeMap::clone(&self.info().env);
-        env.retain(|name, _| self.anywhere() || name != "PATH");
+        env.retain(|name, _| self.identity.is_admin() || name != "PATH");
         env
     }
 

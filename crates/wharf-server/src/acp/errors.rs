@@ -42,6 +42,16 @@ impl RpcError {
         Self::with(-32002, format!("no session {id:?}"), json!({ "sessionId": id }))
     }
 
+    pub(super) fn code(&self) -> i32 {
+        self.code
+    }
+
+    /// For methods that concern more than the caller's token covers.
+    pub(super) fn host_only(method: &str) -> Self {
+        let message = format!("{method} concerns the whole host, and this token covers a part of it");
+        Self::with(-32011, message, json!({ "reason": "host_only" }))
+    }
+
     /// Did an agent not start?
     pub(super) fn is_failed_start(&self) -> bool {
         self.data.as_ref().is_some_and(|data| data["reason"] == "start_failed")
@@ -98,10 +108,18 @@ pub(super) fn from_create(error: &CreateError) -> RpcError {
         CreateError::Adapter(_) | CreateError::Workspace(_) | CreateError::Cwd { .. } | CreateError::Label { .. } => {
             RpcError::params(error.to_string())
         }
-        CreateError::KeyReused { .. } => RpcError::params(error.to_string()),
-        CreateError::TooMany { .. } | CreateError::StorageFull | CreateError::Storage(_) => {
-            RpcError::new(-32603, error.to_string())
+        CreateError::Delegation(refusal) => {
+            RpcError::with(-32602, error.to_string(), json!({ "reason": refusal.code() }))
         }
+        CreateError::KeyReused { .. } => RpcError::params(error.to_string()),
+        CreateError::TooMany { .. } => {
+            RpcError::with(-32603, error.to_string(), json!({ "reason": "too_many_sessions" }))
+        }
+        CreateError::TooFast { retry_after, .. } => {
+            let data = json!({ "reason": "too_many_spawns", "retryAfter": retry_after.as_secs() + 1 });
+            RpcError::with(-32603, error.to_string(), data)
+        }
+        CreateError::StorageFull | CreateError::Storage(_) => RpcError::new(-32603, error.to_string()),
         CreateError::Start { session, failure } => {
             RpcError::with(-32603, failure.message.clone(), json!({ "sessionId": session, "reason": "start_failed" }))
         }
@@ -117,6 +135,8 @@ pub(super) fn from_call(error: &CallError, session: &str) -> RpcError {
         CallError::Refused(refusal) => return from_refusal(refusal, session),
         CallError::StorageFull => (-32603, error.to_string(), "storage_full"),
         CallError::Storage(_) => (-32603, error.to_string(), "storage"),
+        CallError::LogFull { .. } => (-32603, error.to_string(), "log_full"),
+        CallError::TooMany { .. } => (-32603, error.to_string(), "too_many_sessions"),
         CallError::Left => (-32603, error.to_string(), "left"),
         CallError::Gone => (-32603, error.to_string(), "gone"),
     };

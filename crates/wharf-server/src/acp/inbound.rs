@@ -13,6 +13,23 @@ use super::ledger::{Forwarded, What};
 use super::outbound::{Join, Out};
 use super::view::{TurnSeen, View};
 
+/// Those of which an operator is told by name.
+const METHODS: [&str; 13] = [
+    "initialize",
+    "authenticate",
+    "logout",
+    "session/new",
+    "session/load",
+    "session/resume",
+    "session/list",
+    "session/status",
+    "session/close",
+    "session/delete",
+    "session/attach",
+    "session/detach",
+    "session/prompt",
+];
+
 /// What a request comes to at once: an answer, or nothing because it comes later.
 pub(super) type Outcome = Result<Option<Bytes>, RpcError>;
 
@@ -38,11 +55,13 @@ impl Connection {
             tokio::spawn(async move {
                 if let Ok(envelope) = frame::scan(&frame) {
                     let outcome = connection.handle(&frame, &envelope, &id).await;
+                    connection.note_refused(&envelope, &outcome);
                     connection.answer(session, &id, outcome).await;
                 }
             });
         } else {
             let outcome = self.handle(frame, envelope, &id).await;
+            self.note_refused(envelope, &outcome);
             self.answer(session, &id, outcome).await;
         }
     }
@@ -214,6 +233,15 @@ impl Connection {
                 attached.is_none_or(|attached| attached.handle.descriptor().status != Status::Running)
             }
         }
+    }
+
+    /// Counts what is refused. A method that is not ours may be called anything, so its name is not told.
+    fn note_refused(&self, envelope: &Envelope<'_>, outcome: &Outcome) {
+        let Err(error) = outcome else { return };
+        self.app.refusals.add(error.code().to_string());
+        let method = METHODS.iter().find(|known| **known == envelope.method).unwrap_or(&"other");
+        tracing::debug!(client = %self.client, token = self.identity.token.as_deref(), method, code = error.code(),
+            "a request was refused");
     }
 
     async fn answer(&self, session: Option<SessionId>, id: &Bytes, outcome: Outcome) {

@@ -93,6 +93,10 @@ fn upgrade(
     let upgrade = upgrade.protocols([SUBPROTOCOL]).max_message_size(limit).max_frame_size(limit);
     let upgrade = upgrade.read_buffer_size(READ_BUFFER);
     let binding = match amux::read_query(pairs) {
+        // A seat is a person's: an agent in it would keep its owner out.
+        Ok(Some(_)) if identity.agent().is_some() => {
+            return upgrade.on_upgrade(|socket| websocket::refuse(socket, amux::not_for_agents()));
+        }
         Ok(query) => query,
         // Only a socket that is open can be closed with a code and a reason.
         Err(refused) => return upgrade.on_upgrade(|socket| websocket::refuse(socket, refused)),
@@ -103,7 +107,7 @@ fn upgrade(
     let wanted = wanted_variables(&app, &agent);
     let mut response = upgrade.on_upgrade(async move |socket| {
         let bound = match binding {
-            Some(query) => match amux::admit(&app, query).await {
+            Some(query) => match amux::admit(&app, &identity, query).await {
                 Ok(bound) => Some(bound),
                 Err(refused) => return websocket::refuse(socket, refused).await,
             },

@@ -171,7 +171,7 @@ impl<W: Wire> Writer<W> {
                     && let watched = &mut self.watched[at]
                     && watched.is_past(after)
                 {
-                    watched.cursor = watched.cursor.clone_at(after.next());
+                    watched.cursor.go_to(after.next());
                     watched.rejoined = true;
                 }
                 Ok(())

@@ -64,8 +64,9 @@ impl Connection {
             mode: None,
             options: BTreeMap::new(),
             env: self.env(),
-            anywhere: self.anywhere(),
+            ground: self.identity.ground(),
             key: None,
+            lineage: Vec::new(),
         });
         Ok(created.await)
     }
@@ -133,8 +134,8 @@ impl Connection {
     ) -> Result<(SessionHandle, Joined), RpcError> {
         let session = named(envelope)?;
         if self.role() == Role::Controller {
-            let renewal = Renewal { frame, env: &self.env(), anywhere: self.anywhere() };
-            self.app.host.renew(&session, &renewal).map_err(|error| from_create(&error))?;
+            let renewal = Renewal { frame, env: &self.env(), ground: self.identity.ground() };
+            self.sight().renew(&session, &renewal).map_err(|error| from_create(&error))?;
         }
         let handle = self.open(envelope).await?;
         self.enter_session(handle).await
@@ -209,10 +210,11 @@ impl Connection {
     pub(super) fn session_status(&self, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
         let known = self.sight().descriptor(&named(envelope)?);
         let answer = match known {
-            Some(known) if known.status.is_alive() => json!({
-                "status": "live",
-                "_meta": { "wharf": { "turn": turn_word(known.turn), "clients": known.clients, "resumable": false } },
-            }),
+            Some(known) if known.status.is_alive() => {
+                let mut own = json!({ "turn": turn_word(known.turn), "clients": known.clients, "resumable": false });
+                add_resources(&mut own, &known);
+                json!({ "status": "live", "_meta": { "wharf": own } })
+            }
             Some(known) => json!({
                 "status": "not_found",
                 "_meta": { "wharf": { "turn": "idle", "clients": known.clients, "resumable": known.resumable } },
@@ -270,16 +272,29 @@ impl Connection {
 }
 
 fn listed(known: &Descriptor) -> Value {
+    let mut own = json!({
+        "agent": known.adapter_slug, "status": known.status, "turn": turn_word(known.turn),
+        "clients": known.clients, "queued": known.queued, "resumable": known.resumable, "label": known.label,
+    });
+    add_resources(&mut own, known);
+    if let Some(parent) = &known.parent_session_id {
+        own["parentSessionId"] = parent.as_str().into();
+        own["depth"] = known.depth.into();
+    }
     json!({
         "sessionId": known.id,
         "cwd": known.cwd,
         "title": known.title,
         "updatedAt": known.last_output_at.as_ref().unwrap_or(&known.started_at),
-        "_meta": { "wharf": {
-            "agent": known.adapter_slug, "status": known.status, "turn": turn_word(known.turn),
-            "clients": known.clients, "queued": known.queued, "resumable": known.resumable, "label": known.label,
-        } },
+        "_meta": { "wharf": own },
     })
+}
+
+/// What its processes use, where that is known.
+fn add_resources(own: &mut Value, known: &Descriptor) {
+    if let Some(resources) = &known.resources {
+        own["resources"] = json!(resources);
+    }
 }
 
 fn turn_word(turn: TurnWord) -> &'static str {

@@ -31,7 +31,7 @@ impl<W: Wire> Writer<W> {
         for entry in batch.entries() {
             if pause.is_some_and(|at| entry.seq > at) {
                 // What comes here goes out first; the rest of the batch is read again after it.
-                watched.cursor = watched.cursor.clone_at(entry.seq);
+                watched.cursor.go_to(entry.seq);
                 break;
             }
             match watched.view.show(entry) {

@@ -57,7 +57,7 @@ impl Watched {
     pub(super) fn new(join: Join) -> Self {
         let Join { cursor, view, answer, asks, hold, only_news } = join;
         Self {
-            cursor,
+            cursor: cursor.following(),
             view,
             answer,
             asks: Some(asks),

@@ -15,10 +15,14 @@ use super::outbound::{Out, write};
 use super::wire::{Closed, Gate, Origin, TICK, Wire};
 use crate::App;
 use crate::auth::Identity;
+use crate::ending::ended;
 
 /// WebSocket close codes.
 const TOO_BIG: u16 = 1009;
 const GOING_AWAY: u16 = 1001;
+const POLICY: u16 = 1008;
+/// How long a client whose token has ended may take to hear of it.
+const FAREWELL: Duration = Duration::from_millis(300);
 
 /// Serves a connection to its end.
 pub(super) async fn run(
@@ -33,7 +37,23 @@ pub(super) async fn run(
     let (sink, mut stream) = socket.split();
     let heard = Arc::new(Mutex::new(Instant::now()));
     let (connection, outlet) = Connection::new(app, identity, agent, bound);
-    let mut writer = tokio::spawn(write(Socket { sink, heard: Arc::clone(&heard) }, outlet));
+    let (tokens, identity) = (Arc::clone(&connection.app.tokens), connection.identity.clone());
+    let mut writer = tokio::spawn({
+        let (writing, tokens) = (write(Socket { sink, heard: Arc::clone(&heard) }, outlet), Arc::clone(&tokens));
+        let identity = identity.clone();
+        async move {
+            // The loop below says farewell to one who reads; one who does not is cut off, whatever waits for it.
+            let over = async {
+                ended(&tokens, &identity).await;
+                tokio::time::sleep(FAREWELL).await;
+            };
+            tokio::select! {
+                () = writing => {}
+                () = over => {}
+            }
+        }
+    });
+    let mut over = Box::pin(async { ended(&tokens, &identity).await });
     loop {
         tokio::select! {
             message = stream.next() => {
@@ -57,6 +77,12 @@ pub(super) async fn run(
                 close(&connection, OVERLOADED, "the client does not read what it is sent").await;
                 break;
             }
+            ending = &mut over => {
+                let _ = connection.out.try_send(Out::Close { code: POLICY, reason: ending.reason() });
+                // Before the sessions are left, which may take a while.
+                let _ = tokio::time::timeout(FAREWELL, &mut writer).await;
+                break;
+            }
             () = stopped(&mut stopping) => {
                 close(&connection, GOING_AWAY, "the host is stopping").await;
                 break;
@@ -67,7 +93,7 @@ pub(super) async fn run(
     drop(seat);
     drop(connection);
     // The writer ends when the last `out` is gone; what the client still takes in a moment, it gets.
-    if tokio::time::timeout(Duration::from_secs(1), &mut writer).await.is_err() {
+    if !writer.is_finished() && tokio::time::timeout(Duration::from_secs(1), &mut writer).await.is_err() {
         writer.abort();
     }
 }

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use wharf_host::Ground;
 use wharf_host::core::Role;
 
 use super::scope::Scope;
@@ -67,6 +68,16 @@ impl Identity {
 
     /// Our own user over the local socket.
     pub const LOCAL: Self = Self { token: None, access: Access::Admin, scope: Scope::Host };
+
+    /// May it change the host itself? Never with less than the host for a scope, whatever its role.
+    pub fn is_admin(&self) -> bool {
+        self.access == Access::Admin && self.scope == Scope::Host
+    }
+
+    /// Which directories it may name (rule 8.6).
+    pub(crate) fn ground(&self) -> Ground {
+        self.scope.ground(if self.is_admin() { Ground::Anywhere } else { Ground::Workspaces })
+    }
 
     /// The most that this caller may be in a session; it may ask for less (rule 4.8).
     pub const fn role(&self) -> Role {

@@ -1,22 +1,33 @@
 //! Who is calling: the tokens, and the peer at the other end of the local socket.
 
+mod agent;
+mod codes;
 mod digest;
+mod failures;
 mod identity;
 mod moment;
+mod page;
 mod peer;
 mod scope;
+mod terms;
 mod token;
 mod tokens;
 mod tokens_file;
 
 use axum::http::{HeaderMap, header};
 
+pub(crate) use codes::{Codes, GOOD_FOR};
+pub(crate) use failures::Failures;
+
 pub use identity::{Access, Identity, UnknownAccess};
+pub(crate) use page::{cookie, is_own_page, page_token};
 pub(crate) use peer::{Peer, bind_private};
 pub use scope::Scope;
+pub use terms::{Terms, TokenEntry};
 pub use token::TokenError;
+pub(crate) use tokens::Ending;
 pub use tokens::{Refused, Tokens};
-pub use tokens_file::{NewToken, TokenEntry, TokensFile, TokensFileError};
+pub use tokens_file::{NewToken, TokensFile, TokensFileError};
 
 /// The WebSocket subprotocol that is spoken.
 pub(crate) const SUBPROTOCOL: &str = "acp.v1";
@@ -29,11 +40,16 @@ pub(crate) fn bearer(headers: &HeaderMap) -> Option<String> {
         let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
         return scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned());
     }
+    words(headers).find_map(|word| word.strip_prefix(TOKEN_SUBPROTOCOL)).map(ToOwned::to_owned)
+}
+
+/// The subprotocols that are offered beside ours. Alone they would have to be selected, and so be echoed.
+fn words(headers: &HeaderMap) -> impl Iterator<Item = &str> {
     let offered = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
     let words: Vec<&str> =
         offered.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).map(str::trim).collect();
-    let token = words.iter().find_map(|word| word.strip_prefix(TOKEN_SUBPROTOCOL));
-    token.filter(|_| words.contains(&SUBPROTOCOL)).map(ToOwned::to_owned)
+    let beside_ours = words.contains(&SUBPROTOCOL);
+    words.into_iter().filter(move |_| beside_ours)
 }
 
 #[cfg(test)]

@@ -13,6 +13,23 @@ pub(super) fn text(at: Millis) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
+/// The same backwards, of what `text` writes and nothing else.
+pub(super) fn parse(text: &str) -> Option<Millis> {
+    let number = |from: usize, to: usize| {
+        let digits = text.get(from..to)?;
+        digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse::<u64>().ok()).flatten()
+    };
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
+    // Counted from March, as below.
+    let (from_march, years) = if month > 2 { (month - 3, year) } else { ((month + 9) % 12, year.checked_sub(1)?) };
+    let days = 365 * years + years / 4 - years / 100 + years / 400 + (153 * from_march + 2) / 5 + day;
+    let days = days.checked_sub(DAYS_FROM_MARCH_0000_TO_1970 + 1)?;
+    let at = Millis((((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000);
+    // A day that there is not would be written otherwise.
+    (self::text(at) == text).then_some(at)
+}
+
 /// Year, month and day of a day since 1970.
 fn date(days: u64) -> (u64, u64, u64) {
     let days = days + DAYS_FROM_MARCH_0000_TO_1970;
@@ -42,6 +59,11 @@ mod tests {
             (4_107_542_400, "2100-03-01T00:00:00Z"),
         ] {
             assert_eq!(text(Millis(seconds * 1_000 + 999)), expected);
+            assert_eq!(parse(expected), Some(Millis(seconds * 1_000)));
+        }
+        for odd in ["", "2026-02-30T00:00:00Z", "2026-02-03T24:00:00Z", "2026-02-03 00:00:00Z", "2026-00-03T00:00:00Z"]
+        {
+            assert_eq!(parse(odd), None, "{odd}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::digest::Digest;
-use super::tokens_file::TokensFileError;
+use super::tokens_file::{TOKEN_PREFIX, TokensFileError};
 
 /// 52 characters of five bits: 260 random bits.
 const LENGTH: usize = 52;
@@ -32,7 +32,7 @@ impl Token {
             Ok(text) if text.trim().len() >= 32 => Ok(Self(Digest::of(text.trim()))),
             Ok(_) => Err(TokenError::Damaged { path: path.to_owned() }),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let token = wharf_host::random_text(LENGTH);
+                let token = format!("{TOKEN_PREFIX}{}", wharf_host::random_text(LENGTH));
                 let half = path.with_extension("new");
                 let mut file = std::fs::OpenOptions::new()
                     .write(true)

@@ -1,18 +1,26 @@
 //! Every token that this host knows: its own, and those of `tokens.json`, which is read again whenever it has changed.
 
-use std::fs::{File, Metadata};
-use std::io::ErrorKind;
-use std::os::unix::fs::MetadataExt;
+mod known;
+mod limit;
+#[cfg(test)]
+mod tests;
+
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use subtle::{ConditionallySelectable, ConstantTimeEq};
+use tokio::sync::watch;
+use wharf_host::Now;
+use wharf_host::core::Millis;
 
 use super::digest::Digest;
 use super::identity::{Access, Identity};
 use super::scope::Scope;
+use super::terms::{ID_PREFIX, Terms};
 use super::token::{Token, TokenError};
-use super::tokens_file::{TokenEntry, TokensFile, TokensFileError};
+use super::tokens_file::{NewToken, TokensFile, TokensFileError};
+use known::{Held, Known};
+use limit::now;
 
 /// Checks tokens. Making and revoking them is done in the file, by whoever owns it, with or without a host.
 #[derive(Debug)]
@@ -20,44 +28,36 @@ pub struct Tokens {
     own: Token,
     file: TokensFile,
     known: Mutex<Known>,
+    /// Changes when a token may have ended.
+    news: watch::Sender<News>,
 }
+
+/// How often the file was read anew, and how many of its tokens are over.
+type News = (u64, usize);
 
 /// Why a token opens nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// Never made, or revoked.
     Unknown,
+    /// Its time has run out, or it was a login whose token has ended.
+    Expired,
     /// It may be in the file, which cannot be read: a revocation could be hidden there, so nothing in it counts.
     Unreadable,
 }
 
-/// What was read last.
-#[derive(Debug, Default)]
-struct Known {
-    stamp: Option<Stamp>,
-    /// Held open so that no later file can get its inode number, and with it the same stamp.
-    _held: Option<File>,
-    /// Of the last time that the file could be read.
-    entries: Vec<TokenEntry>,
-    unreadable: bool,
-}
-
-/// Changes whenever the file is replaced or written to.
+/// Why a token that was good is not any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    inode: (u64, u64),
-    size: u64,
-    modified: (i64, i64),
-    changed: (i64, i64),
+pub enum Ending {
+    Revoked,
+    Expired,
 }
 
-impl Stamp {
-    fn of(file: &Metadata) -> Self {
-        Self {
-            inode: (file.dev(), file.ino()),
-            size: file.size(),
-            modified: (file.mtime(), file.mtime_nsec()),
-            changed: (file.ctime(), file.ctime_nsec()),
+impl Ending {
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Revoked => "the token was revoked",
+            Self::Expired => "the token has expired",
         }
     }
 }
@@ -69,14 +69,14 @@ impl Tokens {
         let file = TokensFile::of(state_dir);
         let mut known = Known::default();
         known.refresh(&file)?;
-        Ok(Self { own, file, known: Mutex::new(known) })
+        Ok(Self { own, file, known: Mutex::new(known), news: watch::Sender::default() })
     }
 
     /// Whose token is this? Takes as long for a wrong one, and for each of the right ones.
     pub fn authenticate(&self, token: &str) -> Result<Identity, Refused> {
         let given = Digest::of(token);
         let known = self.known();
-        let digests = std::iter::once(self.own.digest()).chain(known.entries.iter().map(|entry| &entry.hash));
+        let digests = std::iter::once(self.own.digest()).chain(known.entries.iter().map(|held| &held.entry.hash));
         let mut place = 0_u32;
         for (number, digest) in (1..).zip(digests) {
             place.conditional_assign(&number, digest.ct_eq(&given));
@@ -85,19 +85,80 @@ impl Tokens {
             1 => Ok(Identity { token: Some(Identity::HOST.into()), access: Access::Admin, scope: Scope::Host }),
             _ if known.unreadable => Err(Refused::Unreadable),
             // 0 stands for none: it wraps to a place that no entry has.
-            _ => known.entries.get(place.wrapping_sub(2) as usize).map(identity).ok_or(Refused::Unknown),
+            _ => {
+                let held = known.entries.get(place.wrapping_sub(2) as usize).ok_or(Refused::Unknown)?;
+                if known.is_over(held, now()) { Err(Refused::Expired) } else { Ok(held.entry.identity()) }
+            }
         }
     }
 
     /// Is it still good, for a connection that was let in before? A file that cannot be read revokes nobody.
-    pub fn is_valid(&self, identity: &Identity) -> bool {
-        match identity.token.as_deref() {
-            None | Some(Identity::HOST) => true,
-            Some(id) => {
-                let known = self.known();
-                known.entries.iter().any(|entry| &*entry.id == id && entry.access == identity.access)
+    pub fn check(&self, identity: &Identity) -> Result<(), Ending> {
+        let Some(id) = Self::can_end(identity) else { return Ok(()) };
+        let known = self.known();
+        match known.entries.iter().find(|held| &*held.entry.id == id) {
+            Some(held) if held.entry.identity() != *identity => Err(Ending::Revoked),
+            Some(held) if known.is_over(held, now()) => Err(Ending::Expired),
+            Some(_) => Ok(()),
+            None => Err(Ending::Revoked),
+        }
+    }
+
+    /// The token, if it is one that may be revoked or expire while its holder is connected.
+    pub(crate) fn can_end(identity: &Identity) -> Option<&str> {
+        identity.token.as_deref().filter(|id| id.starts_with(ID_PREFIX))
+    }
+
+    /// Done when the token is not good any more, as far as [`Tokens::look`] has seen.
+    pub(crate) async fn ended(&self, identity: &Identity) -> Ending {
+        let mut news = self.news.subscribe();
+        loop {
+            if let Err(ending) = self.check(identity) {
+                return ending;
+            }
+            if news.changed().await.is_err() {
+                std::future::pending::<()>().await;
             }
         }
+    }
+
+    /// Looks whether a token was revoked or has run out, and wakes those who are concerned.
+    pub(crate) fn look(&self) {
+        let known = self.known();
+        let now = now();
+        let news = (known.reads, known.entries.iter().filter(|held| known.is_over(held, now)).count());
+        drop(known);
+        self.news.send_if_modified(|before| std::mem::replace(before, news) != news);
+    }
+
+    /// Logs a page in: makes a token of these two halves, which only together are one.
+    pub(crate) fn log_in(&self, terms: Terms, halves: (&str, &str)) -> Result<NewToken, TokensFileError> {
+        self.file.create_as(terms, joined(halves.0, halves.1))
+    }
+
+    /// Takes a token out of the file, which the host does for pages that log out.
+    pub(crate) fn revoke(&self, id: &str) -> Result<(), TokensFileError> {
+        let done = self.file.revoke(id).map(drop);
+        self.look();
+        done
+    }
+
+    /// How much longer the token is good, if it does not last for ever, and whose login it is, if it is one.
+    pub(crate) fn terms_of(&self, id: &str) -> (Option<Millis>, Option<Arc<str>>) {
+        let known = self.known();
+        let Some(Held { entry, .. }) = known.entries.iter().find(|held| &*held.entry.id == id) else {
+            return (None, None);
+        };
+        let left = entry.ends_at().map(|at| Millis(at.0.saturating_sub(Now::millis().0)));
+        (left, entry.login_of.clone())
+    }
+
+    /// The tokens of one workspace that are still good.
+    pub(crate) fn of_workspace(&self, slug: &str) -> Vec<String> {
+        let known = self.known();
+        let now = now();
+        let good = known.entries.iter().filter(|held| !known.is_over(held, now)).map(|held| &held.entry);
+        good.filter(|entry| entry.workspace.as_deref() == Some(slug)).map(|entry| entry.id.to_string()).collect()
     }
 
     /// What the file says now; a `stat` when it has not changed.
@@ -116,47 +177,7 @@ impl Tokens {
     }
 }
 
-impl Known {
-    /// Fails once for each content that is wrong, and each time that the file cannot be reached.
-    fn refresh(&mut self, file: &TokensFile) -> Result<(), TokensFileError> {
-        let stamp = match std::fs::metadata(file.path()) {
-            Ok(metadata) => Some(Stamp::of(&metadata)),
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => {
-                self.forget();
-                return Err(file.failed("look at")(error));
-            }
-        };
-        if stamp.is_some() && stamp == self.stamp {
-            return Ok(());
-        }
-        self.forget();
-        let Some(mut held) = file.open()? else {
-            (self.entries, self.unreadable) = (Vec::new(), false);
-            return Ok(());
-        };
-        // The stamp is of what is read, and older than it: a change from now on gives another one.
-        let stamp = Stamp::of(&held.metadata().map_err(file.failed("look at"))?);
-        let read = file.read(&mut held);
-        if !matches!(read, Err(TokensFileError::Io { .. })) {
-            self.stamp = Some(stamp);
-            self._held = Some(held);
-        }
-        self.entries = read?;
-        self.unreadable = false;
-        Ok(())
-    }
-
-    fn forget(&mut self) {
-        self.stamp = None;
-        self._held = None;
-        self.unreadable = true;
-    }
+/// What a page shows: the half in its cookie and the half that it keeps.
+pub(super) fn joined(cookie: &str, page: &str) -> String {
+    format!("{cookie}.{page}")
 }
-
-fn identity(entry: &TokenEntry) -> Identity {
-    Identity { token: Some(Arc::clone(&entry.id)), access: entry.access, scope: Scope::Host }
-}
-
-#[cfg(test)]
-mod tests;

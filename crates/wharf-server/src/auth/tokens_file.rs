@@ -5,41 +5,25 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::digest::Digest;
-use super::identity::Access;
-use super::moment;
+use super::terms::{ID_PREFIX, LONGEST_LABEL, Terms, TokenEntry};
 
-const VERSION: u32 = 1;
+/// With limits that version 1 did not have: an older wharf must not take such a token for an unlimited one.
+const VERSION: u32 = 2;
+/// What is written as long as no token has such a limit.
+const WITHOUT_LIMITS: u32 = 1;
 /// Every login looks at all of them; a thousand take some 20 µs.
 const MOST_TOKENS: usize = 1_000;
-/// A label is a note in a table, not a document.
-const LONGEST_LABEL: usize = 200;
-const ID_PREFIX: &str = "tok_";
+/// Pages that one asker is logged in on; the oldest goes when another comes.
+const MOST_LOGINS: usize = 20;
 /// 16 characters of five bits: 80 bits, as in other ids.
 const ID_LENGTH: usize = 16;
 /// Lets people and secret scanners see what it is.
-const TOKEN_PREFIX: &str = "wharf_";
+pub(super) const TOKEN_PREFIX: &str = "wharf_";
 /// 52 characters of five bits: 260 random bits.
 const TOKEN_LENGTH: usize = 52;
-
-/// A token as the file knows it. A field that is not known here may be a limit on the token, so it is an error and not
-/// ignored.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct TokenEntry {
-    pub id: Arc<str>,
-    #[serde(rename = "role")]
-    pub access: Access,
-    pub(super) hash: Digest,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub label: Option<String>,
-    /// RFC 3339, UTC.
-    pub created_at: String,
-}
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -71,12 +55,16 @@ pub enum TokensFileError {
     Io { verb: &'static str, path: PathBuf, source: io::Error },
     #[error("{path} is damaged: {reason}; mend it, or move it away and make new tokens", path = path.display())]
     Damaged { path: PathBuf, reason: String },
-    #[error("{path} has version {version}, and this wharf knows version 1; use the newer wharf", path = path.display())]
+    #[error("{path} has version {version}, and this wharf knows version {VERSION}; use the newer wharf", path = path.display())]
     Newer { path: PathBuf, version: u32 },
     #[error("no token has the id {id:?}; see: wharf token list")]
     Unknown { id: String },
     #[error("the label must be 1 to {LONGEST_LABEL} characters on one line")]
     Label,
+    #[error("an admin changes the host, of which a workspace is a part: make it with --role controller or observer")]
+    AdminOfWorkspace,
+    #[error("a token lasts longer than no time, and ten years at most; leave the ttl out for one that does not expire")]
+    Ttl,
     #[error("there are {MOST_TOKENS} tokens already; revoke one that is not used: wharf token list")]
     Full,
 }
@@ -101,26 +89,40 @@ impl TokensFile {
     }
 
     /// Makes a token and adds it.
-    pub fn create(&self, access: Access, label: Option<&str>) -> Result<NewToken, TokensFileError> {
-        if label.is_some_and(|label| !is_label(label)) {
-            return Err(TokensFileError::Label);
-        }
+    pub fn create(&self, terms: Terms) -> Result<NewToken, TokensFileError> {
+        let text = format!("{TOKEN_PREFIX}{}", wharf_host::random_text(TOKEN_LENGTH));
+        self.create_as(terms, text)
+    }
+
+    /// The same, with a text that nobody else can know.
+    pub(super) fn create_as(&self, terms: Terms, text: String) -> Result<NewToken, TokensFileError> {
+        terms.check()?;
         let _lock = self.lock()?;
         let mut tokens = self.list()?;
+        if let Some(asker) = &terms.login_of {
+            make_room(&mut tokens, asker);
+        }
         if tokens.len() >= MOST_TOKENS {
             return Err(TokensFileError::Full);
         }
-        let text = format!("{TOKEN_PREFIX}{}", wharf_host::random_text(TOKEN_LENGTH));
-        let entry = TokenEntry {
-            id: format!("{ID_PREFIX}{}", wharf_host::random_text(ID_LENGTH)).into(),
-            access,
-            hash: Digest::of(&text),
-            label: label.map(ToOwned::to_owned),
-            created_at: moment::text(wharf_host::Now::millis()),
-        };
+        let id = format!("{ID_PREFIX}{}", wharf_host::random_text(ID_LENGTH)).into();
+        let entry = terms.entry(id, &text);
         tokens.push(entry.clone());
         self.replace(tokens)?;
         Ok(NewToken { text, entry })
+    }
+
+    /// Takes out all tokens whose time has run out.
+    pub fn revoke_expired(&self) -> Result<Vec<TokenEntry>, TokensFileError> {
+        if self.open()?.is_none() {
+            return Ok(Vec::new());
+        }
+        let _lock = self.lock()?;
+        let (expired, rest): (Vec<_>, Vec<_>) = self.list()?.into_iter().partition(TokenEntry::is_expired);
+        if !expired.is_empty() {
+            self.replace(rest)?;
+        }
+        Ok(expired)
     }
 
     /// Takes a token out: it opens nothing from now on.
@@ -151,18 +153,22 @@ impl TokensFile {
         file.read_to_end(&mut text).map_err(self.failed("read"))?;
         let head: Head = serde_json::from_slice(&text).map_err(|error| self.damaged(&error))?;
         match head.version {
-            VERSION => {}
+            WITHOUT_LIMITS..=VERSION => {}
             0 => return Err(self.damaged(&"there is no version 0")),
             version => return Err(TokensFileError::Newer { path: self.path.clone(), version }),
         }
         let content: Content = serde_json::from_slice(&text).map_err(|error| self.damaged(&error))?;
         let mut ids = std::collections::BTreeSet::new();
-        for TokenEntry { id, .. } in &content.tokens {
-            if !id.starts_with(ID_PREFIX) {
-                return Err(self.damaged(&format!("the id {id:?} does not begin with {ID_PREFIX}")));
+        for entry in &content.tokens {
+            if let Some(fault) = entry.fault() {
+                return Err(self.damaged(&fault));
             }
+            let id = &entry.id;
             if !ids.insert(id) {
                 return Err(self.damaged(&format!("the id {id:?} is there twice")));
+            }
+            if content.version == WITHOUT_LIMITS && entry.is_limited() {
+                return Err(self.damaged(&format!("{id} has a limit that version {WITHOUT_LIMITS} does not have")));
             }
         }
         Ok(content.tokens)
@@ -171,7 +177,8 @@ impl TokensFile {
     /// Whole or not at all, and on the disk: a revoked token must not come back with a power cut.
     fn replace(&self, tokens: Vec<TokenEntry>) -> Result<(), TokensFileError> {
         let write = || -> io::Result<()> {
-            let mut text = serde_json::to_vec_pretty(&Content { version: VERSION, tokens })?;
+            let version = if tokens.iter().any(TokenEntry::is_limited) { VERSION } else { WITHOUT_LIMITS };
+            let mut text = serde_json::to_vec_pretty(&Content { version, tokens })?;
             text.push(b'\n');
             let half = self.path.with_extension("new");
             let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&half)?;
@@ -207,6 +214,15 @@ impl TokensFile {
     }
 }
 
-fn is_label(label: &str) -> bool {
-    !label.trim().is_empty() && label.chars().count() <= LONGEST_LABEL && !label.chars().any(char::is_control)
+/// Takes logins out that are over, and the oldest of this asker if there are many: nobody lists those, and nobody shall
+/// fill the file with them.
+fn make_room(tokens: &mut Vec<TokenEntry>, asker: &str) {
+    tokens.retain(|entry| entry.login_of.is_none() || !entry.is_expired());
+    let of_asker = |entry: &TokenEntry| entry.login_of.as_deref() == Some(asker);
+    let mut over = (tokens.iter().filter(|entry| of_asker(entry)).count() + 1).saturating_sub(MOST_LOGINS);
+    tokens.retain(|entry| {
+        let goes = over > 0 && of_asker(entry);
+        over -= usize::from(goes);
+        !goes
+    });
 }

@@ -147,7 +147,7 @@ pub(crate) async fn answer(
     ask: &str,
     args: AnswerArgs,
 ) -> Result<Answered, Problem> {
-    who.may_change()?;
+    who.may_answer_in(app, id)?;
     let handle = open(app, who, id).await?;
     let unknown = || {
         let detail = format!("the agent did not ask anything under {:?}", ask.chars().take(40).collect::<String>());

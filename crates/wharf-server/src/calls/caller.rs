@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use wharf_host::core::{ClientId, Sender};
+use wharf_host::core::{ClientId, Sender, SessionId};
 use wharf_host::new_client_id;
 
-use crate::auth::{Access, Identity};
+use super::faults::unknown_session;
+use crate::App;
+use crate::auth::{Access, Identity, Scope};
 use crate::problem::Problem;
 
 /// A name is for people to read.
@@ -29,7 +31,7 @@ impl Caller {
     /// What is used of the environment that the caller sends: no `PATH`, unless it may name any directory, since with
     /// it a program of the caller's own choice could be run in an agent's name.
     pub(crate) fn env(&self, mut env: BTreeMap<String, String>) -> BTreeMap<String, String> {
-        env.retain(|name, _| self.identity.access == Access::Admin || name != "PATH");
+        env.retain(|name, _| self.identity.is_admin() || name != "PATH");
         env
     }
 
@@ -37,6 +39,11 @@ impl Caller {
     pub(crate) fn may_change(&self) -> Result<(), Problem> {
         match self.identity.access {
             Access::Controller | Access::Admin => Ok(()),
+            Access::Observer if self.identity.agent().is_some() => Err(Problem::new(
+                StatusCode::FORBIDDEN,
+                "observer",
+                "an agent only looks at its session; what is to be done there is its user's to say",
+            )),
             Access::Observer => Err(Problem::new(
                 StatusCode::FORBIDDEN,
                 "observer",
@@ -45,16 +52,44 @@ impl Caller {
         }
     }
 
+    /// Refuses those who may not work in this session. An agent may in those that it led to, if it may delegate: never in
+    /// its own.
+    pub(crate) fn may_work_in(&self, app: &App, id: &str) -> Result<(), Problem> {
+        let Some(agent) = self.identity.agent() else { return self.may_change() };
+        let session = app.seen_by(&self.identity).descriptor(&SessionId::new(id)).ok_or_else(|| unknown_session(id))?;
+        let own = app.host.descriptor(agent);
+        let delegates = own.is_some_and(|own| app.host.config().delegation.lets_start(&own.adapter_slug));
+        if delegates && session.descends_from(agent) { Ok(()) } else { self.may_change() }
+    }
+
+    /// Refuses those who may not answer for this session. An agent may for those that it led to if `delegation.answer` is
+    /// set: else it could allow them what its user would not.
+    pub(crate) fn may_answer_in(&self, app: &App, id: &str) -> Result<(), Problem> {
+        self.may_work_in(app, id)?;
+        if self.identity.agent().is_none() || app.host.config().delegation.answer {
+            return Ok(());
+        }
+        let detail =
+            "what an agent asks is its user's to answer; the operator lets agents do it with delegation.answer";
+        Err(Problem::new(StatusCode::FORBIDDEN, "delegation_denied", detail))
+    }
+
     /// Refuses those who may not change the host itself.
     pub(crate) fn may_administrate(&self) -> Result<(), Problem> {
-        match self.identity.access {
-            Access::Admin => Ok(()),
-            Access::Controller | Access::Observer => Err(Problem::new(
-                StatusCode::FORBIDDEN,
-                "admin_only",
-                "only an admin may do this; use the host's own token or one that was made with `--role admin`",
-            )),
+        if self.identity.is_admin() {
+            return Ok(());
         }
+        let detail = "only an admin may do this; use the host's own token or one that was made with `--role admin`";
+        Err(Problem::new(StatusCode::FORBIDDEN, "admin_only", detail))
+    }
+
+    /// Refuses those who are not concerned with the host as a whole.
+    pub(crate) fn sees_the_host(&self) -> Result<(), Problem> {
+        if self.identity.scope == Scope::Host {
+            return Ok(());
+        }
+        let detail = "this token covers a part of the host, and this is about all of it; use one without a scope";
+        Err(Problem::new(StatusCode::FORBIDDEN, "host_only", detail))
     }
 
     /// The same party at every call with the same token: these callers have no connection that would tell them apart.
@@ -66,6 +101,7 @@ impl Caller {
     /// A party that has sent nothing before.
     pub(super) fn stranger(&self) -> Sender {
         let (name, token) = (self.name.clone(), self.identity.token.clone());
-        Sender { client: new_client_id(), name, version: None, token, parent: None, peer: None }
+        let parent = self.identity.agent().cloned();
+        Sender { client: new_client_id(), name, version: None, token, parent, peer: None }
     }
 }

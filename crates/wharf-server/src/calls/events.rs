@@ -66,7 +66,8 @@ pub(crate) async fn events(app: &App, who: &Caller, id: &str, args: &EventsArgs)
         None => Seq::ZERO,
         Some(after) => known(&handle, after).await?,
     };
-    read(&handle, after, limit).await.map_err(|error| unreadable(id, &error))
+    let bytes = PAGE_BYTES.min(app.host.config().limits.history.0);
+    read(&handle, after, limit, bytes).await.map_err(|error| unreadable(id, &error))
 }
 
 pub(crate) fn unknown_event(id: &str) -> Problem {
@@ -93,13 +94,13 @@ fn number(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
-async fn read(handle: &SessionHandle, after: Seq, limit: usize) -> Result<EventPage, ReadError> {
+async fn read(handle: &SessionHandle, after: Seq, limit: usize, most: usize) -> Result<EventPage, ReadError> {
     let mut cursor = handle.cursor(after);
     let (mut events, mut bytes, mut last) = (Vec::new(), 0, None);
     while cursor.is_behind() {
         let batch = cursor.next().await?;
         for entry in batch.entries() {
-            if events.len() >= limit || bytes >= PAGE_BYTES {
+            if events.len() >= limit || bytes >= most {
                 return Ok(EventPage { events, next: last });
             }
             let Some(event) = stored(entry) else { continue };

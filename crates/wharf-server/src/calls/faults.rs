@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use wharf_host::core::{Refusal, SessionId};
-use wharf_host::{AdapterError, CallError, CreateError, SandboxError, StartFailure, WorkspaceError};
+use wharf_host::{AdapterError, CallError, CreateError, DelegationError, SandboxError, StartFailure, WorkspaceError};
 
 use crate::App;
 use crate::problem::Problem;
@@ -45,12 +45,20 @@ pub(super) fn from_create(error: &CreateError) -> Problem {
         CreateError::Sandbox(_) => (StatusCode::UNPROCESSABLE_ENTITY, "sandbox_impossible"),
         CreateError::Cwd { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_cwd"),
         CreateError::CwdNotAllowed { .. } => (StatusCode::FORBIDDEN, "cwd_not_allowed"),
+        CreateError::Delegation(error @ DelegationError::TooMany { .. }) => {
+            (StatusCode::TOO_MANY_REQUESTS, error.code())
+        }
+        CreateError::Delegation(error) => (StatusCode::FORBIDDEN, error.code()),
         CreateError::Label { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "label_too_long"),
         CreateError::KeyReused { session } => {
             let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused", error.to_string());
             return problem.with("sessionId", session.as_str());
         }
         CreateError::TooMany { .. } => (StatusCode::TOO_MANY_REQUESTS, "too_many_sessions"),
+        CreateError::TooFast { retry_after, .. } => {
+            let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_spawns", error.to_string());
+            return problem.retry_after(retry_after.as_secs() + 1);
+        }
         CreateError::StorageFull => (StatusCode::INSUFFICIENT_STORAGE, "storage_full"),
         CreateError::Storage(_) => {
             tracing::error!(%error, "a session cannot be made");
@@ -86,9 +94,10 @@ fn from_adapter(error: &AdapterError) -> Problem {
 
 pub(crate) fn from_workspace(error: &WorkspaceError) -> Problem {
     let (status, code) = match error {
-        WorkspaceError::Damaged { .. } | WorkspaceError::Version { .. } | WorkspaceError::Unreadable { .. } => {
-            (StatusCode::INTERNAL_SERVER_ERROR, "registry_damaged")
-        }
+        WorkspaceError::Damaged { .. }
+        | WorkspaceError::Version { .. }
+        | WorkspaceError::Unreadable { .. }
+        | WorkspaceError::Hidden => (StatusCode::INTERNAL_SERVER_ERROR, "registry_damaged"),
         WorkspaceError::Unwritable { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "registry_unwritable"),
         WorkspaceError::Slug(_) | WorkspaceError::Reserved(_) => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_slug"),
         WorkspaceError::Label => (StatusCode::UNPROCESSABLE_ENTITY, "label_too_long"),
@@ -106,6 +115,10 @@ pub(super) fn from_call(app: &App, id: &SessionId, error: &CallError) -> Problem
         CallError::Refused(refusal) => from_refusal(refusal),
         CallError::StorageFull => {
             Problem::new(StatusCode::INSUFFICIENT_STORAGE, "storage_full", "the disk is full: nothing was done")
+        }
+        CallError::LogFull { .. } => Problem::new(StatusCode::INSUFFICIENT_STORAGE, "log_full", error.to_string()),
+        CallError::TooMany { .. } => {
+            Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_sessions", error.to_string())
         }
         CallError::Gone if app.host.descriptor(id).is_none() => return unknown_session(id.as_str()),
         CallError::Gone | CallError::Left | CallError::Storage(_) => {

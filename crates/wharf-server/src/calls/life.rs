@@ -37,7 +37,7 @@ pub(crate) struct Interrupted {
 
 /// Ends the session; its history stays. One that is dead already is left so.
 pub(crate) async fn kill(app: &App, who: &Caller, id: &str) -> Result<Killed, Problem> {
-    who.may_change()?;
+    who.may_work_in(app, id)?;
     let handle = open(app, who, id).await?;
     handle.kill(EndReason::User).await.map_err(|error| from_call(app, handle.id(), &error))?;
     Ok(Killed { ok: true, id: id.to_owned() })
@@ -52,7 +52,7 @@ pub(crate) async fn forget(app: &App, who: &Caller, id: &str) -> Result<Forgotte
 
 /// Ends the running turn, whoever began it. What waits in the queue stays there.
 pub(crate) async fn interrupt(app: &App, who: &Caller, id: &str) -> Result<Interrupted, Problem> {
-    who.may_change()?;
+    who.may_work_in(app, id)?;
     let handle = open(app, who, id).await?;
     let scope = CancelScope { seen: handle.head(), clear_queue: false };
     // As a party that has nothing in the queue: a client's own cancel would take its waiting prompts along (rule 7.4).

@@ -7,7 +7,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::{Caller, faults, open};
 use crate::App;
-use crate::lines::{LastLines, last_n};
+use crate::lines::{LastLines, MostLines, last_n};
 use crate::problem::Problem;
 
 const LINES: usize = 200;
@@ -35,7 +35,8 @@ pub(crate) struct Output {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub(crate) last_event_id: Option<String>,
-    /// There may be older lines, too far back in the log to be looked for.
+    /// There are fewer lines than asked for, and there may be older ones: too far back in the log to be looked for, or too
+    /// long for one answer.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
     pub(crate) truncated: bool,
@@ -49,9 +50,10 @@ pub(crate) async fn output(app: &App, who: &Caller, id: &str, args: &OutputArgs)
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_query", detail));
     }
     let handle = open(app, who, id).await?;
+    let most = MostLines { lines: count, bytes: app.host.config().limits.history.0 };
     // The semaphore is never closed.
     let _place = app.looking_back.acquire().await.ok();
-    let last = last_n(&handle, count, app.host.config().redact_output).await;
+    let last = last_n(&handle, most, app.host.config().redact_output).await;
     let LastLines { lines, truncated } = last.map_err(|error| faults::unreadable(id, &error))?;
     let last_event_id = lines.last().map(|line| line.id.to_string());
     let lines = lines.into_iter().map(|line| line.text).collect();

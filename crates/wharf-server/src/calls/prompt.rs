@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use wharf_host::core::{Overlap, Raw, Submission};
 use wharf_host::{SessionHandle, new_prompt_id};
 
-use super::faults::{from_call, invalid};
+use super::faults::{from_call, from_create, invalid};
 use super::{Caller, open};
 use crate::App;
 use crate::problem::Problem;
@@ -121,7 +121,7 @@ pub(crate) async fn prompt(
     args: PromptArgs,
     key: Option<&str>,
 ) -> Result<Prompted, Problem> {
-    who.may_change()?;
+    who.may_work_in(app, id)?;
     let overlap = match (args.queue.unwrap_or(false), args.interrupt.unwrap_or(false)) {
         (true, true) => return Err(invalid("queue and interrupt exclude each other: send one of them")),
         (true, false) => Overlap::Queue,
@@ -130,6 +130,10 @@ pub(crate) async fn prompt(
     };
     let key = key.map(checked_key).transpose()?;
     let handle = open(app, who, id).await?;
+    if let Some(agent) = who.identity.agent() {
+        // Of those that it led to there may be so many; one that comes back is one more.
+        app.host.wake_child(agent, &handle).await.map_err(|error| from_create(&error))?;
+    }
     submit(app, who, &handle, &args.prompt, overlap, key).await
 }
 

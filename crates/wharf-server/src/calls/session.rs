@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use utoipa::ToSchema;
 use wharf_host::core::{EndReason, Status};
-use wharf_host::{Descriptor, TurnWord};
+use wharf_host::{Descriptor, Resources, TurnWord};
 
 /// AIP-46's `Session`, with Wharf's own members besides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema, JsonSchema)]
@@ -65,6 +65,35 @@ pub(crate) struct Session {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub(crate) message: Option<String>,
+    /// The session whose agent started this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub(crate) parent_session_id: Option<String>,
+    /// How many sessions are above it; absent for one that a user started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub(crate) depth: Option<usize>,
+    /// What its processes use; only while they are there and can be measured (Linux), some seconds old at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Used, nullable = false)]
+    #[schemars(with = "Option<Used>")]
+    pub(crate) resources: Option<Resources>,
+}
+
+/// What the processes of a session use: its agent's, and all that those started.
+#[derive(ToSchema, JsonSchema)]
+#[schema(as = Resources, rename_all = "camelCase")]
+#[schemars(rename = "Resources", rename_all = "camelCase")]
+#[expect(dead_code, reason = "a schema")]
+pub(crate) struct Used {
+    /// Resident memory without what is mapped from files.
+    memory_bytes: u64,
+    /// CPU time since the agent was started.
+    cpu_millis: u64,
+    processes: u64,
+    /// More than `limits.session_memory`: so while it is at work, or if it could not come back. Left out if false.
+    #[schema(nullable = false)]
+    over_limit: Option<bool>,
 }
 
 /// Where the session is in its life.
@@ -103,6 +132,8 @@ pub(crate) enum EndWord {
     User,
     Closed,
     Idle,
+    Memory,
+    LogFull,
     HostShutdown,
     HostRestarted,
 }
@@ -131,6 +162,9 @@ impl From<&Descriptor> for Session {
             resumable: known.resumable,
             end_reason: known.end_reason,
             message: known.message,
+            depth: known.parent_session_id.as_ref().map(|_| known.depth),
+            parent_session_id: known.parent_session_id,
+            resources: known.resources,
         }
     }
 }

@@ -15,7 +15,6 @@ use super::faults::{from_create, spawn_failed};
 use super::prompt::{ContentShape, checked_key, submit};
 use super::{Caller, Content, Session};
 use crate::App;
-use crate::auth::Access;
 use crate::problem::Problem;
 
 /// A label is for people and filters; a megabyte of it in every listing would be for nobody.
@@ -82,7 +81,10 @@ pub(crate) async fn spawn(
     key: Option<&str>,
     wait: bool,
 ) -> Result<Spawn, Problem> {
-    who.may_change()?;
+    let parent = who.identity.agent().cloned();
+    if parent.is_none() {
+        who.may_change()?;
+    }
     let key = key.map(checked_key).transpose()?;
     let label = args.label.filter(|label| !label.is_empty());
     if let Some(label) = label.as_ref().filter(|label| label.len() > LABEL) {
@@ -102,7 +104,8 @@ pub(crate) async fn spawn(
         sender: Some(who.sender()),
         key: key.map(ToOwned::to_owned),
         key_covers: args.prompt.as_ref().map(|prompt| prompt.0.clone()),
-        anywhere: who.identity.access == Access::Admin,
+        ground: who.identity.ground(),
+        parent,
     };
     let spawned = app.host.spawn(request).await.map_err(|error| from_create(&error))?;
     let (handle, duplicate) = (spawned.handle, spawned.duplicate);

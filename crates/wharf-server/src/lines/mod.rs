@@ -17,7 +17,7 @@ use wharf_host::core::{Epoch, Seq};
 
 pub use paint::paint;
 use projector::Projector;
-pub(crate) use read::{Follow, Followed, LastLines, LinesError, last_n};
+pub(crate) use read::{Follow, Followed, LastLines, LinesError, MostLines, last_n};
 
 /// A line that goes on for longer is cut here.
 const LONGEST: usize = 64 * 1024;

@@ -1,7 +1,7 @@
 //! What one event means for the line view.
 
 use serde_json::Value;
-use wharf_host::core::{Ask, AskKind, Ending, Event, PromptEnd, PromptId, Raw, Status, UpdateKind};
+use wharf_host::core::{Ask, AskKind, EndReason, Ending, Event, PromptEnd, PromptId, Raw, Status, UpdateKind};
 
 use super::clean::one_line;
 use super::{LONGEST, LineKind, Stream};
@@ -177,7 +177,9 @@ fn failed(frame: &Raw) -> Vec<Whole> {
 
 /// Only an end that came with an error is worth a line; the others are seen in the status.
 fn ended(ending: &Ending) -> Vec<Whole> {
-    let went_well = ending.status != Status::Error && ending.exit_code == Some(0);
+    // One that was put to sleep has not failed either.
+    let went_well = (ending.status != Status::Error && ending.exit_code == Some(0))
+        || matches!(ending.reason, EndReason::Idle | EndReason::Memory);
     let Some(message) = ending.message.as_deref().filter(|_| !went_well) else { return Vec::new() };
     let (message, stderr) = message.split_once(STDERR).unwrap_or((message, ""));
     let first = error_line(format!("[error] {}", one_line(message, LONGEST)));

@@ -10,9 +10,6 @@ use super::{Line, LineId, Projector};
 
 /// Events that are looked at for the last lines before more are.
 const FIRST_WINDOW: u64 = 256;
-/// The last lines are no more than so many bytes of text, whatever their number.
-const MOST_BYTES: usize = 8 * 1024 * 1024;
-
 /// The last lines are looked for in no more of the log than this.
 const LOOKED_AT: Most = Most { events: 50_000, bytes: 32 * 1024 * 1024 };
 
@@ -67,7 +64,7 @@ impl Follow {
         if start.mid_line {
             projector = projector.mid_line();
         }
-        Ok(Self { handle: handle.clone(), cursor: handle.cursor(start.after), projector, seen })
+        Ok(Self { handle: handle.clone(), cursor: handle.cursor(start.after).following(), projector, seen })
     }
 
     /// Everything up to here was given.
@@ -115,10 +112,17 @@ pub(crate) struct LastLines {
     pub(crate) truncated: bool,
 }
 
-/// The last `n` lines, read from the log's end: as much of it as they take, and no more than is looked at for an answer.
-pub(crate) async fn last_n(handle: &SessionHandle, n: usize, redact: bool) -> Result<LastLines, ReadError> {
+/// How many lines, of how many bytes of text together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MostLines {
+    pub(crate) lines: usize,
+    pub(crate) bytes: usize,
+}
+
+/// The last lines, read from the log's end: as much of it as they take, and no more than is looked at for an answer.
+pub(crate) async fn last_n(handle: &SessionHandle, most: MostLines, redact: bool) -> Result<LastLines, ReadError> {
     let head = handle.head();
-    let mut window = FIRST_WINDOW.max(n as u64);
+    let mut window = FIRST_WINDOW.max(most.lines as u64);
     let mut found: Option<Last> = None;
     loop {
         let after = Seq(head.0.saturating_sub(window));
@@ -132,11 +136,11 @@ pub(crate) async fn last_n(handle: &SessionHandle, n: usize, redact: bool) -> Re
             {
                 return Ok(LastLines { lines: found.lines.into(), truncated: true });
             }
-            last.extend(lines.into_iter().filter(|line| line.id.seq <= head), n);
+            last.extend(lines.into_iter().filter(|line| line.id.seq <= head), most);
         }
         let whole = after == Seq::ZERO || last.full;
         if whole || LOOKED_AT.reached(window, bytes) {
-            return Ok(LastLines { lines: last.lines.into(), truncated: !whole });
+            return Ok(LastLines { lines: last.lines.into(), truncated: !whole || last.cut });
         }
         found = Some(last);
         window = (window * 4).min(LOOKED_AT.events);
@@ -150,15 +154,18 @@ struct Last {
     bytes: usize,
     /// There were more.
     full: bool,
+    /// The last that went did so for its bytes: fewer are left than were asked for.
+    cut: bool,
 }
 
 impl Last {
-    fn extend(&mut self, lines: impl Iterator<Item = Line>, n: usize) {
+    fn extend(&mut self, lines: impl Iterator<Item = Line>, most: MostLines) {
         for line in lines {
             self.bytes += line.text.len();
             self.lines.push_back(line);
-            self.full |= self.lines.len() >= n;
-            while self.lines.len() > n || self.bytes > MOST_BYTES {
+            self.full |= self.lines.len() >= most.lines;
+            while self.lines.len() > most.lines || self.bytes > most.bytes {
+                self.cut = self.lines.len() <= most.lines;
                 let Some(old) = self.lines.pop_front() else { break };
                 self.bytes -= old.text.len();
                 self.full = true;

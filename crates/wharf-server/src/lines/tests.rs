@@ -175,7 +175,9 @@ fn an_error_has_its_message_and_the_last_words_of_the_agent() {
         (stderr, "  boom"),
     ];
     assert_eq!(shown, expected);
-    assert_eq!(texts(vec![Event::Ended(Ending { exit_code: Some(0), ..ending })]), [""; 0]);
+    assert_eq!(texts(vec![Event::Ended(Ending { exit_code: Some(0), ..ending.clone() })]), [""; 0]);
+    let asleep = Ending { status: Status::Killed, reason: EndReason::Memory, exit_code: None, ..ending };
+    assert_eq!(texts(vec![Event::Ended(asleep)]), [""; 0]);
     let frame = raw(&json!({"error": {"code": -32603, "message": "no credit"}}));
     assert_eq!(texts(vec![ended("p", PromptEnd::Failed { frame })]), ["[error] no credit", "── turn-end (error) ──"]);
 }

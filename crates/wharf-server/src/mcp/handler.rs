@@ -167,7 +167,7 @@ impl Handler {
 
     async fn answer(&self, who: &Caller, input: AnswerInput) -> Outcome {
         let AnswerInput { session_id, ask_id, option_id, cancel, action, content } = input;
-        who.may_change()?;
+        who.may_answer_in(&self.app, &session_id)?;
         let ask_id = match ask_id {
             Some(ask_id) => ask_id,
             None => self.only_ask(who, &session_id).await?,

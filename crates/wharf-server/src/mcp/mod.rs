@@ -11,20 +11,42 @@ mod wait;
 
 use std::sync::Arc;
 
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::Method;
+use axum::middleware::Next;
+use axum::response::Response;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
 use crate::App;
+use crate::problem::Problem;
 use handler::Handler;
 pub(crate) use stdio::stdio;
 
+/// `/mcp`.
+pub(crate) fn routes(app: &App) -> Router<App> {
+    let taken = axum::middleware::from_fn_with_state(app.clone(), take_body);
+    Router::new().route_service("/mcp", service(app)).route_layer(taken)
+}
+
+/// Bodies are read as everywhere, under the limits of all, before the library gets them.
+async fn take_body(State(app): State<App>, request: Request, next: Next) -> Result<Response, Problem> {
+    if request.method() != Method::POST {
+        return Ok(next.run(request).await);
+    }
+    let (head, body) = request.into_parts();
+    let body = app.intake.read(&head.headers, body).await?;
+    Ok(next.run(Request::from_parts(head, body.into())).await)
+}
+
 /// Streamable HTTP. It stands behind the guard, which has checked authority, origin and identity.
-pub(crate) fn service(app: &App) -> StreamableHttpService<Handler, NeverSessionManager> {
+fn service(app: &App) -> StreamableHttpService<Handler, NeverSessionManager> {
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         // Streams, with comments while nothing comes: a tool that waits must not look like a dead connection.
         .with_json_response(false)
-        .with_max_request_body_bytes(app.host.config().limits.frame.0)
+        .with_max_request_body_bytes(app.host.config().limits.body.0)
         .disable_allowed_hosts();
     let app = app.clone();
     let sessions = Arc::new(NeverSessionManager::default());

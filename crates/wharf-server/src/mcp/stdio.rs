@@ -10,6 +10,7 @@ use super::handler::Handler;
 use super::paced::Paced;
 use crate::App;
 use crate::auth::Identity;
+use crate::ending::ended;
 use crate::listen::Place;
 use crate::problem::Problem;
 
@@ -49,6 +50,7 @@ async fn talk(app: App, identity: Identity, connection: hyper::upgrade::Upgraded
     let transport = AsyncRwTransport::new_server(read, write).with_max_line_length(longest);
     let transport = Paced::new(transport);
     let mut stopping = app.stopping.clone();
+    let (tokens, shown) = (std::sync::Arc::clone(&app.tokens), identity.clone());
     let serving = async {
         match rmcp::serve_server(Handler::new(app, Some(identity)), transport).await {
             Ok(serving) => drop(serving.waiting().await),
@@ -58,5 +60,6 @@ async fn talk(app: App, identity: Identity, connection: hyper::upgrade::Upgraded
     tokio::select! {
         () = serving => {}
         _ = stopping.wait_for(|stopping| *stopping) => {}
+        _ = ended(&tokens, &shown) => {}
     }
 }

@@ -14,6 +14,7 @@ use super::shapes::{WaitInput, WaitOutcome, WaitOutput, fitting};
 use crate::App;
 use crate::acp::stop_reason;
 use crate::calls::{self, Caller, OpenAsk, OutputArgs, Session};
+use crate::ending::ended;
 use crate::lines::{Follow, Followed, Line, LineKind};
 use crate::problem::Problem;
 
@@ -36,11 +37,17 @@ pub(super) async fn wait(
         let detail = format!("timeoutSeconds: {seconds} is not between 0 and {LONGEST_WAIT}");
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_arguments", detail));
     }
-    let _place = app.stream_place()?;
+    let _place = app.stream_place(&who.identity)?;
     let id = input.session_id;
     let handle = calls::open(app, who, &id).await?;
     let limit = Instant::now() + Duration::from_secs_f64(seconds);
-    let waited = Wait::new(app, &handle, context).await?.run(limit).await?;
+    let wait = Wait::new(app, &handle, context).await?;
+    let waited = tokio::select! {
+        waited = wait.run(limit) => waited?,
+        ending = ended(&app.tokens, &who.identity) => {
+            return Err(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", ending.reason()));
+        }
+    };
     let output = calls::output(app, who, &id, &OutputArgs { last_n: input.last_n }).await?;
     let session = Session::from(&*handle.descriptor());
     let asks = open_asks(app, who, &session).await?;

@@ -111,5 +111,11 @@ pub(super) async fn list(
         // It starts programs.
         caller.may_change()?;
     }
-    Ok(Json(AdapterList { adapters: app.host.adapters(check).await }))
+    let mut adapters = app.host.adapters(check).await;
+    if let Some(agent) = caller.identity.agent() {
+        // Which agents there are is told to one only of those that it may start.
+        let own = app.host.descriptor(agent).map(|own| own.adapter_slug.clone()).unwrap_or_default();
+        adapters.retain(|adapter| app.host.config().delegation.allows(&own, &adapter.slug));
+    }
+    Ok(Json(AdapterList { adapters }))
 }

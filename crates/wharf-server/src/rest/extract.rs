@@ -1,26 +1,17 @@
 //! What handlers take out of a request, each refusal being a problem.
 
-use std::time::Duration;
-
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
-use bytes::{Bytes, BytesMut};
-use futures_util::StreamExt as _;
 use serde::de::DeserializeOwned;
-use tokio::time::Instant;
 
 use crate::App;
 use crate::auth::Identity;
 use crate::calls::Caller;
 use crate::problem::Problem;
 
-/// A body of which nothing more comes for so long does not come at all.
-const STALLED: Duration = Duration::from_secs(30);
-/// A body comes to its end within this, however steadily it comes.
-const WHOLE: Duration = Duration::from_secs(60);
 const CLIENT: HeaderName = HeaderName::from_static("x-wharf-client");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -107,7 +98,8 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
                 "send the body as JSON, with `Content-Type: application/json`",
             ));
         }
-        let bytes = read(request, app.host.config().limits.frame.0, WHOLE).await?;
+        let (head, body) = request.into_parts();
+        let bytes = app.intake.read(&head.headers, body).await?;
         // First whether it is JSON at all: a member of the wrong type may come before a missing bracket.
         serde_json::from_slice::<serde::de::IgnoredAny>(&bytes)
             .map_err(|error| Problem::new(StatusCode::BAD_REQUEST, "malformed_json", format!("not JSON: {error}")))?;
@@ -121,39 +113,16 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
     }
 }
 
-/// Turns away observers who would change something, before any of their body is read.
+/// Turns away observers who would change something, before any of their body is read. What an agent may do depends on the
+/// session; the few calls that there are for it say.
 pub(super) async fn refuse_observers(request: Request, next: Next) -> Result<Response, Problem> {
     if !request.method().is_safe()
         && let Some(identity) = request.extensions().get::<Identity>()
+        && identity.agent().is_none()
     {
         Caller::new(identity.clone(), None).may_change()?;
     }
     Ok(next.run(request).await)
-}
-
-/// The body, up to the limit.
-async fn read(request: Request, limit: usize, whole_within: Duration) -> Result<Bytes, Problem> {
-    let too_large = || {
-        let detail = format!("a body may have {limit} bytes (limits.frame)");
-        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail)
-    };
-    let announced = text(request.headers(), &header::CONTENT_LENGTH).and_then(|length| length.parse::<usize>().ok());
-    if announced.is_some_and(|length| length > limit) {
-        return Err(too_large());
-    }
-    let mut chunks = request.into_body().into_data_stream();
-    let mut whole = BytesMut::new();
-    let end = Instant::now() + whole_within;
-    let cut_off = |status| Problem::new(status, "cut_off", "the body did not come to its end");
-    loop {
-        match tokio::time::timeout_at(end.min(Instant::now() + STALLED), chunks.next()).await {
-            Err(_) => return Err(cut_off(StatusCode::REQUEST_TIMEOUT)),
-            Ok(None) => return Ok(whole.freeze()),
-            Ok(Some(Err(_))) => return Err(cut_off(StatusCode::BAD_REQUEST)),
-            Ok(Some(Ok(chunk))) if whole.len() + chunk.len() > limit => return Err(too_large()),
-            Ok(Some(Ok(chunk))) => whole.extend_from_slice(&chunk),
-        }
-    }
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
@@ -169,21 +138,4 @@ fn is_json(headers: &HeaderMap) -> bool {
 pub(super) fn prefers(headers: &HeaderMap, preference: &str) -> bool {
     let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split([',', ';'])).any(|value| value.trim().eq_ignore_ascii_case(preference))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_body_that_trickles_without_end_is_cut_off() {
-        let ticks = tokio::time::interval(Duration::from_millis(5));
-        let trickle = futures_util::stream::unfold(ticks, async |mut ticks| {
-            ticks.tick().await;
-            Some((Ok::<_, std::io::Error>("x"), ticks))
-        });
-        let request = Request::new(axum::body::Body::from_stream(trickle));
-        let refused = tokio::time::timeout(STALLED, read(request, 1 << 20, Duration::from_millis(50))).await;
-        assert_eq!(refused.unwrap().unwrap_err().to_json()["code"], "cut_off");
-    }
 }

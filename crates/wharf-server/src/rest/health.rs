@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
 use wharf_host::core::SessionId;
+use wharf_host::metrics::Insight;
 
 use crate::App;
 use crate::calls::{Caller, Session};
@@ -25,15 +26,22 @@ pub(super) async fn healthz() -> &'static str {
     get, path = "/readyz", tag = "host", security(()),
     responses(
         (status = 200, description = "It does", body = String, content_type = "text/plain"),
-        (status = 503, description = "`stopping`: the host is on its way out"),
+        (status = 503, description = "`stopping`: the host is on its way out; `storage_full`: the disk is full. All that applies is in `reasons`"),
     )
 )]
 pub(super) async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
-    if *app.stopping.borrow() {
-        let detail = "the host is stopping; start it again with `wharf serve`";
-        return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", detail));
+    // There is no "starting": nothing is listened to before the host is ready.
+    let stopping =
+        (*app.stopping.borrow()).then_some(("stopping", "the host is stopping; start it again with `wharf serve`"));
+    let full = app.host.storage_full().then_some(("storage_full", "the disk is full: sessions wait for space"));
+    let reasons: Vec<_> = stopping.into_iter().chain(full).collect();
+    match reasons.first() {
+        None => Ok("ready\n"),
+        Some((code, detail)) => {
+            let all: Vec<&str> = reasons.iter().map(|(code, _)| *code).collect();
+            Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, *detail).with("reasons", all))
+        }
     }
-    Ok("ready\n")
 }
 
 /// Sessions with what they run as.
@@ -43,14 +51,27 @@ pub(super) struct Processes {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct SessionProcesses {
     #[serde(flatten)]
     session: Session,
     /// The roots of its process trees: the agent's, and its terminals'.
     pids: Vec<u32>,
+    /// Asks that are open.
+    asks: u64,
+    /// Readers that follow it, and by how many events the slowest of them is behind.
+    readers: u64,
+    lag_events: u64,
+    log_bytes: u64,
+    /// It waits for space on the disk.
+    paused: bool,
+    /// How long its agent has had nothing to do; left out while it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    idle_millis: Option<u64>,
 }
 
-/// The sessions that are alive, with the roots of their process trees. Not for observers.
+/// The sessions that are alive, with what they run as and how they are; nothing of what was said. Not for observers.
 #[utoipa::path(
     get, path = "/debug/sessions", tag = "host", operation_id = "debug_sessions",
     responses((status = 200, description = "The newest first", body = Processes))
@@ -61,8 +82,12 @@ pub(super) async fn processes(State(app): State<App>, caller: Caller) -> Result<
     known.retain(|known| known.status.is_alive());
     known.sort_unstable_by(|a, b| b.id.cmp(&a.id));
     let sessions = known.iter().map(|known| {
-        let pids = app.host.processes_of(&SessionId::new(known.id.as_str()));
-        SessionProcesses { session: Session::from(&**known), pids }
+        let id = SessionId::new(known.id.as_str());
+        let Insight { asks, readers, lag_events, log_bytes, paused, idle_millis } = app.host.insight(&id);
+        // What people and agents wrote has no place here.
+        let silent = Session { title: None, label: None, name: None, message: None, ..Session::from(&**known) };
+        let pids = app.host.processes_of(&id);
+        SessionProcesses { session: silent, pids, asks, readers, lag_events, log_bytes, paused, idle_millis }
     });
     Ok(Json(Processes { sessions: sessions.collect() }))
 }

@@ -34,13 +34,14 @@ pub(super) struct Count {
     total: usize,
 }
 
-/// What the host is and where. Not for observers.
+/// What the host is and where. Not for observers, nor for tokens of one workspace.
 #[utoipa::path(
     get, path = "/host", tag = "host", operation_id = "describe_host",
-    responses((status = 200, description = "The host", body = Described))
+    responses((status = 200, description = "The host", body = Described), (status = 403, description = "`host_only`"))
 )]
 pub(super) async fn describe(State(app): State<App>, caller: Caller) -> Result<Json<Described>, Problem> {
     caller.may_change()?;
+    caller.sees_the_host()?;
     let sessions = app.seen_by(&caller.identity).descriptors();
     let live = sessions.iter().filter(|session| session.status.is_alive()).count();
     Ok(Json(Described {

@@ -6,6 +6,7 @@ mod extract;
 mod health;
 mod host;
 mod log;
+mod login;
 mod metrics;
 mod openapi;
 mod queue;
@@ -34,12 +35,17 @@ pub(crate) struct Routers {
 
 pub(crate) fn routers() -> Routers {
     let (guarded, mut api) = routes().split_for_parts();
-    let (open, open_api) =
-        OpenApiRouter::new().routes(routes!(health::healthz)).routes(routes!(health::readyz)).split_for_parts();
+    let open = OpenApiRouter::new().routes(routes!(health::healthz)).routes(routes!(health::readyz));
+    let (open, open_api) = open.routes(routes!(login::log_in)).split_for_parts();
+    // For observers too: it is themselves that they log in and out.
+    let own = OpenApiRouter::new().routes(routes!(login::make_code)).routes(routes!(login::log_out));
+    let (own, own_api) = own.split_for_parts();
     api.merge(open_api);
+    api.merge(own_api);
     let document = openapi::document(api);
     let guarded = guarded
         .route_layer(axum::middleware::from_fn(extract::refuse_observers))
+        .merge(own)
         .layer(axum::Extension(document))
         .layer(axum::middleware::map_response(say_what_is_allowed));
     Routers { guarded, open }

@@ -75,17 +75,21 @@ fn complete(path: &str, changes: bool, operation: &mut Operation) {
     };
     add("403", "`foreign_authority`, `foreign_origin`");
     add("400", "`no_authority`");
+    add("503", "`too_many_connections`");
     let guarded = operation.security.is_none();
     if guarded {
         add("401", "`unauthorized`");
-        add("403", "`observer`, `admin_only`, `agent_process`, `unknown_process`, `another_user`");
+        add("429", "`too_many_failed_logins`");
+        add("403", "`observer`, `admin_only`, `agent_process`, `not_for_agents`, `unknown_process`, `another_user`");
+        add("429", "`too_many_connections`");
         add("503", "`tokens_unreadable`, `unreadable_session`, `unavailable`");
     }
     if path.contains("{id}") {
         add("404", "`unknown_session`, `unknown_route`");
     }
     if path.contains("{id}") && changes {
-        add("507", "`storage_full`");
+        add("507", "`storage_full`, `log_full`");
+        add("429", "`too_many_sessions`");
     }
     if asks {
         add("422", "`invalid_query`");
@@ -95,6 +99,7 @@ fn complete(path: &str, changes: bool, operation: &mut Operation) {
         add("408", "`cut_off`");
         add("413", "`body_too_large`");
         add("415", "`unsupported_media_type`");
+        add("503", "`too_many_bodies`");
         add("422", "`invalid_body`");
     }
     for (status, response) in &mut operation.responses.responses {

@@ -70,7 +70,7 @@ pub(super) struct Removed {
     purged: usize,
 }
 
-/// The registered workspaces.
+/// The registered workspaces; to a token of one workspace, that one.
 #[utoipa::path(
     get, path = "/workspaces", tag = "workspaces", operation_id = "list_workspaces",
     responses(
@@ -78,8 +78,9 @@ pub(super) struct Removed {
         (status = 500, description = "`registry_damaged`, naming the line"),
     )
 )]
-pub(super) async fn list(State(app): State<App>) -> Result<Json<WorkspaceList>, Problem> {
-    app.host.workspaces().list().map(Json).map_err(|error| from_workspace(&error))
+pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<WorkspaceList>, Problem> {
+    let list = app.host.workspaces().known_on(&caller.identity.ground());
+    list.map(Json).map_err(|error| from_workspace(&error))
 }
 
 /// Registers a directory. The first one becomes the active one.
@@ -127,7 +128,7 @@ pub(super) async fn activate(
     responses(
         (status = 200, description = "It is not registered any more", body = Removed),
         (status = 404, description = "`unknown_workspace`, `unknown_route`"),
-        (status = 409, description = "`workspace_in_use`: it has running sessions"),
+        (status = 409, description = "`workspace_in_use`: it has running sessions; `workspace_has_tokens`: tokens are for it alone"),
         (status = 422, description = "`invalid_query`"),
         (status = 500, description = "`registry_damaged`, `registry_unwritable`"),
     )
@@ -139,6 +140,12 @@ pub(super) async fn remove(
     Params(args): Params<RemoveArgs>,
 ) -> Result<Json<Removed>, Problem> {
     caller.may_administrate()?;
+    let tokens = app.tokens.of_workspace(&slug);
+    if !tokens.is_empty() {
+        // Else they would open the next directory that gets this slug.
+        let detail = format!("tokens are for {slug:?} alone: {}; revoke them first", tokens.join(", "));
+        return Err(Problem::new(StatusCode::CONFLICT, "workspace_has_tokens", detail).with("tokens", tokens));
+    }
     let removed = app.host.remove_workspace(&slug, args.purge.unwrap_or(false)).await.map_err(|error| named(&error))?;
     Ok(Json(Removed { ok: true, slug: removed.workspace.slug.to_string(), purged: removed.purged }))
 }

@@ -37,6 +37,14 @@ pub(crate) fn restart_ignoring_term(arguments: &[String]) -> io::Error {
     shell(r#"trap "" TERM; exec "$0" "$@""#).arg(program).args(arguments).exec()
 }
 
+/// Runs a command to its end: what it wrote to stdout, then stderr.
+pub(crate) fn run(script: &str) -> String {
+    match shell(script).stdin(Stdio::null()).output() {
+        Ok(output) => [output.stdout, output.stderr].iter().map(|said| String::from_utf8_lossy(said)).collect(),
+        Err(error) => error.to_string(),
+    }
+}
+
 fn shell(script: &str) -> Command {
     let mut command = program::command("sh");
     command.arg("-c").arg(script);

@@ -1,8 +1,6 @@
-//! What an agent does to the machine by itself, without asking its client: files, and commands of a shell.
+//! What an agent does to files by itself, without asking its client.
 
 use std::path::Path;
-
-use crate::program;
 
 /// Carries out the command if it is one of these, and tells what came of it.
 pub(super) fn command(name: &str, rest: &str) -> Option<String> {
@@ -11,20 +9,10 @@ pub(super) fn command(name: &str, rest: &str) -> Option<String> {
         "load" => told(std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())),
         "save" => told(std::fs::write(path, text).map(|()| "saved".to_owned())),
         "ls" => told(std::fs::read_dir(Path::new(path)).map(|entries| format!("{} entries", entries.count()))),
-        "sh" => shell(rest),
         _ => return None,
     })
 }
 
 fn told(outcome: std::io::Result<String>) -> String {
     outcome.unwrap_or_else(|error| format!("failed: {error}"))
-}
-
-/// Its output, then how it ended.
-fn shell(script: &str) -> String {
-    let output = program::command(Path::new("/bin/sh")).args(["-c", script]).output();
-    told(output.map(|output| {
-        let said = [output.stdout, output.stderr].concat();
-        format!("{}[{}]", String::from_utf8_lossy(&said), output.status.code().unwrap_or(-1))
-    }))
 }

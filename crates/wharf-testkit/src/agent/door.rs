@@ -1,6 +1,7 @@
-//! An agent at the host's own door: what the unix socket answers to a process that the host has started.
+//! An agent at the host's own door: what the host answers to a process that it has started.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -19,4 +20,30 @@ fn asked(socket: &Path) -> io::Result<String> {
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line)?;
     Ok(line.trim_end().to_owned())
+}
+
+/// One HTTP request: the status and the body, with a blank between them.
+pub(super) fn call(arguments: &[String]) -> io::Result<String> {
+    let [place, method, path, rest @ ..] = arguments else { return Err(io::Error::other("--call WHERE METHOD PATH")) };
+    let (token, body) = (rest.first().map_or("", String::as_str), rest.get(1).map_or("", String::as_str));
+    let mut head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+    head.push_str("Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n");
+    if !token.is_empty() {
+        head.push_str(&format!("Authorization: Bearer {token}\r\n"));
+    }
+    let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
+    let answer = match place.strip_prefix("http://") {
+        Some(address) => exchange(TcpStream::connect(address)?, &request)?,
+        None => exchange(UnixStream::connect(place)?, &request)?,
+    };
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let status = head.split(' ').nth(1).unwrap_or_default();
+    Ok(format!("{status} {body}"))
+}
+
+fn exchange(mut stream: impl Read + Write, request: &str) -> io::Result<String> {
+    stream.write_all(request.as_bytes())?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
 }

@@ -51,6 +51,7 @@ pub struct Flags {
     pub ignore_term: bool,
     pub spawn_children: bool,
     pub socket: Option<PathBuf>,
+    pub hold: Option<usize>,
 }
 
 /// The list of flags, for `--help` and for wrong ones.
@@ -86,7 +87,10 @@ wharf-scripted-agent: an ACP agent for tests; prompts are scripts, see the crate
   --ignore-eof          goes on after stdin has ended
   --ignore-term         ignores SIGTERM
   --spawn-children      starts stubborn children at start; their pids are the last line on stderr
+  --call WHERE METHOD PATH [TOKEN [BODY]]   is no agent: calls a host, and prints the status and the body;
+                        WHERE is the path of a unix socket or http://ADDRESS, TOKEN may be empty
   --socket PATH         asks for /acp on this unix socket at start; the status line goes to stderr
+  --hold MIB            is no agent: holds so much memory and says nothing
 ";
 
 impl Flags {
@@ -149,6 +153,7 @@ impl Flags {
             }
             "--session-id" => self.session_id = Some(value),
             "--record" => self.record = Some(PathBuf::from(value)),
+            "--hold" => self.hold = Some(number(&value)?),
             "--socket" => self.socket = Some(PathBuf::from(value)),
             _ => return Err("unknown flag".to_owned()),
         }

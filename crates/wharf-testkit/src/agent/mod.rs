@@ -8,6 +8,7 @@ mod deeds;
 mod door;
 mod faults;
 mod flags;
+mod load;
 mod script;
 mod serve;
 mod shapes;
@@ -26,6 +27,11 @@ pub fn main(arguments: Vec<String>) -> ExitCode {
     if arguments.iter().any(|argument| argument == "--help") {
         return complain(&format!("{USAGE}commands of a prompt, separated by `;`\n{COMMANDS}"), ExitCode::SUCCESS);
     }
+    if let Some(("--call", call)) = arguments.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        let said = door::call(call).unwrap_or_else(|error| format!("{error}"));
+        let _ = writeln!(std::io::stdout(), "{said}");
+        return ExitCode::SUCCESS;
+    }
     let flags = match Flags::parse(arguments.clone()) {
         Ok(flags) => flags,
         Err(why) => return complain(&format!("{why}\n{USAGE}"), ExitCode::from(2)),
@@ -42,6 +48,10 @@ pub fn main(arguments: Vec<String>) -> ExitCode {
 }
 
 fn start(flags: Flags) -> std::io::Result<ExitCode> {
+    if let Some(mib) = flags.hold {
+        load::hold_for_long(mib);
+        return Ok(ExitCode::SUCCESS);
+    }
     for line in &flags.stderr {
         complain(&format!("{line}\n"), ExitCode::SUCCESS);
     }

@@ -10,9 +10,9 @@ use wharf_demo::turn::{Stop, Turn, lock};
 use wharf_demo::wire;
 
 use super::serve::State;
-use super::{asks, children, deeds, door, faults};
+use super::{asks, children, deeds, door, faults, load};
 
-/// The commands. Sizes are bytes; `raw`, `rawupdate` and `ext` take the rest of the prompt as it is, `;` included.
+/// The commands. Sizes are bytes; `raw`, `rawupdate`, `ext` and `sh` take the rest of the prompt as it is, `;` included.
 pub const COMMANDS: &str = "\
   echo TEXT             one message chunk
   think TEXT, user TEXT   a thought; an echo of the user's message
@@ -44,11 +44,13 @@ pub const COMMANDS: &str = "\
   rawfile PATH          the lines of a file as they are; $SESSION is replaced
   malformed, binary, flood N, oversized BYTES, noline BYTES   see the names
   spawn [hold]          children as with --spawn-children: `pids A B C`
+  sh COMMAND            what a shell says to this, `;` included; see also the flag --call
+  hold MIB, hold-apart MIB   uses so much memory from now on; the same in a process that it lets go of
+  spin MS               uses the processor for so long
   env NAME              the value of the agent's environment variable
   pid                   `pid N`
   pwd                   where the agent runs
   load PATH, save PATH TEXT, ls PATH   what the agent itself can do with files
-  sh COMMAND            a shell's output and exit code
   socket PATH           what that unix socket answers to a request for /acp: the status line
 ";
 
@@ -93,7 +95,7 @@ impl Actor {
     fn script(&mut self, text: &str) -> Result<(), Stop> {
         let mut rest = text.trim();
         while !rest.is_empty() {
-            let whole = ["raw ", "rawupdate ", "ext ", "extnote "].iter().any(|name| rest.starts_with(name));
+            let whole = ["raw ", "rawupdate ", "ext ", "extnote ", "sh "].iter().any(|name| rest.starts_with(name));
             let (command, tail) = if whole { (rest, "") } else { rest.split_once(';').unwrap_or((rest, "")) };
             let (name, arguments) = command.trim().split_once(' ').unwrap_or((command.trim(), ""));
             self.turn.check()?;
@@ -133,6 +135,17 @@ impl Actor {
                 Ok(())
             }
             "spawn" => self.spawn(rest == "hold"),
+            "sh" => self.say(&children::run(rest)),
+            "hold" => {
+                load::hold(number(rest, 0, 1));
+                Ok(())
+            }
+            "hold-apart" => load::hold_apart(number(rest, 0, 1))
+                .map_err(|error| Stop::Refused(wire::fault(-32603, error.to_string()))),
+            "spin" => {
+                load::spin(Duration::from_millis(number(rest, 0, 1)));
+                Ok(())
+            }
             "env" => self.say(&format!("{rest}={}", std::env::var(rest).unwrap_or_else(|_| "(unset)".to_owned()))),
             "socket" => self.say(&door::knock(Path::new(rest))),
             "pwd" => self.say(&std::env::current_dir().unwrap_or_default().display().to_string()),

@@ -14,7 +14,7 @@ const FEWEST_FILES: u64 = 512;
 pub(super) fn findings(config: &Config) -> Vec<Finding> {
     let mut findings = vec![kernel(), processes(), sandbox(config, &support())];
     let limit = getrlimit(Resource::Nofile);
-    findings.push(files(config, limit.current, limit.maximum));
+    findings.push(files(config, limit.maximum));
     if getuid().is_root() {
         findings.push(Finding::warning(
             "user",
@@ -72,22 +72,16 @@ pub(super) fn sandbox(config: &Config, support: &Support) -> Finding {
     }
 }
 
-/// `None`: as many as one likes.
-pub(super) fn files(config: &Config, now: Option<u64>, most: Option<u64>) -> Finding {
+/// `most`: what a host may take, which it does by itself; `None`: as many as it likes.
+pub(super) fn files(config: &Config, most: Option<u64>) -> Finding {
     let limits = &config.limits;
     let wanted = limits.connections.saturating_add(limits.sessions.saturating_mul(FILES_OF_A_SESSION)) as u64;
-    let Some(now) = now else { return Finding::ok("files", "any number of files may be open") };
-    let says = format!("{now} files may be open at once");
-    let advice = match most {
-        Some(most) if most < wanted => {
-            format!("raise the limit: `ulimit -n {most}` is the most here; the rest is root's")
-        }
-        Some(_) | None => {
-            format!("raise the limit before the host starts: ulimit -n {wanted}, or LimitNOFILE={wanted}")
-        }
-    };
-    match now {
-        _ if now >= wanted => Finding::ok("files", says),
+    let Some(most) = most else { return Finding::ok("files", "any number of files may be open") };
+    let says = format!("{most} files may be open at once");
+    let advice =
+        format!("raise the hard limit before the host starts: LimitNOFILE={wanted}, or /etc/security/limits.conf");
+    match most {
+        _ if most >= wanted => Finding::ok("files", says),
         FEWEST_FILES.. => Finding {
             advice: Some(advice),
             ..Finding::note("files", format!("{says}; all that `limits` allows would take {wanted}"))

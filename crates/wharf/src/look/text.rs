@@ -109,9 +109,25 @@ pub(crate) fn short_path(path: &str, home: Option<&str>, limit: usize) -> String
     format!("…{kept}")
 }
 
+/// So many bytes: `640K`, `84M`, `1.2G`.
+pub(crate) fn size(bytes: u64) -> String {
+    const M: u64 = 1 << 20;
+    match bytes {
+        0..M => format!("{}K", bytes >> 10),
+        M..0x4000_0000 => format!("{}M", bytes >> 20),
+        _ => format!("{}.{}G", bytes >> 30, ((bytes & 0x3fff_ffff) * 10) >> 30),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_are_short() {
+        let told = [0, 655_360, 88_080_384, 1_288_490_189].map(size);
+        assert_eq!(told, ["0K", "640K", "84M", "1.2G"]);
+    }
 
     #[test]
     fn what_others_wrote_cannot_speak_to_the_terminal() {

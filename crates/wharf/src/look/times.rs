@@ -39,9 +39,26 @@ pub(crate) fn ago(text: &str, now: u64) -> String {
     }
 }
 
+/// A stretch of time in one or two units: `0.4s`, `12s`, `3m05s`, `2h10m`.
+pub(crate) fn spent(millis: u64) -> String {
+    let seconds = millis / 1_000;
+    match seconds {
+        0..10 => format!("{seconds}.{}s", millis % 1_000 / 100),
+        10..60 => format!("{seconds}s"),
+        60..3_600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        _ => format!("{}h{:02}m", seconds / 3_600, seconds % 3_600 / 60),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn stretches_of_time_are_short() {
+        let told = [0, 480, 9_999, 12_300, 185_000, 7_800_000].map(spent);
+        assert_eq!(told, ["0.0s", "0.4s", "9.9s", "12s", "3m05s", "2h10m"]);
+    }
 
     #[test]
     fn instants_are_read_as_they_are_written() {

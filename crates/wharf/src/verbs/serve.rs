@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
-use wharf_host::{AgentCommand, Auth, Config, Duration, Host, ReplayTurns};
+use tracing_subscriber::EnvFilter;
+use wharf_host::{AgentCommand, Auth, Config, Duration, Host, LogFormat, ReplayTurns};
 use wharf_server::{Server, Tokens};
 
 use crate::global::Global;
@@ -19,6 +20,15 @@ pub(crate) struct Serve {
     /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:7433].
     #[arg(long, env = "WHARF_LISTEN", value_name = "ADDR")]
     listen: Option<String>,
+    /// A PEM file with the certificate for TLS; those that lead to its root may follow in it.
+    #[arg(long, env = "WHARF_TLS_CERT", value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+    /// A PEM file with the certificate's private key.
+    #[arg(long, env = "WHARF_TLS_KEY", value_name = "FILE")]
+    tls_key: Option<PathBuf>,
+    /// Listen on other addresses than this machine's own without TLS: tokens and sessions can be read on the way.
+    #[arg(long)]
+    insecure_no_tls: bool,
     /// The agent of clients that name none [default: demo].
     #[arg(long, env = "WHARF_DEFAULT_AGENT", value_name = "NAME")]
     agent: Option<String>,
@@ -37,29 +47,32 @@ pub(crate) struct Serve {
     /// How many turns an amux client that comes late is shown: `unbounded`, 0 or more.
     #[arg(long, value_name = "TURNS")]
     replay_turns: Option<ReplayTurns>,
+    /// How lines of the host's own output look: `text`, or `json` for programs [default: text].
+    #[arg(long, env = "WHARF_LOG_FORMAT", value_name = "FORMAT")]
+    log_format: Option<LogFormat>,
     /// Print one line of JSON once connections are accepted, and nothing else.
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(global: &Global, serve: Serve) -> anyhow::Result<()> {
-    start_log();
+    let config = config(global, &serve)?;
+    start_log(&config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
-    runtime.block_on(host(global, serve))
+    runtime.block_on(host(config, &serve))
 }
 
-async fn host(global: &Global, serve: Serve) -> anyhow::Result<()> {
+async fn host(config: Config, serve: &Serve) -> anyhow::Result<()> {
     // Signals from now on are ours: one that comes while we start must not leave agents behind.
     let stopped = stop_signal()?;
-    let config = config(global, &serve)?;
     let state_dir = config.state_dir.clone();
     let listen = config.listen.clone();
     let host = Host::begin(config)?;
     let token_file = state_dir.join("token");
     let tokens = Tokens::open(&state_dir)?;
     let socket = state_dir.join("wharf.sock");
-    let server = Server::bind(host, tokens, &listen, &socket).await?;
-    let url = format!("http://{}", server.address().context("reading the address that was bound")?);
+    let server = Server::bind(host, tokens, &listen, &socket)?;
+    let url = server.url().to_owned();
     if serve.json {
         let line = serde_json::json!({
             "event": "listening",
@@ -91,10 +104,15 @@ fn config(global: &Global, serve: &Serve) -> anyhow::Result<Config> {
     if let Some(dir) = &serve.adapters {
         config.adapters = Some(std::path::absolute(dir).context("finding the directory of adapters")?);
     }
+    config.serves = true;
     if let Some(listen) = &serve.listen {
         config.listen.clone_from(listen);
     }
     config.auth = serve.auth.unwrap_or(config.auth);
+    config.log_format = serve.log_format.unwrap_or(config.log_format);
+    config.tls.cert = serve.tls_cert.clone().or(config.tls.cert);
+    config.tls.key = serve.tls_key.clone().or(config.tls.key);
+    config.insecure_no_tls = serve.insecure_no_tls;
     config.amux.replay_turns = serve.replay_turns.unwrap_or(config.amux.replay_turns);
     if let Some(seconds) = serve.session_ttl_seconds {
         config.session.idle_ttl = Duration::from_millis(seconds.saturating_mul(1_000));
@@ -142,7 +160,7 @@ fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
 }
 
 fn greet(url: &str, token_file: &str, state_dir: &str) {
-    let socket = url.replace("http://", "ws://");
+    let socket = url.replacen("http", "ws", 1);
     output::line(&format!("wharf is listening on {url}"));
     output::line("");
     output::line(&format!("  ACP        {socket}/acp   (WebSocket, subprotocol acp.v1)"));
@@ -157,13 +175,23 @@ fn greet(url: &str, token_file: &str, state_dir: &str) {
     output::line("Ctrl-C stops it; every session is on disk.");
 }
 
-fn start_log() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("WHARF_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    // The MCP library logs whole messages, and those hold prompts.
-    let filter = match "rmcp=warn".parse() {
-        Ok(quiet) => filter.add_directive(quiet),
-        Err(_) => filter,
+/// The host's own output goes to stderr. Prompts, what agents say and tokens are never in it.
+fn start_log(config: &Config) -> anyhow::Result<()> {
+    let wanted = std::env::var("WHARF_LOG").ok().filter(|wanted| !wanted.is_empty());
+    let filter = match &wanted {
+        Some(wanted) => EnvFilter::try_new(wanted).with_context(|| format!("reading WHARF_LOG {wanted:?}"))?,
+        None => EnvFilter::try_new(&config.log_level)
+            .with_context(|| format!("reading log_level {:?}", config.log_level))?,
     };
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    // Libraries log whole messages and headers, and those hold prompts and tokens.
+    let filter = QUIET.iter().filter_map(|quiet| quiet.parse().ok()).fold(filter, EnvFilter::add_directive);
+    let output = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    match config.log_format {
+        LogFormat::Text => output.init(),
+        LogFormat::Json => output.json().flatten_event(true).init(),
+    }
+    Ok(())
 }
+
+/// Whatever else is wanted, these say no more.
+const QUIET: [&str; 6] = ["rmcp=warn", "h2=warn", "hyper=warn", "hyper_util=warn", "tower=warn", "tungstenite=warn"];

@@ -95,7 +95,7 @@ fn lines(screen: Screen, sessions: &[&Descriptor]) -> Vec<String> {
     }
     let home = std::env::var("HOME").ok();
     let now = times::now();
-    let mut table = Table::new(&["ID", "STATE", "AGENT", "WHERE", "ACTIVE", "WHAT"]);
+    let mut table = Table::new(&["ID", "STATE", "AGENT", "WHERE", "ACTIVE", "MEM", "CPU", "WHAT"]);
     for (session, id) in sessions.iter().zip(which::short_ids(sessions)) {
         let (word, style) = state::of(session);
         let waiting = if session.queued > 0 { format!("{word} +{}", session.queued) } else { word.to_owned() };
@@ -110,10 +110,28 @@ fn lines(screen: Screen, sessions: &[&Descriptor]) -> Vec<String> {
             cell(&session.adapter_slug),
             cell(place),
             styled(Style::Faint, times::ago(active, now)),
-            cell(state::called(session).unwrap_or_default()),
+            styled(if over(session) { Style::Bad } else { Style::Plain }, memory(session)),
+            cell(session.resources.map(|used| times::spent(used.cpu_millis)).unwrap_or_default()),
+            cell(what(session)),
         ]);
     }
     table.lines(screen)
+}
+
+/// What people call it, with a mark for one that another one's agent started.
+fn what(session: &Descriptor) -> String {
+    let mark = if session.parent_session_id.is_some() { "↳ " } else { "" };
+    format!("{mark}{}", state::called(session).unwrap_or_default())
+}
+
+fn over(session: &Descriptor) -> bool {
+    session.resources.is_some_and(|used| used.over_limit)
+}
+
+/// Memory in use, with a mark if that is over the limit.
+fn memory(session: &Descriptor) -> String {
+    let mark = if over(session) { "!" } else { "" };
+    session.resources.map(|used| text::size(used.memory_bytes) + mark).unwrap_or_default()
 }
 
 /// The columns are a promise: see docs/cli.md.
@@ -131,5 +149,8 @@ fn plain(session: &Descriptor) -> String {
         session.last_output_at.as_deref().unwrap_or_default(),
         session.label.as_deref().unwrap_or_default(),
         session.title.as_deref().unwrap_or_default(),
+        session.parent_session_id.as_deref().unwrap_or_default(),
+        &session.resources.map(|used| used.memory_bytes.to_string()).unwrap_or_default(),
+        &session.resources.map(|used| used.cpu_millis.to_string()).unwrap_or_default(),
     ])
 }

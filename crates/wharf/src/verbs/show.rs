@@ -1,12 +1,12 @@
 //! `wharf show`: one session, everything.
 
 use clap::Args;
-use wharf_host::Descriptor;
+use wharf_host::{Descriptor, Resources};
 
 use crate::client::{Call, path};
 use crate::exit::Exit;
 use crate::global::Global;
-use crate::look::text::printable;
+use crate::look::text::{self, printable};
 use crate::look::{Screen, Style, times};
 use crate::{output, state, which};
 
@@ -42,6 +42,7 @@ fn rows(screen: Screen, session: &Descriptor) -> Vec<(&'static str, String, Styl
     let now = times::now();
     let when = |at: &String| if screen.terminal { format!("{} ({at})", times::ago(at, now)) } else { at.clone() };
     let (word, style) = state::of(session);
+    let over = if session.resources.is_some_and(|used| used.over_limit) { Style::Bad } else { Style::Plain };
     let some = |value: &Option<String>| value.clone().unwrap_or_default();
     let rows = [
         ("id", session.id.clone(), Style::Strong),
@@ -53,6 +54,12 @@ fn rows(screen: Screen, session: &Descriptor) -> Vec<(&'static str, String, Styl
         ("agent", session.adapter_slug.clone(), Style::Plain),
         ("workspace", session.workspace_slug.clone(), Style::Plain),
         ("directory", session.cwd.clone(), Style::Plain),
+        ("parent", some(&session.parent_session_id), Style::Plain),
+        (
+            "depth",
+            session.parent_session_id.as_ref().map(|_| session.depth.to_string()).unwrap_or_default(),
+            Style::Plain,
+        ),
         ("label", some(&session.label), Style::Plain),
         ("name", some(&session.name), Style::Plain),
         ("title", some(&session.title), Style::Plain),
@@ -63,8 +70,17 @@ fn rows(screen: Screen, session: &Descriptor) -> Vec<(&'static str, String, Styl
         ("because", session.end_reason.map(state::word).unwrap_or_default(), Style::Plain),
         ("exit code", session.exit_code.map(|code| code.to_string()).unwrap_or_default(), Style::Plain),
         ("message", some(&session.message), Style::Bad),
+        ("memory", used(screen, session, |used| (used.memory_bytes, text::size(used.memory_bytes))), over),
+        ("cpu", used(screen, session, |used| (used.cpu_millis, times::spent(used.cpu_millis))), Style::Plain),
+        ("processes", used(screen, session, |used| (used.processes, used.processes.to_string())), Style::Plain),
         ("events", session.last_seq.to_string(), Style::Plain),
         ("resumable", if session.resumable { "yes" } else { "no" }.to_owned(), Style::Plain),
     ];
     rows.into_iter().filter(|(_, value, _)| !value.is_empty()).collect()
+}
+
+/// A figure for a person, or as it is (bytes, milliseconds) for a program. Empty where nothing is measured.
+fn used(screen: Screen, session: &Descriptor, figure: impl Fn(Resources) -> (u64, String)) -> String {
+    let shown = session.resources.map(figure);
+    shown.map(|(plain, told)| if screen.terminal { told } else { plain.to_string() }).unwrap_or_default()
 }

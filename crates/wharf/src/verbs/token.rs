@@ -1,11 +1,17 @@
 //! `wharf token`: makes, lists and revokes tokens. It works on the file of the state directory, so a host need not run;
-//! one that does sees the change at the next login.
+//! one that does sees the change within a second. Codes for the web page are the host's alone.
 
+use std::path::Path;
+
+use anyhow::Context;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
-use wharf_server::{Access, Identity, TokenEntry, TokensFile};
+use wharf_host::{Duration, Workspaces};
+use wharf_server::{Access, Identity, Terms, TokenEntry, TokensFile};
 
+use crate::client::Call;
+use crate::exit::Exit;
 use crate::global::Global;
 use crate::output;
 
@@ -21,8 +27,10 @@ enum TokenVerb {
     Create(Create),
     /// List the tokens that were made, oldest first.
     List(List),
-    /// Revoke a token: it opens nothing from now on.
+    /// Revoke a token: it opens nothing from now on, and what it has open is closed.
     Revoke(Revoke),
+    /// Have the host make a code that logs the web page in: good once, for a minute.
+    Code(Code),
 }
 
 #[derive(Debug, Args)]
@@ -33,7 +41,13 @@ struct Create {
     /// A note of who or what it is for.
     #[arg(long, value_name = "TEXT")]
     label: Option<String>,
-    /// Print one JSON object: id, token, role, and the label if there is one.
+    /// The one workspace that it covers: nothing else is there for its holder. Not for admins.
+    #[arg(long, value_name = "SLUG")]
+    workspace: Option<String>,
+    /// How long it lasts: 30m, 8h, 7d [default: until it is revoked].
+    #[arg(long, value_name = "TIME")]
+    ttl: Option<Duration>,
+    /// Print one JSON object: id, token, role, and what else it was made with.
     #[arg(long)]
     json: bool,
 }
@@ -48,7 +62,27 @@ struct List {
 #[derive(Debug, Args)]
 struct Revoke {
     /// As `wharf token list` shows it.
-    id: String,
+    #[arg(required_unless_present = "expired")]
+    id: Option<String>,
+    /// All that have expired.
+    #[arg(long, conflicts_with = "id")]
+    expired: bool,
+}
+
+#[derive(Debug, Args)]
+struct Code {
+    /// What the page may do [default: what you may].
+    #[arg(long, value_name = "ROLE", value_parser = roles())]
+    role: Option<Access>,
+    /// The one workspace that it covers.
+    #[arg(long, value_name = "SLUG")]
+    workspace: Option<String>,
+    /// How long it stays logged in [default: 12h].
+    #[arg(long, value_name = "TIME")]
+    ttl: Option<Duration>,
+    /// Print one JSON object: code, goodForSeconds, role, and the workspace if there is one.
+    #[arg(long)]
+    json: bool,
 }
 
 fn roles() -> impl TypedValueParser<Value = Access> {
@@ -56,17 +90,26 @@ fn roles() -> impl TypedValueParser<Value = Access> {
 }
 
 pub(crate) fn run(global: &Global, token: Token) -> anyhow::Result<()> {
-    let tokens = TokensFile::of(&global.state_dir()?);
+    let state_dir = global.state_dir()?;
+    let tokens = TokensFile::of(&state_dir);
     match token.verb {
-        TokenVerb::Create(arguments) => create(&tokens, &arguments),
+        TokenVerb::Create(arguments) => create(&state_dir, &tokens, arguments),
         TokenVerb::List(arguments) => list(&tokens, &arguments),
         TokenVerb::Revoke(arguments) => revoke(&tokens, &arguments),
+        TokenVerb::Code(arguments) => super::block_on(code(global, &arguments)).map(drop),
     }
 }
 
 /// The token alone goes to stdout, so that `TOKEN=$(wharf token create …)` works.
-fn create(tokens: &TokensFile, arguments: &Create) -> anyhow::Result<()> {
-    let made = tokens.create(arguments.role, arguments.label.as_deref())?;
+fn create(state_dir: &Path, tokens: &TokensFile, arguments: Create) -> anyhow::Result<()> {
+    if let Some(slug) = &arguments.workspace {
+        // As a host would resolve it: a name that nobody has registered covers nothing.
+        Workspaces::of(state_dir).resolve(None, Some(slug))?;
+    }
+    let ttl = arguments.ttl.and_then(Duration::core);
+    let workspace = arguments.workspace.map(Into::into);
+    let terms = Terms { label: arguments.label, workspace, ttl, ..Terms::new(arguments.role) };
+    let made = tokens.create(terms)?;
     let TokenEntry { id, access, .. } = &made.entry;
     if arguments.json {
         let mut object = shown(&made.entry);
@@ -75,7 +118,8 @@ fn create(tokens: &TokensFile, arguments: &Create) -> anyhow::Result<()> {
         return Ok(());
     }
     output::line(&made.text);
-    output::note(&format!("{id} ({access}); keep the token: it is not shown again"));
+    let limits = limits(&made.entry);
+    output::note(&format!("{id} ({access}{limits}); keep the token: it is not shown again"));
     output::note("send it as `Authorization: Bearer <token>`");
     output::note(&format!("take it back with: wharf token revoke {id}"));
     Ok(())
@@ -92,8 +136,13 @@ fn list(tokens: &TokensFile, arguments: &List) -> anyhow::Result<()> {
         output::line(&Value::Array(dated.collect()).to_string());
         return Ok(());
     }
-    for TokenEntry { id, access, label, created_at, .. } in &entries {
-        let row = format!("{id}  {:<10}  {created_at}  {}", access.as_str(), label.as_deref().unwrap_or_default());
+    for entry in &entries {
+        let TokenEntry { id, access, label, created_at, .. } = entry;
+        let label = label.as_deref().unwrap_or_default();
+        let limits = limits(entry);
+        let limits = limits.trim_start_matches(", ");
+        let gap = if label.is_empty() || limits.is_empty() { "" } else { "  " };
+        let row = format!("{id}  {:<10}  {created_at}  {label}{gap}{limits}", access.as_str());
         output::line(row.trim_end());
     }
     if entries.is_empty() {
@@ -103,16 +152,39 @@ fn list(tokens: &TokensFile, arguments: &List) -> anyhow::Result<()> {
 }
 
 fn revoke(tokens: &TokensFile, arguments: &Revoke) -> anyhow::Result<()> {
-    if arguments.id == Identity::HOST {
+    let Some(id) = &arguments.id else {
+        for TokenEntry { id, access, .. } in tokens.revoke_expired()? {
+            output::line(&format!("removed {id} ({access}), which had expired"));
+        }
+        return Ok(());
+    };
+    if id == Identity::HOST {
         anyhow::bail!(
-            "{:?} is the host's own token: stop the host, delete {}, and the next start makes a new one",
-            arguments.id,
+            "{id:?} is the host's own token: stop the host, delete {}, and the next start makes a new one",
             tokens.path().with_file_name("token").display()
         );
     }
-    let revoked = tokens.revoke(&arguments.id)?;
+    let revoked = tokens.revoke(id)?;
     output::line(&format!("revoked {} ({})", revoked.id, revoked.access));
     Ok(())
+}
+
+/// The code alone goes to stdout.
+async fn code(global: &Global, arguments: &Code) -> anyhow::Result<Exit> {
+    let mut asked = json!({ "role": arguments.role, "workspace": arguments.workspace });
+    if let Some(ttl) = arguments.ttl {
+        let ttl = ttl.std().context("a login does not last for ever; give a --ttl of up to 31d")?;
+        asked["ttlSeconds"] = ttl.as_secs().into();
+    }
+    let made = global.client().await?.value(&Call::post("/login/codes", asked)).await?;
+    if arguments.json {
+        output::line(&made.to_string());
+        return Ok(Exit::Ok);
+    }
+    output::line(made["code"].as_str().unwrap_or_default());
+    let (role, seconds) = (made["role"].as_str().unwrap_or_default(), &made["goodForSeconds"]);
+    output::note(&format!("logs one page in ({role}), once, in the next {seconds} seconds"));
+    Ok(Exit::Ok)
 }
 
 /// What may be shown of a token.
@@ -121,5 +193,24 @@ fn shown(entry: &TokenEntry) -> Value {
     if let Some(label) = &entry.label {
         object["label"] = label.as_str().into();
     }
+    if let Some(workspace) = &entry.workspace {
+        object["workspace"] = (&**workspace).into();
+    }
+    if let Some(at) = &entry.expires_at {
+        object["expiresAt"] = at.as_str().into();
+        object["expired"] = entry.is_expired().into();
+    }
+    if let Some(asker) = &entry.login_of {
+        object["loginOf"] = (&**asker).into();
+    }
     object
+}
+
+/// The same in words, each with a comma before it.
+fn limits(entry: &TokenEntry) -> String {
+    let workspace = entry.workspace.as_deref().map(|slug| format!(", workspace {slug}"));
+    let word = if entry.is_expired() { "expired" } else { "expires" };
+    let until = entry.expires_at.as_deref().map(|at| format!(", {word} {at}"));
+    let login = entry.login_of.as_deref().map(|asker| format!(", page of {asker}"));
+    [workspace, until, login].into_iter().flatten().collect()
 }

@@ -240,3 +240,19 @@ async fn a_repeated_spawn_with_the_same_key_is_the_same_session_after_a_restart_
     assert_eq!(Http::new(&host).get("/sessions").await?.expect(200)?["sessions"].as_array().map(Vec::len), Some(2));
     Ok(())
 }
+
+#[tokio::test]
+async fn a_session_that_is_idle_for_as_long_as_its_manifest_says_sleeps_and_wakes() -> Result<()> {
+    let idle_for = |millis: u32| format!("{ACP}session: {{ idle_timeout_ms: {millis} }}");
+    let (short, long) = (idle_for(300), idle_for(600_000));
+    let Stage { host, _adapters } = stage(scripted(&[])?, &[("short", "", &short), ("long", "", &long)])?;
+    let http = Http::new(&host);
+    let stays = spawn(&http, &host, json!({ "adapter": "long" })).await?;
+    let id = spawn(&http, &host, json!({ "adapter": "short" })).await?;
+    let asleep =
+        crate::rest::until(&http, &id, "a session that sleeps", |session| session["status"] == "killed").await?;
+    assert_eq!((&asleep["endReason"], &asleep["resumable"]), (&json!("idle"), &json!(true)), "{asleep}");
+    assert_eq!(told(&http, &id, "echo back").await?, ["back"]);
+    assert_eq!(http.get(&format!("/sessions/{stays}")).await?.expect(200)?["status"], "running");
+    Ok(())
+}

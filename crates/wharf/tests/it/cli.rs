@@ -9,7 +9,7 @@ use wharf_testkit::http::Http;
 
 use crate::program::command;
 use crate::rest::{idle, until};
-use crate::scripted;
+use crate::{lasting, scripted};
 
 /// `wharf` with these arguments, in the host's directory and towards this host.
 pub(crate) fn typed(host: &Host, arguments: &[&str]) -> Command {
@@ -91,8 +91,8 @@ async fn json_is_what_the_host_answers() -> Result<()> {
         (&["workspace", "list", "--json"], "/workspaces"),
         (&["agents", "--json"], "/adapters"),
     ] {
-        let answer = http.get(route).await?.expect(200)?;
-        assert_eq!(object(&wharf(&host, arguments)?)?, answer, "{arguments:?}");
+        let answer = lasting(http.get(route).await?.expect(200)?);
+        assert_eq!(lasting(object(&wharf(&host, arguments)?)?), answer, "{arguments:?}");
     }
     let all = object(&wharf(&host, &["asks", "--json"])?)?;
     assert_eq!(all["asks"][0]["sessionId"], id.as_str(), "{all}");
@@ -107,7 +107,7 @@ async fn a_program_gets_plain_columns() -> Result<()> {
     idle(&http, &id).await?;
     let line = wharf(&host, &["sessions"])?;
     let columns: Vec<&str> = line.trim_end_matches('\n').split('\t').collect();
-    assert_eq!(columns.len(), 11, "{line:?}");
+    assert_eq!(columns.len(), 14, "{line:?}");
     let directory = host.directory().display().to_string();
     assert_eq!(columns[..7], [&id, "running", "idle", "0", "scripted", "default", &directory]);
     assert!(columns[7].ends_with('Z') && columns[9] == "a b", "{line:?}");

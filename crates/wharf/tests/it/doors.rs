@@ -11,7 +11,7 @@ use wharf_testkit::PATIENCE;
 use wharf_testkit::client::{Client, Credentials, connect};
 use wharf_testkit::host::Host;
 
-use crate::{client, cwd, open, scripted, section, told};
+use crate::{open, scripted, section, told};
 
 const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 
@@ -127,21 +127,16 @@ fn the_unix_socket_needs_no_token() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_process_of_an_agent_is_refused_on_the_socket() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
-    let said = told(&client, &session, &format!("socket {}", host.socket().display())).await?;
-    assert!(said.starts_with("HTTP/1.1 403"), "{said}");
-    Ok(())
-}
-
-#[tokio::test]
-async fn an_agent_without_a_session_is_refused_on_the_socket_too() -> Result<()> {
+async fn an_agent_without_a_session_is_refused_on_the_socket() -> Result<()> {
     // It asks before it answers `initialize`; what it got is on its stderr, which the failed start tells.
-    let flags = ["--socket", "state/wharf.sock", "--exit-on-start", "5"];
-    let host = crate::and_scripted(scripted(&[])?, "early", &flags)?.start()?;
+    let options = scripted(&[])?;
+    let folder = tempfile::tempdir()?;
+    let socket = folder.path().join("wharf.sock");
+    let flags = ["--socket", socket.to_str().context("not UTF-8")?, "--exit-on-start", "5"];
+    let host = crate::and_scripted(options, "early", &flags)?.start()?;
+    std::os::unix::fs::symlink(host.socket(), &socket)?;
     let client = crate::client_of(&host, "early").await?;
-    let error = crate::refused(client.new_session(&cwd(&host)?).await)?;
+    let error = crate::refused(client.initialize().await)?;
     assert!(error.message.contains("HTTP/1.1 403"), "{error}");
     Ok(())
 }
@@ -225,20 +220,5 @@ async fn an_unknown_agent_is_named_with_the_known_ones() -> Result<()> {
     let client = crate::client_of(&host, "scriptd").await?;
     let error = crate::refused(client.initialize().await)?;
     assert!(error.message.contains("\"scriptd\"") && error.message.contains("did you mean \"scripted\""), "{error}");
-    Ok(())
-}
-
-#[tokio::test]
-async fn the_limit_of_connections_lets_others_wait_and_then_in() -> Result<()> {
-    let host = section(scripted(&[])?, "[limits]\nconnections = 2").start()?;
-    let (first, second) = (client(&host).await?, client(&host).await?);
-    let third = tokio::spawn({
-        let (url, token) = (host.ws_url(), host.token().to_owned());
-        async move { Client::connect(&url, &token).await }
-    });
-    first.initialize().await?;
-    assert!(!third.is_finished());
-    second.close().await;
-    third.await??.initialize().await?;
     Ok(())
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use wharf_testkit::client::{Credentials, connect};
 
 use crate::http_wire::{Http, initialize};
-use crate::{join, open, program, scripted, section, stop_reason};
+use crate::{join, lasting, open, program, scripted, section, stop_reason};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 const EVENTS: (&str, &str) = ("accept", "text/event-stream");
@@ -152,7 +152,7 @@ async fn delete_leaves_and_the_session_lives_on() -> Result<()> {
     assert_eq!(http.post(&list()).await?.status, 404);
 
     let other = join(&host, &session).await?;
-    let status = other.request("session/status", json!({ "sessionId": session })).await?;
+    let status = lasting(other.request("session/status", json!({ "sessionId": session })).await?);
     assert_eq!(status["_meta"]["wharf"], json!({ "turn": "running", "clients": 1, "resumable": false }));
     other.notify("_go", json!({ "sessionId": session })).await;
     other.expect_text("after").await;

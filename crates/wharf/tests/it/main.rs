@@ -1,6 +1,7 @@
 //! The binary as its users meet it: a real process, real agents, real sockets.
 #![expect(clippy::print_stdout, reason = "a test prints its seed")]
 
+mod accounts;
 mod adapters;
 mod amux;
 mod attach;
@@ -10,7 +11,9 @@ mod bytes;
 mod cli;
 mod cli_host;
 mod cli_run;
+mod collector;
 mod comeback;
+mod delegation;
 mod demo;
 mod doctor;
 mod doors;
@@ -21,17 +24,23 @@ mod http;
 mod http2;
 mod http_streams;
 mod http_wire;
+mod identity;
 mod intruders;
 mod joining;
 mod leaving;
+mod limits;
 mod log;
+mod logins;
 mod mcp;
 mod mcp_wire;
+mod metrics;
+mod metrics_page;
 mod odd_bytes;
 mod openapi;
 mod orphans;
 mod program;
 mod queue;
+mod quiet;
 mod ready;
 mod recording;
 mod rejoin;
@@ -42,7 +51,10 @@ mod rest_input;
 mod rest_queue;
 mod rest_stream;
 mod restart;
+mod revocation;
 mod sandbox;
+mod scope_audit;
+mod scopes;
 mod secrets;
 mod serving;
 mod serving_agents;
@@ -50,6 +62,7 @@ mod sharing;
 mod slow_client;
 mod status_list;
 mod terminals_shown;
+mod tls;
 mod together;
 mod tokens;
 mod turns;
@@ -158,6 +171,19 @@ fn refused(answer: Result<impl std::fmt::Debug, RpcError>) -> Result<RpcError> {
 
 fn stop_reason(answer: Result<Value, RpcError>) -> Result<String> {
     Ok(answer?["stopReason"].as_str().unwrap_or_default().to_owned())
+}
+
+/// An answer without what sessions use, wherever it is: that is known after a moment only, and moves.
+fn lasting(mut answer: Value) -> Value {
+    match &mut answer {
+        Value::Object(members) => {
+            members.remove("resources");
+            members.values_mut().for_each(|value| *value = lasting(value.take()));
+        }
+        Value::Array(values) => values.iter_mut().for_each(|value| *value = lasting(value.take())),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    answer
 }
 
 /// The pids in a chunk such as `pid 7` or `pids 7 8 9`.

@@ -12,7 +12,7 @@ use wharf_testkit::procs;
 
 use crate::mcp_wire::{Mcp, greeted, post};
 use crate::rest::{caller, idle, output, prompt};
-use crate::{cwd, program, scripted, section, wharf};
+use crate::{cwd, lasting, program, scripted, section, wharf};
 
 const TURN_END: &str = "── turn-end (end_turn) ──";
 
@@ -87,7 +87,8 @@ async fn list_agent_sessions_lists_all_or_only_those_alive() -> Result<()> {
     for mcp in [&mut http, &mut stdio] {
         let listed = mcp.call("list_agent_sessions", json!({})).await?;
         assert_eq!(ids(&listed), [alive.clone(), dead.clone()]);
-        assert_eq!(listed, Http::new(&host).get("/sessions").await?.expect(200)?, "REST lists the same");
+        let rest = Http::new(&host).get("/sessions").await?.expect(200)?;
+        assert_eq!(lasting(listed), lasting(rest), "REST lists the same");
         let living = mcp.call("list_agent_sessions", json!({ "onlyAlive": true })).await?;
         assert_eq!(ids(&living), std::slice::from_ref(&alive));
         assert_eq!(ids(&mcp.call("list_agent_sessions", json!({ "onlyAlive": false })).await?).len(), 2);

@@ -78,7 +78,7 @@ async fn a_confined_agent_writes_in_its_directory_and_for_a_while_and_nowhere_el
     let (client, session) = yard.open(&host).await?;
     for place in [&yard.work, &yard.temp] {
         assert_eq!(told(&client, &session, &format!("save {}/x y", place.display())).await?, "saved");
-        assert_eq!(told(&client, &session, &format!("sh cat {}/x > /dev/null", place.display())).await?, "[0]");
+        assert_eq!(told(&client, &session, &format!("sh cat {}/x > /dev/null", place.display())).await?, "");
     }
     let out = yard.out.display();
     assert!(told(&client, &session, &format!("save {out}/x y")).await?.starts_with(DENIED));
@@ -172,8 +172,8 @@ async fn variables_that_an_agent_chooses_reach_no_program_that_is_not_confined()
     let host = yard.options(&["--session-id", "own"])?.start()?;
     let (client, session) = yard.open(&host).await?;
     let env = json!([{ "name": "LD_PRELOAD", "value": "/none.so" }, { "name": "COLOUR", "value": "red" },
-        { "name": "WHARF_AGENT_TAG", "value": "forged" }]);
-    let script = "echo colour $COLOUR; echo tag $WHARF_AGENT_TAG";
+        { "name": "WHARF_AGENT_TAG", "value": "forged" }, { "name": "WHARF_TOKEN", "value": "forged" }]);
+    let script = "echo colour $COLOUR; echo tag $WHARF_AGENT_TAG; echo tag $WHARF_TOKEN";
     let create = json!({ "sessionId": "own", "command": "/bin/sh", "args": ["-c", script], "env": env });
     let created = told(&client, &session, &format!("ext terminal/create {create}")).await?;
     let id = created.split('"').nth(3).context("no terminal")?.to_owned();

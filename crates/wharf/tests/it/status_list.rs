@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use wharf_testkit::client::Client;
 use wharf_testkit::host::Host;
 
-use crate::{and_scripted, client, client_of, cwd, join, log, open, scripted};
+use crate::{and_scripted, client, client_of, cwd, join, lasting, log, open, scripted};
 
 async fn status(client: &Client, session: &str) -> Result<Value> {
-    Ok(client.request("session/status", json!({ "sessionId": session })).await?)
+    Ok(lasting(client.request("session/status", json!({ "sessionId": session })).await?))
 }
 
 async fn list(client: &Client, params: Value) -> Result<Value> {
-    Ok(client.request("session/list", params).await?)
+    Ok(lasting(client.request("session/list", params).await?))
 }
 
 fn ids(list: &Value) -> Vec<String> {

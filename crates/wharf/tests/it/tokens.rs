@@ -12,23 +12,23 @@ use wharf_testkit::http::Http;
 use crate::program::command;
 
 /// `wharf token` on the state of this host.
-fn token(host: &Host, arguments: &[&str]) -> Result<Output> {
+pub(crate) fn token(host: &Host, arguments: &[&str]) -> Result<Output> {
     let (verb, rest) = arguments.split_first().context("no verb")?;
     Ok(command(&["token", verb, "--state-dir"]).arg(host.state_dir()).args(rest).output()?)
 }
 
-fn stdout(output: Output) -> Result<String> {
+pub(crate) fn stdout(output: Output) -> Result<String> {
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Ok(String::from_utf8(output.stdout)?)
 }
 
 /// The refusal: exit code 1, nothing on stdout.
-fn stderr(output: Output) -> Result<String> {
+pub(crate) fn stderr(output: Output) -> Result<String> {
     ensure!(output.status.code() == Some(1) && output.stdout.is_empty(), "{output:?}");
     Ok(String::from_utf8(output.stderr)?)
 }
 
-fn create(host: &Host, arguments: &[&str]) -> Result<(String, String)> {
+pub(crate) fn create(host: &Host, arguments: &[&str]) -> Result<(String, String)> {
     let made = stdout(token(host, &[&["create", "--json"], arguments].concat())?)?;
     let made: Value = serde_json::from_str(&made)?;
     let text = |key: &str| made[key].as_str().map(str::to_owned).with_context(|| format!("no {key} in {made}"));
@@ -36,7 +36,7 @@ fn create(host: &Host, arguments: &[&str]) -> Result<(String, String)> {
 }
 
 /// The HTTP status that a connection with this token is refused with; `None` if it is opened.
-async fn refused_with(host: &Host, credentials: &Credentials) -> Result<Option<u16>> {
+pub(crate) async fn refused_with(host: &Host, credentials: &Credentials) -> Result<Option<u16>> {
     let Err(error) = connect(&host.ws_url(), credentials).await else { return Ok(None) };
     error.downcast_ref().map_or(Err(anyhow::anyhow!("{error:#}")), status)
 }

@@ -30,6 +30,7 @@ impl Walk {
             70..79 => self.answer(),
             79..86 => self.decline(),
             86..91 => self.queue_control(),
+            91 if self.dice.one_in(2) => Input::Sleep { reason: EndReason::Memory, why: "full".into() },
             91..93 => Input::Kill { reason: self.kill_reason() },
             93..96 => Input::Resume,
             96 => Input::AgentFaulted { fault: Fault::Malformed, detail: "x".into() },

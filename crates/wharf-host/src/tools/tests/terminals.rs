@@ -22,6 +22,7 @@ fn bench() -> Bench {
     let cwd = temp.path().join("cwd");
     std::fs::create_dir_all(cwd.join("sub")).unwrap();
     let launch = Launch {
+        wearer: None,
         program: wharf_testkit::program::wharf().unwrap(),
         command: vec!["agent".to_owned()],
         env: BTreeMap::from([("OF_AGENT".to_owned(), "yes".to_owned())]),

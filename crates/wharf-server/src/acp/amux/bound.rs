@@ -19,6 +19,7 @@ use crate::acp::errors::{RpcError, attach_unknown, from_create, from_open, obser
 use crate::acp::inbound::Outcome;
 use crate::acp::outbound::Join;
 use crate::acp::view::{TurnSeen, View};
+use crate::auth::Identity;
 
 /// WebSocket close codes of amux.
 const BAD_QUERY: u16 = 4400;
@@ -45,12 +46,17 @@ pub(in crate::acp) fn read_query(pairs: &[(String, String)]) -> Result<Option<Qu
     Query::parse(pairs).map_err(|reason| Refused { code: BAD_QUERY, reason })
 }
 
+/// An agent looks at its session as any client does: without a name and a seat.
+pub(in crate::acp) fn not_for_agents() -> Refused {
+    Refused { code: BAD_QUERY, reason: "agents have no seat here; connect without session, room and mux".to_owned() }
+}
+
 /// Gives a peer its seat, which is its own for as long as it is held.
-pub(in crate::acp) async fn admit(app: &App, query: Query) -> Result<(Bound, Seat), Refused> {
+pub(in crate::acp) async fn admit(app: &App, identity: &Identity, query: Query) -> Result<(Bound, Seat), Refused> {
     let Query { name, peer_id, peer_name, role, replay } = query;
     // One without an id of its own is a stranger to all others.
     let id = peer_id.unwrap_or_else(|| new_client_id().as_str().into());
-    let seat = app.rooms.sit(&name, &id).await.ok_or_else(|| Refused {
+    let seat = app.rooms.sit(&name, (identity.scope.clone(), Arc::clone(&id))).await.ok_or_else(|| Refused {
         code: PEER_IN_USE,
         reason: "this peer_id is connected to this session already".to_owned(),
     })?;
@@ -179,7 +185,8 @@ impl Connection {
         if self.role() == Role::Observer {
             return Err(attach_unknown(bound.name()));
         }
-        let place = self.app.host.workspaces().resolve(None, None).map_err(|error| from_create(&error.into()))?;
+        let place = self.app.host.workspaces().place(&self.identity.ground(), None, None);
+        let place = place.map_err(|error| from_create(&error.into()))?;
         let params = json!({ "cwd": place.cwd.to_string_lossy(), "mcpServers": [] });
         let frame = json!({ "jsonrpc": "2.0", "id": 0, "method": "session/new", "params": params });
         let created = self.create_session(&frame.to_string().into(), Some(Arc::clone(bound.name()))).await?;

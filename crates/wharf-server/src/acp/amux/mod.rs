@@ -10,7 +10,7 @@ mod query;
 mod requests;
 mod rooms;
 
-pub(super) use bound::{Bound, Refused, admit, read_query};
+pub(super) use bound::{Bound, Refused, admit, not_for_agents, read_query};
 pub(super) use frames::{Before, Frames};
 pub(super) use history::{pending, read};
 pub(crate) use rooms::Rooms;

@@ -136,6 +136,8 @@ impl Connection {
             error @ (CallError::Refused(_)
             | CallError::StorageFull
             | CallError::Storage(_)
+            | CallError::LogFull { .. }
+            | CallError::TooMany { .. }
             | CallError::Left
             | CallError::Gone) => from_call(&error, handle.id().as_str()),
         })

@@ -1,10 +1,12 @@
 //! Who is connected to a session's name: each peer id once, and one start of the session at a time.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
+
+use crate::auth::Scope;
 
 /// How long a peer id that is in use is waited for: a client that comes back may be faster than the news that it left.
 const GRACE: Duration = Duration::from_millis(500);
@@ -18,7 +20,7 @@ pub(crate) struct Rooms(Mutex<HashMap<Arc<str>, Weak<Room>>>);
 pub(super) struct Room {
     rooms: Arc<Rooms>,
     pub(super) name: Arc<str>,
-    peers: Mutex<HashSet<Arc<str>>>,
+    peers: Mutex<Vec<Sitter>>,
     left: Notify,
     /// Held by whoever looks for the session and starts it if there is none.
     pub(super) starting: tokio::sync::Mutex<()>,
@@ -28,19 +30,23 @@ pub(super) struct Room {
 #[derive(Debug)]
 pub(in crate::acp) struct Seat {
     pub(super) room: Arc<Room>,
-    peer: Arc<str>,
+    peer: Sitter,
 }
+
+/// A peer id and the scope of whoever uses it: a name that is used in two scopes may stand for two sessions, and who is
+/// in the one must not be told that someone is in the other.
+pub(super) type Sitter = (Scope, Arc<str>);
 
 impl Rooms {
     /// `None` if that peer id is in use there, and stays so.
-    pub(super) async fn sit(self: &Arc<Self>, name: &Arc<str>, peer: &Arc<str>) -> Option<Seat> {
+    pub(super) async fn sit(self: &Arc<Self>, name: &Arc<str>, peer: Sitter) -> Option<Seat> {
         let room = self.room(name);
         let seated = async {
             loop {
                 // Asked for before looking, so that one who leaves in between is not missed.
                 let mut left = std::pin::pin!(room.left.notified());
                 left.as_mut().enable();
-                if let Some(seat) = room.take(peer) {
+                if let Some(seat) = room.take(&peer) {
                     return seat;
                 }
                 left.await;
@@ -67,9 +73,13 @@ impl Rooms {
 }
 
 impl Room {
-    fn take(self: &Arc<Self>, peer: &Arc<str>) -> Option<Seat> {
-        let new = self.peers.lock().unwrap_or_else(PoisonError::into_inner).insert(Arc::clone(peer));
-        new.then(|| Seat { room: Arc::clone(self), peer: Arc::clone(peer) })
+    fn take(self: &Arc<Self>, peer: &Sitter) -> Option<Seat> {
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        if peers.contains(peer) {
+            return None;
+        }
+        peers.push(peer.clone());
+        Some(Seat { room: Arc::clone(self), peer: peer.clone() })
     }
 }
 
@@ -85,7 +95,7 @@ impl Drop for Room {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        self.room.peers.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.peer);
+        self.room.peers.lock().unwrap_or_else(PoisonError::into_inner).retain(|peer| *peer != self.peer);
         self.room.left.notify_waiters();
     }
 }
@@ -98,11 +108,14 @@ mod tests {
     async fn a_peer_id_is_taken_until_its_seat_is_given_up() {
         let rooms = Arc::new(Rooms::default());
         let (work, play, ann): (Arc<str>, Arc<str>, Arc<str>) = ("work".into(), "play".into(), "ann".into());
-        let seat = rooms.sit(&work, &ann).await;
+        let ann = || (Scope::Host, Arc::clone(&ann));
+        let seat = rooms.sit(&work, ann()).await;
         assert!(seat.is_some());
-        assert!(rooms.sit(&work, &ann).await.is_none());
-        assert!(rooms.sit(&play, &ann).await.is_some(), "another name is another room");
-        let (again, ()) = tokio::join!(rooms.sit(&work, &ann), async { drop(seat) });
+        assert!(rooms.sit(&work, ann()).await.is_none());
+        assert!(rooms.sit(&play, ann()).await.is_some(), "another name is another room");
+        let elsewhere = (Scope::Workspace("w".into()), ann().1);
+        assert!(rooms.sit(&work, elsewhere).await.is_some(), "and another scope another circle");
+        let (again, ()) = tokio::join!(rooms.sit(&work, ann()), async { drop(seat) });
         assert!(again.is_some(), "one who comes back at once is waited for");
         drop(again);
         assert!(rooms.0.lock().unwrap().is_empty(), "nothing is kept of an empty room");

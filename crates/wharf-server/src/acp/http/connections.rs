@@ -13,6 +13,7 @@ use crate::App;
 use crate::acp::connection::{Connection, stopped};
 use crate::acp::outbound::write;
 use crate::auth::Identity;
+use crate::ending::ended;
 use axum::http::StatusCode;
 use wharf_host::random_text;
 
@@ -59,7 +60,16 @@ impl Connections {
             streams: Arc::clone(&streams),
             deleted: Notify::new(),
         });
+        let per_token = app.host.config().limits.connections_per_token;
+        let token = http.connection.identity.token.clone();
         let mut open = app.http.lock();
+        if open.values().filter(|known| known.connection.identity.token == token).count() >= per_token {
+            return Err(Problem::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "too_many_connections",
+                format!("this token has {per_token} connections open (limits.connections_per_token); close some"),
+            ));
+        }
         if open.len() >= limit {
             return Err(Problem::new(
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -95,12 +105,14 @@ impl Connections {
 async fn attend(app: App, http: Arc<HttpConnection>, mut writer: JoinHandle<()>) {
     let mut stopping = app.stopping.clone();
     let mut look = tokio::time::interval(LOOK);
+    let mut over = Box::pin(ended(&app.tokens, &http.connection.identity));
     loop {
         tokio::select! {
             _ = &mut writer => break,
             () = http.connection.overflowed.notified() => break,
             () = http.deleted.notified() => break,
             () = stopped(&mut stopping) => break,
+            _ = &mut over => break,
             _ = look.tick() => {
                 if http.streams.is_idle(IDLE) {
                     break;
@@ -108,6 +120,7 @@ async fn attend(app: App, http: Arc<HttpConnection>, mut writer: JoinHandle<()>)
             }
         }
     }
+    drop(over);
     app.http.end(&http).await;
     writer.abort();
 }

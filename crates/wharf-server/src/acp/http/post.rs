@@ -1,14 +1,12 @@
 //! `POST /acp`: one message of a client.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Extension, Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bytes::{Bytes, BytesMut};
-use futures_util::StreamExt;
+use bytes::Bytes;
 use wharf_host::frame::{self, Envelope, FrameKind, ScanError};
 
 use super::connections::{Connections, HttpConnection};
@@ -18,9 +16,7 @@ use crate::App;
 use crate::acp::AcpQuery;
 use crate::acp::errors::RpcError;
 use crate::auth::Identity;
-
-/// A body that does not go on for so long is given up.
-const STALLED: Duration = Duration::from_secs(30);
+use crate::intake::NoBody;
 
 pub(crate) async fn post(
     State(app): State<App>,
@@ -49,7 +45,7 @@ async fn take(
             "a message is sent as `Content-Type: application/json`",
         ));
     }
-    let frame = frame::one_line(read(headers, body, app.host.config().limits.frame.0).await?);
+    let frame = frame::one_line(read(app, headers, body).await?);
     let envelope = match frame::scan(&frame) {
         Ok(envelope) => envelope,
         Err(error) => return unreadable(error),
@@ -109,37 +105,20 @@ fn check_session(headers: &HeaderMap, envelope: &Envelope<'_>) -> Result<(), Pro
     }
 }
 
-/// The body, up to the limit.
-async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Problem> {
-    let too_large = || {
-        Problem::new(
+/// The body, up to the limit of a message.
+async fn read(app: &App, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
+    app.intake.read(headers, body).await.map_err(|why| match why {
+        NoBody::TooLarge(limit) => Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "too_large",
-            format!("a message may have {limit} bytes (limits.frame)"),
-        )
-    };
-    let announced = text(headers, &header::CONTENT_LENGTH).and_then(|length| length.parse::<usize>().ok());
-    if announced.is_some_and(|length| length > limit) {
-        return Err(too_large());
-    }
-    let mut chunks = body.into_data_stream();
-    let mut whole = BytesMut::new();
-    loop {
-        let next = tokio::time::timeout(STALLED, chunks.next()).await;
-        let next = next
-            .map_err(|_| Problem::new(StatusCode::REQUEST_TIMEOUT, "stalled", "the message did not come to its end"))?;
-        match next {
-            Some(Ok(chunk)) if whole.len() + chunk.len() > limit => {
-                drop(chunk);
-                return Err(too_large());
-            }
-            Some(Ok(chunk)) => whole.extend_from_slice(&chunk),
-            Some(Err(_)) => {
-                return Err(Problem::new(StatusCode::BAD_REQUEST, "cut_off", "the message did not come to its end"));
-            }
-            None => return Ok(whole.freeze()),
+            format!("a message may have {limit} bytes (limits.frame, limits.body)"),
+        ),
+        NoBody::Stalled => {
+            Problem::new(StatusCode::REQUEST_TIMEOUT, "stalled", "the message did not come to its end in time")
         }
-    }
+        NoBody::CutOff => Problem::new(StatusCode::BAD_REQUEST, "cut_off", "the message did not come to its end"),
+        NoBody::NoRoom => Problem::no_room(),
+    })
 }
 
 fn unreadable(error: ScanError) -> Result<Response, Problem> {

@@ -34,12 +34,16 @@ impl Place {
     }
 }
 
+fn labelled(label: &str) -> Terms {
+    Terms { label: Some(label.to_owned()), ..Terms::new(Access::Observer) }
+}
+
 #[test]
 fn each_token_has_the_role_it_was_made_with() {
     let place = Place::new();
     let tokens = place.tokens();
     for access in Access::ALL {
-        let made = place.file().create(access, None).unwrap();
+        let made = place.file().create(Terms::new(access)).unwrap();
         let identity = tokens.authenticate(&made.text).unwrap();
         assert_eq!(identity, Identity { token: Some(made.entry.id), access, scope: Scope::Host });
     }
@@ -58,7 +62,7 @@ fn only_an_observers_token_limits_the_role_in_a_session() {
 fn what_was_never_made_opens_nothing() {
     let place = Place::new();
     let tokens = place.tokens();
-    let made = place.file().create(Access::Admin, None).unwrap();
+    let made = place.file().create(Terms::new(Access::Admin)).unwrap();
     let hash = serde_json::from_str::<serde_json::Value>(&place.text()).unwrap()["tokens"][0]["hash"].clone();
     let longer = format!("{}x", made.text);
     for wrong in ["", "host", "wharf_", &made.entry.id, hash.as_str().unwrap(), &longer, &made.text[6..]] {
@@ -70,29 +74,29 @@ fn what_was_never_made_opens_nothing() {
 fn a_revoked_token_is_out_at_once_and_the_others_stay() {
     let place = Place::new();
     let tokens = place.tokens();
-    let [first, second] = [(); 2].map(|()| place.file().create(Access::Controller, None).unwrap());
+    let [first, second] = [(); 2].map(|()| place.file().create(Terms::new(Access::Controller)).unwrap());
     let identity = tokens.authenticate(&first.text).unwrap();
-    assert!(tokens.is_valid(&identity));
+    assert!(tokens.check(&identity).is_ok());
     place.file().revoke(&first.entry.id).unwrap();
     assert_eq!(tokens.authenticate(&first.text), Err(Refused::Unknown));
-    assert!(!tokens.is_valid(&identity));
+    assert_eq!(tokens.check(&identity), Err(Ending::Revoked));
     let other = tokens.authenticate(&second.text).unwrap();
-    assert!(tokens.is_valid(&other));
+    assert!(tokens.check(&other).is_ok());
     std::fs::remove_file(place.file().path()).unwrap();
-    assert!(!tokens.is_valid(&other), "no file, no tokens");
+    assert_eq!(tokens.check(&other), Err(Ending::Revoked), "no file, no tokens");
     assert_eq!(tokens.authenticate(&second.text), Err(Refused::Unknown));
     let own = tokens.authenticate(&place.own()).unwrap();
-    assert!(tokens.is_valid(&own) && tokens.is_valid(&Identity::LOCAL));
+    assert!(tokens.check(&own).is_ok() && tokens.check(&Identity::LOCAL).is_ok());
 }
 
 #[test]
 fn a_changed_role_makes_the_old_identity_invalid() {
     let place = Place::new();
     let tokens = place.tokens();
-    let made = place.file().create(Access::Admin, None).unwrap();
+    let made = place.file().create(Terms::new(Access::Admin)).unwrap();
     let before = tokens.authenticate(&made.text).unwrap();
     place.write(&place.text().replace("\"admin\"", "\"observer\""));
-    assert!(!tokens.is_valid(&before));
+    assert_eq!(tokens.check(&before), Err(Ending::Revoked));
     assert_eq!(tokens.authenticate(&made.text).unwrap().access, Access::Observer);
 }
 
@@ -101,10 +105,10 @@ fn every_quick_change_is_seen() {
     let place = Place::new();
     let tokens = place.tokens();
     for _ in 0..200 {
-        let made = place.file().create(Access::Observer, None).unwrap();
+        let made = place.file().create(Terms::new(Access::Observer)).unwrap();
         let identity = tokens.authenticate(&made.text).unwrap();
         place.file().revoke(&made.entry.id).unwrap();
-        assert!(!tokens.is_valid(&identity));
+        assert_eq!(tokens.check(&identity), Err(Ending::Revoked));
     }
 }
 
@@ -112,14 +116,14 @@ fn every_quick_change_is_seen() {
 fn a_damaged_file_stops_its_tokens_but_not_the_hosts_own_and_heals() {
     let place = Place::new();
     let tokens = place.tokens();
-    let made = place.file().create(Access::Controller, None).unwrap();
+    let made = place.file().create(Terms::new(Access::Controller)).unwrap();
     let identity = tokens.authenticate(&made.text).unwrap();
     let good = place.text();
     place.write("{\"version\": 1, \"tok");
     for _ in 0..2 {
         assert_eq!(tokens.authenticate(&made.text), Err(Refused::Unreadable));
         assert_eq!(tokens.authenticate("never made"), Err(Refused::Unreadable));
-        assert!(tokens.is_valid(&identity), "a damaged file revokes nobody who is in");
+        assert!(tokens.check(&identity).is_ok(), "a damaged file revokes nobody who is in");
         assert!(tokens.authenticate(&place.own()).is_ok());
     }
     place.write(&good);
@@ -142,22 +146,27 @@ fn a_damaged_file_is_named_with_the_reason_and_never_overwritten() {
     let content = |entries: &str| format!(r#"{{"version":1,"tokens":[{entries}]}}"#);
     place.write(&content(&entry("")));
     assert_eq!(place.file().list().unwrap().len(), 1, "what the cases below are broken copies of");
+    let limited = |more: &str| content(&entry(more)).replace("\"version\":1", "\"version\":2");
     let twice = format!("{},{}", entry(""), entry(""));
     for (text, reason) in [
         (String::new(), "EOF"),
         ("{}".to_owned(), "version"),
         (r#"{"version":0,"tokens":[]}"#.to_owned(), "version 0"),
-        (r#"{"version":2,"tokens":[]}"#.to_owned(), "use the newer wharf"),
+        (r#"{"version":3,"tokens":[]}"#.to_owned(), "use the newer wharf"),
         (content(&entry("")).replace("admin", "root"), "root"),
         (content(&entry("")).replace("tok_a", "host"), "does not begin with tok_"),
         (content(&entry("")).replace(&hash, "00"), "hexadecimal"),
         (content(&twice), "twice"),
-        (content(&entry(r#","workspace":"w""#)), "workspace"),
+        (content(&entry(r#","network":"lan""#)), "network"),
+        (content(&entry(r#","workspace":"w""#)).replace("admin", "observer"), "a limit that version 1 does not have"),
+        (limited(r#","workspace":"w""#), "admin of one workspace"),
+        (limited(r#","workspace":"../w""#), "not a slug"),
+        (limited(r#","expiresAt":"tomorrow""#), "tomorrow"),
     ] {
         place.write(&text);
         let errors = [
             place.file().list().map(drop),
-            place.file().create(Access::Observer, None).map(drop),
+            place.file().create(Terms::new(Access::Observer)).map(drop),
             place.file().revoke("tok_a").map(drop),
         ];
         for error in errors {
@@ -171,7 +180,7 @@ fn a_damaged_file_is_named_with_the_reason_and_never_overwritten() {
 #[test]
 fn the_file_is_private_and_holds_no_token() {
     let place = Place::new();
-    let made = place.file().create(Access::Observer, Some("the wall display")).unwrap();
+    let made = place.file().create(labelled("the wall display")).unwrap();
     let mode = |name: &str| std::fs::metadata(place.0.path().join(name)).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode("tokens.json"), mode("tokens.lock")), (0o600, 0o600));
     assert!(made.text.starts_with("wharf_") && made.text.len() == 58, "{}", made.text);
@@ -191,7 +200,7 @@ fn programs_that_change_the_file_at_once_lose_nothing() {
     let place = Place::new();
     let ids: Vec<_> = std::thread::scope(|scope| {
         let make =
-            || (0..10).map(|_| place.file().create(Access::Observer, None).unwrap().entry.id).collect::<Vec<_>>();
+            || (0..10).map(|_| place.file().create(Terms::new(Access::Observer)).unwrap().entry.id).collect::<Vec<_>>();
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(make)).collect();
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
@@ -217,7 +226,71 @@ fn an_unknown_id_is_named_and_nothing_is_made_for_it() {
 fn a_label_is_one_short_line() {
     let place = Place::new();
     for wrong in ["", " ", "a\nb", "\u{1b}[2J", &"x".repeat(201)] {
-        assert!(matches!(place.file().create(Access::Observer, Some(wrong)), Err(TokensFileError::Label)), "{wrong:?}");
+        assert!(matches!(place.file().create(labelled(wrong)), Err(TokensFileError::Label)), "{wrong:?}");
     }
-    place.file().create(Access::Observer, Some(&"ü".repeat(200))).unwrap();
+    place.file().create(labelled(&"ü".repeat(200))).unwrap();
+}
+
+#[test]
+fn a_token_of_one_workspace_is_one_and_has_a_file_that_an_older_wharf_refuses() {
+    let place = Place::new();
+    let tokens = place.tokens();
+    place.file().create(Terms::new(Access::Admin)).unwrap();
+    assert!(place.text().contains("\"version\": 1"), "what an older wharf can read, it may");
+    let terms = Terms { workspace: Some("here".into()), ..Terms::new(Access::Controller) };
+    let made = place.file().create(terms).unwrap();
+    assert!(place.text().contains("\"version\": 2"));
+    let identity = tokens.authenticate(&made.text).unwrap();
+    assert_eq!(identity.scope, Scope::Workspace("here".into()));
+    assert_eq!(tokens.of_workspace("here"), [made.entry.id.to_string()]);
+    // As a hand would edit it: whoever was let in with the one is not let in with the other.
+    place.write(&place.text().replace("\"here\"", "\"there\""));
+    assert_eq!(tokens.check(&identity), Err(Ending::Revoked));
+    place.file().revoke(&made.entry.id).unwrap();
+    assert!(place.text().contains("\"version\": 1"));
+    let admin = Terms { workspace: Some("here".into()), ..Terms::new(Access::Admin) };
+    assert!(matches!(place.file().create(admin), Err(TokensFileError::AdminOfWorkspace)));
+}
+
+#[test]
+fn an_expired_token_is_refused_as_such_and_can_be_cleared_away() {
+    let place = Place::new();
+    let tokens = place.tokens();
+    let lasting = place.file().create(Terms { ttl: Some(Millis(3_600_000)), ..Terms::new(Access::Observer) }).unwrap();
+    let made = place.file().create(Terms { ttl: Some(Millis(3_600_000)), ..Terms::new(Access::Observer) }).unwrap();
+    let identity = tokens.authenticate(&made.text).unwrap();
+    // The second of the two, so that no place is mistaken for another.
+    let ends = made.entry.expires_at.unwrap();
+    let (first, second) = place.text().rsplit_once(&ends).map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+    place.write(&format!("{first}2020-01-01T00:00:00Z{second}"));
+    assert_eq!(tokens.authenticate(&made.text), Err(Refused::Expired));
+    assert_eq!(tokens.check(&identity), Err(Ending::Expired));
+    assert!(tokens.authenticate(&lasting.text).is_ok());
+    let cleared: Vec<_> = place.file().revoke_expired().unwrap().into_iter().map(|entry| entry.id).collect();
+    assert_eq!(cleared, [made.entry.id]);
+    assert_eq!(tokens.authenticate(&made.text), Err(Refused::Unknown));
+    for wrong in [0, u64::MAX] {
+        let terms = Terms { ttl: Some(Millis(wrong)), ..Terms::new(Access::Observer) };
+        assert!(matches!(place.file().create(terms), Err(TokensFileError::Ttl)), "{wrong}");
+    }
+}
+
+#[test]
+fn a_login_ends_with_the_token_that_asked_for_it_and_one_asker_has_so_many() {
+    let place = Place::new();
+    let tokens = place.tokens();
+    let asker = place.file().create(Terms::new(Access::Observer)).unwrap();
+    let login = || Terms { login_of: Some(asker.entry.id.clone()), ..Terms::new(Access::Observer) };
+    let first = tokens.log_in(login(), ("cookie", "page")).unwrap();
+    let identity = tokens.authenticate(&joined("cookie", "page")).unwrap();
+    assert_eq!(identity.token.as_deref(), Some(&*first.entry.id));
+    assert_eq!(tokens.authenticate("cookie"), Err(Refused::Unknown), "half of it is nothing");
+    for number in 0..20 {
+        tokens.log_in(login(), ("cookie", &number.to_string())).unwrap();
+    }
+    assert_eq!(tokens.check(&identity), Err(Ending::Revoked), "the oldest made room");
+    let last = tokens.authenticate(&joined("cookie", "19")).unwrap();
+    place.file().revoke(&asker.entry.id).unwrap();
+    assert!(tokens.check(&last).is_err());
+    assert_eq!(tokens.authenticate(&joined("cookie", "19")), Err(Refused::Expired));
 }

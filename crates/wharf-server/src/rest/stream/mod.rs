@@ -16,13 +16,12 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::sync::OwnedSemaphorePermit;
 use utoipa::IntoParams;
 
 use super::extract::{Named, Params};
-use crate::App;
 use crate::calls::{self, Caller};
 use crate::problem::Problem;
+use crate::{App, StreamPlace};
 use reading::Reading;
 use states::States;
 
@@ -50,7 +49,7 @@ pub(super) struct After {
         (status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream"),
         (status = 204, description = "The session has ended and there is nothing after that event"),
         (status = 409, description = "`unknown_event`: the log does not hold it"),
-        (status = 429, description = "`too_many_streams`"),
+        (status = 429, description = "`too_many_streams`, `too_many_connections`"),
     )
 )]
 pub(super) async fn follow(
@@ -60,7 +59,7 @@ pub(super) async fn follow(
     Params(query): Params<After>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let place = app.stream_place()?;
+    let place = app.stream_place(&caller.identity)?;
     let handle = calls::open(&app, &caller, &id).await?;
     // A browser that reconnects sends the address that it was given and, in the header, where it is by now.
     let header = headers.get(LAST_EVENT_ID).map(|id| String::from_utf8_lossy(id.as_bytes()).trim().to_owned());
@@ -77,11 +76,11 @@ pub(super) async fn follow(
     get, path = "/sessions/stream", tag = "sessions", operation_id = "watch",
     responses(
         (status = 200, description = "Server-sent events", body = String, content_type = "text/event-stream"),
-        (status = 429, description = "`too_many_streams`"),
+        (status = 429, description = "`too_many_streams`, `too_many_connections`"),
     )
 )]
 pub(super) async fn watch(State(app): State<App>, caller: Caller) -> Result<Response, Problem> {
-    let place = app.stream_place()?;
+    let place = app.stream_place(&caller.identity)?;
     Ok(events(States::new(app.seen_by(&caller.identity)), place))
 }
 
@@ -92,7 +91,7 @@ trait Source: Send + 'static {
 }
 
 /// A body that asks for the next bytes when its client has taken the last.
-fn events(source: impl Source, place: OwnedSemaphorePermit) -> Response {
+fn events(source: impl Source, place: StreamPlace) -> Response {
     let body = Body::from_stream(futures_util::stream::unfold((source, place), async |(mut source, place)| {
         let chunk = source.next().await?;
         Some((Ok::<_, Infallible>(chunk), (source, place)))

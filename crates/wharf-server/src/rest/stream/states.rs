@@ -83,7 +83,7 @@ impl Source for States {
 }
 
 /// Is the state the same? What an agent says moves the last event and the time of the last output, and nothing else:
-/// that alone is no news here.
+/// that alone is no news here. What it uses is, once it differs visibly.
 fn is_same(before: &Arc<Descriptor>, now: &Arc<Descriptor>) -> bool {
     if Arc::ptr_eq(before, now) {
         return true;
@@ -91,5 +91,10 @@ fn is_same(before: &Arc<Descriptor>, now: &Arc<Descriptor>) -> bool {
     let mut silent = Descriptor::clone(now);
     silent.last_seq = before.last_seq;
     silent.last_output_at.clone_from(&before.last_output_at);
+    if let (Some(used), Some(uses)) = (&before.resources, &now.resources)
+        && uses.is_near(used)
+    {
+        silent.resources = before.resources;
+    }
     silent == **before
 }

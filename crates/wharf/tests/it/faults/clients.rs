@@ -120,7 +120,7 @@ async fn crowd(host: &Host, count: usize) -> Result<Vec<RawSocket>> {
 
 #[tokio::test]
 async fn five_thousand_connections_are_held_and_let_go() -> Result<()> {
-    let host = section(scripted(&[])?, "[limits]\nconnections = 5100").start()?;
+    let host = section(scripted(&[])?, "[limits]\nconnections = 5100\nconnections_per_token = 5100").start()?;
     let witness = Witness::start(&host).await?;
     let before = open_files(&host)?;
     let mut most = Vec::new();

@@ -1,0 +1,164 @@
+//! Who is put to sleep when memory runs short. A plain function: the sampler gives the figures, the core has the last word.
+
+use std::time::Duration;
+
+/// A session that has just become idle may be wanted again at once: it is left alone for so long.
+pub(super) const SETTLED: Duration = Duration::from_secs(3);
+
+/// A session as far as this is concerned.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Standing {
+    pub(super) memory: u64,
+    /// How long it has had nothing to do; `None` while it has.
+    pub(super) idle_for: Option<Duration>,
+    pub(super) comes_back: bool,
+    /// How long its agent's manifest lets it be idle.
+    pub(super) idle_limit: Option<Duration>,
+}
+
+/// The bounds in force.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Caps {
+    pub(super) session: Option<u64>,
+    pub(super) total: Option<u64>,
+}
+
+/// Why a session is put to sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// Idle for as long as its manifest says.
+    Idle {
+        limit: Duration,
+    },
+    SessionMemory {
+        memory: u64,
+        cap: u64,
+    },
+    TotalMemory {
+        total: u64,
+        cap: u64,
+    },
+}
+
+impl Standing {
+    fn can_sleep(&self) -> bool {
+        self.comes_back && self.idle_for.is_some_and(|idle| idle >= SETTLED)
+    }
+
+    /// Is it over its own cap?
+    pub(super) fn is_over(&self, caps: Caps) -> bool {
+        caps.session.is_some_and(|cap| self.memory > cap)
+    }
+}
+
+/// The places in `standings` of those to put to sleep.
+pub(super) fn choose(standings: &[Standing], caps: Caps) -> Vec<(usize, Why)> {
+    let mut chosen: Vec<(usize, Why)> = Vec::new();
+    for (place, standing) in standings.iter().enumerate() {
+        let overdue = standing.idle_limit.filter(|limit| standing.idle_for.is_some_and(|idle| idle >= *limit));
+        let (memory, cap) = (standing.memory, caps.session.unwrap_or(u64::MAX));
+        match overdue {
+            Some(limit) if standing.comes_back => chosen.push((place, Why::Idle { limit })),
+            _ if standing.is_over(caps) && standing.can_sleep() => {
+                chosen.push((place, Why::SessionMemory { memory, cap }));
+            }
+            Some(_) | None => {}
+        }
+    }
+    let Some(cap) = caps.total else { return chosen };
+    let total: u64 = standings.iter().map(|standing| standing.memory).sum();
+    let freed: u64 = chosen.iter().filter_map(|(place, _)| standings.get(*place)).map(|standing| standing.memory).sum();
+    let mut left = total - freed;
+    let mut idle: Vec<(usize, &Standing)> = standings
+        .iter()
+        .enumerate()
+        .filter(|(place, standing)| standing.can_sleep() && !chosen.iter().any(|(other, _)| other == place))
+        .collect();
+    // The one that has been idle for longest first.
+    idle.sort_by_key(|(_, standing)| std::cmp::Reverse(standing.idle_for));
+    for (place, standing) in idle {
+        if left <= cap {
+            break;
+        }
+        left -= standing.memory;
+        chosen.push((place, Why::TotalMemory { total, cap }));
+    }
+    chosen
+}
+
+impl Why {
+    /// For a person, and for the log.
+    pub(super) fn tell(self) -> String {
+        match self {
+            Self::Idle { limit } => format!("put to sleep: idle for {} s, as its manifest says", limit.as_secs()),
+            Self::SessionMemory { memory, cap } => format!(
+                "put to sleep: its processes used {} MiB, more than limits.session_memory ({} MiB)",
+                mib(memory),
+                mib(cap)
+            ),
+            Self::TotalMemory { total, cap } => format!(
+                "put to sleep, idle for longest: all agents used {} MiB, more than limits.memory ({} MiB)",
+                mib(total),
+                mib(cap)
+            ),
+        }
+    }
+}
+
+/// Rounded up: "more than 100 MiB" is never told with the figure 100.
+fn mib(bytes: u64) -> u64 {
+    bytes.div_ceil(1 << 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn standing(memory: u64, idle: Option<u64>) -> Standing {
+        Standing { memory, idle_for: idle.map(Duration::from_secs), comes_back: true, idle_limit: None }
+    }
+
+    fn places(chosen: &[(usize, Why)]) -> Vec<usize> {
+        chosen.iter().map(|(place, _)| *place).collect()
+    }
+
+    #[test]
+    fn without_caps_nobody_is_put_to_sleep() {
+        assert_eq!(choose(&[standing(u64::MAX / 4, Some(9_999))], Caps::default()), []);
+    }
+
+    #[test]
+    fn the_one_that_has_been_idle_for_longest_goes_first_and_no_more_than_needed() {
+        let all = [standing(40, Some(10)), standing(40, Some(99)), standing(40, Some(50)), standing(40, None)];
+        let caps = |total| Caps { session: None, total: Some(total) };
+        assert!(places(&choose(&all, caps(160))).is_empty());
+        assert_eq!(places(&choose(&all, caps(159))), [1]);
+        assert_eq!(places(&choose(&all, caps(100))), [1, 2]);
+        // The one at work stays, whatever the cap.
+        assert_eq!(places(&choose(&all, caps(1))), [1, 2, 0]);
+    }
+
+    #[test]
+    fn a_session_over_its_own_cap_sleeps_only_if_it_is_idle_and_comes_back() {
+        let caps = Caps { session: Some(100), total: None };
+        let lost = Standing { comes_back: false, ..standing(500, Some(60)) };
+        let all = [standing(100, Some(60)), standing(101, Some(60)), standing(500, None), lost, standing(500, Some(1))];
+        assert_eq!(choose(&all, caps), [(1, Why::SessionMemory { memory: 101, cap: 100 })]);
+        assert!(all[2].is_over(caps) && !all[0].is_over(caps));
+    }
+
+    #[test]
+    fn what_goes_for_its_own_cap_counts_for_the_total() {
+        let caps = Caps { session: Some(100), total: Some(120) };
+        let all = [standing(200, Some(5)), standing(50, Some(99))];
+        assert_eq!(places(&choose(&all, caps)), [0]);
+    }
+
+    #[test]
+    fn a_manifest_can_say_for_how_long_a_session_may_be_idle() {
+        let limit = Duration::from_secs(30);
+        let mut all = [standing(1, Some(29)), standing(1, Some(30)), standing(1, None)];
+        all.iter_mut().for_each(|standing| standing.idle_limit = Some(limit));
+        assert_eq!(choose(&all, Caps::default()), [(1, Why::Idle { limit })]);
+    }
+}

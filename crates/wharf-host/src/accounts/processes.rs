@@ -1,0 +1,126 @@
+//! One look at the process table: what each tree of processes uses. Linux; elsewhere there is nothing to see.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::Read;
+
+/// The kernel counts CPU time for programs in hundredths of a second on every Linux that Rust supports.
+const TICK_MILLIS: u64 = 10;
+
+/// What a tree of processes uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tree {
+    pub(super) memory: u64,
+    /// CPU time of the living and of those that they have waited for.
+    pub(super) cpu_millis: u64,
+    pub(super) processes: u64,
+}
+
+/// Every process with its parent, read once for all trees.
+#[derive(Debug, Default)]
+pub(super) struct Processes {
+    ticks: HashMap<u32, u64>,
+    children: HashMap<u32, Vec<u32>>,
+}
+
+impl Processes {
+    /// Reads `/proc` once.
+    pub(super) fn look() -> Self {
+        let mut seen = Self::default();
+        let mut buffer = [0; 1024];
+        let Ok(entries) = fs::read_dir("/proc") else { return seen };
+        for pid in entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
+            let stat = read(&format!("/proc/{pid}/stat"), &mut buffer);
+            if let Some((parent, ticks)) = stat.and_then(parse_stat) {
+                seen.ticks.insert(pid, ticks);
+                seen.children.entry(parent).or_default().push(pid);
+            }
+        }
+        seen
+    }
+
+    /// The child `root` of `parent` and all below it. `None` if it is gone, even if another process has its number now.
+    /// What has lost its own parent is below the shim, which adopts it.
+    pub(super) fn tree(&self, parent: u32, root: u32) -> Option<Tree> {
+        self.children.get(&parent)?.iter().find(|child| **child == root)?;
+        let (mut tree, mut next) = (Tree::default(), vec![root]);
+        let mut buffer = [0; 4096];
+        while let Some(pid) = next.pop() {
+            tree.processes += 1;
+            tree.cpu_millis += self.ticks.get(&pid).copied().unwrap_or_default() * TICK_MILLIS;
+            tree.memory += own_memory(pid, &mut buffer);
+            next.extend(self.children.get(&pid).into_iter().flatten());
+            // A table that changes while it is read could go in circles.
+            if tree.processes > self.ticks.len() as u64 {
+                break;
+            }
+        }
+        Some(tree)
+    }
+}
+
+/// Memory that goes when the process goes: without pages of files, which others share or the kernel can drop.
+fn own_memory(pid: u32, buffer: &mut [u8]) -> u64 {
+    let status = read(&format!("/proc/{pid}/status"), buffer).unwrap_or_default();
+    let kib = |name: &str| {
+        let value = status.lines().find_map(|line| line.strip_prefix(name))?;
+        value.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()
+    };
+    (kib("RssAnon:").unwrap_or_default() + kib("RssShmem:").unwrap_or_default()) * 1024
+}
+
+/// This program's own resident memory and CPU time, for its metrics.
+pub(crate) fn own_usage() -> Option<(u64, u64)> {
+    let mut buffer = [0; 4096];
+    let status = read("/proc/self/status", &mut buffer)?;
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = resident.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    let [user, system, ..] = times(read("/proc/self/stat", &mut buffer)?)?;
+    Some((kib * 1024, (user + system) * TICK_MILLIS))
+}
+
+fn read<'a>(path: &str, buffer: &'a mut [u8]) -> Option<&'a str> {
+    let length = File::open(path).ok()?.read(buffer).ok()?;
+    let text = buffer.get_mut(..length)?;
+    // A command may hold anything; what counts is plain ASCII.
+    text.iter_mut().filter(|byte| !byte.is_ascii()).for_each(|byte| *byte = b'?');
+    std::str::from_utf8(text).ok()
+}
+
+/// The parent, and CPU time in ticks. The command is in brackets and may hold anything: fields count from the last one.
+fn parse_stat(text: &str) -> Option<(u32, u64)> {
+    let (_, rest) = text.rsplit_once(')')?;
+    let parent = rest.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some((parent, times(text)?.into_iter().sum()))
+}
+
+/// User and system time, and the same of children that were waited for: the 14th to 17th field.
+fn times(text: &str) -> Option<[u64; 4]> {
+    let (_, rest) = text.rsplit_once(')')?;
+    let mut fields = rest.split_ascii_whitespace().skip(11);
+    let mut next = || fields.next()?.parse().ok();
+    Some([next()?, next()?, next()?, next()?])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_with_brackets_and_blanks_confuses_nobody() {
+        let line = "7 (a) b (c) S 3 7 7 0 -1 4194560 1 0 0 0 11 22 33 44 20 0 1 0 555 0 0";
+        assert_eq!(parse_stat(line), Some((3, 110)));
+        assert_eq!(parse_stat("7 (a S 3"), None);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn this_process_is_in_the_table() {
+        let (seen, parent) = (Processes::look(), std::os::unix::process::parent_id());
+        let tree = seen.tree(parent, std::process::id()).unwrap();
+        assert!(tree.processes >= 1 && tree.memory > 100_000, "{tree:?}");
+        assert_eq!(seen.tree(std::process::id(), std::process::id()), None);
+        assert_eq!(seen.tree(parent, u32::MAX), None);
+        assert!(own_usage().unwrap().0 > tree.memory / 2);
+    }
+}

@@ -1,0 +1,114 @@
+//! `[delegation]`: which agents may start others. Nobody may unless it says so.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// Deny by default: without `allow` no agent starts another.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default)]
+pub struct Delegation {
+    /// By the adapter of the one that starts: the adapters that it may start.
+    pub allow: BTreeMap<String, Allowed>,
+    /// How deep a child may be; a session that a user started has depth 0.
+    pub max_depth: usize,
+    /// Children of one session that are alive at once.
+    pub max_children: usize,
+    /// May the agent of a session answer what its children's agents ask?
+    pub answer: bool,
+    pub children: Children,
+}
+
+/// `"*"` for all, or names.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Written")]
+pub enum Allowed {
+    All,
+    These(Vec<String>),
+}
+
+/// What becomes of the children when a user ends their parent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Children {
+    /// They end too.
+    #[default]
+    End,
+    /// They go on; the user has them.
+    Keep,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Word(String),
+    Names(Vec<String>),
+}
+
+impl TryFrom<Written> for Allowed {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, String> {
+        match written {
+            Written::Word(word) if word == "*" => Ok(Self::All),
+            Written::Word(word) => Err(format!("write [{word:?}] for one adapter, or \"*\" for all")),
+            Written::Names(names) if names.iter().any(|name| name == "*") => Ok(Self::All),
+            Written::Names(names) => Ok(Self::These(names)),
+        }
+    }
+}
+
+impl Default for Delegation {
+    fn default() -> Self {
+        // Children do not delegate further unless that is wanted; four agents keep a person's machine busy.
+        Self { allow: BTreeMap::new(), max_depth: 1, max_children: 4, answer: false, children: Children::End }
+    }
+}
+
+impl Delegation {
+    /// May an agent of this adapter start any other?
+    pub fn lets_start(&self, adapter: &str) -> bool {
+        match self.allow.get(adapter) {
+            Some(Allowed::All) => true,
+            Some(Allowed::These(names)) => !names.is_empty(),
+            None => false,
+        }
+    }
+
+    /// May an agent of the adapter `parent` start one of `child`?
+    pub fn allows(&self, parent: &str, child: &str) -> bool {
+        match self.allow.get(parent) {
+            Some(Allowed::All) => true,
+            Some(Allowed::These(names)) => names.iter().any(|name| name == child),
+            None => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    fn read(text: &str) -> Result<Delegation, String> {
+        Config::parse(text).map(|config| config.delegation)
+    }
+
+    #[test]
+    fn nobody_may_delegate_unless_the_file_says_so() {
+        let nothing = read("").unwrap();
+        assert!(!nothing.lets_start("claude") && !nothing.allows("claude", "claude"));
+        let some =
+            read("[delegation]\nmax_depth = 2\nallow = { claude = [\"codex\"], gemini = \"*\", goose = [] }").unwrap();
+        assert!(some.allows("claude", "codex") && some.allows("gemini", "anything"));
+        assert!(!some.allows("claude", "claude") && !some.allows("codex", "claude") && !some.lets_start("goose"));
+        assert_eq!((some.max_depth, some.max_children, some.answer), (2, 4, false));
+    }
+
+    #[test]
+    fn a_name_without_brackets_is_no_list() {
+        let error = read("[delegation]\nallow = { claude = \"codex\" }").unwrap_err();
+        assert!(error.contains("[\"codex\"]"), "{error}");
+        read("[delegation]\nmax_childs = 2").unwrap_err();
+    }
+}

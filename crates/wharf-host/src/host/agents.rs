@@ -1,0 +1,58 @@
+//! What the host knows of its agents' processes: which are its own, of which session each is, and how they reach it.
+
+use std::sync::Arc;
+
+use super::{Host, Inner};
+use crate::agent::badge::Badge;
+use crate::agent::sweep;
+
+/// For an agent's tools: where the host answers over TCP, and where its socket is.
+const URL: &str = "WHARF_URL";
+const STATE_DIR: &str = "WHARF_STATE_DIR";
+
+impl Host {
+    /// Is `pid` below this program? Then it is an agent's, with or without a session: the host starts nothing else.
+    /// One that is gone counts as such: an agent could call through a child that ends at once.
+    pub fn has_started(pid: u32) -> bool {
+        sweep::is_gone(pid) || sweep::is_below(pid, std::process::id())
+    }
+
+    /// The badge of the agent's process tree that holds `pid`, if any (rule 10.1).
+    pub fn badge_of_process(&self, pid: u32) -> Option<Badge> {
+        self.inner.badges.of_process(pid)
+    }
+
+    /// The badge of the agent that was given this token, if its process lives.
+    pub fn badge_of_token(&self, token: &str) -> Option<Badge> {
+        self.inner.badges.of_token(token)
+    }
+
+    /// Is it still good? It is while the process lives that it was given to.
+    pub fn is_worn(&self, badge: &Badge) -> bool {
+        self.inner.badges.is_worn(badge)
+    }
+
+    /// Says where this host is reached. Sessions that come back by themselves wait for it, if [`Config::serves`] is set.
+    ///
+    /// [`Config::serves`]: crate::Config::serves
+    pub fn announce(&self, url: &str) {
+        self.inner.url.send_replace(url.into());
+    }
+
+    /// Done once it is known where the host is reached; at once if nobody will say.
+    pub(super) async fn announced(&self) {
+        if self.inner.config.serves {
+            let _ = self.inner.url.subscribe().wait_for(|url| !url.is_empty()).await;
+        }
+    }
+}
+
+impl Inner {
+    /// Variables by which an agent's tools find the host.
+    pub(super) fn ways_here(&self) -> Vec<(String, String)> {
+        let url = Arc::clone(&self.url.borrow());
+        let url = Some((URL.to_owned(), url.to_string())).filter(|(_, url)| !url.is_empty());
+        let state = self.config.state_dir.to_str().map(|dir| (STATE_DIR.to_owned(), dir.to_owned()));
+        url.into_iter().chain(state).collect()
+    }
+}

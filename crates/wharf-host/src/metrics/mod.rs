@@ -1,0 +1,169 @@
+//! What the host counts. Numbers only: no id, no name of a user, nothing of what was said.
+
+mod family;
+mod gather;
+mod numbers;
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::SystemTime;
+
+use tokio::sync::mpsc;
+use wharf_core::{Millis, PromptEnd, StartKind};
+
+pub use family::{Family, Kind, Sample, Value};
+pub use gather::Insight;
+pub use numbers::{Classes, Counter, Histogram};
+use numbers::{DISK, WORK};
+
+/// How turns end. An agent's own words for it are not among them: whatever else it says is `other`.
+const OUTCOMES: [&str; 13] = [
+    "end_turn",
+    "max_tokens",
+    "max_turn_requests",
+    "refusal",
+    "cancelled",
+    "other",
+    "failed",
+    "removed",
+    "agent_exited",
+    "start_failed",
+    "session_ended",
+    "host_shutdown",
+    "host_restarted",
+];
+
+/// Counted from the host's start on.
+#[derive(Debug)]
+pub struct Metrics {
+    pub(crate) events: Counter,
+    pub(crate) event_bytes: Counter,
+    pub(crate) append: Histogram,
+    pub(crate) sync: Histogram,
+    pub(crate) turns_started: Counter,
+    turns_ended: [Counter; OUTCOMES.len()],
+    prompts_dropped: [Counter; OUTCOMES.len()],
+    pub(crate) turn_time: Histogram,
+    pub(crate) queue_time: Histogram,
+    pub(crate) asks: Counter,
+    agent_starts: [Counter; 3],
+    pub(crate) start_failures: Counter,
+    pub(crate) agent_exits: Counter,
+    pub(crate) slept_for_memory: Counter,
+    pub(crate) slept_when_idle: Counter,
+    /// What looking at the process table takes.
+    pub(crate) look: Histogram,
+    agents: Mutex<BTreeMap<String, AgentUse>>,
+    started: SystemTime,
+    turns: OnceLock<mpsc::Sender<TurnSpan>>,
+    pub(crate) spans_lost: Counter,
+}
+
+/// What the agents of one adapter use.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct AgentUse {
+    pub(crate) memory: u64,
+    pub(crate) processes: u64,
+    /// Only grows: of all that ever ran.
+    pub(crate) cpu_millis: u64,
+}
+
+/// A turn that is over, for those who draw traces.
+#[derive(Clone, Debug)]
+pub struct TurnSpan {
+    pub session: String,
+    pub adapter: String,
+    pub accepted_at: Millis,
+    /// Not known of a turn that began before the host did.
+    pub started_at: Option<Millis>,
+    pub ended_at: Millis,
+    pub outcome: &'static str,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            events: Counter::default(),
+            event_bytes: Counter::default(),
+            append: Histogram::new(DISK),
+            sync: Histogram::new(DISK),
+            turns_started: Counter::default(),
+            turns_ended: Default::default(),
+            prompts_dropped: Default::default(),
+            turn_time: Histogram::new(WORK),
+            queue_time: Histogram::new(WORK),
+            asks: Counter::default(),
+            agent_starts: Default::default(),
+            start_failures: Counter::default(),
+            agent_exits: Counter::default(),
+            slept_for_memory: Counter::default(),
+            slept_when_idle: Counter::default(),
+            look: Histogram::new(DISK),
+            agents: Mutex::default(),
+            started: SystemTime::now(),
+            turns: OnceLock::new(),
+            spans_lost: Counter::default(),
+        }
+    }
+}
+
+impl Metrics {
+    /// Every turn that ends from now on, as long as they are taken. The first who asks gets them.
+    pub fn turns(&self) -> Option<mpsc::Receiver<TurnSpan>> {
+        // What one export can hold; more are counted and dropped.
+        let (sender, turns) = mpsc::channel(2_048);
+        self.turns.set(sender).ok().map(|()| turns)
+    }
+
+    pub(crate) fn turn_ended(&self, span: TurnSpan) {
+        if let Some(turns) = self.turns.get()
+            && turns.try_send(span).is_err()
+        {
+            self.spans_lost.add(1);
+        }
+    }
+
+    /// Counts the end of a prompt whose turn had begun, or never did.
+    pub(crate) fn prompt_ended(&self, outcome: &'static str, had_turn: bool) {
+        let counters = if had_turn { &self.turns_ended } else { &self.prompts_dropped };
+        if let Some(place) = OUTCOMES.iter().position(|known| *known == outcome) {
+            counters[place].add(1);
+        }
+    }
+
+    pub(crate) fn agent_starting(&self, how: StartKind) {
+        self.agent_starts[how as usize].add(1);
+    }
+
+    /// What agents use now; the CPU time is that since the last time. Those that are not named use nothing.
+    pub(crate) fn note_agents(&self, now: BTreeMap<String, AgentUse>) {
+        let mut agents = self.agents();
+        agents.values_mut().for_each(|used| (used.memory, used.processes) = (0, 0));
+        for (adapter, AgentUse { memory, processes, cpu_millis }) in now {
+            let used = agents.entry(adapter).or_default();
+            (used.memory, used.processes) = (memory, processes);
+            used.cpu_millis += cpu_millis;
+        }
+    }
+
+    fn agents(&self) -> MutexGuard<'_, BTreeMap<String, AgentUse>> {
+        self.agents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The end of a prompt in one word.
+pub(crate) fn outcome(end: &PromptEnd) -> &'static str {
+    match end {
+        PromptEnd::Answered { stop_reason, .. } => {
+            OUTCOMES[..5].iter().find(|known| **known == &**stop_reason).unwrap_or(&"other")
+        }
+        PromptEnd::Failed { .. } => "failed",
+        PromptEnd::Cancelled => "cancelled",
+        PromptEnd::Removed { .. } => "removed",
+        PromptEnd::AgentExited => "agent_exited",
+        PromptEnd::StartFailed => "start_failed",
+        PromptEnd::SessionEnded => "session_ended",
+        PromptEnd::HostShutdown => "host_shutdown",
+        PromptEnd::HostRestarted => "host_restarted",
+    }
+}

@@ -1,0 +1,125 @@
+//! What a session's facts mean for operators: counters, and lines in the host's own output. Never what was said.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use wharf_core::{EndReason, Event, Millis, PromptId, Session, SessionId};
+
+use crate::host::Inner;
+use crate::metrics::{TurnSpan, outcome};
+
+/// When the prompts that are not over came and began.
+#[derive(Debug)]
+pub(super) struct Measure {
+    session: SessionId,
+    adapter: Arc<str>,
+    prompts: HashMap<PromptId, Timing>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Timing {
+    accepted_at: Millis,
+    started_at: Option<Millis>,
+}
+
+impl Measure {
+    pub(super) fn new(session: &Session) -> Self {
+        let state = session.state();
+        let waiting = state.queue.iter().map(|queued| (queued.prompt.clone(), queued.accepted_at, None));
+        let running = state.turns.iter().map(|turn| (turn.prompt.clone(), turn.accepted_at, Some(turn.started_at)));
+        let prompts = waiting.chain(running);
+        let prompts = prompts.map(|(prompt, accepted_at, started_at)| (prompt, Timing { accepted_at, started_at }));
+        Self {
+            session: state.origin.session.clone(),
+            adapter: Arc::clone(&state.origin.adapter),
+            prompts: prompts.collect(),
+        }
+    }
+
+    /// Takes note of a fact. Updates, by far the most frequent, are counted by the batch instead.
+    pub(super) fn note(&mut self, event: &Event, at: Millis, host: &Inner) {
+        let (session, metrics) = (&self.session, &host.metrics);
+        match event {
+            Event::AgentStarting { how, .. } => {
+                metrics.agent_starting(*how);
+                tracing::debug!(%session, adapter = %self.adapter, how = word(how), "an agent is being started");
+            }
+            Event::AgentStarted { start, .. } => {
+                tracing::info!(%session, adapter = %self.adapter, start = start.0, "a session runs");
+            }
+            Event::Ended(ending) => {
+                match ending.reason {
+                    EndReason::StartFailed => metrics.start_failures.add(1),
+                    EndReason::AgentExited => metrics.agent_exits.add(1),
+                    EndReason::Unresponsive
+                    | EndReason::User
+                    | EndReason::Closed
+                    | EndReason::Idle
+                    | EndReason::Memory
+                    | EndReason::LogFull
+                    | EndReason::HostShutdown
+                    | EndReason::HostRestarted => {}
+                }
+                // Not the message: it ends with what the agent wrote.
+                tracing::info!(%session, adapter = %self.adapter, reason = word(ending.reason), code = ending.exit_code,
+                    "a session has ended");
+            }
+            Event::PromptAccepted { prompt, sender, .. } => {
+                self.prompts.insert(prompt.clone(), Timing { accepted_at: at, started_at: None });
+                tracing::debug!(%session, client = %sender.client, token = sender.token.as_deref(), "a prompt was taken");
+            }
+            Event::TurnStarted { prompt, .. } => {
+                metrics.turns_started.add(1);
+                if let Some(timing) = self.prompts.get_mut(prompt) {
+                    timing.started_at = Some(at);
+                    metrics.queue_time.observe(between(timing.accepted_at, at));
+                }
+            }
+            Event::PromptRequeued { prompt } => {
+                if let Some(timing) = self.prompts.get_mut(prompt) {
+                    timing.started_at = None;
+                }
+            }
+            Event::PromptEnded { prompt, end } => self.ended(prompt, outcome(end), at, host),
+            Event::AskOpened(_) => metrics.asks.add(1),
+            Event::AgentFaulted { fault, .. } => {
+                tracing::debug!(%session, adapter = %self.adapter, fault = word(fault), "an agent broke the protocol");
+            }
+            Event::Created(_)
+            | Event::PromptUpdated { .. }
+            | Event::PromptMoved { .. }
+            | Event::CancelRequested { .. }
+            | Event::AgentUpdated { .. }
+            | Event::AskResolved { .. }
+            | Event::Snapshot(_)
+            | Event::Unknown { .. } => {}
+        }
+    }
+
+    /// A prompt that is not known here is one of an earlier host, whose turn it ended by its end.
+    fn ended(&mut self, prompt: &PromptId, outcome: &'static str, at: Millis, host: &Inner) {
+        let timing = self.prompts.remove(prompt);
+        let had_turn = timing.is_none_or(|timing| timing.started_at.is_some());
+        host.metrics.prompt_ended(outcome, had_turn);
+        let Some(Timing { accepted_at, started_at }) = timing else { return };
+        let took = started_at.map(|started| between(started, at));
+        if let Some(took) = took {
+            host.metrics.turn_time.observe(took);
+            let (session, adapter) = (self.session.to_string(), self.adapter.to_string());
+            host.metrics.turn_ended(TurnSpan { session, adapter, accepted_at, started_at, ended_at: at, outcome });
+        }
+        let millis = took.map(|took| u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
+        tracing::debug!(session = %self.session, adapter = %self.adapter, outcome, millis, "a prompt has ended");
+    }
+}
+
+/// Clocks can be set back.
+fn between(from: Millis, to: Millis) -> Duration {
+    Duration::from_millis(to.0.saturating_sub(from.0))
+}
+
+/// As the log and the surfaces write it.
+fn word(value: impl serde::Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}

@@ -1,0 +1,65 @@
+//! Where a caller may have agents work (rule 8.6).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Place, WorkspaceError, WorkspaceList, Workspaces, innermost, unknown_to};
+
+/// The directories that a caller may name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Ground {
+    Anywhere,
+    /// Those inside registered workspaces.
+    #[default]
+    Workspaces,
+    /// Those inside this workspace, the only one that the caller knows of. Its sessions are kept under its slug.
+    Workspace(Arc<str>),
+}
+
+impl Ground {
+    /// The one workspace, if there is no other.
+    pub fn only(&self) -> Option<&str> {
+        match self {
+            Self::Anywhere | Self::Workspaces => None,
+            Self::Workspace(slug) => Some(slug),
+        }
+    }
+}
+
+impl Workspaces {
+    /// The registry as far as a caller with this ground knows of it. What is wrong with the rest is not told either.
+    pub fn known_on(&self, ground: &Ground) -> Result<WorkspaceList, WorkspaceError> {
+        let Some(only) = ground.only() else { return self.list() };
+        let mut list = self.list().map_err(|error| {
+            tracing::warn!(%error, "the registry of workspaces cannot be read");
+            WorkspaceError::Hidden
+        })?;
+        list.keep_only(only);
+        Ok(list)
+    }
+
+    /// May a caller with this ground name `path`? Links are followed; what cannot be told may not be named.
+    pub fn allows(&self, ground: &Ground, path: &Path) -> bool {
+        match ground {
+            Ground::Anywhere => true,
+            Ground::Workspaces => self.list().is_ok_and(|list| innermost(&list, path).is_some()),
+            Ground::Workspace(slug) => self.list().is_ok_and(|list| holds(&list, slug, path)),
+        }
+    }
+
+    /// Where a spawn runs, as [`Workspaces::resolve`] says for those who know all workspaces. Who knows only one has
+    /// that for the active one, and no other slug.
+    pub fn place(&self, ground: &Ground, cwd: Option<&Path>, slug: Option<&str>) -> Result<Place, WorkspaceError> {
+        let Some(own) = ground.only() else { return self.resolve(cwd, slug) };
+        let list = self.known_on(ground)?;
+        let wanted = slug.unwrap_or(own);
+        let known = list.get(own).filter(|_| wanted == own).ok_or_else(|| unknown_to(ground, wanted))?;
+        let cwd = cwd.unwrap_or(&known.path).to_owned();
+        Ok(Place { cwd, bucket: known.slug.to_string(), warnings: Vec::new() })
+    }
+}
+
+fn holds(list: &WorkspaceList, slug: &str, path: &Path) -> bool {
+    let root = list.get(slug).and_then(|known| known.path.canonicalize().ok());
+    root.is_some_and(|root| path.canonicalize().is_ok_and(|path| path.starts_with(root)))
+}

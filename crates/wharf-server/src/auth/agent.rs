@@ -1,0 +1,80 @@
+//! An agent as a caller (rule 10.1): it looks at its own session, and at those that it led to.
+//!
+//! Deny by default: which routes there are for agents is listed here, and each call says what an agent may do there.
+
+use axum::http::Method;
+use wharf_host::Badge;
+use wharf_host::core::SessionId;
+
+use super::identity::{Access, Identity};
+use super::scope::Scope;
+
+impl Identity {
+    /// What an agent is taken for, whatever else it shows. It only looks; where delegation lets it do more, the call that
+    /// does it says so.
+    pub(crate) fn of_agent(badge: Badge) -> Self {
+        let token = Some(badge.session().as_str().into());
+        Self { token, access: Access::Observer, scope: Scope::Session(badge) }
+    }
+
+    /// The session whose agent calls, if one does.
+    pub(crate) fn agent(&self) -> Option<&SessionId> {
+        match &self.scope {
+            Scope::Session(badge) => Some(badge.session()),
+            Scope::Host | Scope::Workspace(_) => None,
+        }
+    }
+
+    /// May it ask for this at all?
+    pub(crate) fn may_reach(&self, method: &Method, path: &str) -> bool {
+        self.agent().is_none() || is_for_agents(method, path)
+    }
+}
+
+fn is_for_agents(method: &Method, path: &str) -> bool {
+    let parts: Vec<&str> = path.split('/').skip(1).collect();
+    let (method, parts) = (method.as_str(), parts.as_slice());
+    let speaks = matches!(parts, ["acp" | "mcp"] | ["mcp", "stdio"]);
+    let looks = matches!((method, parts), ("GET" | "HEAD", ["sessions", ..] | ["adapters"] | ["openapi.json"]));
+    let starts = matches!((method, parts), ("POST", ["sessions", "agent"]));
+    let works = matches!(
+        (method, parts),
+        ("POST", ["sessions", _, "prompt" | "interrupt" | "kill"] | ["sessions", _, "asks", _])
+    );
+    speaks || looks || starts || works
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_listed_is_not_for_agents() {
+        for (method, path) in [
+            (Method::GET, "/sessions"),
+            (Method::GET, "/sessions/sess_1/stream"),
+            (Method::POST, "/mcp"),
+            (Method::GET, "/mcp/stdio"),
+            (Method::CONNECT, "/acp"),
+            (Method::POST, "/sessions/agent"),
+            (Method::POST, "/sessions/sess_1/asks/7"),
+        ] {
+            assert!(is_for_agents(&method, path), "{method} {path}");
+        }
+        for (method, path) in [
+            (Method::GET, "/host"),
+            (Method::GET, "/metrics"),
+            (Method::GET, "/debug/sessions"),
+            (Method::GET, "/workspaces"),
+            (Method::POST, "/stop"),
+            (Method::DELETE, "/sessions/sess_1"),
+            (Method::POST, "/sessions/sess_1/resume"),
+            (Method::PATCH, "/sessions/sess_1/queue/prm_1"),
+            (Method::GET, "/"),
+            (Method::GET, "//sessions"),
+            (Method::POST, "/mcp/other"),
+        ] {
+            assert!(!is_for_agents(&method, path), "{method} {path}");
+        }
+    }
+}

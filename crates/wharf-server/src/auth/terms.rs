@@ -1,0 +1,134 @@
+//! What a token is made with, and how it is written down.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use wharf_host::core::Millis;
+use wharf_host::{Now, Slug};
+
+use super::digest::Digest;
+use super::identity::{Access, Identity};
+use super::moment;
+use super::scope::Scope;
+use super::tokens_file::TokensFileError;
+
+/// A label is a note in a table, not a document.
+pub(super) const LONGEST_LABEL: usize = 200;
+/// Who means longer means for ever.
+const LONGEST_TTL: Millis = Millis(10 * 366 * 86_400_000);
+pub(super) const ID_PREFIX: &str = "tok_";
+
+/// What a token is to allow, and for how long.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    pub access: Access,
+    pub label: Option<String>,
+    /// The slug of the one workspace that it covers. Whether that is registered is the caller's to know.
+    pub workspace: Option<Arc<str>>,
+    /// From now on; `None`: until it is revoked.
+    pub ttl: Option<Millis>,
+    /// For a login of the web page: who asked for it, [`Identity::HOST`] or the id of a token.
+    pub login_of: Option<Arc<str>>,
+}
+
+impl Terms {
+    /// The whole host, for ever.
+    pub const fn new(access: Access) -> Self {
+        Self { access, label: None, workspace: None, ttl: None, login_of: None }
+    }
+
+    pub(super) fn check(&self) -> Result<(), TokensFileError> {
+        if self.label.as_deref().is_some_and(|label| !is_label(label)) {
+            return Err(TokensFileError::Label);
+        }
+        if self.workspace.is_some() && self.access == Access::Admin {
+            return Err(TokensFileError::AdminOfWorkspace);
+        }
+        if self.ttl.is_some_and(|ttl| ttl == Millis(0) || ttl > LONGEST_TTL) {
+            return Err(TokensFileError::Ttl);
+        }
+        Ok(())
+    }
+
+    /// The entry of a token with this text.
+    pub(super) fn entry(self, id: Arc<str>, text: &str) -> TokenEntry {
+        let now = Now::millis();
+        TokenEntry {
+            id,
+            access: self.access,
+            workspace: self.workspace,
+            hash: Digest::of(text),
+            label: self.label,
+            created_at: moment::text(now),
+            // To the second, and not a moment less than was asked for.
+            expires_at: self.ttl.map(|ttl| moment::text(Millis((now.0 + ttl.0).next_multiple_of(1_000)))),
+            login_of: self.login_of,
+        }
+    }
+}
+
+/// A token as the file knows it. A field that is not known here may be a limit on the token, so it is an error and not
+/// ignored.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TokenEntry {
+    pub id: Arc<str>,
+    #[serde(rename = "role")]
+    pub access: Access,
+    /// The slug of the only workspace that it covers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<Arc<str>>,
+    pub(super) hash: Digest,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// RFC 3339, UTC, as are all instants here.
+    pub created_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
+    /// A login of the web page ends with the token that asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login_of: Option<Arc<str>>,
+}
+
+impl TokenEntry {
+    /// Has it a limit that versions before it did not know?
+    pub(super) fn is_limited(&self) -> bool {
+        self.workspace.is_some() || self.expires_at.is_some() || self.login_of.is_some()
+    }
+
+    /// When it ends by itself.
+    pub(super) fn ends_at(&self) -> Option<Millis> {
+        // What cannot be read is found when the file is read; should it get here, it is over.
+        self.expires_at.as_deref().map(|at| moment::parse(at).unwrap_or_default())
+    }
+
+    /// Has its time run out, by the clock on the wall?
+    pub fn is_expired(&self) -> bool {
+        self.ends_at().is_some_and(|at| Now::millis() >= at)
+    }
+
+    pub(super) fn identity(&self) -> Identity {
+        let scope = self.workspace.clone().map_or(Scope::Host, Scope::Workspace);
+        Identity { token: Some(Arc::clone(&self.id)), access: self.access, scope }
+    }
+
+    /// What is wrong with it, as read from a file.
+    pub(super) fn fault(&self) -> Option<String> {
+        let Self { id, workspace, expires_at, .. } = self;
+        if !id.starts_with(ID_PREFIX) {
+            return Some(format!("the id {id:?} does not begin with {ID_PREFIX}"));
+        }
+        if let Some(slug) = workspace.as_deref().filter(|slug| slug.parse::<Slug>().is_err()) {
+            return Some(format!("the workspace {slug:?} of {id} is not a slug"));
+        }
+        if workspace.is_some() && self.access == Access::Admin {
+            return Some(format!("{id} is an admin of one workspace, which there is not"));
+        }
+        let at = expires_at.as_deref().filter(|at| moment::parse(at).is_none())?;
+        Some(format!("{at:?}, when {id} expires, is not like 2026-08-01T09:30:00Z"))
+    }
+}
+
+fn is_label(label: &str) -> bool {
+    !label.trim().is_empty() && label.chars().count() <= LONGEST_LABEL && !label.chars().any(char::is_control)
+}

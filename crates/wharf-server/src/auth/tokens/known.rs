@@ -1,0 +1,109 @@
+//! What was read of `tokens.json`, and whether it has changed since.
+
+use std::fs::{File, Metadata};
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
+
+use super::super::terms::{ID_PREFIX, TokenEntry};
+use super::super::tokens_file::{TokensFile, TokensFileError};
+use super::limit::{Limit, Moments, now};
+
+/// What was read last.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    stamp: Option<Stamp>,
+    /// Held open so that no later file can get its inode number, and with it the same stamp.
+    _held: Option<File>,
+    /// Of the last time that the file could be read.
+    pub(super) entries: Vec<Held>,
+    pub(super) unreadable: bool,
+    /// How often something was read.
+    pub(super) reads: u64,
+}
+
+/// A token as this host has it.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) entry: TokenEntry,
+    limit: Option<Limit>,
+}
+
+/// Changes whenever the file is replaced or written to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    inode: (u64, u64),
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    fn of(file: &Metadata) -> Self {
+        Self {
+            inode: (file.dev(), file.ino()),
+            size: file.size(),
+            modified: (file.mtime(), file.mtime_nsec()),
+            changed: (file.ctime(), file.ctime_nsec()),
+        }
+    }
+}
+
+impl Known {
+    /// Fails once for each content that is wrong, and each time that the file cannot be reached.
+    pub(super) fn refresh(&mut self, file: &TokensFile) -> Result<(), TokensFileError> {
+        let stamp = match std::fs::metadata(file.path()) {
+            Ok(metadata) => Some(Stamp::of(&metadata)),
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => {
+                self.forget();
+                return Err(file.failed("look at")(error));
+            }
+        };
+        if stamp.is_some() && stamp == self.stamp {
+            return Ok(());
+        }
+        self.forget();
+        let Some(mut held) = file.open()? else {
+            self.take(Vec::new());
+            self.unreadable = false;
+            return Ok(());
+        };
+        // The stamp is of what is read, and older than it: a change from now on gives another one.
+        let stamp = Stamp::of(&held.metadata().map_err(file.failed("look at"))?);
+        let read = file.read(&mut held);
+        if !matches!(read, Err(TokensFileError::Io { .. })) {
+            self.stamp = Some(stamp);
+            self._held = Some(held);
+        }
+        self.take(read?);
+        self.unreadable = false;
+        Ok(())
+    }
+
+    /// A token that was known keeps its end: reading the file again gives nobody more time.
+    fn take(&mut self, entries: Vec<TokenEntry>) {
+        let (before, now) = (std::mem::take(&mut self.entries), now());
+        let limit = |entry: &TokenEntry| {
+            let known =
+                before.iter().find(|held| held.entry.id == entry.id && held.entry.expires_at == entry.expires_at);
+            known.map_or_else(|| Limit::of(entry, now), |held| held.limit)
+        };
+        self.entries = entries.into_iter().map(|entry| Held { limit: limit(&entry), entry }).collect();
+        self.reads += u64::from(!before.is_empty() || !self.entries.is_empty());
+    }
+
+    pub(super) fn is_over(&self, held: &Held, now: Moments) -> bool {
+        let over = |held: &Held| held.limit.is_some_and(|limit| limit.is_over(now));
+        let Some(asker) = held.entry.login_of.as_deref().filter(|asker| asker.starts_with(ID_PREFIX)) else {
+            return over(held);
+        };
+        // A login ends with the token that asked for it.
+        over(held) || !self.entries.iter().any(|other| &*other.entry.id == asker && !over(other))
+    }
+
+    fn forget(&mut self) {
+        self.stamp = None;
+        self._held = None;
+        self.unreadable = true;
+    }
+}

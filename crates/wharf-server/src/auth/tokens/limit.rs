@@ -1,0 +1,65 @@
+//! How long a token lasts, whatever happens to the clock.
+
+use std::time::{Duration, Instant};
+
+use wharf_host::Now;
+use wharf_host::core::Millis;
+
+use super::super::moment;
+use super::super::terms::TokenEntry;
+
+/// The wall's clock, which people and programs set, and one that only goes on.
+pub(super) type Moments = (Millis, Instant);
+
+/// The end of a token's time: on the wall's clock, and on one that is not set, counted from when the token was first
+/// seen. Either ends it, so that a clock that is set back keeps no token alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limit {
+    at: Millis,
+    by: Option<Instant>,
+}
+
+impl Limit {
+    pub(super) fn of(entry: &TokenEntry, (wall, steady): Moments) -> Option<Self> {
+        let at = entry.ends_at()?;
+        // Of a clock that is behind even the token's making, no more is believed than the time that it was given.
+        let most = moment::parse(&entry.created_at).map_or(u64::MAX, |made| at.0.saturating_sub(made.0));
+        let left = at.0.saturating_sub(wall.0).min(most);
+        Some(Self { at, by: steady.checked_add(Duration::from_millis(left)) })
+    }
+
+    pub(super) fn is_over(self, (wall, steady): Moments) -> bool {
+        wall >= self.at || self.by.is_some_and(|by| steady >= by)
+    }
+}
+
+pub(super) fn now() -> Moments {
+    (Now::millis(), Instant::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::{Access, Terms};
+
+    const HOUR: u64 = 3_600_000;
+
+    #[test]
+    fn a_token_lasts_its_time_whatever_the_clock_is_set_to() {
+        let terms = Terms { ttl: Some(Millis(HOUR)), ..Terms::new(Access::Observer) };
+        let entry = terms.entry("tok_a".into(), "text");
+        let (wall, steady) = now();
+        let limit = Limit::of(&entry, (wall, steady)).unwrap();
+        let later = |wall_by: i64, steady_by: u64| {
+            let wall = Millis(wall.0.saturating_add_signed(wall_by));
+            limit.is_over((wall, steady + Duration::from_millis(steady_by)))
+        };
+        let hour = HOUR.cast_signed();
+        assert!(!later(0, 0) && !later(hour - 5_000, HOUR - 5_000));
+        assert!(later(hour + 1_000, HOUR + 1_000));
+        assert!(later(-1_000 * hour, HOUR + 1_000), "the clock was set back");
+        assert!(later(hour + 1_000, 0), "the machine slept, or the clock was set forward");
+        let earlier = Limit::of(&entry, (Millis(wall.0 - 100 * HOUR), steady)).unwrap();
+        assert!(earlier.is_over((Millis(wall.0 - 99 * HOUR), steady + Duration::from_millis(HOUR + 1_000))));
+    }
+}

@@ -1,0 +1,138 @@
+//! Reading bodies: each up to a limit and within a time, and all together up to a limit too.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, header};
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt as _;
+use tokio::time::Instant;
+use wharf_host::Limits;
+
+/// A body comes to its end within this, however steadily it comes.
+const WHOLE: Duration = Duration::from_secs(60);
+/// If none is set.
+const STALLED: Duration = Duration::from_secs(30);
+
+/// Why a body was not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoBody {
+    /// It has more bytes than this.
+    TooLarge(usize),
+    /// Nothing more came of it, or it did not come to its end in time.
+    Stalled,
+    /// The client went away.
+    CutOff,
+    /// Others are sending so much that there is no room for it.
+    NoRoom,
+}
+
+/// What is held of all bodies under way.
+#[derive(Debug)]
+pub(crate) struct Intake {
+    /// Of one body. What it brings becomes a message, so it is no larger than one.
+    limit: usize,
+    /// Of all.
+    most: usize,
+    held: AtomicUsize,
+    stalled: Duration,
+    whole: Duration,
+}
+
+/// One body's part of it.
+struct Part<'a> {
+    of: &'a Intake,
+    bytes: usize,
+}
+
+impl Intake {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let stalled = limits.silence.std().unwrap_or(STALLED);
+        let limit = limits.body.0.min(limits.frame.0);
+        Self { limit, most: limits.bodies.0, held: AtomicUsize::new(0), stalled, whole: WHOLE }
+    }
+
+    /// The body, if it is not too large.
+    pub(crate) async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, NoBody> {
+        let limit = self.limit;
+        let announced =
+            headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.trim().parse().ok());
+        if announced.is_some_and(|length: usize| length > limit) {
+            return Err(NoBody::TooLarge(limit));
+        }
+        let mut chunks = body.into_data_stream();
+        let mut whole = BytesMut::new();
+        let mut part = Part { of: self, bytes: 0 };
+        let end = Instant::now() + self.whole;
+        loop {
+            match tokio::time::timeout_at(end.min(Instant::now() + self.stalled), chunks.next()).await {
+                Err(_) => return Err(NoBody::Stalled),
+                Ok(None) => return Ok(whole.freeze()),
+                Ok(Some(Err(_))) => return Err(NoBody::CutOff),
+                Ok(Some(Ok(chunk))) if whole.len() + chunk.len() > limit => return Err(NoBody::TooLarge(limit)),
+                Ok(Some(Ok(chunk))) => {
+                    part.grow(chunk.len())?;
+                    whole.extend_from_slice(&chunk);
+                }
+            }
+        }
+    }
+}
+
+impl Part<'_> {
+    fn grow(&mut self, bytes: usize) -> Result<(), NoBody> {
+        let held = self.of.held.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.bytes += bytes;
+        if held > self.of.most { Err(NoBody::NoRoom) } else { Ok(()) }
+    }
+}
+
+impl Drop for Part<'_> {
+    fn drop(&mut self) {
+        self.of.held.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    fn intake(limit: usize, most: usize) -> Intake {
+        let (stalled, whole) = (STALLED, Duration::from_millis(50));
+        Intake { limit, most, held: AtomicUsize::new(0), stalled, whole }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_trickles_without_end_is_cut_off() {
+        let ticks = tokio::time::interval(Duration::from_millis(5));
+        let trickle = futures_util::stream::unfold(ticks, async |mut ticks| {
+            ticks.tick().await;
+            Some((Ok::<_, std::io::Error>("x"), ticks))
+        });
+        let intake = intake(1 << 20, 1 << 20);
+        let headers = HeaderMap::new();
+        let read = intake.read(&headers, Body::from_stream(trickle));
+        assert_eq!(tokio::time::timeout(STALLED, read).await.unwrap(), Err(NoBody::Stalled));
+        assert_eq!(intake.held.load(Ordering::Relaxed), 0);
+    }
+
+    #[tokio::test]
+    async fn all_bodies_together_have_a_limit_and_give_their_room_back() {
+        let intake = intake(100, 100);
+        let chunk = |bytes: usize| futures_util::stream::iter([Ok::<_, std::io::Error>("x".repeat(bytes))]);
+        let unfinished = Body::from_stream(chunk(80).chain(futures_util::stream::pending()));
+        let headers = HeaderMap::new();
+        let mut first = Box::pin(intake.read(&headers, unfinished));
+        assert!(first.as_mut().now_or_never().is_none(), "it goes on");
+        let second = intake.read(&headers, Body::from_stream(chunk(30))).await;
+        assert_eq!(second, Err(NoBody::NoRoom));
+        assert!(intake.read(&headers, Body::from_stream(chunk(20))).await.is_ok(), "a small one fits");
+        drop(first);
+        assert!(intake.read(&headers, Body::from_stream(chunk(100))).await.is_ok());
+        assert_eq!(intake.read(&headers, Body::from_stream(chunk(101))).await, Err(NoBody::TooLarge(100)));
+        assert_eq!(intake.held.load(Ordering::Relaxed), 0);
+    }
+}

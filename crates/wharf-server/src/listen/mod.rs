@@ -1,0 +1,258 @@
+//! Accepting connections: HTTP/1.1, HTTP/2 and WebSocket, on one port (with or without TLS) and on the local socket.
+
+mod files;
+mod place;
+mod tls;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
+use tokio::sync::{Semaphore, watch};
+use tokio_rustls::server::TlsStream;
+use tower::ServiceExt;
+use wharf_host::{Host, Limits};
+
+use crate::auth::Peer;
+use crate::problem::Problem;
+pub(crate) use files::make_room;
+pub(crate) use place::{Door, Place, Share, Shares};
+pub(crate) use tls::Tls;
+pub use tls::TlsError;
+
+/// For a client that does not say who it is; a setting can make it shorter or longer.
+const SILENCE: Duration = Duration::from_secs(30);
+/// An answer to a stranger that is still under way then may take this much longer.
+const LAST_ANSWER: Duration = Duration::from_secs(60);
+/// One event stream per session and some requests besides; hyper's default of 200 would end a busy client.
+const HTTP2_STREAMS: u32 = 2_000;
+
+/// A peer that leaves a ping unanswered for as long again is gone (rule 3.13).
+const HTTP2_PING: Duration = Duration::from_secs(20);
+
+/// So many are told at once that there is no place; more are closed without a word.
+const TURNED_AWAY: usize = 64;
+/// They have this long to ask and to hear it.
+const TURNED_AWAY_WITHIN: Duration = Duration::from_secs(5);
+/// Out of descriptors, waiting lets others close theirs; spinning would not.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How often that is said.
+const SAY_EVERY: Duration = Duration::from_secs(10);
+
+/// Those that come faster than they are accepted wait here; the system's own default of 128 would turn a crowd away.
+pub(crate) const BACKLOG: u32 = 4_096;
+
+/// Takes the address.
+pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A port of a host that has just ended is free.
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+/// What connections are served with.
+#[derive(Debug)]
+struct Hall {
+    router: Router,
+    server: Builder<TokioExecutor>,
+    /// For those who find no place.
+    turned_away: Arc<Semaphore>,
+    limit: usize,
+    silence: Duration,
+}
+
+/// The listeners.
+#[derive(Debug)]
+pub(crate) struct Doors {
+    pub(crate) tcp: TcpListener,
+    pub(crate) tls: Option<Arc<Tls>>,
+    pub(crate) unix: UnixListener,
+}
+
+/// One that came in.
+struct Arrival<S> {
+    stream: S,
+    peer: Peer,
+    door: Door,
+    tls: Option<Arc<Tls>>,
+}
+
+/// Where connections come in.
+trait Listener: Send + Sync + 'static {
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    fn next(&self) -> impl Future<Output = io::Result<Arrival<Self::Stream>>> + Send;
+}
+
+impl Listener for (TcpListener, Option<Arc<Tls>>) {
+    type Stream = TcpStream;
+
+    async fn next(&self) -> io::Result<Arrival<TcpStream>> {
+        let (listener, tls) = self;
+        let (stream, from) = listener.accept().await?;
+        let _ = stream.set_nodelay(true);
+        let address = stream.local_addr().ok().map(|address| address.ip().to_canonical());
+        let door = Door { tls: tls.is_some(), address };
+        Ok(Arrival { stream, peer: Peer::Network(from.ip().to_canonical()), door, tls: tls.clone() })
+    }
+}
+
+impl Listener for (UnixListener, Host) {
+    type Stream = UnixStream;
+
+    async fn next(&self) -> io::Result<Arrival<UnixStream>> {
+        let (listener, host) = self;
+        let (stream, _) = listener.accept().await?;
+        let peer = Peer::of(&stream, host);
+        Ok(Arrival { stream, peer, door: Door::default(), tls: None })
+    }
+}
+
+/// Accepts until it is aborted. The socket has places of its own: whatever comes over the network, our own user gets in.
+pub(crate) async fn serve(doors: Doors, host: Host, router: Router, mut stopping: watch::Receiver<bool>) {
+    let limits = host.config().limits.clone();
+    let turned_away = Arc::new(Semaphore::new(TURNED_AWAY));
+    let silence = limits.silence.std().unwrap_or(SILENCE);
+    let server = server(&limits, silence);
+    let hall = Arc::new(Hall { router, server, turned_away, limit: limits.connections, silence });
+    let Doors { tcp, tls, unix } = doors;
+    tokio::select! {
+        () = accept(Arc::clone(&hall), (tcp, tls)) => {}
+        () = accept(hall, (unix, host)) => {}
+        _ = stopping.wait_for(|stopping| *stopping) => {}
+    }
+}
+
+fn server(limits: &Limits, silence: Duration) -> Builder<TokioExecutor> {
+    let head = limits.headers.0;
+    let mut server = Builder::new(TokioExecutor::new());
+    server.http1().timer(TokioTimer::new()).header_read_timeout(silence).max_buf_size(head);
+    let mut http2 = server.http2();
+    http2.timer(TokioTimer::new()).max_concurrent_streams(HTTP2_STREAMS);
+    http2.max_header_list_size(u32::try_from(head).unwrap_or(u32::MAX));
+    http2.keep_alive_interval(HTTP2_PING).keep_alive_timeout(HTTP2_PING);
+    server
+}
+
+/// One listener's connections, each in a task of its own.
+async fn accept(hall: Arc<Hall>, listener: impl Listener) {
+    let places = Arc::new(Semaphore::new(hall.limit));
+    let mut said_at: Option<Instant> = None;
+    loop {
+        match listener.next().await {
+            Ok(arrival) => {
+                let hall = Arc::clone(&hall);
+                let crowded = places.available_permits() < hall.limit / 2;
+                let place = Arc::clone(&places).try_acquire_owned().ok();
+                // Agents' processes run as our own user. They may not take the last of its places.
+                if let Some(permit) = place.filter(|_| !crowded || !arrival.peer.is_agent()) {
+                    tokio::spawn(async move { hall.admit(arrival, Place::new(permit)).await });
+                } else if let Ok(permit) = Arc::clone(&hall.turned_away).try_acquire_owned() {
+                    tokio::spawn(async move {
+                        let _ = tokio::time::timeout(TURNED_AWAY_WITHIN, hall.turn_away(arrival)).await;
+                        drop(permit);
+                    });
+                }
+            }
+            Err(error) => {
+                if said_at.is_none_or(|said_at| said_at.elapsed() >= SAY_EVERY) {
+                    tracing::warn!(%error, "cannot accept a connection");
+                    said_at = Some(Instant::now());
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+impl Hall {
+    async fn admit(&self, arrival: Arrival<impl AsyncRead + AsyncWrite + Unpin + Send + 'static>, place: Place) {
+        let Arrival { stream, peer, door, tls } = arrival;
+        match tls {
+            None => self.talk(stream, peer, door, place).await,
+            Some(tls) => {
+                if let Some(stream) = self.shake_hands(&tls, stream).await {
+                    self.talk(stream, peer, door, place).await;
+                }
+            }
+        }
+    }
+
+    async fn turn_away(&self, arrival: Arrival<impl AsyncRead + AsyncWrite + Unpin + Send + 'static>) {
+        match arrival.tls {
+            None => self.refuse(arrival.stream).await,
+            Some(tls) => {
+                if let Some(stream) = self.shake_hands(&tls, arrival.stream).await {
+                    self.refuse(stream).await;
+                }
+            }
+        }
+    }
+
+    /// `None` if it does not come about in time.
+    async fn shake_hands<S: AsyncRead + AsyncWrite + Unpin>(&self, tls: &Tls, stream: S) -> Option<TlsStream<S>> {
+        match tokio::time::timeout(self.silence, tls.acceptor().accept(stream)).await {
+            Ok(Ok(stream)) => Some(stream),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "a TLS handshake failed");
+                None
+            }
+            Err(_) => None,
+        }
+    }
+
+    async fn talk<S>(&self, stream: S, peer: Peer, door: Door, place: Place)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (router, seat) = (self.router.clone(), place.clone());
+        let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
+            let mut request: Request = request.map(axum::body::Body::new);
+            request.extensions_mut().insert(peer.clone());
+            request.extensions_mut().insert(door);
+            request.extensions_mut().insert(seat.clone());
+            router.clone().oneshot(request)
+        });
+        let connection = self.server.serve_connection_with_upgrades(TokioIo::new(stream), service);
+        let mut connection = std::pin::pin!(connection);
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = place.claimed() => connection.await,
+            () = tokio::time::sleep(self.silence) => {
+                connection.as_mut().graceful_shutdown();
+                tokio::select! {
+                    ended = connection.as_mut() => ended,
+                    () = place.claimed() => connection.await,
+                    () = tokio::time::sleep(LAST_ANSWER) => Ok(()),
+                }
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "a connection ended");
+        }
+    }
+
+    /// Answers one request with why nothing is served.
+    async fn refuse(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        let limit = self.limit;
+        let service = hyper::service::service_fn(move |_: hyper::Request<Incoming>| async move {
+            let detail = format!("{limit} connections are open already (limits.connections); try again later");
+            let refusal = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_connections", detail);
+            let mut response = refusal.retry_after(1).into_response();
+            response.headers_mut().insert(hyper::header::CONNECTION, hyper::header::HeaderValue::from_static("close"));
+            Ok::<_, std::convert::Infallible>(response)
+        });
+        let _ = self.server.serve_connection(TokioIo::new(stream), service).await;
+    }
+}

@@ -1,0 +1,139 @@
+//! TLS on the TCP listener: the certificate and its key, read at start and again when the files change.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::TlsAcceptor;
+use wharf_host::TlsSettings;
+
+/// How often a handshake looks whether the files have changed: a certificate is renewed every few weeks.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// Why there is no TLS.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    #[error("TLS needs a certificate and its key: {missing} is not set; give both --tls-cert and --tls-key")]
+    Half { missing: &'static str },
+    #[error("cannot read the {what} {path}: {source}", path = path.display())]
+    Unreadable { what: &'static str, path: PathBuf, source: std::io::Error },
+    #[error("{path} holds no {what}; it must be a PEM file with a line -----BEGIN {label}-----", path = path.display())]
+    Missing { what: &'static str, label: &'static str, path: PathBuf },
+    #[error("{path} is not a PEM file that can be read: {why}", path = path.display())]
+    Damaged { path: PathBuf, why: String },
+    #[error("the key in {key} is not that of the certificate in {cert}; give the pair that was made together", key = key.display(), cert = cert.display())]
+    Mismatch { cert: PathBuf, key: PathBuf },
+    #[error("the certificate in {cert} and the key in {key} cannot be used: {why}", key = key.display(), cert = cert.display())]
+    Unusable { cert: PathBuf, key: PathBuf, why: String },
+}
+
+/// The files, and what was last read of them.
+#[derive(Debug)]
+pub(crate) struct Tls {
+    cert: PathBuf,
+    key: PathBuf,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    config: Arc<ServerConfig>,
+    changed_at: [Option<SystemTime>; 2],
+    looked_at: Instant,
+}
+
+impl Tls {
+    /// `None` if no certificate is set.
+    pub(crate) fn open(settings: &TlsSettings) -> Result<Option<Arc<Self>>, TlsError> {
+        let (cert, key) = match (&settings.cert, &settings.key) {
+            (None, None) => return Ok(None),
+            (Some(_), None) => return Err(TlsError::Half { missing: "tls.key" }),
+            (None, Some(_)) => return Err(TlsError::Half { missing: "tls.cert" }),
+            (Some(cert), Some(key)) => (cert.clone(), key.clone()),
+        };
+        let changed_at = [changed(&cert), changed(&key)];
+        let config = load(&cert, &key)?;
+        let held = Mutex::new(Held { config, changed_at, looked_at: Instant::now() });
+        Ok(Some(Arc::new(Self { cert, key, held })))
+    }
+
+    /// For the next connection. Files that have changed and cannot be used leave what was read before in force.
+    pub(super) fn acceptor(&self) -> TlsAcceptor {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.looked_at.elapsed() >= LOOK_EVERY {
+            held.looked_at = Instant::now();
+            self.look(&mut held);
+        }
+        TlsAcceptor::from(Arc::clone(&held.config))
+    }
+
+    fn look(&self, held: &mut Held) {
+        let changed_at = [changed(&self.cert), changed(&self.key)];
+        if held.changed_at == changed_at {
+            return;
+        }
+        held.changed_at = changed_at;
+        match load(&self.cert, &self.key) {
+            Ok(config) => {
+                tracing::info!(cert = %self.cert.display(), "the certificate was read again");
+                held.config = config;
+            }
+            Err(error) => tracing::warn!(%error, "the new certificate is not taken; the one before stays in force"),
+        }
+    }
+}
+
+fn changed(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path).and_then(|about| about.modified()).ok()
+}
+
+fn load(cert: &Path, key: &Path) -> Result<Arc<ServerConfig>, TlsError> {
+    let chain = certificates(cert)?;
+    let private = private_key(key)?;
+    let unusable = |why: String| TlsError::Unusable { cert: cert.to_owned(), key: key.to_owned(), why };
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| unusable(error.to_string()))?
+        .with_no_client_auth()
+        .with_single_cert(chain, private);
+    let mut config = config.map_err(|error| {
+        if matches!(error, rustls::Error::InconsistentKeys(_)) {
+            return TlsError::Mismatch { cert: cert.to_owned(), key: key.to_owned() };
+        }
+        unusable(error.to_string())
+    })?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let text = read("certificate", path)?;
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let chain = chain.map_err(|error| TlsError::Damaged { path: path.to_owned(), why: error.to_string() })?;
+    if chain.is_empty() {
+        return Err(TlsError::Missing { what: "certificate", label: "CERTIFICATE", path: path.to_owned() });
+    }
+    Ok(chain)
+}
+
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let text = read("key", path)?;
+    PrivateKeyDer::from_pem_slice(&text).map_err(|error| {
+        if matches!(error, pem::Error::NoItemsFound) {
+            return TlsError::Missing { what: "private key", label: "PRIVATE KEY", path: path.to_owned() };
+        }
+        // Its words may quote the file, and this one is secret.
+        TlsError::Damaged { path: path.to_owned(), why: "the private key is cut off or garbled".to_owned() }
+    })
+}
+
+fn read(what: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
+    std::fs::read(path).map_err(|source| TlsError::Unreadable { what, path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests;

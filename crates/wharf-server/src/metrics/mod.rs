@@ -1,0 +1,32 @@
+//! The host in numbers: its own, and what the surfaces count besides. Told as Prometheus' text and by OTLP.
+//!
+//! Numbers and words of ours only: no ids, no tokens, nothing of what was said.
+
+mod export;
+mod otlp;
+mod refusals;
+mod text;
+
+use wharf_host::metrics::Family;
+
+pub(crate) use export::export;
+pub(crate) use refusals::{Code, Refusals, count};
+pub(crate) use text::in_text;
+
+use crate::App;
+
+/// Every metric.
+pub(crate) fn gather(app: &App) -> Vec<Family> {
+    let limit = app.host.config().limits.connections;
+    let streams = limit.saturating_sub(app.streams.available_permits());
+    let mut families = app.host.families();
+    families.extend([
+        Family::gauge("wharf_connections", "Open connections of callers that have said who they are")
+            .of(app.connections.total() as u64),
+        Family::gauge("wharf_connections_limit", "How many there may be (limits.connections)").of(limit as u64),
+        Family::gauge("wharf_streams", "Open event streams of the REST surface, and waits of MCP").of(streams as u64),
+        Family::counter("wharf_failed_logins_total", "Wrong tokens and codes").of(app.failures.total()),
+        app.refusals.family(),
+    ]);
+    families
+}

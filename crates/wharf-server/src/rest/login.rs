@@ -1,0 +1,210 @@
+//! `/login` and `/logout`: how the web page comes by an identity, with a code that is good once (rule 10.2).
+
+use std::sync::Arc;
+
+use axum::extract::{FromRequest, Request, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use wharf_host::core::Millis;
+use wharf_host::{WorkspaceError, random_text};
+
+use super::extract::Body;
+use crate::App;
+use crate::auth::{Access, GOOD_FOR, Identity, Terms, TokensFileError, cookie};
+use crate::calls::{Caller, from_workspace};
+use crate::guard::{peer_of, wrong};
+use crate::problem::Problem;
+
+/// A working day, and some of the night.
+const LOGIN: u64 = 12 * 3_600;
+/// A month; who is away for longer asks for another code.
+const LONGEST_LOGIN: u64 = 31 * 86_400;
+/// 52 characters of five bits, in each half.
+const HALF: usize = 52;
+
+/// What the login is to be. It is never more than the asker.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct CodeArgs {
+    /// `observer`, `controller` or `admin`; else that of the asker.
+    role: Option<String>,
+    /// The one workspace that it covers; else what the asker covers.
+    workspace: Option<String>,
+    /// How long the login lasts, up to 31 days; else 12 hours.
+    #[schema(minimum = 1, maximum = 2_678_400)]
+    ttl_seconds: Option<u64>,
+}
+
+/// A code that is good once.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct LoginCode {
+    code: String,
+    /// How long it may wait to be used.
+    good_for_seconds: u64,
+    role: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    workspace: Option<String>,
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+pub(super) struct LoginArgs {
+    code: String,
+}
+
+/// The page is logged in.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct LoggedIn {
+    /// The half of the login that the page keeps and shows with every request, as the header `Wharf-Page` or the
+    /// subprotocol `wharf.page.<key>`; the other half is in the cookie.
+    page: String,
+    role: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    workspace: Option<String>,
+    /// ISO 8601.
+    expires_at: String,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct LoggedOut {
+    /// Was it a login?
+    ok: bool,
+}
+
+/// Makes a code by which a page is logged in as the asker, or as less.
+#[utoipa::path(
+    post, path = "/login/codes", tag = "login", operation_id = "make_login_code", request_body = CodeArgs,
+    responses(
+        (status = 201, description = "The code", body = LoginCode),
+        (status = 403, description = "`beyond_own_rights`: it would be more than the asker"),
+        (status = 422, description = "`unknown_workspace`"),
+        (status = 429, description = "`too_many_codes`"),
+    )
+)]
+pub(super) async fn make_code(
+    State(app): State<App>,
+    caller: Caller,
+    Body(args): Body<CodeArgs>,
+) -> Result<(StatusCode, Json<LoginCode>), Problem> {
+    let terms = terms(&app, &caller.identity, args)?;
+    let (role, workspace) = (terms.access.to_string(), terms.workspace.as_deref().map(ToOwned::to_owned));
+    let code = app.codes.make(caller.identity, terms).map_err(|_| {
+        let detail = "too many codes wait to be used; they are gone in a minute";
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_codes", detail)
+    })?;
+    Ok((StatusCode::CREATED, Json(LoginCode { code, good_for_seconds: GOOD_FOR.as_secs(), role, workspace })))
+}
+
+/// Logs a page in: the answer sets a cookie. Needs no token but a code, which is used up.
+#[utoipa::path(
+    post, path = "/login", tag = "login", operation_id = "log_in", security(()), request_body = LoginArgs,
+    responses(
+        (status = 200, description = "The page is logged in", body = LoggedIn,
+            headers(("Set-Cookie" = String, description = "`wharf_login`, for this page alone"))),
+        (status = 401, description = "`unauthorized`: there is no such code, or not any more"),
+        (status = 429, description = "`too_many_failed_logins`"),
+        (status = 503, description = "`unavailable`: the login cannot be kept"),
+    )
+)]
+pub(super) async fn log_in(State(app): State<App>, request: Request) -> Response {
+    let (peer, tls) = (peer_of(&request), app.running.url.starts_with("https:"));
+    let Body(LoginArgs { code }) = match Body::from_request(request, &app).await {
+        Ok(body) => body,
+        Err(problem) => return problem.into_response(),
+    };
+    let Some((asker, terms)) = app.codes.take(&code).filter(|(asker, _)| app.tokens.check(asker).is_ok()) else {
+        return wrong(
+            &app,
+            peer,
+            "there is no such code: it is good once, and for a minute; make another: wharf token code",
+        );
+    };
+    written(move || begin(&app, &asker, terms, tls)).await
+}
+
+/// Ends the login that the request came with.
+#[utoipa::path(
+    post, path = "/logout", tag = "login", operation_id = "log_out",
+    responses((status = 200, description = "`ok` is false for a token that is no login", body = LoggedOut,
+        headers(("Set-Cookie" = String, description = "Takes the cookie away"))))
+)]
+pub(super) async fn log_out(State(app): State<App>, Extension(identity): Extension<Identity>) -> Response {
+    let tls = app.running.url.starts_with("https:");
+    let mut response = written(move || {
+        let login = identity.token.as_deref().filter(|id| app.tokens.terms_of(id).1.is_some());
+        login.map_or(Ok(()), |id| app.tokens.revoke(id)).map_err(|error| unkept(&error))?;
+        Ok(Json(LoggedOut { ok: login.is_some() }).into_response())
+    })
+    .await;
+    response.headers_mut().extend(cookie(None, 0, tls).map(|cookie| (header::SET_COOKIE, cookie)));
+    response
+}
+
+/// What waits for the disk does not hold others up.
+async fn written(change: impl FnOnce() -> Result<Response, Problem> + Send + 'static) -> Response {
+    let gone = || Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "the host is stopping");
+    let done = tokio::task::spawn_blocking(change).await.map_err(|_| gone());
+    done.flatten().unwrap_or_else(IntoResponse::into_response)
+}
+
+/// The terms of a login that this asker may have.
+fn terms(app: &App, asker: &Identity, args: CodeArgs) -> Result<Terms, Problem> {
+    let unfit = |detail: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_body", detail);
+    let beyond = |detail: &str| Problem::new(StatusCode::FORBIDDEN, "beyond_own_rights", detail);
+    // An admin of a workspace there is not.
+    let most = if args.workspace.is_some() { asker.access.min(Access::Controller) } else { asker.access };
+    let role = args.role.map(|role| role.parse::<Access>().map_err(|error| unfit(format!("role: {error}"))));
+    let access = role.transpose()?.unwrap_or(most);
+    if access > most {
+        return Err(beyond("role: a login is no more than its asker, and no admin of a workspace"));
+    }
+    let own = asker.scope.login_workspace().map_err(beyond)?;
+    let workspace = match args.workspace {
+        Some(slug) => Some(registered(app, asker, &slug)?),
+        None => own.cloned(),
+    };
+    let seconds = args.ttl_seconds.unwrap_or(LOGIN);
+    if seconds == 0 || seconds > LONGEST_LOGIN {
+        return Err(unfit(format!("ttlSeconds: {seconds} is not between 1 and {LONGEST_LOGIN}")));
+    }
+    let label = Some("web page".to_owned());
+    Ok(Terms { label, workspace, ttl: Some(Millis(seconds * 1_000)), ..Terms::new(access) })
+}
+
+/// A workspace that the asker knows of.
+fn registered(app: &App, asker: &Identity, slug: &str) -> Result<Arc<str>, Problem> {
+    let place = app.host.workspaces().place(&asker.ground(), None, Some(slug));
+    place.map(|place| place.bucket.into()).map_err(|error: WorkspaceError| from_workspace(&error))
+}
+
+/// Makes the login, which ends no later than its asker's token and with it.
+fn begin(app: &App, asker: &Identity, mut terms: Terms, tls: bool) -> Result<Response, Problem> {
+    let (left, asked_for_by) = asker.token.as_deref().map(|id| app.tokens.terms_of(id)).unwrap_or_default();
+    terms.login_of = asked_for_by.or_else(|| asker.token.clone()).or_else(|| Some(Identity::HOST.into()));
+    terms.ttl = terms.ttl.min(left.or(terms.ttl));
+    let seconds = terms.ttl.map_or(LOGIN, |ttl| ttl.0.div_ceil(1_000));
+    let (half, page) = (random_text(HALF), random_text(HALF));
+    let made = app.tokens.log_in(terms, (&half, &page)).map_err(|error| unkept(&error))?;
+    let entry = made.entry;
+    let mut response = Json(LoggedIn {
+        page,
+        role: entry.access.to_string(),
+        workspace: entry.workspace.as_deref().map(ToOwned::to_owned),
+        expires_at: entry.expires_at.unwrap_or_default(),
+    })
+    .into_response();
+    response.headers_mut().extend(cookie(Some(&half), seconds, tls).map(|cookie| (header::SET_COOKIE, cookie)));
+    Ok(response)
+}
+
+fn unkept(error: &TokensFileError) -> Problem {
+    tracing::error!(%error, "a login cannot be written down");
+    let detail = "the host cannot write its tokens at the moment; its log says why";
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail)
+}

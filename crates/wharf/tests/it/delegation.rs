@@ -1,0 +1,425 @@
+//! Agents that start others: who may, how deep, how many, where, and what they may do with them (newer AIP-46).
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use wharf_testkit::client::Client;
+use wharf_testkit::host::{Host, HostOptions};
+use wharf_testkit::http::Http;
+use wharf_testkit::{PATIENCE, look, procs};
+
+use crate::identity::{Agent, ids, piped, token_of};
+use crate::mcp_wire::Mcp;
+use crate::rest::{idle, output, spawn, until};
+use crate::{and_scripted, client, cwd, log, refused, scripted, section};
+
+const TURN_END: &str = "── turn-end (end_turn) ──";
+
+/// Agents called `scripted` may start those called `child`, which may start more of them if that is not too deep.
+fn delegating(settings: &str) -> Result<HostOptions> {
+    let options = and_scripted(scripted(&["--resume"])?, "child", &["--resume"])?;
+    let allow = "allow = { scripted = [\"child\"], child = [\"child\"] }";
+    Ok(section(options, &format!("[delegation]\n{allow}\n{settings}")))
+}
+
+/// A session whose agent calls, over HTTP.
+struct Parent {
+    agent: Agent,
+    http: Http,
+    mcp: Mcp,
+}
+
+impl Parent {
+    async fn new(host: &Host) -> Result<Self> {
+        let agent = Agent::new(host).await?;
+        let http = agent.http(host).await?;
+        Ok(Self { agent, mcp: Mcp::Http(http.clone()), http })
+    }
+
+    fn id(&self) -> &str {
+        &self.agent.session
+    }
+
+    async fn child(&self) -> Result<String> {
+        let child = self.http.post("/sessions/agent", &json!({ "adapter": "child" })).await?.expect(201)?;
+        Ok(child["id"].as_str().context("no id")?.to_owned())
+    }
+
+    /// Both ways to start a child refuse this with that code.
+    async fn is_refused(&mut self, wanted: &Value, status: u16, code: &str) -> Result<()> {
+        assert_eq!(self.http.post("/sessions/agent", wanted).await?.fault(), (status, code.to_owned()), "{wanted}");
+        for tool in ["start_agent_session", "agent_start"] {
+            assert_eq!(self.mcp.refusal(tool, wanted.clone()).await?.0, code, "{wanted}");
+        }
+        Ok(())
+    }
+}
+
+/// What there is: sessions with a log, and processes.
+fn made(host: &Host) -> Result<(usize, usize)> {
+    Ok((log::all_sessions(host)?.len(), procs::descendants(host.pid()).len()))
+}
+
+/// A caller with the token that a session's agent has now.
+async fn caller_of(host: &Host, session: &str) -> Result<Http> {
+    let client = client(host).await?;
+    client.load_session(session, &cwd(host)?).await?;
+    Ok(Http::with_token(host, &token_of(&client, session, host).await?))
+}
+
+#[tokio::test]
+async fn nobody_delegates_unless_the_operator_says_so() -> Result<()> {
+    let host = and_scripted(scripted(&[])?, "child", &[])?.start()?;
+    let mut parent = Parent::new(&host).await?;
+    let before = made(&host)?;
+    for wanted in [json!({ "adapter": "child" }), json!({ "adapter": "scripted" }), json!({ "adapter": "no such" })] {
+        parent.is_refused(&wanted, 403, "delegation_denied").await?;
+    }
+    assert_eq!(made(&host)?, before, "something was made");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_starts_a_child_works_with_it_and_ends_it() -> Result<()> {
+    let host = delegating("")?.start()?;
+    let mut parent = Parent::new(&host).await?;
+    let start = json!({ "adapter": "child", "prompt": "echo first", "label": "helper" });
+    let child = parent.mcp.call("agent_start", start).await?;
+    let id = child["id"].as_str().context("no id")?.to_owned();
+    assert_eq!((&child["parentSessionId"], &child["depth"]), (&json!(parent.id()), &json!(1)));
+    assert_eq!(child["cwd"], fs::canonicalize(host.directory())?.to_str().context("odd")?);
+    let mcp = &mut parent.mcp;
+    mcp.call("wait_agent_session", json!({ "sessionId": id })).await?;
+    mcp.call("agent_prompt", json!({ "sessionId": id, "prompt": "echo second" })).await?;
+    mcp.call("wait_agent_session", json!({ "sessionId": id })).await?;
+    let told = mcp.call("agent_output", json!({ "sessionId": id })).await?;
+    assert_eq!(told["lines"], json!(["first", TURN_END, "second", TURN_END]));
+    let listed = mcp.call("agent_sessions_list", json!({})).await?;
+    assert_eq!(ids(&listed), [&id, &parent.agent.session]);
+    assert_eq!(mcp.call("agent_kill", json!({ "sessionId": id })).await?["ok"], true);
+    assert_eq!(mcp.refusal("agent_prompt", json!({ "sessionId": id, "prompt": "again" })).await?.0, "session_killed");
+
+    // The facts are in the log, with whose agent did it.
+    let origin = log::events(&host, &id, "created")?.remove(0)["origin"].take();
+    assert_eq!((&origin["lineage"], &origin["by"]["parent"]), (&json!([parent.id()]), &json!(parent.id())));
+    let prompts = log::events(&host, &id, "prompt_accepted")?;
+    ensure!(prompts.iter().all(|prompt| prompt["sender"]["parent"] == parent.id()), "{prompts:?}");
+    // And everyone is shown them; a session of the user's own has none.
+    let user = Http::new(&host);
+    let listed = user.get("/sessions").await?.expect(200)?;
+    assert_eq!(listed["sessions"][0]["parentSessionId"], parent.id());
+    assert!(listed["sessions"][1].get("parentSessionId").is_none() && listed["sessions"][1].get("depth").is_none());
+    let all = json!({ "_meta": { "wharf": { "all": true } } });
+    let listed = parent.agent.client.request("session/list", all).await?;
+    let meta = &listed["sessions"][0]["_meta"]["wharf"];
+    assert_eq!((&meta["parentSessionId"], &meta["depth"]), (&json!(parent.id()), &json!(1)));
+    let shown = crate::program::command(&["show", &id, "--state-dir"]).arg(host.state_dir()).output()?;
+    let shown = String::from_utf8(shown.stdout)?;
+    ensure!(shown.contains(&format!("parent\t{}\ndepth\t1\n", parent.id())), "{shown}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn from_inside_the_tree_no_token_is_needed() -> Result<()> {
+    let host = delegating("")?.start()?;
+    let agent = Agent::new(&host).await?;
+    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params":
+        { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } } });
+    let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    let arguments = json!({ "adapter": "child", "prompt": "echo from below" });
+    let start = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params":
+        { "name": "agent_start", "arguments": arguments } });
+    let said = piped(&host, &agent, "mcp --no-start", &[hello, ready, start]).await?;
+    ensure!(said.contains(&format!(r#""parentSessionId":"{}""#, agent.session)), "{said}");
+    let socket = format!("'{}'", host.socket().display());
+    let body = r#"'{"adapter":"child"}'"#;
+    // Whatever it shows: over the socket it is itself.
+    let (status, child) =
+        agent.call("env -i", &format!("{socket} POST /sessions/agent {} {body}", host.token())).await?;
+    assert_eq!((status, &child["parentSessionId"]), (201, &json!(agent.session)));
+    let (_, refused) = agent
+        .call("", &format!(r#"{socket} POST /sessions/agent {} '{{"adapter":"scripted"}}'"#, host.token()))
+        .await?;
+    assert_eq!(refused["code"], "delegation_denied");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_may_not_be_started_is_refused_and_nothing_is_made() -> Result<()> {
+    let host = delegating("max_depth = 1")?.start()?;
+    let outside = tempfile::tempdir()?;
+    let inside = host.directory().join("inside");
+    fs::create_dir(&inside)?;
+    let link = host.directory().join("link");
+    symlink(outside.path(), &link)?;
+    let mut parent = Parent::new(&host).await?;
+    let before = made(&host)?;
+    parent.is_refused(&json!({ "adapter": "scripted" }), 403, "delegation_denied").await?;
+    for (member, value) in [
+        ("mode", json!("auto")),
+        ("options", json!({ "model": "large" })),
+        ("mcpServers", json!([{ "name": "x", "command": "sh", "args": [], "env": [] }])),
+    ] {
+        parent.is_refused(&json!({ "adapter": "child", member: value }), 403, "delegation_denied").await?;
+    }
+    let up = format!("{}/../..", inside.display());
+    for cwd in [outside.path().to_str().context("odd")?, "/", &up, link.to_str().context("odd")?] {
+        parent.is_refused(&json!({ "adapter": "child", "cwd": cwd }), 403, "cwd_outside_parent").await?;
+        let more = json!({ "adapter": "child", "cwd": inside, "additionalDirectories": [inside, cwd] });
+        parent.is_refused(&more, 403, "cwd_outside_parent").await?;
+    }
+    let elsewhere = json!({ "adapter": "child", "workspaceSlug": "elsewhere" });
+    parent.is_refused(&elsewhere, 403, "cwd_outside_parent").await?;
+    for cwd in ["relative", "/no/such/directory"] {
+        parent.is_refused(&json!({ "adapter": "child", "cwd": cwd }), 422, "invalid_cwd").await?;
+    }
+    assert_eq!(made(&host)?, before, "something was made");
+
+    let wanted = json!({ "adapter": "child", "cwd": inside, "env": { "LANG": "xx", "PATH": "/nowhere" } });
+    let child = parent.http.post("/sessions/agent", &wanted).await?.expect(201)?;
+    assert_eq!(child["cwd"], fs::canonicalize(&inside)?.to_str().context("odd")?);
+    let child = child["id"].as_str().context("no id")?;
+    let start = json!({ "prompt": "env LANG" });
+    parent.http.post(&format!("/sessions/{child}/prompt"), &start).await?.expect(200)?;
+    idle(&parent.http, child).await?;
+    ensure!(!output(&parent.http, child).await?.contains(&"LANG=xx".to_owned()), "it got its parent's variable");
+    // One deep is as deep as it may be.
+    let http = caller_of(&host, child).await?;
+    let mut below = Mcp::Http(http.clone());
+    let before = made(&host)?;
+    let wanted = json!({ "adapter": "child" });
+    assert_eq!(http.post("/sessions/agent", &wanted).await?.fault(), (403, "max_depth_exceeded".to_owned()));
+    assert_eq!(below.refusal("agent_start", wanted).await?.0, "max_depth_exceeded");
+    assert_eq!(made(&host)?, before, "something was made");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn starts_at_the_same_time_do_not_outrun_the_quota() -> Result<()> {
+    let host = delegating("max_children = 3")?.start()?;
+    let mut parent = Parent::new(&host).await?;
+    let mut starting = tokio::task::JoinSet::new();
+    for _ in 0..10 {
+        let http = parent.http.clone();
+        starting.spawn(async move { http.post("/sessions/agent", &json!({ "adapter": "child" })).await });
+    }
+    let (mut started, mut refusals) = (Vec::new(), 0);
+    while let Some(answer) = starting.join_next().await {
+        let answer = answer??;
+        match answer.status {
+            201 => started.push(answer.json()["id"].as_str().context("no id")?.to_owned()),
+            _ => {
+                assert_eq!(answer.fault(), (429, "child_quota_exceeded".to_owned()));
+                refusals += 1;
+            }
+        }
+    }
+    assert_eq!((started.len(), refusals), (3, 7));
+    let before = made(&host)?;
+    assert_eq!(before.0, 4);
+    parent.is_refused(&json!({ "adapter": "child" }), 429, "child_quota_exceeded").await?;
+    assert_eq!(made(&host)?, before, "something was made");
+    // Those that have ended do not count; another session has its own.
+    parent.http.poke(&format!("/sessions/{}/kill", started[0])).await?.expect(200)?;
+    parent.child().await?;
+    Parent::new(&host).await?.child().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_key_is_one_child_however_often_it_is_sent() -> Result<()> {
+    let host = delegating("max_children = 1")?.start()?;
+    let parent = Parent::new(&host).await?;
+    let wanted = json!({ "adapter": "child" });
+    let again = async || parent.http.post_with("/sessions/agent", ("idempotency-key", "k"), &wanted).await;
+    let first = again().await?.expect(201)?;
+    assert_eq!(again().await?.expect(200)?["id"], first["id"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_session_works_in_those_below_it_and_in_no_other() -> Result<()> {
+    let host = delegating("max_depth = 2")?.start()?;
+    let user = Http::new(&host);
+    let stranger = spawn(&user, &host).await?;
+    let [parent, other] = [Parent::new(&host).await?, Parent::new(&host).await?];
+    let (child, sibling, cousin) = (parent.child().await?, parent.child().await?, other.child().await?);
+    let below = caller_of(&host, &child).await?;
+    let grandchild = below.post("/sessions/agent", &json!({ "adapter": "child" })).await?.expect(201)?;
+    let grandchild = grandchild["id"].as_str().context("no id")?.to_owned();
+    let known = user.get(&format!("/sessions/{grandchild}")).await?.expect(200)?;
+    assert_eq!((&known["parentSessionId"], &known["depth"]), (&json!(child), &json!(2)));
+    let deepest = caller_of(&host, &grandchild).await?;
+    let deeper = deepest.post("/sessions/agent", &json!({ "adapter": "child" })).await?;
+    assert_eq!(deeper.fault(), (403, "max_depth_exceeded".to_owned()));
+
+    let say = json!({ "prompt": "echo hi" });
+    let prompted = async |http: &Http, id: &str| {
+        let answer = http.post(&format!("/sessions/{id}/prompt"), &say).await?;
+        Ok::<_, anyhow::Error>((answer.status, answer.json()["code"].as_str().unwrap_or_default().to_owned()))
+    };
+    for reached in [&child, &sibling, &grandchild] {
+        assert_eq!(prompted(&parent.http, reached).await?.0, 200, "{reached}");
+        idle(&user, reached).await?;
+    }
+    assert_eq!(prompted(&below, &grandchild).await?.0, 200);
+    for (http, unseen) in [
+        (&parent.http, [&stranger, &cousin, &other.agent.session].as_slice()),
+        (&below, &[&sibling, &stranger, &parent.agent.session]),
+        (&deepest, &[&child, &sibling, &parent.agent.session]),
+    ] {
+        for id in unseen {
+            assert_eq!(prompted(http, id).await?, (404, "unknown_session".to_owned()));
+            assert_eq!(http.poke(&format!("/sessions/{id}/kill")).await?.status, 404);
+            assert_eq!(http.get(&format!("/sessions/{id}/output")).await?.status, 404);
+        }
+    }
+    assert_eq!(prompted(&parent.http, parent.id()).await?, (403, "observer".to_owned()), "its own");
+    // Only what is needed: not forgotten, not brought back from a kill, not over ACP.
+    assert_eq!(parent.http.delete(&format!("/sessions/{child}")).await?.status, 403);
+    assert_eq!(parent.http.poke(&format!("/sessions/{child}/resume")).await?.status, 403);
+    let acp = Client::connect(&host.ws_url(), parent.http.token()).await?;
+    acp.initialize().await?;
+    let prompt = json!({ "sessionId": child, "prompt": [{ "type": "text", "text": "echo" }] });
+    assert_eq!(refused(acp.request("session/prompt", prompt).await)?.code, -32011);
+    let adapters = parent.http.get("/adapters").await?.expect(200)?;
+    let slugs: Vec<&Value> = adapters["adapters"].as_array().into_iter().flatten().map(|one| &one["slug"]).collect();
+    assert_eq!(slugs, ["child"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_child_asks_is_the_users_to_answer_unless_the_operator_says_otherwise() -> Result<()> {
+    for (settings, may) in [("", false), ("answer = true", true)] {
+        let host = delegating(settings)?.start()?;
+        let mut parent = Parent::new(&host).await?;
+        let child = parent.child().await?;
+        parent.mcp.call("agent_prompt", json!({ "sessionId": child, "prompt": "ask" })).await?;
+        let waited = parent.mcp.call("wait_agent_session", json!({ "sessionId": child })).await?;
+        assert_eq!(waited["outcome"], "awaiting_input");
+        let ask = waited["asks"][0]["askId"].as_u64().context("no ask")?;
+        let yes = json!({ "sessionId": child, "optionId": "allow_once" });
+        let route = format!("/sessions/{child}/asks/{ask}");
+        if may {
+            parent.mcp.call("answer_agent_session", yes).await?;
+        } else {
+            assert_eq!(parent.mcp.refusal("answer_agent_session", yes).await?.0, "delegation_denied");
+            let answer = json!({ "optionId": "allow_once" });
+            let refused = parent.http.post(&route, &answer).await?;
+            assert_eq!(refused.fault(), (403, "delegation_denied".to_owned()));
+            Http::new(&host).post(&route, &json!({ "optionId": "reject_once" })).await?.expect(200)?;
+        }
+        idle(&parent.http, &child).await?;
+        let chosen = if may { "chosen: allow_once" } else { "chosen: reject_once" };
+        let lines = output(&parent.http, &child).await?;
+        ensure!(lines.iter().any(|line| line == chosen), "{lines:?}");
+        // The child's own agent answers nothing either way.
+        let own = caller_of(&host, &child).await?;
+        parent.mcp.call("agent_prompt", json!({ "sessionId": child, "prompt": "ask" })).await?;
+        let asks = format!("/sessions/{child}/asks");
+        let open = look_for(&own, &asks).await?;
+        let refused = own.post(&format!("{asks}/{open}"), &json!({ "optionId": "allow_once" })).await?;
+        assert_eq!(refused.fault(), (403, "observer".to_owned()));
+    }
+    Ok(())
+}
+
+async fn look_for(http: &Http, asks: &str) -> Result<u64> {
+    loop {
+        let open = http.get(asks).await?.expect(200)?;
+        if let Some(ask) = open["asks"][0]["askId"].as_u64() {
+            return Ok(ask);
+        }
+    }
+}
+
+#[tokio::test]
+async fn children_end_with_a_parent_that_its_user_ends_unless_they_are_to_be_kept() -> Result<()> {
+    for (settings, end) in [("max_depth = 2", "killed"), ("max_depth = 2\nchildren = \"keep\"", "running")] {
+        let host = delegating(settings)?.start()?;
+        let user = Http::new(&host);
+        let parent = Parent::new(&host).await?;
+        let child = parent.child().await?;
+        let below = caller_of(&host, &child).await?;
+        let grandchild = below.post("/sessions/agent", &json!({ "adapter": "child" })).await?.expect(201)?;
+        let grandchild = grandchild["id"].as_str().context("no id")?;
+        let bystander = spawn(&user, &host).await?;
+        // An agent that goes away by itself may come back: its children wait for it.
+        refused(parent.agent.client.prompt(parent.id(), "crash").await)?;
+        until(&user, parent.id(), "its end", |session| session["status"] == "exited").await?;
+        let again = parent.agent.http(&host).await?;
+        assert_eq!(ids(&again.get("/sessions?alive=true").await?.expect(200)?).len(), 3);
+        user.poke(&format!("/sessions/{}/kill", parent.id())).await?.expect(200)?;
+        for session in [&child, grandchild] {
+            let now = until(&user, session, end, |session| session["status"] == end).await?;
+            assert_eq!(now.get("endReason"), (end == "killed").then_some(&json!("closed")));
+        }
+        assert_eq!(user.get(&format!("/sessions/{bystander}")).await?.expect(200)?["status"], "running");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn who_descends_from_whom_survives_a_restart() -> Result<()> {
+    let mut host = delegating("max_children = 1\nmax_depth = 2")?.start()?;
+    let parent = Parent::new(&host).await?;
+    let child = parent.child().await?;
+    host.kill9()?;
+    host.restart()?;
+    let user = Http::new(&host);
+    let known = user.get(&format!("/sessions/{child}")).await?.expect(200)?;
+    assert_eq!((&known["parentSessionId"], &known["depth"]), (&json!(parent.id()), &json!(1)));
+    assert_eq!(parent.http.token().len(), 64);
+    assert_eq!(Http::with_token(&host, parent.http.token()).get("/sessions").await?.status, 401, "of a dead agent");
+    // The parent comes back under its id, and its new token covers its child, which comes back for a prompt.
+    let http = caller_of(&host, parent.id()).await?;
+    assert_eq!(ids(&http.get("/sessions").await?.expect(200)?), [&child, parent.id()]);
+    http.post(&format!("/sessions/{child}/prompt"), &json!({ "prompt": "echo back" })).await?.expect(200)?;
+    idle(&user, &child).await?;
+    ensure!(output(&http, &child).await?.contains(&"back".to_owned()));
+    // And counts again.
+    let refused = http.post("/sessions/agent", &json!({ "adapter": "child" })).await?;
+    assert_eq!(refused.fault(), (429, "child_quota_exceeded".to_owned()));
+
+    // One that sleeps does not count; when it would come back it does.
+    let sleeps = user.post(&format!("/sessions/{child}/prompt"), &json!({ "prompt": "crash" })).await?;
+    sleeps.expect(200)?;
+    until(&user, &child, "its end", |session| session["status"] == "exited").await?;
+    let second = http.post("/sessions/agent", &json!({ "adapter": "child" })).await?.expect(201)?;
+    let prompt = format!("/sessions/{child}/prompt");
+    let refused = http.post(&prompt, &json!({ "prompt": "echo one too many" })).await?;
+    assert_eq!(refused.fault(), (429, "child_quota_exceeded".to_owned()));
+    let gone = format!("/sessions/{}/kill", second["id"].as_str().context("no id")?);
+    http.poke(&gone).await?.expect(200)?;
+    http.post(&prompt, &json!({ "prompt": "echo again" })).await?.expect(200)?;
+
+    // A clean end and the next start, from the index alone.
+    host.terminate()?;
+    host.restart()?;
+    let known = Http::new(&host).get(&format!("/sessions/{child}")).await?.expect(200)?;
+    assert_eq!((&known["parentSessionId"], &known["depth"]), (&json!(parent.id()), &json!(1)));
+    let http = caller_of(&host, parent.id()).await?;
+    assert_eq!(http.get(&format!("/sessions/{child}")).await?.status, 200);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_dead_parent_starts_nothing_through_a_connection_that_it_left() -> Result<()> {
+    let host = delegating("")?.start()?;
+    let parent = Parent::new(&host).await?;
+    let child = parent.child().await?;
+    // An MCP connection over TCP is one request; the stream of a session goes on for as long as it is read.
+    let mut events = parent.http.stream("/sessions/stream", None).await?;
+    events.next().await?;
+    refused(parent.agent.client.prompt(parent.id(), "crash").await)?;
+    events
+        .expect("the sessions to be out of sight", |event| event.name == "forgotten" && event.data["id"] == child)
+        .await?;
+    let ended = || Ok(procs::descendants(host.pid()).len().eq(&2).then_some(()));
+    look::until(PATIENCE, ended).await?.context("the child's processes alone")?;
+    let refused = parent.http.post("/sessions/agent", &json!({ "adapter": "child" })).await?;
+    assert_eq!(refused.status, 401);
+    Ok(())
+}

@@ -1,0 +1,448 @@
+//! Agents as callers of their own host: each is its session, sees that and no more, and changes nothing (rule 10.1).
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use wharf_testkit::client::Client;
+use wharf_testkit::host::Host;
+use wharf_testkit::http::Http;
+use wharf_testkit::{PATIENCE, look, procs, program};
+
+use crate::mcp_wire::Mcp;
+use crate::rest::{idle, spawn, until};
+use crate::{client, client_with, cwd, log, open, refused, scripted, section, told};
+
+/// A session, and how its agent calls the host.
+pub(crate) struct Agent {
+    pub(crate) client: Client,
+    pub(crate) session: String,
+}
+
+impl Agent {
+    pub(crate) async fn new(host: &Host) -> Result<Self> {
+        let (client, session) = open(host).await?;
+        Ok(Self { client, session })
+    }
+
+    /// The agent's own token, which it does not say aloud: that would be in the log.
+    pub(crate) async fn token(&self, host: &Host) -> Result<String> {
+        token_of(&self.client, &self.session, host).await
+    }
+
+    /// A caller with that token, over TCP.
+    pub(crate) async fn http(&self, host: &Host) -> Result<Http> {
+        Ok(Http::with_token(host, &self.token(host).await?))
+    }
+
+    /// What a shell of the agent says.
+    pub(crate) async fn sh(&self, command: &str) -> Result<String> {
+        told(&self.client, &self.session, &format!("sh {command}")).await
+    }
+
+    /// A call of a child of the agent: the status and the body.
+    pub(crate) async fn call(&self, before: &str, arguments: &str) -> Result<(u16, Value)> {
+        let said = self.sh(&format!("{before} {}", call(arguments)?)).await?;
+        parsed(&said)
+    }
+}
+
+pub(crate) async fn token_of(client: &Client, session: &str, host: &Host) -> Result<String> {
+    let file = host.directory().join(format!("token of {session}"));
+    told(client, session, &format!(r#"sh printf %s "$WHARF_TOKEN" > '{}'"#, file.display())).await?;
+    let token = fs::read_to_string(&file)?;
+    fs::remove_file(file)?;
+    Ok(token)
+}
+
+/// The command that calls a host.
+fn call(arguments: &str) -> Result<String> {
+    Ok(format!("'{}' --call {arguments}", program::scripted_agent()?.display()))
+}
+
+fn parsed(said: &str) -> Result<(u16, Value)> {
+    let (status, body) = said.trim_end().split_once(' ').with_context(|| format!("no status: {said:?}"))?;
+    // The body may come in chunks, with their lengths between.
+    let json = body.find(['{', '[']).map_or("", |begin| &body[begin..]);
+    let json = &json[..json.rfind(['}', ']']).map_or(0, |end| end + 1)];
+    Ok((status.parse().with_context(|| said.to_owned())?, serde_json::from_str(json).unwrap_or_default()))
+}
+
+pub(crate) fn ids(listed: &Value) -> Vec<&str> {
+    listed["sessions"].as_array().into_iter().flatten().filter_map(|session| session["id"].as_str()).collect()
+}
+
+#[tokio::test]
+async fn every_agent_knows_its_session_and_has_a_token_of_its_own() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let [one, two] = [Agent::new(&host).await?, Agent::new(&host).await?];
+    for agent in [&one, &two] {
+        assert_eq!(agent.sh("echo $WHARF_SESSION $WHARF_URL").await?, format!("{} {}\n", agent.session, host.url()));
+        assert_eq!(agent.sh("echo $WHARF_STATE_DIR").await?.trim_end(), host.state_dir().to_str().context("odd")?);
+    }
+    let (first, second) = (one.token(&host).await?, two.token(&host).await?);
+    ensure!(first.starts_with("wharf_agent_") && first.len() == 64 && first != second, "{first} {second}");
+    // Its terminals are its own, each with a token that ends with it.
+    let said = told(&one.client, &one.session, "terminal echo $WHARF_SESSION ${#WHARF_TOKEN}").await?;
+    ensure!(said.contains(&format!("{} 64", one.session)), "{said}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_that_was_greeted_before_there_was_a_session_is_that_session_then() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let here = cwd(&host)?;
+    let told_where = client_with(&host, json!({}), json!({ "wharf": { "cwd": here } })).await?;
+    let greeted = told_where.transcript().remove(0).body["result"]["_meta"]["scripted"]["pid"].take();
+    let pid = greeted.as_u64().context("no pid")?;
+    let environment = fs::read(format!("/proc/{pid}/environ"))?;
+    let token = environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(b"WHARF_TOKEN="));
+    let early = Http::with_token(&host, std::str::from_utf8(token.context("no token")?)?);
+    assert_eq!(early.get("/sessions").await?.fault(), (403, "agent_process".to_owned()), "it has no session yet");
+    let session = told_where.new_session(&here).await?;
+    assert_eq!(told(&told_where, &session, "pid").await?, format!("pid {greeted}"));
+    assert_eq!(told(&told_where, &session, "env WHARF_SESSION").await?, format!("WHARF_SESSION={session}"));
+    let http = Http::with_token(&host, &token_of(&told_where, &session, &host).await?);
+    assert_eq!(http.token(), early.token());
+    assert_eq!(ids(&http.get("/sessions").await?.expect(200)?), [&session]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn nobody_else_says_who_an_agent_is() -> Result<()> {
+    let names = ["WHARF_SESSION", "WHARF_TOKEN"];
+    let mut options = section(scripted(&[])?, "env = { WHARF_SESSION = \"adapters\", WHARF_TOKEN = \"adapters\" }");
+    options.environment.extend(names.map(|name| (name.into(), "hosts".into())));
+    // Before the table of the agent.
+    let config = options.config.take().unwrap_or_default();
+    options.config = Some(format!("env_passthrough = [\"WHARF_SESSION\", \"WHARF_TOKEN\"]\n{config}"));
+    let host = options.start()?;
+    let env = json!({ "WHARF_SESSION": "callers", "WHARF_TOKEN": "callers" });
+    let client = client_with(&host, json!({}), json!({ "wharf": { "env": env } })).await?;
+    let session = client.new_session(&cwd(&host)?).await?;
+    assert_eq!(told(&client, &session, "env WHARF_SESSION").await?, format!("WHARF_SESSION={session}"));
+    assert!(token_of(&client, &session, &host).await?.starts_with("wharf_agent_"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_token_is_nowhere_but_in_the_agents_environment() -> Result<()> {
+    let host = HostLog::loud(scripted(&["--resume"])?).start()?;
+    let agent = Agent::new(&host).await?;
+    let token = agent.token(&host).await?;
+    let secret = token.trim_start_matches("wharf_agent_");
+    agent.http(&host).await?.get("/sessions").await?.expect(200)?;
+    let user = Http::new(&host);
+    let session = &agent.session;
+    for path in ["/debug/sessions", "/metrics", &format!("/sessions/{session}"), &format!("/sessions/{session}/events")]
+    {
+        let answer = user.get(path).await?;
+        ensure!(!answer.body.contains(secret), "{path}");
+    }
+    let below = procs::descendants(host.pid());
+    ensure!(below.len() >= 2, "{below:?}");
+    for pid in below.into_iter().chain([host.pid()]) {
+        let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        ensure!(!String::from_utf8_lossy(&arguments).contains(secret), "in the arguments of {pid}");
+    }
+    ensure!(!host.stderr().contains(secret) && !host.stdout().contains(secret), "in the host's own log");
+    let files = files(&host.state_dir())?;
+    ensure!(files.len() > 3, "{files:?}");
+    for file in files {
+        let holds = fs::read(&file).unwrap_or_default().windows(secret.len()).any(|part| part == secret.as_bytes());
+        ensure!(!holds, "in {}", file.display());
+    }
+    // Where it says it aloud after all, the lines that people read do not have it.
+    told(&agent.client, session, "env WHARF_TOKEN").await?;
+    let output = user.get(&format!("/sessions/{session}/output")).await?;
+    ensure!(output.body.contains("WHARF_TOKEN=") && !output.body.contains(secret), "{}", output.body);
+    Ok(())
+}
+
+/// With everything in the host's own log.
+struct HostLog;
+
+impl HostLog {
+    fn loud(mut options: wharf_testkit::host::HostOptions) -> wharf_testkit::host::HostOptions {
+        options.environment.push(("WHARF_LOG".into(), "trace".into()));
+        options
+    }
+}
+
+fn files(folder: &Path) -> Result<Vec<std::path::PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            found.extend(files(&entry.path())?);
+        } else if entry.file_type()?.is_file() {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
+}
+
+#[tokio::test]
+async fn an_agent_sees_its_own_session_and_nothing_else() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let other = spawn(&Http::new(&host), &host).await?;
+    let agent = Agent::new(&host).await?;
+    let (http, own) = (agent.http(&host).await?, agent.session.as_str());
+    assert_eq!(ids(&http.get("/sessions").await?.expect(200)?), [own]);
+    for part in ["", "/output", "/events", "/asks", "/queue"] {
+        http.get(&format!("/sessions/{own}{part}")).await?.expect(200)?;
+        let answer = http.get(&format!("/sessions/{other}{part}")).await?;
+        assert_eq!(answer.fault(), (404, "unknown_session".to_owned()), "{part}");
+    }
+    assert_eq!(http.begin("GET", &format!("/sessions/{other}/stream"), &[], "").await?.status, 404);
+    let snapshot = http.stream("/sessions/stream", None).await?.next().await?.context("no snapshot")?;
+    assert_eq!(ids(&snapshot.data), [own]);
+    for path in ["/host", "/debug/sessions", "/metrics", "/workspaces", "/no/such"] {
+        assert_eq!(http.get(path).await?.fault(), (403, "not_for_agents".to_owned()), "{path}");
+    }
+    assert_eq!(http.get("/adapters").await?.expect(200)?, json!({ "adapters": [] }));
+    let mut mcp = Mcp::Http(http.clone());
+    assert_eq!(ids(&mcp.call("list_agent_sessions", json!({})).await?), [own]);
+    let unseen = json!({ "sessionId": other });
+    for tool in ["get_agent_session_output", "wait_agent_session"] {
+        assert_eq!(mcp.refusal(tool, unseen.clone()).await?.0, "unknown_session", "{tool}");
+    }
+    let acp = Client::connect(&host.ws_url(), http.token()).await?;
+    acp.initialize().await?;
+    let listed = acp.request("session/list", json!({ "_meta": { "wharf": { "all": true } } })).await?;
+    let listed: Vec<&Value> =
+        listed["sessions"].as_array().into_iter().flatten().map(|one| &one["sessionId"]).collect();
+    assert_eq!(listed, [own]);
+    assert_eq!(acp.request("session/status", unseen.clone()).await?["status"], "not_found");
+    for (method, code) in [("session/load", -32002), ("session/resume", -32002), ("session/attach", -32001)] {
+        assert_eq!(refused(acp.request(method, unseen.clone()).await)?.code, code, "{method}");
+    }
+    acp.request("session/attach", json!({ "sessionId": own })).await?;
+    assert_eq!(told(&agent.client, own, "echo seen").await?, "seen");
+    acp.expect_text("seen").await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_changes_nothing() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let user = Http::new(&host);
+    let other = spawn(&user, &host).await?;
+    let agent = Agent::new(&host).await?;
+    let (http, own) = (agent.http(&host).await?, agent.session.as_str());
+    let here = cwd(&host)?;
+    let say = json!({ "prompt": "echo mine" });
+    for (session, fault) in [(own, (403, "observer".to_owned())), (&other, (404, "unknown_session".to_owned()))] {
+        for verb in ["prompt", "interrupt", "kill"] {
+            assert_eq!(http.post(&format!("/sessions/{session}/{verb}"), &say).await?.fault(), fault, "{verb}");
+        }
+        for verb in ["resume", "queue/prm_1"] {
+            assert_eq!(http.post(&format!("/sessions/{session}/{verb}"), &say).await?.status, 403, "{verb}");
+        }
+        assert_eq!(http.delete(&format!("/sessions/{session}")).await?.fault(), (403, "not_for_agents".to_owned()));
+    }
+    let start = json!({ "adapter": "scripted", "cwd": here });
+    assert_eq!(http.post("/sessions/agent", &start).await?.fault(), (403, "delegation_denied".to_owned()));
+    assert_eq!(http.poke("/stop").await?.fault(), (403, "not_for_agents".to_owned()));
+    let workspace = json!({ "slug": "mine", "path": here });
+    assert_eq!(http.post("/workspaces", &workspace).await?.fault(), (403, "not_for_agents".to_owned()));
+    let mut mcp = Mcp::Http(http.clone());
+    assert_eq!(mcp.refusal("start_agent_session", start).await?.0, "delegation_denied");
+    let prompt = json!({ "sessionId": own, "prompt": "echo mine" });
+    assert_eq!(mcp.refusal("prompt_agent_session", prompt).await?.0, "observer");
+    for (session, code) in [(own, "observer"), (&other, "unknown_session")] {
+        assert_eq!(mcp.refusal("kill_agent_session", json!({ "sessionId": session })).await?.0, code);
+    }
+    let acp = Client::connect(&host.ws_url(), http.token()).await?;
+    acp.initialize().await?;
+    for (method, params) in [
+        ("session/new", json!({ "cwd": here, "mcpServers": [] })),
+        ("session/prompt", json!({ "sessionId": own, "prompt": [] })),
+        ("session/set_mode", json!({ "sessionId": own, "modeId": "auto" })),
+        ("session/close", json!({ "sessionId": own })),
+        ("session/delete", json!({ "sessionId": own })),
+        ("_wharf/queue/remove", json!({ "sessionId": own, "promptId": "prm_1" })),
+        ("authenticate", json!({ "methodId": "token" })),
+        ("logout", json!({})),
+    ] {
+        assert_eq!(refused(acp.request(method, params).await)?.code, -32011, "{method}");
+    }
+    let seat = Client::connect(&format!("{}?session=work&peer_id=ann", host.ws_url()), http.token()).await?;
+    assert!(seat.closed().await.starts_with("closed 4400"));
+    assert_eq!(ids(&user.get("/sessions").await?.expect(200)?).len(), 2);
+    for session in [own, &other] {
+        let now = idle(&user, session).await?;
+        assert_eq!(log::events(&host, session, "prompt_accepted")?.len(), usize::from(session == own), "{now}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_never_answers_what_it_asks_itself() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let agent = Agent::new(&host).await?;
+    let (http, own) = (agent.http(&host).await?, agent.session.clone());
+    let looking = Client::connect(&host.ws_url(), http.token()).await?;
+    looking.initialize().await?;
+    looking.load_session(&own, &cwd(&host)?).await?;
+    // A child of the agent waits for the question and answers it over the socket, showing its user's token.
+    let (go, done) = (host.directory().join("go"), host.directory().join("done"));
+    let socket = host.socket();
+    let script = format!(
+        "until [ -s '{go}' ]; do sleep 0.05; done; {answer} > '{done}.new'; mv '{done}.new' '{done}'",
+        go = go.display(),
+        done = done.display(),
+        answer = call(&format!(
+            r#"'{}' POST "/sessions/{own}/asks/$(cat '{}')" {} '{{"optionId":"allow_once"}}'"#,
+            socket.display(),
+            go.display(),
+            host.token()
+        ))?,
+    );
+    let file = host.directory().join("answer.sh");
+    fs::write(&file, script)?;
+    agent.sh(&format!("(setsid sh '{}' >/dev/null 2>&1 &)", file.display())).await?;
+
+    let asking = agent.client.start_prompt(&own, "ask").await;
+    let asked = agent.client.expect_request("session/request_permission").await;
+    let asks = http.get(&format!("/sessions/{own}/asks")).await?.expect(200)?;
+    let ask = asks["asks"][0]["askId"].as_u64().context("no ask")?;
+    let yes = json!({ "optionId": "allow_once" });
+    let answered = http.post(&format!("/sessions/{own}/asks/{ask}"), &yes).await?;
+    assert_eq!(answered.fault(), (403, "observer".to_owned()));
+    let mut mcp = Mcp::Http(http.clone());
+    for arguments in [
+        json!({ "sessionId": own, "askId": ask, "optionId": "allow_once" }),
+        json!({ "sessionId": own, "optionId": "allow_once" }),
+    ] {
+        assert_eq!(mcp.refusal("answer_agent_session", arguments).await?.0, "observer");
+    }
+    // Over ACP it is not asked, and what it makes up goes nowhere.
+    for id in [asked.id().clone(), json!(0), json!(1), json!(ask)] {
+        looking.respond(&id, json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } })).await;
+    }
+    looking.request("session/status", json!({ "sessionId": own })).await?;
+    assert!(!looking.transcript().iter().any(|frame| frame.method() == "session/request_permission"));
+    fs::write(&go, ask.to_string())?;
+    let said = look::until(PATIENCE, || Ok(fs::read_to_string(&done).ok())).await?.context("no answer")?;
+    assert_eq!(parsed(&said)?.0, 403, "{said}");
+    assert_eq!(http.get(&format!("/sessions/{own}/asks")).await?.expect(200)?["asks"][0]["askId"], ask, "still open");
+    agent.client.respond(asked.id(), json!({ "outcome": { "outcome": "selected", "optionId": "reject_once" } })).await;
+    asking.answer().await?;
+    agent.client.expect_text("chosen: reject_once").await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn over_the_socket_a_process_of_an_agent_is_that_agent_whatever_it_shows() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let other = spawn(&Http::new(&host), &host).await?;
+    let agent = Agent::new(&host).await?;
+    let socket = format!("'{}'", host.socket().display());
+    let own = agent.session.as_str();
+    for before in ["", "env -i", "setsid", "env -i setsid sh -c '\"$@\"' sh"] {
+        for token in ["''", host.token(), "wrong"] {
+            let (status, listed) = agent.call(before, &format!("{socket} GET /sessions {token}")).await?;
+            assert_eq!((status, ids(&listed)), (200, vec![own]), "{before} {token}");
+            let (status, _) = agent.call(before, &format!("{socket} GET /sessions/{other} {token}")).await?;
+            assert_eq!(status, 404, "{before} {token}");
+        }
+        let kill = format!("{socket} POST /sessions/{own}/kill {}", host.token());
+        assert_eq!(agent.call(before, &kill).await?.1["code"], "observer", "{before}");
+        let stop = format!("{socket} POST /stop {}", host.token());
+        assert_eq!(agent.call(before, &stop).await?.1["code"], "not_for_agents", "{before}");
+    }
+    // A child that its parent has left is still one.
+    let file = host.directory().join("orphan");
+    let call = call(&format!("{socket} GET /sessions {}", host.token()))?;
+    let orphan = format!("sleep 0.2; {call} > '{0}.new'; mv '{0}.new' '{0}'", file.display());
+    fs::write(host.directory().join("orphan.sh"), orphan)?;
+    let script = host.directory().join("orphan.sh");
+    agent.sh(&format!("(env -i setsid sh '{}' >/dev/null 2>&1 &)", script.display())).await?;
+    let said = look::until(PATIENCE, || Ok(fs::read_to_string(&file).ok())).await?.context("no answer")?;
+    assert_eq!(ids(&parsed(&said)?.1), [own]);
+    // And so is what runs in its terminals.
+    let said = told(&agent.client, own, &format!("terminal {call}")).await?;
+    ensure!(said.contains(own) && !said.contains(&other), "{said}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_is_known_from_its_start_on() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let socket = folder.path().join("wharf.sock");
+    // It calls before it has answered anything; what it got is on its stderr, which the failed start tells.
+    let flags = ["--socket", socket.to_str().context("not UTF-8")?, "--exit-on-start", "5"];
+    let host = crate::and_scripted(scripted(&[])?, "early", &flags)?.start()?;
+    std::os::unix::fs::symlink(host.socket(), &socket)?;
+    let early = crate::client_of(&host, "early").await?;
+    let error = refused(early.new_session(&cwd(&host)?).await)?;
+    ensure!(error.message.contains("HTTP/1.1 101"), "{error}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_token_ends_with_its_agent_and_the_next_one_has_another() -> Result<()> {
+    let host = scripted(&["--resume"])?.start()?;
+    let agent = Agent::new(&host).await?;
+    let (user, own) = (Http::new(&host), agent.session.as_str());
+    let first = agent.http(&host).await?;
+    first.get("/sessions").await?.expect(200)?;
+    refused(agent.client.prompt(own, "crash 7").await)?;
+    until(&user, own, "its end", |session| session["status"] == "exited").await?;
+    assert_eq!(first.get("/sessions").await?.fault(), (401, "unauthorized".to_owned()));
+    let second = agent.http(&host).await?;
+    assert_ne!(first.token(), second.token());
+    assert_eq!(ids(&second.get("/sessions").await?.expect(200)?), [own]);
+    assert_eq!(first.get("/sessions").await?.status, 401);
+    user.poke(&format!("/sessions/{own}/kill")).await?.expect(200)?;
+    let refused = async || Ok::<_, anyhow::Error>(second.get("/sessions").await?.status);
+    while refused().await? != 401 {}
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_command_line_inside_an_agent_is_that_agent() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let other = spawn(&Http::new(&host), &host).await?;
+    let agent = Agent::new(&host).await?;
+    let wharf = crate::wharf();
+    let run = async |verb: &str| agent.sh(&format!("'{}' {verb} 2>&1; echo \"exit $?\"", wharf.display())).await;
+    let listed = run("sessions --all").await?;
+    ensure!(listed.contains(&agent.session) && !listed.contains(&other) && listed.ends_with("exit 0\n"), "{listed}");
+    for (verb, words) in [
+        ("stop", "not for agents"),
+        ("workspace list", "not for agents"),
+        ("run scripted hello", "delegation"),
+        (&format!("prompt {} hello", agent.session), "only looks"),
+        (&format!("kill {}", agent.session), "only looks"),
+        (&format!("kill {other}"), "no session"),
+    ] {
+        let said = run(verb).await?;
+        ensure!(said.contains(words) && !said.ends_with("exit 0\n"), "{verb}: {said}");
+    }
+    // The bridge is an observer like any other client of it.
+    let (hello, new) = (
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": 1 } }),
+        json!({ "jsonrpc": "2.0", "id": 2, "method": "session/new", "params": { "cwd": "/", "mcpServers": [] } }),
+    );
+    let said = piped(&host, &agent, "acp --no-start", &[hello, new]).await?;
+    ensure!(said.contains("-32011"), "{said}");
+    assert_eq!(ids(&Http::new(&host).get("/sessions").await?.expect(200)?).len(), 2);
+    client(&host).await?;
+    Ok(())
+}
+
+/// What a verb of ours inside the agent answers to these lines, up to the answer with id 2.
+pub(crate) async fn piped(host: &Host, agent: &Agent, verb: &str, lines: &[Value]) -> Result<String> {
+    let folder = host.directory().display().to_string();
+    let text: Vec<String> = lines.iter().map(ToString::to_string).collect();
+    fs::write(host.directory().join("lines"), text.join("\n") + "\n")?;
+    let script = format!(
+        "cd '{folder}' && rm -f in out && mkfifo in && : > out && {{ '{}' {verb} < in > out 2>&1 & }} ; exec 3> in; cat lines >&3; \
+         for i in $(seq 400); do grep -q '\"id\":2' out && break; sleep 0.05; done; exec 3>&-; wait; cat out",
+        crate::wharf().display()
+    );
+    agent.sh(&script).await
+}

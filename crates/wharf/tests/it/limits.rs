@@ -1,0 +1,477 @@
+//! Every limit is hit: who hits it is told so plainly, and nobody else is hurt (rule 10.5).
+
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use wharf_testkit::client::{Client, Credentials, connect, connect_unix};
+use wharf_testkit::host::{Host, HostOptions};
+use wharf_testkit::http::{Answer, Http};
+use wharf_testkit::{PATIENCE, look};
+
+use crate::mcp_wire::Mcp;
+use crate::rest::{caller, idle, output, prompt, spawn, until};
+use crate::{client, cwd, log, open, pids, refused, scripted, section, told};
+
+fn limited(limits: &str) -> Result<HostOptions> {
+    Ok(section(scripted(&[])?, &format!("[limits]\n{limits}")))
+}
+
+fn authority(host: &Host) -> String {
+    host.url().trim_start_matches("http://").to_owned()
+}
+
+/// A socket on which this was said.
+async fn said(host: &Host, text: &str) -> Result<TcpStream> {
+    let mut stream = TcpStream::connect(authority(host)).await?;
+    stream.write_all(text.as_bytes()).await?;
+    Ok(stream)
+}
+
+/// Everything that comes until the other side closes.
+async fn to_its_end(mut stream: TcpStream) -> Result<String> {
+    let mut rest = Vec::new();
+    let read = stream.read_to_end(&mut rest);
+    // A reset is an end too.
+    let _ = tokio::time::timeout(PATIENCE, read).await.context("the connection was not ended")?;
+    Ok(String::from_utf8_lossy(&rest).into_owned())
+}
+
+/// Asks again until the answer has this status.
+async fn in_the_end(status: u16, mut ask: impl AsyncFnMut() -> Result<Answer>) -> Result<Answer> {
+    let give_up_at = Instant::now() + PATIENCE;
+    loop {
+        let answer = ask().await?;
+        if answer.status == status || Instant::now() > give_up_at {
+            ensure!(answer.status == status, "{answer:?}");
+            return Ok(answer);
+        }
+    }
+}
+
+/// What a refused upgrade was refused with.
+async fn upgrade_refused(host: &Host, token: &str) -> Result<String> {
+    let refused = connect(&host.ws_url(), &Credentials::Bearer(token.to_owned())).await;
+    Ok(format!("{:?}", refused.err().context("let in")?))
+}
+
+#[tokio::test]
+async fn a_connection_too_many_is_told_so_and_the_socket_has_room_still() -> Result<()> {
+    let host = limited("connections = 2")?.start()?;
+    let (first, second) = (client(&host).await?, client(&host).await?);
+    let http = Http::new(&host);
+    let answer = http.get("/sessions").await?;
+    assert_eq!(answer.fault(), (503, "too_many_connections".to_owned()));
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    assert_eq!(answer.header("content-type"), Some("application/problem+json"));
+    assert!(answer.json()["detail"].as_str().is_some_and(|detail| detail.contains("limits.connections")));
+    assert!(upgrade_refused(&host, host.token()).await?.contains("503"));
+
+    let local = Client::over(connect_unix(&host.socket()).await?);
+    local.initialize().await?;
+    let session = first.new_session(&cwd(&host)?).await?;
+    assert_eq!(told(&first, &session, "echo unharmed").await?, "unharmed");
+    second.close().await;
+    in_the_end(200, async || http.get("/sessions").await).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn agents_cannot_take_the_last_places_on_the_socket() -> Result<()> {
+    let host = limited("connections = 4")?.start()?;
+    let (client, session) = open(&host).await?;
+    let ask = format!("socket {}", host.socket().display());
+    assert!(told(&client, &session, &ask).await?.starts_with("HTTP/1.1 101"), "there is room");
+    let mut crowd = Vec::new();
+    for _ in 0..3 {
+        crowd.push(Client::over(connect_unix(&host.socket()).await?));
+    }
+    let said = told(&client, &session, &ask).await?;
+    assert!(said.starts_with("HTTP/1.1 503"), "{said}");
+    Client::over(connect_unix(&host.socket()).await?).initialize().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_token_with_too_many_connections_locks_only_itself_out() -> Result<()> {
+    let host = limited("connections_per_token = 2")?.start()?;
+    let greedy = caller(&host, "controller")?;
+    let sockets = [
+        Client::connect(&host.ws_url(), greedy.token()).await?,
+        Client::connect(&host.ws_url(), greedy.token()).await?,
+    ];
+    assert!(upgrade_refused(&host, greedy.token()).await?.contains("429"));
+    let answer = greedy.get("/sessions/stream").await?;
+    assert_eq!(answer.fault(), (429, "too_many_connections".to_owned()));
+    assert!(answer.json()["detail"].as_str().is_some_and(|detail| detail.contains("limits.connections_per_token")));
+    assert_eq!(answer.header("connection"), Some("close"));
+
+    let (other, session) = open(&host).await?;
+    assert_eq!(told(&other, &session, "echo unharmed").await?, "unharmed");
+    sockets[0].close().await;
+    in_the_end(200, async || greedy.get("/sessions").await).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn connections_without_a_socket_count_too() -> Result<()> {
+    let host = limited("connections_per_token = 3")?.start()?;
+    let greedy = caller(&host, "controller")?;
+    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": 1 } });
+    // Sockets that close may still be counted for a moment: only the last answer is certain.
+    for _ in 0..3 {
+        in_the_end(200, async || greedy.post("/acp", &hello).await).await?;
+    }
+    let answer = in_the_end(429, async || greedy.post("/acp", &hello).await).await?;
+    assert_eq!(answer.fault().1, "too_many_connections");
+    in_the_end(200, async || greedy.get("/sessions").await).await?;
+    assert_eq!(Http::new(&host).post("/acp", &hello).await?.status, 200);
+    Ok(())
+}
+
+#[tokio::test]
+async fn event_streams_count_by_token_on_one_socket_too() -> Result<()> {
+    let host = limited("connections_per_token = 2")?.start()?;
+    let (requests, connection) = h2::client::handshake(TcpStream::connect(authority(&host)).await?).await?;
+    tokio::spawn(connection);
+    let mut open = Vec::new();
+    for expected in [200, 200, 429] {
+        let request = tokio_tungstenite::tungstenite::http::Request::get(format!("{}/sessions/stream", host.url()));
+        let request = request.header("authorization", format!("Bearer {}", host.token())).body(())?;
+        let (answer, _) = requests.clone().ready().await?.send_request(request, true)?;
+        let answer = tokio::time::timeout(PATIENCE, answer).await??;
+        assert_eq!(answer.status(), expected);
+        open.push(answer);
+    }
+    let other = caller(&host, "observer")?;
+    assert!(other.stream("/sessions/stream", None).await.is_ok());
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_head_over_the_limit_is_431() -> Result<()> {
+    let host = limited("headers = \"8KiB\"")?.start()?;
+    let http = Http::new(&host);
+    let large = "x".repeat(9 << 10);
+    assert_eq!(http.send("GET", "/sessions", &[("x-large", &large)], "").await?.status, 431);
+    let small = "x".repeat(4 << 10);
+    assert_eq!(http.send("GET", "/sessions", &[("x-small", &small)], "").await?.status, 200);
+    let many: Vec<(String, String)> = (0..200).map(|n| (format!("x-{n}"), "y".to_owned())).collect();
+    let many: Vec<(&str, &str)> = many.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    assert_eq!(http.send("GET", "/sessions", &many, "").await?.status, 431);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_body_over_the_limit_is_413_on_every_surface() -> Result<()> {
+    let host = limited("body = \"16KiB\"")?.start()?;
+    let http = Http::new(&host);
+    let large = json!({ "filling": "x".repeat(17 << 10) });
+    for (path, code) in [("/sessions/agent", "body_too_large"), ("/acp", "too_large"), ("/mcp", "body_too_large")] {
+        let accept = ("accept", "application/json, text/event-stream");
+        let answer = http.post_with(path, accept, &large).await?;
+        assert_eq!(answer.fault(), (413, code.to_owned()), "{path}");
+        assert!(answer.json()["detail"].as_str().is_some_and(|detail| detail.contains("limits.body")), "{path}");
+    }
+    // Without an announced length, too.
+    let head = format!(
+        "POST /mcp HTTP/1.1\r\nhost: {}\r\nconnection: close\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\naccept: application/json, text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n",
+        authority(&host),
+        host.token()
+    );
+    let chunk = format!("{:x}\r\n{}\r\n", 17 << 10, "x".repeat(17 << 10));
+    let answer = to_its_end(said(&host, &format!("{head}{chunk}")).await?).await?;
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
+    let id = spawn(&http, &host).await?;
+    prompt(&http, &id, "echo unharmed").await?;
+    idle(&http, &id).await?;
+    assert_eq!(output(&http, &id).await?[0], "unharmed");
+    Ok(())
+}
+
+#[tokio::test]
+async fn all_bodies_together_have_a_limit() -> Result<()> {
+    let host = limited("body = \"64KiB\"\nbodies = \"64KiB\"")?.start()?;
+    let http = Http::new(&host);
+    let head = format!(
+        "POST /sessions/agent HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\ncontent-length: 60000\r\n\r\n",
+        authority(&host),
+        host.token()
+    );
+    // Nothing tells when the host has read so much; its refusal of others does.
+    let unfinished = said(&host, &format!("{head}{}", "x".repeat(50_000))).await?;
+    let large = json!({ "adapter": "none", "label": "x".repeat(40_000) });
+    let answer = in_the_end(503, async || http.post("/sessions/agent", &large).await).await?;
+    assert_eq!(answer.fault(), (503, "too_many_bodies".to_owned()));
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    spawn(&http, &host).await.context("a small one fits")?;
+    drop(unfinished);
+    in_the_end(422, async || http.post("/sessions/agent", &large).await).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn who_says_nothing_or_half_of_it_is_shown_out() -> Result<()> {
+    let host = limited("silence = \"1s\"")?.start()?;
+    let (working, session) = open(&host).await?;
+    let own = format!("host: {}\r\n", authority(&host));
+    let known = format!("{own}authorization: Bearer {}\r\n", host.token());
+    let silent = said(&host, "").await?;
+    let half_a_preface = said(&host, "PRI * HTTP").await?;
+    let half_a_head = said(&host, &format!("GET /sessions HTTP/1.1\r\n{own}")).await?;
+    let idle = said(&host, &format!("GET /sessions HTTP/1.1\r\n{known}\r\n")).await?;
+    let stranger = said(&host, &format!("GET /healthz HTTP/1.1\r\n{own}\r\n")).await?;
+    let kind = "content-type: application/json\r\ncontent-length: 100\r\n";
+    let half_a_body = said(&host, &format!("POST /sessions/agent HTTP/1.1\r\n{known}{kind}\r\n{{\"adapter\"")).await?;
+    for (what, stream) in [("silent", silent), ("half a preface", half_a_preface)] {
+        assert_eq!(to_its_end(stream).await.context(what)?, "", "{what}");
+    }
+    let half_a_head = to_its_end(half_a_head).await.context("half a head")?;
+    assert!(half_a_head.is_empty() || half_a_head.starts_with("HTTP/1.1 408"), "{half_a_head}");
+    for (what, stream) in [("idle", idle), ("stranger", stranger)] {
+        let answer = to_its_end(stream).await.context(what)?;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{what}: {answer}");
+    }
+    let answer = to_its_end(half_a_body).await.context("half a body")?;
+    assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("\"cut_off\""), "{answer}");
+    assert_eq!(told(&working, &session, "echo unharmed").await?, "unharmed");
+    Ok(())
+}
+
+#[tokio::test]
+async fn sessions_that_are_started_at_once_do_not_get_past_the_limit() -> Result<()> {
+    let host = limited("sessions = 3")?.start()?;
+    let http = Http::new(&host);
+    let body = json!({ "adapter": "scripted", "cwd": cwd(&host)? });
+    let starts = (0..12).map(|_| http.post_with("/sessions/agent", ("prefer", "respond-async"), &body));
+    let answers = futures_util::future::join_all(starts).await;
+    let mut statuses: Vec<u16> = Vec::new();
+    for answer in answers {
+        let answer = answer?;
+        if answer.status != 201 {
+            assert_eq!(answer.fault(), (429, "too_many_sessions".to_owned()));
+        }
+        statuses.push(answer.status);
+    }
+    statuses.sort_unstable();
+    assert_eq!(statuses, [&[201; 3][..], &[429; 9]].concat());
+    let listed = http.get("/sessions").await?.expect(200)?;
+    assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(3), "what was refused never was");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_session_that_would_come_back_over_the_limit_stays_readable_and_waits() -> Result<()> {
+    let host = limited("sessions = 1")?.start()?;
+    let http = Http::new(&host);
+    let first = spawn(&http, &host).await?;
+    prompt(&http, &first, "echo kept").await?;
+    idle(&http, &first).await?;
+    let _ = prompt(&http, &first, "crash").await?;
+    until(&http, &first, "the end", |session| session["status"] == "exited").await?;
+    let second = spawn(&http, &host).await?;
+    for (path, body) in [("prompt", json!({ "prompt": "echo again" })), ("resume", json!({}))] {
+        let answer = http.post(&format!("/sessions/{first}/{path}"), &body).await?;
+        assert_eq!(answer.fault(), (429, "too_many_sessions".to_owned()), "{path}");
+    }
+    let reader = client(&host).await?;
+    reader.load_session(&first, &cwd(&host)?).await?;
+    reader.expect_text("kept").await;
+    let error = refused(reader.prompt(&first, "echo again").await)?;
+    assert_eq!(error.data["reason"], "too_many_sessions", "{error}");
+    http.poke(&format!("/sessions/{second}/kill")).await?.expect(200)?;
+    assert_eq!(told(&reader, &first, "echo again").await?, "again");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_token_that_starts_sessions_too_fast_is_told_when_to_go_on() -> Result<()> {
+    let host = limited("spawns_per_minute = 2")?.start()?;
+    let http = Http::new(&host);
+    spawn(&http, &host).await?;
+    let fast = client(&host).await?;
+    fast.new_session(&cwd(&host)?).await?;
+    let answer = http.post("/sessions/agent", &json!({ "adapter": "scripted", "cwd": cwd(&host)? })).await?;
+    assert_eq!(answer.fault(), (429, "too_many_spawns".to_owned()));
+    let wait: u64 = answer.header("retry-after").context("no Retry-After")?.parse()?;
+    assert!((1..=31).contains(&wait) && answer.json()["retryAfter"] == wait, "{answer:?}");
+    let error = refused(fast.new_session(&cwd(&host)?).await)?;
+    assert_eq!(error.data["reason"], "too_many_spawns", "{error}");
+    assert!(error.message.contains("limits.spawns_per_minute"), "{error}");
+    let arguments = json!({ "adapter": "scripted", "cwd": cwd(&host)? });
+    let (code, _) = Mcp::Http(Http::new(&host)).refusal("start_agent_session", arguments).await?;
+    assert_eq!(code, "too_many_spawns");
+    spawn(&caller(&host, "admin")?, &host).await.context("another token")?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_that_asks_too_much_is_refused_what_is_over_the_limit() -> Result<()> {
+    let host = limited("asks = 1")?.start()?;
+    let (client, session) = open(&host).await?;
+    let running = client.start_prompt(&session, "ask2; echo done").await;
+    let ask = client.expect_request("session/request_permission").await;
+    let fault = log::expect(&host, &session, "agent_faulted", |_| true).await?;
+    assert!(fault.to_string().contains("open asks"), "{fault}");
+    let chosen = json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } });
+    client.respond(ask.id(), chosen).await;
+    running.answer().await?;
+    let asks = client.transcript().iter().filter(|frame| frame.method() == "session/request_permission").count();
+    assert_eq!(asks, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn one_answer_carries_no_more_of_a_log_than_the_limit() -> Result<()> {
+    let host = limited("history = \"16KiB\"")?.start()?;
+    let (client, session) = open(&host).await?;
+    client.prompt(&session, &["echo begin"; 1].concat()).await?;
+    client.prompt(&session, "stream 200 1000").await?;
+    let http = Http::new(&host);
+    let page = http.get(&format!("/sessions/{session}/events?limit=1000")).await?;
+    assert!(page.body.len() < 40 << 10, "{} bytes", page.body.len());
+    let mut page = page.expect(200)?;
+    let mut events = page["events"].as_array().map_or(0, Vec::len);
+    while let Some(next) = page["next"].as_str() {
+        page = http.get(&format!("/sessions/{session}/events?limit=1000&after={next}")).await?.expect(200)?;
+        events += page["events"].as_array().map_or(0, Vec::len);
+    }
+    assert_eq!(events, log::records(&host, &session)?.len(), "all of it comes in the end");
+    client.prompt(&session, &format!("rawupdate {}", lines(100))).await?;
+    let last = http.get(&format!("/sessions/{session}/output?lastN=10000")).await?;
+    assert!(last.body.len() < 40 << 10, "{} bytes", last.body.len());
+    assert_eq!(last.json()["truncated"], true);
+    let reader = crate::client(&host).await?;
+    let asked = json!({ "sessionId": session, "historyPolicy": "full", "historyDelivery": "response" });
+    let attached = reader.request("session/attach", asked).await?;
+    assert_eq!((&attached["historyDelivery"], attached.get("history")), (&json!("stream"), None));
+    reader.expect_text("begin").await;
+    Ok(())
+}
+
+/// An update with so many lines of a kilobyte.
+fn lines(count: usize) -> Value {
+    let text = format!("{}\n", "x".repeat(1_000)).repeat(count);
+    json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } })
+}
+
+#[tokio::test]
+async fn a_log_at_its_limit_ends_the_session_and_stays_readable() -> Result<()> {
+    let mut host = limited("log = \"64KiB\"")?.start()?;
+    let (client, session) = open(&host).await?;
+    let other = client.new_session(&cwd(&host)?).await?;
+    let running = client.start_prompt(&session, "wait; stream 20000 500; hang hard").await;
+    let waiting = client.start_prompt(&session, "echo never").await;
+    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("never")).await?;
+    client.notify("_go", json!({ "sessionId": session })).await;
+    for call in [running, waiting] {
+        let error = refused(call.answer().await)?;
+        assert_eq!(error.data["reason"], "session_ended", "{error}");
+    }
+    let http = Http::new(&host);
+    let ended = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
+    assert_eq!((&ended["status"], &ended["endReason"]), (&json!("killed"), &json!("log_full")));
+    let size: usize = log::records(&host, &session)?.iter().map(|record| record.to_string().len()).sum();
+    // What was read of the agent in one go is kept whole.
+    assert!((50 << 10..4 << 20).contains(&size), "{size} bytes");
+
+    let answer = http.post(&format!("/sessions/{session}/prompt"), &json!({ "prompt": "echo more" })).await?;
+    assert_eq!(answer.fault(), (507, "log_full".to_owned()));
+    assert!(answer.json()["detail"].as_str().is_some_and(|detail| detail.contains("limits.log")));
+    let error = refused(client.prompt(&session, "echo more").await)?;
+    assert_eq!(error.data["reason"], "log_full", "{error}");
+    let reader = crate::client(&host).await?;
+    reader.load_session(&session, &cwd(&host)?).await?;
+    assert!(!reader.texts().is_empty(), "nothing is read");
+    assert_eq!(told(&client, &other, "echo unharmed").await?, "unharmed");
+
+    // With more room it goes on where it was.
+    let larger = host.options_mut().config.as_mut().context("no configuration")?;
+    *larger = larger.replace("log = \"64KiB\"", "log = \"64MiB\"");
+    host.restart()?;
+    let http = Http::new(&host);
+    prompt(&http, &session, "echo more").await?;
+    idle(&http, &session).await?;
+    assert!(output(&http, &session).await?.contains(&"more".to_owned()));
+    let forgotten = http.delete(&format!("/sessions/{session}")).await?.expect(200)?;
+    assert_eq!(forgotten["ok"], true);
+    Ok(())
+}
+
+/// A host that the shell gives these limits of open files.
+fn with_files(options: HostOptions, ulimit: &str) -> Result<(HostOptions, tempfile::TempDir)> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir()?;
+    let script = folder.path().join("wharf");
+    std::fs::write(&script, format!("#!/bin/sh\n{ulimit}\nexec {} \"$@\"\n", crate::wharf().display()))?;
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755))?;
+    Ok((HostOptions { binary: Some(script), ..options }, folder))
+}
+
+#[tokio::test]
+async fn out_of_descriptors_the_host_goes_on_and_recovers() -> Result<()> {
+    let (options, _folder) = with_files(scripted(&[])?, "ulimit -n 128")?;
+    let host = options.start()?;
+    assert!(host.stderr().contains("limits.connections"), "what does not fit is said: {}", host.stderr());
+    let (working, session) = open(&host).await?;
+    let mut crowd = Vec::new();
+    for _ in 0..150 {
+        crowd.push(TcpStream::connect(authority(&host)).await?);
+    }
+    let said = look::until(PATIENCE, || Ok(host.stderr().contains("cannot accept a connection").then_some(()))).await?;
+    ensure!(said.is_some(), "it did not run out: {}", host.stderr());
+    assert_eq!(told(&working, &session, "echo on").await?, "on");
+    drop(crowd);
+    let http = Http::new(&host);
+    let answer = tokio::time::timeout(PATIENCE, http.get("/sessions")).await.context("it did not recover")??;
+    assert_eq!(answer.status, 200);
+    let complaints = host.stderr().matches("cannot accept a connection").count();
+    assert!(complaints <= 4, "{complaints} complaints");
+    Ok(())
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_host_takes_the_files_it_may_have_and_agents_get_what_they_would_have_had() -> Result<()> {
+    let (options, _folder) = with_files(scripted(&[])?, "ulimit -Sn 200")?;
+    let host = options.start()?;
+    let soft = |pid: u32| -> Result<(String, String)> {
+        let limits = std::fs::read_to_string(format!("/proc/{pid}/limits"))?;
+        let line = limits.lines().find(|line| line.starts_with("Max open files")).context("no such limit")?;
+        let mut words = line.split_whitespace().skip(3).map(str::to_owned);
+        Ok((words.next().context("no soft limit")?, words.next().context("no hard limit")?))
+    };
+    let (own, most) = soft(host.pid())?;
+    assert_eq!(own, most);
+    let (client, session) = open(&host).await?;
+    let agent = pids(&told(&client, &session, "pid").await?)[0];
+    assert_eq!(soft(agent)?, ("200".to_owned(), most));
+    let seen = told(&client, &session, "env WHARF_SHIM_FILES").await?;
+    assert_eq!(
+        seen.trim_start_matches("WHARF_SHIM_FILES"),
+        told(&client, &session, "env NO_SUCH").await?.trim_start_matches("NO_SUCH")
+    );
+    Ok(())
+}
+
+#[test]
+fn limits_that_cannot_be_are_refused_at_start() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let config = folder.path().join("config.toml");
+    let path = config.display().to_string();
+    for (text, word) in [
+        ("[limits]\nheaders = \"1KiB\"", "limits.headers"),
+        ("[limits]\nsilence = \"never\"", "limits.silence"),
+        ("[limits]\nconnections_per_token = 0", "nobody could reach"),
+        ("hosts = [\"https://box.example\"]", "box.example"),
+        ("hosts = [\"box.example:7433\"]", "without scheme and port"),
+    ] {
+        std::fs::write(&config, text)?;
+        let error =
+            crate::program::refusal(&folder.path().join("state"), &["--config", &path, "--listen", "127.0.0.1:0"])?;
+        assert!(error.contains(word), "{text}: {error}");
+    }
+    Ok(())
+}

@@ -1,0 +1,175 @@
+//! Logins that fail are counted, and codes log the web page in (rule 10.2).
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use wharf_testkit::client::{Client, Credentials, connect};
+use wharf_testkit::host::Host;
+use wharf_testkit::http::{Answer, Http};
+
+use crate::tokens::{create, refused_with, stdout, token};
+use crate::{scripted, section};
+
+/// A browser's page: it has no token.
+fn page(host: &Host) -> Http {
+    Http::with_token(host, "")
+}
+
+/// A code, as the command line gives it.
+fn code(host: &Host, arguments: &[&str]) -> Result<String> {
+    Ok(stdout(token(host, &[&["code", "--no-start"], arguments].concat())?)?.trim_end().to_owned())
+}
+
+async fn log_in(host: &Host, code: &str) -> Result<Answer> {
+    let headers = [("content-type", "application/json"), ("origin", host.url())];
+    page(host).send("POST", "/login", &headers, &json!({ "code": code }).to_string()).await
+}
+
+/// A page that is logged in.
+struct Page {
+    http: Http,
+    origin: String,
+    cookie: String,
+    key: String,
+}
+
+impl Page {
+    async fn open(host: &Host, code: &str) -> Result<Self> {
+        let answer = log_in(host, code).await?;
+        let set = answer.header("set-cookie").context("no cookie")?.to_owned();
+        for word in ["wharf_login=", "; HttpOnly", "; SameSite=Strict", "; Path=/", "; Max-Age="] {
+            ensure!(set.contains(word), "no {word} in {set}");
+        }
+        let cookie = set.split(';').next().unwrap_or_default().to_owned();
+        let key = answer.expect(200)?["page"].as_str().context("no key")?.to_owned();
+        Ok(Self { http: page(host), origin: host.url().to_owned(), cookie, key })
+    }
+
+    async fn send(&self, method: &str, path: &str, more: &[(&str, &str)], body: &str) -> Result<Answer> {
+        let own = [("cookie", self.cookie.as_str()), ("wharf-page", &self.key)];
+        let json = [("content-type", "application/json")];
+        let headers = [&own[..], more, if body.is_empty() { &[] } else { &json }].concat();
+        self.http.send(method, path, &headers, body).await
+    }
+
+    fn web_socket(&self, origin: Option<&str>) -> Credentials {
+        let protocols = format!("acp.v1, wharf.page.{}", self.key);
+        let mut headers = vec![("cookie", self.cookie.clone()), ("sec-websocket-protocol", protocols)];
+        headers.extend(origin.map(|origin| ("origin", origin.to_owned())));
+        Credentials::Headers(headers)
+    }
+}
+
+#[tokio::test]
+async fn wrong_tokens_are_told_to_wait_and_right_ones_are_not() -> Result<()> {
+    let host = section(scripted(&[])?, "[limits]\nfailed_logins = 5").start()?;
+    let (wrong, right) = (Http::with_token(&host, &"x".repeat(52)), Http::new(&host));
+    for _ in 0..5 {
+        assert_eq!(wrong.get("/sessions").await?.fault(), (401, "unauthorized".to_owned()));
+    }
+    let answer = wrong.get("/sessions").await?;
+    assert_eq!(answer.fault(), (429, "too_many_failed_logins".to_owned()));
+    let wait: u64 = answer.header("retry-after").context("no Retry-After")?.parse()?;
+    assert!((1..=61).contains(&wait), "{wait}");
+    assert_eq!(log_in(&host, "guess").await?.status, 429, "codes are counted with them");
+    assert_eq!(refused_with(&host, &Credentials::Subprotocol("x".repeat(52))).await?, Some(429));
+    assert_eq!(page(&host).send("GET", "/sessions", &[], "").await?.status, 401, "no token is no guess");
+    assert_eq!(right.get("/sessions").await?.status, 200);
+    assert_eq!(refused_with(&host, &Credentials::Bearer(host.token().to_owned())).await?, None);
+    let page = Page::open(&host, &code(&host, &[])?).await?;
+    assert_eq!(page.send("GET", "/sessions", &[], "").await?.status, 200, "a right code neither");
+    let metrics = right.get("/metrics").await?;
+    assert!(metrics.body.contains("wharf_failed_logins_total 8\n"), "{}", metrics.body);
+    assert_eq!(host.stderr().matches("limits.failed_logins").count(), 1, "said once a minute");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_code_logs_one_page_in_once() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let made = code(&host, &[])?;
+    let first = Page::open(&host, &made).await?;
+    assert_eq!(log_in(&host, &made).await?.fault(), (401, "unauthorized".to_owned()));
+    assert_eq!(log_in(&host, "").await?.status, 401);
+    let in_query =
+        page(&host).send("POST", &format!("/login?code={made}"), &[("content-type", "application/json")], "{}").await?;
+    assert_eq!(in_query.status, 422);
+    assert_eq!(first.send("GET", "/host", &[], "").await?.status, 200, "as the user who asked");
+    let socket = Client::connect_with(&host.ws_url(), &first.web_socket(Some(host.url()))).await?;
+    socket.initialize().await?;
+
+    let listed: Value = serde_json::from_str(&stdout(token(&host, &["list", "--json"])?)?)?;
+    assert_eq!((&listed[0]["label"], &listed[0]["loginOf"]), (&json!("web page"), &json!("host")));
+    let kept = std::fs::read_to_string(host.state_dir().join("tokens.json"))?;
+    let half = first.cookie.trim_start_matches("wharf_login=");
+    assert!(!kept.contains(half) && !kept.contains(&first.key) && !host.stderr().contains(&made));
+
+    let origin = [("origin", first.origin.as_str())];
+    let out = first.send("POST", "/logout", &origin, "").await?;
+    assert!(out.header("set-cookie").is_some_and(|set| set.contains("Max-Age=0")), "{out:?}");
+    assert_eq!(out.expect(200)?, json!({ "ok": true }));
+    assert_eq!(first.send("GET", "/sessions", &[], "").await?.status, 401);
+    assert_eq!(socket.closed().await, "closed 1008 the token was revoked");
+    assert_eq!(Http::new(&host).poke("/logout").await?.expect(200)?, json!({ "ok": false }), "a token is no login");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_login_is_taken_from_its_own_page_alone() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let page = Page::open(&host, &code(&host, &[])?).await?;
+    let own = ("origin", page.origin.as_str());
+    let prompt = json!({ "adapter": "scripted", "cwd": crate::cwd(&host)? }).to_string();
+    for (more, status) in [
+        (&[own][..], 201),
+        (&[("sec-fetch-site", "same-origin")], 201),
+        (&[], 403),
+        (&[("origin", "http://evil.example")], 403),
+        (&[("origin", "http://127.0.0.1:1")], 403),
+        (&[("origin", "null")], 403),
+        (&[own, ("sec-fetch-site", "cross-site")], 403),
+        (&[("sec-fetch-site", "same-site")], 403),
+    ] {
+        let answer = page.send("POST", "/sessions/agent", more, &prompt).await?;
+        assert_eq!(answer.status, status, "{more:?}: {}", answer.body);
+    }
+    assert_eq!(page.send("GET", "/sessions", &[], "").await?.status, 200);
+    assert_eq!(page.send("GET", "/sessions", &[("sec-fetch-site", "cross-site")], "").await?.status, 403);
+    let url = host.ws_url();
+    assert!(connect(&url, &page.web_socket(Some(&page.origin))).await.is_ok());
+    for foreign in [None, Some("http://evil.example"), Some("http://127.0.0.1:1")] {
+        assert_eq!(refused_with(&host, &page.web_socket(foreign)).await?, Some(403), "{foreign:?}");
+    }
+    // Another server on this machine sees the cookie, but not what the page keeps.
+    let half = Page { key: String::new(), ..page };
+    assert_eq!(half.send("GET", "/sessions", &[], "").await?.status, 401);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_login_is_no_more_than_its_asker_and_ends_with_it() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    crate::scopes::workspace(&host, "here").await?;
+    let (id, observer) = create(&host, &["--role", "observer"])?;
+    let observer = Http::with_token(&host, &observer);
+    let ask = async |http: &Http, body: Value| http.post("/login/codes", &body).await;
+    let made = ask(&observer, json!({})).await?.expect(201)?;
+    assert_eq!((&made["role"], &made["goodForSeconds"]), (&json!("observer"), &json!(60)));
+    let page = Page::open(&host, made["code"].as_str().unwrap_or_default()).await?;
+    let own = [("origin", page.origin.as_str())];
+    assert_eq!(page.send("GET", "/sessions", &[], "").await?.status, 200);
+    let spawn = page.send("POST", "/sessions/agent", &own, r#"{"adapter":"scripted"}"#).await?;
+    assert_eq!(spawn.fault(), (403, "observer".to_owned()));
+    assert_eq!(ask(&observer, json!({ "role": "controller" })).await?.fault(), (403, "beyond_own_rights".to_owned()));
+
+    let scoped = crate::scopes::of_workspace(&host, "here")?;
+    assert_eq!(ask(&scoped, json!({})).await?.expect(201)?["workspace"], "here");
+    assert_eq!(ask(&scoped, json!({ "workspace": "there" })).await?.fault(), (422, "unknown_workspace".to_owned()));
+    let narrow = code(&host, &["--workspace", "here", "--ttl", "1h"])?;
+    let narrow = Page::open(&host, &narrow).await?;
+    assert_eq!(narrow.send("GET", "/host", &[], "").await?.fault(), (403, "host_only".to_owned()));
+
+    stdout(token(&host, &["revoke", &id])?)?;
+    assert_eq!(page.send("GET", "/sessions", &[], "").await?.status, 401, "its asker's token is gone");
+    assert_eq!(narrow.send("GET", "/sessions", &[], "").await?.status, 200);
+    Ok(())
+}

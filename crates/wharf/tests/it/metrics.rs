@@ -1,0 +1,225 @@
+//! `/metrics` is well-formed, complete, and its numbers follow what happens.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use wharf_testkit::host::Host;
+use wharf_testkit::http::Http;
+use wharf_testkit::{PATIENCE, look};
+
+use crate::metrics_page::Page;
+use crate::rest::{caller, idle, prompt, spawn, until};
+use crate::wire::Wire;
+use crate::{and_scripted, client, cwd, join, open, refused, scripted};
+
+/// Asks until the page is as wanted.
+async fn page_where(http: &Http, what: &str, is: impl Fn(&Page) -> Result<bool>) -> Result<Page> {
+    for _ in 0..600 {
+        let page = Page::of(http).await?;
+        if is(&page)? {
+            return Ok(page);
+        }
+        // No event tells of a number.
+        look::until(std::time::Duration::from_millis(50), || Ok(None::<()>)).await?;
+    }
+    anyhow::bail!("never: {what}")
+}
+
+#[tokio::test]
+async fn every_line_is_well_formed_and_every_number_follows_what_happens() -> Result<()> {
+    let host = and_scripted(scripted(&["--resume"])?, "broken", &["--exit-on-start", "7"])?.start()?;
+    let http = Http::new(&host);
+    let before = Page::of(&http).await?;
+    assert_eq!(before.get("wharf_sessions{status=\"running\"}")?, 0.0);
+    assert_eq!(before.get(&format!("wharf_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION")))?, 1.0);
+
+    let (ann, session) = open(&host).await?;
+    let bob = join(&host, &session).await?;
+    ann.prompt(&session, "stream 50; echo fifty").await?;
+    bob.expect_text("fifty").await;
+    ann.prompt(&session, "stop refusal").await?;
+    ann.prompt(&session, "stop of-its-own-making").await?;
+    refused(ann.prompt(&session, "error").await)?;
+    refused(ann.prompt(&session, "crash").await)?;
+    ann.prompt(&session, "echo back").await?;
+    let asking = ann.start_prompt(&session, "ask").await;
+    let asked = bob.expect_request("session/request_permission").await;
+    let now = Page::of(&http).await?;
+    for (name, value) in [
+        ("wharf_sessions{status=\"running\"}", 1.0),
+        ("wharf_turns{state=\"awaiting_input\"}", 1.0),
+        ("wharf_asks_open", 1.0),
+        ("wharf_asks_total", 1.0),
+        ("wharf_clients", 2.0),
+        ("wharf_readers", 2.0),
+        ("wharf_turns_started_total", 7.0),
+        ("wharf_turns_ended_total{outcome=\"end_turn\"}", 2.0),
+        ("wharf_turns_ended_total{outcome=\"refusal\"}", 1.0),
+        ("wharf_turns_ended_total{outcome=\"other\"}", 1.0),
+        ("wharf_turns_ended_total{outcome=\"failed\"}", 1.0),
+        ("wharf_turns_ended_total{outcome=\"agent_exited\"}", 1.0),
+        ("wharf_turn_seconds_count", 6.0),
+        ("wharf_queue_seconds_count", 7.0),
+        ("wharf_agent_starts_total{how=\"new\"}", 1.0),
+        ("wharf_agent_starts_total{how=\"resume\"}", 1.0),
+        ("wharf_agent_exits_total", 1.0),
+    ] {
+        assert_eq!(now.get(name)?, value, "{name}");
+    }
+    bob.respond(asked.id(), json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } })).await;
+    asking.answer().await?;
+
+    refused(ann.request("session/prompt", json!({ "sessionId": "sess_unknown", "prompt": [] })).await)?;
+    assert_eq!(http.get("/sessions/sess_unknown").await?.status, 404);
+    let body = json!({ "adapter": "broken", "cwd": cwd(&host)? });
+    assert_eq!(http.post("/sessions/agent", &body).await?.status, 502);
+    let after = Page::of(&http).await?;
+    after.grew_from(&before)?;
+    after.grew_from(&now)?;
+    for (name, least) in [
+        ("wharf_events_appended_total", 70.0),
+        ("wharf_event_bytes_total", 10_000.0),
+        ("wharf_append_seconds_count", 10.0),
+        ("wharf_append_seconds_bucket{le=\"+Inf\"}", 10.0),
+        ("wharf_sync_seconds_count", 7.0),
+        ("wharf_tail_hits_total", 10.0),
+        ("wharf_tail_bytes", 10_000.0),
+        ("wharf_log_bytes", 10_000.0),
+        ("wharf_connections", 2.0),
+        ("wharf_requests_refused_total{code=\"unknown_session\"}", 1.0),
+        ("wharf_requests_refused_total{code=\"-32002\"}", 1.0),
+        ("wharf_requests_refused_total{code=\"spawn_failed\"}", 1.0),
+        ("wharf_agent_start_failures_total", 1.0),
+        ("wharf_start_time_seconds", 1.7e9),
+    ] {
+        assert!(after.get(name)? >= least, "{name} is {}", after.get(name)?);
+    }
+    assert_eq!(after.get("wharf_asks_open")?, 0.0);
+    assert_eq!(after.get("wharf_sessions{status=\"error\"}")?, 1.0);
+    every_metric_is_documented(&after)
+}
+
+/// Each name is in docs/observability.md, and nothing else is.
+fn every_metric_is_documented(page: &Page) -> Result<()> {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/observability.md"))?;
+    let listed = text.lines().filter_map(|line| line.strip_prefix("| `wharf_")?.split(['`', '{']).next());
+    let listed: BTreeSet<String> = listed.map(|name| format!("wharf_{name}")).collect();
+    let mut told: BTreeSet<String> = page.names().cloned().collect();
+    // Only with caps.
+    told.extend(["wharf_memory_limit_bytes", "wharf_session_memory_limit_bytes"].map(str::to_owned));
+    ensure!(listed == told, "not the same: {:?}", listed.symmetric_difference(&told));
+    Ok(())
+}
+
+#[tokio::test]
+#[cfg(target_os = "linux")]
+async fn what_agents_and_the_host_use_is_told_by_adapter() -> Result<()> {
+    let host = crate::section(scripted(&[])?, "[limits]\nsession_memory = \"40MiB\"\nmemory = \"4GiB\"").start()?;
+    let http = Http::new(&host);
+    let id = spawn(&http, &host).await?;
+    prompt(&http, &id, "spin 200; hold 60; hang").await?;
+    let over = |page: &Page| Ok(page.get("wharf_sessions_over_memory")? == 1.0);
+    let page = page_where(&http, "a session over its cap", over).await?;
+    assert!(page.get("wharf_agent_memory_bytes{adapter=\"scripted\"}")? > 60e6);
+    assert!(page.get("wharf_agent_cpu_seconds_total{adapter=\"scripted\"}")? >= 0.15);
+    assert_eq!(page.get("wharf_agent_processes{adapter=\"scripted\"}")?, 2.0);
+    assert!(page.get("wharf_resident_memory_bytes")? > 1e6 && page.get("wharf_cpu_seconds_total")? > 0.0);
+    assert_eq!(page.get("wharf_session_memory_limit_bytes")?, f64::from(40 << 20));
+    assert!(page.get("wharf_accounting_seconds_count")? >= 1.0);
+    // An operator is told what this costs: milliseconds every two seconds.
+    let each = page.get("wharf_accounting_seconds_sum")? / page.get("wharf_accounting_seconds_count")?;
+    assert!(each < 1.0, "a look takes {each} s");
+    http.poke(&format!("/sessions/{id}/interrupt")).await?.expect(200)?;
+    until(&http, &id, "a session that sleeps", |session| session["endReason"] == "memory").await?;
+    let slept =
+        page_where(&http, "no memory", |page| Ok(page.get("wharf_agent_memory_bytes{adapter=\"scripted\"}")? == 0.0));
+    let slept = slept.await?;
+    assert_eq!(slept.get("wharf_sessions_put_to_sleep_total{reason=\"memory\"}")?, 1.0);
+    slept.grew_from(&page)
+}
+
+#[tokio::test]
+async fn a_reader_that_lags_is_seen() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let (ann, session) = open(&host).await?;
+    let mut slow = Wire::open(&host).await?;
+    slow.load(7, &session, &cwd(&host)?).await?;
+    slow.answer(7).await?;
+    // More than fits into the buffers between the host and a client that does not read.
+    ann.prompt(&session, "burst 60000 500").await?;
+    let page = Page::of(&http).await?;
+    assert!(page.get("wharf_reader_lag_events")? > 1_000.0, "{}", page.get("wharf_reader_lag_events")?);
+    let debug = http.get("/debug/sessions").await?.expect(200)?;
+    assert!(debug["sessions"][0]["lagEvents"].as_u64() > Some(1_000), "{debug}");
+    drop(slow);
+    page_where(&http, "one reader that keeps up", |page| {
+        Ok(page.get("wharf_readers")? == 1.0 && page.get("wharf_reader_lag_events")? == 0.0)
+    })
+    .await
+    .map(drop)
+}
+
+#[tokio::test]
+async fn metrics_need_a_token_and_an_observers_is_enough() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    assert_eq!(Http::with_token(&host, "wrong").get("/metrics").await?.status, 401);
+    let observer = caller(&host, "observer")?;
+    let page = Page::of(&observer).await?;
+    assert_eq!(page.get("wharf_requests_refused_total{code=\"unauthorized\"}")?, 1.0);
+    assert_eq!(observer.get("/debug/sessions").await?.status, 403);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_host_that_stops_says_that_it_is_not_ready() -> Result<()> {
+    let mut host = scripted(&["--ignore-eof", "--ignore-term"])?.start()?;
+    let http = Http::new(&host);
+    let id = spawn(&http, &host).await?;
+    idle(&http, &id).await?;
+    assert_eq!(http.get("/readyz").await?.body, "ready\n");
+    // A connection that was there before: no new one is taken.
+    let ready = keep_asking(&host).await?;
+    wharf_testkit::procs::terminate(host.pid());
+    let last = ready.await?.context("it was never unready")?;
+    assert!(last.contains("503") && last.contains("\"reasons\":[\"stopping\"]"), "{last}");
+    host.wait_exit(PATIENCE)?;
+    Ok(())
+}
+
+/// Asks for `/readyz` again and again over one connection; the first answer that is not 200.
+async fn keep_asking(host: &Host) -> Result<tokio::task::JoinHandle<Option<String>>> {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let address = host.url().trim_start_matches("http://").to_owned();
+    let mut stream = tokio::net::TcpStream::connect(&address).await?;
+    let ask = format!("GET /readyz HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    Ok(tokio::spawn(async move {
+        let mut buffer = vec![0; 4096];
+        loop {
+            stream.write_all(ask.as_bytes()).await.ok()?;
+            let length = stream.read(&mut buffer).await.ok().filter(|length| *length > 0)?;
+            let answer = String::from_utf8_lossy(&buffer[..length]).into_owned();
+            if !answer.starts_with("HTTP/1.1 200") {
+                return Some(answer);
+            }
+        }
+    }))
+}
+
+#[tokio::test]
+async fn debugging_tells_how_sessions_are_and_nothing_of_what_was_said() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let acp = client(&host).await?;
+    let session = acp.new_session(&cwd(&host)?).await?;
+    acp.prompt(&session, "title the secret plan").await?;
+    let debug = http.get("/debug/sessions").await?.expect(200)?;
+    let one = &debug["sessions"][0];
+    assert_eq!((&one["id"], &one["turn"], &one["asks"]), (&json!(session), &json!("idle"), &json!(0)));
+    assert_eq!((&one["readers"], &one["paused"]), (&json!(1), &json!(false)));
+    assert!(one["logBytes"].as_u64() > Some(500) && one["idleMillis"].is_u64() && one["pids"][0].is_u64(), "{one}");
+    assert!(!debug.to_string().contains("secret plan"), "{debug}");
+    assert_eq!(http.get(&format!("/sessions/{session}")).await?.expect(200)?["title"], "the secret plan");
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! Nothing that was said, and no token, is in what operators see: the host's own output, metrics, debugging, exports.
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use wharf_testkit::http::Http;
+
+use crate::collector::Collector;
+use crate::{client_with, cwd, refused, rest, scripted, section, told};
+
+/// In all that people and agents say. It looks like no secret, so that no redaction takes it out.
+const MARK: &str = "zanzibar";
+
+/// Everything that a session can be told and can tell, each with the mark in it.
+async fn talk(host: &wharf_testkit::host::Host, http: &Http) -> Result<()> {
+    let meta = json!({ "wharf": { "env": { "MARKED": MARK, "LC_ALL": MARK } } });
+    let acp = client_with(host, json!({ "fs": { "readTextFile": true } }), meta).await?;
+    acp.respond_with(|_| Some(Err(json!({ "code": -32000, "message": MARK }))));
+    let session = acp.new_session(&cwd(host)?).await?;
+    assert_eq!(told(&acp, &session, "env MARKED").await?, format!("MARKED={MARK}"), "the agent does get it");
+    let tool = json!({ "sessionUpdate": "tool_call", "toolCallId": MARK, "title": MARK, "rawInput": { "a": MARK } });
+    for script in [
+        format!("echo {MARK}; think {MARK}; title {MARK}; env MARKED"),
+        format!("rawupdate {tool}"),
+        format!("raw {MARK} is not JSON"),
+        format!("stop {MARK}"),
+        format!("ext _{MARK} {{\"x\":\"{MARK}\"}}"),
+        format!("fs read /{MARK}"),
+        format!("terminal echo {MARK}"),
+    ] {
+        acp.prompt(&session, &script).await.ok();
+    }
+    // What is refused, in every way.
+    refused(acp.request(&format!("_wharf/{MARK}"), json!({ "x": MARK })).await)?;
+    refused(acp.request("session/prompt", json!({ "sessionId": MARK, "prompt": MARK })).await)?;
+    refused(acp.request("session/prompt", json!({ "sessionId": session, "prompt": 7, "x": MARK })).await)?;
+    refused(acp.request("session/new", json!({ "cwd": format!("/{MARK}"), "mcpServers": MARK })).await)?;
+    acp.request(&format!("_{MARK}/method"), json!({ "sessionId": session, "x": MARK })).await.ok();
+    acp.notify(&format!("_{MARK}/note"), json!({ "sessionId": session, "x": MARK })).await;
+    refused(acp.prompt(&session, &format!("echo {MARK}; crash 9")).await)?;
+    acp.prompt(&session, "ask").await.ok();
+    for (path, body) in [
+        (
+            "/sessions/agent",
+            json!({ "adapter": "scripted", "cwd": cwd(host)?, "label": MARK, "prompt": MARK, "env": { "A": MARK } }),
+        ),
+        ("/sessions/agent", json!({ "adapter": MARK, "cwd": "/" })),
+        ("/sessions/agent", json!({ "adapter": { "x": MARK } })),
+        ("/sessions/agent", json!({ "adapter": "scripted", "cwd": format!("/{MARK}") })),
+        ("/mcp", json!({ "jsonrpc": "2.0", "id": MARK, "method": MARK })),
+        ("/zanzibar?zanzibar=zanzibar", json!({ "x": MARK })),
+    ] {
+        http.post(path, &body).await?;
+    }
+    assert_eq!(Http::with_token(host, MARK).get("/sessions").await?.status, 401);
+    http.send("POST", "/sessions/agent", &[("content-type", "application/json")], MARK).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn operators_are_told_nothing_of_what_was_said() -> Result<()> {
+    for level in ["debug", "trace"] {
+        let collector = Collector::start().await?;
+        let options = section(scripted(&["--stderr", MARK])?.setting("ask_timeout", "50ms"), &collector.section());
+        let options = section(options, "[agents.failing]\ncommand = [\"sh\", \"-c\", \"echo zanzibar >&2; exit 3\"]");
+        let options = options.argument("--log-format").argument("json").variable("WHARF_LOG", level);
+        let mut options = options;
+        options.config.get_or_insert_default().insert_str(0, "env_passthrough = [\"MARKED\"]\n");
+        let mut host = options.start()?;
+        let http = Http::new(&host);
+        talk(&host, &http).await?;
+        let failing = json!({ "adapter": "failing", "cwd": cwd(&host)? });
+        assert_eq!(http.post("/sessions/agent", &failing).await?.status, 502);
+
+        let metrics = http.get("/metrics").await?.body;
+        let debug = http.get("/debug/sessions").await?.body;
+        let is_told = |body: &Value| body.to_string().contains("\"other\"");
+        collector.expect("/v1/traces", is_told).await?;
+        let token = rest::caller(&host, "observer")?.token().to_owned();
+        Http::with_token(&host, &token).get("/sessions").await?;
+        let own = host.token().to_owned();
+        assert!(host.terminate()?.success());
+        // Again: a session that comes back is told of too.
+        host.restart()?;
+        assert!(host.terminate()?.success());
+        let output = host.stderr();
+        let exported: String = collector.taken().into_iter().map(|(_, body)| body).collect();
+        for (what, text) in [("metrics", &metrics), ("debug", &debug), ("output", &output), ("exports", &exported)] {
+            for secret in [MARK, token.as_str(), own.as_str()] {
+                let line = text.lines().find(|line| line.contains(secret));
+                assert_eq!(line, None, "{secret} is in the {what} at level {level}");
+            }
+            assert!(!text.is_empty(), "no {what}");
+        }
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_line_of_the_hosts_output_is_json_if_wanted() -> Result<()> {
+    let options = scripted(&[])?.setting("log_format", "json").setting("log_level", "debug");
+    let mut host = options.start()?;
+    let http = Http::new(&host);
+    let id = rest::spawn(&http, &host).await?;
+    rest::prompt(&http, &id, "echo hi").await?;
+    rest::idle(&http, &id).await?;
+    assert_eq!(rest::caller(&host, "observer")?.poke(&format!("/sessions/{id}/kill")).await?.status, 403);
+    assert!(host.terminate()?.success());
+    let lines: Vec<Value> = host.stderr().lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+    assert!(lines.iter().all(|line| line["timestamp"].is_string() && line["level"].is_string()), "{lines:#?}");
+    let line = |message: &str| lines.iter().find(|line| line["message"] == message).with_context(|| message.to_owned());
+    assert_eq!(line("a session runs")?["session"], id);
+    assert_eq!(line("a prompt was taken")?["token"], "host");
+    assert_eq!(line("a prompt has ended")?["outcome"], "end_turn");
+    assert_eq!(line("a session has ended")?["reason"], "host_shutdown");
+    let refused = line("a request was refused")?;
+    assert_eq!((&refused["code"], &refused["method"]), (&json!("observer"), &json!("POST")), "{refused}");
+    assert!(refused["token"].as_str().is_some_and(|token| token.starts_with("tok_")), "{refused}");
+    Ok(())
+}
+
+#[test]
+fn a_level_or_format_that_nobody_knows_is_an_error() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let told = crate::program::refusal(dir.path(), &["--log-format", "xml"])?;
+    assert!(told.contains("\"text\" or \"json\""), "{told}");
+    let file = dir.path().join("config.toml");
+    std::fs::write(&file, "log_level = \"wharf=noisy\"\n")?;
+    let told = crate::program::refusal(dir.path(), &["--config", file.to_str().context("a path")?])?;
+    assert!(told.contains("log_level"), "{told}");
+    Ok(())
+}

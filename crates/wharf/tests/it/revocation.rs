@@ -1,0 +1,212 @@
+//! A token that is revoked or expires ends what it has open, of every kind, within a second.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, join_all};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use wharf_testkit::client::{Client, Credentials, connect};
+use wharf_testkit::host::Host;
+use wharf_testkit::http::{Events, Http};
+use wharf_testkit::{PATIENCE, look};
+
+use crate::rest::{idle, output, prompt, until};
+use crate::scopes::{start, workspace};
+use crate::tokens::{create, refused_with, stdout, token};
+use crate::{and_scripted, http_wire, mcp_wire, scripted};
+
+const ENDS_WITHIN: Duration = Duration::from_secs(1);
+
+/// Something open, which tells its kind and how it ended.
+type Open = (&'static str, BoxFuture<'static, Result<String>>);
+
+async fn web_socket(host: &Host, token: &str, session: &str) -> Result<Open> {
+    let client = Client::connect(&host.ws_url(), token).await?;
+    client.initialize().await?;
+    client.request("session/resume", json!({ "sessionId": session, "cwd": "/", "mcpServers": [] })).await?;
+    Ok(("a WebSocket", async move { Ok(client.closed().await) }.boxed()))
+}
+
+async fn over_the_socket(host: &Host, token: &str) -> Result<Open> {
+    let mut request = "ws://localhost/acp".into_client_request()?;
+    request.headers_mut().insert("authorization", format!("Bearer {token}").parse()?);
+    let stream = tokio::net::UnixStream::connect(host.socket()).await?;
+    let client = Client::over(tokio_tungstenite::client_async(request, stream).await?.0);
+    client.initialize().await?;
+    Ok(("a token over the unix socket", async move { Ok(client.closed().await) }.boxed()))
+}
+
+async fn events(kind: &'static str, http: &Http, path: &str) -> Result<Open> {
+    let mut events: Events = http.stream(path, None).await?;
+    events.next().await?;
+    Ok((kind, async move { events.rest().await.map(|_| "ended".to_owned()) }.boxed()))
+}
+
+async fn acp_over_http(host: &Host, token: &str) -> Result<Open> {
+    let mut http = http_wire::Http::new(host, token);
+    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": 1, "clientCapabilities": {} } });
+    let answer = http.post(&hello).await?;
+    http.connection = Some(answer.header("acp-connection-id").context("no connection id")?.to_owned());
+    let mut own = http.listen(None, None).await?;
+    let ended = async move {
+        while own.next().await?.is_some() {}
+        Ok("ended".to_owned())
+    };
+    Ok(("a stream of ACP over HTTP", ended.boxed()))
+}
+
+fn mcp_wait(http: Http, session: &str) -> Open {
+    let arguments = json!({ "sessionId": session, "timeoutSeconds": 600 });
+    let params = json!({ "name": "wait_agent_session", "arguments": arguments });
+    let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
+    ("a wait of MCP", async move { mcp_wire::post(&http, &message).await.map(|answer| answer.body) }.boxed())
+}
+
+async fn mcp_lines(host: &Host, token: &str) -> Result<Open> {
+    let authority = host.url().trim_start_matches("http://");
+    let mut stream = BufReader::new(TcpStream::connect(authority).await?);
+    let head = format!(
+        "GET /mcp/stdio HTTP/1.1\r\nhost: {authority}\r\nauthorization: Bearer {token}\r\nconnection: upgrade\r\nupgrade: mcp-lines\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await?;
+    let hello =
+        json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+    let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello });
+    stream.write_all(format!("{hello}\n").as_bytes()).await?;
+    let mut line = String::new();
+    while !line.contains("serverInfo") {
+        line.clear();
+        ensure!(stream.read_line(&mut line).await? > 0, "the connection ended too soon");
+    }
+    let ended = async move {
+        let mut rest = Vec::new();
+        stream.read_to_end(&mut rest).await?;
+        Ok("ended".to_owned())
+    };
+    Ok(("lines of MCP", ended.boxed()))
+}
+
+fn slow_start(http: Http, cwd: String) -> Open {
+    let body = json!({ "adapter": "sleeper", "cwd": cwd });
+    let ended = async move { Ok(http.post("/sessions/agent", &body).await?.status.to_string()) };
+    ("a request that takes long", ended.boxed())
+}
+
+#[tokio::test]
+async fn a_revoked_token_ends_all_that_it_has_open_and_keeps_what_was_accepted() -> Result<()> {
+    let host = and_scripted(scripted(&[])?, "sleeper", &["--hang-on", "initialize"])?.start()?;
+    let cwd = workspace(&host, "here").await?;
+    let admin = Http::new(&host);
+    let (id, text) = create(&host, &["--role", "controller"])?;
+    let http = Http::with_token(&host, &text);
+    let session = start(&admin, &json!({ "workspaceSlug": "here" })).await?;
+    let session = session["id"].as_str().context("no id")?.to_owned();
+    prompt(&http, &session, "hang").await?;
+    http.post(&format!("/sessions/{session}/prompt"), &json!({ "prompt": "echo kept", "queue": true }))
+        .await?
+        .expect(200)?;
+    let others = Client::connect(&host.ws_url(), host.token()).await?;
+    others.initialize().await?;
+
+    let open: Vec<Open> = vec![
+        web_socket(&host, &text, &session).await?,
+        over_the_socket(&host, &text).await?,
+        events("the stream of all sessions", &http, "/sessions/stream").await?,
+        events("a session's stream", &http, &format!("/sessions/{session}/stream")).await?,
+        acp_over_http(&host, &text).await?,
+        mcp_lines(&host, &text).await?,
+        mcp_wait(http.clone(), &session),
+        slow_start(http.clone(), cwd.display().to_string()),
+    ];
+    let running = open.into_iter().map(|(kind, ended)| {
+        tokio::spawn(async move { (kind, tokio::time::timeout(PATIENCE, ended).await, Instant::now()) })
+    });
+    let running: Vec<_> = running.collect();
+    until(&admin, &session, "an attached client", |session| session["clients"] != 0).await?;
+    // The slow start has come as far as it will.
+    let starting = |sessions: &Value| {
+        sessions["sessions"].as_array().is_some_and(|all| all.iter().any(|one| one["status"] == "starting"))
+    };
+    let mut states = admin.stream("/sessions/stream", None).await?;
+    states.expect("the start", |event| event.data["status"] == "starting" || starting(&event.data)).await?;
+
+    let revoking = Instant::now();
+    stdout(token(&host, &["revoke", &id])?)?;
+    let revoked = Instant::now();
+    for ended in join_all(running).await {
+        let (kind, how, at) = ended?;
+        let how = how.with_context(|| format!("{kind} did not end"))?.with_context(|| kind.to_owned())?;
+        let took = at.saturating_duration_since(revoked);
+        ensure!(at > revoking, "{kind} ended before: {how}");
+        ensure!(took < ENDS_WITHIN, "{kind} took {took:?}");
+        match kind {
+            "a WebSocket" | "a token over the unix socket" => {
+                assert_eq!(how, "closed 1008 the token was revoked", "{kind}")
+            }
+            "a request that takes long" => assert_eq!(how, "401"),
+            _ => {}
+        }
+    }
+    assert_eq!(refused_with(&host, &Credentials::Bearer(text)).await?, Some(401));
+    others.request("session/list", json!({})).await?;
+    let left = until(&admin, &session, "nobody left", |session| session["clients"] == 0).await?;
+    assert_eq!((&left["queued"], &left["turn"]), (&json!(1), &json!("running")), "what was accepted stays");
+    admin.poke(&format!("/sessions/{session}/interrupt")).await?.expect(200)?;
+    idle(&admin, &session).await?;
+    assert!(output(&admin, &session).await?.contains(&"kept".to_owned()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_is_cut_off_too() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (owner, session) = crate::open(&host).await?;
+    let (id, text) = create(&host, &["--role", "observer"])?;
+    let (mut deaf, _) = connect(&host.ws_url(), &Credentials::Bearer(text)).await?;
+    let attach = json!({ "jsonrpc": "2.0", "id": 1, "method": "session/attach", "params": { "sessionId": session } });
+    futures_util::SinkExt::send(&mut deaf, attach.to_string().into()).await?;
+    until(&Http::new(&host), &session, "two clients", |session| session["clients"] == 2).await?;
+    // Far more than the socket and all that is before it hold.
+    owner.prompt(&session, "burst 20000 1000").await?;
+    stdout(token(&host, &["revoke", &id])?)?;
+    let revoked = Instant::now();
+    until(&Http::new(&host), &session, "one client", |session| session["clients"] == 1).await?;
+    ensure!(revoked.elapsed() < 2 * ENDS_WITHIN, "it took {:?}", revoked.elapsed());
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_expired_token_ends_its_connections_too() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let begun = Instant::now();
+    let (_, text) = create(&host, &["--role", "controller", "--ttl", "4s"])?;
+    let client = Client::connect(&host.ws_url(), &text).await?;
+    client.initialize().await?;
+    assert_eq!(client.closed().await, "closed 1008 the token has expired");
+    let took = begun.elapsed();
+    ensure!(took >= Duration::from_secs(3), "too early: {took:?}");
+    let answer = Http::with_token(&host, &text).get("/sessions").await?;
+    assert_eq!(answer.status, 401);
+    assert!(answer.body.contains("expired"), "{}", answer.body);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_read_ends_nothing() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (_, text) = create(&host, &["--role", "controller"])?;
+    let client = Client::connect(&host.ws_url(), &text).await?;
+    client.initialize().await?;
+    let file = host.state_dir().join("tokens.json");
+    std::fs::write(&file, "{")?;
+    let said = look::until(PATIENCE, || Ok(host.stderr().contains("until this is mended").then_some(()))).await?;
+    ensure!(said.is_some(), "the host does not look at the file by itself");
+    client.request("session/list", json!({})).await?;
+    std::fs::write(&file, r#"{"version":1,"tokens":[]}"#)?;
+    assert_eq!(client.closed().await, "closed 1008 the token was revoked");
+    Ok(())
+}

@@ -1,0 +1,282 @@
+//! An audit: a token of one workspace against the sessions of another, on every route of the OpenAPI document, every
+//! method of ACP and every tool of MCP. What is added later is found by itself.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use wharf_testkit::client::Client;
+use wharf_testkit::dice::Dice;
+use wharf_testkit::host::Host;
+use wharf_testkit::http::{Answer, Http};
+
+use crate::mcp_wire::Mcp;
+use crate::openapi::{Document, Operation};
+use crate::rest::{idle, prompt, until};
+use crate::scopes::{of_workspace, start, workspace};
+use crate::{lasting, scripted};
+
+/// Where the methods that a client may send are told apart.
+const METHODS: [&str; 2] = [
+    include_str!("../../../wharf-server/src/acp/inbound.rs"),
+    include_str!("../../../wharf-server/src/acp/amux/requests.rs"),
+];
+/// Bodies that are tried on each operation.
+const TRIES: usize = 8;
+
+/// The other workspace: a session with everything in it, and one that has ended.
+struct Others {
+    busy: String,
+    cold: String,
+    prompt: String,
+    ask: String,
+    cwd: String,
+}
+
+impl Others {
+    async fn new(host: &Host) -> Result<Self> {
+        let http = Http::new(host);
+        let cwd = workspace(host, "quokka").await?;
+        let more = json!({ "workspaceSlug": "quokka", "label": "wombat" });
+        let id = |session: &Value| session["id"].as_str().map(str::to_owned).context("no id");
+        let (busy, cold) = (id(&start(&http, &more).await?)?, id(&start(&http, &more).await?)?);
+        for session in [&busy, &cold] {
+            prompt(&http, session, "echo numbat; tool").await?;
+            idle(&http, session).await?;
+        }
+        prompt(&http, &busy, "ask").await?;
+        until(&http, &busy, "a question", |session| session["turn"] == "awaiting_input").await?;
+        let asks = http.get(&format!("/sessions/{busy}/asks")).await?.expect(200)?;
+        let queued = json!({ "prompt": "echo bilby", "queue": true });
+        let queued = http.post(&format!("/sessions/{busy}/prompt"), &queued).await?.expect(200)?;
+        http.poke(&format!("/sessions/{cold}/kill")).await?.expect(200)?;
+        let (prompt, ask) = (queued["promptId"].as_str().context("no id")?.to_owned(), &asks["asks"][0]["askId"]);
+        Ok(Self { busy, cold, prompt, ask: ask.to_string(), cwd: cwd.display().to_string() })
+    }
+
+    /// What no answer may hold, unless its request did.
+    fn secrets(&self) -> [&str; 8] {
+        ["quokka", "wombat", "numbat", "bilby", &self.busy, &self.cold, &self.prompt, &self.cwd]
+    }
+
+    fn check(&self, request: &str, answer: &str) -> Result<()> {
+        for secret in self.secrets().into_iter().filter(|secret| !request.contains(secret)) {
+            ensure!(!answer.contains(secret), "{request} was answered with {secret}: {answer}");
+        }
+        Ok(())
+    }
+
+    /// How these sessions are, and how they would be started again: nothing was done to them if that stays.
+    async fn state(&self, host: &Host) -> Result<[(Value, String); 2]> {
+        let http = Http::new(host);
+        let kept = host.state_dir().join("workspaces/quokka/sessions");
+        let one = async |id: &String| -> Result<(Value, String)> {
+            let start = std::fs::read_to_string(kept.join(id).join("start.json"))?;
+            Ok((lasting(http.get(&format!("/sessions/{id}")).await?.expect(200)?), start))
+        };
+        Ok([one(&self.busy).await?, one(&self.cold).await?])
+    }
+}
+
+async fn host() -> Result<(Host, Others, Http)> {
+    let host = scripted(&[])?.start()?;
+    let others = Others::new(&host).await?;
+    workspace(&host, "here").await?;
+    let own = of_workspace(&host, "here")?;
+    Ok((host, others, own))
+}
+
+/// The path with the other workspace's names in it.
+fn path(operation: &Operation<'_>, others: &Others, session: &str) -> Result<String> {
+    let names = [("id", session), ("promptId", &others.prompt), ("askId", &others.ask), ("slug", "quokka")];
+    let path =
+        names.iter().fold(operation.path.to_owned(), |path, (name, value)| path.replace(&format!("{{{name}}}"), value));
+    ensure!(!path.contains('{'), "{path} has a name that this test does not know: give it one of the other workspace");
+    Ok(path)
+}
+
+/// A request, and all of its answer; of an event stream, the first event.
+async fn send(http: &Http, method: &str, path: &str, body: &str) -> Result<Answer> {
+    let headers: &[(&str, &str)] = if body.is_empty() { &[] } else { &[("content-type", "application/json")] };
+    let mut answer = http.begin(method, path, headers, body).await?;
+    if answer.header("content-type") == Some("text/event-stream") {
+        answer.body = format!("{:?}", http.stream(path, None).await?.next().await?);
+    }
+    Ok(answer)
+}
+
+fn is_refused(operation: &Operation<'_>, answer: &Answer) -> bool {
+    let gone = operation.method == "DELETE" && answer.status == 200 && answer.json()["ok"] == false;
+    gone || matches!(answer.status, 400 | 403 | 404 | 415 | 422)
+}
+
+#[tokio::test]
+async fn no_route_tells_of_another_workspace_or_touches_it() -> Result<()> {
+    let (host, others, own) = host().await?;
+    let before = others.state(&host).await?;
+    let document = Document(own.get("/openapi.json").await?.expect(200)?);
+    // What is kept of such a body would be shown again, so it names nothing of the others; these do, and are refused.
+    let words = ["scripted", "here", "mine"].map(str::to_owned);
+    let naming = json!([
+        { "adapter": "scripted", "workspaceSlug": "quokka" },
+        { "adapter": "scripted", "cwd": others.cwd },
+        { "adapter": "scripted", "additionalDirectories": [others.cwd] },
+        { "prompt": "echo mine", "queue": true, "cancel": true, "slug": "quokka", "workspace": "quokka" },
+    ]);
+    let mut dice = Dice::of(7);
+    let mut seen = 0;
+    for operation in document.operations() {
+        let schema = &operation.about["requestBody"]["content"]["application/json"]["schema"];
+        let mut bodies = vec![String::new()];
+        if !schema.is_null() {
+            let made = (0..TRIES).map(|_| document.make(schema, &mut dice, &words).to_string());
+            bodies = made.chain(naming.as_array().into_iter().flatten().map(Value::to_string)).collect();
+        }
+        for session in [&others.busy, &others.cold] {
+            for body in &bodies {
+                let path = path(&operation, &others, session)?;
+                let asked = format!("{} {path} {body}", operation.method);
+                let answer = send(&own, &operation.method, &path, body).await?;
+                others.check(&asked, &answer.body)?;
+                let about_others = operation.path.contains('{');
+                ensure!(!about_others || is_refused(&operation, &answer), "{asked}: {} {}", answer.status, answer.body);
+                if about_others && answer.status == 404 {
+                    let code = answer.fault().1;
+                    ensure!(["unknown_session", "unknown_workspace"].contains(&code.as_str()), "{asked}: {code}");
+                }
+                ensure!(
+                    answer.status < 500 || answer.status == 501 || answer.status == 502,
+                    "{asked}: {}",
+                    answer.body
+                );
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 60, "only {seen} requests");
+    for path in ["/host", "/metrics"] {
+        assert_eq!(own.get(path).await?.fault(), (403, "host_only".to_owned()), "{path}");
+    }
+    for (method, path) in
+        [("POST", "/stop"), ("DELETE", "/workspaces/here"), ("POST", "/workspaces"), ("PUT", "/workspaces/active")]
+    {
+        let answer =
+            own.send(method, path, &[("content-type", "application/json")], r#"{"slug":"here","path":"/"}"#).await?;
+        assert_eq!(answer.fault(), (403, "admin_only".to_owned()), "{path}");
+    }
+    assert_eq!(others.state(&host).await?, before);
+    Ok(())
+}
+
+/// Every method that the source tells apart.
+fn methods() -> BTreeSet<&'static str> {
+    let quoted = METHODS.iter().flat_map(|source| source.split('"').skip(1).step_by(2));
+    let is_method = |word: &&str| {
+        let known = ["session/", "_wharf/", "amux/", "$/"].iter().any(|prefix| word.starts_with(prefix));
+        (known && !word.ends_with('/')) || ["initialize", "authenticate", "logout"].contains(word)
+    };
+    quoted.filter(is_method).chain(["session/set_mode", "session/fork", "_other/thing"]).collect()
+}
+
+#[tokio::test]
+async fn no_method_of_acp_tells_of_another_workspace_or_touches_it() -> Result<()> {
+    let (host, others, own) = host().await?;
+    let before = others.state(&host).await?;
+    let methods = methods();
+    ensure!(methods.len() > 20 && methods.contains("session/attach"), "the source is not read well: {methods:?}");
+    let client = Client::connect(&host.ws_url(), own.token()).await?;
+    client.initialize().await?;
+    for session in [&others.busy, &others.cold] {
+        let params = json!({
+            "sessionId": session, "cwd": others.cwd, "mcpServers": [{ "name": "x", "command": "/bin/true", "args": [], "env": [] }],
+            "prompt": [{ "type": "text", "text": "echo mine" }], "promptId": others.prompt, "index": 0, "modeId": "x",
+            "historyPolicy": "full", "queueItemId": others.prompt, "text": "echo mine", "_meta": { "wharf": { "all": true, "force": true } },
+        });
+        for method in &methods {
+            let asked = format!("{method} {params}");
+            let answer = client.request(method, params.clone()).await;
+            others.check(&asked, &format!("{answer:?}"))?;
+            let harmless = match *method {
+                "session/status" => answer.as_ref().is_ok_and(|answer| answer["status"] == "not_found"),
+                "session/list" => answer.as_ref().is_ok_and(|answer| answer["sessions"] == json!([])),
+                // Unknown ids succeed, and these are about the client's own agent.
+                "session/delete" => answer == Ok(json!({})),
+                "initialize" | "authenticate" | "_other/thing" => true,
+                _ => answer.is_err(),
+            };
+            ensure!(harmless, "{asked}: {answer:?}");
+            client.notify(method, params.clone()).await;
+        }
+    }
+    // Answered after all of those notifications.
+    client.request("session/list", json!({ "_meta": { "wharf": { "all": true } } })).await?;
+    for frame in client.transcript() {
+        ensure!(frame.method().is_empty(), "something came by itself: {}", frame.raw);
+    }
+    assert_eq!(others.state(&host).await?, before);
+    Ok(())
+}
+
+#[tokio::test]
+async fn no_stream_of_acp_over_http_leads_into_another_workspace() -> Result<()> {
+    let (host, others, own) = host().await?;
+    let before = others.state(&host).await?;
+    let hello =
+        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}"#;
+    let json = ("content-type", "application/json");
+    let connection = async |http: &Http| -> Result<String> {
+        let answer = http.send("POST", "/acp", &[json], hello).await?;
+        Ok(answer.header("acp-connection-id").context("no id")?.to_owned())
+    };
+    let (mine, theirs) = (connection(&own).await?, connection(&Http::new(&host)).await?);
+    let listen = async |id: &str, more: &[(&str, &str)]| -> Result<Answer> {
+        let headers = [&[("accept", "text/event-stream"), ("acp-connection-id", id)], more].concat();
+        own.begin("GET", "/acp", &headers, "").await
+    };
+    for after in ["1-1", "1-4", "1-5.1"] {
+        let answer = listen(&mine, &[("acp-session-id", &others.busy), ("last-event-id", after)]).await?;
+        assert_eq!(answer.status, 409, "{answer:?}");
+        others.check(&others.busy, &answer.body)?;
+    }
+    assert_eq!(listen(&theirs, &[]).await?.status, 404, "another's connection");
+    assert_eq!(others.state(&host).await?, before);
+    Ok(())
+}
+
+#[tokio::test]
+async fn no_tool_of_mcp_tells_of_another_workspace_or_touches_it() -> Result<()> {
+    let (host, others, own) = host().await?;
+    let before = others.state(&host).await?;
+    let mut mcp = Mcp::Http(own);
+    let tools = mcp.request("tools/list", json!({})).await?.answer;
+    let tools: Vec<&str> = tools["result"]["tools"]
+        .as_array()
+        .context("no tools")?
+        .iter()
+        .filter_map(|tool| tool["name"].as_str())
+        .collect();
+    ensure!(tools.len() >= 7, "{tools:?}");
+    for session in [&others.busy, &others.cold] {
+        for tool in tools.iter().copied().chain([
+            "agent_start",
+            "agent_prompt",
+            "agent_sessions_list",
+            "agent_output",
+            "agent_kill",
+        ]) {
+            let ask: u64 = others.ask.parse()?;
+            let arguments = json!({
+                "sessionId": session, "prompt": "echo mine", "queue": true, "askId": ask, "cancel": true, "timeoutSeconds": 1,
+                "adapter": "scripted", "workspaceSlug": "quokka",
+            });
+            let asked = format!("{tool} {arguments}");
+            let result = mcp.result(tool, arguments).await?;
+            others.check(&asked, &result.to_string())?;
+            let lists = ["list_agent_sessions", "agent_sessions_list"].contains(&tool);
+            let empty = result["structuredContent"]["sessions"] == json!([]);
+            ensure!(if lists { empty } else { result["isError"] == true }, "{asked}: {result}");
+        }
+    }
+    assert_eq!(others.state(&host).await?, before);
+    Ok(())
+}

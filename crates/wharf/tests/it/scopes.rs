@@ -1,0 +1,179 @@
+//! Tokens of one workspace: what they can start, and where (rules 8.6, 10.2).
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use wharf_testkit::client::Client;
+use wharf_testkit::host::Host;
+use wharf_testkit::http::Http;
+
+use crate::tokens::{create, stderr, stdout, token};
+use crate::{refused, scripted};
+
+/// Registers a directory of its own under this slug.
+pub(crate) async fn workspace(host: &Host, slug: &str) -> Result<PathBuf> {
+    let path = host.directory().join(format!("{slug}-dir"));
+    std::fs::create_dir_all(&path)?;
+    Http::new(host).post("/workspaces", &json!({ "slug": slug, "path": path })).await?.expect(201)?;
+    Ok(path)
+}
+
+/// A caller of one workspace.
+pub(crate) fn of_workspace(host: &Host, slug: &str) -> Result<Http> {
+    Ok(Http::with_token(host, &create(host, &["--role", "controller", "--workspace", slug])?.1))
+}
+
+/// A session of the scripted agent, with what else the body says.
+pub(crate) async fn start(http: &Http, more: &Value) -> Result<Value> {
+    let mut body = json!({ "adapter": "scripted" });
+    body.as_object_mut().into_iter().for_each(|all| all.extend(more.as_object().cloned().unwrap_or_default()));
+    http.post("/sessions/agent", &body).await?.expect(201)
+}
+
+#[tokio::test]
+async fn a_token_of_one_workspace_starts_sessions_there_and_nowhere_else() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (quokka, here) = (workspace(&host, "quokka").await?, workspace(&host, "here").await?);
+    let inner = here.join("inner");
+    std::fs::create_dir(&inner)?;
+    Http::new(&host).post("/workspaces", &json!({ "slug": "inner", "path": inner })).await?.expect(201)?;
+    std::os::unix::fs::symlink(&quokka, here.join("link"))?;
+    let http = of_workspace(&host, "here")?;
+    // `quokka` is the active one.
+    for (more, cwd) in [
+        (json!({}), &here),
+        (json!({ "workspaceSlug": "here" }), &here),
+        (json!({ "cwd": inner }), &inner),
+        (json!({ "cwd": inner, "workspaceSlug": "here", "additionalDirectories": [here] }), &inner),
+    ] {
+        let session = start(&http, &more).await?;
+        assert_eq!((&session["workspaceSlug"], &session["cwd"]), (&json!("here"), &json!(cwd)), "{more}");
+        http.get(&format!("/sessions/{}", session["id"].as_str().unwrap_or_default())).await?.expect(200)?;
+    }
+    for (more, code) in [
+        (json!({ "cwd": quokka }), "cwd_not_allowed"),
+        (json!({ "cwd": host.directory() }), "cwd_not_allowed"),
+        (json!({ "cwd": here.join("link") }), "cwd_not_allowed"),
+        (json!({ "cwd": here.join("..") }), "cwd_not_allowed"),
+        (json!({ "additionalDirectories": [quokka] }), "cwd_not_allowed"),
+        (json!({ "workspaceSlug": "inner" }), "unknown_workspace"),
+        (json!({ "workspaceSlug": "nothing" }), "unknown_workspace"),
+    ] {
+        let mut body = json!({ "adapter": "scripted" });
+        body.as_object_mut().into_iter().for_each(|all| all.extend(more.as_object().cloned().unwrap_or_default()));
+        let answer = http.post("/sessions/agent", &body).await?;
+        assert_eq!(answer.fault().1, code, "{more}: {}", answer.body);
+        ensure!(!answer.body.contains("quokka") || more.to_string().contains("quokka"), "{}", answer.body);
+    }
+    let listed = http.get("/workspaces").await?.expect(200)?;
+    assert_eq!((&listed["active"], listed["workspaces"].as_array().map(Vec::len)), (&Value::Null, Some(1)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn over_acp_new_sessions_are_in_the_workspace_too_and_names_are_its_own() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (quokka, here) = (workspace(&host, "quokka").await?, workspace(&host, "here").await?);
+    let text = |path: &PathBuf| path.to_str().map(str::to_owned).context("not UTF-8");
+    let http = of_workspace(&host, "here")?;
+    let client = Client::connect(&host.ws_url(), http.token()).await?;
+    client.initialize().await?;
+    let elsewhere = json!({ "cwd": quokka, "mcpServers": [] });
+    assert_eq!(refused(client.request("session/new", elsewhere).await)?.data["reason"], "cwd_not_allowed");
+    let session = client.new_session(&text(&here)?).await?;
+    let wider = json!({ "sessionId": session, "cwd": here, "mcpServers": [], "additionalDirectories": [quokka] });
+    http.poke(&format!("/sessions/{session}/kill")).await?.expect(200)?;
+    http.poke(&format!("/sessions/{session}/resume")).await?.expect(200)?;
+    assert_eq!(http.get(&format!("/sessions/{session}")).await?.expect(200)?["workspaceSlug"], "here");
+    http.poke(&format!("/sessions/{session}/kill")).await?.expect(200)?;
+    assert_eq!(refused(client.request("session/load", wider).await)?.data["reason"], "cwd_not_allowed");
+
+    // The same name in two workspaces is two sessions, and a peer of the one is nobody in the other.
+    let room = format!("{}?session=room&peer_id=ann", host.ws_url());
+    let ann = Client::connect(&room, host.token()).await?;
+    ann.initialize().await?;
+    let first = ann.new_session(&text(&quokka)?).await?;
+    let other = Client::connect(&room, http.token()).await?;
+    other.initialize().await?;
+    let attached = other.request("session/attach", json!({ "sessionId": "room" })).await?;
+    let second = attached["sessionId"].as_str().context("no session")?.to_owned();
+    assert_ne!(first, second);
+    assert_eq!(
+        http.get(&format!("/sessions/{second}")).await?.expect(200)?["cwd"],
+        json!(here),
+        "not the active one's"
+    );
+    assert_eq!(refused(other.request("logout", json!({})).await)?.data["reason"], "host_only");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_idempotency_key_never_leads_out_of_the_workspace() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (quokka, _) = (workspace(&host, "quokka").await?, workspace(&host, "here").await?);
+    let (id, text) = create(&host, &["--role", "controller"])?;
+    let http = Http::with_token(&host, &text);
+    let key = ("idempotency-key", "k");
+    let body = json!({ "adapter": "scripted", "cwd": quokka });
+    let first = http.post_with("/sessions/agent", key, &body).await?.expect(201)?;
+    assert_eq!(http.post_with("/sessions/agent", key, &body).await?.expect(200)?["id"], first["id"]);
+    // As a hand would edit it: the very token that made the session is of another workspace now.
+    let file = host.state_dir().join("tokens.json");
+    let mut tokens: Value = serde_json::from_slice(&std::fs::read(&file)?)?;
+    tokens["version"] = json!(2);
+    let entry = tokens["tokens"].as_array_mut().and_then(|all| all.iter_mut().find(|entry| entry["id"] == json!(id)));
+    entry.context("no entry")?["workspace"] = json!("here");
+    std::fs::write(&file, tokens.to_string())?;
+    for body in [body, json!({ "adapter": "scripted" })] {
+        let answer = http.post_with("/sessions/agent", key, &body).await?;
+        let id = first["id"].as_str().unwrap_or_default();
+        ensure!(!answer.body.contains(id), "{}", answer.body);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_workspace_that_has_tokens_stays_until_they_are_revoked() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    workspace(&host, "here").await?;
+    let (id, text) = create(&host, &["--role", "observer", "--workspace", "here"])?;
+    let answer = Http::new(&host).delete("/workspaces/here").await?;
+    assert_eq!(answer.fault(), (409, "workspace_has_tokens".to_owned()));
+    assert_eq!(answer.json()["tokens"], json!([id]));
+    assert_eq!(Http::with_token(&host, &text).get("/sessions").await?.status, 200);
+    stdout(token(&host, &["revoke", &id])?)?;
+    Http::new(&host).delete("/workspaces/here").await?.expect(200)?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_token_is_limited_to_is_checked_and_shown() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    workspace(&host, "here").await?;
+    let unknown = stderr(token(&host, &["create", "--role", "observer", "--workspace", "there"])?)?;
+    assert!(unknown.contains("no workspace called \"there\""), "{unknown}");
+    let admin = stderr(token(&host, &["create", "--role", "admin", "--workspace", "here"])?)?;
+    assert!(admin.contains("--role controller or observer"), "{admin}");
+    let limits = ["--role", "observer", "--workspace", "here", "--ttl", "7d"];
+    let made = stdout(token(&host, &[&["create", "--json"], &limits[..]].concat())?)?;
+    let made: Value = serde_json::from_str(&made)?;
+    assert_eq!((&made["workspace"], &made["expired"]), (&json!("here"), &json!(false)));
+    let listed: Value = serde_json::from_str(&stdout(token(&host, &["list", "--json"])?)?)?;
+    assert_eq!((&listed[0]["workspace"], &listed[0]["expiresAt"]), (&json!("here"), &made["expiresAt"]));
+    let table = stdout(token(&host, &["list"])?)?;
+    let end = made["expiresAt"].as_str().unwrap_or_default();
+    assert!(table.contains(&format!("workspace here, expires {end}")), "{table}");
+    let file = std::fs::read_to_string(host.state_dir().join("tokens.json"))?;
+    assert!(file.contains("\"version\": 2"), "an older wharf must refuse it: {file}");
+
+    // As time would: it is refused, said to be over, and cleared away.
+    std::fs::write(host.state_dir().join("tokens.json"), file.replace(end, "2020-01-01T00:00:00Z"))?;
+    let answer = Http::with_token(&host, made["token"].as_str().unwrap_or_default()).get("/sessions").await?;
+    assert_eq!(answer.fault(), (401, "unauthorized".to_owned()));
+    assert!(answer.body.contains("expired"), "{}", answer.body);
+    assert!(stdout(token(&host, &["list"])?)?.contains("expired 2020-01-01"));
+    assert!(stdout(token(&host, &["revoke", "--expired"])?)?.contains("which had expired"));
+    assert_eq!(stdout(token(&host, &["list"])?)?, "");
+    Ok(())
+}

@@ -1,0 +1,231 @@
+//! TLS: who may listen where, what is said of bad files, and that everything works through it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use wharf_testkit::PATIENCE;
+use wharf_testkit::client::Client;
+use wharf_testkit::host::{Host, HostOptions};
+
+use crate::program::refusal;
+use crate::{cwd, scripted, section, told};
+
+/// A certificate for `box.example` and this machine, with its key, in files.
+pub(crate) struct Pair(tempfile::TempDir);
+
+impl Pair {
+    pub(crate) fn new() -> Result<Self> {
+        let pair = Self(tempfile::tempdir()?);
+        let names = ["box.example", "localhost", "127.0.0.1"].map(str::to_owned);
+        let made = rcgen::generate_simple_self_signed(names)?;
+        std::fs::write(pair.cert(), made.cert.pem())?;
+        std::fs::write(pair.key(), made.signing_key.serialize_pem())?;
+        Ok(pair)
+    }
+
+    fn cert(&self) -> PathBuf {
+        self.0.path().join("cert.pem")
+    }
+
+    fn key(&self) -> PathBuf {
+        self.0.path().join("key.pem")
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        let (cert, key) = (self.cert().display().to_string(), self.key().display().to_string());
+        vec!["--tls-cert".to_owned(), cert, "--tls-key".to_owned(), key]
+    }
+
+    /// Listens with this certificate.
+    pub(crate) fn on(&self, mut options: HostOptions, listen: &str) -> HostOptions {
+        options.arguments.extend(self.arguments());
+        HostOptions { listen: Some(listen.to_owned()), ..options }
+    }
+
+    /// A connection that offers these protocols.
+    pub(crate) async fn connect(&self, host: &Host, alpn: &[&str]) -> Result<TlsStream<TcpStream>> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(self.cert())?)?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+        let mut config = config.with_root_certificates(roots).with_no_client_auth();
+        config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+        let tcp = TcpStream::connect(("127.0.0.1", port(host)?)).await?;
+        let name = ServerName::try_from("box.example")?;
+        Ok(TlsConnector::from(Arc::new(config)).connect(name, tcp).await?)
+    }
+}
+
+fn port(host: &Host) -> Result<u16> {
+    Ok(host.url().rsplit(':').next().context("no port")?.parse()?)
+}
+
+/// The head of the answer to a GET with these headers.
+async fn head(mut stream: TlsStream<TcpStream>, path: &str, headers: &str) -> Result<String> {
+    stream.write_all(format!("GET {path} HTTP/1.1\r\n{headers}\r\n").as_bytes()).await?;
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(tokio::time::timeout(PATIENCE, stream.read_u8()).await??);
+    }
+    Ok(String::from_utf8(head)?)
+}
+
+const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+
+#[tokio::test]
+async fn a_session_is_held_over_tls_from_another_address() -> Result<()> {
+    let pair = Pair::new()?;
+    let options = pair.on(scripted(&[])?, "0.0.0.0:0");
+    let host =
+        HostOptions { config: options.config.map(|text| format!("hosts = [\"box.example\"]\n{text}")), ..options };
+    let host = host.start()?;
+    assert_eq!(host.url(), format!("https://box.example:{}", port(&host)?));
+
+    let stream = pair.connect(&host, &["http/1.1"]).await?;
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
+    let mut request = format!("wss://box.example:{}/acp", port(&host)?).into_client_request()?;
+    request.headers_mut().insert("authorization", format!("Bearer {}", host.token()).parse()?);
+    let (socket, _) = tokio_tungstenite::client_async(request, stream).await?;
+    let client = Client::over(socket);
+    client.initialize().await?;
+    let session = client.new_session(&cwd(&host)?).await?;
+    assert_eq!(told(&client, &session, "echo through").await?, "through");
+
+    // The verbs go over the socket, which needs no TLS.
+    let listed = crate::program::command(&["sessions", "--json", "--state-dir"]).arg(host.state_dir()).output()?;
+    assert!(String::from_utf8(listed.stdout)?.contains(&session));
+    Ok(())
+}
+
+#[tokio::test]
+async fn http2_is_negotiated_and_pages_of_our_own_are_let_in_by_it() -> Result<()> {
+    let pair = Pair::new()?;
+    let host = pair.on(scripted(&[])?, "127.0.0.1:0").start()?;
+    let stream = pair.connect(&host, &["h2", "http/1.1"]).await?;
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+    let (requests, connection) = h2::client::handshake(stream).await?;
+    tokio::spawn(connection);
+    let own = host.url().to_owned();
+    let plain = own.replace("https", "http");
+    for (origin, expected) in [(own.as_str(), 200), ("https://evil.example", 403), (plain.as_str(), 403)] {
+        let request = tokio_tungstenite::tungstenite::http::Request::get(format!("{own}/sessions"));
+        let request = request.header("origin", origin).header("authorization", format!("Bearer {}", host.token()));
+        let (answer, _) = requests.clone().ready().await?.send_request(request.body(())?, true)?;
+        assert_eq!(tokio::time::timeout(PATIENCE, answer).await??.status(), expected, "{origin}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn rebinding_and_foreign_pages_are_refused_on_every_address() -> Result<()> {
+    let pair = Pair::new()?;
+    let mut options = pair.on(scripted(&[])?, "0.0.0.0:0");
+    options.config.get_or_insert_default().insert_str(0, "hosts = [\"box.example\"]\n");
+    let host = options.start()?;
+    let port = port(&host)?;
+    let allowed = format!("{UPGRADE}Authorization: Bearer {}\r\n", host.token());
+    let own = format!("box.example:{port}");
+    for (name, origin, expected) in [
+        (own.as_str(), String::new(), "101"),
+        ("box.example", "https://box.example".to_owned(), "101"),
+        (&format!("127.0.0.1:{port}"), format!("https://127.0.0.1:{port}"), "101"),
+        ("evil.example", String::new(), "403"),
+        ("10.1.2.3", String::new(), "403"),
+        ("box.example.evil.example", String::new(), "403"),
+        (&own, "https://evil.example".to_owned(), "403"),
+        (&own, format!("http://{own}"), "403"),
+        (&own, "https://box.example".to_owned(), "403"),
+        (&own, "null".to_owned(), "403"),
+    ] {
+        let page = if origin.is_empty() { String::new() } else { format!("Origin: {origin}\r\n") };
+        let stream = pair.connect(&host, &[]).await?;
+        let head = head(stream, "/acp", &format!("Host: {name}\r\n{page}{allowed}")).await?;
+        assert_eq!(head.split(' ').nth(1), Some(expected), "{name} {page}\n{head}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_handshake_that_never_ends_is_cut_off_and_holds_nobody_up() -> Result<()> {
+    let pair = Pair::new()?;
+    let options = section(scripted(&[])?, "[limits]\nsilence = \"1s\"");
+    let host = pair.on(options, "127.0.0.1:0").start()?;
+    let mut silent = TcpStream::connect(("127.0.0.1", port(&host)?)).await?;
+    let mut half = TcpStream::connect(("127.0.0.1", port(&host)?)).await?;
+    // The beginning of a ClientHello.
+    half.write_all(&[0x16, 0x03, 0x01, 0x02, 0x00, 0x01]).await?;
+    let mut plain = TcpStream::connect(("127.0.0.1", port(&host)?)).await?;
+    plain.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await?;
+    let stream = pair.connect(&host, &[]).await?;
+    let answer = head(stream, "/healthz", "Host: localhost\r\n").await?;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    for (what, stream) in [("silent", &mut silent), ("half", &mut half), ("plain", &mut plain)] {
+        let mut rest = Vec::new();
+        let end = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest)).await;
+        end.with_context(|| format!("{what} was not cut off"))?.ok();
+        assert!(!rest.starts_with(b"HTTP"), "{what}");
+    }
+    Ok(())
+}
+
+#[test]
+fn what_is_wrong_with_the_files_is_said_at_start() -> Result<()> {
+    let (pair, other) = (Pair::new()?, Pair::new()?);
+    let state = pair.0.path().join("state");
+    let empty = pair.0.path().join("empty.pem");
+    std::fs::write(&empty, "")?;
+    let text = |path: &PathBuf| path.display().to_string();
+    let (cert, key, empty, other) = (text(&pair.cert()), text(&pair.key()), text(&empty), text(&other.key()));
+    for (arguments, words) in [
+        (vec!["--tls-cert", &cert], vec!["tls.key", "--tls-key"]),
+        (vec!["--tls-key", &key], vec!["tls.cert", "--tls-cert"]),
+        (vec!["--tls-cert", "/no/such.pem", "--tls-key", &key], vec!["/no/such.pem", "No such file"]),
+        (vec!["--tls-cert", &cert, "--tls-key", "/no/such.pem"], vec!["/no/such.pem", "No such file"]),
+        (vec!["--tls-cert", &empty, "--tls-key", &key], vec![&empty, "no certificate"]),
+        (vec!["--tls-cert", &cert, "--tls-key", &cert], vec![&cert, "no private key"]),
+        (vec!["--tls-cert", &cert, "--tls-key", &other], vec![&cert, &other, "made together"]),
+    ] {
+        let arguments = [vec!["--listen", "127.0.0.1:0"], arguments].concat();
+        let error = refusal(&state, &arguments)?;
+        for word in words {
+            assert!(error.contains(word), "{arguments:?}: no {word:?} in\n{error}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn other_addresses_need_tls_or_the_word_that_they_do_not() -> Result<()> {
+    let pair = Pair::new()?;
+    let state = pair.0.path().join("state");
+    let error = refusal(&state, &["--listen", "0.0.0.0:0"])?;
+    for word in ["0.0.0.0:0", "loopback", "--tls-cert", "--tls-key", "--insecure-no-tls"] {
+        assert!(error.contains(word), "no {word} in\n{error}");
+    }
+    let arguments = pair.arguments();
+    let tls: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    for more in [&tls[..], &["--insecure-no-tls"]] {
+        let error = refusal(&state, &[&["--listen", "0.0.0.0:0", "--auth", "none"], more].concat())?;
+        assert!(
+            error.contains("auth = \"none\"") && error.contains("loopback") || error.contains("127.0.0.1"),
+            "{error}"
+        );
+    }
+
+    let options = HostOptions { listen: Some("0.0.0.0:0".to_owned()), ..scripted(&[])? };
+    let mut host = options.argument("--insecure-no-tls").start()?;
+    assert!(host.stderr().contains("--insecure-no-tls"), "{}", host.stderr());
+    assert!(host.url().starts_with("http://127.0.0.1:"), "{}", host.url());
+    host.restart()?;
+    assert!(host.stderr().contains("--insecure-no-tls"), "at every start: {}", host.stderr());
+    Ok(())
+}
