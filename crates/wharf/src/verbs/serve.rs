@@ -88,17 +88,23 @@ async fn host(config: Config, serve: &Serve) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn config(global: &Global, serve: &Serve) -> anyhow::Result<Config> {
+/// The settings of a host that is started without flags of its own.
+pub(crate) fn found(global: &Global) -> anyhow::Result<Config> {
     let mut config = match paths::config_file(global.config.as_deref())? {
         Some(path) => Config::load(&path)?,
         None => Config { config_dir: Some(paths::config_dir()?), ..Config::default() },
     };
+    config.state_dir = global.state_dir()?;
+    config.program = std::env::current_exe().context("finding this program")?;
+    Ok(config)
+}
+
+fn config(global: &Global, serve: &Serve) -> anyhow::Result<Config> {
+    let mut config = found(global)?;
     if let Some(dir) = &serve.adapters {
         config.adapters = Some(std::path::absolute(dir).context("finding the directory of adapters")?);
     }
     config.serves = true;
-    config.state_dir = global.state_dir()?;
-    config.program = std::env::current_exe().context("finding this program")?;
     if let Some(listen) = &serve.listen {
         config.listen.clone_from(listen);
     }
@@ -119,10 +125,14 @@ fn config(global: &Global, serve: &Serve) -> anyhow::Result<Config> {
         if command.is_empty() {
             bail!("--agent-cmd is empty; give a command, for example --agent-cmd \"claude-agent-acp\"");
         }
-        config.agents.insert(COMMAND_LINE_AGENT.to_owned(), AgentCommand { command, ..AgentCommand::default() });
+        let sandbox = config.agents.remove(COMMAND_LINE_AGENT).unwrap_or_default().sandbox;
+        config
+            .agents
+            .insert(COMMAND_LINE_AGENT.to_owned(), AgentCommand { command, sandbox, ..AgentCommand::default() });
         config.default_agent = COMMAND_LINE_AGENT.to_owned();
     }
     config.adapters().find(&config.default_agent, None, &std::collections::BTreeMap::new())?;
+    config.check_sandboxes()?;
     Ok(config)
 }
 
