@@ -11,6 +11,7 @@ mod look;
 mod output;
 mod paths;
 mod state;
+mod told;
 mod turn;
 mod verbs;
 mod which;

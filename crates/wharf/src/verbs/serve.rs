@@ -10,6 +10,7 @@ use wharf_host::{AgentCommand, Auth, Config, Duration, Host, LogFormat, ReplayTu
 use wharf_server::{Server, Tokens};
 
 use crate::global::Global;
+use crate::told::{Told, tell_panics};
 use crate::{output, paths};
 
 /// The adapter that `--agent-cmd` defines.
@@ -185,11 +186,12 @@ fn start_log(config: &Config) -> anyhow::Result<()> {
     };
     // Libraries log whole messages and headers, and those hold prompts and tokens.
     let filter = QUIET.iter().filter_map(|quiet| quiet.parse().ok()).fold(filter, EnvFilter::add_directive);
-    let output = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let output = tracing_subscriber::fmt().with_env_filter(filter).with_writer(Told::STDERR).with_target(false);
     match config.log_format {
         LogFormat::Text => output.init(),
         LogFormat::Json => output.json().flatten_event(true).init(),
     }
+    tell_panics();
     Ok(())
 }
 
