@@ -11,12 +11,15 @@ pub mod agent;
 mod config;
 mod descriptor;
 pub mod frame;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod host;
 mod ids;
 mod index;
 pub mod metrics;
 pub mod redact;
 mod registry;
+pub mod sandbox;
 mod session;
 mod tools;
 mod workspaces;
@@ -30,7 +33,7 @@ pub use agent::introduction::{Introduction, StartFailure};
 pub use agent::{SplitError, raise_open_files, shim, split_command};
 pub use config::{
     AgentCommand, Allowed, AmuxSettings, Auth, Cap, Children, Config, ConfigError, Delegation, Duration, Limits,
-    LogFormat, OtlpSettings, QueueBy, ReplayTurns, ResumeOnStart, Size, TlsSettings,
+    LogFormat, OtlpSettings, QueueBy, ReplayTurns, ResumeOnStart, SandboxMode, SandboxSettings, Size, TlsSettings,
 };
 pub use descriptor::{Descriptor, Resources, TurnWord, timestamp};
 pub use host::{
@@ -38,6 +41,7 @@ pub use host::{
     SpawnRequest, Spawned, StartError,
 };
 pub use ids::{Now, new_client_id, new_prompt_id, new_session_id, random_text};
+pub use sandbox::SandboxError;
 pub use session::cursor::{Batch, Cursor, Entry, ReadError};
 pub use session::handle::{
     Abilities, Attendance, CallError, Direct, Forward, Lane, LaneMessage, Serves, SessionHandle,

@@ -15,6 +15,9 @@ use crate::ending::while_good;
 use crate::listen::{Door, Place};
 use crate::problem::Problem;
 
+/// See `rest::login`.
+const LOGOUT: &str = "/logout";
+
 /// The authority must be ours, and a browser page must be ours too: a name that a foreign page points at this machine
 /// (DNS rebinding) and a foreign page's WebSocket are refused alike (rule 10.3).
 pub(crate) async fn check_authority(State(app): State<App>, request: Request, next: Next) -> Response {
@@ -58,6 +61,10 @@ pub(crate) async fn require_identity(State(app): State<App>, mut request: Reques
                 return close(full.into_response());
             }
             request.extensions_mut().insert(identity.clone());
+            if request.uri().path() == LOGOUT {
+                // It ends its own login, and is to hear that it did.
+                return next.run(request).await;
+            }
             let shown = identity.clone();
             let answered = while_good(&app.tokens, identity, next.run(request)).await;
             let mut response = answered.unwrap_or_else(|ending| unauthorized(ending.reason()));

@@ -66,6 +66,7 @@ impl Exit {
             (404, _) | (_, "unknown_adapter" | "unknown_workspace" | "unknown_mode" | "adapter_not_installed") => {
                 Self::NotFound
             }
+            (_, "sandbox_not_supported" | "sandbox_impossible") => Self::Refused,
             (401 | 403 | 409 | 429 | 503 | 507, _) => Self::Refused,
             (_, "spawn_failed") => Self::Agent,
             _ => Self::Error,

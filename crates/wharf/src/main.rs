@@ -4,12 +4,14 @@ mod ask;
 mod bridge;
 mod client;
 mod connect;
+mod doctor;
 mod exit;
 mod global;
 mod look;
 mod output;
 mod paths;
 mod state;
+mod told;
 mod turn;
 mod verbs;
 mod which;
@@ -67,6 +69,8 @@ enum Verb {
     Agents(verbs::agents::Agents),
     /// Is a host running, where, and of which version?
     Status(verbs::status::Status),
+    /// What can this machine do, and what stands in the way?
+    Doctor(verbs::doctor::Doctor),
     /// Stop the host: agents are ended, sessions stay on disk.
     Stop(verbs::stop::Stop),
     /// Run the host.
@@ -87,9 +91,13 @@ enum Verb {
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os();
-    // The shim runs once per agent: no argument parser, no runtime, as little memory as can be.
-    if args.nth(1).is_some_and(|verb| verb == "__shim") {
+    // These run once per agent: no argument parser, no runtime, as little memory as can be.
+    let verb = args.nth(1);
+    if verb.as_ref().is_some_and(|verb| verb == "__shim") {
         return wharf_host::shim::run(args);
+    }
+    if verb.is_some_and(|verb| verb == "__confine") {
+        return wharf_host::sandbox::run(args);
     }
     let Cli { global, verb } = Cli::parse();
     match perform(&global, verb) {
@@ -119,6 +127,7 @@ fn perform(global: &Global, verb: Verb) -> anyhow::Result<Exit> {
         Verb::Workspace(verb) => verbs::block_on(verbs::workspace::run(global, verb)),
         Verb::Agents(verb) => verbs::block_on(verbs::agents::run(global, verb)),
         Verb::Status(verb) => verbs::block_on(verbs::status::run(global, verb)),
+        Verb::Doctor(verb) => verbs::block_on(verbs::doctor::run(global, verb)),
         Verb::Stop(verb) => verbs::block_on(verbs::stop::run(global, verb)),
         Verb::Serve(verb) => verbs::serve::run(global, verb).map(well),
         Verb::Acp(verb) => verbs::acp::run(global, verb).map(well),

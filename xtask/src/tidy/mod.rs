@@ -9,6 +9,7 @@ mod links;
 mod module_docs;
 mod paths;
 mod prints;
+mod proofs;
 mod settings;
 mod sizes;
 mod sleeps;
@@ -71,6 +72,7 @@ fn check(repo: &Repo) -> Result<Vec<Finding>> {
     findings.extend(paths::check(repo)?);
     findings.extend(links::check(repo)?);
     findings.extend(code_map::check(repo)?);
+    findings.extend(proofs::check(repo)?);
     findings.extend(settings::check(repo)?);
     findings.extend(dependencies::check(repo)?);
     findings.sort_by(|a, b| (&a.path, a.line, a.rule).cmp(&(&b.path, b.line, b.rule)));

@@ -51,7 +51,8 @@ impl Adapters<'_> {
         };
         match entry {
             Entry::Command(agent) => {
-                let is_demo = blank.slug == DEMO && !self.config.agents.contains_key(DEMO);
+                let is_demo =
+                    blank.slug == DEMO && self.config.agents.get(DEMO).is_none_or(|own| own.command.is_empty());
                 let (source, description) = if is_demo {
                     (Source::BuiltIn, "The demo agent that comes with Wharf: no model, no network.".to_owned())
                 } else {

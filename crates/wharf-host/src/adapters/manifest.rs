@@ -10,7 +10,9 @@ use super::error::ManifestError;
 use super::install::Install;
 use super::node::{Node, Wrong, optional};
 use super::patch::{Mode, Setting};
+use super::sandbox;
 use super::version::VersionCheck;
+use crate::config::SandboxSettings;
 
 /// A manifest over this is not one.
 pub(super) const LONGEST: u64 = 256 << 10;
@@ -76,6 +78,7 @@ pub(crate) struct Manifest {
     pub(super) options: Vec<Setting>,
     /// Was it made from an ACP registry?
     pub(super) imported: bool,
+    pub(super) sandbox: SandboxSettings,
     /// What is in it and not heeded.
     pub(super) warnings: Vec<String>,
 }
@@ -104,6 +107,7 @@ impl Manifest {
     fn read(root: &Node<'_>, path: &Path) -> Result<Self, Wrong> {
         let protocol = root.need("protocol")?.one_of(&["acp", "mcp", "proprietary"])?;
         let (auth, models) = (optional(root, "auth", auth)?.unwrap_or_default(), root.get("models")?);
+        let (sandbox, not_applied) = sandbox::read(&root.need("sandbox")?)?;
         let manifest = Self {
             path: path.to_owned(),
             name: name(root, path)?,
@@ -125,7 +129,8 @@ impl Manifest {
             options: optional(root, "options", |all| all.list()?.iter().map(Setting::read).collect())?
                 .unwrap_or_default(),
             imported: root.value()["metadata"]["wharf"]["imported"] == true,
-            warnings: warnings(root)?,
+            sandbox,
+            warnings: unknown(root)?.into_iter().chain(not_applied).collect(),
         };
         manifest.fits(root)?;
         Ok(manifest)
@@ -166,6 +171,15 @@ impl Manifest {
     /// The caller's variables that the agent is to have.
     pub(crate) fn variables(&self) -> Vec<String> {
         self.auth.variables.iter().chain(&self.model_variables).cloned().collect()
+    }
+
+    /// Every mode makes a command that runs this program.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn try_all_modes(&self) {
+        for mode in std::iter::once(None).chain(self.modes.iter().map(|mode| Some(mode.id.as_str()))) {
+            let made = self.patched(mode, &BTreeMap::new());
+            assert!(made.is_ok_and(|made| made.command.first() == Some(&self.bin)), "{mode:?} makes no command");
+        }
     }
 
     /// One line that installs it.
@@ -255,16 +269,7 @@ fn once<'a>(field: &str, mut ids: impl Iterator<Item = &'a str>) -> Result<(), W
 }
 
 /// What is in the manifest and changes nothing.
-fn warnings(root: &Node<'_>) -> Result<Vec<String>, Wrong> {
+fn unknown(root: &Node<'_>) -> Result<Vec<String>, Wrong> {
     let unknown = root.object()?.keys().filter(|name| !KNOWN.contains(&name.as_str()));
-    let mut warnings: Vec<String> =
-        unknown.map(|name| format!("the field {name:?} is not known and ignored")).collect();
-    match root.need("sandbox")?.value() {
-        Value::Object(block) if block.is_empty() => {}
-        Value::Object(_) | Value::String(_) => warnings.push("its sandbox is not applied".to_owned()),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {
-            return Err(root.need("sandbox")?.wrong("must be a mapping or the path of a SANDBOX.md"));
-        }
-    }
-    Ok(warnings)
+    Ok(unknown.map(|name| format!("the field {name:?} is not known and ignored")).collect())
 }

@@ -14,6 +14,7 @@ mod node;
 mod patch;
 mod program;
 mod range;
+mod sandbox;
 #[cfg(test)]
 mod tests;
 mod version;
@@ -26,12 +27,15 @@ use serde_json::Value;
 use wharf_core::Millis;
 
 pub use environment::is_always_passed;
+pub(crate) use environment::is_name;
 pub use error::{AdapterError, ManifestError};
 pub use import::{ImportError, ImportReport, import_registry};
 pub use info::{AdapterInfo, ModeInfo, OptionInfo, Source};
+#[cfg(any(test, fuzzing))]
+pub(crate) use manifest::Manifest as AnyManifest;
 pub(crate) use version::VersionCheck;
 
-use crate::config::{AgentCommand, Config, QueueBy, nearest};
+use crate::config::{AgentCommand, Config, QueueBy, SandboxSettings, nearest};
 use folder::Found;
 use manifest::Manifest;
 
@@ -55,6 +59,7 @@ pub struct Launchable {
     /// How long its sessions may have nothing to do before they are put to sleep; `None`: for ever.
     pub idle_limit: Option<Millis>,
     pub install: Option<String>,
+    pub sandbox: SandboxSettings,
 }
 
 /// The adapters of a configuration.
@@ -147,18 +152,24 @@ impl Adapters<'_> {
     }
 
     fn command(&self, name: &str) -> Option<AgentCommand> {
-        if let Some(agent) = self.config.agents.get(name) {
+        if let Some(agent) = self.config.agents.get(name).filter(|agent| !agent.command.is_empty()) {
             return Some(agent.clone());
         }
         (name == DEMO).then(|| {
             let command = vec![self.config.program.display().to_string(), "demo-agent".to_owned()];
-            let state = self.config.state_dir.join("demo-agent").display().to_string();
+            let state = self.demo_state().display().to_string();
             let env = BTreeMap::from([("WHARF_DEMO_STATE".to_owned(), state)]);
             AgentCommand { command, env, ..AgentCommand::default() }
         })
     }
 
-    fn dirs(&self) -> Vec<PathBuf> {
+    /// Where the demo agent keeps its sessions: the one place in the state directory that is an agent's own.
+    pub(crate) fn demo_state(&self) -> PathBuf {
+        self.config.state_dir.join("demo-agent")
+    }
+
+    /// The directories of the user's manifests.
+    pub(crate) fn dirs(&self) -> Vec<PathBuf> {
         let own = self.config.config_dir.as_ref().map(|dir| dir.join("adapters"));
         own.into_iter().chain(self.config.adapters.clone()).collect()
     }
@@ -170,7 +181,7 @@ impl Adapters<'_> {
         mode: Option<&str>,
         options: &BTreeMap<String, Value>,
     ) -> Result<Launchable, AdapterError> {
-        let adapter = slug.to_owned();
+        let (adapter, sandbox) = (slug.to_owned(), self.sandbox(slug, None));
         if let Some(mode) = mode {
             return Err(AdapterError::UnknownMode { adapter, mode: mode.to_owned(), known: patch::listed(&[]) });
         }
@@ -188,6 +199,7 @@ impl Adapters<'_> {
             comes_back: None,
             idle_limit: None,
             install: None,
+            sandbox,
         })
     }
 
@@ -212,7 +224,15 @@ impl Adapters<'_> {
             comes_back: manifest.comes_back(),
             idle_limit: manifest.idle_limit,
             install: manifest.install_hint(),
+            sandbox: self.sandbox(&manifest.id, Some(&manifest.sandbox)),
         })
+    }
+
+    /// What holds for this adapter. Its own setting decides; else it is asked for by `[sandbox]` or by its manifest.
+    fn sandbox(&self, slug: &str, manifest: Option<&SandboxSettings>) -> SandboxSettings {
+        let general = manifest.map_or_else(|| self.config.sandbox.clone(), |stated| self.config.sandbox.with(stated));
+        let Some(own) = self.config.agents.get(slug).map(|agent| &agent.sandbox) else { return general };
+        SandboxSettings { mode: own.mode.or(general.mode), ..general.with(own) }
     }
 
     fn unknown(&self, slug: &str) -> AdapterError {

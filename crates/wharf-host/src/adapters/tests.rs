@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::manifest::Manifest;
 use super::*;
+use crate::config::SandboxMode;
 
 const GOOD: &str = r#"---
 name: mine
@@ -96,6 +97,8 @@ fn an_error_names_the_file_and_the_field() {
         ("[MINE_KEY]", "[7]", "auth.state.env[0]: must be a string"),
         ("sandbox: {}", "", "sandbox: is missing"),
         ("sandbox: {}", "sandbox: 7", "sandbox: must be a mapping"),
+        ("sandbox: {}", "sandbox: { mode: strong }", "sandbox.mode: \"strong\" is none of: off, landlock"),
+        ("sandbox: {}", "sandbox: { hidden: [secrets] }", "sandbox: \"secrets\" is no path"),
         ("protocol: acp", "protocol: telepathy", "protocol: \"telepathy\" is none of: acp, mcp, proprietary"),
         ("acp: ./ACP.md", "", "acp: is missing"),
         ("streaming: true", "streaming: yes please", "capabilities.streaming: must be true or false"),
@@ -132,7 +135,30 @@ fn an_error_names_the_file_and_the_field() {
 #[test]
 fn an_unknown_field_is_ignored_and_said() {
     let manifest = parse(&GOOD.replace("sandbox: {}", "sandbox: ./SANDBOX.md\ncolour: red")).unwrap();
+    assert_eq!(manifest.sandbox, crate::config::SandboxSettings::default());
     assert_eq!(manifest.warnings, ["the field \"colour\" is not known and ignored", "its sandbox is not applied"]);
+}
+
+#[test]
+fn a_manifest_can_ask_for_a_sandbox_and_cannot_loosen_one() {
+    let with = |block: &str| GOOD.replace("sandbox: {}", &format!("sandbox: {block}"));
+    let asks = with("{ mode: landlock, writable: [~/.mine/], network: none }");
+    assert_eq!(parse(&asks).unwrap().warnings, ["of its sandbox this is not applied: network"]);
+    let mode = |manifest: &str, general: Option<SandboxMode>, own: Option<SandboxMode>| {
+        let (_dir, mut config) = with_manifests(&[("mine", manifest)]);
+        config.sandbox = SandboxSettings { mode: general, writable: vec!["/all".to_owned()], ..config.sandbox };
+        let sandbox = SandboxSettings { mode: own, writable: vec!["/own".to_owned()], ..SandboxSettings::default() };
+        config.agents.insert("mine".to_owned(), AgentCommand { sandbox, ..AgentCommand::default() });
+        find(&config, "mine").unwrap().sandbox
+    };
+    let (off, on) = (Some(SandboxMode::Off), Some(SandboxMode::Landlock));
+    assert_eq!(mode(&asks, None, None).mode, on);
+    assert_eq!(mode(&asks, None, None).writable, ["/all", "~/.mine/", "/own"]);
+    assert_eq!(mode(&asks, off, None).mode, on);
+    assert_eq!(mode(&asks, on, off).mode, off, "the user's word for this agent");
+    assert_eq!(mode(&with("{ mode: off }"), on, None).mode, on);
+    assert_eq!(mode(&with("{}"), None, on).mode, on);
+    assert_eq!(mode(&with("{}"), None, None).mode, None);
 }
 
 #[test]

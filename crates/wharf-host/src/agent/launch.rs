@@ -20,6 +20,7 @@ use super::stderr::StderrTail;
 use super::sweep::{Records, TAG};
 use super::{files, outbox::Outbox, shim};
 use crate::frame::FrameReader;
+use crate::sandbox::{CARRIED, Profile};
 
 /// All that is needed to start an agent.
 #[derive(Clone, Debug)]
@@ -29,6 +30,7 @@ pub(crate) struct Launch {
     pub(crate) command: Vec<String>,
     pub(crate) env: BTreeMap<String, String>,
     pub(crate) cwd: PathBuf,
+    pub(crate) sandbox: Option<Profile>,
     pub(crate) tag: String,
     /// Whose agent it is, if it is one's.
     pub(crate) wearer: Option<Wearer>,
@@ -121,10 +123,18 @@ impl Launch {
         token: Option<&str>,
     ) -> io::Result<tokio::process::Child> {
         let mut args: Vec<OsString> = vec!["__shim".into(), control.as_raw_fd().to_string().into(), "--".into()];
-        args.extend(self.command.iter().map(OsString::from));
+        match &self.sandbox {
+            Some(profile) => args.extend(profile.wrap(&self.program, &self.command)),
+            None => args.extend(self.command.iter().map(OsString::from)),
+        }
         let [stdin, stdout, stderr] = stdio;
         let mut command = Command::new(&self.program);
-        command.args(args).envs(&self.env).env(TAG, &self.tag).current_dir(&self.cwd);
+        command.args(args);
+        match &self.sandbox {
+            Some(_) => command.envs(self.env.iter().map(|(name, value)| (format!("{CARRIED}{name}"), value))),
+            None => command.envs(&self.env),
+        };
+        command.env(TAG, &self.tag).current_dir(&self.cwd);
         command.envs(files::before().map(|before| (files::VARIABLE, before)));
         // Last, so that nobody else says who it is: neither a caller nor an adapter, nor an agent that our host is run by.
         command.env_remove(badge::SESSION).env_remove(badge::TOKEN);

@@ -3,6 +3,7 @@
 mod amux;
 mod delegation;
 mod keys;
+mod sandbox;
 mod telling;
 mod tls;
 mod units;
@@ -16,6 +17,7 @@ use wharf_core::{OnRestart, Settings};
 pub use amux::{AmuxSettings, ReplayTurns};
 pub use delegation::{Allowed, Children, Delegation};
 pub(crate) use keys::nearest;
+pub use sandbox::{SandboxMode, SandboxSettings};
 pub use telling::{LogFormat, OtlpSettings};
 pub use tls::TlsSettings;
 pub use units::{Cap, Duration, Size};
@@ -33,6 +35,9 @@ pub struct Config {
     /// Where `config.toml` is or would be: manifests are in `adapters` beside it.
     #[serde(skip)]
     pub config_dir: Option<PathBuf>,
+    /// The file itself, if it is there.
+    #[serde(skip)]
+    pub config_file: Option<PathBuf>,
     /// A server will say where this host is reached; agents are told.
     #[serde(skip)]
     pub serves: bool,
@@ -65,6 +70,8 @@ pub struct Config {
     pub amux: AmuxSettings,
     pub turn: TurnSettings,
     pub limits: Limits,
+    /// For all agents; `agents.NAME.sandbox` is for one.
+    pub sandbox: SandboxSettings,
     pub delegation: Delegation,
     /// How lines of the host's own output look.
     pub log_format: LogFormat,
@@ -73,7 +80,7 @@ pub struct Config {
     pub otlp: OtlpSettings,
 }
 
-/// One way to start an agent.
+/// One way to start an agent; without a command it only has the sandbox of one that has a manifest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct AgentCommand {
@@ -82,6 +89,7 @@ pub struct AgentCommand {
     /// How long nothing of a replay must come before it counts as over; some agents replay after their answer.
     pub replay_quiet: Option<Duration>,
     pub queue: QueueBy,
+    pub sandbox: SandboxSettings,
 }
 
 /// Who holds the prompts that wait (rule 7.1).
@@ -265,6 +273,7 @@ impl Default for Config {
             state_dir: PathBuf::new(),
             program: PathBuf::new(),
             config_dir: None,
+            config_file: None,
             serves: false,
             listen: "127.0.0.1:7433".to_owned(),
             hosts: Vec::new(),
@@ -287,11 +296,19 @@ impl Default for Config {
             amux: AmuxSettings::default(),
             turn: TurnSettings::default(),
             limits: Limits::default(),
+            sandbox: SandboxSettings::default(),
             delegation: Delegation::default(),
             log_format: LogFormat::default(),
             log_level: "info".to_owned(),
             otlp: OtlpSettings::default(),
         }
+    }
+}
+
+impl AgentCommand {
+    fn is_sandbox_only(&self) -> bool {
+        let only = Self { sandbox: self.sandbox.clone(), ..Self::default() };
+        *self == only && self.sandbox != SandboxSettings::default()
     }
 }
 
@@ -311,6 +328,7 @@ impl Config {
         let mut config =
             Self::parse(&text).map_err(|message| ConfigError::Invalid { path: path.to_owned(), message })?;
         config.config_dir = path.parent().map(Path::to_owned);
+        config.config_file = std::path::absolute(path).ok();
         // A relative directory in the file is meant from where the file is.
         if let (Some(dir), Some(adapters)) = (&config.config_dir, &mut config.adapters) {
             *adapters = dir.join(&*adapters);
@@ -326,14 +344,24 @@ impl Config {
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
         keys::check(&table)?;
         let config: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        let mut sandboxes = std::iter::once(&config.sandbox).chain(config.agents.values().map(|agent| &agent.sandbox));
+        if let Some(path) = sandboxes.find_map(SandboxSettings::misplaced) {
+            return Err(format!("sandbox: {path:?} is no path; begin it with /, ~/ or $VARIABLE/, without .."));
+        }
         tls::check_names(&config.hosts)?;
         config.limits.check()?;
-        match config.agents.iter().find(|(_, agent)| agent.command.is_empty()) {
+        match config.agents.iter().find(|(_, agent)| agent.command.is_empty() && !agent.is_sandbox_only()) {
             Some((name, _)) => {
                 Err(format!("agents.{name} has no command; write: command = [\"program\", \"argument\"]"))
             }
             None => Ok(config),
         }
+    }
+
+    /// Refuses a sandbox for an agent that is not there: it would protect from nothing.
+    pub fn check_sandboxes(&self) -> Result<(), crate::adapters::AdapterError> {
+        let mut only = self.agents.iter().filter(|(_, agent)| agent.is_sandbox_only());
+        only.try_for_each(|(name, _)| self.adapters().find(name, None, &BTreeMap::new()).map(drop))
     }
 
     /// What the core needs of all this.

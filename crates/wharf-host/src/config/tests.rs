@@ -56,6 +56,28 @@ fn going_without_tokens_must_be_said() {
 }
 
 #[test]
+fn an_agent_with_a_manifest_needs_only_its_sandbox_and_must_be_there() {
+    let config = Config::parse("[agents.claude.sandbox]\nmode = \"landlock\"\nwritable = [\"~/.npm/\"]").unwrap();
+    assert_eq!(config.agents["claude"].sandbox.mode, Some(SandboxMode::Landlock));
+    assert!(config.check_sandboxes().is_ok());
+    let config = Config::parse("[agents.claud.sandbox]\nmode = \"landlock\"").unwrap();
+    assert!(config.check_sandboxes().unwrap_err().to_string().contains("did you mean \"claude\""));
+    assert!(Config::parse("[agents.claude.sandbox]").unwrap_err().contains("no command"));
+}
+
+#[test]
+fn a_sandbox_path_that_is_none_is_refused_rather_than_left_out() {
+    for path in ["secrets", "./x", "~/../x", "~root/x", "$/x", ""] {
+        for text in
+            [format!("[sandbox]\nhidden = [{path:?}]"), format!("[agents.claude.sandbox]\nwritable = [{path:?}]")]
+        {
+            assert!(Config::parse(&text).unwrap_err().contains("is no path"), "{text}");
+        }
+    }
+    assert!(Config::parse("[sandbox]\nmode = \"maybe\"").is_err());
+}
+
+#[test]
 fn memory_is_capped_only_if_that_is_said() {
     let default = Config::default().limits;
     assert_eq!((default.session_memory, default.memory), (Cap(None), Cap(None)));

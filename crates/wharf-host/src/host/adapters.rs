@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 
 use super::{Host, Inner};
 use crate::adapters::{AdapterInfo, Launchable, VersionCheck};
+use crate::agent::Launch;
 use crate::config::QueueBy;
 
 /// Programs that are asked at once, whoever wants to know.
@@ -36,10 +37,10 @@ impl Host {
         let mut asking = JoinSet::new();
         for (at, (info, check)) in listed.iter().enumerate() {
             let Some(check) = check.clone().filter(|_| info.installed) else { continue };
-            let inner = Arc::clone(&self.inner);
+            let (inner, slug) = (Arc::clone(&self.inner), info.slug.clone());
             asking.spawn(async move {
                 let _place = ASKED.acquire().await;
-                let answer = inner.ask_version(&check).await;
+                let answer = inner.ask_version(&slug, &check).await;
                 (at, check, answer)
             });
         }
@@ -51,9 +52,11 @@ impl Host {
 }
 
 impl Inner {
-    /// Runs the manifest's command, without a shell, under a shim like an agent's. What it printed, or why nothing.
-    async fn ask_version(&self, check: &VersionCheck) -> Result<String, String> {
+    /// Runs the manifest's command, without a shell, under a shim and in the sandbox of the agent: that one may have
+    /// written the program. What it printed, or why nothing.
+    async fn ask_version(&self, slug: &str, check: &VersionCheck) -> Result<String, String> {
         let limit = check.timeout().min(LONGEST);
+        let agent = self.agent(slug, None, &BTreeMap::new());
         let asked = Launchable {
             adapter: String::new(),
             command: check.command.clone(),
@@ -64,8 +67,12 @@ impl Inner {
             comes_back: None,
             idle_limit: None,
             install: None,
+            sandbox: agent.map_or_else(|_| self.config.sandbox.clone(), |agent| agent.sandbox),
         };
-        let launch = self.launch(&asked, None, &self.config.state_dir, &BTreeMap::new());
+        let sandbox = self.config.profile(&asked, Vec::new()).map_err(|error| error.to_string())?;
+        // Where a program finds no settings of another's; one that is confined could not even look around there.
+        let cwd = if sandbox.is_some() { std::env::temp_dir() } else { self.config.state_dir.clone() };
+        let launch = Launch { sandbox, ..self.launch(&asked, None, cwd, &BTreeMap::new()) };
         let (read, write) = std::io::pipe().map_err(|error| error.to_string())?;
         let mut pipe = pipe::Receiver::from_owned_fd(read.into()).map_err(|error| error.to_string())?;
         let mut said = Vec::new();

@@ -12,11 +12,12 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use wharf_core::{NewSession, Origin, Raw, Sender, Seq, Session, SessionId, SpawnKey};
 use wharf_store::{LogId, StoreError};
 
-use super::{DelegationError, Host, Inner, Spare, StartInputs};
+use super::{DelegationError, Host, Inner, Spare, StartInputs, confined};
 use crate::adapters::AdapterError;
 use crate::agent::introduction::StartFailure;
 use crate::descriptor::Descriptor;
 use crate::ids::{Now, new_session_id};
+use crate::sandbox::SandboxError;
 use crate::session::handle::{CallError, SessionHandle};
 use crate::session::{Shared, Surroundings};
 use crate::workspaces::{Ground, LABEL, WorkspaceError};
@@ -67,6 +68,8 @@ pub enum CreateError {
     Adapter(#[from] AdapterError),
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
     #[error("{path} is not an absolute path to a directory; give the session an existing cwd", path = path.display())]
     Cwd { path: PathBuf },
     #[error("{path} is in no registered workspace that this token covers; it may only name directories inside one. See: wharf workspace list", path = path.display())]
@@ -130,10 +133,15 @@ impl Host {
         if !request.cwd.is_absolute() || !request.cwd.is_dir() || request.cwd.to_str().is_none() {
             return Err(CreateError::Cwd { path: request.cwd });
         }
+        let more = confined::named(&agent, request.frame.bytes(), request.ground != Ground::Anywhere)?;
         if request.ground != Ground::Anywhere {
             inner.allow(&request.ground, std::slice::from_ref(&request.cwd))?;
-            inner.allow(&request.ground, &StartInputs::directories(request.frame.bytes())?)?;
+            inner.allow(&request.ground, &more)?;
         }
+        let real = confined::reals(&request.cwd, &more);
+        let sandbox = inner.config.profile(&agent, confined::roots(&request.cwd, more, &real))?;
+        // An agent that waits was given its rights when it was started.
+        request.spare = request.spare.filter(|spare| spare.sandbox == sandbox);
         // Else a workspace inside of it would have the session, out of its starter's sight.
         request.bucket = request.ground.only().map(ToOwned::to_owned).or(request.bucket);
         let limits = &inner.config.limits;
@@ -143,11 +151,16 @@ impl Host {
         let per_minute = limits.spawns_per_minute;
         let fast = |retry_after| CreateError::TooFast { per_minute, retry_after };
         inner.rate.take(token, Instant::now()).map_err(fast)?;
-        self.found(request, place)
+        self.found(request, real, place)
     }
 
     /// The log, the private file and the task.
-    fn found(&self, request: NewSessionRequest, place: OwnedSemaphorePermit) -> Result<Begun, CreateError> {
+    fn found(
+        &self,
+        request: NewSessionRequest,
+        real: BTreeMap<PathBuf, PathBuf>,
+        place: OwnedSemaphorePermit,
+    ) -> Result<Begun, CreateError> {
         let inner = &self.inner;
         let id = request.spare.as_ref().map_or_else(new_session_id, |spare| spare.session.clone());
         let bucket = request.bucket.unwrap_or_else(|| inner.workspaces.bucket_of(&request.cwd));
@@ -162,6 +175,7 @@ impl Host {
             mode: request.mode,
             options: request.options,
             env: request.env,
+            real,
         };
         if let Err(error) = inner.keep_start_inputs(&log_id, &inputs) {
             drop(log);

@@ -3,6 +3,7 @@
 mod adapters;
 mod agents;
 mod begin;
+mod confined;
 mod create;
 mod delegate;
 mod forget;
@@ -245,8 +246,8 @@ impl Inner {
         self.config.adapters().find(adapter, mode, options)
     }
 
-    /// How to start the agent of a session (or of none) in `cwd`, with what it gets of its caller's environment. What the
-    /// adapter itself sets counts before that: a mode may be made of it.
+    /// How to start the agent of a session (or of none) in `cwd`, without a sandbox, with what it gets of its caller's
+    /// environment. What the adapter itself sets counts before that: a mode may be made of it.
     pub(crate) fn launch(
         &self,
         agent: &Launchable,
@@ -267,6 +268,7 @@ impl Inner {
             command: agent.command.clone(),
             env,
             cwd: cwd.as_ref().to_owned(),
+            sandbox: None,
             tag: format!("{}.{}", self.state_id, random_text(12)),
             records: self.records.clone(),
             frame_limit: self.config.limits.frame.0,

@@ -8,10 +8,13 @@ use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
 use wharf_core::SessionId;
 
-use super::Host;
 use super::starts::Need;
+use super::{Host, Inner};
+use crate::adapters::Launchable;
+use crate::agent::Launch;
 use crate::agent::introduction::{Greeted, StartFailure, greet};
 use crate::ids::new_session_id;
+use crate::sandbox::{Profile, Root, SandboxError};
 
 /// An agent that answered `initialize` and waits for its session; ended if dropped.
 #[derive(Debug)]
@@ -21,6 +24,8 @@ pub struct Spare {
     pub(super) session: SessionId,
     /// Where it was started.
     cwd: PathBuf,
+    /// What it may do with files.
+    pub(super) sandbox: Option<Profile>,
     /// It has done something for its client, which another agent would not know of.
     asked: bool,
     /// Its place among the agents without a session: as many as may have one.
@@ -54,7 +59,7 @@ impl Host {
         env: &BTreeMap<String, String>,
     ) -> Result<Spare, StartFailure> {
         let known = cwd.filter(|cwd| cwd.is_absolute() && cwd.is_dir()).map(Path::to_owned);
-        let cwd = known.or_else(|| std::env::current_dir().ok()).unwrap_or_else(|| "/".into());
+        let cwd = known.clone().or_else(|| std::env::current_dir().ok()).unwrap_or_else(|| "/".into());
         let agent = self.inner.agent(adapter, None, &BTreeMap::new())?;
         let env = self.inner.config.adapters().environment(&agent, env);
         agent.program(&env)?;
@@ -63,8 +68,22 @@ impl Host {
             StartFailure::new(format!("{limit} agents wait for their first session (limits.sessions); try again later"))
         })?;
         let session = new_session_id();
-        let launch = self.inner.launch(&agent, Some(&session), &cwd, &env);
+        let sandbox = self.inner.spare_profile(&agent, known.as_deref())?;
+        let launch = Launch { sandbox: sandbox.clone(), ..self.inner.launch(&agent, Some(&session), &cwd, &env) };
         let _start = self.inner.starts.enter(Need::Client).await;
-        Ok(Spare { greeted: greet(&launch, capabilities).await?, session, cwd, asked: false, _place: place })
+        let greeted = greet(&launch, capabilities).await?;
+        Ok(Spare { greeted, session, cwd, sandbox, asked: false, _place: place })
+    }
+}
+
+impl Inner {
+    /// Its rights: those of a session in `cwd`, so that it can be used for one; where nobody named that, or the sandbox
+    /// cannot open it, none of a session's.
+    fn spare_profile(&self, agent: &Launchable, cwd: Option<&Path>) -> Result<Option<Profile>, SandboxError> {
+        let root = cwd.map(|cwd| Root { given: cwd.to_owned(), was: None });
+        match self.config.profile(agent, root.into_iter().collect()) {
+            Err(SandboxError::Overlap { .. }) if cwd.is_some() => self.config.profile(agent, Vec::new()),
+            profile => profile,
+        }
     }
 }

@@ -13,6 +13,7 @@ use wharf_store::LogId;
 
 use super::{CreateError, Inner};
 use crate::frame;
+use crate::sandbox::real;
 use crate::tools::{Roots, Tools};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -33,6 +34,9 @@ pub(crate) struct StartInputs {
     /// What the agent got of its caller's environment.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) env: BTreeMap<String, String>,
+    /// What the session's directories were without links when they were named.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) real: BTreeMap<PathBuf, PathBuf>,
 }
 
 impl StartInputs {
@@ -99,10 +103,17 @@ impl Inner {
             inputs.env.insert(name, value);
         }
         if changed && let Some(frame) = Raw::new(kept.to_string()) {
+            for named in Self::directories_of(&frame) {
+                inputs.real.entry(named.clone()).or_insert_with(|| real(&named));
+            }
             inputs.new_frame = frame;
             self.keep_start_inputs(log_id, &inputs).map_err(|error| error.to_string())?;
         }
         Ok(())
+    }
+
+    fn directories_of(frame: &Raw) -> Vec<PathBuf> {
+        StartInputs::directories(frame.bytes()).unwrap_or_default()
     }
 
     /// Wharf's own files and terminals for a session's agent.
@@ -111,10 +122,11 @@ impl Inner {
             return None;
         }
         let inputs = self.start_inputs(log_id).ok()?;
-        let more = StartInputs::directories(inputs.new_frame.bytes()).unwrap_or_default();
+        let more = Self::directories_of(&inputs.new_frame);
         let agent = self.agent(&origin.adapter, inputs.mode.as_deref(), &inputs.options).ok()?;
-        let launch = self.launch(&agent, Some(&origin.session), origin.cwd.as_ref(), &inputs.env);
-        Some(Tools::new(Roots::new(PathBuf::from(&*origin.cwd), more), launch))
+        let launch = self.launch_of(&agent, origin, &inputs).ok()?;
+        let roots = Roots::new(PathBuf::from(&*origin.cwd), more).within(launch.sandbox.clone());
+        Some(Tools::new(roots, launch))
     }
 }
 

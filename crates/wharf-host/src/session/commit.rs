@@ -312,7 +312,7 @@ impl SessionTask {
                     }
                     None => {
                         agent.program(&inputs.env)?;
-                        let launch = host.launch(&agent, Some(&origin.session), origin.cwd.as_ref(), &inputs.env);
+                        let launch = host.launch_of(&agent, &origin, &inputs)?;
                         let mut greeted = greet(&launch, &inputs.capabilities).await?;
                         for frame in &inputs.prelude {
                             greeted.ask(frame.bytes()).await?;

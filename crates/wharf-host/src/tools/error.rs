@@ -14,6 +14,8 @@ pub(crate) enum ToolError {
     Params(String),
     #[error("{} leads to {}, outside of the session's directories", .path.display(), .to.display())]
     Outside { path: PathBuf, to: PathBuf },
+    #[error("{} is kept from this agent by its sandbox", .0.display())]
+    Confined(PathBuf),
     #[error("{} {why}", .path.display())]
     Unfit { path: PathBuf, why: String },
     #[error("{} does not exist", .0.display())]
@@ -43,7 +45,7 @@ impl ToolError {
     pub(crate) fn code(&self) -> i32 {
         match self {
             Self::Method(_) => -32601,
-            Self::Params(_) | Self::Outside { .. } | Self::Unfit { .. } => -32602,
+            Self::Params(_) | Self::Outside { .. } | Self::Confined(_) | Self::Unfit { .. } => -32602,
             Self::NotFound(_) | Self::NoTerminal(_) => -32002,
             Self::Full(_) | Self::Failed(_) => -32603,
         }
@@ -57,6 +59,7 @@ impl ToolError {
             Self::Method(_)
             | Self::Params(_)
             | Self::Outside { .. }
+            | Self::Confined(_)
             | Self::Unfit { .. }
             | Self::Full(_)
             | Self::Failed(_) => None,

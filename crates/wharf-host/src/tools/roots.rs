@@ -13,6 +13,7 @@ use rustix::fs::{CWD, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::ToolError;
+use crate::sandbox::Profile;
 
 /// As many links as Linux follows in one path.
 const MOST_LINKS: usize = 40;
@@ -25,7 +26,10 @@ const STAND: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CL
 
 /// The directories that a session works in; the first is its cwd.
 #[derive(Debug)]
-pub(crate) struct Roots(Vec<Root>);
+pub(crate) struct Roots {
+    all: Vec<Root>,
+    sandbox: Option<Profile>,
+}
 
 #[derive(Debug)]
 struct Root {
@@ -59,25 +63,42 @@ impl Roots {
             let given = without_dots(&path);
             Root { real: real(&given), given }
         };
-        Self(std::iter::once(cwd).chain(additional).map(root).collect())
+        Self { all: std::iter::once(cwd).chain(additional).map(root).collect(), sandbox: None }
+    }
+
+    /// The same, and nothing that the agent's sandbox keeps from it (rule 3.8).
+    pub(crate) fn within(self, sandbox: Option<Profile>) -> Self {
+        Self { sandbox, ..self }
     }
 
     pub(super) fn cwd(&self) -> &Path {
-        self.0.first().map_or(Path::new("/"), |root| &root.given)
+        self.all.first().map_or(Path::new("/"), |root| &root.given)
     }
 
-    /// Walks to `path`. Missing directories on the way are an error, or made.
-    pub(super) fn find(&self, path: &Path, make_parents: bool) -> Result<Place, ToolError> {
+    /// The way to a file that is read, or that is written: then missing directories on the way are made.
+    pub(super) fn find(&self, path: &Path, write: bool) -> Result<Place, ToolError> {
         if !path.is_absolute() {
             return Err(ToolError::unfit(path, "is not an absolute path"));
         }
-        let mut walk = self.enter(path, path)?;
+        let place = self.walk(path, write)?;
+        self.allow(path, &place.path, write)?;
+        Ok(place)
+    }
+
+    fn allow(&self, path: &Path, real: &Path, write: bool) -> Result<(), ToolError> {
+        let allows = |sandbox: &Profile| if write { sandbox.allows_write(real) } else { sandbox.allows_read(real) };
+        let allowed = self.sandbox.as_ref().is_none_or(allows);
+        allowed.then_some(()).ok_or_else(|| ToolError::Confined(path.to_owned()))
+    }
+
+    fn walk(&self, path: &Path, write: bool) -> Result<Place, ToolError> {
+        let mut walk = self.enter(path, path, write)?;
         let mut links = 0;
         while let Some(name) = walk.ahead.pop_front() {
             if name == ".." {
                 if walk.entered.pop().is_none() {
                     // Out of this root, perhaps into the next.
-                    walk = self.enter(path, &walk.root.real.join("..").join(walk.rest()))?;
+                    walk = self.enter(path, &walk.root.real.join("..").join(walk.rest()), write)?;
                 }
                 continue;
             }
@@ -89,14 +110,14 @@ impl Roots {
                     }
                     let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
                     if target.is_absolute() {
-                        walk = self.enter(path, &target.join(walk.rest()))?;
+                        walk = self.enter(path, &target.join(walk.rest()), write)?;
                     } else {
                         names(&target).rev().for_each(|name| walk.ahead.push_front(name.to_owned()));
                     }
                 }
                 // No link. The last name may also be missing: that is for the caller to say.
                 Err(Errno::INVAL | Errno::NOENT) if walk.ahead.is_empty() => return Ok(walk.arrive(name)),
-                Err(Errno::NOENT) if make_parents => {
+                Err(Errno::NOENT) if write => {
                     match rustix::fs::mkdirat(walk.dir(), &name, Mode::from_raw_mode(0o777)) {
                         Ok(()) | Err(Errno::EXIST) => walk.step(path, name)?,
                         Err(error) => return Err(ToolError::io("make the directories of", path, error)),
@@ -110,13 +131,14 @@ impl Roots {
     }
 
     /// Stands on the root that holds `to`, the innermost if several do.
-    fn enter(&self, path: &Path, to: &Path) -> Result<Walk<'_>, ToolError> {
+    fn enter(&self, path: &Path, to: &Path, write: bool) -> Result<Walk<'_>, ToolError> {
         let to = without_dots(to);
-        let spellings = self.0.iter().flat_map(|root| [(root, &root.given), (root, &root.real)]);
+        let spellings = self.all.iter().flat_map(|root| [(root, &root.given), (root, &root.real)]);
         let held = spellings.filter_map(|(root, spelling)| Some((root, to.strip_prefix(spelling).ok()?)));
         let Some((root, rest)) = held.min_by_key(|(_, rest)| rest.components().count()) else {
             return Err(ToolError::Outside { path: path.to_owned(), to });
         };
+        self.allow(path, &root.real, write)?;
         let mut start = rustix::fs::openat(CWD, "/", STAND, Mode::empty());
         for name in names(&root.real) {
             start = start.and_then(|dir| rustix::fs::openat(&dir, name, STAND, Mode::empty()));

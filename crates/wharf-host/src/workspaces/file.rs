@@ -81,7 +81,7 @@ impl WorkspaceList {
         Self::parse(&text, path)
     }
 
-    fn parse(text: &str, path: &Path) -> Result<Self, WorkspaceError> {
+    pub(crate) fn parse(text: &str, path: &Path) -> Result<Self, WorkspaceError> {
         // First the version alone: what a newer one means by the rest is not ours to judge.
         #[derive(Deserialize)]
         struct Version {

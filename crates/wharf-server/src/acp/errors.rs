@@ -101,6 +101,7 @@ pub(super) fn from_create(error: &CreateError) -> RpcError {
         CreateError::Adapter(AdapterError::NotInstalled { install, .. }) => {
             RpcError::with(-32603, error.to_string(), json!({ "reason": "adapter_not_installed", "install": install }))
         }
+        CreateError::Sandbox(_) => RpcError::with(-32603, error.to_string(), json!({ "reason": "sandbox" })),
         CreateError::CwdNotAllowed { .. } => {
             RpcError::with(-32602, error.to_string(), json!({ "reason": "cwd_not_allowed" }))
         }

@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use wharf_host::core::{Refusal, SessionId};
-use wharf_host::{AdapterError, CallError, CreateError, DelegationError, StartFailure, WorkspaceError};
+use wharf_host::{AdapterError, CallError, CreateError, DelegationError, SandboxError, StartFailure, WorkspaceError};
 
 use crate::App;
 use crate::problem::Problem;
@@ -41,6 +41,8 @@ pub(super) fn from_create(error: &CreateError) -> Problem {
     let (status, code) = match error {
         CreateError::Adapter(error) => return from_adapter(error),
         CreateError::Workspace(error) => return from_workspace(error),
+        CreateError::Sandbox(SandboxError::Unsupported(_)) => (StatusCode::NOT_IMPLEMENTED, "sandbox_not_supported"),
+        CreateError::Sandbox(_) => (StatusCode::UNPROCESSABLE_ENTITY, "sandbox_impossible"),
         CreateError::Cwd { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_cwd"),
         CreateError::CwdNotAllowed { .. } => (StatusCode::FORBIDDEN, "cwd_not_allowed"),
         CreateError::Delegation(error @ DelegationError::TooMany { .. }) => {

@@ -4,6 +4,7 @@
 
 mod asks;
 mod children;
+mod deeds;
 mod door;
 mod faults;
 mod flags;

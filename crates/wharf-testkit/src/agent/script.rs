@@ -10,7 +10,7 @@ use wharf_demo::turn::{Stop, Turn, lock};
 use wharf_demo::wire;
 
 use super::serve::State;
-use super::{asks, children, door, faults, load};
+use super::{asks, children, deeds, door, faults, load};
 
 /// The commands. Sizes are bytes; `raw`, `rawupdate`, `ext` and `sh` take the rest of the prompt as it is, `;` included.
 pub const COMMANDS: &str = "\
@@ -50,6 +50,7 @@ pub const COMMANDS: &str = "\
   env NAME              the value of the agent's environment variable
   pid                   `pid N`
   pwd                   where the agent runs
+  load PATH, save PATH TEXT, ls PATH   what the agent itself can do with files
   socket PATH           what that unix socket answers to a request for /acp: the status line
 ";
 
@@ -151,9 +152,12 @@ impl Actor {
             "pid" => self.say(&format!("pid {}", std::process::id())),
             _ => match faults::command(&mut self.turn, name, rest) {
                 Some(outcome) => outcome,
-                None => {
-                    asks::command(self, name, rest).unwrap_or_else(|| self.say(&format!("you said: {name} {rest}")))
-                }
+                None => match deeds::command(name, rest) {
+                    Some(told) => self.say(&told),
+                    None => {
+                        asks::command(self, name, rest).unwrap_or_else(|| self.say(&format!("you said: {name} {rest}")))
+                    }
+                },
             },
         }
     }

@@ -6,6 +6,7 @@ pub(crate) mod answer;
 pub(crate) mod asks;
 pub(crate) mod completions;
 pub(crate) mod demo_agent;
+pub(crate) mod doctor;
 pub(crate) mod forget;
 pub(crate) mod life;
 pub(crate) mod man;

@@ -10,6 +10,7 @@ use wharf_host::{AgentCommand, Auth, Config, Duration, Host, LogFormat, ReplayTu
 use wharf_server::{Server, Tokens};
 
 use crate::global::Global;
+use crate::told::{Told, tell_panics};
 use crate::{output, paths};
 
 /// The adapter that `--agent-cmd` defines.
@@ -88,17 +89,23 @@ async fn host(config: Config, serve: &Serve) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn config(global: &Global, serve: &Serve) -> anyhow::Result<Config> {
+/// The settings of a host that is started without flags of its own.
+pub(crate) fn found(global: &Global) -> anyhow::Result<Config> {
     let mut config = match paths::config_file(global.config.as_deref())? {
         Some(path) => Config::load(&path)?,
         None => Config { config_dir: Some(paths::config_dir()?), ..Config::default() },
     };
+    config.state_dir = global.state_dir()?;
+    config.program = std::env::current_exe().context("finding this program")?;
+    Ok(config)
+}
+
+fn config(global: &Global, serve: &Serve) -> anyhow::Result<Config> {
+    let mut config = found(global)?;
     if let Some(dir) = &serve.adapters {
         config.adapters = Some(std::path::absolute(dir).context("finding the directory of adapters")?);
     }
     config.serves = true;
-    config.state_dir = global.state_dir()?;
-    config.program = std::env::current_exe().context("finding this program")?;
     if let Some(listen) = &serve.listen {
         config.listen.clone_from(listen);
     }
@@ -119,10 +126,14 @@ fn config(global: &Global, serve: &Serve) -> anyhow::Result<Config> {
         if command.is_empty() {
             bail!("--agent-cmd is empty; give a command, for example --agent-cmd \"claude-agent-acp\"");
         }
-        config.agents.insert(COMMAND_LINE_AGENT.to_owned(), AgentCommand { command, ..AgentCommand::default() });
+        let sandbox = config.agents.remove(COMMAND_LINE_AGENT).unwrap_or_default().sandbox;
+        config
+            .agents
+            .insert(COMMAND_LINE_AGENT.to_owned(), AgentCommand { command, sandbox, ..AgentCommand::default() });
         config.default_agent = COMMAND_LINE_AGENT.to_owned();
     }
     config.adapters().find(&config.default_agent, None, &std::collections::BTreeMap::new())?;
+    config.check_sandboxes()?;
     Ok(config)
 }
 
@@ -175,11 +186,12 @@ fn start_log(config: &Config) -> anyhow::Result<()> {
     };
     // Libraries log whole messages and headers, and those hold prompts and tokens.
     let filter = QUIET.iter().filter_map(|quiet| quiet.parse().ok()).fold(filter, EnvFilter::add_directive);
-    let output = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let output = tracing_subscriber::fmt().with_env_filter(filter).with_writer(Told::STDERR).with_target(false);
     match config.log_format {
         LogFormat::Text => output.init(),
         LogFormat::Json => output.json().flatten_event(true).init(),
     }
+    tell_panics();
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use super::super::{Roots, ToolError, files};
+use crate::sandbox::Profile;
 
 const MAX: usize = 1 << 20;
 
@@ -272,4 +273,30 @@ fn a_file_that_may_not_be_written_is_not_replaced() {
     let error = tree.write("plain", "x").unwrap_err();
     assert!(error.to_string().starts_with("cannot write "), "{error}");
     assert_eq!(error.code(), -32603);
+}
+
+#[test]
+fn what_the_agents_sandbox_keeps_from_it_is_kept_here_too() {
+    let temp = tempfile::tempdir().unwrap();
+    let [inside, outside] = ["inside", "outside"].map(|name| temp.path().canonicalize().unwrap().join(name));
+    fs::create_dir(&inside).unwrap();
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("secret"), "secret").unwrap();
+    fs::write(outside.join("open"), "open").unwrap();
+    symlink(outside.join("secret"), inside.join("door")).unwrap();
+    let sandbox = Profile { write: vec![inside.clone()], hidden: vec![outside.join("secret")], ..Profile::default() };
+    let roots = Roots::new(inside.clone(), vec![outside.clone()]).within(Some(sandbox));
+    let read = |path: PathBuf| files::read(&roots, &path, None, None, MAX);
+    assert_eq!(read(outside.join("open")).unwrap(), "open");
+    for path in [outside.join("secret"), inside.join("door")] {
+        let error = read(path).unwrap_err();
+        assert!(matches!(error, ToolError::Confined(_)) && error.code() == -32602, "{error:?}");
+    }
+    for path in [outside.join("open"), outside.join("new/file"), inside.join("door")] {
+        let error = files::write(&roots, &path, "x").unwrap_err();
+        assert!(matches!(error, ToolError::Confined(_)), "{error:?}");
+    }
+    assert_eq!(fs::read_to_string(outside.join("open")).unwrap(), "open");
+    assert!(!outside.join("new").exists(), "not even the directory");
+    files::write(&roots, &inside.join("new/file"), "x").unwrap();
 }

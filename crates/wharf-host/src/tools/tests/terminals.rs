@@ -27,6 +27,7 @@ fn bench() -> Bench {
         command: vec!["agent".to_owned()],
         env: BTreeMap::from([("OF_AGENT".to_owned(), "yes".to_owned())]),
         cwd: cwd.clone(),
+        sandbox: None,
         tag: format!("test.{}", crate::random_text(12)),
         records: Records::new(temp.path().join("running")),
         frame_limit: 1 << 20,

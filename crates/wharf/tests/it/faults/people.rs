@@ -226,15 +226,15 @@ impl Starter {
             self.unsure = Some(label);
             return Ok(());
         };
-        match answer.status {
-            200 | 201 => {}
+        let id = match answer.status {
+            200 | 201 => "id",
             // Its agent was killed as it started.
-            502 => {}
+            502 => "sessionId",
             _ => bail!("{} {}", answer.status, answer.body),
-        }
+        };
         seen.one();
         self.started.push(label);
-        let id = answer.json()["id"].as_str().context("no id")?.to_owned();
+        let id = answer.json()[id].as_str().context("no id")?.to_owned();
         let _ = http.poke(&format!("/sessions/{id}/kill")).await;
         Ok(())
     }

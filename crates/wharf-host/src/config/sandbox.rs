@@ -1,0 +1,50 @@
+//! `[sandbox]` and `[agents.NAME.sandbox]`: whether an agent is kept to its own files, and what these are.
+
+use serde::Deserialize;
+
+/// What is set in one place; [`SandboxSettings::with`] puts several together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct SandboxSettings {
+    /// `None`: not said here.
+    pub mode: Option<SandboxMode>,
+    /// Where the agent may write, besides its session's directories and the one for temporary files. `~/` and a variable
+    /// may stand first; one that ends with `/` is a directory that is made if it is missing.
+    pub writable: Vec<String>,
+    /// What it may not even read, besides the host's own files.
+    pub hidden: Vec<String>,
+    /// What it may read although it is inside of something hidden.
+    pub readable: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SandboxMode {
+    #[default]
+    Off,
+    /// The kernel's Landlock; where it has none, no session starts.
+    Landlock,
+}
+
+impl SandboxSettings {
+    /// The paths of both; whoever asks for a sandbox gets one, so that no manifest can loosen what the user set.
+    pub(crate) fn with(&self, other: &Self) -> Self {
+        let asked = [self.mode, other.mode].contains(&Some(SandboxMode::Landlock));
+        Self {
+            mode: if asked { Some(SandboxMode::Landlock) } else { self.mode.or(other.mode) },
+            writable: [&self.writable[..], &other.writable].concat(),
+            hidden: [&self.hidden[..], &other.hidden].concat(),
+            readable: [&self.readable[..], &other.readable].concat(),
+        }
+    }
+
+    /// The first path that is none.
+    pub(crate) fn misplaced(&self) -> Option<&str> {
+        let mut all = [&self.writable, &self.hidden, &self.readable].into_iter().flatten();
+        all.find(|path| !crate::sandbox::is_place(path)).map(String::as_str)
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.mode == Some(SandboxMode::Landlock)
+    }
+}

@@ -1,0 +1,124 @@
+//! Which sandbox a process of an adapter gets: derived anew at every start, from the settings and the session's
+//! directories.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use wharf_core::Origin;
+
+use super::{CreateError, Inner, StartInputs};
+use crate::adapters::Launchable;
+use crate::agent::Launch;
+use crate::agent::introduction::StartFailure;
+use crate::config::Config;
+use crate::sandbox::{Places, Plan, Profile, Root, SandboxError, real, support};
+
+impl Config {
+    /// The profile of an adapter's processes; `None` without a sandbox. Directories of the agent's own that are missing
+    /// are made: it could not do that itself.
+    pub(crate) fn profile(&self, agent: &Launchable, roots: Vec<Root>) -> Result<Option<Profile>, SandboxError> {
+        if !agent.sandbox.is_on() {
+            return Ok(None);
+        }
+        for dir in self.to_be_made(agent) {
+            if let Err(error) = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir) {
+                // The agent has less than it should, and will say so.
+                tracing::warn!(agent = agent.adapter, dir = %dir.display(), %error, "a directory of the agent cannot be made");
+            }
+        }
+        self.plan(agent, roots).profile(&support()).map(Some)
+    }
+
+    /// Can the sandbox that is set for this agent be had here, whatever its cwd will be? `None`: none is set.
+    pub fn check_sandbox(&self, agent: &Launchable) -> Option<Result<(), SandboxError>> {
+        agent.sandbox.is_on().then(|| self.plan(agent, Vec::new()).profile(&support()).map(drop))
+    }
+
+    fn to_be_made(&self, agent: &Launchable) -> Vec<PathBuf> {
+        let places = places(agent);
+        let named = agent.sandbox.writable.iter().filter(|path| path.ends_with('/'));
+        named.filter_map(|path| places.path(path)).chain(self.demo_of(agent)).collect()
+    }
+
+    /// Where the demo agent keeps its sessions, if it is that.
+    fn demo_of(&self, agent: &Launchable) -> Option<PathBuf> {
+        let demo = self.adapters().demo_state();
+        agent.env.get("WHARF_DEMO_STATE").is_some_and(|state| Path::new(state) == demo).then_some(demo)
+    }
+
+    fn plan(&self, agent: &Launchable, roots: Vec<Root>) -> Plan {
+        let places = places(agent);
+        let expand = |written: &[String]| written.iter().filter_map(|path| places.path(path)).collect::<Vec<_>>();
+        let except = self.demo_of(agent);
+        Plan {
+            roots,
+            temporary: places.temporary(),
+            own: expand(&agent.sandbox.writable).into_iter().chain(except.clone()).collect(),
+            kept: self.kept(),
+            hidden: expand(&agent.sandbox.hidden),
+            readable: expand(&agent.sandbox.readable),
+            sealed: self.sealed(),
+            except,
+        }
+    }
+
+    /// What is the host's alone: its state with the tokens, settings that may hold secrets of other agents, its key.
+    fn kept(&self) -> Vec<PathBuf> {
+        let state = std::iter::once(self.state_dir.clone());
+        state.chain(self.config_file.clone()).chain(self.tls.key.clone()).collect()
+    }
+
+    /// What decides which programs run without a sandbox: settings, manifests, and this program.
+    fn sealed(&self) -> Vec<PathBuf> {
+        let settings = self.config_dir.as_ref().map(|dir| dir.join("config.toml"));
+        let program = Some(self.program.clone()).filter(|program| program.is_absolute());
+        settings.into_iter().chain(self.adapters().dirs()).chain(program).collect()
+    }
+}
+
+fn places(agent: &Launchable) -> Places<'_> {
+    Places { own: &agent.env, host: |name| std::env::var_os(name) }
+}
+
+impl Inner {
+    /// How to start the agent of a session, in its sandbox.
+    pub(crate) fn launch_of(
+        &self,
+        agent: &Launchable,
+        origin: &Origin,
+        inputs: &StartInputs,
+    ) -> Result<Launch, StartFailure> {
+        let more = named(agent, inputs.new_frame.bytes(), false);
+        let more = more.map_err(|error| StartFailure::new(error.to_string()))?;
+        let roots = roots(Path::new(&*origin.cwd), more, &inputs.real);
+        let sandbox = self.config.profile(agent, roots)?;
+        Ok(Launch { sandbox, ..self.launch(agent, Some(&origin.session), origin.cwd.as_ref(), &inputs.env) })
+    }
+}
+
+/// The directories besides cwd that a `session/new` names. Where nothing hangs on them, what cannot be told is none.
+pub(super) fn named(agent: &Launchable, frame: &[u8], matter: bool) -> Result<Vec<PathBuf>, CreateError> {
+    match StartInputs::directories(frame) {
+        Err(_) if !matter && !agent.sandbox.is_on() => Ok(Vec::new()),
+        told => told,
+    }
+}
+
+/// A session's directories, with what they were when it was made.
+pub(super) fn roots(cwd: &Path, more: Vec<PathBuf>, was: &BTreeMap<PathBuf, PathBuf>) -> Vec<Root> {
+    let given = std::iter::once(cwd.to_owned()).chain(more);
+    given.map(|given| Root { was: was.get(&given).cloned(), given }).collect()
+}
+
+/// What the directories are now.
+pub(super) fn reals(cwd: &Path, more: &[PathBuf]) -> BTreeMap<PathBuf, PathBuf> {
+    let given = std::iter::once(cwd).chain(more.iter().map(PathBuf::as_path));
+    given.map(|given| (given.to_owned(), real(given))).collect()
+}
+
+impl From<SandboxError> for StartFailure {
+    fn from(error: SandboxError) -> Self {
+        Self::new(error.to_string())
+    }
+}

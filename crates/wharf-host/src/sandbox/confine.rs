@@ -1,0 +1,178 @@
+//! `wharf __confine`: gives up rights, then becomes the command.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::process::ExitCode;
+
+use super::Profile;
+use crate::agent::badge;
+use crate::agent::sweep::TAG;
+
+pub(super) const VERB: &str = "__confine";
+/// Variables for the command come with this before their names. Some (`LD_PRELOAD`) run code in every program that
+/// they reach, and an agent chooses those of its terminals: they must not reach a program that is not confined yet.
+pub(crate) const CARRIED: &str = "WHARF_CONFINED_";
+/// As shells have it: it cannot be run, it is not there.
+const CANNOT: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+/// What this system can do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Support {
+    Landlock {
+        /// The kernel's version of it.
+        abi: i32,
+    },
+    /// And why.
+    None(String),
+}
+
+/// Runs the verb; `args` are those after it. Returns only if it failed, with the reason on stderr, where the host finds
+/// it.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let mut args = args.into_iter();
+    let profile: Option<Profile> = args.next().and_then(|text| serde_json::from_str(text.to_str()?).ok());
+    let command: Vec<OsString> = args.skip_while(|arg| arg == "--").collect();
+    let (why, code) = match (profile, command.split_first()) {
+        (Some(profile), Some((program, args))) => match system::apply(&profile) {
+            Ok(()) => become_command(program, args),
+            Err(why) => (format!("the sandbox could not be set up: {why}"), CANNOT),
+        },
+        _ => ("the sandbox was not told what to run".to_owned(), CANNOT),
+    };
+    let _ = std::io::Write::write_all(&mut std::io::stderr(), format!("{why}\n").as_bytes());
+    ExitCode::from(code)
+}
+
+#[expect(clippy::disallowed_methods, reason = "it starts no process, it becomes one that the shim has started")]
+fn become_command(program: &OsString, args: &[OsString]) -> (String, u8) {
+    use std::os::unix::process::CommandExt;
+    let mut command = std::process::Command::new(program);
+    command.args(args);
+    for (carried, value) in std::env::vars_os() {
+        if let Some(name) = carried.as_bytes().strip_prefix(CARRIED.as_bytes()) {
+            command.env_remove(&carried);
+            // By these the host knows what it started: nobody else sets them.
+            if ![TAG, badge::SESSION, badge::TOKEN].iter().any(|own| own.as_bytes() == name) {
+                command.env(OsString::from_vec(name.to_vec()), value);
+            }
+        }
+    }
+    let error = command.exec();
+    let code = if error.kind() == std::io::ErrorKind::NotFound { NOT_FOUND } else { CANNOT };
+    (format!("cannot run `{}`: {error}; is it installed and on the PATH?", program.display()), code)
+}
+
+/// What this system can do, asked once.
+pub fn support() -> Support {
+    static SUPPORT: std::sync::OnceLock<Support> = std::sync::OnceLock::new();
+    SUPPORT.get_or_init(|| judge(system::abi(), std::env::var_os("WHARF_WITHOUT_LANDLOCK").is_some())).clone()
+}
+
+/// Without this version a confined process could empty every file that it can read (`truncate`).
+pub(super) const LEAST: i32 = 3;
+
+/// `pretend`: as on a kernel without Landlock, so that the refusal can be tried anywhere.
+pub(super) fn judge(abi: i32, pretend: bool) -> Support {
+    match abi {
+        _ if pretend => Support::None("WHARF_WITHOUT_LANDLOCK is set".to_owned()),
+        ..=0 => Support::None(system::NONE.to_owned()),
+        1..LEAST => Support::None(format!(
+            "this kernel has version {abi} of Landlock, which lets files be emptied; it takes Linux 6.2 or newer"
+        )),
+        LEAST.. => Support::Landlock { abi },
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::os::fd::{AsFd, AsRawFd};
+    use std::path::{Path, PathBuf};
+
+    use landlock::{
+        ABI, Access, AccessFs, CompatLevel, Compatible, LandlockStatus, PathBeneath, PathFd, Ruleset, RulesetAttr,
+        RulesetCreatedAttr, RulesetStatus, Scope, path_beneath_rules,
+    };
+
+    use super::super::paths::all_but;
+    use super::Profile;
+
+    pub(super) const NONE: &str = "this kernel has no Landlock, or it is not enabled (it is a part of `lsm=`)";
+    /// What later versions add (devices, signals) is used where it is.
+    const LEAST: ABI = ABI::V3;
+    const BEST: ABI = ABI::V6;
+
+    /// The library tells it only to who is confined. A thread can be that alone, and then it ends.
+    pub(super) fn abi() -> i32 {
+        let confined = || {
+            let rules = Ruleset::default().handle_access(AccessFs::MakeBlock)?.create()?;
+            rules.restrict_self().map(|status| status.landlock)
+        };
+        match std::thread::spawn(confined).join() {
+            Ok(Ok(LandlockStatus::Available { effective_abi, kernel_abi })) => {
+                kernel_abi.unwrap_or(effective_abi as i32)
+            }
+            Ok(Ok(LandlockStatus::NotEnabled | LandlockStatus::NotImplemented) | Err(_)) | Err(_) => 0,
+        }
+    }
+
+    pub(super) fn apply(profile: &Profile) -> Result<(), String> {
+        let (read, all) = (AccessFs::from_read(BEST), AccessFs::from_all(BEST));
+        let readable = all_but(Path::new("/"), &profile.hidden);
+        let write = profile.write.iter().filter_map(|path| opened(path).transpose());
+        let write: Vec<PathFd> = write.collect::<Result<_, _>>()?;
+        let files = AccessFs::from_file(BEST);
+        let write = write.into_iter().map(|fd| {
+            let access = if is_directory(&fd) { all } else { files };
+            Ok::<_, landlock::RulesetError>(PathBeneath::new(fd, access))
+        });
+        let enforce = || {
+            Ruleset::default()
+                .set_compatibility(CompatLevel::HardRequirement)
+                .handle_access(AccessFs::from_all(LEAST))?
+                .set_compatibility(CompatLevel::BestEffort)
+                .handle_access(all)?
+                .scope(Scope::from_all(BEST))?
+                .create()?
+                .add_rules(path_beneath_rules(&readable, read))?
+                .add_rules(path_beneath_rules(&profile.read, read))?
+                .add_rules(write)?
+                .restrict_self()
+        };
+        let status = enforce().map_err(|error| error.to_string())?;
+        match status.ruleset {
+            RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(()),
+            RulesetStatus::NotEnforced => Err("the kernel did not enforce it".to_owned()),
+        }
+    }
+
+    /// A place to write, held fast. It must still be where it was found: another agent could have put a link there.
+    fn opened(path: &PathBuf) -> Result<Option<PathFd>, String> {
+        let Ok(fd) = PathFd::new(path) else { return Ok(None) };
+        let real = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd()));
+        match real {
+            Ok(real) if real == *path => Ok(Some(fd)),
+            Ok(real) => Err(format!("{} has become {}", path.display(), real.display())),
+            Err(error) => Err(format!("cannot tell what {} is: {error}", path.display())),
+        }
+    }
+
+    fn is_directory(fd: &PathFd) -> bool {
+        rustix::fs::fstat(fd).is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode).is_dir())
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use super::Profile;
+
+    pub(super) const NONE: &str = "there is none for this system: it takes Linux";
+
+    pub(super) fn abi() -> i32 {
+        0
+    }
+
+    pub(super) fn apply(_profile: &Profile) -> Result<(), String> {
+        Err(NONE.to_owned())
+    }
+}

@@ -1,0 +1,31 @@
+//! Paths without links, and everything but a few places as the list of what is beside them: Landlock can only allow.
+
+use std::path::{Path, PathBuf};
+
+/// Paths that together hold all of `root` except what is beneath `hidden`. Links are left out: what they point to is
+/// reached by its own path, and a link to something hidden would open it.
+pub(super) fn all_but(root: &Path, hidden: &[PathBuf]) -> Vec<PathBuf> {
+    if hidden.iter().any(|hidden| root.starts_with(hidden)) {
+        return Vec::new();
+    }
+    if !hidden.iter().any(|hidden| hidden.starts_with(root)) {
+        return vec![root.to_owned()];
+    }
+    let Ok(entries) = std::fs::read_dir(root) else { return Vec::new() };
+    let real = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
+    real.flat_map(|entry| all_but(&entry.path(), hidden)).collect()
+}
+
+/// The path without links, as far as it exists; the rest as it is written.
+pub(crate) fn real(path: &Path) -> PathBuf {
+    let found =
+        path.ancestors().find_map(|above| Some(above.canonicalize().ok()?.join(path.strip_prefix(above).ok()?)));
+    // Without the `/` that joining nothing leaves at the end.
+    found.unwrap_or_else(|| path.to_owned()).components().collect()
+}
+
+/// Where the names of a path themselves stand, each without links on the way to it: whoever may write there can make
+/// the path lead elsewhere.
+pub(super) fn stations(path: &Path) -> impl Iterator<Item = PathBuf> {
+    path.ancestors().filter_map(|above| Some(real(above.parent()?).join(above.file_name()?)))
+}

@@ -1,0 +1,62 @@
+//! The paths of settings and manifests, in which a home or a variable may stand first.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+
+use crate::adapters::is_name;
+
+/// What is meant where a program is not told otherwise.
+const BASES: &[(&str, &str)] = &[
+    ("XDG_CONFIG_HOME", ".config"),
+    ("XDG_DATA_HOME", ".local/share"),
+    ("XDG_STATE_HOME", ".local/state"),
+    ("XDG_CACHE_HOME", ".cache"),
+];
+
+/// Can this be such a path? What cannot must be told, not left out: it might be meant to be hidden.
+pub(crate) fn is_place(written: &str) -> bool {
+    let first = written.split('/').next().unwrap_or_default();
+    let known = first == "~" || first.strip_prefix('$').is_some_and(is_name) || written.starts_with('/');
+    known && !written.contains('\0') && !Path::new(written).components().any(|part| part == Component::ParentDir)
+}
+
+/// The variables that count: the host's, and what the adapter sets. Never a caller's: it could name any place.
+#[derive(Debug)]
+pub(crate) struct Places<'a> {
+    pub(crate) own: &'a BTreeMap<String, String>,
+    pub(crate) host: fn(&str) -> Option<OsString>,
+}
+
+impl Places<'_> {
+    fn variable(&self, name: &str) -> Option<PathBuf> {
+        let set = self.own.get(name).map(OsString::from).or_else(|| (self.host)(name)).map(PathBuf::from);
+        let base = || Some(self.home()?.join(BASES.iter().find(|(known, _)| *known == name)?.1));
+        set.filter(|path| path.is_absolute()).or_else(base)
+    }
+
+    fn home(&self) -> Option<PathBuf> {
+        let set = self.own.get("HOME").map(OsString::from).or_else(|| (self.host)("HOME"));
+        set.map(PathBuf::from).filter(|path| path.is_absolute())
+    }
+
+    /// An absolute path; `None` if a variable in it is not set, or it is none.
+    pub(crate) fn path(&self, written: &str) -> Option<PathBuf> {
+        if !is_place(written) {
+            return None;
+        }
+        let (first, rest) = written.split_once('/').unwrap_or((written, ""));
+        let base = match (first, first.strip_prefix('$')) {
+            ("", _) => PathBuf::from("/"),
+            ("~", _) => self.home()?,
+            (_, Some(name)) => self.variable(name)?,
+            (_, None) => return None,
+        };
+        Some(base.join(rest.trim_matches('/')).components().collect())
+    }
+
+    /// Where temporary files go.
+    pub(crate) fn temporary(&self) -> PathBuf {
+        self.variable("TMPDIR").unwrap_or_else(|| "/tmp".into())
+    }
+}

@@ -1,0 +1,114 @@
+//! From what is wanted to a profile that can be kept, or the reason why it cannot.
+
+use std::path::{Path, PathBuf};
+
+use super::paths::{real, stations};
+use super::{Profile, SandboxError, Support};
+
+/// What every program expects to write to. Of the rest of `/dev` it may read.
+const DEVICES: &[&str] = &[
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/tty",
+    "/dev/ptmx",
+    "/dev/pts",
+    "/dev/shm",
+];
+
+/// A directory of the session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Root {
+    /// As its client wrote it.
+    pub(crate) given: PathBuf,
+    /// What that was without links when the session was made. An agent may write beside it, and a link in its place
+    /// must not be a way out.
+    pub(crate) was: Option<PathBuf>,
+}
+
+/// What an agent is to have and what it is not.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Plan {
+    pub(crate) roots: Vec<Root>,
+    pub(crate) temporary: PathBuf,
+    /// The agent's own directories and files.
+    pub(crate) own: Vec<PathBuf>,
+    /// The host's own: neither read nor written.
+    pub(crate) kept: Vec<PathBuf>,
+    /// What the user keeps from it besides; what is in there may be given back by name.
+    pub(crate) hidden: Vec<PathBuf>,
+    pub(crate) readable: Vec<PathBuf>,
+    /// Not written: whoever writes there decides what runs without a sandbox.
+    pub(crate) sealed: Vec<PathBuf>,
+    /// May be written although it is kept.
+    pub(crate) except: Option<PathBuf>,
+}
+
+impl Plan {
+    /// The profile, on a system that can do this.
+    pub(crate) fn profile(&self, support: &Support) -> Result<Profile, SandboxError> {
+        if let Support::None(why) = support {
+            return Err(SandboxError::Unsupported(why.clone()));
+        }
+        let mut write = Vec::new();
+        for root in &self.roots {
+            // One that is missing cannot be opened to anybody; the start of an agent says so of its cwd.
+            let Ok(now) = root.given.canonicalize() else { continue };
+            match &root.was {
+                Some(was) if *was != now => {
+                    return Err(SandboxError::Moved { given: root.given.clone(), was: was.clone(), now });
+                }
+                Some(_) | None => write.push(now),
+            }
+        }
+        let mut own: Vec<&Path> = self.own.iter().map(PathBuf::as_path).collect();
+        own.sort_by_key(|path| path.components().count());
+        let devices = DEVICES.iter().map(Path::new);
+        for path in std::iter::once(self.temporary.as_path()).chain(own).chain(devices) {
+            // What stands inside of a place that is open already needs no leave, and a link there is not followed: the
+            // agent itself may have put it there.
+            let inside =
+                stations(path).any(|station| write.iter().any(|open| station != *open && station.starts_with(open)));
+            match path.canonicalize() {
+                Ok(path) if !inside && !write.contains(&path) => write.push(path),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        let hidden = [reals(&self.kept), reals(&self.hidden)].concat();
+        let read = self.readable.iter().filter_map(|path| path.canonicalize().ok()).collect();
+        let profile = Profile { write, hidden, read };
+        self.check(&profile)?;
+        Ok(profile)
+    }
+
+    fn check(&self, profile: &Profile) -> Result<(), SandboxError> {
+        let (kept, sealed) = (reals(&self.kept), reals(&self.sealed));
+        let hidden = reals(&self.hidden);
+        let except = self.except.as_deref().map(real);
+        let crosses = |path: &Path, other: &PathBuf| other.starts_with(path) || path.starts_with(other);
+        for write in profile.write.iter().filter(|write| Some(*write) != except.as_ref()) {
+            let clash = kept.iter().chain(&sealed).find(|kept| crosses(write, kept));
+            // The kernel can give a part of what is hidden, and cannot take a part of what is given.
+            let clash = clash.or_else(|| hidden.iter().find(|hidden| hidden.starts_with(write)));
+            if let Some(kept) = clash {
+                return Err(SandboxError::Overlap { write: write.clone(), kept: kept.clone() });
+            }
+        }
+        for read in &profile.read {
+            if let Some(kept) = kept.iter().find(|kept| crosses(read, kept)) {
+                return Err(SandboxError::Readable { read: read.clone(), kept: kept.clone() });
+            }
+        }
+        let all = profile.write.iter().chain(&profile.hidden).chain(&profile.read);
+        match all.into_iter().find(|path| path.to_str().is_none()) {
+            Some(path) => Err(SandboxError::NotText { path: path.clone() }),
+            None => Ok(()),
+        }
+    }
+}
+
+fn reals(paths: &[PathBuf]) -> Vec<PathBuf> {
+    paths.iter().map(|path| real(path)).collect()
+}

@@ -1,0 +1,182 @@
+//! What a profile is made of and when it cannot be; that the kernel enforces it is shown end to end, with real agents.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use super::confine::judge;
+use super::paths::all_but;
+use super::{Places, Plan, Profile, Root, SandboxError, Support};
+
+const HERE: Support = Support::Landlock { abi: 3 };
+
+fn place() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().canonicalize().unwrap();
+    for name in ["home/work", "home/state/logs", "home/other", "temp"] {
+        std::fs::create_dir_all(root.join(name)).unwrap();
+    }
+    (dir, root)
+}
+
+fn plan(root: &Path) -> Plan {
+    Plan {
+        roots: vec![Root { given: root.join("home/work"), was: None }],
+        temporary: root.join("temp"),
+        kept: vec![root.join("home/state")],
+        ..Plan::default()
+    }
+}
+
+/// Where it lets an agent write, of what is beneath `root`.
+fn written(profile: &Profile, root: &Path) -> Vec<String> {
+    let below = profile.write.iter().filter_map(|path| path.strip_prefix(root).ok());
+    below.map(|path| path.display().to_string()).collect()
+}
+
+#[test]
+fn all_but_a_hidden_place_is_what_is_beside_it_at_every_level() {
+    let (_dir, root) = place();
+    let mut rest = all_but(&root, &[root.join("home/state")]);
+    rest.sort();
+    assert_eq!(rest, [root.join("home/other"), root.join("home/work"), root.join("temp")]);
+    assert_eq!(all_but(&root.join("temp"), &[root.join("home/state")]), [root.join("temp")]);
+    assert!(all_but(&root.join("home/state/logs"), &[root.join("home/state")]).is_empty());
+}
+
+#[test]
+fn a_link_to_a_hidden_place_does_not_open_it() {
+    let (_dir, root) = place();
+    symlink(root.join("home/state"), root.join("home/door")).unwrap();
+    let rest = all_but(&root, &[root.join("home/state")]);
+    assert!(!rest.contains(&root.join("home/door")), "{rest:?}");
+}
+
+#[test]
+fn an_agent_writes_in_its_directories_and_its_own_and_for_a_while() {
+    let (_dir, root) = place();
+    symlink(root.join("home/other"), root.join("home/.agent")).unwrap();
+    let own = vec![root.join("home/.agent"), root.join("home/missing"), root.join("home/work/deep")];
+    let profile = Plan { own, ..plan(&root) }.profile(&HERE).unwrap();
+    assert_eq!(written(&profile, &root), ["home/work", "temp", "home/other"]);
+    assert!(profile.allows_write(Path::new("/dev/null")) && !profile.allows_write(Path::new("/dev/sda")));
+    assert!(profile.allows_write(&root.join("home/work/a/b")) && !profile.allows_write(&root.join("home/workshop")));
+    assert!(profile.allows_read(Path::new("/etc/hosts")) && !profile.allows_read(&root.join("home/state/token")));
+}
+
+#[test]
+fn a_place_to_write_that_holds_what_is_kept_is_refused_and_so_is_one_inside_it() {
+    let (_dir, root) = place();
+    for cwd in ["home", "home/state", "home/state/logs", ""] {
+        let roots = vec![Root { given: root.join(cwd), was: None }];
+        match (Plan { roots, ..plan(&root) }).profile(&HERE) {
+            Err(SandboxError::Overlap { write, kept }) => {
+                assert_eq!((write, kept), (root.join(cwd).components().collect(), root.join("home/state")));
+            }
+            other => panic!("{cwd}: {other:?}"),
+        }
+    }
+    // Whoever writes its own settings has no sandbox, even if these are not there yet.
+    let sealed = vec![root.join("home/work/config.toml")];
+    let refused = Plan { sealed, ..plan(&root) }.profile(&HERE);
+    assert!(matches!(refused, Err(SandboxError::Overlap { .. })), "{refused:?}");
+    // A link to the state directory is the state directory.
+    symlink(root.join("home/state"), root.join("home/door")).unwrap();
+    let roots = vec![Root { given: root.join("home/door"), was: None }];
+    assert!(Plan { roots, ..plan(&root) }.profile(&HERE).is_err());
+}
+
+#[test]
+fn the_demo_agents_own_place_is_the_one_exception() {
+    let (_dir, root) = place();
+    let own = vec![root.join("home/state/logs")];
+    let except = Some(root.join("home/state/logs"));
+    assert!(Plan { own: own.clone(), ..plan(&root) }.profile(&HERE).is_err());
+    let profile = Plan { own, except, ..plan(&root) }.profile(&HERE).unwrap();
+    assert!(profile.allows_write(&root.join("home/state/logs/x")) && !profile.allows_read(&root.join("home/state/x")));
+}
+
+#[test]
+fn a_directory_that_became_a_link_does_not_come_back_as_what_it_points_to() {
+    let (_dir, root) = place();
+    let (given, was) = (root.join("home/work"), Some(root.join("home/work")));
+    let roots = vec![Root { given: given.clone(), was }];
+    let same = Plan { roots: roots.clone(), ..plan(&root) }.profile(&HERE).unwrap();
+    assert_eq!(written(&same, &root), ["home/work", "temp"]);
+    std::fs::remove_dir(&given).unwrap();
+    symlink(root.join("home/other"), &given).unwrap();
+    let moved = Plan { roots, ..plan(&root) }.profile(&HERE);
+    assert!(matches!(moved, Err(SandboxError::Moved { .. })), "{moved:?}");
+}
+
+#[test]
+fn a_link_that_the_agent_could_have_made_is_not_followed() {
+    let (_dir, root) = place();
+    symlink(root.join("home/other"), root.join("home/work/cache")).unwrap();
+    symlink(root.join("home/other"), root.join("temp/cache")).unwrap();
+    for own in ["home/work/cache", "temp/cache", "home/work/cache/deeper"] {
+        std::fs::create_dir_all(root.join("home/other/deeper")).unwrap();
+        let profile = Plan { own: vec![root.join(own)], ..plan(&root) }.profile(&HERE).unwrap();
+        assert_eq!(written(&profile, &root), ["home/work", "temp"], "{own}");
+    }
+}
+
+#[test]
+fn what_is_hidden_can_be_given_back_by_name_and_the_hosts_own_cannot() {
+    let (_dir, root) = place();
+    let hidden = vec![root.join("home")];
+    let readable = vec![root.join("home/other")];
+    let profile = Plan { hidden: hidden.clone(), readable, ..plan(&root) }.profile(&HERE).unwrap();
+    let readable = ["home/other/x", "home/work/x", "temp/x"].map(|path| profile.allows_read(&root.join(path)));
+    assert_eq!(readable, [true; 3]);
+    assert!(!profile.allows_read(&root.join("home/secret")));
+    for readable in ["home", "home/state", "home/state/logs"] {
+        let refused =
+            Plan { hidden: hidden.clone(), readable: vec![root.join(readable)], ..plan(&root) }.profile(&HERE);
+        assert!(matches!(refused, Err(SandboxError::Readable { .. })), "{refused:?}");
+    }
+    // What the session works in cannot be hidden in part.
+    let hidden = vec![root.join("home/work/secret")];
+    assert!(Plan { hidden, ..plan(&root) }.profile(&HERE).is_err());
+}
+
+#[test]
+fn a_kernel_that_cannot_do_it_is_an_error_that_says_why() {
+    assert_eq!(judge(7, false), Support::Landlock { abi: 7 });
+    let (_dir, root) = place();
+    for (abi, pretend, word) in
+        [(0, false, "no Landlock"), (2, false, "Linux 6.2"), (7, true, "WHARF_WITHOUT_LANDLOCK")]
+    {
+        let error = plan(&root).profile(&judge(abi, pretend)).unwrap_err().to_string();
+        assert!(error.contains(word) && error.contains("wharf doctor"), "{error}");
+    }
+}
+
+#[test]
+fn paths_of_settings_may_begin_with_a_home_or_a_variable() {
+    let own = BTreeMap::from([
+        ("HOME".to_owned(), "/home/me".to_owned()),
+        ("AGENT_HOME".to_owned(), "/data/agent".to_owned()),
+        ("ODD".to_owned(), "not/absolute".to_owned()),
+        ("XDG_DATA_HOME".to_owned(), "/data".to_owned()),
+    ]);
+    let places = Places { own: &own, host: |name| (name == "TMPDIR").then(|| "/scratch".into()) };
+    for (written, expected) in [
+        ("~/.agent/", Some("/home/me/.agent")),
+        ("~", Some("/home/me")),
+        ("/opt/x", Some("/opt/x")),
+        ("$AGENT_HOME", Some("/data/agent")),
+        ("$AGENT_HOME/sub/", Some("/data/agent/sub")),
+        ("$XDG_DATA_HOME/agent", Some("/data/agent")),
+        ("$XDG_CONFIG_HOME/agent", Some("/home/me/.config/agent")),
+        ("$UNSET/agent", None),
+        ("$ODD/agent", None),
+        ("relative/path", None),
+        ("~other/x", None),
+        ("~/../other", None),
+        ("", None),
+    ] {
+        assert_eq!(places.path(written), expected.map(PathBuf::from), "{written}");
+    }
+    assert_eq!(places.temporary(), PathBuf::from("/scratch"));
+}

@@ -1,0 +1,18 @@
+//! What an agent does to files by itself, without asking its client.
+
+use std::path::Path;
+
+/// Carries out the command if it is one of these, and tells what came of it.
+pub(super) fn command(name: &str, rest: &str) -> Option<String> {
+    let (path, text) = rest.split_once(' ').unwrap_or((rest, ""));
+    Some(match name {
+        "load" => told(std::fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())),
+        "save" => told(std::fs::write(path, text).map(|()| "saved".to_owned())),
+        "ls" => told(std::fs::read_dir(Path::new(path)).map(|entries| format!("{} entries", entries.count()))),
+        _ => return None,
+    })
+}
+
+fn told(outcome: std::io::Result<String>) -> String {
+    outcome.unwrap_or_else(|error| format!("failed: {error}"))
+}

@@ -1,0 +1,59 @@
+//! What this machine can do for a host, as findings: each says what is so, and what to do if it is not well.
+
+mod agents;
+mod state;
+mod system;
+#[cfg(test)]
+mod tests;
+
+use serde::Serialize;
+use wharf_host::Config;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Level {
+    Ok,
+    /// Nothing is wrong; something is worth knowing.
+    Note,
+    /// It works, and may not for long or not for everyone.
+    Warning,
+    /// It does not work.
+    Broken,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Finding {
+    pub(crate) check: &'static str,
+    pub(crate) level: Level,
+    pub(crate) says: String,
+    /// What to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) advice: Option<String>,
+}
+
+impl Finding {
+    pub(crate) fn ok(check: &'static str, says: impl Into<String>) -> Self {
+        Self { check, level: Level::Ok, says: says.into(), advice: None }
+    }
+
+    pub(crate) fn note(check: &'static str, says: impl Into<String>) -> Self {
+        Self { level: Level::Note, ..Self::ok(check, says) }
+    }
+
+    pub(crate) fn warning(check: &'static str, says: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { level: Level::Warning, advice: Some(advice.into()), ..Self::ok(check, says) }
+    }
+
+    pub(crate) fn broken(check: &'static str, says: impl Into<String>, advice: impl Into<String>) -> Self {
+        Self { level: Level::Broken, ..Self::warning(check, says, advice) }
+    }
+}
+
+/// Everything that can be told without a host. `config` is what one would be started with.
+pub(crate) fn examine(config: &Config) -> Vec<Finding> {
+    let mut findings = system::findings(config);
+    findings.extend(state::findings(&config.state_dir));
+    findings.extend(agents::findings(config));
+    findings
+}

@@ -1,0 +1,132 @@
+//! The state directory: private, writable, with room, on a disk that keeps what it is told to.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::process::getuid;
+use wharf_host::Workspaces;
+
+use super::Finding;
+
+/// The longest path of a socket that every system takes.
+const LONGEST_SOCKET: usize = 103;
+/// Less is a matter of days; and of minutes.
+const LITTLE_SPACE: u64 = 1 << 30;
+const NO_SPACE: u64 = 64 << 20;
+/// Every prompt waits for the disk.
+const SLOW: Duration = Duration::from_millis(250);
+
+pub(super) fn findings(dir: &Path) -> Vec<Finding> {
+    let mut findings = vec![socket(dir)];
+    match fs::metadata(dir) {
+        Ok(known) if known.is_dir() => {
+            findings.push(private(dir, &known));
+            findings.extend(open_to_others(dir));
+            findings.push(durable(dir));
+            findings.push(space(dir));
+            if let Err(error) = Workspaces::of(dir).list() {
+                findings.push(Finding::broken("workspaces", error.to_string(), "mend the file, or remove it"));
+            }
+        }
+        Ok(_) => findings.push(Finding::broken(
+            "state",
+            format!("{} is not a directory", dir.display()),
+            "remove it, or choose another --state-dir",
+        )),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            findings.push(Finding::note("state", format!("{} will be made by the first host", dir.display())));
+            if let Some(above) = dir.ancestors().find(|above| above.is_dir()) {
+                findings.push(durable(above));
+                findings.push(space(above));
+            }
+        }
+        Err(error) => findings.push(Finding::broken(
+            "state",
+            format!("{} cannot be looked at: {error}", dir.display()),
+            "give yourself access, or choose another --state-dir",
+        )),
+    }
+    findings
+}
+
+fn socket(dir: &Path) -> Finding {
+    let path = dir.join("wharf.sock");
+    if path.as_os_str().len() > LONGEST_SOCKET {
+        let says = format!("the path of the socket has more than {LONGEST_SOCKET} bytes: {}", path.display());
+        return Finding::broken("socket", says, "choose a --state-dir with a shorter path");
+    }
+    Finding::ok("socket", path.display().to_string())
+}
+
+fn private(dir: &Path, known: &fs::Metadata) -> Finding {
+    if known.uid() != getuid().as_raw() {
+        let says = format!("{} belongs to another user", dir.display());
+        return Finding::broken("state", says, "choose another --state-dir, or run as that user");
+    }
+    if known.mode() & 0o077 != 0 {
+        let says = format!("{} is open to others ({:o})", dir.display(), known.mode() & 0o777);
+        return Finding::warning("state", says, format!("chmod 700 {}", dir.display()));
+    }
+    Finding::ok("state", format!("{} is yours alone", dir.display()))
+}
+
+/// What is in it and can be read by others, were the directory open.
+fn open_to_others(dir: &Path) -> Vec<Finding> {
+    let mut open: Vec<PathBuf> = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    open.retain(|path| fs::symlink_metadata(path).is_ok_and(|known| known.mode() & 0o077 != 0 && !known.is_symlink()));
+    open.sort();
+    let told = |path: &PathBuf| {
+        let says = format!("{} is open to others", path.display());
+        let advice = format!("chmod go= {}", path.display());
+        let secret = path.file_name().is_some_and(|name| name == "token" || name == "tokens.json");
+        let finding = if secret { Finding::broken } else { Finding::warning };
+        finding("state", says, advice)
+    };
+    open.iter().map(told).collect()
+}
+
+/// Writes a file as the log is written, and takes it away again.
+fn durable(dir: &Path) -> Finding {
+    let path = dir.join(format!("doctor-{}", std::process::id()));
+    let since = Instant::now();
+    let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).and_then(|mut file| {
+        file.write_all(&[b'.'; 4096])?;
+        file.sync_all()
+    });
+    let took = since.elapsed();
+    let _ = fs::remove_file(&path);
+    match written {
+        Ok(()) if took > SLOW => Finding::warning(
+            "disk",
+            format!("a synced write in {} took {took:.0?}: every prompt waits for one", dir.display()),
+            "use a local disk for --state-dir",
+        ),
+        Ok(()) => Finding::ok("disk", format!("a synced write took {took:.1?}")),
+        Err(error) => Finding::broken(
+            "disk",
+            format!("{} cannot be written: {error}", dir.display()),
+            "make room or mend the access, or choose another --state-dir",
+        ),
+    }
+}
+
+fn space(dir: &Path) -> Finding {
+    let free = rustix::fs::statvfs(dir).map(|known| known.f_bavail.saturating_mul(known.f_frsize));
+    match free {
+        Ok(free) => judged(dir, free),
+        Err(error) => Finding::note("space", format!("it cannot be told how much is free: {error}")),
+    }
+}
+
+pub(super) fn judged(dir: &Path, free: u64) -> Finding {
+    let says = format!("{} MiB are free on the disk of {}", free >> 20, dir.display());
+    let advice = "make room: `wharf forget` frees what a session holds";
+    match free {
+        ..NO_SPACE => Finding::broken("space", says, advice),
+        NO_SPACE..LITTLE_SPACE => Finding::warning("space", says, advice),
+        LITTLE_SPACE.. => Finding::ok("space", says),
+    }
+}

@@ -1,0 +1,91 @@
+//! The kernel and its limits.
+
+use rustix::process::{Resource, getrlimit, getuid};
+use wharf_host::sandbox::{Support, support};
+use wharf_host::{Config, SandboxMode};
+
+use super::Finding;
+
+/// Open files of one session: the agent's pipes, its shim, the log, and one terminal.
+const FILES_OF_A_SESSION: usize = 8;
+/// With fewer, a handful of sessions is too many.
+const FEWEST_FILES: u64 = 512;
+
+pub(super) fn findings(config: &Config) -> Vec<Finding> {
+    let mut findings = vec![kernel(), processes(), sandbox(config, &support())];
+    let limit = getrlimit(Resource::Nofile);
+    findings.push(files(config, limit.maximum));
+    if getuid().is_root() {
+        findings.push(Finding::warning(
+            "user",
+            "this is root: agents run as root too, and no sandbox holds root",
+            "run wharf as an ordinary user",
+        ));
+    }
+    findings
+}
+
+fn kernel() -> Finding {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let (system, machine) = (std::env::consts::OS, std::env::consts::ARCH);
+    Finding::ok("system", format!("{system} {} {machine}", release.trim()).replace("  ", " "))
+}
+
+#[cfg(target_os = "linux")]
+fn processes() -> Finding {
+    let readable = std::fs::read_to_string("/proc/self/stat").is_ok();
+    match (rustix::process::child_subreaper(), readable) {
+        (Ok(_), true) => Finding::ok("processes", "everything that an agent starts can be found and ended"),
+        (Ok(_), false) => Finding::broken(
+            "processes",
+            "/proc cannot be read: what an agent starts cannot be found",
+            "mount /proc; in a container, give it one of its own",
+        ),
+        (Err(error), _) => Finding::broken(
+            "processes",
+            format!("this kernel has no subreaper ({error}): what an agent starts can escape its end"),
+            "use Linux 3.4 or newer",
+        ),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn processes() -> Finding {
+    Finding::warning(
+        "processes",
+        "this system has no subreaper: a process that leaves its agent's group outlives it",
+        "end such processes yourself, or run wharf on Linux",
+    )
+}
+
+pub(super) fn sandbox(config: &Config, support: &Support) -> Finding {
+    let wanted = std::iter::once(&config.sandbox).chain(config.agents.values().map(|agent| &agent.sandbox));
+    let wanted = wanted.into_iter().any(|sandbox| sandbox.mode == Some(SandboxMode::Landlock));
+    match support {
+        Support::Landlock { abi } => Finding::ok("sandbox", format!("Landlock, version {abi}: agents can be confined")),
+        Support::None(why) if wanted => Finding::broken(
+            "sandbox",
+            format!("the settings ask for it, and {why}: no session of these agents starts"),
+            "use Linux 6.2 or newer with Landlock enabled (lsm=landlock,…), or set sandbox.mode = \"off\"",
+        ),
+        Support::None(why) => Finding::note("sandbox", format!("agents cannot be confined here: {why}")),
+    }
+}
+
+/// `most`: what a host may take, which it does by itself; `None`: as many as it likes.
+pub(super) fn files(config: &Config, most: Option<u64>) -> Finding {
+    let limits = &config.limits;
+    let wanted = limits.connections.saturating_add(limits.sessions.saturating_mul(FILES_OF_A_SESSION)) as u64;
+    let Some(most) = most else { return Finding::ok("files", "any number of files may be open") };
+    let says = format!("{most} files may be open at once");
+    let advice =
+        format!("raise the hard limit before the host starts: LimitNOFILE={wanted}, or /etc/security/limits.conf");
+    match most {
+        _ if most >= wanted => Finding::ok("files", says),
+        FEWEST_FILES.. => Finding {
+            advice: Some(advice),
+            ..Finding::note("files", format!("{says}; all that `limits` allows would take {wanted}"))
+        },
+        _ => Finding::warning("files", format!("{says}, which is soon used up"), advice),
+    }
+}

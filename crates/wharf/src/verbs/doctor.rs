@@ -1,0 +1,103 @@
+//! `wharf doctor`: what this machine can do for a host, and what stands in the way.
+
+use clap::Args;
+use serde_json::json;
+use wharf_host::Config;
+
+use crate::client::version;
+use crate::doctor::{Finding, Level, examine};
+use crate::exit::{Exit, Failure};
+use crate::global::Global;
+use crate::look::table::tabbed;
+use crate::look::text::printable;
+use crate::look::{Screen, Style};
+use crate::output;
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// One JSON object.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Exit code 1 if something is broken. Starts no host.
+pub(crate) async fn run(global: &Global, verb: Doctor) -> anyhow::Result<Exit> {
+    let mut findings = Vec::new();
+    let config = match super::serve::found(global) {
+        Ok(config) => {
+            findings.push(settings(&config));
+            config
+        }
+        // The rest can still be told.
+        Err(error) => {
+            let says = format!("{error:#}");
+            findings.push(Finding::broken("settings", says, "correct the file: docs/configuration.md lists every key"));
+            let program = std::env::current_exe().unwrap_or_default();
+            Config { state_dir: global.state_dir()?, program, ..Config::default() }
+        }
+    };
+    findings.push(host(global).await);
+    findings.extend(examine(&config));
+    let broken = findings.iter().any(|finding| finding.level == Level::Broken);
+    if verb.json {
+        output::line(&json!({ "usable": !broken, "findings": findings }).to_string());
+    } else {
+        lines(global.screen(), &findings).iter().for_each(|line| output::line(line));
+    }
+    Ok(if broken { Exit::Error } else { Exit::Ok })
+}
+
+fn settings(config: &Config) -> Finding {
+    if let Err(error) = config.check_sandboxes() {
+        return Finding::broken("settings", format!("a sandbox is set for no agent: {error}"), "correct the name");
+    }
+    match &config.config_file {
+        Some(path) => Finding::ok("settings", format!("{} is right", path.display())),
+        None => Finding::ok("settings", "there is no file: every setting has its default"),
+    }
+}
+
+async fn host(global: &Global) -> Finding {
+    match global.client_if_running().await {
+        Ok(client) => {
+            let pid = client.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+            let says = format!("one of version {} is running{pid}", client.version.as_deref().unwrap_or("unknown"));
+            match version::check(client.version.as_deref()) {
+                Ok(()) => Finding::ok("host", says),
+                Err(error) => Finding::broken("host", format!("{says}: {error:#}"), "restart it: wharf stop"),
+            }
+        }
+        Err(error) if Failure::exit_of(&error) == Exit::NoHost => Finding::note("host", "none is running"),
+        Err(error) => {
+            Finding::broken("host", format!("{error:#}"), "look at its log; `wharf stop`, then start it again")
+        }
+    }
+}
+
+fn lines(screen: Screen, findings: &[Finding]) -> Vec<String> {
+    if !screen.terminal {
+        return findings.iter().map(plain).collect();
+    }
+    let told = |finding: &Finding| {
+        let (word, style) = shown(finding.level);
+        let (word, check) = (screen.paint(style, &format!("{word:<7}")), format!("{:<13}", finding.check));
+        // Not cut at the screen's edge: the end may be what matters.
+        let line = format!("{word}  {}  {}", screen.paint(Style::Strong, &check), printable(&finding.says));
+        let advice = finding.advice.as_ref().map(|advice| format!("{:24}-> {}", "", printable(advice)));
+        std::iter::once(line).chain(advice)
+    };
+    findings.iter().flat_map(told).collect()
+}
+
+const fn shown(level: Level) -> (&'static str, Style) {
+    match level {
+        Level::Ok => ("ok", Style::Good),
+        Level::Note => ("note", Style::Plain),
+        Level::Warning => ("warning", Style::Wants),
+        Level::Broken => ("broken", Style::Bad),
+    }
+}
+
+fn plain(finding: &Finding) -> String {
+    tabbed([shown(finding.level).0, finding.check, &finding.says, finding.advice.as_deref().unwrap_or_default()])
+}

@@ -1,0 +1,73 @@
+//! `wharf doctor` tells what is well, what is broken, and what to do; it changes nothing.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use wharf_testkit::host::Host;
+
+use crate::program::command;
+use crate::{scripted, section};
+
+/// What it found, and its exit code.
+fn examined(state: &Path, config: &Path, variables: &[(&str, &str)]) -> Result<(Value, Option<i32>)> {
+    let mut command = command(&["doctor", "--json"]);
+    command.env("WHARF_STATE_DIR", state).env("WHARF_CONFIG", config).envs(variables.iter().copied());
+    let output = command.output()?;
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ok((serde_json::from_str(&told).with_context(|| format!("{output:?}"))?, output.status.code()))
+}
+
+fn of_host(host: &Host, variables: &[(&str, &str)]) -> Result<(Value, Option<i32>)> {
+    examined(&host.state_dir(), &host.directory().join("config.toml"), variables)
+}
+
+fn found<'a>(told: &'a Value, check: &str) -> &'a Value {
+    let all = told["findings"].as_array().map(Vec::as_slice).unwrap_or_default();
+    all.iter().find(|finding| finding["check"] == check).unwrap_or(&Value::Null)
+}
+
+#[test]
+fn a_machine_that_works_is_usable_and_the_host_is_told_of() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (told, code) = of_host(&host, &[])?;
+    assert_eq!((&told["usable"], code), (&Value::Bool(true), Some(0)), "{told:#}");
+    let says = found(&told, "host")["says"].as_str().unwrap_or_default();
+    assert!(says.contains(env!("CARGO_PKG_VERSION")) && says.contains(&host.pid().to_string()), "{says}");
+    for check in ["settings", "host", "state", "socket", "disk", "default agent", "processes"] {
+        assert_eq!(found(&told, check)["level"], "ok", "{check}: {told:#}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_wrong_setting_is_broken_and_the_rest_is_still_told() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let (state, config) = (folder.path().join("state"), folder.path().join("config.toml"));
+    for (text, word) in [
+        ("cancel_timout = \"1s\"", "cancel_timeout"),
+        ("[agents.claud.sandbox]\nmode = \"landlock\"", "claud"),
+        ("[sandbox]\nhidden = [\"secrets\"]", "secrets"),
+    ] {
+        std::fs::write(&config, text)?;
+        let (told, code) = examined(&state, &config, &[])?;
+        let settings = found(&told, "settings");
+        assert_eq!((&settings["level"], code), (&Value::from("broken"), Some(1)), "{told:#}");
+        assert!(settings["says"].as_str().is_some_and(|says| says.contains(word)), "{settings}");
+        assert!(settings["advice"].is_string());
+        assert_eq!((&found(&told, "host")["level"], &found(&told, "state")["level"]), (&"note".into(), &"note".into()));
+    }
+    assert!(!state.exists(), "nothing is made");
+    Ok(())
+}
+
+#[test]
+fn a_sandbox_that_cannot_be_had_is_told_before_a_session_needs_it() -> Result<()> {
+    let host = section(scripted(&[])?, "[sandbox]\nmode = \"landlock\"").start()?;
+    let (told, code) = of_host(&host, &[("WHARF_WITHOUT_LANDLOCK", "1")])?;
+    assert_eq!((&told["usable"], code), (&Value::Bool(false), Some(1)), "{told:#}");
+    let finding = found(&told, "sandbox");
+    assert_eq!(finding["level"], "broken");
+    assert!(finding["advice"].as_str().is_some_and(|advice| advice.contains("Linux 6.2")), "{finding}");
+    Ok(())
+}

@@ -1,0 +1,328 @@
+//! The sandbox, with real agents: what one that is kept to its own files can do, and what it cannot (rules 3.8, 10.1).
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use wharf_host::sandbox::{Support, support};
+use wharf_testkit::client::Client;
+use wharf_testkit::host::{Host, HostOptions};
+use wharf_testkit::http::Http;
+
+use crate::{client, client_with, cwd, log, open, pids, refused, scripted, section, told};
+
+/// Places around a session, none of them inside of another that an agent may write.
+struct Yard {
+    _dir: tempfile::TempDir,
+    work: PathBuf,
+    temp: PathBuf,
+    /// Holds `keep`, a file of the user.
+    out: PathBuf,
+}
+
+impl Yard {
+    fn new() -> Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let root = dir.path().canonicalize()?;
+        let [work, temp, out] = ["work", "temp", "out"].map(|name| root.join(name));
+        for place in [&work, &temp, &out] {
+            fs::create_dir(place)?;
+        }
+        fs::write(out.join("keep"), "kept")?;
+        Ok(Self { _dir: dir, work, temp, out })
+    }
+
+    /// A host whose agents are confined.
+    fn options(&self, flags: &[&str]) -> Result<HostOptions> {
+        Ok(self.confined(scripted(flags)?))
+    }
+
+    fn confined(&self, options: HostOptions) -> HostOptions {
+        section(options, "[sandbox]\nmode = \"landlock\"").variable("TMPDIR", &self.temp.display().to_string())
+    }
+
+    async fn open(&self, host: &Host) -> Result<(Client, String)> {
+        let client = client(host).await?;
+        let session = client.new_session(&self.work.display().to_string()).await?;
+        Ok((client, session))
+    }
+}
+
+/// Says so where there is nothing to try it on.
+fn landlock() -> bool {
+    match support() {
+        Support::Landlock { .. } => true,
+        Support::None(why) => {
+            println!("SKIPPED, not passed: the sandbox cannot be tried here: {why}");
+            false
+        }
+    }
+}
+
+/// The kernel's own word on a process: whoever is confined by us cannot gain rights.
+fn is_confined(pid: u32) -> Result<bool> {
+    Ok(fs::read_to_string(format!("/proc/{pid}/status"))?.contains("NoNewPrivs:\t1"))
+}
+
+const DENIED: &str = "failed: Permission denied";
+
+#[tokio::test]
+async fn a_confined_agent_writes_in_its_directory_and_for_a_while_and_nowhere_else() -> Result<()> {
+    if !landlock() {
+        return Ok(());
+    }
+    let yard = Yard::new()?;
+    let host = yard.options(&[])?.start()?;
+    let (client, session) = yard.open(&host).await?;
+    for place in [&yard.work, &yard.temp] {
+        assert_eq!(told(&client, &session, &format!("save {}/x y", place.display())).await?, "saved");
+        assert_eq!(told(&client, &session, &format!("sh cat {}/x > /dev/null", place.display())).await?, "");
+    }
+    let out = yard.out.display();
+    assert!(told(&client, &session, &format!("save {out}/x y")).await?.starts_with(DENIED));
+    for deed in [
+        format!("echo y > {out}/x"),
+        format!("echo y >> {out}/keep"),
+        format!("truncate -s 0 {out}/keep"),
+        format!("rm -f {out}/keep"),
+        format!("mv {out}/keep taken"),
+        format!("ln {out}/keep taken"),
+        format!("mkdir {out}/x"),
+        format!("ln -s / way && echo y > way/{out}/x"),
+        format!("setsid sh -c 'echo y > {out}/x'"),
+    ] {
+        let said = told(&client, &session, &format!("sh {deed}")).await?;
+        assert!(said.contains("ermission denied") || said.contains("cross-device"), "{deed}: {said}");
+    }
+    assert_eq!(fs::read_to_string(yard.out.join("keep"))?, "kept");
+    assert_eq!(fs::read_dir(&yard.out)?.count(), 1, "nothing came to be");
+    assert_eq!(told(&client, &session, &format!("load {out}/keep")).await?, "kept", "reading is another matter");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_confined_agent_cannot_read_what_is_the_hosts() -> Result<()> {
+    if !landlock() {
+        return Ok(());
+    }
+    let yard = Yard::new()?;
+    let host = yard.options(&[])?.start()?;
+    let (client, session) = yard.open(&host).await?;
+    let (state, config) = (host.state_dir(), host.directory().join("config.toml"));
+    symlink(state.join("token"), yard.work.join("door"))?;
+    symlink(&state, yard.work.join("gate"))?;
+    let start = state.join("workspaces/default/sessions").join(&session).join("start.json");
+    assert!(start.exists() && config.exists());
+    let door = yard.work.join("door");
+    // To root this much is allowed by the kernel, whatever the sandbox says.
+    let root = fs::metadata("/proc/self")?.uid() == 0;
+    let environ = (!root).then(|| PathBuf::from(format!("/proc/{}/environ", host.pid())));
+    let through = PathBuf::from(format!("/proc/{}/cwd{}", host.pid(), state.join("token").display()));
+    let own = [state.join("token"), state.join("id"), start, config, door, yard.work.join("gate/token"), through];
+    for path in own.into_iter().chain(environ) {
+        let said = told(&client, &session, &format!("load {}", path.display())).await?;
+        assert!(said.starts_with(DENIED), "{}: {said}", path.display());
+    }
+    for dir in [state.clone(), yard.work.join("gate"), state.join("workspaces")] {
+        assert!(told(&client, &session, &format!("ls {}", dir.display())).await?.starts_with(DENIED), "{dir:?}");
+    }
+    let said = told(&client, &session, &format!("sh cat {}", state.join("token").display())).await?;
+    assert!(said.contains("ermission denied") && !said.contains(host.token()), "{said}");
+    // The door is not stopped by this sandbox; the tree rule knows who comes.
+    assert!(told(&client, &session, &format!("socket {}", host.socket().display())).await?.contains("403"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn wharfs_own_files_and_terminals_obey_the_same_sandbox() -> Result<()> {
+    if !landlock() {
+        return Ok(());
+    }
+    let yard = Yard::new()?;
+    let host = yard.options(&["--session-id", "own"])?.start()?;
+    let (client, session) = yard.open(&host).await?;
+    let (work, out) = (yard.work.display(), yard.out.display());
+    let token = host.state_dir().join("token");
+    symlink(&token, yard.work.join("door"))?;
+    assert_eq!(told(&client, &session, &format!("fs write {work}/x y")).await?, "answered: {}");
+    assert_eq!(told(&client, &session, &format!("fs read {work}/x")).await?, r#"answered: {"content":"y"}"#);
+    for deed in [format!("fs write {out}/x y"), format!("fs read {}", token.display()), format!("fs read {work}/door")]
+    {
+        assert!(told(&client, &session, &deed).await?.starts_with("failed: "), "{deed}");
+    }
+    let said = told(&client, &session, &format!("terminal echo y > {work}/t && cat {work}/t")).await?;
+    assert!(said.contains(r#""exitCode":0"#) && said.contains(r"y\n"), "{said}");
+    for deed in [format!("echo y > {out}/x"), format!("cat {}", token.display())] {
+        let said = told(&client, &session, &format!("terminal {deed}")).await?;
+        assert!(said.contains("ermission denied") && !said.contains(host.token()), "{deed}: {said}");
+    }
+    assert!(!yard.out.join("x").exists());
+    Ok(())
+}
+
+/// A variable of the loader runs code in every program that it reaches, so it must reach only confined ones.
+#[tokio::test]
+async fn variables_that_an_agent_chooses_reach_no_program_that_is_not_confined() -> Result<()> {
+    if !landlock() {
+        return Ok(());
+    }
+    let yard = Yard::new()?;
+    let host = yard.options(&["--session-id", "own"])?.start()?;
+    let (client, session) = yard.open(&host).await?;
+    let env = json!([{ "name": "LD_PRELOAD", "value": "/none.so" }, { "name": "COLOUR", "value": "red" },
+        { "name": "WHARF_AGENT_TAG", "value": "forged" }, { "name": "WHARF_TOKEN", "value": "forged" }]);
+    let script = "echo colour $COLOUR; echo tag $WHARF_AGENT_TAG; echo tag $WHARF_TOKEN";
+    let create = json!({ "sessionId": "own", "command": "/bin/sh", "args": ["-c", script], "env": env });
+    let created = told(&client, &session, &format!("ext terminal/create {create}")).await?;
+    let id = created.split('"').nth(3).context("no terminal")?.to_owned();
+    let terminal = json!({ "sessionId": "own", "terminalId": id });
+    told(&client, &session, &format!("ext terminal/wait_for_exit {terminal}")).await?;
+    let said = told(&client, &session, &format!("ext terminal/output {terminal}")).await?;
+    assert!(said.contains("colour red") && !said.contains("tag forged"), "{said}");
+    assert_eq!(said.matches("/none.so").count(), 1, "the shell's loader complains, no other: {said}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_session_comes_back_confined_and_not_to_another_place() -> Result<()> {
+    if !landlock() {
+        return Ok(());
+    }
+    let yard = Yard::new()?;
+    let mut host = yard.options(&[])?.start()?;
+    let (first, session) = yard.open(&host).await?;
+    assert_eq!(told(&first, &session, "echo before").await?, "before");
+    host.restart()?;
+    let second = client(&host).await?;
+    second.load_session(&session, &yard.work.display().to_string()).await?;
+    let out = yard.out.display();
+    assert!(told(&second, &session, &format!("save {out}/x y")).await?.starts_with(DENIED));
+    assert_eq!(told(&second, &session, &format!("save {}/x y", yard.work.display())).await?, "saved");
+    // What another agent could do that may write beside it.
+    host.kill9()?;
+    fs::rename(&yard.work, yard.temp.join("away"))?;
+    symlink(&yard.out, &yard.work)?;
+    host.restart()?;
+    let third = client(&host).await?;
+    // The history can be read all the same; it depends on who is faster whether the load tells already.
+    let _ = third.load_session(&session, &yard.work.display().to_string()).await;
+    log::expect(&host, &session, "ended", |event| event.to_string().contains("now leads to")).await?;
+    assert_eq!(refused(third.prompt(&session, "echo never").await)?.data["reason"], "start_failed");
+    assert_eq!(fs::read_dir(&yard.out)?.count(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_that_only_introduces_itself_is_confined_and_gets_a_session_only_with_the_same_rights() -> Result<()> {
+    if !landlock() {
+        return Ok(());
+    }
+    let yard = Yard::new()?;
+    let host = yard.options(&[])?.start()?;
+    let (work, out) = (yard.work.display().to_string(), yard.out.display().to_string());
+    let greeted = |client: &Client| {
+        let pid = client.transcript().remove(0).body["result"]["_meta"]["scripted"]["pid"].as_u64();
+        pid.and_then(|pid| u32::try_from(pid).ok()).context("no pid")
+    };
+    let here = client_with(&host, json!({}), json!({ "wharf": { "cwd": work } })).await?;
+    assert!(is_confined(greeted(&here)?)?);
+    let session = here.new_session(&work).await?;
+    assert_eq!(pids(&told(&here, &session, "pid").await?), [greeted(&here)?], "the same rights");
+    // Another directory besides: an agent that was started without it is of no use.
+    let more = client_with(&host, json!({ "auth": { "terminal": true } }), json!({ "wharf": { "cwd": work } })).await?;
+    let new = json!({ "cwd": work, "mcpServers": [], "additionalDirectories": [out] });
+    let session = more.request("session/new", new).await?["sessionId"].as_str().context("no id")?.to_owned();
+    assert_ne!(pids(&told(&more, &session, "pid").await?), [greeted(&more)?]);
+    assert_eq!(told(&more, &session, &format!("save {out}/x y")).await?, "saved");
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_landlock_no_session_starts_where_it_is_asked_for() -> Result<()> {
+    let yard = Yard::new()?;
+    let options = crate::and_scripted(yard.options(&[])?, "free", &[])?;
+    let options = section(options, "[agents.free.sandbox]\nmode = \"off\"");
+    let host = options.variable("WHARF_WITHOUT_LANDLOCK", "1").start()?;
+    let work = yard.work.display().to_string();
+    let http = Http::new(&host);
+    let body = json!({ "adapter": "scripted", "cwd": work });
+    let answer = http.post("/sessions/agent", &body).await?;
+    assert_eq!(answer.fault(), (501, "sandbox_not_supported".to_owned()));
+    let client = Client::connect(&host.ws_url(), host.token()).await?;
+    let error = refused(client.initialize().await)?;
+    assert!(error.message.contains("WHARF_WITHOUT_LANDLOCK") && error.message.contains("wharf doctor"), "{error:?}");
+    let error = refused(client.new_session(&work).await)?;
+    assert!(error.message.contains("wharf doctor"), "{error:?}");
+    let listed = http.get("/sessions").await?.json();
+    assert_eq!(listed["sessions"], json!([]), "nothing was made");
+    // An agent that is not to be confined is none of this.
+    let answer = http.post("/sessions/agent", &json!({ "adapter": "free", "cwd": work })).await?;
+    assert_eq!(answer.status, 201);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_session_that_would_hold_the_hosts_own_files_is_refused() -> Result<()> {
+    if !landlock() {
+        return Ok(());
+    }
+    let yard = Yard::new()?;
+    let host = yard.options(&[])?.start()?;
+    let client = client(&host).await?;
+    for dir in [cwd(&host)?, host.state_dir().display().to_string(), "/".to_owned()] {
+        let error = refused(client.new_session(&dir).await)?;
+        assert!(error.message.contains("cannot let the agent write in"), "{dir}: {error:?}");
+    }
+    assert_eq!(client.new_session(&yard.work.display().to_string()).await.map(drop).ok(), Some(()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_sandbox_is_off_unless_it_is_asked_for_and_on_for_whom_it_is() -> Result<()> {
+    if !landlock() {
+        return Ok(());
+    }
+    let yard = Yard::new()?;
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    let pid = pids(&told(&client, &session, "pid").await?);
+    assert!(!is_confined(pid[0])?);
+    // A manifest that asks for it, and a directory of the agent's own.
+    let adapters = host.directory().join("adapters/mine");
+    fs::create_dir_all(&adapters)?;
+    let agent = wharf_testkit::program::scripted_agent()?;
+    let own = yard.out.join("own/deep");
+    let manifest = format!(
+        "---\nname: mine\nid: mine\ndescription: x\nversion: 1.0.0\nbin: {}\ninstall: [{{ method: npm, package: x }}]\n\
+         version_check: {{ cmd: x, parse: '(x)', range: '*' }}\n\
+         sandbox: {{ mode: landlock, writable: ['{}/'] }}\nprotocol: acp\nacp: x\nenv: {{ TMPDIR: '{}' }}\n---\n",
+        agent.display(),
+        own.display(),
+        yard.temp.display()
+    );
+    fs::write(adapters.join("AGENT-CLI.md"), manifest)?;
+    let client = Client::connect(&format!("{}?agent=mine", host.ws_url()), host.token()).await?;
+    client.initialize().await?;
+    let session = client.new_session(&yard.work.display().to_string()).await?;
+    assert_eq!(told(&client, &session, &format!("save {}/x y", own.display())).await?, "saved");
+    assert!(told(&client, &session, &format!("save {}/x y", yard.out.display())).await?.starts_with(DENIED));
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_demo_agent_works_in_the_sandbox() -> Result<()> {
+    if !landlock() {
+        return Ok(());
+    }
+    let yard = Yard::new()?;
+    let mut host = yard.confined(HostOptions { binary: Some(crate::wharf()), ..HostOptions::default() }).start()?;
+    let (client, session) = yard.open(&host).await?;
+    client.prompt(&session, "help").await?;
+    host.restart()?;
+    let client = crate::client(&host).await?;
+    client.load_session(&session, &yard.work.display().to_string()).await?;
+    client.prompt(&session, "help").await?;
+    Ok(())
+}
