@@ -241,6 +241,7 @@ async fn put_to_sleep(handle: SessionHandle, why: Why, host: Weak<Inner>) {
         Err(CallError::Refused(refusal)) => {
             tracing::debug!(session = %handle.id(), ?refusal, "a session was not put to sleep");
         }
-        Err(error) => tracing::warn!(session = %handle.id(), %error, "a session could not be put to sleep"),
+        // The disk is full, say: it is tried again at every look, and said elsewhere.
+        Err(error) => tracing::debug!(session = %handle.id(), %error, "a session could not be put to sleep"),
     }
 }

@@ -63,8 +63,6 @@ pub(super) struct SessionProcesses {
     readers: u64,
     lag_events: u64,
     log_bytes: u64,
-    /// It waits for space on the disk.
-    paused: bool,
     /// How long its agent has had nothing to do; left out while it has.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -83,11 +81,11 @@ pub(super) async fn processes(State(app): State<App>, caller: Caller) -> Result<
     known.sort_unstable_by(|a, b| b.id.cmp(&a.id));
     let sessions = known.iter().map(|known| {
         let id = SessionId::new(known.id.as_str());
-        let Insight { asks, readers, lag_events, log_bytes, paused, idle_millis } = app.host.insight(&id);
+        let Insight { asks, readers, lag_events, log_bytes, idle_millis, .. } = app.host.insight(&id);
         // What people and agents wrote has no place here.
         let silent = Session { title: None, label: None, name: None, message: None, ..Session::from(&**known) };
         let pids = app.host.processes_of(&id);
-        SessionProcesses { session: silent, pids, asks, readers, lag_events, log_bytes, paused, idle_millis }
+        SessionProcesses { session: silent, pids, asks, readers, lag_events, log_bytes, idle_millis }
     });
     Ok(Json(Processes { sessions: sessions.collect() }))
 }

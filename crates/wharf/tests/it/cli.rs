@@ -142,7 +142,7 @@ async fn a_busy_session_takes_a_prompt_that_waits_and_the_queue_can_be_changed()
     let waiting = wharf(&host, &["queue", "q"])?;
     let texts: Vec<&str> = waiting.lines().filter_map(|line| line.split('\t').nth(4)).collect();
     assert_eq!(texts, ["echo c", "echo changed"]);
-    assert!(refused(&host, &["queue", "q", "remove", "9"], 4)?.contains("wharf queue"));
+    assert!(refused(&host, &["queue", "q", "remove", "9999"], 4)?.contains("wharf queue"));
     assert_eq!(wharf(&host, &["interrupt", "q"])?, format!("{id} interrupted\n"));
     until(&http, &id, "an empty queue", |session| session["queued"] == 0 && session["turn"] == "idle").await?;
     let output = wharf(&host, &["output", "q", "-n", "5"])?;

@@ -217,7 +217,7 @@ async fn debugging_tells_how_sessions_are_and_nothing_of_what_was_said() -> Resu
     let debug = http.get("/debug/sessions").await?.expect(200)?;
     let one = &debug["sessions"][0];
     assert_eq!((&one["id"], &one["turn"], &one["asks"]), (&json!(session), &json!("idle"), &json!(0)));
-    assert_eq!((&one["readers"], &one["paused"]), (&json!(1), &json!(false)));
+    assert_eq!((&one["readers"], one.get("paused")), (&json!(1), None));
     assert!(one["logBytes"].as_u64() > Some(500) && one["idleMillis"].is_u64() && one["pids"][0].is_u64(), "{one}");
     assert!(!debug.to_string().contains("secret plan"), "{debug}");
     assert_eq!(http.get(&format!("/sessions/{session}")).await?.expect(200)?["title"], "the secret plan");
