@@ -50,13 +50,14 @@ async fn a_spawn_with_a_prompt_that_is_repeated_happens_once_whenever_the_host_i
         let moment = MOMENTS[dice.below(MOMENTS.len() as u64) as usize];
         let (key, body) =
             (format!("key-{round}"), json!({ "adapter": "scripted", "cwd": cwd(&host)?, "prompt": "echo once" }));
+        let there = log::all_sessions(&host).unwrap_or_default();
         let http = Http::new(&host);
         let sent = tokio::spawn({
             let (key, body) = (key.clone(), body.clone());
             async move { http.post_with("/sessions/agent", ("idempotency-key", &key), &body).await }
         });
         let come =
-            look::until(PATIENCE, || Ok(moment.has_come(&host, &known, sent.is_finished())?.then_some(()))).await?;
+            look::until(PATIENCE, || Ok(moment.has_come(&host, &there, sent.is_finished())?.then_some(()))).await?;
         come.with_context(|| format!("{moment:?} did not come"))?;
         host.kill9()?;
         let _ = sent.await?;
@@ -74,6 +75,7 @@ async fn a_spawn_with_a_prompt_that_is_repeated_happens_once_whenever_the_host_i
         let sessions = log::all_sessions(&host)?;
         let listed = Http::new(&host).get("/sessions?limit=100").await?.expect(200)?;
         let listed = listed["sessions"].as_array().map_or(0, Vec::len);
+        ensure!(sessions.len() <= known.len() + 1, "{moment:?}: {} are left", sessions.len());
         ensure!(listed == known.len(), "{moment:?}: {listed} listed, {} known, {} there", known.len(), sessions.len());
         let accepted = log::events(&host, &session, "prompt_accepted")?.len();
         let ended = log::events(&host, &session, "prompt_ended")?.len();
