@@ -55,8 +55,8 @@ fn small_disk_child() {
 
     // A page is free behind the last record; this is more than that.
     let big = Bytes::from(vec![b'x'; 10_000]);
-    assert!(matches!(log.append(1, 1, &[big.clone()]), Err(AppendError::Full(_))));
-    assert!(matches!(log.append_from_reserve(1, 1, &[big.clone()]).map(|head| head.seq), Ok(2)));
+    assert!(matches!(log.append(1, 1, std::slice::from_ref(&big)), Err(AppendError::Full(_))));
+    assert!(matches!(log.append_from_reserve(1, 1, std::slice::from_ref(&big)).map(|head| head.seq), Ok(2)));
     assert_eq!(sync(&*log).unwrap(), 2, "what was written can be synced");
     assert!(matches!(log.append(1, 2, &[body(3)]), Err(AppendError::Full(_))), "what can wait waits, however small");
     let other = LogId::new("bucket", "other").unwrap();
@@ -69,7 +69,7 @@ fn small_disk_child() {
     // Until nothing is left of it either. One batch may not take it all.
     let huge = Bytes::from(vec![b'x'; (RESERVE / 2) as usize]);
     assert!(matches!(log.append_from_reserve(1, 2, &[huge]), Err(AppendError::Full(_))));
-    while log.append_from_reserve(1, log.head().seq, &[big.clone()]).is_ok() {}
+    while log.append_from_reserve(1, log.head().seq, std::slice::from_ref(&big)).is_ok() {}
     assert!(log.head().bytes > RESERVE / 2 && fs::metadata(root.join("reserve")).unwrap().len() == 0);
     let written = log.head().seq;
     assert_eq!(read_all(&*log, 1, 1 << 20).len() as u64, written);
