@@ -52,7 +52,7 @@ impl Bench {
     fn once(&self, figures: &mut Figures) -> Result<()> {
         let began = Instant::now();
         let host = Host::start(&self.wharf, &self.agent, &self.dir.join("cold"))?;
-        ensure!(get(&host, "/readyz")?.is_object(), "the host is not ready");
+        fetch(&host, "/readyz")?;
         figures.ready.push(began.elapsed().as_secs_f64() * 1e3);
         let memory = host.memory()?;
         figures.now.push(memory.now as f64);
@@ -85,6 +85,11 @@ struct Figures {
 
 /// The JSON at a path.
 fn get(host: &Host, path: &str) -> Result<Value> {
+    let body = fetch(host, path)?;
+    serde_json::from_str(&body).with_context(|| format!("reading {body:?}"))
+}
+
+fn fetch(host: &Host, path: &str) -> Result<String> {
     let mut stream = TcpStream::connect(&host.authority).context("connecting to the host")?;
     let (authority, token) = (&host.authority, &host.token);
     let request = format!(
@@ -95,5 +100,5 @@ fn get(host: &Host, path: &str) -> Result<Value> {
     stream.read_to_string(&mut answer)?;
     let (head, body) = answer.split_once("\r\n\r\n").context("no body")?;
     ensure!(head.starts_with("HTTP/1.1 200"), "{path}: {head}");
-    serde_json::from_str(body).with_context(|| format!("reading {body:?}"))
+    Ok(body.to_owned())
 }

@@ -9,7 +9,8 @@ use std::sync::{Arc, PoisonError};
 use tokio::sync::Mutex;
 use wharf_core::{EndReason, Epoch, Input, Seq, SessionId};
 use wharf_store::{
-    Engine, FileEngine, FileLease, FileOptions, Index, IndexRow, Lease, LeaseError, LogStat, SqliteIndex, StoreError,
+    Engine, FileEngine, FileLease, FileOptions, Index, IndexRow, Lease, LeaseError, Log, LogId, LogStat, SqliteIndex,
+    StoreError,
 };
 
 use super::rate::Rate;
@@ -22,7 +23,7 @@ use crate::index::{IndexWriter, Row};
 use crate::metrics::Metrics;
 use crate::registry::{Known, Registry};
 use crate::session::handle::CallError;
-use crate::session::{Shared, TailBudget};
+use crate::session::{RestoreError, Shared, TailBudget};
 use crate::workspaces::Workspaces;
 
 #[derive(Debug, thiserror::Error)]
@@ -245,6 +246,11 @@ impl Inner {
                 }
                 need
             }
+            Err(RestoreError::NoBeginning) if self.was_never_begun(&stat.id) => {
+                tracing::info!(log = %stat.id, "the host ended while this session was made; what there was of it is gone");
+                self.unmake(&stat.id);
+                None
+            }
             Err(error) => {
                 tracing::error!(log = %stat.id, %error, "this session cannot be read and is left alone");
                 None
@@ -254,6 +260,13 @@ impl Inner {
 }
 
 impl Inner {
+    /// Is there nothing but an empty log, of a session that nobody was told of? Any trace of damage would be beside it.
+    fn was_never_begun(&self, log_id: &LogId) -> bool {
+        let files = std::fs::read_dir(self.session_dir(log_id).join("log")).map(Iterator::count);
+        let empty = |log: Arc<dyn Log>| log.head().seq == 0 && log.mended().torn_bytes == 0;
+        files.is_ok_and(|count| count == 1) && self.engine.open(log_id).is_ok_and(empty)
+    }
+
     /// Makes a session known that needs no task, since it has had its end. What the index has to be told of it.
     fn list(&self, shared: &Shared, descriptor: Descriptor, snapshot: Option<Seq>) -> Row {
         let (log_id, descriptor) = (shared.log_id.clone(), Arc::new(descriptor));
