@@ -63,6 +63,10 @@ pub enum Event {
     AskResolved { ask: AskId, outcome: AskOutcome, by: Option<Sender> },
     /// The agent broke the protocol in a way that is worth knowing and was survived.
     AgentFaulted { fault: Fault, detail: Arc<str> },
+    /// The log could not be written: from here on the agent is held and prompts are refused (rule 10.5).
+    Paused { why: PauseReason },
+    /// It can be written again: all goes on.
+    Continued,
     /// Everything before this, folded; a restore may begin here.
     Snapshot(Raw),
     /// An event of a kind that this version does not know: kept, shown to nobody, changes nothing.
@@ -384,6 +388,14 @@ pub enum Fault {
     TooManyAsks,
     /// Faults came faster than they are logged; `detail` says how many were left out.
     Suppressed,
+}
+
+/// Why a log could not be written for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PauseReason {
+    StorageFull,
+    StorageReadOnly,
 }
 
 /// A party as others see it.

@@ -105,4 +105,9 @@ impl Millis {
     pub const fn after(self, wait: Self) -> Self {
         Self(self.0.saturating_add(wait.0))
     }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+    pub(crate) const fn is_zero(&self) -> bool {
+        self.0 == 0
+    }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    AgentTraits, AskId, AskKind, EndReason, Fault, Millis, Origin, PromptId, Raw, Sender, Seq, StartNo, UpdateKind,
+    AgentTraits, AskId, AskKind, EndReason, Fault, Millis, Origin, PauseReason, PromptId, Raw, Sender, Seq, StartNo,
+    UpdateKind,
 };
 
 /// Settings that decide. All durations in milliseconds; `None` means never.
@@ -150,6 +151,12 @@ pub enum Input {
     },
     /// Brings an ended session back, also one that a user killed.
     Resume,
+    /// What was decided last could not be written as usual.
+    StorageFailed {
+        why: PauseReason,
+    },
+    /// There is space again.
+    StorageBack,
     /// First input after a restore by a new host incarnation.
     HostRestarted,
     /// A deadline of [`crate::Session::deadline`] may have passed.

@@ -16,10 +16,10 @@ mod session;
 pub use codec::{CodecError, FORMAT_VERSION, decode, encode};
 pub use effect::{AskReply, Effect, Joined, PromptReceipt, Refusal, Reply, Step};
 pub use event::{
-    AgentTraits, Ask, AskKind, AskOutcome, EndReason, Ending, Event, Fault, Member, Origin, Peer, PromptEnd, Sender,
-    SpawnKey, StartKind, Status, TurnLimit, UpdateKind,
+    AgentTraits, Ask, AskKind, AskOutcome, EndReason, Ending, Event, Fault, Member, Origin, PauseReason, Peer,
+    PromptEnd, Sender, SpawnKey, StartKind, Status, TurnLimit, UpdateKind,
 };
 pub use id::{AskId, ClientId, Epoch, Millis, PromptId, Seq, SessionId, StartNo};
 pub use input::{Attachment, CancelScope, Input, NewSession, OnRestart, Overlap, Role, Settings, Submission};
 pub use raw::Raw;
-pub use session::{Latest, QueuedPrompt, Session, State, Turn, TurnState};
+pub use session::{Latest, Paused, QueuedPrompt, Session, State, Turn, TurnState};

@@ -1,7 +1,7 @@
 //! A session in short: AIP-46's `Session`, with Wharf's own fields besides (rule 2.3).
 
 use serde::{Deserialize, Serialize};
-use wharf_core::{EndReason, Millis, Session, SessionId, SpawnKey, Status, TurnState};
+use wharf_core::{EndReason, Millis, PauseReason, Session, SessionId, SpawnKey, Status, TurnState};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -33,6 +33,9 @@ pub struct Descriptor {
     pub resumable: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_reason: Option<EndReason>,
+    /// The agent is held because the log cannot be written (rule 10.5).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<PauseReason>,
     /// What went wrong, for a person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -48,6 +51,9 @@ pub struct Descriptor {
     /// For the host alone.
     #[serde(skip)]
     pub(crate) spawned: Option<SpawnedWith>,
+    /// Since when the first of the prompts has waited; for the host alone.
+    #[serde(skip)]
+    pub(crate) queued_since: Option<Millis>,
     /// Those above it, the first of all first.
     #[serde(skip)]
     pub(crate) lineage: Vec<SessionId>,
@@ -127,6 +133,7 @@ impl Descriptor {
             last_seq: session.head().0,
             resumable: state.resumable(),
             end_reason: state.ending.as_ref().map(|ending| ending.reason),
+            paused: state.paused.map(|paused| paused.why),
             message: state.ending.as_ref().and_then(|ending| text(&ending.message)),
             resources: None,
             spawned: state.origin.key.clone().map(|key| {
@@ -136,6 +143,7 @@ impl Descriptor {
             parent_session_id: state.origin.lineage.last().map(ToString::to_string),
             depth: state.origin.lineage.len(),
             lineage: state.origin.lineage.clone(),
+            queued_since: state.queue.iter().map(|queued| queued.accepted_at).min(),
         }
     }
 
@@ -154,8 +162,11 @@ impl Descriptor {
             spawned: Option<&'a SpawnedWith>,
             #[serde(skip_serializing_if = "<[_]>::is_empty")]
             lineage: &'a [SessionId],
+            #[serde(skip_serializing_if = "Option::is_none")]
+            queued_since: Option<Millis>,
         }
-        serde_json::to_vec(&Summary { descriptor: self, spawned: self.spawned.as_ref(), lineage: &self.lineage }).ok()
+        let (spawned, queued_since) = (self.spawned.as_ref(), self.queued_since);
+        serde_json::to_vec(&Summary { descriptor: self, spawned, lineage: &self.lineage, queued_since }).ok()
     }
 
     pub(crate) fn from_summary(summary: &[u8]) -> Option<Self> {
@@ -164,10 +175,17 @@ impl Descriptor {
             spawned: Option<SpawnedWith>,
             #[serde(default)]
             lineage: Vec<SessionId>,
+            queued_since: Option<Millis>,
         }
         let descriptor: Self = serde_json::from_slice(summary).ok()?;
-        let Besides { spawned, lineage } = serde_json::from_slice(summary).ok()?;
-        Some(Self { spawned, lineage, ..descriptor })
+        let Besides { spawned, lineage, queued_since } = serde_json::from_slice(summary).ok()?;
+        Some(Self { spawned, lineage, queued_since, ..descriptor })
+    }
+
+    /// The host has lost it, for this reason.
+    pub(crate) fn fail(&mut self, message: &str, resumable: bool) {
+        (self.status, self.turn, self.clients, self.paused) = (Status::Error, TurnWord::Idle, 0, None);
+        (self.message, self.resumable) = (Some(message.to_owned()), resumable);
     }
 
     pub(crate) fn set_last_output(&mut self, at: Millis) {

@@ -12,6 +12,8 @@ use crate::descriptor::Descriptor;
 
 /// How long rows are collected. The index is derived: what a crash loses is read from the log again.
 const BEAT: Duration = Duration::from_millis(200);
+/// The same while the index cannot be written.
+const BEAT_FAILING: Duration = Duration::from_secs(2);
 /// Rows on their way. A full channel drops a row: the next change, or the next start, brings it again.
 const ROWS: usize = 1024;
 
@@ -26,6 +28,7 @@ pub(crate) struct Row {
 
 enum Order {
     Put(Row),
+    PutAll(Vec<Row>),
     Remove(LogId),
 }
 
@@ -39,6 +42,7 @@ impl std::fmt::Debug for Order {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Put(row) => write!(f, "put {}", row.id),
+            Self::PutAll(rows) => write!(f, "put {}", rows.len()),
             Self::Remove(id) => write!(f, "remove {id}"),
         }
     }
@@ -56,6 +60,11 @@ impl IndexWriter {
 
     pub(crate) fn put(&self, row: Row) {
         self.order(Order::Put(row));
+    }
+
+    /// All those that a start has read anew.
+    pub(crate) fn put_all(&self, rows: Vec<Row>) {
+        self.order(Order::PutAll(rows));
     }
 
     pub(crate) fn remove(&self, id: LogId) {
@@ -80,49 +89,62 @@ impl IndexWriter {
 }
 
 fn write(index: &Arc<dyn Index>, inbox: &Receiver<Order>) {
-    let mut rows: HashMap<LogId, Row> = HashMap::new();
+    let (mut rows, mut failing): (HashMap<LogId, Row>, bool) = (HashMap::new(), false);
     loop {
         match if rows.is_empty() {
             inbox.recv().map_err(|_| RecvTimeoutError::Disconnected)
         } else {
-            inbox.recv_timeout(BEAT)
+            inbox.recv_timeout(if failing { BEAT_FAILING } else { BEAT })
         } {
             Ok(Order::Put(row)) => {
                 rows.insert(row.id.clone(), row);
             }
+            Ok(Order::PutAll(many)) => rows.extend(many.into_iter().map(|row| (row.id.clone(), row))),
             Ok(Order::Remove(id)) => {
                 rows.remove(&id);
-                report(index.remove(&id));
+                if let Err(error) = index.remove(&id) {
+                    tracing::warn!(%error, "a row cannot be removed from the index; the next start does");
+                }
             }
-            Err(RecvTimeoutError::Timeout) => flush(index, &mut rows),
+            Err(RecvTimeoutError::Timeout) => flush(index, &mut rows, &mut failing),
             Err(RecvTimeoutError::Disconnected) => {
-                flush(index, &mut rows);
+                flush(index, &mut rows, &mut failing);
                 return;
             }
         }
         // A stream of changes must not keep the first one waiting.
         if rows.len() >= ROWS {
-            flush(index, &mut rows);
+            flush(index, &mut rows, &mut failing);
         }
     }
 }
 
-fn flush(index: &Arc<dyn Index>, rows: &mut HashMap<LogId, Row>) {
-    if rows.is_empty() {
+fn flush(index: &Arc<dyn Index>, waiting: &mut HashMap<LogId, Row>, failing: &mut bool) {
+    if waiting.is_empty() {
         return;
     }
-    let rows: Vec<IndexRow> = rows
-        .drain()
-        .filter_map(|(id, row)| {
+    let rows: Vec<IndexRow> = waiting
+        .values()
+        .filter_map(|row| {
             let summary = row.descriptor.summary()?.into();
-            Some(IndexRow { id, seq: row.seq, bytes: row.bytes, snapshot: row.snapshot, summary })
+            Some(IndexRow { id: row.id.clone(), seq: row.seq, bytes: row.bytes, snapshot: row.snapshot, summary })
         })
         .collect();
-    report(index.put(&rows));
-}
-
-fn report(result: Result<(), wharf_store::StoreError>) {
-    if let Err(error) = result {
-        tracing::warn!(%error, "the index cannot be written; it is rebuilt from the logs at the next start");
+    match index.put(&rows) {
+        Ok(()) => {
+            waiting.clear();
+            if std::mem::take(failing) {
+                tracing::info!("the index can be written again");
+            }
+        }
+        Err(error) => {
+            if !std::mem::replace(failing, true) {
+                tracing::warn!(%error, "the index cannot be written; what it lacks is read from the logs");
+            }
+            // They are tried again with the next beat, unless that never ends.
+            if waiting.len() >= ROWS {
+                waiting.clear();
+            }
+        }
     }
 }

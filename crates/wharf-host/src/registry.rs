@@ -76,6 +76,18 @@ impl Registry {
             .collect()
     }
 
+    /// Forgets the task of a session, which has ended by itself; the log is read anew when it is wanted.
+    pub(crate) fn let_go(&self, shared: &Arc<Shared>) {
+        let cold = cold(shared);
+        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        // One that was forgotten stays so.
+        if let Some(known) = sessions.get_mut(&shared.id) {
+            *known = cold;
+        }
+        drop(sessions);
+        self.note_change();
+    }
+
     /// Lets a session's task go if nobody else holds the session. Handles are only given out under the lock, so what
     /// is seen here stays true.
     pub(crate) fn retire(&self, shared: &Arc<Shared>) -> bool {
@@ -84,10 +96,13 @@ impl Registry {
         if Arc::strong_count(shared) > 2 {
             return false;
         }
-        let descriptor = shared.descriptor();
-        let (log_id, bytes) = (shared.log_id.clone(), shared.log.head().bytes);
-        let cold = Known::Cold { log_id, descriptor, snapshot: None, bytes };
-        sessions.insert(shared.id.clone(), cold);
+        sessions.insert(shared.id.clone(), cold(shared));
         true
     }
+}
+
+/// The session without its task.
+fn cold(shared: &Shared) -> Known {
+    let (log_id, bytes) = (shared.log_id.clone(), shared.log.head().bytes);
+    Known::Cold { log_id, descriptor: shared.descriptor(), snapshot: None, bytes }
 }

@@ -29,6 +29,9 @@ pub enum AppendError {
     /// No space. Nothing of the batch is in the log; appends may go on when there is space again.
     #[error("no space left for {0}")]
     Full(LogId),
+    /// The file system takes no writes. Nothing of the batch is in the log; appends may go on if that changes.
+    #[error("the file system of {0} is read-only")]
+    ReadOnly(LogId),
     #[error(transparent)]
     Store(#[from] StoreError),
 }

@@ -100,6 +100,9 @@ pub trait Log: Send + Sync + fmt::Debug {
     fn mended(&self) -> Mended;
     /// Appends all of `bodies` as `expected + 1 …` or none of them. *Written* when it returns.
     fn append(&self, epoch: u64, expected: u64, bodies: &[Bytes]) -> Result<Head, AppendError>;
+    /// As [`Log::append`], and where there is no space, out of what was kept for that: for what must be written even
+    /// then. While that reserve is not whole, an ordinary append finds no space.
+    fn append_from_reserve(&self, epoch: u64, expected: u64, bodies: &[Bytes]) -> Result<Head, AppendError>;
     /// Makes everything appended so far survive power loss, then calls back with the seq that is safe.
     /// Calls that come together share one fsync.
     fn sync(&self, done: OnSynced);

@@ -16,10 +16,14 @@ pub struct Hostility(Arc<Mutex<Knobs>>);
 #[derive(Default)]
 struct Knobs {
     full: usize,
+    reserve: usize,
+    read_only: bool,
     broken: usize,
     stale_at: Option<u64>,
     sync_failures: usize,
     hold_syncs: bool,
+    /// Only those of the log of this name.
+    hold_only: Option<String>,
     held: Vec<Held>,
 }
 
@@ -29,6 +33,16 @@ impl Hostility {
     /// The next `times` appends find no space.
     pub fn fill_appends(&self, times: usize) {
         self.knobs().full = times;
+    }
+
+    /// That many appends of those that may use it find a reserve when there is no space.
+    pub fn keep_reserve(&self, times: usize) {
+        self.knobs().reserve = times;
+    }
+
+    /// From now on, or no longer, the file system takes no writes.
+    pub fn set_read_only(&self, read_only: bool) {
+        self.knobs().read_only = read_only;
     }
 
     /// The next `times` appends fail with an I/O error. They leave nothing in the log.
@@ -51,11 +65,19 @@ impl Hostility {
         self.knobs().hold_syncs = true;
     }
 
+    /// The syncs of the log of this name are not answered until they are released; all others are.
+    pub fn hold_syncs_of(&self, name: &str) {
+        let mut knobs = self.knobs();
+        knobs.hold_syncs = true;
+        knobs.hold_only = Some(name.to_owned());
+    }
+
     /// Answers the syncs that are held, in the order in which they came, and holds no more.
     pub fn release_syncs(&self) {
         let held = {
             let mut knobs = self.knobs();
             knobs.hold_syncs = false;
+            knobs.hold_only = None;
             std::mem::take(&mut knobs.held)
         };
         for (log, done) in held {
@@ -154,13 +176,32 @@ impl MemoryLog {
         if state.removed { Err(StoreError::NotFound(self.id.clone())) } else { Ok(state) }
     }
 
+    fn write(&self, epoch: u64, expected: u64, bodies: &[Bytes], from_reserve: bool) -> Result<Head, AppendError> {
+        let mut state = self.present()?;
+        if state.broken {
+            return Err(self.io("appending", "its sync failed").into());
+        }
+        accept(state.head, epoch, expected, bodies)?;
+        self.refuse(epoch, from_reserve)?;
+        for body in bodies {
+            let record = Record { seq: state.head.seq + 1, epoch, body: body.clone() };
+            state.head = grown(state.head, &record);
+            state.records.push(record);
+        }
+        Ok(state.head)
+    }
+
     /// What the knobs say to an append that is otherwise in order.
-    fn refuse(&self, epoch: u64) -> Result<(), AppendError> {
+    fn refuse(&self, epoch: u64, from_reserve: bool) -> Result<(), AppendError> {
         let mut knobs = self.hostility.knobs();
         if let Some(current) = knobs.stale_at.filter(|&current| epoch < current) {
             return Err(AppendError::StaleEpoch { ours: epoch, current });
         }
-        if take(&mut knobs.full) {
+        if knobs.read_only {
+            return Err(AppendError::ReadOnly(self.id.clone()));
+        }
+        let reserved = from_reserve && knobs.full > 0 && take(&mut knobs.reserve);
+        if !reserved && take(&mut knobs.full) {
             return Err(AppendError::Full(self.id.clone()));
         }
         if take(&mut knobs.broken) {
@@ -196,23 +237,17 @@ impl Log for MemoryLog {
     }
 
     fn append(&self, epoch: u64, expected: u64, bodies: &[Bytes]) -> Result<Head, AppendError> {
-        let mut state = self.present()?;
-        if state.broken {
-            return Err(self.io("appending", "its sync failed").into());
-        }
-        accept(state.head, epoch, expected, bodies)?;
-        self.refuse(epoch)?;
-        for body in bodies {
-            let record = Record { seq: state.head.seq + 1, epoch, body: body.clone() };
-            state.head = grown(state.head, &record);
-            state.records.push(record);
-        }
-        Ok(state.head)
+        self.write(epoch, expected, bodies, false)
+    }
+
+    fn append_from_reserve(&self, epoch: u64, expected: u64, bodies: &[Bytes]) -> Result<Head, AppendError> {
+        self.write(epoch, expected, bodies, true)
     }
 
     fn sync(&self, done: OnSynced) {
         let mut knobs = self.hostility.knobs();
-        match self.me.upgrade().filter(|_| knobs.hold_syncs) {
+        let meant = knobs.hold_only.as_ref().is_none_or(|name| name == self.id.name());
+        match self.me.upgrade().filter(|_| knobs.hold_syncs && meant) {
             Some(me) => knobs.held.push((me, done)),
             None => {
                 drop(knobs);

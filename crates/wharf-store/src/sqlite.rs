@@ -55,6 +55,13 @@ impl SqliteIndex {
         Ok(Arc::new(Self { connection: Mutex::new(connection), recreated }))
     }
 
+    /// One that is gone with the process, for where no file can be kept.
+    pub fn in_memory() -> Result<Arc<Self>, StoreError> {
+        let connection = Connection::open_in_memory()?;
+        connection.execute_batch(TABLES)?;
+        Ok(Arc::new(Self { connection: Mutex::new(connection), recreated: true }))
+    }
+
     /// What was there could not be used and is gone: the index is empty and must be filled from the logs.
     pub fn recreated(&self) -> bool {
         self.recreated

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::disk::SmallDisk;
 use crate::{PATIENCE, procs, program};
 
 /// How a host is to be started.
@@ -24,6 +25,8 @@ pub struct HostOptions {
     /// Further arguments of `wharf serve`.
     pub arguments: Vec<String>,
     pub environment: Vec<(String, String)>,
+    /// The size of a disk for the state directory alone, as `mount` has it.
+    pub disk: Option<String>,
     /// Where it listens, if not on a free port of 127.0.0.1.
     pub listen: Option<String>,
 }
@@ -65,6 +68,13 @@ impl HostOptions {
         self
     }
 
+    /// Keeps the state on a disk of its own.
+    #[must_use]
+    pub fn on_disk(mut self, size: &str) -> Self {
+        self.disk = Some(size.to_owned());
+        self
+    }
+
     /// Starts the host and waits until it accepts connections.
     pub fn start(self) -> Result<Host> {
         Host::start(self)
@@ -75,6 +85,8 @@ impl HostOptions {
 #[derive(Debug)]
 pub struct Host {
     options: HostOptions,
+    /// Goes before the directory in which it is mounted.
+    disk: Option<SmallDisk>,
     directory: TempDir,
     running: Running,
     starts: u32,
@@ -92,8 +104,10 @@ struct Running {
 impl Host {
     pub fn start(options: HostOptions) -> Result<Self> {
         let directory = TempDir::with_prefix("wharf-test-").context("making a directory for the host")?;
+        let disk =
+            options.disk.as_ref().map(|size| SmallDisk::mount(&state_dir(directory.path()), size)).transpose()?;
         let running = launch(&options, directory.path(), 1)?;
-        Ok(Self { options, directory, running, starts: 1 })
+        Ok(Self { options, disk, directory, running, starts: 1 })
     }
 
     /// Starts the host again on the same state, ending it first if it still runs (as `kill -9` does).
@@ -102,6 +116,10 @@ impl Host {
         self.starts += 1;
         self.running = launch(&self.options, self.directory.path(), self.starts)?;
         Ok(())
+    }
+
+    pub fn disk(&self) -> Option<&SmallDisk> {
+        self.disk.as_ref()
     }
 
     /// Changes the options for the next restart.

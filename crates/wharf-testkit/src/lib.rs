@@ -6,7 +6,9 @@
 
 pub mod agent;
 pub mod client;
+pub mod cold;
 pub mod dice;
+pub mod disk;
 pub mod host;
 pub mod http;
 pub mod limit;

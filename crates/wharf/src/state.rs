@@ -7,6 +7,9 @@ use crate::look::Style;
 
 /// The word and how it looks.
 pub(crate) fn of(session: &Descriptor) -> (&'static str, Style) {
+    if session.paused.is_some() {
+        return ("paused", Style::Bad);
+    }
     match (session.status, session.turn) {
         (Status::Starting, _) => ("starting", Style::Busy),
         (Status::Running, TurnWord::Idle) => ("idle", Style::Good),

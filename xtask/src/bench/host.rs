@@ -20,6 +20,8 @@ const STOP_LIMIT: Duration = Duration::from_secs(15);
 pub(super) struct Host {
     child: Child,
     dir: PathBuf,
+    /// The directory stays when this host ends: the next one begins with it.
+    keeps: bool,
     pub(super) authority: String,
     pub(super) token: String,
 }
@@ -39,7 +41,8 @@ impl Host {
             .stderr(stderr)
             .spawn()
             .with_context(|| format!("starting {}", wharf.display()))?;
-        let mut host = Self { child, dir: dir.to_path_buf(), authority: String::new(), token: String::new() };
+        let dir = dir.to_path_buf();
+        let mut host = Self { child, dir, keeps: false, authority: String::new(), token: String::new() };
         host.await_listening().with_context(|| format!("waiting for the host; it says: {}", host.stderr_tail()))?;
         Ok(host)
     }
@@ -60,6 +63,12 @@ impl Host {
         let token_file = said["tokenFile"].as_str().context("the line has no tokenFile")?;
         self.token = fs::read_to_string(token_file).context("reading the token")?.trim().to_owned();
         Ok(())
+    }
+
+    /// Leaves its directory to the next one.
+    pub(super) fn stop_and_keep(mut self) -> Result<()> {
+        self.keeps = true;
+        self.stop()
     }
 
     pub(super) fn state_dir(&self) -> PathBuf {
@@ -123,7 +132,9 @@ impl Drop for Host {
         // After `stop` both do nothing; after an error they clean up.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = fs::remove_dir_all(&self.dir);
+        if !self.keeps {
+            let _ = fs::remove_dir_all(&self.dir);
+        }
     }
 }
 

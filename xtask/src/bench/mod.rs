@@ -6,6 +6,7 @@ mod echo;
 mod host;
 mod peer;
 mod pipe;
+mod restart;
 mod stats;
 mod status;
 mod traffic;
@@ -25,7 +26,7 @@ use pipe::Pipe;
 use stats::{Series, percentile, rounded};
 use traffic::{Pace, Party, Seen, Traffic, drive};
 
-const MEASURES: &[&str] = &["burst", "burst_packed", "tick", "never_reading", "status", "bridge"];
+const MEASURES: &[&str] = &["burst", "burst_packed", "tick", "never_reading", "status", "bridge", "restart"];
 const CLIENTS: &[usize] = &[1, 8];
 /// A token of a streamed answer with its envelope is about this long.
 const SIZE: u64 = 200;
@@ -39,17 +40,20 @@ struct Plan {
     ticks: u64,
     flood: u64,
     calls: u32,
+    cold: u32,
 }
 
 impl Plan {
     fn parse(args: &[String]) -> Result<Self> {
         let (measures, build, repeats) = (Vec::new(), true, 3);
-        let mut plan = Self { measures, build, repeats, burst: 300_000, ticks: 3_000, flood: 1_000_000, calls: 5_000 };
+        let (burst, ticks, flood, calls, cold) = (300_000, 3_000, 1_000_000, 5_000, 10_000);
+        let mut plan = Self { measures, build, repeats, burst, ticks, flood, calls, cold };
         for arg in args {
             match arg.as_str() {
                 // To see that it works; the figures mean little.
                 "--quick" => {
-                    plan = Self { repeats: 1, burst: 20_000, ticks: 300, flood: 50_000, calls: 1_000, ..plan };
+                    plan =
+                        Self { repeats: 1, burst: 20_000, ticks: 300, flood: 50_000, calls: 1_000, cold: 500, ..plan };
                 }
                 "--no-build" => plan.build = false,
                 name if MEASURES.contains(&name) => plan.measures.push(name.to_owned()),
@@ -107,6 +111,7 @@ impl Bench {
                 "tick" => self.tick()?,
                 "status" => self.status()?,
                 "bridge" => self.bridge()?,
+                "restart" => self.restart()?,
                 _ => self.never_reading()?,
             }
         }

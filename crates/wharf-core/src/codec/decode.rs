@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 
 use super::{CodecError, SNAPSHOT_VERSION};
 use crate::{
-    AgentTraits, Ask, AskId, AskOutcome, Ending, Event, Fault, Millis, Origin, PromptEnd, PromptId, Raw, Sender, Seq,
-    StartKind, StartNo, TurnLimit, UpdateKind,
+    AgentTraits, Ask, AskId, AskOutcome, Ending, Event, Fault, Millis, Origin, PauseReason, PromptEnd, PromptId, Raw,
+    Sender, Seq, StartKind, StartNo, TurnLimit, UpdateKind,
 };
 
 #[derive(Deserialize)]
@@ -54,6 +54,8 @@ pub fn decode(body: &Bytes) -> Result<(Millis, Event), CodecError> {
             read!(body, kind, Event::AskResolved { ask: AskId, outcome: AskOutcome, by: Option<Sender> })
         }
         "agent_faulted" => read!(body, kind, Event::AgentFaulted { fault: Fault, detail: Arc<str> }),
+        "paused" => read!(body, kind, Event::Paused { why: PauseReason }),
+        "continued" => Event::Continued,
         "snapshot" => decode_snapshot(body, kind)?,
         _ => match decode_prompt_event(body, kind)? {
             Some(event) => event,

@@ -32,6 +32,8 @@ pub fn encode(event: &Event, at: Millis, out: &mut Vec<u8>) {
             o.value("fault", fault);
             o.value("detail", detail);
         }),
+        Event::Paused { why } => encode_as("paused", at, out, |o| o.value("why", why)),
+        Event::Continued => encode_as("continued", at, out, |_| {}),
         Event::Snapshot(saved) => encode_as("snapshot", at, out, |o| o.raw("saved", saved)),
         Event::PromptAccepted { .. }
         | Event::PromptUpdated { .. }
@@ -86,6 +88,8 @@ fn encode_prompt_event(event: &Event, at: Millis, out: &mut Vec<u8>) {
         | Event::AskOpened(_)
         | Event::AskResolved { .. }
         | Event::AgentFaulted { .. }
+        | Event::Paused { .. }
+        | Event::Continued
         | Event::Snapshot(_)
         | Event::Unknown { .. } => {}
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::keys::Keys;
-use super::state::{Latest, QueuedPrompt, State, Turn};
+use super::state::{Latest, Paused, QueuedPrompt, State, Turn};
 use crate::codec::{SNAPSHOT_VERSION, Saved, SavedRef};
 use crate::{
     AgentTraits, AskId, EndReason, Ending, Event, Fault, Millis, Origin, PromptEnd, PromptId, Raw, Seq, StartNo,
@@ -34,6 +34,8 @@ impl State {
             | Event::AskOpened(_)
             | Event::AskResolved { .. }
             | Event::AgentFaulted { .. }
+            | Event::Paused { .. }
+            | Event::Continued
             | Event::Unknown { .. } => None,
         }
     }
@@ -53,6 +55,7 @@ impl State {
             answer: None,
             queue: VecDeque::new(),
             turns: Vec::new(),
+            paused: None,
             asks: BTreeMap::new(),
             latest: Latest::default(),
             head: seq,
@@ -107,6 +110,8 @@ impl State {
             }
             Event::AskResolved { ask, .. } => self.apply_resolved(*ask),
             Event::AgentFaulted { fault, .. } => self.flooded |= *fault == Fault::TooManyAsks,
+            Event::Paused { why } => self.paused = Some(Paused { why: *why, since: at }),
+            Event::Continued => self.apply_continued(at),
             Event::Snapshot(_) => self.snapshot = Some(seq),
             Event::PromptAccepted { .. }
             | Event::PromptUpdated { .. }
@@ -141,7 +146,7 @@ impl State {
             }
             Event::TurnStarted { prompt, .. } => {
                 if let Some(QueuedPrompt { prompt, sender, frame, content, key, accepted_at }) = self.unqueue(prompt) {
-                    let (started_seq, started_at, cancel) = (seq, at, false);
+                    let (started_seq, started_at, cancel, held_for) = (seq, at, false, Millis(0));
                     self.turns.push(Turn {
                         prompt,
                         sender,
@@ -152,6 +157,7 @@ impl State {
                         started_seq,
                         started_at,
                         cancel,
+                        held_for,
                     });
                 }
             }
@@ -174,6 +180,8 @@ impl State {
             | Event::AskOpened(_)
             | Event::AskResolved { .. }
             | Event::AgentFaulted { .. }
+            | Event::Paused { .. }
+            | Event::Continued
             | Event::Snapshot(_)
             | Event::Unknown { .. } => {}
         }
@@ -195,9 +203,19 @@ impl State {
         if matches!(ending.reason, EndReason::AgentExited | EndReason::StartFailed) {
             self.last_output_at = Some(at);
         }
+        // There is no agent to be held any more.
+        self.paused = None;
         self.status = ending.status;
         self.ending = Some(ending.clone());
         self.ended_at = Some(at);
+    }
+
+    fn apply_continued(&mut self, at: Millis) {
+        let Some(Paused { since, .. }) = self.paused.take() else { return };
+        for turn in &mut self.turns {
+            let held = Millis(at.0.saturating_sub(since.max(turn.started_at).0));
+            turn.held_for = turn.held_for.after(held);
+        }
     }
 
     fn apply_resolved(&mut self, ask: AskId) {

@@ -179,6 +179,9 @@ impl Session {
     }
 
     pub(super) fn time_passed(&mut self, draft: &mut Draft) {
+        if self.state.paused.is_some() {
+            return;
+        }
         if self.idle_deadline().is_some_and(|deadline| deadline <= draft.now) {
             self.kill(EndReason::Idle, draft);
         }

@@ -11,7 +11,7 @@ impl Session {
     pub(super) fn turn_limits(&self) -> impl Iterator<Item = (Millis, &PromptId, TurnLimit)> {
         let silent = self.silence_ends();
         self.state.turns.iter().filter(|turn| !turn.cancel).flat_map(move |turn| {
-            let deadline = self.settings.turn_deadline.map(|limit| turn.started_at.after(limit));
+            let deadline = self.settings.turn_deadline.map(|limit| turn.started_at.after(limit).after(turn.held_for));
             let silent = silent.map(|(since, limit)| since.max(turn.started_at).after(limit));
             let ends = [(deadline, TurnLimit::Deadline), (silent, TurnLimit::NoProgress)];
             ends.into_iter().filter_map(|(end, limit)| Some((end?, &turn.prompt, limit)))

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{AskId, AskKind, ClientId, Event, Member, Millis, PromptId, Raw, Role, Sender};
 
 /// Empty after a restore: nobody is attached to a host that has just begun.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Live {
     pub(super) attached: BTreeMap<ClientId, Attached>,
     pub(super) declines: BTreeMap<AskId, Declines>,
@@ -18,14 +18,14 @@ pub(super) struct Live {
     pub(super) idle_since: Option<Millis>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Attached {
     pub(super) member: Member,
     pub(super) elicits: bool,
 }
 
 /// Who would not answer an ask, and what the last of them said instead.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Declines {
     pub(super) clients: BTreeSet<ClientId>,
     pub(super) last: Raw,
@@ -83,6 +83,15 @@ impl Live {
         for declines in self.declines.values_mut() {
             declines.clients.remove(client);
         }
+    }
+
+    /// Nobody was heard for so long: what was due meanwhile is due later.
+    pub(super) fn postpone(&mut self, by: Millis, now: Millis) {
+        for deadline in self.cancel_deadlines.values_mut().chain(self.ask_deadlines.values_mut()) {
+            *deadline = deadline.after(by);
+        }
+        self.answered_at = Some(now);
+        self.idle_since = self.idle_since.map(|_| now);
     }
 
     /// Drops what is about something that the event has ended.

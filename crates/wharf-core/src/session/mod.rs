@@ -10,16 +10,17 @@ mod keys;
 mod life;
 mod limits;
 mod live;
+mod pause;
 mod state;
 mod turns;
 
 use live::Live;
-pub use state::{Latest, QueuedPrompt, State, Turn, TurnState};
+pub use state::{Latest, Paused, QueuedPrompt, State, Turn, TurnState};
 
 use crate::{Effect, Event, Input, Member, Millis, NewSession, Reply, Seq, Settings, StartKind, Step};
 
 /// One conversation, as a value.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Session {
     settings: Settings,
     state: State,
@@ -106,6 +107,10 @@ impl Session {
 
     /// When [`Input::TimePassed`] is due, if nothing else happens.
     pub fn deadline(&self) -> Option<Millis> {
+        // Nothing is due while the agent is not heard.
+        if self.state.paused.is_some() {
+            return None;
+        }
         let idle = self.idle_deadline();
         let turns = self.turn_limits().map(|(end, ..)| end);
         idle.into_iter().chain(self.live.deadlines()).chain(turns).min()
@@ -143,6 +148,8 @@ impl Session {
             Input::MovePrompt { prompt, by, position } => return self.move_prompt(prompt, by, position, draft),
             Input::Kill { reason } => self.kill(reason, draft),
             Input::Sleep { reason, why } => return self.sleep(reason, why, draft),
+            Input::StorageFailed { why } => self.pause(why, draft),
+            Input::StorageBack => self.go_on(draft),
             Input::Resume => return self.resume(draft),
             Input::HostRestarted => self.host_restarted(draft),
             Input::TimePassed => self.time_passed(draft),
@@ -163,7 +170,7 @@ impl Session {
         let every = self.settings.snapshot_every.max(1);
         let passed = self.state.head.0.saturating_sub(self.state.snapshot.unwrap_or_default().0);
         let wait = if self.state.turns.is_empty() { every } else { every.saturating_mul(4) };
-        if draft.events.is_empty() || passed < wait {
+        if draft.events.is_empty() || passed < wait || self.state.paused.is_some() {
             return;
         }
         if let Some(saved) = self.state.to_saved() {

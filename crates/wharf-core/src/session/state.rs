@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::keys::Keys;
 use crate::codec::present;
 use crate::{
-    AgentTraits, Ask, AskId, EndReason, Ending, Millis, Origin, PromptEnd, PromptId, Raw, Sender, Seq, StartKind,
-    StartNo, Status,
+    AgentTraits, Ask, AskId, EndReason, Ending, Millis, Origin, PauseReason, PromptEnd, PromptId, Raw, Sender, Seq,
+    StartKind, StartNo, Status,
 };
 
 /// The durable state. It changes only by [`State::apply`].
@@ -34,6 +34,9 @@ pub struct State {
     pub queue: VecDeque<QueuedPrompt>,
     /// In the order in which they began. More than one only if the agent queues by itself.
     pub turns: Vec<Turn>,
+    /// While the log cannot be written as usual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Paused>,
     /// The open ones.
     pub asks: BTreeMap<AskId, Ask>,
     pub latest: Latest,
@@ -77,6 +80,16 @@ pub struct Turn {
     pub started_at: Millis,
     /// Has its end been asked for?
     pub cancel: bool,
+    /// For how long the agent was held while it ran.
+    #[serde(default, skip_serializing_if = "Millis::is_zero")]
+    pub held_for: Millis,
+}
+
+/// Since when, and why, the agent is held (rule 10.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Paused {
+    pub why: PauseReason,
+    pub since: Millis,
 }
 
 /// The latest of each update that states how things are, for those who join.

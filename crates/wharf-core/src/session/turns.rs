@@ -76,7 +76,7 @@ impl Session {
 
     /// Gives the agent the next waiting prompt if it has nothing to do.
     pub(super) fn start_next_turn(&mut self, draft: &mut Draft) {
-        if self.state.status != Status::Running || !self.state.turns.is_empty() {
+        if self.state.status != Status::Running || !self.state.turns.is_empty() || self.state.paused.is_some() {
             return;
         }
         if let Some(next) = self.state.queue.front() {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use wharf_core::{
     AgentTraits, Ask, AskId, AskKind, AskOutcome, CodecError, EndReason, Ending, Event, Fault, Millis, Origin,
-    PromptEnd, PromptId, Raw, Sender, Seq, Session, SessionId, Settings, SpawnKey, StartKind, StartNo, Status,
-    TurnLimit, UpdateKind, decode, encode,
+    PauseReason, PromptEnd, PromptId, Raw, Sender, Seq, Session, SessionId, Settings, SpawnKey, StartKind, StartNo,
+    Status, TurnLimit, UpdateKind, decode, encode,
 };
 
 use crate::stage::*;
@@ -146,6 +146,10 @@ fn lives() -> Vec<Event> {
     ] {
         events.push(Event::AgentFaulted { fault, detail: "a \"detail\"".into() });
     }
+    for why in [PauseReason::StorageFull, PauseReason::StorageReadOnly] {
+        events.push(Event::Paused { why });
+    }
+    events.push(Event::Continued);
     events
 }
 

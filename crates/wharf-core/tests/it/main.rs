@@ -6,6 +6,7 @@ mod codec;
 mod join;
 mod life;
 mod limits;
+mod pause;
 mod races;
 mod restart;
 mod snapshots;

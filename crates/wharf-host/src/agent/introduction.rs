@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::process::ChildStdout;
+use tokio::time::Instant;
 use wharf_core::{AgentTraits, Fault, Raw, UpdateKind};
 
 use super::AgentProcess;
@@ -51,6 +52,8 @@ pub(crate) struct Greeted {
     pub(crate) early: Early,
     pub(super) next_id: u64,
     timeout: Option<Duration>,
+    /// When it has to be up: the time is for all of a start, however many requests that takes.
+    deadline: Option<Instant>,
 }
 
 /// What came while an answer was awaited.
@@ -87,11 +90,16 @@ impl From<crate::adapters::AdapterError> for StartFailure {
 
 /// Starts an agent and greets it. `capabilities` is the JSON of `clientCapabilities`.
 pub(crate) async fn greet(launch: &Launch, capabilities: &str) -> Result<Greeted, StartFailure> {
-    let Launched { process, reader, outbox, stderr } = launch.run().await.map_err(StartFailure::new)?;
+    let deadline = launch.timeout.map(|limit| Instant::now() + limit);
+    let Some(launched) = by(deadline, launch.run()).await else {
+        return Err(StartFailure::new(late("start", launch.timeout)));
+    };
+    let Launched { process, reader, outbox, stderr } = launched.map_err(StartFailure::new)?;
     let blank = Introduction { frame: Raw::new_checked_before(Bytes::new()), traits: AgentTraits::default() };
     let early = Early::default();
+    let (next_id, timeout) = (1, launch.timeout);
     let mut greeted =
-        Greeted { process, reader, outbox, stderr, introduction: blank, early, next_id: 1, timeout: launch.timeout };
+        Greeted { process, reader, outbox, stderr, introduction: blank, early, next_id, timeout, deadline };
     let version = env!("CARGO_PKG_VERSION");
     let request = format!(
         r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":1,"clientCapabilities":{capabilities},"clientInfo":{{"name":"wharf","title":"Wharf","version":"{version}"}}}}}}"#
@@ -107,22 +115,22 @@ impl Greeted {
         if self.outbox.send(request).is_err() {
             return Err(self.failure(&format!("the agent did not take `{method}`")).await);
         }
-        let waited = match self.timeout {
-            Some(limit) => tokio::time::timeout(limit, self.answer(id)).await,
-            None => Ok(self.answer(id).await),
-        };
-        match waited {
-            Ok(Some((FrameKind::Error, frame))) => {
+        match by(self.deadline, self.answer(id)).await {
+            Some(Some((FrameKind::Error, frame))) => {
                 Err(StartFailure { message: refusal(method, &frame), exit_code: None, answer: Some(frame) })
             }
-            Ok(Some((_, frame))) => Ok(frame),
-            Ok(None) => Err(self.failure(&format!("the agent went away before it answered `{method}`")).await),
-            Err(_) => {
-                let limit = self.timeout.unwrap_or_default();
-                let message = format!("the agent did not answer `{method}` within {limit:?} (start_timeout)");
+            Some(Some((_, frame))) => Ok(frame),
+            Some(None) => Err(self.failure(&format!("the agent went away before it answered `{method}`")).await),
+            None => {
+                let message = late(&format!("answer `{method}`"), self.timeout);
                 Err(StartFailure::new(self.with_stderr(&message)))
             }
         }
+    }
+
+    /// The time for what follows begins now.
+    pub(crate) fn grant_time(&mut self) {
+        self.deadline = self.timeout.map(|limit| Instant::now() + limit);
     }
 
     async fn answer(&mut self, id: u64) -> Option<(FrameKind, Bytes)> {
@@ -160,15 +168,19 @@ impl Greeted {
 
     /// Some replay after their answer, so it is over only when nothing of it has come for a while (rule 2.6).
     pub(super) async fn replay_over(&mut self, quiet: Duration) -> Result<(), StartFailure> {
-        let mut until = tokio::time::Instant::now() + quiet;
+        let mut until = Instant::now() + quiet;
         loop {
+            if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                let message = late("come to the end of what it repeats", self.timeout);
+                return Err(StartFailure::new(self.with_stderr(&message)));
+            }
             // First what came in the same breath as the answer: no further read would tell of it.
             let before = self.early.swallowed;
             while let Some(line) = self.reader.next_line() {
                 sort(line, b"", &mut self.early, &self.outbox);
             }
             if self.early.swallowed > before {
-                until = tokio::time::Instant::now() + quiet;
+                until = Instant::now() + quiet;
             }
             match tokio::time::timeout_at(until, self.reader.fill()).await {
                 Err(_) => break,
@@ -200,6 +212,18 @@ impl Greeted {
     fn with_stderr(&self, message: &str) -> String {
         with_stderr(message, &self.stderr)
     }
+}
+
+/// Waits until then; `None` if that is too short.
+async fn by<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
+    match deadline {
+        Some(deadline) => tokio::time::timeout_at(deadline, work).await.ok(),
+        None => Some(work.await),
+    }
+}
+
+fn late(what: &str, limit: Option<Duration>) -> String {
+    format!("the agent did not {what} within {:?} (start_timeout)", limit.unwrap_or_default())
 }
 
 /// Adds what the agent wrote to stderr, if it wrote anything.

@@ -70,7 +70,7 @@ pub(crate) async fn open(mut greeted: Greeted, opening: &Opening) -> Result<Open
     if opening.how != StartKind::New {
         greeted.swallow_replay();
     }
-    let answer = greeted.exchange(method, request, id).await?;
+    let answer = greeted.exchange(method, request, id).await.map_err(|failure| forgotten(failure, opening.how))?;
     let agent_session = match (&opening.agent_session, frame::peek::<NewAnswer>(&answer)) {
         (_, Some(answer)) => answer.result.session_id,
         // The answers to load and resume need not repeat the id.
@@ -87,6 +87,22 @@ pub(crate) async fn open(mut greeted: Greeted, opening: &Opening) -> Result<Open
     let Greeted { process, reader, outbox, stderr, introduction, early, next_id, .. } = greeted;
     let answer = Raw::new_checked_before(frame::one_line(answer));
     Ok(Opened { process, reader, outbox, stderr, agent_session, traits: introduction.traits, answer, early, next_id })
+}
+
+/// ACP's code for a session that there is not.
+const NOT_FOUND: i64 = -32002;
+
+/// Says it plainly if the agent does not know its session any more.
+fn forgotten(failure: StartFailure, how: StartKind) -> StartFailure {
+    let answer: Option<Value> = failure.answer.as_ref().and_then(|answer| serde_json::from_slice(answer).ok());
+    if how == StartKind::New || answer.is_none_or(|answer| answer["error"]["code"] != NOT_FOUND) {
+        return failure;
+    }
+    let message = format!(
+        "the agent does not know this session any more: its log can be read, to go on start a new one ({})",
+        failure.message
+    );
+    StartFailure { message, ..failure }
 }
 
 fn request(opening: &Opening, id: u64) -> Result<(&'static str, Bytes), StartFailure> {

@@ -39,6 +39,7 @@ const KNOWN: &[&str] = &[
     "limits.queue",
     "limits.asks",
     "limits.sessions",
+    "limits.starts",
     "limits.spawns_per_minute",
     "limits.log",
     "limits.connections",
@@ -61,6 +62,7 @@ const KNOWN: &[&str] = &[
     "log_level",
     "otlp.endpoint",
     "otlp.interval",
+    "limits.reserve",
 ];
 
 /// Refuses a table with a key that is not known.

@@ -181,6 +181,8 @@ pub struct Limits {
     pub asks: usize,
     /// Sessions with a running agent.
     pub sessions: usize,
+    /// Agents that are being started at the same time.
+    pub starts: usize,
     /// New sessions that one token may start in a minute.
     pub spawns_per_minute: u32,
     /// The log of one session; at this it is ended.
@@ -209,6 +211,8 @@ pub struct Limits {
     pub session_memory: Cap,
     /// The same for all sessions together: the one that has been idle for longest goes to sleep first.
     pub memory: Cap,
+    /// Space on disk that is kept for the moment when there is none.
+    pub reserve: Size,
 }
 
 /// What HTTP itself needs of a head; less is refused by the library that reads it.
@@ -238,6 +242,7 @@ impl Default for Limits {
             queue: 100,
             asks: 100,
             sessions: 1_000,
+            starts: 2 * std::thread::available_parallelism().map_or(2, usize::from),
             spawns_per_minute: 600,
             // Months of work; a flood is stopped before it fills a disk.
             log: Size(4 << 30),
@@ -256,6 +261,8 @@ impl Default for Limits {
             tail_total: Size(64 << 20),
             session_memory: Cap(None),
             memory: Cap(None),
+            // Some hundred pauses and kills, each of which takes a block of 4 KiB at least.
+            reserve: Size(2 << 20),
         }
     }
 }

@@ -1,26 +1,28 @@
 //! Starting the host: take the lease, end what an earlier one left running, and bring every log to a definite state.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use tokio::sync::Mutex;
-use wharf_core::{EndReason, Epoch, Input, SessionId};
+use wharf_core::{EndReason, Epoch, Input, Seq, SessionId};
 use wharf_store::{
-    FileEngine, FileLease, FileOptions, Index, IndexRow, Lease, LeaseError, LogStat, SqliteIndex, StoreError,
+    Engine, FileEngine, FileLease, FileOptions, Index, IndexRow, Lease, LeaseError, LogStat, SqliteIndex, StoreError,
 };
 
 use super::rate::Rate;
-use super::{Host, Inner, start_file};
+use super::{Host, Inner, Need, Starts, start_file};
 use crate::agent::sweep::{self, Records};
 use crate::config::{Config, ResumeOnStart};
 use crate::descriptor::Descriptor;
 use crate::ids::{Now, random_text};
-use crate::index::IndexWriter;
+use crate::index::{IndexWriter, Row};
 use crate::metrics::Metrics;
 use crate::registry::{Known, Registry};
-use crate::session::TailBudget;
+use crate::session::handle::CallError;
+use crate::session::{Shared, TailBudget};
 use crate::workspaces::Workspaces;
 
 #[derive(Debug, thiserror::Error)]
@@ -36,11 +38,17 @@ pub enum StartError {
 impl Host {
     /// Brings the host up. Blocking work: called once, before anything is served.
     pub fn begin(config: Config) -> Result<Self, StartError> {
+        Self::begin_on(config, None)
+    }
+
+    /// The same with another engine than files, for tests.
+    #[doc(hidden)]
+    pub fn begin_on(config: Config, engine: Option<Arc<dyn Engine>>) -> Result<Self, StartError> {
         let root = config.state_dir.clone();
         let unusable = |why: &dyn std::fmt::Display| StartError::StateDir { path: root.clone(), why: why.to_string() };
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&root).map_err(|error| unusable(&error))?;
         keep_private(&root).map_err(|error| unusable(&error))?;
-        let lease = FileLease::acquire(&root).map_err(|error| match error {
+        let lease = lease(&root).map_err(|error| match error {
             LeaseError::Held { pid, .. } => StartError::Held {
                 path: root.clone(),
                 pid: pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string()),
@@ -53,18 +61,23 @@ impl Host {
         if strays > 0 {
             tracing::info!(strays, "ended agent processes that an earlier host had left behind");
         }
-        let engine = FileEngine::open(FileOptions::new(root.clone()))?;
-        let index: Arc<dyn Index> = SqliteIndex::open(&root.join("index.db"))?;
+        let engine = match engine {
+            Some(engine) => engine,
+            None => files(&root, config.limits.reserve.0 as u64)?,
+        };
+        let index = index(&root)?;
         let budget = Arc::new(TailBudget::new(config.limits.tail.0, config.limits.tail_total.0));
         let workspaces = Workspaces::of(&root);
         if let Err(error) = workspaces.list() {
             tracing::warn!(%error, "the registry of workspaces cannot be read");
         }
+        let starts = Starts::new(config.limits.starts);
         let places = Arc::new(tokio::sync::Semaphore::new(config.limits.sessions));
         let spare_places = Arc::new(tokio::sync::Semaphore::new(config.limits.sessions));
         let rate = Rate::new(config.limits.spawns_per_minute);
         let inner = Arc::new(Inner {
             config,
+            starts,
             workspaces,
             registry: Registry::default(),
             index: IndexWriter::start(Arc::clone(&index)),
@@ -93,84 +106,162 @@ impl Host {
     }
 }
 
-/// Agents that are started at once when many sessions come back: more would only make each slower.
-const BACK_AT_ONCE: usize = 4;
+/// Takes the lease. On a full disk the reserve is given up for it: who cannot start the host cannot end anything.
+fn lease(root: &Path) -> Result<FileLease, LeaseError> {
+    match FileLease::acquire(root) {
+        Err(LeaseError::Io { source, .. })
+            if source.kind() == ErrorKind::StorageFull && FileEngine::give_up_reserve(root) =>
+        {
+            tracing::warn!(dir = %root.display(), "the disk is full: what was kept for that is used");
+            FileLease::acquire(root)
+        }
+        acquired => acquired,
+    }
+}
 
-impl Host {
-    /// Starts the agents of sessions that are to come back, a few at a time.
-    fn bring_back(&self, sessions: Vec<SessionId>) {
-        let places = Arc::new(tokio::sync::Semaphore::new(BACK_AT_ONCE));
-        for id in sessions {
-            let (host, places) = (self.clone(), Arc::clone(&places));
-            tokio::spawn(async move {
-                host.announced().await;
-                let Ok(_place) = places.acquire().await else { return };
-                let Ok(handle) = host.open(&id).await else { return };
-                if handle.resume().await.is_ok()
-                    && let Err(failure) = handle.up().await
-                {
-                    // Not the message, which holds what the agent wrote: the session tells it.
-                    tracing::warn!(session = %id, code = failure.exit_code, "a session did not come back");
-                }
-            });
+fn files(root: &Path, reserve: u64) -> Result<Arc<dyn Engine>, StoreError> {
+    let engine = FileEngine::open(FileOptions { reserve, ..FileOptions::new(root) })?;
+    if let Some(why) = engine.why_no_reserve() {
+        tracing::warn!(dir = %root.display(), why, "no space can be kept for a full disk here");
+    } else if !engine.has_space() {
+        tracing::error!(dir = %root.display(), "the disk is full: prompts and new sessions are refused until there is space");
+    }
+    Ok(engine)
+}
+
+/// The index is derived: where it cannot be kept in a file, memory will do.
+fn index(root: &Path) -> Result<Arc<dyn Index>, StoreError> {
+    match SqliteIndex::open(&root.join("index.db")) {
+        Ok(index) => Ok(index),
+        Err(error) => {
+            tracing::warn!(%error, "the index cannot be used; listings are made from the logs, which takes longer");
+            Ok(SqliteIndex::in_memory()?)
         }
     }
 }
 
+impl Host {
+    /// Starts the agents of sessions that are to come back, those that are needed most first. One place is left for
+    /// clients, who do not wait for all of these.
+    fn bring_back(&self, mut sessions: Vec<(Need, SessionId)>) {
+        sessions.sort();
+        let at_once = self.inner.config.limits.starts.saturating_sub(1).clamp(1, sessions.len().max(1));
+        let sessions = Arc::new(std::sync::Mutex::new(VecDeque::from(sessions)));
+        for _ in 0..at_once {
+            let (host, sessions) = (self.clone(), Arc::clone(&sessions));
+            tokio::spawn(async move {
+                host.announced().await;
+                let next = || sessions.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+                while let Some((need, id)) = next() {
+                    host.bring_one_back(&id, need).await;
+                }
+            });
+        }
+    }
+
+    async fn bring_one_back(&self, id: &SessionId, need: Need) {
+        let Ok(handle) = self.open(id).await else { return };
+        loop {
+            match handle.come_back(need).await {
+                Ok(()) => break,
+                Err(CallError::StorageFull) => tokio::time::sleep(AGAIN).await,
+                Err(error @ (CallError::TooMany { .. } | CallError::LogFull { .. } | CallError::Storage(_))) => {
+                    tracing::warn!(session = %id, %error, "a session did not come back");
+                    return;
+                }
+                // Somebody else was faster, or it is gone.
+                Err(CallError::Refused(_) | CallError::Left | CallError::Gone) => return,
+            }
+        }
+        // One that hangs is left to its own time.
+        if let Ok(Err(failure)) = tokio::time::timeout(WATCHED_FOR, handle.up()).await {
+            // Not the message, which holds what the agent wrote: the session tells it.
+            tracing::warn!(session = %id, code = failure.exit_code, "a session did not come back");
+        }
+    }
+}
+
+/// How soon a session that could not come back for want of space is tried again.
+const AGAIN: std::time::Duration = std::time::Duration::from_secs(2);
+/// How long the next one waits for a session that comes back.
+const WATCHED_FOR: std::time::Duration = std::time::Duration::from_secs(10);
+
 impl Inner {
     /// Makes every log known. One that the index knows whole and ended is only listed; any other is read, and if it
     /// was alive when its host died, it is given its end now (rule 2.7).
-    fn reconcile(self: &Arc<Self>, index: &dyn Index) -> Result<Vec<SessionId>, StartError> {
-        let mut back = Vec::new();
+    fn reconcile(self: &Arc<Self>, index: &dyn Index) -> Result<Vec<(Need, SessionId)>, StartError> {
+        let (mut back, mut fresh) = (Vec::new(), Vec::new());
         let mut rows: HashMap<_, IndexRow> =
             index.all().unwrap_or_default().into_iter().map(|row| (row.id.clone(), row)).collect();
         for stat in self.engine.list()? {
             let row = rows.remove(&stat.id);
+            crate::ids::outlast(&SessionId::new(stat.id.name()));
             let known = row.as_ref().and_then(|row| ended(row, &stat));
             match known {
                 Some(descriptor) => {
                     let snapshot = row.and_then(|row| row.snapshot);
                     let id = SessionId::new(stat.id.name());
-                    if self.wants_back(&descriptor) {
-                        back.push(id.clone());
-                    }
+                    back.extend(self.wants_back(&descriptor).map(|need| (need, id.clone())));
                     let (log_id, bytes, descriptor) = (stat.id, stat.bytes, Arc::new(descriptor));
                     self.registry.put(id, Known::Cold { log_id, descriptor, snapshot, bytes });
                 }
-                None => back.extend(self.recover(&stat, row.and_then(|row| row.snapshot))),
+                None => back.extend(self.recover(&stat, row.and_then(|row| row.snapshot), &mut fresh)),
             }
         }
+        self.index.put_all(fresh);
         for gone in rows.into_keys() {
             self.index.remove(gone);
         }
         Ok(back)
     }
 
-    /// Is this one to be started again by itself?
-    fn wants_back(&self, descriptor: &Descriptor) -> bool {
-        let wanted = match self.config.resume_on_start {
-            ResumeOnStart::None => false,
-            ResumeOnStart::Queued => descriptor.queued > 0,
-            ResumeOnStart::All => true,
+    /// Is this one to be started again by itself, and how much is that needed?
+    fn wants_back(&self, descriptor: &Descriptor) -> Option<Need> {
+        let queued = (descriptor.queued > 0).then(|| Need::Queued(descriptor.queued_since.unwrap_or_default()));
+        let need = match self.config.resume_on_start {
+            ResumeOnStart::None => None,
+            ResumeOnStart::Queued => queued,
+            ResumeOnStart::All => Some(queued.unwrap_or(Need::Nobody)),
         };
-        wanted && descriptor.resumable && descriptor.end_reason != Some(EndReason::User)
+        need.filter(|_| descriptor.resumable && descriptor.end_reason != Some(EndReason::User))
     }
 
     /// Reads a log and ends what its host could not end. The id, if the session is to come back.
-    fn recover(self: &Arc<Self>, stat: &LogStat, snapshot: Option<u64>) -> Option<SessionId> {
+    fn recover(
+        self: &Arc<Self>,
+        stat: &LogStat,
+        snapshot: Option<u64>,
+        rows: &mut Vec<Row>,
+    ) -> Option<(Need, SessionId)> {
         match self.thaw(&stat.id, snapshot) {
             Ok((mut session, shared)) => {
                 let step = session.handle(Input::HostRestarted, Now::millis());
                 let descriptor = Descriptor::of(&session);
-                let first = (step, self.surroundings());
-                let handle = self.employ(session, shared, Some(first));
-                self.wants_back(&descriptor).then(|| handle.id().clone())
+                let need = self.wants_back(&descriptor).map(|need| (need, shared.id.clone()));
+                if step.events.is_empty() {
+                    rows.push(self.list(&shared, descriptor, session.state().snapshot));
+                } else {
+                    self.employ(session, shared, Some((step, self.surroundings())));
+                }
+                need
             }
             Err(error) => {
                 tracing::error!(log = %stat.id, %error, "this session cannot be read and is left alone");
                 None
             }
         }
+    }
+}
+
+impl Inner {
+    /// Makes a session known that needs no task, since it has had its end. What the index has to be told of it.
+    fn list(&self, shared: &Shared, descriptor: Descriptor, snapshot: Option<Seq>) -> Row {
+        let (log_id, descriptor) = (shared.log_id.clone(), Arc::new(descriptor));
+        let (head, snapshot) = (shared.log.head(), snapshot.map(|seq| seq.0));
+        let (cold_id, known) = (log_id.clone(), Arc::clone(&descriptor));
+        let cold = Known::Cold { log_id: cold_id, descriptor: known, snapshot, bytes: head.bytes };
+        self.registry.put(shared.id.clone(), cold);
+        Row { id: log_id, seq: head.seq, bytes: head.bytes, snapshot, descriptor }
     }
 }
 

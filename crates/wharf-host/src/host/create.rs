@@ -107,8 +107,11 @@ pub(super) struct Begun {
 impl Host {
     /// Creates a session and waits until its agent is up.
     pub async fn create(&self, request: NewSessionRequest) -> Result<Created, CreateError> {
-        let Begun { handle, started, .. } = self.begin_session(request)?;
+        let Begun { handle, started, founded } = self.begin_session(request)?;
         let session = handle.id().to_string();
+        if let Ok(Err(error)) = founded.await {
+            return Err(not_founded(error));
+        }
         match started.await {
             Ok(Ok(started)) => Ok(Created { handle, seq: started.seq, answer: started.answer }),
             Ok(Err(failure)) => Err(CreateError::Start { session, failure }),
@@ -213,6 +216,19 @@ impl Inner {
             Some(path) => Err(CreateError::CwdNotAllowed { path: path.clone() }),
             None => Ok(()),
         }
+    }
+}
+
+/// Why a session did not get into its log.
+pub(super) fn not_founded(error: CallError) -> CreateError {
+    match error {
+        CallError::StorageFull => CreateError::StorageFull,
+        error @ (CallError::Refused(_)
+        | CallError::TooMany { .. }
+        | CallError::LogFull { .. }
+        | CallError::Storage(_)
+        | CallError::Left
+        | CallError::Gone) => CreateError::Storage(error.to_string()),
     }
 }
 

@@ -11,6 +11,7 @@ mod rate;
 mod spare;
 mod spawn;
 mod start_file;
+mod starts;
 mod workspaces;
 
 use std::collections::{BTreeMap, HashMap};
@@ -18,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
-use wharf_core::{EndReason, Epoch, SessionId};
+use wharf_core::{EndReason, Epoch, Input, SessionId};
 use wharf_store::{Engine, FileLease, LogId};
 
 pub use begin::StartError;
@@ -28,6 +29,7 @@ pub use forget::Renewal;
 pub use spare::Spare;
 pub use spawn::{SpawnRequest, Spawned};
 pub(crate) use start_file::{StartInputs, write_private};
+pub(crate) use starts::{Need, Starts};
 pub use workspaces::RemovedWorkspace;
 
 use crate::adapters::{AdapterError, Launchable};
@@ -36,7 +38,7 @@ use crate::agent::sweep::Records;
 use crate::agent::{Badges, Launch, Wearer};
 use crate::config::Config;
 use crate::descriptor::Descriptor;
-use crate::ids::random_text;
+use crate::ids::{Now, random_text};
 use crate::index::IndexWriter;
 use crate::metrics::Metrics;
 use crate::registry::{Known, Registry};
@@ -67,6 +69,7 @@ pub(crate) struct Inner {
     /// Random, made once per state directory: the tag that tells our agents from another host's.
     state_id: String,
     introductions: Mutex<HashMap<Introduced, Introduction>>,
+    pub(crate) starts: Arc<Starts>,
     /// One cold session is brought up at a time, so that two callers get the same task.
     opening: tokio::sync::Mutex<()>,
     /// One request with a key is looked up and carried out at a time, so that its repeat finds it.
@@ -150,8 +153,15 @@ impl Host {
                 let inner = Arc::clone(&self.inner);
                 let read = tokio::task::spawn_blocking(move || inner.thaw(&log_id, snapshot));
                 let thawed = read.await.map_err(|e| e.to_string()).and_then(|thawed| thawed.map_err(|e| e.to_string()));
-                let (session, shared) = thawed.map_err(|why| OpenError::Unreadable { id: id.clone(), why })?;
-                Ok(self.inner.employ(session, shared, None))
+                let (mut session, shared) = thawed.map_err(|why| OpenError::Unreadable { id: id.clone(), why })?;
+                // The log failed while its agent ran, which was ended then.
+                let step = session.state().status.is_alive().then(|| {
+                    let message = "the log could not be written".into();
+                    let start = session.state().start;
+                    session.handle(Input::AgentExited { start, exit_code: None, message }, Now::millis())
+                });
+                let first = step.map(|step| (step, self.inner.surroundings()));
+                Ok(self.inner.employ(session, shared, first))
             }
         }
     }
@@ -279,6 +289,13 @@ impl Inner {
         let budget = Arc::clone(&self.budget);
         let shared = Shared::new(id, log_id.clone(), log, budget, session.head(), descriptor);
         Ok((session, Arc::new(shared)))
+    }
+
+    /// Deletes what there is of a session that could not be made.
+    pub(crate) fn unmake(self: &Arc<Self>, log_id: &LogId) {
+        if let Err(error) = self.engine.remove(log_id) {
+            tracing::warn!(log = %log_id, %error, "a session that could not be made is left behind");
+        }
     }
 
     /// Gives a session its task and makes it known.

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
 use wharf_core::SessionId;
 
+use super::starts::Need;
 use super::{Host, Inner};
 use crate::adapters::Launchable;
 use crate::agent::Launch;
@@ -34,6 +35,7 @@ pub struct Spare {
 impl Spare {
     /// Sends a client's request; the answer comes with the id that went to the agent.
     pub async fn ask(&mut self, frame: &Bytes) -> Result<Bytes, StartFailure> {
+        self.greeted.grant_time();
         let answer = self.greeted.ask(frame).await?;
         self.asked = true;
         Ok(answer)
@@ -68,6 +70,7 @@ impl Host {
         let session = new_session_id();
         let sandbox = self.inner.spare_profile(&agent, known.as_deref())?;
         let launch = Launch { sandbox: sandbox.clone(), ..self.inner.launch(&agent, Some(&session), &cwd, &env) };
+        let _start = self.inner.starts.enter(Need::Client).await;
         let greeted = greet(&launch, capabilities).await?;
         Ok(Spare { greeted, session, cwd, sandbox, asked: false, _place: place })
     }

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use wharf_core::{Raw, Sender, SessionId, SpawnKey};
 
-use super::create::Begun;
+use super::create::{Begun, not_founded};
 use super::{CreateError, Host, NewSessionRequest};
-use crate::session::handle::{CallError, SessionHandle};
+use crate::session::handle::SessionHandle;
 use crate::workspaces::Ground;
 
 /// What AIP-46 calls `SpawnAgentRequest`, with Wharf's own fields besides.
@@ -67,8 +67,7 @@ impl Host {
         drop(one_child);
         match begun.founded.await {
             Ok(Ok(_)) => Ok(Spawned { handle: begun.handle, warnings, duplicate: false }),
-            Ok(Err(CallError::StorageFull)) => Err(CreateError::StorageFull),
-            Ok(Err(error)) => Err(CreateError::Storage(error.to_string())),
+            Ok(Err(error)) => Err(not_founded(error)),
             Err(_) => Err(CreateError::Storage("the host is stopping".to_owned())),
         }
     }

@@ -137,7 +137,7 @@ pub(crate) fn write_private(path: &Path, text: &[u8]) -> std::io::Result<()> {
     }
     let half = path.with_extension("new");
     let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&half)?;
-    file.write_all(text)?;
-    file.sync_all()?;
-    std::fs::rename(&half, path)
+    let written = file.write_all(text).and_then(|()| file.sync_all()).and_then(|()| std::fs::rename(&half, path));
+    // What is half written takes space where there is none.
+    written.inspect_err(|_| drop(std::fs::remove_file(&half)))
 }

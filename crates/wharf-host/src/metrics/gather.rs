@@ -32,7 +32,7 @@ pub struct Insight {
 struct Sums {
     log_bytes: u64,
     asks: u64,
-    stalled: u64,
+    paused: u64,
     readers: u64,
     lag: u64,
     over: u64,
@@ -48,7 +48,7 @@ impl Host {
     pub fn storage_full(&self) -> bool {
         let mut full = false;
         self.inner().registry.each(|known| {
-            full |= matches!(known, Known::Live(handle) if handle.shared.is_stalled());
+            full |= matches!(known, Known::Live(handle) if handle.shared.is_paused());
         });
         full
     }
@@ -63,7 +63,7 @@ impl Host {
         let shared = &handle.shared;
         let (readers, lag_events) = shared.lag();
         let idle_millis = shared.rest().since.map(|since| Now::millis().0.saturating_sub(since.0));
-        let (asks, paused, log_bytes) = (shared.asks(), shared.is_stalled(), shared.log.head().bytes);
+        let (asks, paused, log_bytes) = (shared.asks(), shared.is_paused(), shared.log.head().bytes);
         Insight { asks, readers, lag_events, log_bytes, paused, idle_millis }
     }
 
@@ -103,7 +103,7 @@ impl Sums {
                 let shared = &handle.shared;
                 self.log_bytes += shared.log.head().bytes;
                 self.asks += shared.asks();
-                self.stalled += u64::from(shared.is_stalled());
+                self.paused += u64::from(shared.is_paused());
                 let (readers, lag) = shared.lag();
                 self.readers += readers;
                 self.lag = self.lag.max(lag);
@@ -135,7 +135,7 @@ fn of_sessions(known: &[std::sync::Arc<Descriptor>], sums: &Sums) -> Vec<Family>
         Family::gauge("wharf_readers", "Readers that follow a session").of(sums.readers),
         Family::gauge("wharf_reader_lag_events", "Events by which the slowest reader is behind its session")
             .of(sums.lag),
-        Family::gauge("wharf_sessions_paused", "Sessions that wait for space on the disk").of(sums.stalled),
+        Family::gauge("wharf_sessions_paused", "Sessions that wait for space on the disk").of(sums.paused),
         Family::gauge("wharf_sessions_over_memory", "Sessions that use more memory than limits.session_memory")
             .of(sums.over),
     ]

@@ -7,6 +7,7 @@ use wharf_core::{Ask, ClientId, Input, QueuedPrompt, Raw, Reply, Seq, StartNo, T
 use super::handle::{Attendance, CallError, Forward};
 use crate::agent::introduction::StartFailure;
 use crate::agent::{AgentExit, Opened};
+use crate::host::Need;
 
 /// What the task is told.
 #[derive(Debug)]
@@ -53,6 +54,11 @@ pub(crate) enum Command {
     },
     Turns {
         reply: oneshot::Sender<Vec<Turn>>,
+    },
+    /// As a resume, which nobody waits for.
+    ComeBack {
+        need: Need,
+        reply: ReplyTo,
     },
     WaitUp {
         reply: UpTo,

@@ -4,17 +4,19 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use wharf_core::{Effect, EndReason, Event, Member, Millis, Reply, Seq, StartKind, StartNo, Step, encode};
+use wharf_core::{Effect, EndReason, Event, Member, Millis, PauseReason, Reply, Seq, StartKind, StartNo, Step, encode};
 use wharf_store::AppendError;
 
 use super::command::{Command, ReplyTo, Started, StartedTo, UpTo};
 use super::cursor::Entry;
 use super::handle::{CallError, Direct};
 use super::in_force::in_force;
+use super::pause::{reason, refusal};
 use super::task::SessionTask;
 use crate::agent::introduction::{StartFailure, greet};
 use crate::agent::{self, Greeted};
 use crate::descriptor::Descriptor;
+use crate::host::Need;
 use crate::ids::Now;
 use crate::index::Row;
 
@@ -73,35 +75,57 @@ impl SessionTask {
         if self.fresh.is_empty() {
             return !self.stalled;
         }
-        let (expected, bodies) = self.encoded();
-        let began = Instant::now();
-        match self.shared.log.append(self.around.epoch.0, expected.0, &bodies) {
-            Ok(_) => {
-                let metrics = &self.around.host.metrics;
-                metrics.append.observe(began.elapsed());
-                metrics.events.add(bodies.len() as u64);
-                metrics.event_bytes.add(bodies.iter().map(|body| body.len() as u64).sum());
-                if self.stalled {
-                    tracing::info!(session = %self.shared.id, "there is space on the disk again: the session goes on");
-                    self.shared.note_stalled(false);
+        let held = self.is_held();
+        match self.write(held) {
+            Ok(()) => true,
+            Err(error) => match reason(&error) {
+                // A session that is not in its log yet was never made.
+                Some(why) if self.is_unfounded() => {
+                    self.unmake(why);
+                    false
                 }
-                self.stalled = false;
-                self.publish(expected);
-                true
-            }
-            Err(AppendError::Full(_)) => {
-                if !self.stalled {
-                    tracing::error!(session = %self.shared.id, "the disk is full: the session is paused until there is space");
+                Some(_) if held => {
+                    self.stalled = true;
+                    false
                 }
-                self.stalled = true;
-                self.shared.note_stalled(true);
-                false
-            }
-            Err(error) => {
-                self.give_up(&error.to_string());
-                false
-            }
+                Some(why) => self.write_in_need(why),
+                None => {
+                    self.give_up(&error.to_string());
+                    false
+                }
+            },
         }
+    }
+
+    /// Appends what was decided, all or nothing, and shows it.
+    pub(super) fn write(&mut self, in_need: bool) -> Result<(), AppendError> {
+        let (expected, bodies) = self.encoded();
+        let (log, epoch) = (&self.shared.log, self.around.epoch.0);
+        let began = Instant::now();
+        match in_need {
+            true => log.append_from_reserve(epoch, expected.0, &bodies)?,
+            false => log.append(epoch, expected.0, &bodies)?,
+        };
+        let metrics = &self.around.host.metrics;
+        metrics.append.observe(began.elapsed());
+        metrics.events.add(bodies.len() as u64);
+        metrics.event_bytes.add(bodies.iter().map(|body| body.len() as u64).sum());
+        self.stalled = false;
+        self.publish(expected);
+        Ok(())
+    }
+
+    fn is_unfounded(&self) -> bool {
+        self.session.head().0 == self.fresh.len() as u64
+    }
+
+    /// There is no space for a new session: its makers are told, and nothing of it is left.
+    fn unmake(&mut self, why: PauseReason) {
+        self.end_waiting(&refusal(why));
+        self.broken = true;
+        let host = &self.around.host;
+        host.registry.remove(&self.shared.id);
+        host.unmake(&self.shared.log_id);
     }
 
     fn encoded(&self) -> (Seq, Vec<Bytes>) {
@@ -270,17 +294,22 @@ impl SessionTask {
         let agent_session = self.session.state().agent_session.as_ref().map(ToString::to_string);
         let log_id = self.shared.log_id.clone();
         let (in_force, shared) = (in_force(self.session.state()), Arc::clone(&self.shared));
+        let need = std::mem::replace(&mut self.need, Need::Client);
         let starter = tokio::spawn(async move {
             // One agent per session, ever: the old tree goes before the new one comes.
             if let Some(ending) = ending {
                 let _ = ending.await;
             }
-            let outcome = async {
+            let place = host.starts.enter(need).await;
+            let work = async {
                 let inputs = host.start_inputs(&log_id).map_err(StartFailure::new)?;
                 let agent = host.agent(&origin.adapter, inputs.mode.as_deref(), &inputs.options)?;
                 shared.rest_for_at_most(agent.idle_limit);
                 let mut greeted: Greeted = match spare {
-                    Some(greeted) => greeted,
+                    Some(mut greeted) => {
+                        greeted.grant_time();
+                        greeted
+                    }
                     None => {
                         agent.program(&inputs.env)?;
                         let launch = host.launch_of(&agent, &origin, &inputs)?;
@@ -299,7 +328,7 @@ impl SessionTask {
                 let opening = agent::Opening { how, new_frame, agent_session, in_force, quiet };
                 agent::open(greeted, &opening).await
             };
-            let outcome = Box::new(outcome.await);
+            let outcome = Box::new(place.hold(work).await);
             let _ = commands.send(Command::AgentUp { start, outcome }).await;
         });
         self.starter = Some((start, starter));
@@ -328,24 +357,52 @@ impl SessionTask {
         }
     }
 
-    /// The log is no longer ours or no longer works: nothing that cannot be recorded may happen.
-    fn give_up(&mut self, why: &str) {
+    /// The log is no longer ours or no longer works: nothing that cannot be recorded may happen. Who is attached is
+    /// disconnected, since no answer will come; the session can be opened anew, and is told its end then.
+    pub(super) fn give_up(&mut self, why: &str) {
         tracing::error!(session = %self.shared.id, why, "the log cannot be written: the session is stopped");
         self.broken = true;
-        for waiting in self.waiting.drain(..) {
-            match waiting.act {
-                Act::Reply(to, _) => {
-                    let _ = to.send(Err(CallError::Storage(why.to_owned())));
-                }
-                Act::Started(to, _) => {
-                    let _ = to.send(Err(StartFailure::new(why)));
-                }
-                Act::Up(to, _) => {
-                    let _ = to.send(Err(StartFailure::new(why)));
-                }
-                Act::Effect(_) => {}
-            }
+        self.end_waiting(&CallError::Storage(why.to_owned()));
+        for attendance in self.lanes.values() {
+            attendance.overflowed.notify_one();
         }
-        self.answer_start_now(StartFailure::new(why));
+        let mut descriptor = Descriptor::clone(&self.shared.descriptor());
+        descriptor.fail(&format!("the log could not be written: {why}"), self.session.state().way_back().is_some());
+        self.shared.set_descriptor(Arc::new(descriptor));
+        self.around.host.registry.let_go(&self.shared);
+    }
+
+    /// Answers everyone who waits with this.
+    fn end_waiting(&mut self, error: &CallError) {
+        for waiting in self.waiting.drain(..) {
+            waiting.refuse(error.clone());
+        }
+        self.answer_start_now(StartFailure::new(error.to_string()));
+    }
+
+    /// Listings tell of a pause that could not even be written.
+    pub(super) fn show_pause(&self, why: PauseReason) {
+        let mut descriptor = Descriptor::clone(&self.shared.descriptor());
+        descriptor.paused = Some(why);
+        self.shared.set_descriptor(Arc::new(descriptor));
+        self.around.host.registry.note_change();
+    }
+}
+
+impl Waiting {
+    /// It will not be done.
+    pub(super) fn refuse(self, error: CallError) {
+        match self.act {
+            Act::Reply(to, _) => {
+                let _ = to.send(Err(error));
+            }
+            Act::Started(to, _) => {
+                let _ = to.send(Err(StartFailure::new(error.to_string())));
+            }
+            Act::Up(to, _) => {
+                let _ = to.send(Err(StartFailure::new(error.to_string())));
+            }
+            Act::Effect(_) => {}
+        }
     }
 }

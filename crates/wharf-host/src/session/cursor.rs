@@ -41,7 +41,9 @@ impl Entry {
             | Event::CancelRequested { .. }
             | Event::PromptEnded { .. }
             | Event::AskResolved { .. }
-            | Event::AgentFaulted { .. } => 0,
+            | Event::AgentFaulted { .. }
+            | Event::Paused { .. }
+            | Event::Continued => 0,
         }
     }
 }

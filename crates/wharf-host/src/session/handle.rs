@@ -14,6 +14,7 @@ use super::cursor::Cursor;
 use super::shared::Shared;
 use crate::agent::introduction::StartFailure;
 use crate::descriptor::Descriptor;
+use crate::host::Need;
 
 /// Why a call did not go through.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -216,6 +217,16 @@ impl SessionHandle {
     /// Brings an ended session back.
     pub async fn resume(&self) -> Result<(), CallError> {
         self.call(Input::Resume).await.map(drop)
+    }
+
+    /// The same for a host that starts: it is less in a hurry than a client.
+    pub(crate) async fn come_back(&self, need: Need) -> Result<(), CallError> {
+        let (reply, wait) = oneshot::channel();
+        self.send(Command::ComeBack { need, reply }).await?;
+        match wait.await.map_err(|_| CallError::Gone)?? {
+            Reply::Refused(refusal) => Err(CallError::Refused(refusal)),
+            Reply::Done | Reply::Prompt(_) | Reply::Joined(_) | Reply::Cancelled { .. } => Ok(()),
+        }
     }
 
     pub async fn update_prompt(&self, prompt: PromptId, by: Sender, frame: Raw) -> Result<(), CallError> {

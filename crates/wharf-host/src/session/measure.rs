@@ -92,6 +92,9 @@ impl Measure {
             | Event::CancelRequested { .. }
             | Event::AgentUpdated { .. }
             | Event::AskResolved { .. }
+            // A pause is told where it is decided.
+            | Event::Paused { .. }
+            | Event::Continued
             | Event::Snapshot(_)
             | Event::Unknown { .. } => {}
         }

@@ -1,6 +1,7 @@
 //! One session at work: the task that owns it, the handle that callers hold, the cursor that readers hold.
 
 mod bounds;
+mod clock;
 mod command;
 mod commit;
 pub(crate) mod cursor;
@@ -9,6 +10,7 @@ mod hear;
 mod in_force;
 mod link;
 mod measure;
+mod pause;
 mod relay;
 mod restore;
 mod screens;

@@ -1,6 +1,6 @@
 //! What a session's task, its handles and its readers have in common.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use tokio::sync::watch;
@@ -27,8 +27,6 @@ pub(crate) struct Shared {
     descriptor: RwLock<Arc<Descriptor>>,
     rest: Mutex<Rest>,
     asks: AtomicU64,
-    /// Its log has no room.
-    stalled: AtomicBool,
     /// Where those who follow it are.
     readers: Mutex<Vec<Weak<AtomicU64>>>,
     resources: Mutex<Option<Resources>>,
@@ -66,7 +64,6 @@ impl Shared {
             descriptor: RwLock::new(Arc::new(descriptor)),
             rest: Mutex::default(),
             asks: AtomicU64::new(0),
-            stalled: AtomicBool::new(false),
             readers: Mutex::default(),
             resources: Mutex::default(),
         }
@@ -123,12 +120,9 @@ impl Shared {
         self.asks.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn note_stalled(&self, stalled: bool) {
-        self.stalled.store(stalled, Ordering::Relaxed);
-    }
-
-    pub(crate) fn is_stalled(&self) -> bool {
-        self.stalled.load(Ordering::Relaxed)
+    /// Is its agent held, since its log cannot be written?
+    pub(crate) fn is_paused(&self) -> bool {
+        self.descriptor().paused.is_some()
     }
 
     /// A place for a reader to note how far it is; it is forgotten with the reader.

@@ -10,27 +10,27 @@ use wharf_core::{
     EndReason, Epoch, Event, Fault, Input, Millis, Refusal, Seq, Session, StartNo, Status, Step, UpdateKind,
 };
 
+use super::clock::Clock;
 use super::command::{Command, ReplyTo, Started, StartedTo, UpTo};
 use super::commit::{Synced, Waiting};
 use super::handle::{CallError, Lanes};
 use super::hear::{Ear, Heard};
 use super::link::AgentLink;
 use super::measure::Measure;
+use super::pause::Retry;
 use super::relay::Relays;
 use super::screens::Screens;
 use super::shared::Shared;
 use crate::agent::introduction::StartFailure;
 use crate::agent::{Greeted, Opened};
 use crate::frame::Line;
-use crate::host::Inner;
+use crate::host::{Inner, Need};
 use crate::ids::Now;
 
 /// Commands taken in one go, so that a flood of them cannot keep the agent's output waiting.
 const COMMANDS_AT_ONCE: usize = 64;
 /// A cold session's task goes to sleep after this long with nothing to do; the log has everything.
 const IDLE: Duration = Duration::from_secs(30);
-/// How often a full disk is tried again.
-const RETRY: Duration = Duration::from_millis(500);
 
 /// What the task needs besides the session.
 #[derive(Debug)]
@@ -63,6 +63,8 @@ pub(crate) struct SessionTask {
     ear: Ear,
     pub(super) agent: Option<AgentLink>,
     pub(super) starter: Option<(StartNo, JoinHandle<()>)>,
+    /// How much the next start is needed.
+    pub(super) need: Need,
     /// The last agent on its way out; the next start waits for it.
     pub(super) ending: Option<JoinHandle<()>>,
     /// Decided and not yet in the log.
@@ -70,8 +72,10 @@ pub(crate) struct SessionTask {
     pub(super) waiting: VecDeque<Waiting>,
     pub(super) synced: watch::Sender<Synced>,
     synced_news: watch::Receiver<Synced>,
-    /// The disk is full: nothing is decided until what was decided is in the log.
+    /// Not even the reserve had space: nothing is decided until what was decided is in the log.
     pub(super) stalled: bool,
+    pub(super) retry: Retry,
+    clock: Clock,
     /// The log is lost to us; the task ends.
     pub(super) broken: bool,
     pub(super) last_snapshot: Option<Seq>,
@@ -114,12 +118,15 @@ impl SessionTask {
             ear,
             agent: None,
             starter: None,
+            need: Need::Client,
             ending: None,
             fresh: Vec::new(),
             waiting: VecDeque::new(),
             synced,
             synced_news,
             stalled: false,
+            retry: Retry::default(),
+            clock: Clock::new(Now::millis()),
             broken: false,
         };
         tokio::spawn(async move {
@@ -146,10 +153,10 @@ impl SessionTask {
 
     /// Phase one: wait for something to happen.
     async fn gather(&mut self) -> Wake {
-        let wait = self.wait();
+        let (wait, held) = (self.wait(), self.is_held());
         let agent = async {
             match &mut self.agent {
-                Some(link) if !self.stalled => link.reader.fill().await,
+                Some(link) if !held => link.reader.fill().await,
                 _ => std::future::pending().await,
             }
         };
@@ -185,9 +192,9 @@ impl SessionTask {
             Wake::Agent(Ok(0) | Err(_)) => self.lost(),
             Wake::Synced => {}
             Wake::Time => {
-                if self.session.deadline().is_some_and(|deadline| deadline <= Now::millis()) {
+                if self.session.deadline().is_some_and(|deadline| deadline <= self.clock.now()) {
                     self.input(Input::TimePassed, None);
-                } else if !self.stalled && self.is_idle() {
+                } else if !self.is_held() && self.is_idle() {
                     return self.around.host.registry.retire(&self.shared);
                 }
             }
@@ -197,6 +204,7 @@ impl SessionTask {
 
     /// Phase three: append → publish → act, in this order and nowhere else (rule 1.3).
     fn carry_out(&mut self) {
+        self.try_again(false);
         if self.append_and_publish() {
             self.act();
         }
@@ -205,22 +213,26 @@ impl SessionTask {
 
     /// The core's answer to one input, kept for phase three.
     pub(super) fn input(&mut self, input: Input, reply: Option<ReplyTo>) {
-        let now = Now::millis();
+        let now = self.now();
         let step = self.session.handle(input, now);
         self.take(step, now, reply);
     }
 
+    /// The session's time. It follows the wall clock only while nothing is measured by it.
+    fn now(&mut self) -> Millis {
+        if self.session.state().turns.is_empty() && self.session.deadline().is_none() && !self.is_held() {
+            self.clock.set(Now::millis());
+        }
+        self.clock.now()
+    }
+
     fn obey(&mut self, command: Command) {
         match command {
-            Command::Input { input, reply } if self.stalled => self.refuse_while_full(*input, reply),
             // A client waits for the agent: that is work too, although it is no turn.
             Command::Input { input, reply } if matches!(*input, Input::Sleep { .. }) && self.owes_an_answer() => {
                 let _ = reply.send(Err(CallError::Refused(Refusal::TurnInProgress)));
             }
-            Command::Input { input, reply } => match self.admit(*input) {
-                Ok(input) => self.input(input, Some(reply)),
-                Err(refused) => drop(reply.send(Err(refused))),
-            },
+            Command::Input { input, reply } => self.wish(*input, reply),
             Command::Attend { client, attendance } => self.attend(client, attendance.map(|known| *known)),
             Command::Forward { forward, taken } => self.forward(forward, taken),
             Command::CancelForward { client, request } => self.cancel_forward(&client, &request),
@@ -243,6 +255,10 @@ impl SessionTask {
             Command::Asks { reply } => {
                 let _ = reply.send(self.session.state().asks.values().cloned().collect());
             }
+            Command::ComeBack { need, reply } => {
+                self.need = need;
+                self.wish(Input::Resume, reply);
+            }
             Command::WaitUp { reply } => self.wait_up(reply),
             Command::AgentUp { start, outcome } => self.agent_up(start, *outcome),
             Command::AgentGone { start, exit, stderr } => {
@@ -254,17 +270,6 @@ impl SessionTask {
             }
             Command::ShutDown { .. } => {}
         }
-    }
-
-    /// Kill and cancel still reach the agent when nothing can be written (rule 10.5).
-    fn refuse_while_full(&mut self, input: Input, reply: ReplyTo) {
-        if let (Input::Kill { .. }, Some(agent)) = (&input, &self.agent) {
-            agent.process.end();
-        }
-        if let (Input::Cancel { .. }, Some(agent)) = (&input, &mut self.agent) {
-            agent.speak(|voice| voice.cancel());
-        }
-        let _ = reply.send(Err(CallError::StorageFull));
     }
 
     fn agent_up(&mut self, start: StartNo, outcome: Result<Opened, StartFailure>) {
@@ -417,11 +422,11 @@ impl SessionTask {
     }
 
     fn wait(&self) -> Duration {
-        if self.stalled {
-            return RETRY;
+        if self.is_held() {
+            return self.retry.left();
         }
         match self.session.deadline() {
-            Some(deadline) => Duration::from_millis(deadline.0.saturating_sub(Now::millis().0)).min(IDLE),
+            Some(deadline) => Duration::from_millis(deadline.0.saturating_sub(self.clock.now().0)).min(IDLE),
             None => IDLE,
         }
     }

@@ -119,7 +119,8 @@ pub(super) fn from_create(error: &CreateError) -> RpcError {
             let data = json!({ "reason": "too_many_spawns", "retryAfter": retry_after.as_secs() + 1 });
             RpcError::with(-32603, error.to_string(), data)
         }
-        CreateError::StorageFull | CreateError::Storage(_) => RpcError::new(-32603, error.to_string()),
+        CreateError::StorageFull => RpcError::with(-32603, error.to_string(), json!({ "reason": "storage_full" })),
+        CreateError::Storage(_) => RpcError::new(-32603, error.to_string()),
         CreateError::Start { session, failure } => {
             RpcError::with(-32603, failure.message.clone(), json!({ "sessionId": session, "reason": "start_failed" }))
         }

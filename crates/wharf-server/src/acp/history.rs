@@ -124,6 +124,8 @@ impl History {
             | Event::PromptRequeued { .. }
             | Event::CancelRequested { .. }
             | Event::AgentFaulted { .. }
+            | Event::Paused { .. }
+            | Event::Continued
             | Event::Snapshot(_)
             | Event::Unknown { .. } => {}
         }

@@ -213,6 +213,9 @@ impl Connection {
             Some(known) if known.status.is_alive() => {
                 let mut own = json!({ "turn": turn_word(known.turn), "clients": known.clients, "resumable": false });
                 add_resources(&mut own, &known);
+                if let Some(why) = known.paused {
+                    own["paused"] = serde_json::to_value(why).unwrap_or_default();
+                }
                 json!({ "status": "live", "_meta": { "wharf": own } })
             }
             Some(known) => json!({

@@ -220,6 +220,8 @@ impl View {
             | Event::PromptMoved { .. }
             | Event::CancelRequested { .. }
             | Event::AgentFaulted { .. }
+            | Event::Paused { .. }
+            | Event::Continued
             | Event::Snapshot(_)
             | Event::Unknown { .. } => Shown::Nothing,
         }

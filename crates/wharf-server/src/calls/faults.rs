@@ -114,7 +114,8 @@ pub(super) fn from_call(app: &App, id: &SessionId, error: &CallError) -> Problem
     let problem = match error {
         CallError::Refused(refusal) => from_refusal(refusal),
         CallError::StorageFull => {
-            Problem::new(StatusCode::INSUFFICIENT_STORAGE, "storage_full", "the disk is full: nothing was done")
+            let detail = "the disk is full: nothing was done; free some space, then try again";
+            Problem::new(StatusCode::INSUFFICIENT_STORAGE, "storage_full", detail)
         }
         CallError::LogFull { .. } => Problem::new(StatusCode::INSUFFICIENT_STORAGE, "log_full", error.to_string()),
         CallError::TooMany { .. } => {

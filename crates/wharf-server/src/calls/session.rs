@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use utoipa::ToSchema;
-use wharf_host::core::{EndReason, Status};
+use wharf_host::core::{EndReason, PauseReason, Status};
 use wharf_host::{Descriptor, Resources, TurnWord};
 
 /// AIP-46's `Session`, with Wharf's own members besides.
@@ -61,6 +61,11 @@ pub(crate) struct Session {
     #[schema(value_type = EndWord, nullable = false)]
     #[schemars(with = "Option<EndWord>")]
     pub(crate) end_reason: Option<EndReason>,
+    /// The agent is held because the disk is full or read-only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = PauseWord, nullable = false)]
+    #[schemars(with = "Option<PauseWord>")]
+    pub(crate) paused: Option<PauseReason>,
     /// What went wrong, for a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
@@ -138,6 +143,16 @@ pub(crate) enum EndWord {
     HostRestarted,
 }
 
+/// Why the agent is held.
+#[derive(ToSchema, JsonSchema)]
+#[schema(as = PauseReason, rename_all = "snake_case")]
+#[schemars(rename = "PauseReason", rename_all = "snake_case")]
+#[expect(dead_code, reason = "a schema")]
+pub(crate) enum PauseWord {
+    StorageFull,
+    StorageReadOnly,
+}
+
 impl From<&Descriptor> for Session {
     fn from(known: &Descriptor) -> Self {
         let known = known.clone();
@@ -161,6 +176,7 @@ impl From<&Descriptor> for Session {
             last_seq: known.last_seq,
             resumable: known.resumable,
             end_reason: known.end_reason,
+            paused: known.paused,
             message: known.message,
             depth: known.parent_session_id.as_ref().map(|_| known.depth),
             parent_session_id: known.parent_session_id,

@@ -1,7 +1,9 @@
 //! What one event means for the line view.
 
 use serde_json::Value;
-use wharf_host::core::{Ask, AskKind, EndReason, Ending, Event, PromptEnd, PromptId, Raw, Status, UpdateKind};
+use wharf_host::core::{
+    Ask, AskKind, EndReason, Ending, Event, PauseReason, PromptEnd, PromptId, Raw, Status, UpdateKind,
+};
 
 use super::clean::one_line;
 use super::{LONGEST, LineKind, Stream};
@@ -58,6 +60,8 @@ impl Piece {
             Event::AskOpened(ask) => Self::Break(vec![awaiting(ask)]),
             Event::PromptEnded { prompt, end } => ended_prompt(prompt, end),
             Event::Ended(ending) => Self::Break(ended(ending)),
+            Event::Paused { why } => Self::Break(vec![error_line(format!("[paused] {}", why_paused(*why)))]),
+            Event::Continued => Self::Break(vec![error_line("[continued]".to_owned())]),
             Event::Created(_)
             | Event::AgentStarting { .. }
             | Event::AgentStarted { .. }
@@ -184,6 +188,13 @@ fn ended(ending: &Ending) -> Vec<Whole> {
     let (message, stderr) = message.split_once(STDERR).unwrap_or((message, ""));
     let first = error_line(format!("[error] {}", one_line(message, LONGEST)));
     [first].into_iter().chain(tail(stderr)).collect()
+}
+
+const fn why_paused(why: PauseReason) -> &'static str {
+    match why {
+        PauseReason::StorageFull => "the disk is full: the agent is held until there is space",
+        PauseReason::StorageReadOnly => "the disk is read-only: the agent is held until it can be written",
+    }
 }
 
 /// An agent's last words, as they stood.

@@ -94,6 +94,8 @@ impl Projector {
             | Event::AskOpened(_)
             | Event::AskResolved { .. }
             | Event::AgentFaulted { .. }
+            | Event::Paused { .. }
+            | Event::Continued
             | Event::Snapshot(_)
             | Event::Unknown { .. } => {}
         }

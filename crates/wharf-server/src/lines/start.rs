@@ -141,6 +141,8 @@ pub(super) fn begins(event: &Event, of: &PromptId) -> Option<bool> {
         | Event::AskOpened(_)
         | Event::AskResolved { .. }
         | Event::AgentFaulted { .. }
+        | Event::Paused { .. }
+        | Event::Continued
         | Event::Snapshot(_)
         | Event::Unknown { .. } => None,
     }

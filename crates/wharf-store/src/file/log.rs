@@ -13,9 +13,10 @@ use bytes::Bytes;
 use super::mend::Opened;
 use super::points::{self, Point};
 use super::read::Hints;
+use super::reserve::Reserve;
 use super::segment::Segment;
 use super::sync::Queue;
-use super::{FileOptions, dirs, failed, io_error, line, lock};
+use super::{FULL, FileOptions, dirs, failed, io_error, line, lock};
 use crate::contract::accept;
 use crate::{AppendError, Head, Log, LogId, Mended, OnSynced, Page, StoreError};
 
@@ -23,9 +24,6 @@ use crate::{AppendError, Head, Log, LogId, Mended, OnSynced, Page, StoreError};
 const BUFFER_KEPT: usize = 1 << 20;
 /// The active segment's index is stored when it has grown by so much: then opening reads only the rest.
 const INDEX_EVERY: u64 = 8 << 20;
-
-/// Disk, quota, or the process's limit for a file.
-const FULL: [ErrorKind; 3] = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge];
 
 /// Which directories must be synced before the log is safe.
 const DIRS_SAFE: u8 = 0;
@@ -38,7 +36,7 @@ pub(super) struct FileLog {
     pub(super) id: LogId,
     pub(super) dir: PathBuf,
     segment_bytes: u64,
-    queue: Arc<Queue>,
+    around: Around,
     mended: Mended,
     writer: Mutex<Writer>,
     /// What readers may see. Locked for a moment only, never during a read or a write.
@@ -53,6 +51,13 @@ pub(super) struct FileLog {
     /// Set once: why nothing can be appended any more.
     broken: OnceLock<(String, ErrorKind)>,
     removed: AtomicBool,
+}
+
+/// What all logs of an engine have in common.
+#[derive(Debug)]
+pub(super) struct Around {
+    pub(super) queue: Arc<Queue>,
+    pub(super) reserve: Arc<Reserve>,
 }
 
 #[derive(Debug)]
@@ -78,7 +83,7 @@ pub(super) struct View {
 }
 
 impl FileLog {
-    pub(super) fn new(id: LogId, dir: PathBuf, options: &FileOptions, queue: Arc<Queue>, opened: Opened) -> Arc<Self> {
+    pub(super) fn new(id: LogId, dir: PathBuf, options: &FileOptions, around: Around, opened: Opened) -> Arc<Self> {
         let Opened { sealed, active, file, len, head, mended } = opened;
         let (active, file) = (Arc::new(active), Arc::new(file));
         let writer = Writer {
@@ -94,7 +99,7 @@ impl FileLog {
             id,
             dir,
             segment_bytes: options.segment_bytes,
-            queue,
+            around,
             mended,
             writer: Mutex::new(writer),
             published: Mutex::new(View { head, sealed: Arc::new(sealed), active, file, len }),
@@ -142,7 +147,10 @@ impl FileLog {
     /// Writes `buf`, all or nothing.
     fn write(&self, writer: &Writer) -> Result<(), AppendError> {
         let Err(error) = writer.file.write_all_at(&writer.buf, writer.len) else { return Ok(()) };
-        if let Err(undo) = writer.file.set_len(writer.len) {
+        if let Err(undo) = writer.file.set_len(writer.len)
+            // Where nothing can be changed nothing may have been written either.
+            && writer.file.metadata().map_or(true, |file| file.len() != writer.len)
+        {
             let kind = undo.kind();
             self.break_off(&failed("cutting a failed write off", &writer.active.path)(undo), kind);
             self.writable()?;
@@ -153,6 +161,9 @@ impl FileLog {
     fn refusal(&self, segment: &Segment, error: io::Error) -> AppendError {
         if FULL.contains(&error.kind()) {
             return AppendError::Full(self.id.clone());
+        }
+        if error.kind() == ErrorKind::ReadOnlyFilesystem {
+            return AppendError::ReadOnly(self.id.clone());
         }
         failed("writing", &segment.path)(error).into()
     }
@@ -228,6 +239,28 @@ impl FileLog {
         }
     }
 
+    fn write_records(&self, writer: &mut Writer, epoch: u64, bodies: &[Bytes]) -> Result<Head, AppendError> {
+        if bodies.is_empty() {
+            return Ok(writer.head);
+        }
+        if writer.len >= self.segment_bytes && writer.head.seq >= writer.active.first {
+            self.roll(writer)?;
+        }
+        let (head, marks) = writer.encode(epoch, bodies);
+        self.write(writer)?;
+        if let Some(last) = marks.last() {
+            writer.active.note(&marks);
+            writer.marked = last.offset;
+        }
+        writer.head = head;
+        writer.len += writer.buf.len() as u64;
+        if writer.buf.capacity() > BUFFER_KEPT {
+            mem::take(&mut writer.buf);
+        }
+        self.publish(head, writer.len);
+        Ok(head)
+    }
+
     fn publish(&self, head: Head, len: u64) {
         {
             let mut published = lock(&self.published);
@@ -238,7 +271,7 @@ impl FileLog {
             && !self.queued.swap(true, Ordering::AcqRel)
             && let Some(me) = self.me.upgrade()
         {
-            self.queue.sync_later(me);
+            self.around.queue.sync_later(me);
         }
     }
 }
@@ -275,33 +308,34 @@ impl Log for FileLog {
 
     fn append(&self, epoch: u64, expected: u64, bodies: &[Bytes]) -> Result<Head, AppendError> {
         let mut writer = lock(&self.writer);
-        let writer = &mut *writer;
         self.writable()?;
         accept(writer.head, epoch, expected, bodies)?;
-        if bodies.is_empty() {
-            return Ok(writer.head);
+        // What is free now is for what cannot wait.
+        if !self.around.reserve.is_whole() {
+            return Err(AppendError::Full(self.id.clone()));
         }
-        if writer.len >= self.segment_bytes && writer.head.seq >= writer.active.first {
-            self.roll(writer)?;
+        self.write_records(&mut writer, epoch, bodies)
+    }
+
+    fn append_from_reserve(&self, epoch: u64, expected: u64, bodies: &[Bytes]) -> Result<Head, AppendError> {
+        let bytes: u64 = bodies.iter().map(|body| body.len() as u64).sum();
+        if bytes > self.around.reserve.share() {
+            return self.append(epoch, expected, bodies);
         }
-        let (head, marks) = writer.encode(epoch, bodies);
-        self.write(writer)?;
-        if let Some(last) = marks.last() {
-            writer.active.note(&marks);
-            writer.marked = last.offset;
+        let mut writer = lock(&self.writer);
+        self.writable()?;
+        accept(writer.head, epoch, expected, bodies)?;
+        loop {
+            match self.write_records(&mut writer, epoch, bodies) {
+                Err(AppendError::Full(_)) if self.around.reserve.draw() => {}
+                written => return written,
+            }
         }
-        writer.head = head;
-        writer.len += writer.buf.len() as u64;
-        if writer.buf.capacity() > BUFFER_KEPT {
-            mem::take(&mut writer.buf);
-        }
-        self.publish(head, writer.len);
-        Ok(head)
     }
 
     fn sync(&self, done: OnSynced) {
         match self.me.upgrade() {
-            Some(me) => self.queue.sync(me, done),
+            Some(me) => self.around.queue.sync(me, done),
             None => done(self.sync_now()),
         }
     }

@@ -6,6 +6,7 @@ mod log;
 mod mend;
 mod points;
 mod read;
+mod reserve;
 mod segment;
 mod sync;
 mod walk;
@@ -17,9 +18,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use self::log::FileLog;
+use self::log::{Around, FileLog};
+use self::reserve::Reserve;
 use self::sync::Syncer;
 use crate::{Engine, Log, LogId, LogStat, StoreError};
+
+/// No space: disk, quota, or the process's limit for a file.
+const FULL: [ErrorKind; 3] = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge];
 
 pub(crate) use dirs::{create_file, sync_dir};
 pub(crate) use line::{number, payload, push, push_number};
@@ -39,11 +44,19 @@ pub struct FileOptions {
     pub sync_interval: Duration,
     /// Logs that can be synced at the same time: file systems make one commit of syncs that come together.
     pub sync_threads: usize,
+    /// Space kept for [`crate::Log::append_from_reserve`]; 0: none.
+    pub reserve: u64,
 }
 
 impl FileOptions {
     pub fn new(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into(), segment_bytes: 64 << 20, sync_interval: Duration::from_secs(1), sync_threads: 8 }
+        Self {
+            root: root.into(),
+            segment_bytes: 64 << 20,
+            sync_interval: Duration::from_secs(1),
+            sync_threads: 8,
+            reserve: 0,
+        }
     }
 }
 
@@ -52,6 +65,8 @@ pub struct FileEngine {
     options: FileOptions,
     slots: Mutex<Slots>,
     syncer: Syncer,
+    reserve: Arc<Reserve>,
+    no_reserve: Option<String>,
 }
 
 /// One slot per id. Its lock is held while the log is made, opened or removed, so that there is never a second one.
@@ -72,7 +87,24 @@ impl FileEngine {
         dirs::sweep(&options.root).map_err(failed("sweeping", &workspaces))?;
         let syncer = Syncer::start(options.sync_interval, options.sync_threads)
             .map_err(|source| io_error("starting the sync thread", source))?;
-        Ok(Arc::new(Self { options, slots: Mutex::default(), syncer }))
+        let (reserve, why_not) = Reserve::take(&options.root, options.reserve);
+        let (reserve, no_reserve) = (Arc::new(reserve), why_not.map(|error| error.to_string()));
+        Ok(Arc::new(Self { options, slots: Mutex::default(), syncer, reserve, no_reserve }))
+    }
+
+    /// Why nothing can be kept for a full disk here, if that is so.
+    pub fn why_no_reserve(&self) -> Option<&str> {
+        self.no_reserve.as_deref()
+    }
+
+    /// Is there space, as far as is known?
+    pub fn has_space(&self) -> bool {
+        self.reserve.is_whole()
+    }
+
+    /// Frees the reserve of a state directory on whose disk a host cannot even begin. False if there is none.
+    pub fn give_up_reserve(root: &Path) -> bool {
+        reserve::give_up(root)
     }
 
     fn slot(&self, id: &LogId) -> Slot {
@@ -92,21 +124,37 @@ impl FileEngine {
         if dir.try_exists().map_err(failed("looking at", &dir))? {
             return Err(StoreError::Exists(id.clone()));
         }
-        let unfinished = session.join(".log-new");
+        if !self.reserve.is_whole() {
+            return Err(failed("making", &dir)(ErrorKind::StorageFull.into()));
+        }
+        self.begin(id, &session, &dir).inspect_err(|_| {
+            // Nothing half made is left: the session's directory goes too, unless there is something else in it.
+            let _ = fs::remove_dir_all(session.join(NEW));
+            let _ = fs::remove_dir_all(&dir);
+            let _ = fs::remove_dir(&session);
+        })
+    }
+
+    fn begin(&self, id: &LogId, session: &Path, dir: &Path) -> Result<FileLogParts, StoreError> {
+        let unfinished = session.join(NEW);
         match fs::remove_dir_all(&unfinished) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed("deleting", &unfinished)(error)),
             Ok(()) | Err(_) => {}
         }
         dirs::create_dirs(&unfinished).map_err(failed("making", &unfinished))?;
         segment::Segment::begin(&unfinished, 1, 0).map_err(failed("making a log in", &unfinished))?;
-        fs::rename(&unfinished, &dir).map_err(failed("making", &dir))?;
-        Ok((dir.clone(), mend::open(&dir, id)?))
+        fs::rename(&unfinished, dir).map_err(failed("making", dir))?;
+        Ok((dir.to_owned(), mend::open(dir, id)?))
     }
 
     fn log(&self, id: &LogId, (dir, opened): FileLogParts) -> Arc<FileLog> {
-        FileLog::new(id.clone(), dir, &self.options, self.syncer.queue(), opened)
+        let around = Around { queue: self.syncer.queue(), reserve: Arc::clone(&self.reserve) };
+        FileLog::new(id.clone(), dir, &self.options, around, opened)
     }
 }
+
+/// Where a log is made before it is moved into place.
+const NEW: &str = ".log-new";
 
 type FileLogParts = (PathBuf, mend::Opened);
 

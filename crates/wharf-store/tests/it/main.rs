@@ -9,6 +9,7 @@ mod index;
 mod lease;
 mod limits;
 mod memory;
+mod reserve;
 mod segments;
 mod torn;
 

@@ -31,6 +31,7 @@ pub struct Flags {
     pub replay: u64,
     pub replay_on_resume: bool,
     pub replay_after_load: bool,
+    pub replay_forever: bool,
     pub forget: bool,
     pub no_modes: bool,
     pub fixed_mode: bool,
@@ -43,10 +44,13 @@ pub struct Flags {
     pub no_cancel: bool,
     pub hang_on: Vec<String>,
     pub die_on: Vec<String>,
+    pub die_after: Vec<String>,
+    pub garbage_on: Vec<String>,
     pub error_on: Vec<(String, i64)>,
     pub delay: Vec<(String, Duration)>,
     pub session_id: Option<String>,
     pub record: Option<PathBuf>,
+    pub count: Option<PathBuf>,
     pub ignore_eof: bool,
     pub ignore_term: bool,
     pub spawn_children: bool,
@@ -68,6 +72,7 @@ wharf-scripted-agent: an ACP agent for tests; prompts are scripts, see the crate
   --replay N            session/load replays N prompts with their answers (2)
   --replay-on-resume    session/resume replays too
   --replay-after-load   the replay comes after the response
+  --replay-forever      the replay comes after the response and never ends
   --forget              knows no session at load or resume
   --no-modes            no modes and no config options
   --fixed-mode          refuses session/set_mode and session/set_config_option
@@ -80,10 +85,13 @@ wharf-scripted-agent: an ACP agent for tests; prompts are scripts, see the crate
   --no-cancel           ignores session/cancel and $/cancel_request
   --hang-on METHOD      never answers it (repeatable)
   --die-on METHOD       exits with 3 when it comes (repeatable)
+  --die-after METHOD    exits with 3 when it has answered it (repeatable)
+  --garbage-on METHOD   answers it with what is no answer (repeatable)
   --error-on METHOD=CODE  answers it with this error (repeatable)
   --delay METHOD=MS     answers it after so long (repeatable)
   --session-id ID       every session/new gives this id
   --record FILE         appends every line that it receives
+  --count FILE          appends `+` at start, and `-` when it has answered new, load or resume
   --ignore-eof          goes on after stdin has ended
   --ignore-term         ignores SIGTERM
   --spawn-children      starts stubborn children at start; their pids are the last line on stderr
@@ -115,6 +123,7 @@ impl Flags {
             "--close" => &mut self.close,
             "--replay-on-resume" => &mut self.replay_on_resume,
             "--replay-after-load" => &mut self.replay_after_load,
+            "--replay-forever" => &mut self.replay_forever,
             "--forget" => &mut self.forget,
             "--no-modes" => &mut self.no_modes,
             "--boolean-option" => &mut self.boolean_option,
@@ -146,6 +155,8 @@ impl Flags {
             "--overlap" => self.overlap = overlap(&value)?,
             "--hang-on" => self.hang_on.push(value),
             "--die-on" => self.die_on.push(value),
+            "--die-after" => self.die_after.push(value),
+            "--garbage-on" => self.garbage_on.push(value),
             "--error-on" => self.error_on.push(pair(&value)?),
             "--delay" => {
                 let (method, millis) = pair(&value)?;
@@ -154,6 +165,7 @@ impl Flags {
             "--session-id" => self.session_id = Some(value),
             "--record" => self.record = Some(PathBuf::from(value)),
             "--hold" => self.hold = Some(number(&value)?),
+            "--count" => self.count = Some(PathBuf::from(value)),
             "--socket" => self.socket = Some(PathBuf::from(value)),
             _ => return Err("unknown flag".to_owned()),
         }

@@ -6,6 +6,7 @@ use std::io::{self, BufRead, Write};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -55,6 +56,7 @@ pub fn run(flags: Flags, input: impl BufRead, output: impl Write + Send + 'stati
         flags.record.as_ref().map(|path| OpenOptions::new().create(true).append(true).open(path)).transpose()?;
     let peer = Arc::new(Peer::new(Output::new(output)));
     let mut agent = Agent { flags: Arc::new(flags), peer, sessions: HashMap::new(), created: 0, authenticated: false };
+    count(&agent.flags, "+")?;
     let mut reader = Reader::new(input);
     while let Some(message) = reader.next_message()? {
         note(record.as_mut(), reader.line())?;
@@ -62,6 +64,12 @@ pub fn run(flags: Flags, input: impl BufRead, output: impl Write + Send + 'stati
     }
     agent.signal(|_| true, || Signal::HangUp);
     Ok(())
+}
+
+/// Short appends do not get mixed up, however many agents there are.
+fn count(flags: &Flags, sign: &str) -> io::Result<()> {
+    let Some(path) = &flags.count else { return Ok(()) };
+    OpenOptions::new().create(true).append(true).open(path)?.write_all(format!("{sign}\n").as_bytes())
 }
 
 fn is_echo(line: &[u8]) -> bool {
@@ -102,12 +110,27 @@ impl Agent {
     }
 
     fn request(&mut self, id: &Value, method: &str, params: &Value, line: &[u8]) -> io::Result<()> {
+        self.serve(id, method, params, line)?;
+        if matches!(method, "session/new" | "session/load" | "session/resume") {
+            count(&self.flags, "-")?;
+        }
+        if self.flags.die_after.iter().any(|named| named == method) {
+            std::process::exit(3);
+        }
+        Ok(())
+    }
+
+    fn serve(&mut self, id: &Value, method: &str, params: &Value, line: &[u8]) -> io::Result<()> {
         let flags = Arc::clone(&self.flags);
         if flags.die_on.iter().any(|named| named == method) {
             std::process::exit(3);
         }
         if flags.hang_on.iter().any(|named| named == method) {
             return Ok(());
+        }
+        if flags.garbage_on.iter().any(|named| named == method) {
+            let garbage: &[u8] = b"{ no JSON\n\xff\xfe\n17\n{\"jsonrpc\":\"2.0\",\"id\":\"not yours\",\"result\":{}}\n";
+            return self.peer.output().send_bytes(garbage);
         }
         if let Some((_, delay_for)) = flags.delay.iter().find(|(named, _)| named == method) {
             thread::sleep(*delay_for);
@@ -204,6 +227,12 @@ impl Agent {
             self.replay(&session)?;
         }
         self.send(&wire::response(id, shapes::opened(&state, &self.flags)))?;
+        if self.flags.replay_forever {
+            loop {
+                self.replay(&session)?;
+                thread::sleep(Duration::from_millis(20));
+            }
+        }
         if replays && self.flags.replay_after_load {
             self.replay(&session)?;
         }

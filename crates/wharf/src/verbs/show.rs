@@ -69,6 +69,7 @@ fn rows(screen: Screen, session: &Descriptor) -> Vec<(&'static str, String, Styl
         ("ended", session.ended_at.as_ref().map(when).unwrap_or_default(), Style::Plain),
         ("because", session.end_reason.map(state::word).unwrap_or_default(), Style::Plain),
         ("exit code", session.exit_code.map(|code| code.to_string()).unwrap_or_default(), Style::Plain),
+        ("paused", session.paused.map(state::word).unwrap_or_default(), Style::Bad),
         ("message", some(&session.message), Style::Bad),
         ("memory", used(screen, session, |used| (used.memory_bytes, text::size(used.memory_bytes))), over),
         ("cpu", used(screen, session, |used| (used.cpu_millis, times::spent(used.cpu_millis))), Style::Plain),

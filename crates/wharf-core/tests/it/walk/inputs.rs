@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use wharf_core::{
-    AskId, AskKind, Attachment, CancelScope, EndReason, Fault, Input, Millis, Overlap, PromptId, Raw, Role, Sender,
-    Seq, StartNo, Status, Submission, UpdateKind,
+    AskId, AskKind, Attachment, CancelScope, EndReason, Fault, Input, Millis, Overlap, PauseReason, PromptId, Raw,
+    Role, Sender, Seq, StartNo, Status, Submission, UpdateKind,
 };
 
 use super::Walk;
@@ -17,6 +17,9 @@ impl Walk {
         // A start is soon over, or the walk would see little else.
         if self.session.state().status == Status::Starting && self.dice.one_in(3) {
             return self.news_of_start(self.session.state().start);
+        }
+        if self.session.state().paused.is_some() && self.dice.one_in(8) {
+            return Input::StorageBack;
         }
         match self.dice.below(100) {
             0..20 => self.prompt(),
@@ -32,9 +35,18 @@ impl Walk {
             86..91 => self.queue_control(),
             91 if self.dice.one_in(2) => Input::Sleep { reason: EndReason::Memory, why: "full".into() },
             91..93 => Input::Kill { reason: self.kill_reason() },
-            93..96 => Input::Resume,
+            93..95 => Input::Resume,
+            95 => self.disk(),
             96 => Input::AgentFaulted { fault: Fault::Malformed, detail: "x".into() },
             _ => self.time_passed(),
+        }
+    }
+
+    /// A disk that is full is soon emptied, or the walk would see little else.
+    fn disk(&mut self) -> Input {
+        match self.session.state().paused.is_some() || self.dice.one_in(4) {
+            true => Input::StorageBack,
+            false => Input::StorageFailed { why: PauseReason::StorageFull },
         }
     }
 

@@ -6,7 +6,7 @@ use wharf_core::{
     AskId, Effect, EndReason, Event, Input, PromptId, Raw, Reply, Seq, Session, Settings, StartNo, State, Status, Step,
 };
 
-pub(super) const KINDS: [&str; 16] = [
+pub(super) const KINDS: [&str; 18] = [
     "created",
     "agent_starting",
     "agent_started",
@@ -23,6 +23,8 @@ pub(super) const KINDS: [&str; 16] = [
     "ask_resolved",
     "agent_faulted",
     "snapshot",
+    "paused",
+    "continued",
 ];
 
 #[derive(Default)]
@@ -35,6 +37,8 @@ pub(super) struct Ledger {
     /// The start whose process may exist.
     process: Option<StartNo>,
     /// The prompts that the agent has been sent and has not answered.
+    /// Is the agent held?
+    paused: bool,
     pub(super) held: Vec<PromptId>,
     /// The request ids of the agent that wait for their answer, sorted.
     waiting: Vec<Raw>,
@@ -134,6 +138,7 @@ impl Ledger {
                 if matches!(ending.reason, EndReason::AgentExited | EndReason::StartFailed) {
                     self.process = None;
                 }
+                self.paused = false;
                 self.held.clear();
                 self.waiting.clear();
                 self.status = Some(ending.status);
@@ -157,6 +162,7 @@ impl Ledger {
             }
             Event::TurnStarted { prompt, content } => {
                 assert!(self.running() == 0 || self.may_overlap, "two turns at once");
+                assert!(!self.paused || self.may_overlap, "a turn begins while the agent is held");
                 self.turn_to(prompt, &[Life::Waiting], Life::Running);
                 assert_eq!(self.prompts[prompt].content, *content);
                 7
@@ -189,6 +195,16 @@ impl Ledger {
             }
             Event::AgentFaulted { .. } => 14,
             Event::Snapshot(_) => 15,
+            Event::Paused { .. } => {
+                assert!(self.status.is_some_and(Status::is_alive) && !self.paused, "nobody is to be held");
+                self.paused = true;
+                16
+            }
+            Event::Continued => {
+                assert!(self.paused, "nobody is held");
+                self.paused = false;
+                17
+            }
             Event::Unknown { .. } => panic!("the session made up an event"),
         };
         self.tally[kind] += 1;
@@ -245,13 +261,14 @@ impl Ledger {
         assert_eq!(dangling, None, "an ask is open without its turn, or although that is to end");
 
         let stalls = state.status == Status::Running && state.turns.is_empty() && !state.queue.is_empty();
-        assert!(!stalls, "prompts wait for nothing");
+        assert!(!stalls || self.paused, "prompts wait for nothing");
+        assert_eq!(state.paused.is_some(), self.paused);
         let stranded = !state.status.is_alive() && !state.queue.is_empty() && !state.resumable();
         assert!(!stranded, "prompts wait for an agent that cannot come back");
         let (deadline, running) = (session.deadline(), state.status == Status::Running);
         assert!(running || deadline.is_none(), "a deadline for an agent that does not run");
         let cancelled = settings.cancel_timeout.is_some() && state.turns.iter().any(|turn| turn.cancel);
-        assert!(!cancelled || deadline.is_some(), "a cancelled turn could take forever");
+        assert!(!cancelled || deadline.is_some() || self.paused, "a cancelled turn could take forever");
     }
 
     /// After the session was killed.

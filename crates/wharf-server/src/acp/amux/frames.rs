@@ -70,6 +70,8 @@ impl Frames {
             | Event::PromptMoved { .. }
             | Event::PromptRequeued { .. }
             | Event::AgentFaulted { .. }
+            | Event::Paused { .. }
+            | Event::Continued
             | Event::Snapshot(_)
             | Event::Unknown { .. } => Vec::new(),
         };

@@ -48,6 +48,8 @@ pub(super) async fn told(handle: &SessionHandle, entry: &Entry) -> Option<Told> 
             }
             ("ask", data)
         }
+        Event::Paused { why } => ("pause", json!({ "paused": true, "why": why })),
+        Event::Continued => ("pause", json!({ "paused": false })),
         Event::Created(_)
         | Event::PromptAccepted { .. }
         | Event::PromptUpdated { .. }

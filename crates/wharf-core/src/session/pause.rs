@@ -1,0 +1,20 @@
+//! When the log cannot be written: the agent is held, and what was due meanwhile is due later (rule 10.5).
+
+use super::{Draft, Session};
+use crate::{Event, Millis, PauseReason};
+
+impl Session {
+    /// Notes that the agent is held from now on. A session without one has nobody to hold.
+    pub(super) fn pause(&mut self, why: PauseReason, draft: &mut Draft) {
+        if self.state.status.is_alive() && self.state.paused.is_none() {
+            self.record(Event::Paused { why }, draft);
+        }
+    }
+
+    pub(super) fn go_on(&mut self, draft: &mut Draft) {
+        let Some(paused) = self.state.paused else { return };
+        self.record(Event::Continued, draft);
+        let held = Millis(draft.now.0.saturating_sub(paused.since.0));
+        self.live.postpone(held, draft.now);
+    }
+}

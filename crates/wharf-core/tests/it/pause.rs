@@ -1,0 +1,82 @@
+//! A disk that is full: the agent is held, what was due is due later, and what ends things still does (rule 10.5).
+
+use wharf_core::{Effect, EndReason, Event, Input, Millis, PauseReason, PromptEnd, Settings, Status, TurnLimit};
+
+use crate::life::ended;
+use crate::stage::*;
+
+const FULL: Input = Input::StorageFailed { why: PauseReason::StorageFull };
+
+#[test]
+fn a_pause_is_a_fact_with_an_end() {
+    let mut stage = Stage::running();
+    assert_eq!(stage.give(FULL).events, [Event::Paused { why: PauseReason::StorageFull }]);
+    assert_nothing(&stage.give(FULL));
+    assert!(stage.session.state().paused.is_some());
+    assert_eq!(stage.restored().state(), stage.session.state());
+    assert_eq!(stage.give(Input::StorageBack).events, [Event::Continued]);
+    assert_nothing(&stage.give(Input::StorageBack));
+    assert_eq!(stage.session.state().paused, None);
+}
+
+#[test]
+fn no_turn_begins_while_the_agent_is_held() {
+    let mut stage = Stage::running();
+    stage.give(FULL);
+    stage.prompt("p1", "ann");
+    assert_eq!((stage.queue(), stage.turns()), (vec!["p1"], vec![]));
+    let step = stage.give(Input::StorageBack);
+    assert!(matches!(step.events[..], [Event::Continued, Event::TurnStarted { .. }]), "{step:?}");
+    assert_eq!(stage.turns(), ["p1"]);
+}
+
+#[test]
+fn an_agent_that_was_held_is_given_that_time_back() {
+    let settings = Settings {
+        turn_deadline: Some(Millis(1_000)),
+        no_progress: Some(Millis(500)),
+        cancel_timeout: Some(Millis(300)),
+        ..Settings::default()
+    };
+    let mut stage = Stage::running_with(settings, RESUMES);
+    stage.prompt("p1", "ann");
+    stage.wait(400);
+    stage.give(FULL);
+    assert_eq!(stage.session.deadline(), None);
+    assert_nothing(&stage.wait(100_000));
+    stage.give(Input::StorageBack);
+    // Silence begins anew, the turn has its 600 ms left.
+    assert_nothing(&stage.wait(400));
+    let step = stage.wait(100);
+    assert!(matches!(step.events[..], [Event::CancelRequested { limit: Some(TurnLimit::NoProgress), .. }]), "{step:?}");
+    // And so has the cancel its own time.
+    stage.wait(100);
+    stage.give(FULL);
+    assert_nothing(&stage.wait(100_000));
+    stage.give(Input::StorageBack);
+    assert_nothing(&stage.wait(150));
+    assert_eq!(stage.wait(60).events[0], ended("p1", PromptEnd::Cancelled));
+}
+
+#[test]
+fn a_cancel_and_a_kill_need_no_space() {
+    let mut stage = Stage::running();
+    stage.attach("ann");
+    stage.prompt("p1", "ann");
+    stage.give(FULL);
+    assert_eq!(stage.cancel("ann").effects, [Effect::SendCancel]);
+    let step = stage.kill(EndReason::User);
+    assert!(matches!(&step.events[..], [Event::PromptEnded { .. }, Event::Ended(_)]), "{step:?}");
+    let state = stage.session.state();
+    assert_eq!((state.status, state.paused), (Status::Killed, None), "there is nobody to be held any more");
+    assert_nothing(&stage.give(FULL));
+}
+
+#[test]
+fn a_host_that_died_meanwhile_leaves_no_pause() {
+    let mut stage = Stage::running_with(Settings::default(), RESUMES);
+    stage.give(FULL);
+    stage.restart_host();
+    assert_eq!(stage.session.state().paused, None);
+    assert_eq!(stage.session.state().status, Status::Killed);
+}

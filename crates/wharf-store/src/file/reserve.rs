@@ -1,0 +1,142 @@
+//! Space that is kept for the moment when there is none: enough to write down that the disk is full, and what ends
+//! things (rule 10.5).
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FallocateFlags, fallocate};
+
+use super::{FULL, lock};
+
+/// What is given up at once. In pieces, since other programs take what is free: some is left for the next kill.
+const PIECES: u64 = 8;
+/// How often it is tried to have it whole again, however many ask.
+const RETRY: Duration = Duration::from_millis(100);
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// A file of nothing. While it is not whole, only what must be written is.
+#[derive(Debug)]
+pub(super) struct Reserve {
+    path: PathBuf,
+    size: u64,
+    spent: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    held: u64,
+    tried_at: Option<Instant>,
+}
+
+impl Reserve {
+    /// Takes the reserve, or finds it as an earlier host left it. The error: there can be none here, for another
+    /// reason than a full disk.
+    pub(super) fn take(root: &Path, size: u64) -> (Self, Option<io::Error>) {
+        let path = root.join("reserve");
+        let found = fs::metadata(&path).map_or(0, |file| file.len().min(file.blocks().saturating_mul(512)));
+        let state = Mutex::new(State { held: found.min(size), tried_at: None });
+        let mut reserve = Self { path, size, spent: AtomicBool::new(false), state };
+        if size == 0 {
+            let _ = fs::remove_file(&reserve.path);
+            return (reserve, None);
+        }
+        let taken = if found == size { Ok(()) } else { reserve.fill(size) };
+        match taken {
+            Ok(()) => (reserve, None),
+            Err(error) if FULL.contains(&error.kind()) && error.kind() != ErrorKind::FileTooLarge => {
+                reserve.spent = AtomicBool::new(true);
+                (reserve, None)
+            }
+            Err(error) => {
+                reserve.size = 0;
+                (reserve, Some(error))
+            }
+        }
+    }
+
+    /// The largest batch that may be written out of it: one session must not use up what all others need.
+    pub(super) fn share(&self) -> u64 {
+        self.size / 4
+    }
+
+    /// Is there space, as far as is known? If the reserve was drawn on, it is made whole first.
+    pub(super) fn is_whole(&self) -> bool {
+        !self.spent.load(Ordering::Acquire) || self.retake()
+    }
+
+    /// Gives up a piece. False if there is none left.
+    pub(super) fn draw(&self) -> bool {
+        let mut state = lock(&self.state);
+        if self.size == 0 || state.held == 0 {
+            return false;
+        }
+        self.spent.store(true, Ordering::Release);
+        let left = state.held.saturating_sub((self.size / PIECES).max(1));
+        let drawn = self.open().and_then(|file| file.set_len(left));
+        state.held = if drawn.is_ok() { left } else { 0 };
+        drawn.is_ok()
+    }
+
+    fn retake(&self) -> bool {
+        {
+            let mut state = lock(&self.state);
+            if state.tried_at.is_some_and(|tried_at| tried_at.elapsed() < RETRY) {
+                return false;
+            }
+            state.tried_at = Some(Instant::now());
+        }
+        // Twice as much for a moment: who goes on with the last free byte is stopped again by the next.
+        let whole = self.fill(self.size * 2).and_then(|()| self.open()?.set_len(self.size)).is_ok();
+        if whole {
+            self.spent.store(false, Ordering::Release);
+        }
+        whole
+    }
+
+    /// Makes the file so long, with blocks behind it, or leaves it as it was.
+    fn fill(&self, size: u64) -> io::Result<()> {
+        let mut state = lock(&self.state);
+        let file = self.open()?;
+        match allocate(&file, state.held, size) {
+            Ok(()) => {
+                state.held = self.size;
+                Ok(())
+            }
+            Err(error) => {
+                let _ = file.set_len(state.held);
+                Err(error)
+            }
+        }
+    }
+
+    fn open(&self) -> io::Result<File> {
+        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.path)
+    }
+}
+
+fn allocate(mut file: &File, from: u64, to: u64) -> io::Result<()> {
+    match fallocate(file, FallocateFlags::empty(), 0, to).map_err(io::Error::from) {
+        Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::InvalidInput) => {}
+        allocated => return allocated,
+    }
+    // A file system that cannot do that at once is written to.
+    io::Seek::seek(&mut file, io::SeekFrom::Start(from))?;
+    let mut left = to.saturating_sub(from);
+    while left > 0 {
+        let part = usize::try_from(left).unwrap_or(usize::MAX).min(ZEROS.len());
+        file.write_all(&ZEROS[..part])?;
+        left -= part as u64;
+    }
+    file.sync_data()
+}
+
+/// Gives all of it up, for a host that cannot even begin. What was there is taken again once it runs.
+pub(super) fn give_up(root: &Path) -> bool {
+    fs::remove_file(root.join("reserve")).is_ok()
+}

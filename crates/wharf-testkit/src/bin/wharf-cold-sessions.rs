@@ -1,0 +1,15 @@
+//! Fills a state directory with ended sessions: `wharf-cold-sessions STATE_DIR COUNT`. For measurements.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use wharf_testkit::cold::Cold;
+
+fn main() -> Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let state = PathBuf::from(arguments.next().context("usage: wharf-cold-sessions STATE_DIR COUNT")?);
+    let count = arguments.next().context("how many?")?.parse().context("reading the number")?;
+    let cwd = std::env::current_dir()?;
+    Cold { count, agent: "agent", cwd: &cwd, waiting: None }.make(&state)?;
+    Ok(())
+}

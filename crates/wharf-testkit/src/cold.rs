@@ -1,0 +1,116 @@
+//! Sessions that were, written straight into a state directory: by the thousand, faster than any host could make them.
+
+use std::fs;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use serde_json::json;
+use wharf_core::{
+    AgentTraits, ClientId, EndReason, Ending, Event, Millis, Origin, PromptEnd, PromptId, Raw, Sender, SessionId,
+    StartKind, StartNo, Status, UpdateKind, encode,
+};
+use wharf_store::{Engine, FileEngine, FileLease, FileOptions, Lease, LogId};
+
+/// The time of the first one; each is a second younger than the one before.
+const FIRST: u64 = 1_763_000_000_000;
+
+/// What they are to be like.
+#[derive(Debug, Clone)]
+pub struct Cold<'a> {
+    pub count: usize,
+    /// The adapter's name.
+    pub agent: &'a str,
+    pub cwd: &'a Path,
+    /// A prompt that waits in each of them.
+    pub waiting: Option<&'a str>,
+}
+
+impl Cold<'_> {
+    /// Makes them where no host runs; the oldest first.
+    pub fn make(&self, state_dir: &Path) -> Result<Vec<String>> {
+        let lease = FileLease::acquire(state_dir)?;
+        let engine = FileEngine::open(FileOptions::new(state_dir))?;
+        let mut ids = Vec::with_capacity(self.count);
+        for number in 0..self.count {
+            let id = format!("sess_01k9t{number:021}");
+            let log_id = LogId::new("default", &id).context("a bad id")?;
+            let log = engine.create(&log_id)?;
+            let at = Millis(FIRST + 1_000 * number as u64);
+            let bodies: Vec<Bytes> = self.events(&id).iter().map(|event| body(event, at)).collect();
+            log.append(lease.epoch(), 0, &bodies)?;
+            let start = state_dir.join("workspaces/default/sessions").join(&id).join("start.json");
+            self.keep_start(&start)?;
+            ids.push(id);
+        }
+        Ok(ids)
+    }
+
+    fn events(&self, id: &str) -> Vec<Event> {
+        let cwd = self.cwd.to_string_lossy();
+        let origin = Origin {
+            lineage: Vec::new(),
+            session: SessionId::new(id),
+            adapter: self.agent.into(),
+            workspace: "default".into(),
+            cwd: cwd.as_ref().into(),
+            label: None,
+            name: None,
+            by: None,
+            key: None,
+        };
+        let start = StartNo(1);
+        let traits = AgentTraits { load: true, ..AgentTraits::default() };
+        let answer = raw(r#"{"jsonrpc":"2.0","id":1,"result":{"sessionId":"cold"}}"#);
+        let mut events = vec![
+            Event::Created(origin),
+            Event::AgentStarting { start, how: StartKind::New },
+            Event::AgentStarted { start, agent_session: "cold".into(), traits, answer },
+        ];
+        events.extend(accepted("first", "echo first"));
+        events.push(Event::TurnStarted { prompt: PromptId::new("first"), content: wharf_core::Seq(4) });
+        let update = json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": "first" } });
+        let frame =
+            json!({ "jsonrpc": "2.0", "method": "session/update", "params": { "sessionId": id, "update": update } });
+        let frame = raw(&frame.to_string());
+        events.push(Event::AgentUpdated { update: UpdateKind::AgentMessageChunk, frame, title: None });
+        let frame = raw(r#"{"jsonrpc":"2.0","id":2,"result":{"stopReason":"end_turn"}}"#);
+        let end = PromptEnd::Answered { stop_reason: "end_turn".into(), frame };
+        events.push(Event::PromptEnded { prompt: PromptId::new("first"), end });
+        if let Some(text) = self.waiting {
+            events.extend(accepted("waiting", text));
+        }
+        let (status, reason) = (Status::Killed, EndReason::HostShutdown);
+        events.push(Event::Ended(Ending { status, reason, exit_code: None, message: None }));
+        events
+    }
+
+    /// What the agent is started with again.
+    fn keep_start(&self, path: &Path) -> Result<()> {
+        let params = json!({ "cwd": self.cwd, "mcpServers": [] });
+        let frame = json!({ "jsonrpc": "2.0", "id": 0, "method": "session/new", "params": params });
+        let inputs = json!({ "version": 1, "capabilities": "{}", "new_frame": frame });
+        let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        Ok(std::io::Write::write_all(&mut file, inputs.to_string().as_bytes())?)
+    }
+}
+
+fn accepted(prompt: &str, text: &str) -> Option<Event> {
+    let params = json!({ "sessionId": "x", "prompt": [{ "type": "text", "text": text }] });
+    let frame = json!({ "jsonrpc": "2.0", "id": 1, "method": "session/prompt", "params": params });
+    let client = ClientId::new("cli_cold");
+    let sender = Sender { client, name: None, version: None, token: None, parent: None, peer: None };
+    let (prompt, frame) = (PromptId::new(prompt), raw(&frame.to_string()));
+    Some(Event::PromptAccepted { prompt, sender, frame, key: None, first: false })
+}
+
+fn raw(text: &str) -> Raw {
+    Raw::new_checked_before(Bytes::copy_from_slice(text.as_bytes()))
+}
+
+fn body(event: &Event, at: Millis) -> Bytes {
+    let mut out = Vec::new();
+    encode(event, at, &mut out);
+    out.into()
+}

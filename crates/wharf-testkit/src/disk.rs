@@ -1,0 +1,88 @@
+//! A disk so small that a test can fill it. Mounting one takes rights that not everyone has.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use tempfile::TempDir;
+
+use crate::program;
+
+/// A file system in memory, mounted for as long as this lives.
+#[derive(Debug)]
+pub struct SmallDisk {
+    path: PathBuf,
+}
+
+impl SmallDisk {
+    /// `size` as `mount` has it: `8m`.
+    pub fn mount(path: &Path, size: &str) -> Result<Self> {
+        fs::create_dir_all(path)?;
+        run(&["mount", "-t", "tmpfs", "-o", &format!("size={size},mode=0700"), "tmpfs"], path)?;
+        Ok(Self { path: path.to_owned() })
+    }
+
+    /// Says loudly that a test could not run, if nothing can be mounted here.
+    pub fn possible() -> bool {
+        let tried = || -> Result<()> {
+            let dir = TempDir::new().context("making a directory")?;
+            Self::mount(dir.path(), "64k").map(drop)
+        };
+        let tried = tried();
+        if let Err(error) = &tried {
+            let _ = writeln!(std::io::stderr(), "SKIPPED: this test needs a disk of its own. {error:#}");
+        }
+        tried.is_ok()
+    }
+
+    /// From now on nothing can be written.
+    pub fn make_read_only(&self) -> Result<()> {
+        run(&["mount", "-o", "remount,ro"], &self.path)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = run(&["umount", "-l"], &self.path);
+    }
+}
+
+fn run(command: &[&str], path: &Path) -> Result<()> {
+    let (program, arguments) = command.split_first().context("no program")?;
+    let output = program::command(program).args(arguments).arg(path).output().context("starting mount")?;
+    if !output.status.success() {
+        bail!("{} {}: {}", command.join(" "), path.display(), String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}
+
+/// A file that takes all the space there is; dropping it gives that back.
+#[derive(Debug)]
+pub struct Filler {
+    path: PathBuf,
+    file: File,
+}
+
+impl Filler {
+    pub fn fill(folder: &Path) -> Result<Self> {
+        let path = folder.join("filler");
+        let file = OpenOptions::new().create(true).append(true).open(&path)?;
+        let mut filler = Self { path, file };
+        filler.take_rest();
+        Ok(filler)
+    }
+
+    /// Takes what has become free since.
+    pub fn take_rest(&mut self) {
+        for size in [64 << 10, 4 << 10, 1] {
+            while self.file.write_all(&vec![0; size]).is_ok() {}
+        }
+    }
+}
+
+impl Drop for Filler {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}

@@ -1,0 +1,182 @@
+//! Agents that fail in every phase of coming back: a clear error in bounded time, a session that can still come back,
+//! prompts with a definite end, no process left, and nobody else notices (rules 2.4, 2.6, 2.7).
+
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use wharf_testkit::client::Client;
+use wharf_testkit::host::{Host, HostOptions};
+use wharf_testkit::http::Http;
+use wharf_testkit::{PATIENCE, look, procs, program};
+
+use crate::{client_of, cwd, log, refused, scripted, section, told};
+
+/// How an agent fails when it is started again, and what is said about it.
+struct Fault {
+    name: &'static str,
+    flags: &'static [&'static str],
+    told: &'static str,
+}
+
+const fn fault(name: &'static str, flags: &'static [&'static str], told: &'static str) -> Fault {
+    Fault { name, flags, told }
+}
+
+/// The time that a start may take here.
+const LIMIT: &str = "3s";
+const LATE: &str = "(start_timeout)";
+
+const FAULTS: &[Fault] = &[
+    fault("exits", &["--exit-on-start", "7"], "exited with code 7"),
+    fault("deaf", &["--slow-start", "600000"], LATE),
+    fault("init-hang", &["--hang-on", "initialize"], "answer `initialize` within"),
+    fault("init-die", &["--die-on", "initialize"], "went away before it answered `initialize`"),
+    fault("init-no", &["--error-on", "initialize=-32603"], "refused `initialize`"),
+    fault("init-garbage", &["--garbage-on", "initialize"], LATE),
+    fault("init-then-die", &["--die-after", "initialize"], "went away before it answered `authenticate`"),
+    fault("auth-hang", &["--hang-on", "authenticate"], "answer `authenticate` within"),
+    fault("auth-die", &["--die-on", "authenticate"], "went away before it answered `authenticate`"),
+    fault("auth-no", &["--error-on", "authenticate=-32000"], "refused `authenticate`"),
+    fault("load-hang", &["--hang-on", "session/load"], "answer `session/load` within"),
+    fault("load-die", &["--die-on", "session/load"], "went away before it answered `session/load`"),
+    fault("load-no", &["--error-on", "session/load=-32603"], "refused `session/load`"),
+    fault("load-none", &["--no-load"], "refused `session/load`"),
+    fault("load-garbage", &["--garbage-on", "session/load"], LATE),
+    fault("forgot", &["--forget"], "does not know this session any more"),
+    fault("load-then-die", &["--die-after", "session/load"], "went away"),
+    fault("endless", &["--replay-forever"], "come to the end of what it repeats within"),
+    fault("resume-hang", &["--resume", "--hang-on", "session/resume"], "answer `session/resume` within"),
+    fault("resume-no", &["--resume", "--error-on", "session/resume=-32603"], "refused `session/resume`"),
+    fault("resume-none", &["--no-load"], "refused `session/resume`"),
+    fault("mode-hang", &["--hang-on", "session/set_mode"], "answer `session/set_mode` within"),
+    fault("mode-die", &["--die-on", "session/set_mode"], "went away before it answered `session/set_mode`"),
+    fault("mode-no", &["--fixed-mode"], "might do more than it was allowed to"),
+    fault("option-hang", &["--hang-on", "session/set_config_option"], "answer `session/set_config_option` within"),
+    fault("option-die", &["--die-on", "session/set_config_option"], "before it answered `session/set_config_option`"),
+    fault("option-no", &["--error-on", "session/set_config_option=-32602"], "might do more than it was allowed to"),
+];
+
+fn options(faulty: bool) -> Result<HostOptions> {
+    let mut options = scripted(&[])?.setting("start_timeout", LIMIT).setting("resume_on_start", "none");
+    let agent = program::scripted_agent()?;
+    let agent = agent.to_str().context("not UTF-8")?.to_owned();
+    for fault in FAULTS {
+        let sound: &[&str] = if fault.name.starts_with("resume") { &["--resume"] } else { &[] };
+        let flags = if faulty { fault.flags } else { sound };
+        let command: Vec<String> =
+            std::iter::once(agent.as_str()).chain(flags.iter().copied()).map(str::to_owned).collect();
+        options = options.agent(fault.name, &command);
+    }
+    Ok(section(options, "[limits]\nstarts = 100"))
+}
+
+/// A session with another mode and option than an agent begins with, and a login before it.
+async fn begin(host: &Host, agent: &str) -> Result<String> {
+    let client = client_of(host, agent).await?;
+    client.initialize().await?;
+    client.request("authenticate", json!({ "methodId": "any" })).await?;
+    let session = client.new_session(&cwd(host)?).await?;
+    client.request("session/set_mode", json!({ "sessionId": session, "modeId": "code" })).await?;
+    let option = json!({ "sessionId": session, "configId": "model", "value": "large" });
+    client.request("session/set_config_option", option).await?;
+    assert_eq!(told(&client, &session, "echo before").await?, "before");
+    Ok(session)
+}
+
+/// A prompt fails, with the reason, in time; what there is left of it is in order.
+async fn fails(host: &Host, http: &Http, client: &Client, fault: &Fault, session: &str) -> Result<()> {
+    let (asked, waits) = tokio::join!(client.prompt(session, "echo one"), client.prompt(session, "echo two"));
+    for error in [refused(asked)?, refused(waits)?] {
+        ensure!(error.data["reason"] == "start_failed", "{error}");
+    }
+    let known = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
+    let state = (&known["status"], &known["endReason"], &known["resumable"], &known["queued"]);
+    ensure!(state == (&json!("error"), &json!("start_failed"), &json!(true), &json!(0)), "{known}");
+    let message = known["message"].as_str().unwrap_or_default();
+    ensure!(message.contains(fault.told), "{message}");
+    // Who asks for nothing but the session is told why, too.
+    let join = json!({ "sessionId": session, "cwd": cwd(host)?, "mcpServers": [] });
+    let error = refused(client.request("session/load", join).await)?;
+    ensure!(error.to_string().contains(fault.told), "{error}");
+    let accepted = log::events(host, session, "prompt_accepted")?.len();
+    let ends = log::events(host, session, "prompt_ended")?;
+    ensure!(accepted == 3 && ends.len() == 3, "{accepted} prompts, {} ends", ends.len());
+    ensure!(ends[1..].iter().all(|end| end["end"]["how"] == "start_failed"), "{ends:?}");
+    // Once for the prompts, which came together or not, once for the load: nothing was tried again by itself.
+    let starts = log::events(host, session, "agent_starting")?.len();
+    ensure!((3..=4).contains(&starts), "{starts} starts");
+    Ok(())
+}
+
+#[tokio::test]
+async fn whatever_phase_an_agent_fails_in_its_session_can_still_come_back() -> Result<()> {
+    let mut host = options(false)?.start()?;
+    let mut sessions = Vec::new();
+    for fault in FAULTS {
+        sessions.push(begin(&host, fault.name).await.with_context(|| fault.name.to_owned())?);
+    }
+    let config = |faulty: bool| -> Result<Option<String>> { Ok(options(faulty)?.config) };
+    host.options_mut().config = config(true)?;
+    host.restart()?;
+    let http = Http::new(&host);
+    let (other, unharmed) = crate::open(&host).await?;
+    let only = look::until(PATIENCE, || Ok(Some(procs::descendants(host.pid())))).await?.context("no processes")?;
+
+    let begun = Instant::now();
+    let mut all = Vec::new();
+    for (fault, session) in FAULTS.iter().zip(&sessions) {
+        // Whoever brings it back need not speak with the same agent.
+        let client = Client::connect(&host.ws_url(), host.token()).await?;
+        client.initialize().await?;
+        let (host, http) = (&host, &http);
+        all.push(
+            async move { fails(host, http, &client, fault, session).await.with_context(|| fault.name.to_owned()) },
+        );
+    }
+    let all = futures_util::future::join_all(all);
+    let bystander = async {
+        for round in 0..20 {
+            assert_eq!(told(&other, &unharmed, &format!("echo {round}")).await?, round.to_string());
+        }
+        anyhow::Ok(())
+    };
+    let (failures, unharmed) = tokio::join!(all, bystander);
+    let failures: Vec<String> =
+        failures.into_iter().filter_map(|result| result.err().map(|e| format!("{e:#}"))).collect();
+    ensure!(failures.is_empty(), "{} of {}:\n{}", failures.len(), FAULTS.len(), failures.join("\n"));
+    unharmed?;
+    assert!(begun.elapsed() < 2 * PATIENCE, "it took {:?}", begun.elapsed());
+    let left = || procs::descendants(host.pid()).into_iter().filter(|pid| !only.contains(pid)).collect::<Vec<_>>();
+    let gone = look::until(PATIENCE, || Ok(left().is_empty().then_some(()))).await?;
+    ensure!(gone.is_some(), "left behind: {:?}", left());
+
+    // The agents are mended: all come back as they were.
+    host.options_mut().config = config(false)?;
+    host.restart()?;
+    for (fault, session) in FAULTS.iter().zip(&sessions) {
+        let client = client_of(&host, fault.name).await?;
+        client.initialize().await?;
+        let state = told(&client, session, "mode").await.with_context(|| fault.name.to_owned())?;
+        ensure!(state.starts_with("mode=code model=large"), "{}: {state}", fault.name);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn prompts_that_waited_for_a_host_get_their_end_when_the_agent_cannot_come_back() -> Result<()> {
+    let mut host = scripted(&[])?.setting("start_timeout", LIMIT).start()?;
+    let (client, session) = crate::open(&host).await?;
+    client.prompt(&session, "echo before").await?;
+    let _running = client.start_prompt(&session, "hang").await;
+    let _waiting = client.start_prompt(&session, "echo later").await;
+    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("later")).await?;
+    host.options_mut().config = scripted(&["--hang-on", "session/load"])?.setting("start_timeout", LIMIT).config;
+    host.restart()?;
+    let ended = log::expect(&host, &session, "prompt_ended", |event| event["end"]["how"] == "start_failed").await?;
+    assert_ne!(ended["prompt"], Value::Null);
+    let known = Http::new(&host).get(&format!("/sessions/{session}")).await?.expect(200)?;
+    assert_eq!((&known["queued"], &known["resumable"]), (&json!(0), &json!(true)), "{known}");
+    assert_eq!(log::events(&host, &session, "agent_starting")?.len(), 2, "it is not tried for ever");
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! A disk that is really full: sessions pause, kills and cancels work, and all goes on when there is space (rule 10.5).
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use wharf_testkit::client::{Client, RpcError};
+use wharf_testkit::disk::{Filler, SmallDisk};
+use wharf_testkit::host::{Host, HostOptions};
+use wharf_testkit::http::Http;
+use wharf_testkit::procs;
+
+use crate::{TREE_ENDS_WITHIN, client, cwd, log, open, pids, refused, scripted, section, stop_reason, told};
+
+const STREAMED: u64 = 4_000;
+
+fn on_small_disk(flags: &[&str]) -> Result<HostOptions> {
+    Ok(section(scripted(flags)?, "[limits]\nreserve = \"1MiB\"").on_disk("10m"))
+}
+
+fn kinds(host: &Host, session: &str) -> Result<Vec<String>> {
+    let records = log::records(host, session)?;
+    Ok(records.iter().map(|record| record["event"]["kind"].as_str().unwrap_or_default().to_owned()).collect())
+}
+
+fn storage_full(answer: Result<impl std::fmt::Debug, RpcError>) -> Result<()> {
+    let error = refused(answer)?;
+    assert_eq!(error.data["reason"], "storage_full", "{error}");
+    Ok(())
+}
+
+/// Lets the agent go on, and waits until the session is paused for it.
+async fn go_until_paused(host: &Host, client: &Client, session: &str) -> Result<()> {
+    client.notify("_go", json!({ "sessionId": session })).await;
+    log::expect(host, session, "paused", |event| event["why"] == "storage_full").await?;
+    Ok(())
+}
+
+async fn nothing_new_is_taken_on(host: &Host, http: &Http, client: &Client, session: &str) -> Result<()> {
+    let sessions = log::all_sessions(host)?;
+    let at = format!("/sessions/{session}");
+    assert_eq!(http.get(&at).await?.expect(200)?["paused"], "storage_full");
+    let status = client.request("session/status", json!({ "sessionId": session })).await?;
+    assert_eq!((&status["status"], &status["_meta"]["wharf"]["paused"]), (&json!("live"), &json!("storage_full")));
+    let prompt = json!({ "prompt": "echo no", "queue": true });
+    assert_eq!(http.post(&format!("{at}/prompt"), &prompt).await?.fault(), (507, "storage_full".to_owned()));
+    storage_full(client.prompt(session, "echo no").await)?;
+    storage_full(client.new_session(&cwd(host)?).await)?;
+    let spawn = json!({ "adapter": "scripted", "cwd": cwd(host)? });
+    assert_eq!(http.post("/sessions/agent", &spawn).await?.fault(), (507, "storage_full".to_owned()));
+    assert_eq!(log::all_sessions(host)?, sessions, "nothing half made is left");
+    Ok(())
+}
+
+#[tokio::test]
+async fn on_a_full_disk_sessions_pause_and_go_on_with_everything_when_there_is_space() -> Result<()> {
+    if !SmallDisk::possible() {
+        return Ok(());
+    }
+    let host = on_small_disk(&[])?.start()?;
+    let http = Http::new(&host);
+    let elsewhere = host.directory().join("elsewhere");
+    std::fs::create_dir(&elsewhere)?;
+    http.post("/workspaces", &json!({ "slug": "kept", "path": elsewhere })).await?.expect(201)?;
+    let (client, session) = open(&host).await?;
+    let (other, killed) = open(&host).await?;
+    let agent = pids(&told(&other, &killed, "pid").await?);
+    let cancelled = other.new_session(&cwd(&host)?).await?;
+    let streaming = client.start_prompt(&session, &format!("wait; stream {STREAMED} 500; echo whole")).await;
+    let hanging = other.start_prompt(&cancelled, "hang").await;
+    for busy in [&session, &cancelled] {
+        log::expect(&host, busy, "turn_started", |_| true).await?;
+    }
+    let mut filler = Filler::fill(&host.state_dir())?;
+    go_until_paused(&host, &client, &session).await?;
+    nothing_new_is_taken_on(&host, &http, &client, &session).await?;
+    // Somebody else is faster than we are with what was free for the pause.
+    filler.take_rest();
+    let workspace = json!({ "slug": "more", "path": cwd(&host)? });
+    assert_eq!(http.post("/workspaces", &workspace).await?.fault().0, 500);
+    assert_eq!(http.get("/workspaces").await?.expect(200)?["workspaces"][0]["slug"], "kept", "the old file is there");
+
+    // What ends things is written, and done.
+    other.notify("session/cancel", json!({ "sessionId": cancelled })).await;
+    log::expect(&host, &cancelled, "cancel_requested", |_| true).await?;
+    http.poke(&format!("/sessions/{killed}/kill")).await?.expect(200)?;
+    assert_eq!(kinds(&host, &killed)?.last().map(String::as_str), Some("ended"));
+    procs::wait_gone(&agent, TREE_ENDS_WITHIN).map_err(|left| anyhow::anyhow!("left: {left:?}"))?;
+    let shown = client.transcript().iter().filter(|frame| frame.index().is_some()).count();
+    let written = log::events(&host, &session, "agent_updated")?.len();
+    assert!(shown <= written && written < STREAMED as usize, "{shown} shown, {written} written");
+
+    drop(filler);
+    assert_eq!(stop_reason(streaming.answer().await)?, "end_turn");
+    assert_eq!(stop_reason(hanging.answer().await)?, "cancelled");
+    let indices: Vec<u64> = client.transcript().iter().filter_map(|frame| frame.index()).collect();
+    assert!(indices.into_iter().eq(0..STREAMED), "something that the agent said is lost or doubled");
+    let told_of: Vec<_> = kinds(&host, &session)?.into_iter().filter(|kind| !kind.starts_with("agent_")).collect();
+    let expected = ["created", "prompt_accepted", "turn_started", "paused", "continued", "prompt_ended"];
+    assert_eq!(told_of, expected, "what was refused has left no trace");
+    assert_eq!(http.get(&format!("/sessions/{session}")).await?.expect(200)?["paused"], Value::Null);
+    assert_eq!(told(&client, &session, "echo again").await?, "again");
+    client.new_session(&cwd(&host)?).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_host_begins_on_a_full_disk_and_can_be_used_to_end_things() -> Result<()> {
+    if !SmallDisk::possible() {
+        return Ok(());
+    }
+    let mut host = on_small_disk(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    first.prompt(&session, "echo before").await?;
+    let running = first.start_prompt(&session, "hang").await;
+    log::expect(&host, &session, "turn_started", |event| event["prompt"] != Value::Null).await?;
+    host.kill9()?;
+    drop(running);
+    let filler = Filler::fill(&host.state_dir())?;
+    host.restart()?;
+    let http = Http::new(&host);
+    log::expect(&host, &session, "ended", |event| event["ending"]["reason"] == "host_restarted").await?;
+    let listed = http.get("/sessions").await?.expect(200)?;
+    assert_eq!(listed["sessions"][0]["status"], "killed", "{listed}");
+    let second = client(&host).await?;
+    // Longer than what is free behind the last record.
+    storage_full(second.prompt(&session, &format!("echo {}", "no".repeat(5_000))).await)?;
+    drop(filler);
+    // Nobody asks again by himself: the next prompt finds the space.
+    loop {
+        match second.prompt(&session, "echo after").await {
+            Ok(_) => break,
+            Err(error) => assert_eq!(error.data["reason"], "storage_full", "{error}"),
+        }
+    }
+    assert!(second.texts().contains(&"after".to_owned()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_state_directory_that_cannot_be_written_is_told_at_the_start() -> Result<()> {
+    if !SmallDisk::possible() {
+        return Ok(());
+    }
+    let mut host = on_small_disk(&[])?.start()?;
+    assert!(host.terminate()?.success());
+    host.disk().context("no disk")?.make_read_only()?;
+    let error = format!("{:#}", host.restart().err().context("it started")?);
+    let state = host.state_dir();
+    assert!(error.contains("cannot be used") && error.contains(state.to_str().context("not UTF-8")?), "{error}");
+    assert!(error.contains("Read-only"), "{error}");
+    Ok(())
+}

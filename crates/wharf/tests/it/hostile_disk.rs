@@ -1,0 +1,276 @@
+//! The host on an engine that misbehaves: no space, a sync that fails, a sync that takes long (rules 1.3, 1.4, 10.5).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::json;
+use tempfile::TempDir;
+use wharf_host::core::{CancelScope, EndReason, Event, Overlap, PauseReason, Raw, Sender, Seq, Status, Submission};
+use wharf_host::{
+    CallError, Config, CreateError, Descriptor, Forward, Ground, Host, SessionHandle, SpawnRequest, new_client_id,
+    new_prompt_id,
+};
+use wharf_store::{Hostility, MemoryEngine};
+use wharf_testkit::{PATIENCE, procs};
+
+use crate::{TREE_ENDS_WITHIN, wharf};
+
+/// A host in this process, with the scripted agent and a disk that does as it is told.
+struct Stage {
+    host: Host,
+    disk: Hostility,
+    dir: TempDir,
+}
+
+impl Stage {
+    fn new() -> Result<Self> {
+        let dir = TempDir::with_prefix("wharf-test-")?;
+        let agent = wharf_testkit::program::scripted_agent()?;
+        let agent = json!([agent.to_str().context("not UTF-8")?]);
+        let mut config = Config::parse(&format!("default_agent = \"scripted\"\n[agents.scripted]\ncommand = {agent}"))
+            .map_err(anyhow::Error::msg)?;
+        (config.state_dir, config.program) = (dir.path().join("state"), wharf());
+        let disk = Hostility::default();
+        let host = Host::begin_on(config, Some(MemoryEngine::new(disk.clone())))?;
+        Ok(Self { host, disk, dir })
+    }
+
+    async fn spawn(&self) -> Result<SessionHandle, CreateError> {
+        let cwd = Some(self.dir.path().to_owned());
+        let request =
+            SpawnRequest { adapter: "scripted".to_owned(), cwd, ground: Ground::Anywhere, ..SpawnRequest::default() };
+        Ok(self.host.spawn(request).await?.handle)
+    }
+
+    async fn session(&self) -> Result<SessionHandle> {
+        let handle = self.spawn().await?;
+        handle.up().await.map_err(|failure| anyhow::anyhow!(failure.message))?;
+        Ok(handle)
+    }
+
+    /// Waits until the session is listed so.
+    async fn listed(&self, handle: &SessionHandle, so: impl Fn(&Descriptor) -> bool) -> Result<Arc<Descriptor>> {
+        let mut changes = self.host.changes();
+        let wait = async {
+            loop {
+                changes.borrow_and_update();
+                let known = self.host.descriptor(handle.id()).context("no such session")?;
+                if so(&known) {
+                    return Ok(known);
+                }
+                changes.changed().await?;
+            }
+        };
+        tokio::time::timeout(PATIENCE, wait).await.context("it was never listed so")?
+    }
+}
+
+fn sender() -> Sender {
+    Sender { client: new_client_id(), name: None, version: None, token: None, parent: None, peer: None }
+}
+
+fn submission(text: &str) -> Submission {
+    let params = json!({ "sessionId": "x", "prompt": [{ "type": "text", "text": text }] });
+    let frame = json!({ "jsonrpc": "2.0", "id": 1, "method": "session/prompt", "params": params }).to_string();
+    let frame = Raw::new_checked_before(frame.into());
+    Submission { prompt: new_prompt_id(), sender: sender(), frame, key: None, overlap: Overlap::Queue, to_agent: false }
+}
+
+/// Everything from the beginning up to an event that fits.
+async fn events(handle: &SessionHandle, last: impl Fn(&Event) -> bool) -> Result<Vec<Event>> {
+    let mut cursor = handle.cursor(Seq::ZERO);
+    let mut events = Vec::new();
+    let read = async {
+        loop {
+            for entry in cursor.next().await?.entries() {
+                events.push(entry.event.clone());
+                if last(&entry.event) {
+                    return Ok(());
+                }
+            }
+        }
+    };
+    match tokio::time::timeout(PATIENCE, read).await {
+        Ok(read) => read.map(|()| events),
+        Err(_) => bail!("the event did not come; there are {events:?}"),
+    }
+}
+
+fn is_ended(event: &Event) -> bool {
+    matches!(event, Event::PromptEnded { .. })
+}
+
+/// The numbers of a stream's chunks, in order.
+fn chunks(events: &[Event]) -> usize {
+    events.iter().filter(|event| matches!(event, Event::AgentUpdated { .. })).count()
+}
+
+async fn go(handle: &SessionHandle) -> Result<()> {
+    let frame = format!(r#"{{"jsonrpc":"2.0","method":"_go","params":{{"sessionId":"{}"}}}}"#, handle.id().as_str());
+    Ok(handle.tell_agent(Forward { client: new_client_id(), frame: frame.into(), request: None }).await?)
+}
+
+fn agent_pid(stage: &Stage, handle: &SessionHandle) -> Result<u32> {
+    stage.host.processes_of(handle.id()).first().copied().context("no process")
+}
+
+#[tokio::test]
+async fn without_space_the_agent_is_held_and_nothing_of_it_is_lost() -> Result<()> {
+    let stage = Stage::new()?;
+    let handle = stage.session().await?;
+    handle.prompt(submission("wait; burst 5000 200; echo whole")).await?;
+    events(&handle, |event| matches!(event, Event::TurnStarted { .. })).await?;
+    stage.disk.keep_reserve(2);
+    stage.disk.fill_appends(usize::MAX);
+    go(&handle).await?;
+    stage.listed(&handle, |known| known.paused.is_some()).await?;
+    let before = events(&handle, |event| matches!(event, Event::Paused { .. })).await?;
+    ensure!(chunks(&before) < 5_000, "the agent was not held");
+    assert_eq!(handle.prompt(submission("echo no")).await, Err(CallError::StorageFull));
+    // A cancel is written, and takes the last of the reserve; the turn goes on to its end all the same.
+    let seen = CancelScope { seen: handle.head(), clear_queue: false };
+    assert!(handle.cancel(sender(), seen).await?);
+    stage.disk.fill_appends(0);
+    let all = events(&handle, is_ended).await?;
+    let mut words = Vec::new();
+    for event in &all {
+        words.extend(matches!(event, Event::PromptAccepted { .. }).then_some("accepted"));
+        words.extend(matches!(event, Event::Paused { .. }).then_some("paused"));
+        words.extend(matches!(event, Event::CancelRequested { .. }).then_some("cancel"));
+        words.extend(matches!(event, Event::Continued).then_some("continued"));
+        words.extend(is_ended(event).then_some("ended"));
+    }
+    assert_eq!(words, ["accepted", "paused", "cancel", "continued", "ended"]);
+    handle.prompt(submission("echo again")).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_not_even_the_reserve_can_take_is_shown_to_nobody_until_it_is_written() -> Result<()> {
+    let stage = Stage::new()?;
+    let handle = stage.session().await?;
+    handle.prompt(submission("wait; burst 2000 100; echo whole")).await?;
+    events(&handle, |event| matches!(event, Event::TurnStarted { .. })).await?;
+    let head = handle.head();
+    stage.disk.fill_appends(usize::MAX);
+    go(&handle).await?;
+    stage.listed(&handle, |known| known.paused.is_some()).await?;
+    assert_eq!(handle.head(), head);
+    assert_eq!(handle.prompt(submission("echo no")).await, Err(CallError::StorageFull));
+    stage.disk.fill_appends(0);
+    let all = events(&handle, is_ended).await?;
+    assert_eq!(chunks(&all), 2_001);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_kill_ends_the_agent_even_if_it_cannot_be_written() -> Result<()> {
+    let stage = Stage::new()?;
+    let handle = stage.session().await?;
+    let agent = agent_pid(&stage, &handle)?;
+    stage.disk.fill_appends(usize::MAX);
+    assert_eq!(handle.prompt(submission("echo no")).await, Err(CallError::StorageFull));
+    assert_eq!(handle.kill(EndReason::User).await, Err(CallError::StorageFull));
+    procs::wait_gone(&[agent], TREE_ENDS_WITHIN).map_err(|left| anyhow::anyhow!("left: {left:?}"))?;
+    stage.disk.fill_appends(0);
+    events(&handle, |event| matches!(event, Event::Ended(_))).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_refused_leaves_no_trace() -> Result<()> {
+    let stage = Stage::new()?;
+    let handle = stage.session().await?;
+    let before = handle.head();
+    let keyed = || Submission { key: Some("once".into()), ..submission("echo once") };
+    stage.disk.keep_reserve(1);
+    stage.disk.fill_appends(usize::MAX);
+    assert_eq!(handle.prompt(keyed()).await, Err(CallError::StorageFull));
+    let known = stage.listed(&handle, |known| known.paused.is_some()).await?;
+    assert_eq!((known.queued, handle.head()), (0, before.next()));
+    stage.disk.fill_appends(0);
+    stage.listed(&handle, |known| known.paused.is_none()).await?;
+    let receipt = handle.prompt(keyed()).await?;
+    assert!(!receipt.duplicate);
+    let all = events(&handle, is_ended).await?;
+    assert_eq!(all.iter().filter(|event| matches!(event, Event::PromptAccepted { .. })).count(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_file_system_that_turns_read_only_pauses_a_session_until_it_is_not() -> Result<()> {
+    let stage = Stage::new()?;
+    let handle = stage.session().await?;
+    handle.prompt(submission("wait; burst 2000 100; echo whole")).await?;
+    events(&handle, |event| matches!(event, Event::TurnStarted { .. })).await?;
+    stage.disk.set_read_only(true);
+    go(&handle).await?;
+    let known = stage.listed(&handle, |known| known.paused.is_some()).await?;
+    assert_eq!(known.paused, Some(PauseReason::StorageReadOnly));
+    let answer = handle.prompt(submission("echo no")).await;
+    assert!(matches!(&answer, Err(CallError::Storage(why)) if why.contains("read-only")), "{answer:?}");
+    stage.disk.set_read_only(false);
+    assert_eq!(chunks(&events(&handle, is_ended).await?), 2_001);
+    stage.listed(&handle, |known| known.paused.is_none()).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_session_for_which_there_is_no_space_is_not_made() -> Result<()> {
+    let stage = Stage::new()?;
+    stage.disk.keep_reserve(10);
+    stage.disk.fill_appends(usize::MAX);
+    assert!(matches!(stage.spawn().await, Err(CreateError::StorageFull)));
+    assert_eq!(stage.host.descriptors(), []);
+    stage.disk.fill_appends(0);
+    stage.session().await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_may_not_be_on_the_disk_is_never_acknowledged() -> Result<()> {
+    let stage = Stage::new()?;
+    let (handle, other) = (stage.session().await?, stage.session().await?);
+    let agent = agent_pid(&stage, &handle)?;
+    stage.disk.break_syncs(1);
+    let answer = handle.prompt(submission("echo perhaps")).await;
+    assert!(matches!(answer, Err(CallError::Storage(_))), "{answer:?}");
+    let known = stage.listed(&handle, |known| known.status == Status::Error).await?;
+    assert!(known.message.as_ref().is_some_and(|message| message.contains("could not be written")), "{known:?}");
+    procs::wait_gone(&[agent], TREE_ENDS_WITHIN).map_err(|left| anyhow::anyhow!("left: {left:?}"))?;
+    other.prompt(submission("echo and on")).await?;
+    events(&other, is_ended).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_sync_that_takes_long_holds_up_nobody_else() -> Result<()> {
+    let stage = Stage::new()?;
+    let (slow, other) = (stage.session().await?, stage.session().await?);
+    stage.disk.hold_syncs_of(slow.id().as_str());
+    let waiting = tokio::spawn({
+        let slow = slow.clone();
+        async move { slow.prompt(submission("echo late")).await }
+    });
+    events(&slow, |event| matches!(event, Event::PromptAccepted { .. })).await?;
+    for _ in 0..20 {
+        let before = other.head();
+        other.prompt(submission("echo quick")).await?;
+        let mut cursor = other.cursor(before);
+        tokio::time::timeout(PATIENCE, async {
+            while !cursor.next().await?.entries().iter().any(|entry| is_ended(&entry.event)) {}
+            anyhow::Ok(())
+        })
+        .await??;
+    }
+    // Its state is told without asking it, and what was not synced was neither acknowledged nor done.
+    assert_eq!(stage.host.descriptor(slow.id()).context("no session")?.status, Status::Running);
+    assert!(!waiting.is_finished());
+    let updates = slow.cursor(Seq::ZERO).next().await?;
+    assert!(!updates.entries().iter().any(|entry| matches!(entry.event, Event::AgentUpdated { .. })));
+    stage.disk.release_syncs();
+    tokio::time::timeout(Duration::from_secs(20), waiting).await???;
+    events(&slow, is_ended).await?;
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! Many sessions come back at once: a few at a time, those that are needed first, and no client waits for all of them.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use wharf_testkit::cold::Cold;
+use wharf_testkit::{PATIENCE, look};
+
+use crate::{client_of, log, scripted, section, told};
+
+const SESSIONS: usize = 200;
+const AT_ONCE: i64 = 4;
+
+/// How many agents began and came up, and the most that were between the two at any time.
+fn counted(file: &Path) -> Result<(usize, usize, i64)> {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let (mut begun, mut up, mut at_once, mut most) = (0, 0, 0_i64, 0);
+    for line in text.lines() {
+        match line {
+            "+" => (begun, at_once) = (begun + 1, at_once + 1),
+            "-" => (up, at_once) = (up + 1, at_once - 1),
+            odd => anyhow::bail!("{odd}"),
+        }
+        most = most.max(at_once);
+    }
+    Ok((begun, up, most))
+}
+
+#[tokio::test]
+async fn two_hundred_sessions_with_waiting_prompts_come_back_a_few_at_a_time() -> Result<()> {
+    let folder = tempfile::TempDir::new()?;
+    let count = folder.path().join("count");
+    let flags = ["--count", count.to_str().context("not UTF-8")?];
+    let options = section(section(scripted(&flags)?, "replay_quiet = \"10ms\""), "[limits]\nstarts = 4");
+    let mut host = options.start()?;
+    assert!(host.terminate()?.success());
+    let cwd = host.directory().to_owned();
+    let cold = Cold { count: SESSIONS, agent: "scripted", cwd: &cwd, waiting: Some("echo waited") };
+    let sessions = cold.make(&host.state_dir())?;
+    host.restart()?;
+
+    // The one whose prompt has waited for the shortest time, but somebody has come for it.
+    let last = sessions.last().context("no session")?;
+    // It speaks with another agent: the one that introduces itself to it is not counted.
+    let client = client_of(&host, "demo").await?;
+    client.initialize().await?;
+    told(&client, last, "echo here").await?;
+    let (_, up, _) = counted(&count)?;
+    ensure!(client.texts() == ["waited", "here"], "{:?}", client.texts());
+    ensure!(up < SESSIONS / 2, "the client was served after {up} others");
+
+    let all = look::until(4 * PATIENCE, || Ok((counted(&count)?.1 >= SESSIONS).then_some(()))).await?;
+    ensure!(all.is_some(), "begun, up, at once: {:?}", counted(&count)?);
+    for session in &sessions {
+        log::expect(&host, session, "prompt_ended", |event| event["prompt"] == "waiting").await?;
+        ensure!(log::events(&host, session, "agent_starting")?.len() == 2, "{session} was started more than once");
+    }
+    let (_, _, most) = counted(&count)?;
+    ensure!((2..=AT_ONCE).contains(&most), "{most} agents were starting at once");
+    // Those that came by themselves came in the order in which their prompts had waited.
+    let begun = |session: &String| -> Result<u64> {
+        let starts = log::events(&host, session, "agent_starting")?;
+        starts.last().and_then(|event| event["at"].as_u64()).context("no time")
+    };
+    let quarter = SESSIONS / 4;
+    ensure!(begun(&sessions[0])? < begun(&sessions[quarter])?, "not the oldest first");
+    ensure!(begun(&sessions[quarter])? < begun(&sessions[3 * quarter])?, "not the older first");
+    ensure!(begun(last)? < begun(&sessions[3 * quarter])?, "nobody was preferred");
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! A request with an idempotency key, repeated until it is answered: carried out once, whenever the host dies (rule 7.5).
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use wharf_testkit::dice::Dice;
+use wharf_testkit::host::Host;
+use wharf_testkit::http::Http;
+use wharf_testkit::{PATIENCE, look};
+
+use crate::{cwd, log, scripted};
+
+const ROUNDS: usize = 8;
+
+/// How far a request has come when the host is killed.
+#[derive(Clone, Copy, Debug)]
+enum Moment {
+    Sent,
+    /// The session's directory is there.
+    Made,
+    /// The session is in its log.
+    Founded,
+    /// Its prompt is in the log.
+    Accepted,
+    Answered,
+}
+
+const MOMENTS: [Moment; 5] = [Moment::Sent, Moment::Made, Moment::Founded, Moment::Accepted, Moment::Answered];
+
+impl Moment {
+    fn has_come(self, host: &Host, known: &[String], answered: bool) -> Result<bool> {
+        let sessions = log::all_sessions(host).unwrap_or_default();
+        let new = sessions.iter().find(|session| !known.contains(session));
+        let has = |kind: &str| new.map_or(Ok(false), |new| Ok(!log::events(host, new, kind)?.is_empty()));
+        match self {
+            Self::Sent => Ok(true),
+            Self::Made => Ok(new.is_some()),
+            Self::Founded => has("created"),
+            Self::Accepted => has("prompt_accepted"),
+            Self::Answered => Ok(answered),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_spawn_with_a_prompt_that_is_repeated_happens_once_whenever_the_host_is_killed() -> Result<()> {
+    let mut dice = Dice::thrown()?;
+    let mut host = scripted(&[])?.start()?;
+    let mut known: Vec<String> = Vec::new();
+    for round in 0..ROUNDS {
+        let moment = MOMENTS[dice.below(MOMENTS.len() as u64) as usize];
+        let (key, body) =
+            (format!("key-{round}"), json!({ "adapter": "scripted", "cwd": cwd(&host)?, "prompt": "echo once" }));
+        let http = Http::new(&host);
+        let sent = tokio::spawn({
+            let (key, body) = (key.clone(), body.clone());
+            async move { http.post_with("/sessions/agent", ("idempotency-key", &key), &body).await }
+        });
+        let come =
+            look::until(PATIENCE, || Ok(moment.has_come(&host, &known, sent.is_finished())?.then_some(()))).await?;
+        come.with_context(|| format!("{moment:?} did not come"))?;
+        host.kill9()?;
+        let _ = sent.await?;
+        host.restart()?;
+        let again = Http::new(&host).post_with("/sessions/agent", ("idempotency-key", &key), &body).await?;
+        ensure!(matches!(again.status, 200 | 201), "{moment:?}: {} {}", again.status, again.body);
+        let session = again.json()["id"].as_str().context("no id")?.to_owned();
+        ensure!(!known.contains(&session), "{moment:?}: that is another one's");
+        log::expect(&host, &session, "prompt_ended", |_| true).await.with_context(|| format!("{moment:?}"))?;
+        known.push(session.clone());
+        let sessions = log::all_sessions(&host)?;
+        let listed = Http::new(&host).get("/sessions?limit=100").await?.expect(200)?;
+        let listed = listed["sessions"].as_array().map_or(0, Vec::len);
+        ensure!(listed == known.len(), "{moment:?}: {listed} listed, {} known, {} there", known.len(), sessions.len());
+        let accepted = log::events(&host, &session, "prompt_accepted")?.len();
+        let ended = log::events(&host, &session, "prompt_ended")?.len();
+        ensure!((accepted, ended) == (1, 1), "{moment:?}: {accepted} accepted, {ended} ended");
+    }
+    Ok(())
+}

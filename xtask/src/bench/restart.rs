@@ -1,0 +1,99 @@
+//! How long a host takes to be ready, and how much memory it has then, with thousands of ended sessions on disk; with its
+//! index, and without.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::{Value, json};
+
+use super::host::Host;
+use super::stats::Series;
+use super::{Bench, print};
+use crate::output::progress;
+use crate::process::{check, command};
+
+/// What a start is to stay below.
+const TARGET_MS: f64 = 300.0;
+const TARGET_RSS_KIB: f64 = 60.0 * 1024.0;
+
+impl Bench {
+    pub(super) fn restart(&self) -> Result<()> {
+        let dir = self.dir.join("cold");
+        fs::create_dir_all(&dir).with_context(|| format!("making {}", dir.display()))?;
+        progress(&format!("restart: making {} sessions", self.plan.cold));
+        let maker = self.wharf.with_file_name("wharf-cold-sessions");
+        check(command(&maker).arg(dir.join("state")).arg(self.plan.cold.to_string()))?;
+        // The first host reads them all and leaves an index.
+        self.once(&mut Figures::default())?;
+        let (mut indexed, mut bare) = (Figures::default(), Figures::default());
+        for round in 0..self.plan.repeats {
+            progress(&format!("restart, round {}", round + 1));
+            self.once(&mut indexed)?;
+            for file in ["index.db", "index.db-wal", "index.db-shm"] {
+                let _ = fs::remove_file(dir.join("state").join(file));
+            }
+            self.once(&mut bare)?;
+        }
+        let within = indexed.ready.median() < TARGET_MS && indexed.now.median() < TARGET_RSS_KIB;
+        print(json!({
+            "measure": "restart", "sessions": self.plan.cold,
+            "ready_ms": indexed.ready.to_json(), "rss_kib": indexed.now.to_json(), "peak_kib": indexed.peak.to_json(),
+            "page_ms": indexed.page.to_json(), "target_ready_ms": TARGET_MS, "target_rss_kib": TARGET_RSS_KIB,
+            "within_target": within,
+            "without_index_ready_ms": bare.ready.to_json(), "without_index_peak_kib": bare.peak.to_json(),
+        }));
+        fs::remove_dir_all(&dir).with_context(|| format!("deleting {}", dir.display()))
+    }
+
+    /// Starts a host, looks at it, and stops it.
+    fn once(&self, figures: &mut Figures) -> Result<()> {
+        let began = Instant::now();
+        let host = Host::start(&self.wharf, &self.agent, &self.dir.join("cold"))?;
+        ensure!(get(&host, "/readyz")?.is_object(), "the host is not ready");
+        figures.ready.push(began.elapsed().as_secs_f64() * 1e3);
+        let memory = host.memory()?;
+        figures.now.push(memory.now as f64);
+        figures.peak.push(memory.peak as f64);
+        let (began, mut path, mut listed, mut pages) = (Instant::now(), PAGE.to_owned(), 0, 0_u32);
+        loop {
+            let page = get(&host, &path)?;
+            listed += page["sessions"].as_array().map_or(0, Vec::len);
+            pages += 1;
+            match page["nextCursor"].as_str() {
+                Some(cursor) => path = format!("{PAGE}&cursor={cursor}"),
+                None => break,
+            }
+        }
+        ensure!(listed == self.plan.cold as usize, "{listed} sessions are listed");
+        figures.page.push(began.elapsed().as_secs_f64() * 1e3 / f64::from(pages));
+        host.stop_and_keep()
+    }
+}
+
+const PAGE: &str = "/sessions?limit=100";
+
+#[derive(Default)]
+struct Figures {
+    ready: Series,
+    now: Series,
+    peak: Series,
+    page: Series,
+}
+
+/// The JSON at a path.
+fn get(host: &Host, path: &str) -> Result<Value> {
+    let mut stream = TcpStream::connect(&host.authority).context("connecting to the host")?;
+    let (authority, token) = (&host.authority, &host.token);
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {authority}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("no body")?;
+    ensure!(head.starts_with("HTTP/1.1 200"), "{path}: {head}");
+    serde_json::from_str(body).with_context(|| format!("reading {body:?}"))
+}
