@@ -130,8 +130,6 @@ async fn a_confined_agent_cannot_read_what_is_the_hosts() -> Result<()> {
     }
     let said = told(&client, &session, &format!("sh cat {}", state.join("token").display())).await?;
     assert!(said.contains("ermission denied") && !said.contains(host.token()), "{said}");
-    // The door is not stopped by this sandbox; the tree rule knows who comes.
-    assert!(told(&client, &session, &format!("socket {}", host.socket().display())).await?.contains("403"));
     Ok(())
 }
 
