@@ -121,8 +121,8 @@ async fn what_agents_and_the_host_use_is_told_by_adapter() -> Result<()> {
     prompt(&http, &id, "spin 200; hold 60; hang").await?;
     // The first look may come while it is still taking its memory.
     let over = |page: &Page| {
-        let memory = page.get("wharf_agent_memory_bytes{adapter=\"scripted\"}")?;
-        Ok(page.get("wharf_sessions_over_memory")? == 1.0 && memory > 60e6)
+        let is_over = page.get("wharf_sessions_over_memory")? == 1.0;
+        Ok(is_over && page.get("wharf_agent_memory_bytes{adapter=\"scripted\"}")? > 60e6)
     };
     let page = page_where(&http, "a session over its cap", over).await?;
     assert!(page.get("wharf_agent_cpu_seconds_total{adapter=\"scripted\"}")? >= 0.15);
