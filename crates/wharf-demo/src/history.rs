@@ -1,7 +1,8 @@
 //! What the demo agent remembers of a session, in a small file of its own, so that another process can load it.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -39,12 +40,13 @@ impl History {
     }
 
     fn reserve(directory: &Path) -> io::Result<(String, Self)> {
-        fs::create_dir_all(directory)?;
+        // What was said is for its owner alone.
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let mut number = fs::read_dir(directory)?.count() + 1;
         loop {
             let id = format!("demo-{number}");
             let path = file_path(directory, &id);
-            match OpenOptions::new().append(true).create_new(true).open(&path) {
+            match OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path) {
                 Ok(file) => return Ok((id, Self { path: Some(path), file: Some(Mutex::new(file)) })),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
                 Err(error) => return Err(error),
