@@ -78,6 +78,11 @@ impl SessionTask {
             let _ = taken.send(());
         }
         match (&mut self.agent, request) {
+            (Some(agent), Some(request)) if agent.voice.owes_too_much() => {
+                let message = "the agent has too many requests to answer; wait for some of its answers";
+                let frame = error(&String::from_utf8_lossy(&request), -32603, message);
+                self.direct(&client, Direct::Frame(frame));
+            }
             (Some(agent), Some(request)) => {
                 let kind = ForwardKind::of(&frame);
                 agent.speak(|voice| voice.forward(&frame, Forwarded { client, request, kind }));

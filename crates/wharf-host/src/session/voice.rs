@@ -8,6 +8,9 @@ use wharf_core::{AskReply, ClientId, PromptId, Raw};
 use crate::agent::Outbox;
 use crate::frame::{self, Envelope};
 
+/// Requests that the agent may leave unanswered before no more are passed on.
+const OWED: usize = 1_024;
+
 /// A request of ours that the agent has yet to answer.
 #[derive(Debug)]
 pub(super) enum Owed {
@@ -54,6 +57,11 @@ impl Voice {
 
     pub(super) fn session(&self) -> &str {
         &self.session
+    }
+
+    /// Does the agent owe so many answers that it gets no further requests?
+    pub(super) fn owes_too_much(&self) -> bool {
+        self.owed.len() >= OWED
     }
 
     /// Is an answer of the agent waited for?

@@ -13,7 +13,7 @@ use wharf_testkit::http::Http;
 use crate::recording::Recording;
 use crate::rest::{caller, spawn, until};
 use crate::ways::observers_token;
-use crate::{client, refused, scripted};
+use crate::{client, open, refused, scripted, section, told};
 
 /// A program of the intruder's own under the name of a well-known agent; it leaves a mark when it runs.
 fn impostor(host: &Host) -> Result<(PathBuf, PathBuf)> {
@@ -119,5 +119,38 @@ async fn forgetting_a_stubborn_agent_keeps_nobody_else_waiting() -> Result<()> {
     http.get(&format!("/sessions/{cold}/output")).await?.expect(200)?;
     assert!(!forgetting.is_finished(), "the cold session was read while the other one's agent was ended");
     assert_eq!(forgetting.await??.expect(200)?["ok"], true);
+    Ok(())
+}
+
+#[tokio::test]
+async fn requests_that_wait_hold_only_so_much_and_everything_else_gets_through() -> Result<()> {
+    let host = section(scripted(&["--hang-on", "_never"])?, "[limits]\nframe = \"1MiB\"").start()?;
+    let (client, session) = open(&host).await?;
+    let running = client.start_prompt(&session, "hang").await;
+    let large = json!({ "filling": "x".repeat(900 << 10) });
+    // Both wait for the agent without a session, which never answers.
+    let _waiting = [client.start("_never", large.clone()).await, client.start("_never", large.clone()).await];
+    let error = refused(client.request("_never", large).await)?;
+    assert_eq!(error.data["reason"], "too_many_requests", "{error}");
+    client.notify("session/cancel", json!({ "sessionId": session })).await;
+    assert_eq!(running.answer().await?["stopReason"], "cancelled");
+    assert_eq!(told(&client, &session, "echo unharmed").await?, "unharmed");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_refusal_would_repeat_has_a_limit() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let client = client(&host).await?;
+    let long = "x".repeat(5_000);
+    client.send_raw(&json!({ "jsonrpc": "2.0", "id": long, "method": "session/list" }).to_string()).await;
+    let answer = client.expect("the refusal", |frame| frame.raw.contains("-32600")).await;
+    assert!(answer.raw.contains("the id of a request"), "{answer:?}");
+    for (method, params) in
+        [(format!("_wharf/{long}"), json!({})), ("session/load".into(), json!({ "sessionId": long }))]
+    {
+        let error = refused(client.request(&method, params).await)?;
+        assert!(error.code == -32600 && error.message.len() < 100, "{error}");
+    }
     Ok(())
 }
