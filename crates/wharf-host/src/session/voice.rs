@@ -7,6 +7,7 @@ use wharf_core::{AskReply, ClientId, PromptId, Raw};
 
 use crate::agent::Outbox;
 use crate::frame::{self, Envelope};
+use crate::tools::AnswerPlace;
 
 /// Requests that the agent may leave unanswered before no more are passed on.
 const OWED: usize = 1_024;
@@ -71,6 +72,15 @@ impl Voice {
 
     pub(super) fn say(&self, frame: Bytes) -> Result<(), Deaf> {
         self.outbox.send(frame).map_err(|_| Deaf)
+    }
+
+    /// Wharf's own answer to a request.
+    pub(super) fn say_served(&self, frame: Bytes, place: Option<AnswerPlace>) -> Result<(), Deaf> {
+        let sent = match place {
+            Some(place) => self.outbox.send_placed(frame, place),
+            None => self.outbox.send(frame),
+        };
+        sent.map_err(|_| Deaf)
     }
 
     /// Sends a prompt and remembers which answer will be its own.
