@@ -19,6 +19,7 @@ mod problem;
 mod rest;
 mod running;
 mod sight;
+mod unread;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -73,6 +74,7 @@ pub(crate) struct App {
     /// Codes that nobody has used yet.
     pub(crate) codes: Arc<auth::Codes>,
     pub(crate) intake: Arc<intake::Intake>,
+    pub(crate) unread: Arc<unread::Unread>,
 }
 
 /// A place for a stream or a wait, under the limit in all and under its token's.
@@ -177,6 +179,7 @@ impl Server {
             failures,
             codes,
             intake,
+            unread: Arc::default(),
         };
         Ok(Self { doors: Doors { tcp, tls, unix }, socket: socket.to_owned(), app, stop })
     }

@@ -4,20 +4,32 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::process::ChildStdin;
 use tokio::sync::mpsc;
+
+use crate::tools::AnswerPlace;
 
 /// Messages that may wait: prompts, answers and cancels are few.
 const MESSAGES: usize = 256;
 /// Bytes that may wait: two of the largest frames.
 const BYTES: usize = 64 << 20;
+/// A frame of no more than this is copied to be written at once.
+const COPIED: usize = 64 << 10;
 
 /// The sending side; the pipe closes when every clone is dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Outbox {
-    frames: mpsc::Sender<Bytes>,
+    frames: mpsc::Sender<Waiting>,
     waiting: Arc<AtomicUsize>,
+}
+
+/// A frame on its way.
+#[derive(Debug)]
+struct Waiting {
+    frame: Bytes,
+    /// Few have one, and those do not count among the bytes.
+    place: Option<AnswerPlace>,
 }
 
 /// The agent has stopped reading, or is gone.
@@ -25,21 +37,24 @@ pub(crate) struct Outbox {
 pub(crate) struct Stuck;
 
 impl Outbox {
-    pub(super) fn new(mut stdin: ChildStdin) -> Self {
-        let (frames, mut inbox) = mpsc::channel::<Bytes>(MESSAGES);
+    pub(super) fn new(stdin: ChildStdin) -> Self {
+        Self::over(stdin)
+    }
+
+    fn over(mut stdin: impl AsyncWrite + Send + Unpin + 'static) -> Self {
+        let (frames, mut inbox) = mpsc::channel::<Waiting>(MESSAGES);
         let waiting = Arc::new(AtomicUsize::new(0));
         let left = Arc::clone(&waiting);
         tokio::spawn(async move {
-            while let Some(frame) = inbox.recv().await {
+            while let Some(Waiting { frame, place }) = inbox.recv().await {
                 let size = frame.len();
-                let mut line = Vec::with_capacity(size + 1);
-                line.extend_from_slice(&frame);
-                line.push(b'\n');
-                if stdin.write_all(&line).await.is_err() {
+                if write_line(&mut stdin, frame).await.is_err() {
                     // It is gone; its exit is noticed elsewhere.
                     return;
                 }
-                left.fetch_sub(size, Ordering::Relaxed);
+                if place.is_none() {
+                    left.fetch_sub(size, Ordering::Relaxed);
+                }
             }
         });
         Self { frames, waiting }
@@ -52,6 +67,43 @@ impl Outbox {
             self.waiting.fetch_sub(size, Ordering::Relaxed);
             return Err(Stuck);
         }
-        self.frames.try_send(frame).map_err(|_| Stuck)
+        self.frames.try_send(Waiting { frame, place: None }).map_err(|_| {
+            self.waiting.fetch_sub(size, Ordering::Relaxed);
+            Stuck
+        })
+    }
+
+    /// Queues one frame that has a place of its own until it is read.
+    pub(crate) fn send_placed(&self, frame: Bytes, place: AnswerPlace) -> Result<(), Stuck> {
+        self.frames.try_send(Waiting { frame, place: Some(place) }).map_err(|_| Stuck)
+    }
+}
+
+/// A small frame is copied, so that it is one write with its end.
+async fn write_line(stdin: &mut (impl AsyncWrite + Unpin), frame: Bytes) -> std::io::Result<()> {
+    if frame.len() > COPIED {
+        stdin.write_all(&frame).await?;
+        return stdin.write_all(b"\n").await;
+    }
+    let mut line = Vec::with_capacity(frame.len() + 1);
+    line.extend_from_slice(&frame);
+    line.push(b'\n');
+    stdin.write_all(&line).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_not_taken_does_not_count() {
+        let (stdin, reader) = tokio::io::duplex(16);
+        let outbox = Outbox::over(stdin);
+        drop(reader);
+        assert_eq!(outbox.send(Bytes::from_static(b"notices that the reader is gone")), Ok(()));
+        outbox.frames.closed().await;
+        let before = outbox.waiting.load(Ordering::Relaxed);
+        assert_eq!(outbox.send(Bytes::from_static(b"nobody takes this")), Err(Stuck));
+        assert_eq!(outbox.waiting.load(Ordering::Relaxed), before);
     }
 }

@@ -8,6 +8,7 @@ use super::handle::{Attendance, CallError, Forward};
 use crate::agent::introduction::StartFailure;
 use crate::agent::{AgentExit, Opened};
 use crate::host::Need;
+use crate::tools::AnswerPlace;
 
 /// What the task is told.
 #[derive(Debug)]
@@ -45,6 +46,8 @@ pub(crate) enum Command {
         frame: Bytes,
         /// The terminal that has ended.
         ended: Option<String>,
+        /// For an answer that may be large.
+        place: Option<AnswerPlace>,
     },
     Queue {
         reply: oneshot::Sender<Vec<QueuedPrompt>>,

@@ -78,6 +78,11 @@ impl SessionTask {
             let _ = taken.send(());
         }
         match (&mut self.agent, request) {
+            (Some(agent), Some(request)) if agent.voice.owes_too_much() => {
+                let message = "the agent has too many requests to answer; wait for some of its answers";
+                let frame = error(&String::from_utf8_lossy(&request), -32603, message);
+                self.direct(&client, Direct::Frame(frame));
+            }
             (Some(agent), Some(request)) => {
                 let kind = ForwardKind::of(&frame);
                 agent.speak(|voice| voice.forward(&frame, Forwarded { client, request, kind }));
@@ -279,17 +284,26 @@ impl SessionTask {
     }
 
     /// Wharf serves the request itself, beside the task.
-    fn serve(&self, request: AgentRequest) {
+    fn serve(&mut self, request: AgentRequest) {
         let Some(tools) = self.tools() else { return };
+        let Some(under_way) = tools.places.request(request.frame.len()) else {
+            if let Some(agent) = &mut self.agent {
+                let message = "too many or too large requests are under way; wait for some of their answers";
+                agent.speak(|voice| voice.fail(&request.agent_request, -32603, message));
+            }
+            return;
+        };
         let (commands, start) = (self.self_commands.clone(), self.session.state().start);
         tokio::spawn(async move {
             let id = request.agent_request.as_str();
+            let place = tools.places.answer(&request.method).await;
             let frame = match tools::answer(&tools, &request.method, &request.frame).await {
                 Ok(result) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#).into(),
                 Err(failure) => error_with(id, failure.code(), &failure.to_string(), failure.data()),
             };
             let ended = if request.method == "terminal/wait_for_exit" { terminal_of(&request.frame) } else { None };
-            let _ = commands.send(Command::Served { start, frame, ended }).await;
+            let _ = commands.send(Command::Served { start, frame, ended, place }).await;
+            drop(under_way);
         });
     }
 }

@@ -238,12 +238,12 @@ impl SessionTask {
             Command::CancelForward { client, request } => self.cancel_forward(&client, &request),
             Command::RelayAnswer { client, relay, frame } => self.relay_answered(&client, relay, &frame),
             Command::RelayLate { relay } => self.fail_relay(relay, "the client that serves this did not answer"),
-            Command::Served { start, frame, ended } => {
+            Command::Served { start, frame, ended, place } => {
                 if ended.is_some() && self.agent.as_ref().is_some_and(|agent| agent.start == start) {
                     self.tell_screens(ended.as_deref());
                 }
                 if let Some(agent) = self.agent.as_mut().filter(|agent| agent.start == start) {
-                    agent.speak(|voice| voice.say(frame));
+                    agent.speak(|voice| voice.say_served(frame, place));
                 }
             }
             Command::Turns { reply } => {

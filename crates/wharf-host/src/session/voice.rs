@@ -7,6 +7,10 @@ use wharf_core::{AskReply, ClientId, PromptId, Raw};
 
 use crate::agent::Outbox;
 use crate::frame::{self, Envelope};
+use crate::tools::AnswerPlace;
+
+/// Requests that the agent may leave unanswered before no more are passed on.
+const OWED: usize = 1_024;
 
 /// A request of ours that the agent has yet to answer.
 #[derive(Debug)]
@@ -56,6 +60,11 @@ impl Voice {
         &self.session
     }
 
+    /// Does the agent owe so many answers that it gets no further requests?
+    pub(super) fn owes_too_much(&self) -> bool {
+        self.owed.len() >= OWED
+    }
+
     /// Is an answer of the agent waited for?
     pub(super) fn is_owed(&self) -> bool {
         !self.owed.is_empty()
@@ -63,6 +72,15 @@ impl Voice {
 
     pub(super) fn say(&self, frame: Bytes) -> Result<(), Deaf> {
         self.outbox.send(frame).map_err(|_| Deaf)
+    }
+
+    /// Wharf's own answer to a request.
+    pub(super) fn say_served(&self, frame: Bytes, place: Option<AnswerPlace>) -> Result<(), Deaf> {
+        let sent = match place {
+            Some(place) => self.outbox.send_placed(frame, place),
+            None => self.outbox.send(frame),
+        };
+        sent.map_err(|_| Deaf)
     }
 
     /// Sends a prompt and remembers which answer will be its own.

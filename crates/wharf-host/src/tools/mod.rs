@@ -3,6 +3,7 @@
 mod error;
 mod files;
 mod output;
+mod places;
 mod roots;
 mod terminals;
 #[cfg(test)]
@@ -15,6 +16,8 @@ use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 use serde_json::{Value, json};
 
 pub(crate) use error::ToolError;
+pub(crate) use places::AnswerPlace;
+use places::Places;
 pub(crate) use roots::Roots;
 pub(crate) use terminals::{TerminalSpec, Terminals};
 
@@ -27,6 +30,7 @@ pub(crate) struct Tools {
     pub(crate) terminals: Arc<Terminals>,
     /// The largest text that is read at once.
     pub(crate) max_bytes: usize,
+    pub(crate) places: Places,
 }
 
 impl Tools {
@@ -34,7 +38,8 @@ impl Tools {
     pub(crate) fn new(roots: Roots, launch: Launch) -> Self {
         let roots = Arc::new(roots);
         let max_bytes = launch.frame_limit;
-        Self { terminals: Arc::new(Terminals::new(launch, Arc::clone(&roots))), roots, max_bytes }
+        let (terminals, places) = (Arc::new(Terminals::new(launch, Arc::clone(&roots))), Places::new(max_bytes));
+        Self { roots, terminals, max_bytes, places }
     }
 
     pub(crate) fn close(&self) {

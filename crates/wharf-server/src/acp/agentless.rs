@@ -14,6 +14,11 @@ use super::errors::{RpcError, from_start, observer};
 use super::inbound::Outcome;
 use crate::auth::Scope;
 
+/// The newest logins that are kept for later agents: more than an agent has ways to log in.
+const LOGINS: usize = 8;
+/// Bytes of one of them.
+const LOGIN: usize = 1 << 20;
+
 impl Connection {
     pub(super) async fn initialize(&self, frame: &Bytes, id: &Bytes) -> Outcome {
         let _ = self.introduced.set(ClientInfo::of(frame));
@@ -39,11 +44,18 @@ impl Connection {
 
     /// Logs in; this connection's later agents are logged in the same way.
     pub(super) async fn authenticate(&self, frame: &Bytes, id: &Bytes) -> Outcome {
+        if frame.len() > LOGIN {
+            return Err(RpcError::params(format!("a login may have {LOGIN} bytes")));
+        }
         let outcome = self.ask_agent(frame, id).await;
         if let Ok(Some(answer)) = &outcome
             && frame::scan(answer).is_ok_and(|envelope| envelope.kind == frame::FrameKind::Result)
         {
-            self.logins().push(frame.clone());
+            let mut logins = self.logins();
+            if logins.len() >= LOGINS {
+                logins.remove(0);
+            }
+            logins.push(frame.clone());
         }
         outcome
     }

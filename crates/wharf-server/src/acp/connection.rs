@@ -17,6 +17,7 @@ use super::errors::RpcError;
 use super::ledger::Ledger;
 use super::outbound::Out;
 use super::shown::ShownUpTo;
+use super::under_way::UnderWay;
 use super::view::Wishes;
 use crate::App;
 use crate::auth::Identity;
@@ -56,6 +57,7 @@ pub(super) struct Connection {
     pub(super) last_cwd: Mutex<Option<PathBuf>>,
     /// Logins that succeeded, for this connection's later agents.
     logins: Mutex<Vec<Bytes>>,
+    pub(super) under_way: UnderWay,
 }
 
 /// Where a connection's messages come out, for the task that writes them.
@@ -86,6 +88,7 @@ impl Connection {
         let (lane, lanes) = mpsc::channel(LANE);
         let (shown, client): (Arc<ShownUpTo>, _) = (Arc::default(), new_client_id());
         let outlet = Outlet { outs, lane: lanes, shown: Arc::clone(&shown), client: client.clone() };
+        let under_way = UnderWay::new(app.host.config().limits.frame.0);
         let connection = Self {
             app,
             identity,
@@ -104,6 +107,7 @@ impl Connection {
             spare: tokio::sync::Mutex::default(),
             last_cwd: Mutex::default(),
             logins: Mutex::default(),
+            under_way,
         };
         (Arc::new(connection), outlet)
     }

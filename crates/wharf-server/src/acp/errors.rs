@@ -42,6 +42,11 @@ impl RpcError {
         Self::with(-32002, format!("no session {id:?}"), json!({ "sessionId": id }))
     }
 
+    pub(super) fn too_many_requests() -> Self {
+        let message = "too many or too large requests of this connection are under way; wait for some of their answers";
+        Self::with(-32603, message, json!({ "reason": "too_many_requests" }))
+    }
+
     pub(super) fn code(&self) -> i32 {
         self.code
     }

@@ -11,6 +11,7 @@ use super::connection::{Attached, Connection};
 use super::errors::{RpcError, from_call, from_open, observer};
 use super::ledger::{Forwarded, What};
 use super::outbound::{Join, Out};
+use super::under_way::{LONGEST_ID, too_long};
 use super::view::{TurnSeen, View};
 
 /// Those of which an operator is told by name.
@@ -36,8 +37,11 @@ pub(super) type Outcome = Result<Option<Bytes>, RpcError>;
 impl Connection {
     pub(super) async fn dispatch(self: &Arc<Self>, frame: &Bytes, envelope: &Envelope<'_>) {
         // Any message that names a session says that the client has it (rule 6.1).
-        if let Some(session) = &envelope.session {
-            let _ = self.out.send(Out::Ready(SessionId::new(session.value.as_ref()))).await;
+        if let Some(session) = &envelope.session
+            && let session = SessionId::new(session.value.as_ref())
+            && self.attached(&session).is_some()
+        {
+            let _ = self.out.send(Out::Ready(session)).await;
         }
         match envelope.kind {
             FrameKind::Request => self.request(frame, envelope).await,
@@ -48,11 +52,21 @@ impl Connection {
 
     async fn request(self: &Arc<Self>, frame: &Bytes, envelope: &Envelope<'_>) {
         let id = request_id(frame, envelope);
+        if let Some(error) = too_long(envelope) {
+            let id = if id.len() > LONGEST_ID { Bytes::from_static(b"null") } else { id };
+            return self.refuse(&id, envelope, error).await;
+        }
         let session = envelope.session.as_ref().map(|session| SessionId::new(session.value.as_ref()));
         if self.waits(&envelope.method, session.as_ref()) {
+            // Who does not read its answers is not read either: it has the refusal to take first.
+            let place = match self.under_way.take(frame.len()) {
+                Ok(place) => place,
+                Err(error) => return self.refuse(&id, envelope, error).await,
+            };
             // Beside the others, which must not wait for an agent's start.
             let (connection, frame) = (Arc::clone(self), frame.clone());
             tokio::spawn(async move {
+                let _place = place;
                 if let Ok(envelope) = frame::scan(&frame) {
                     let outcome = connection.handle(&frame, &envelope, &id).await;
                     connection.note_refused(&envelope, &outcome);
@@ -64,6 +78,12 @@ impl Connection {
             self.note_refused(envelope, &outcome);
             self.answer(session, &id, outcome).await;
         }
+    }
+
+    async fn refuse(&self, id: &Bytes, envelope: &Envelope<'_>, error: RpcError) {
+        let outcome = Err(error);
+        self.note_refused(envelope, &outcome);
+        self.answer(None, id, outcome).await;
     }
 
     async fn handle(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
@@ -151,7 +171,10 @@ impl Connection {
         let tells_options = envelope.method == "session/set_config_option";
         self.ledger.forward(id.clone(), Forwarded { session: session.clone(), tells_options });
         let forward = Forward { client: self.client.clone(), frame: frame.clone(), request: Some(id.clone()) };
-        handle.forward(forward).await.map_err(|error| from_call(&error, session.as_str()))?;
+        handle.forward(forward).await.map_err(|error| {
+            self.ledger.settle_forward(id);
+            from_call(&error, session.as_str())
+        })?;
         Ok(None)
     }
 
@@ -257,8 +280,9 @@ impl Connection {
     }
 }
 
+/// A copy: what is kept of a request must not keep the whole of it.
 fn request_id(frame: &Bytes, envelope: &Envelope<'_>) -> Bytes {
-    envelope.id.clone().map_or_else(|| Bytes::from_static(b"null"), |span| frame.slice(span))
+    envelope.id.clone().map_or_else(|| Bytes::from_static(b"null"), |span| Bytes::copy_from_slice(&frame[span]))
 }
 
 pub(super) fn named(envelope: &Envelope<'_>) -> Result<SessionId, RpcError> {

@@ -18,6 +18,7 @@ mod sessions;
 mod show;
 mod shown;
 mod terminals;
+mod under_way;
 mod understood;
 mod updates;
 mod view;

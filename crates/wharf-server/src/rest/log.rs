@@ -1,7 +1,7 @@
 //! `/sessions/{id}/output` and `/events`: the newest lines, and the log as it is stored.
 
-use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
 
 use super::extract::{Named, Params};
 use crate::App;
@@ -14,6 +14,7 @@ use crate::problem::Problem;
     responses(
         (status = 200, description = "Events in their order", body = EventPage),
         (status = 409, description = "`unknown_event`: the log does not hold `after`"),
+        (status = 503, description = "`too_many_answers`"),
     )
 )]
 pub(super) async fn events(
@@ -21,8 +22,8 @@ pub(super) async fn events(
     caller: Caller,
     Named(id): Named<String>,
     Params(args): Params<EventsArgs>,
-) -> Result<Json<EventPage>, Problem> {
-    calls::events(&app, &caller, &id, &args).await.map(Json)
+) -> Result<Response, Problem> {
+    app.unread.answer(|| calls::events(&app, &caller, &id, &args)).await
 }
 
 /// The newest lines of what the agent did and said.
@@ -30,6 +31,7 @@ pub(super) async fn events(
     get, path = "/sessions/{id}/output", tag = "output", params(("id" = String, Path), OutputArgs),
     responses(
         (status = 200, description = "Lines, the oldest first", body = Output),
+        (status = 503, description = "`too_many_answers`"),
     )
 )]
 pub(super) async fn output(
@@ -37,6 +39,6 @@ pub(super) async fn output(
     caller: Caller,
     Named(id): Named<String>,
     Params(args): Params<OutputArgs>,
-) -> Result<Json<Output>, Problem> {
-    calls::output(&app, &caller, &id, &args).await.map(Json)
+) -> Result<Response, Problem> {
+    app.unread.answer(|| calls::output(&app, &caller, &id, &args)).await
 }

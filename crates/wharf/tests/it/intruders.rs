@@ -4,16 +4,18 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde_json::json;
+use tokio::net::TcpStream;
 use wharf_testkit::client::Client;
 use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
+use wharf_testkit::{PATIENCE, look};
 
 use crate::recording::Recording;
 use crate::rest::{caller, spawn, until};
 use crate::ways::observers_token;
-use crate::{client, refused, scripted};
+use crate::{client, open, refused, scripted, section, told};
 
 /// A program of the intruder's own under the name of a well-known agent; it leaves a mark when it runs.
 fn impostor(host: &Host) -> Result<(PathBuf, PathBuf)> {
@@ -119,5 +121,93 @@ async fn forgetting_a_stubborn_agent_keeps_nobody_else_waiting() -> Result<()> {
     http.get(&format!("/sessions/{cold}/output")).await?.expect(200)?;
     assert!(!forgetting.is_finished(), "the cold session was read while the other one's agent was ended");
     assert_eq!(forgetting.await??.expect(200)?["ok"], true);
+    Ok(())
+}
+
+#[tokio::test]
+async fn requests_that_wait_hold_only_so_much_and_everything_else_gets_through() -> Result<()> {
+    let host = section(scripted(&["--hang-on", "_never"])?, "[limits]\nframe = \"1MiB\"").start()?;
+    let (client, session) = open(&host).await?;
+    let running = client.start_prompt(&session, "hang").await;
+    let large = json!({ "filling": "x".repeat(900 << 10) });
+    // Both wait for the agent without a session, which never answers.
+    let _waiting = [client.start("_never", large.clone()).await, client.start("_never", large.clone()).await];
+    let error = refused(client.request("_never", large).await)?;
+    assert_eq!(error.data["reason"], "too_many_requests", "{error}");
+    client.notify("session/cancel", json!({ "sessionId": session })).await;
+    assert_eq!(running.answer().await?["stopReason"], "cancelled");
+    assert_eq!(told(&client, &session, "echo unharmed").await?, "unharmed");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_refusal_would_repeat_has_a_limit() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let client = client(&host).await?;
+    let long = "x".repeat(5_000);
+    client.send_raw(&json!({ "jsonrpc": "2.0", "id": long, "method": "session/list" }).to_string()).await;
+    let answer = client.expect("the refusal", |frame| frame.raw.contains("-32600")).await;
+    assert!(answer.raw.contains("the id of a request"), "{answer:?}");
+    for (method, params) in
+        [(format!("_wharf/{long}"), json!({})), ("session/load".into(), json!({ "sessionId": long }))]
+    {
+        let error = refused(client.request(&method, params).await)?;
+        assert!(error.code == -32600 && error.message.len() < 100, "{error}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_that_reads_many_large_files_at_once_gets_them_all() -> Result<()> {
+    let record = tempfile::NamedTempFile::new()?;
+    let host = scripted(&["--record", record.path().to_str().context("not UTF-8")?])?.start()?;
+    let (client, session) = open(&host).await?;
+    let (large, requests) = (host.directory().join("large.txt"), host.directory().join("requests"));
+    fs::write(&large, "x".repeat(20 << 20))?;
+    // Together more than may wait for an agent that does not read.
+    let request = |id: u32| {
+        let params = json!({ "sessionId": "$SESSION", "path": large });
+        json!({ "jsonrpc": "2.0", "id": format!("read-{id}"), "method": "fs/read_text_file", "params": params })
+    };
+    fs::write(&requests, (0..8).map(|id| format!("{}\n", request(id))).collect::<String>())?;
+    client.prompt(&session, &format!("rawfile {}", requests.display())).await?;
+    let all = || Ok((record.path().metadata()?.len() > 8 * (20 << 20)).then_some(()));
+    look::until(PATIENCE, all).await?.context("the agent did not get what it asked for")?;
+    assert_eq!(told(&client, &session, "echo unharmed").await?, "unharmed");
+    Ok(())
+}
+
+#[tokio::test]
+async fn large_answers_that_nobody_reads_leave_room_for_small_ones() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    client.prompt(&session, "stream 200 1000").await?;
+    let socket = TcpStream::connect(host.url().trim_start_matches("http://")).await?;
+    // Nothing of a body may be sent.
+    let unread = h2::client::Builder::new().initial_window_size(0).handshake::<_, ::bytes::Bytes>(socket).await?;
+    let (requests, connection) = unread;
+    tokio::spawn(connection);
+    let ask = async |query: &str| -> Result<_> {
+        let url = format!("{}/sessions/{session}/events?{query}", host.url());
+        let request = tokio_tungstenite::tungstenite::http::Request::get(url);
+        let request = request.header("authorization", format!("Bearer {}", host.token())).body(())?;
+        let (answer, _) = requests.clone().ready().await?.send_request(request, true)?;
+        Ok(tokio::time::timeout(PATIENCE, answer).await??)
+    };
+    let mut held = Vec::new();
+    for _ in 0..32 {
+        let answer = ask("limit=1000").await?;
+        assert_eq!(answer.status(), 200);
+        held.push(answer);
+    }
+    let refused = ask("limit=1000").await?;
+    assert_eq!((refused.status().as_u16(), refused.headers()["retry-after"].to_str()?), (503, "1"));
+    assert_eq!(ask("limit=1").await?.status(), 200, "a small one needs no place");
+    let http = Http::new(&host);
+    let page = format!("/sessions/{session}/events?limit=1000");
+    assert_eq!(http.get(&page).await?.fault(), (503, "too_many_answers".to_owned()));
+    held.clear();
+    let events = http.get(&page).await?.expect(200)?;
+    assert!(events["events"].as_array().is_some_and(|events| events.len() > 200));
     Ok(())
 }

@@ -1,0 +1,144 @@
+//! Large answers: only so many are made at once, and only so many wait for those who asked to read them.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream;
+use serde::Serialize;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::problem::Problem;
+
+/// So many are made at once.
+const MAKING: usize = 8;
+/// So many wait to be read at once.
+const UNREAD: usize = 32;
+/// An answer of no more bytes than this is not counted.
+const SMALL: usize = 64 << 10;
+/// What goes out at once of one that is: what the connection holds besides.
+const CHUNK: usize = 64 << 10;
+/// How long a place is waited for.
+const PLACE_WITHIN: Duration = Duration::from_secs(2);
+/// One of which nothing is read for so long is dropped, and its reader cut off.
+const READ_WITHIN: Duration = Duration::from_secs(30);
+
+/// The places for all of them.
+#[derive(Debug)]
+pub(crate) struct Unread {
+    making: Semaphore,
+    places: Arc<Semaphore>,
+}
+
+/// What is left of an answer, with its place.
+#[derive(Debug)]
+struct Rest {
+    bytes: Bytes,
+    _place: OwnedSemaphorePermit,
+}
+
+/// `None` once all is read or given up.
+type Left = Mutex<Option<Rest>>;
+
+/// Nothing of the answer was read for too long.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("the answer was not read in time")]
+struct Stalled;
+
+impl Default for Unread {
+    fn default() -> Self {
+        Self { making: Semaphore::new(MAKING), places: Arc::new(Semaphore::new(UNREAD)) }
+    }
+}
+
+impl Unread {
+    /// Makes an answer; again if it turns out to be large and there is no place for it at first, since what waits for a
+    /// place must hold nothing.
+    pub(crate) async fn answer<T, F>(&self, make: impl Fn() -> F + Send + Sync) -> Result<Response, Problem>
+    where
+        T: Serialize + Send,
+        F: Future<Output = Result<T, Problem>> + Send,
+    {
+        let body = self.make(&make).await?;
+        if body.len() <= SMALL {
+            return Ok(json(body.len(), Body::from(body)));
+        }
+        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
+            return Ok(placed(body, place));
+        }
+        drop(body);
+        let place = tokio::time::timeout(PLACE_WITHIN, Arc::clone(&self.places).acquire_owned()).await;
+        let place = place.ok().and_then(Result::ok).ok_or_else(no_place)?;
+        Ok(placed(self.make(&make).await?, place))
+    }
+
+    async fn make<T, F>(&self, make: &(impl Fn() -> F + Send + Sync)) -> Result<Bytes, Problem>
+    where
+        T: Serialize + Send,
+        F: Future<Output = Result<T, Problem>> + Send,
+    {
+        // The semaphore is never closed.
+        let _making = self.making.acquire().await.ok();
+        let answer = serde_json::to_vec(&make().await?).map_err(|error| {
+            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", format!("cannot write the answer: {error}"))
+        })?;
+        Ok(answer.into())
+    }
+}
+
+fn no_place() -> Problem {
+    let detail = "too many large answers wait to be read by their clients; try again, or ask for less at once";
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_answers", detail).retry_after(1)
+}
+
+fn json(length: usize, body: Body) -> Response {
+    let kind = HeaderValue::from_static("application/json");
+    ([(header::CONTENT_TYPE, kind), (header::CONTENT_LENGTH, length.into())], body).into_response()
+}
+
+/// An answer that keeps its place until its last piece is taken, or it is dropped.
+fn placed(bytes: Bytes, place: OwnedSemaphorePermit) -> Response {
+    let length = bytes.len();
+    let left = Arc::new(Mutex::new(Some(Rest { bytes, _place: place })));
+    tokio::spawn(give_up(Arc::downgrade(&left), length));
+    json(length, Body::from_stream(stream::unfold((left, length), next)))
+}
+
+async fn next((left, unread): (Arc<Left>, usize)) -> Option<(Result<Bytes, Stalled>, (Arc<Left>, usize))> {
+    if unread == 0 {
+        return None;
+    }
+    let mut rest = lock(&left);
+    let piece = rest.as_mut().map(|rest| rest.bytes.split_to(CHUNK.min(rest.bytes.len()))).ok_or(Stalled);
+    let unread = piece.as_ref().map_or(0, |piece| unread - piece.len());
+    if unread == 0 {
+        *rest = None;
+    }
+    drop(rest);
+    // A copy: a piece that waits further down must not keep the whole.
+    Some((piece.map(|piece| Bytes::copy_from_slice(&piece)), (left, unread)))
+}
+
+/// Frees what nobody reads.
+async fn give_up(left: Weak<Left>, mut unread: usize) {
+    loop {
+        tokio::time::sleep(READ_WITHIN).await;
+        let Some(left) = left.upgrade() else { return };
+        let mut rest = lock(&left);
+        let now = rest.as_ref().map_or(0, |rest| rest.bytes.len());
+        if now == unread {
+            *rest = None;
+        }
+        if rest.is_none() {
+            return;
+        }
+        unread = now;
+    }
+}
+
+fn lock(left: &Left) -> MutexGuard<'_, Option<Rest>> {
+    left.lock().unwrap_or_else(PoisonError::into_inner)
+}
