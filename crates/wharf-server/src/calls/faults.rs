@@ -154,6 +154,11 @@ fn from_refusal(refusal: &Refusal) -> Problem {
             format!("no waiting prompt {prompt}; it may have run already"),
         ),
         Refusal::PromptIdTaken(prompt) => conflict("prompt_id_taken", &format!("the prompt id {prompt} is taken")),
+        Refusal::KeyReused(prompt) => Problem::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "idempotency_key_reused",
+            format!("the idempotency key was used for prompt {prompt}, which says something else; send another key"),
+        ),
         Refusal::AlreadyStarted(prompt) => {
             conflict("already_started", &format!("prompt {prompt} has started; interrupt the turn instead"))
         }
