@@ -30,7 +30,7 @@ pub use adapters::{
 };
 pub use agent::badge::Badge;
 pub use agent::introduction::{Introduction, StartFailure};
-pub use agent::{SplitError, raise_open_files, shim, split_command};
+pub use agent::{SplitError, adopt, raise_open_files, shim, split_command};
 pub use config::{
     AgentCommand, Allowed, AmuxSettings, Auth, Cap, Children, Config, ConfigError, Delegation, Duration, Limits,
     LogFormat, OtlpSettings, QueueBy, ReplayTurns, ResumeOnStart, SandboxMode, SandboxSettings, Size, TlsSettings,

@@ -34,6 +34,15 @@ impl Known {
     }
 }
 
+impl Known {
+    pub(crate) fn log_id(&self) -> &LogId {
+        match self {
+            Self::Live(handle) => &handle.shared.log_id,
+            Self::Cold { log_id, .. } => log_id,
+        }
+    }
+}
+
 impl Registry {
     pub(crate) fn get(&self, id: &SessionId) -> Option<Known> {
         self.sessions.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned()

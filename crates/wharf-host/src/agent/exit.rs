@@ -7,6 +7,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::Child;
 use tokio::sync::{mpsc, watch};
 
+use super::adopted::{self, Shim};
 use super::badge::Worn;
 use super::shim;
 use super::sweep::{Records, kill_tagged};
@@ -62,13 +63,14 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// Follows the shim until it ends.
 pub(super) fn attend(
     mut child: Child,
-    shim: u32,
+    shim: Shim,
     mut news: Lines<BufReader<OwnedReadHalf>>,
     mut control: OwnedWriteHalf,
     records: Records,
     tag: String,
     worn: Option<Worn>,
 ) -> AgentProcess {
+    let (pid, mut killed) = (shim.0, false);
     let (end, mut ends) = mpsc::channel(1);
     let (report, exit) = watch::channel(None);
     tokio::spawn(async move {
@@ -95,17 +97,23 @@ pub(super) fn attend(
                     if how == AgentExit::default() || !status.is_ok_and(|status| status.code().is_some()) {
                         // The shim itself was killed: its children are nobody's now, but they still carry our tag.
                         kill_tagged(&tag);
+                        killed = true;
                     }
                     break;
                 }
             }
         }
-        records.remove(shim);
+        records.remove(shim.0);
+        drop(shim);
+        if killed {
+            // What has taken its tag off is ours now.
+            adopted::end().await;
+        }
         // First of all who waits for the end: its token is of no use any more.
         drop(worn);
         report.send_replace(Some(how));
     });
-    AgentProcess { shim, end, exit }
+    AgentProcess { shim: pid, end, exit }
 }
 
 fn note(line: &str, how: &mut AgentExit) {

@@ -7,13 +7,13 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::sync::{Mutex, PoisonError};
 
 use rustix::io::FdFlags;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
+use super::adopted::{self, Shim};
 use super::badge::{self, Wearer};
 use super::exit::{AgentProcess, attend};
 use super::stderr::StderrTail;
@@ -48,9 +48,6 @@ pub(crate) struct Launched {
     pub(crate) outbox: Outbox,
     pub(crate) stderr: StderrTail,
 }
-
-/// Held while a process is started that inherits something.
-static SPAWNING: Mutex<()> = Mutex::new(());
 
 type Pipes = (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>);
 
@@ -94,11 +91,11 @@ impl Launch {
         let mut child = child.map_err(|e| format!("cannot start the shim of `{name}`: {e}"))?;
         drop(theirs);
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let shim = child.id().unwrap_or_default();
+        let shim = Shim(child.id().unwrap_or_default());
         if let Some(worn) = &worn {
-            worn.rooted_at(shim);
+            worn.rooted_at(shim.0);
         }
-        self.records.add(shim);
+        self.records.add(shim.0);
         let control = control(ours).map_err(|e| format!("cannot watch the shim of `{name}`: {e}"))?;
         let (read, write) = control.into_split();
         let mut news = BufReader::new(read).lines();
@@ -106,7 +103,7 @@ impl Launch {
         match first.split_once(' ') {
             Some((shim::STARTED, _)) => {}
             Some((shim::FAILED, why)) => {
-                self.records.remove(shim);
+                self.records.remove(shim.0);
                 return Err(format!("cannot run `{name}`: {why}; is it installed and on the PATH?"));
             }
             _ => return Err(format!("the shim of `{name}` ended before it started anything")),
@@ -146,9 +143,10 @@ impl Launch {
         command.process_group(0);
         // Only this shim may inherit its end. In another one's hands it would stay open after the shim's end, which
         // would then not be noticed for as long as the other one lives.
-        let _alone = SPAWNING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shims = adopted::shims();
         rustix::io::fcntl_setfd(control, FdFlags::empty())?;
         let child = command.spawn();
+        shims.extend(child.as_ref().ok().and_then(tokio::process::Child::id));
         rustix::io::fcntl_setfd(control, FdFlags::CLOEXEC)?;
         child
     }

@@ -1,5 +1,6 @@
 //! Agent processes: started under a shim, greeted, given a session, and ended with everything they started.
 
+mod adopted;
 pub mod badge;
 mod exit;
 mod files;
@@ -11,6 +12,7 @@ pub mod shim;
 mod stderr;
 pub mod sweep;
 
+pub use adopted::adopt;
 pub(crate) use badge::{Badges, Wearer};
 pub(crate) use exit::{AgentExit, AgentProcess};
 pub use files::raise_open_files;

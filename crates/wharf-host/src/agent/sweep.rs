@@ -18,6 +18,11 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
     }
 }
 
+/// The processes whose parent it is.
+pub(super) fn children(parent: u32) -> Vec<u32> {
+    processes().into_iter().filter(|pid| stat(*pid).is_some_and(|stat| stat.parent == parent)).collect()
+}
+
 /// Every process that descends from `root`, without it. Empty where there is no `/proc`.
 pub fn descendants(root: u32) -> Vec<u32> {
     let parents: HashMap<u32, u32> = processes().into_iter().filter_map(|pid| Some((pid, stat(pid)?.parent))).collect();

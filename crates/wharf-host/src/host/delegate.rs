@@ -65,12 +65,25 @@ impl Inner {
         if above.depth + 1 > settings.max_depth {
             return Err(DelegationError::TooDeep { limit: settings.max_depth }.into());
         }
-        let place = place(&above, wanted)?;
-        let directories: Result<_, _> = wanted.additional_directories.iter().map(|dir| inside(&above, dir)).collect();
+        let root = self.root_of(&above, parent)?;
+        let place = place(&above, &root, wanted)?;
+        let directories: Result<_, _> = wanted.additional_directories.iter().map(|dir| inside(&root, dir)).collect();
         self.room_for(parent, None)?;
         let mut lineage = above.lineage.clone();
         lineage.push(parent.clone());
         Ok(Child { place, directories: directories?, lineage })
+    }
+
+    /// The parent's directory, links resolved, as it was when its session was made. If it leads elsewhere by now, an agent
+    /// may have put a link there to let a child out.
+    fn root_of(&self, above: &Descriptor, parent: &SessionId) -> Result<PathBuf, CreateError> {
+        let named = PathBuf::from(&above.cwd);
+        let outside = || DelegationError::Outside { path: named.clone(), parent: named.clone() };
+        let log_id = self.registry.get(parent).map(|known| known.log_id().clone()).ok_or_else(outside)?;
+        let inputs = self.start_inputs(&log_id).map_err(CreateError::Storage)?;
+        let was = inputs.real.get(&named).ok_or_else(outside)?;
+        let is = named.canonicalize().map_err(|_| outside())?;
+        if is == *was { Ok(is) } else { Err(outside().into()) }
     }
 
     /// Is there room for one more child, besides this one that there may be already?
@@ -132,23 +145,22 @@ fn plain(wanted: &SpawnRequest) -> Result<(), DelegationError> {
 }
 
 /// The parent's directory, or one inside; always the parent's workspace.
-fn place(above: &Descriptor, wanted: &SpawnRequest) -> Result<Place, CreateError> {
+fn place(above: &Descriptor, root: &Path, wanted: &SpawnRequest) -> Result<Place, CreateError> {
     if let Some(slug) = wanted.workspace.as_ref().filter(|slug| **slug != above.workspace_slug) {
         let path = wanted.cwd.clone().unwrap_or_else(|| format!("the workspace {slug:?}").into());
         return Err(DelegationError::Outside { path, parent: PathBuf::from(&above.cwd) }.into());
     }
-    let cwd = wanted.cwd.as_deref().unwrap_or_else(|| Path::new(&above.cwd));
-    Ok(Place { cwd: inside(above, cwd)?, bucket: above.workspace_slug.clone(), warnings: Vec::new() })
+    let cwd = wanted.cwd.as_deref().unwrap_or(root);
+    Ok(Place { cwd: inside(root, cwd)?, bucket: above.workspace_slug.clone(), warnings: Vec::new() })
 }
 
 /// The directory itself, links resolved: what a name leads to later does not count.
-fn inside(above: &Descriptor, path: &Path) -> Result<PathBuf, CreateError> {
+fn inside(root: &Path, path: &Path) -> Result<PathBuf, CreateError> {
     let invalid = || CreateError::Cwd { path: path.to_owned() };
     let real = Some(path).filter(|path| path.is_absolute()).and_then(|path| path.canonicalize().ok());
     let real = real.filter(|real| real.is_dir()).ok_or_else(invalid)?;
-    let parent = PathBuf::from(&above.cwd);
-    match parent.canonicalize() {
-        Ok(own) if real.starts_with(&own) => Ok(real),
-        Ok(_) | Err(_) => Err(DelegationError::Outside { path: path.to_owned(), parent }.into()),
+    if real.starts_with(root) {
+        return Ok(real);
     }
+    Err(DelegationError::Outside { path: path.to_owned(), parent: root.to_owned() }.into())
 }

@@ -35,10 +35,14 @@ pub(crate) const SUBPROTOCOL: &str = "acp.v1";
 const TOKEN_SUBPROTOCOL: &str = "wharf.token.";
 
 /// The token that a request carries, if any. Never taken from the query: URLs end up in logs (rule 10.2).
+///
+/// A header that cannot be used is a token that nobody knows: who lost theirs on the way must not be taken for someone
+/// who needs none.
 pub(crate) fn bearer(headers: &HeaderMap) -> Option<String> {
     if let Some(value) = headers.get(header::AUTHORIZATION) {
-        let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
-        return scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned());
+        let words = value.to_str().unwrap_or_default().split_once(' ');
+        let token = words.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
+        return Some(token.unwrap_or_default().to_owned());
     }
     words(headers).find_map(|word| word.strip_prefix(TOKEN_SUBPROTOCOL)).map(ToOwned::to_owned)
 }
@@ -65,7 +69,9 @@ mod tests {
     #[test]
     fn a_token_comes_as_bearer_or_as_a_subprotocol_beside_ours() {
         assert_eq!(bearer(&headers(header::AUTHORIZATION, "Bearer abc")).as_deref(), Some("abc"));
-        assert_eq!(bearer(&headers(header::AUTHORIZATION, "Basic abc")), None);
+        for unusable in ["Basic abc", "Bearer", "Bearer ", "abc"] {
+            assert_eq!(bearer(&headers(header::AUTHORIZATION, unusable)).as_deref(), Some(""), "{unusable:?}");
+        }
         let both = headers(header::SEC_WEBSOCKET_PROTOCOL, "acp.v1, wharf.token.abc");
         assert_eq!(bearer(&both).as_deref(), Some("abc"));
         let alone = headers(header::SEC_WEBSOCKET_PROTOCOL, "wharf.token.abc");

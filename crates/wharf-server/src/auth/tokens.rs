@@ -6,7 +6,7 @@ mod limit;
 mod tests;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 use tokio::sync::watch;
@@ -19,7 +19,7 @@ use super::scope::Scope;
 use super::terms::{ID_PREFIX, Terms};
 use super::token::{Token, TokenError};
 use super::tokens_file::{NewToken, TokensFile, TokensFileError};
-use known::{Held, Known};
+use known::Known;
 use limit::now;
 
 /// Checks tokens. Making and revoking them is done in the file, by whoever owns it, with or without a host.
@@ -68,8 +68,12 @@ impl Ending {
 impl Tokens {
     /// Reads both files of the state directory, and makes the host's own token if there is none.
     pub fn open(state_dir: &Path) -> Result<Self, TokenError> {
-        let own = Token::load_or_make(&state_dir.join("token"))?;
-        let file = TokensFile::of(state_dir);
+        let (own, file) = (state_dir.join("token"), TokensFile::of(state_dir));
+        if !own.exists() {
+            // What was opened with the one before is not to outlive it.
+            file.end_logins_of(Identity::HOST)?;
+        }
+        let own = Token::load_or_make(&own)?;
         let mut known = Known::default();
         known.refresh(&file)?;
         Ok(Self { own, file, known: Mutex::new(known), news: watch::Sender::default() })
@@ -146,14 +150,16 @@ impl Tokens {
         done
     }
 
-    /// How much longer the token is good, if it does not last for ever, and whose login it is, if it is one.
-    pub(crate) fn terms_of(&self, id: &str) -> (Option<Millis>, Option<Arc<str>>) {
+    /// How much longer the token is good, if it does not last for ever.
+    pub(crate) fn time_left(&self, id: &str) -> Option<Millis> {
         let known = self.known();
-        let Some(Held { entry, .. }) = known.entries.iter().find(|held| &*held.entry.id == id) else {
-            return (None, None);
-        };
-        let left = entry.ends_at().map(|at| Millis(at.0.saturating_sub(Now::millis().0)));
-        (left, entry.login_of.clone())
+        let held = known.entries.iter().find(|held| &*held.entry.id == id)?;
+        held.entry.ends_at().map(|at| Millis(at.0.saturating_sub(Now::millis().0)))
+    }
+
+    /// Is it a page's login?
+    pub(crate) fn is_login(&self, id: &str) -> bool {
+        self.known().entries.iter().any(|held| &*held.entry.id == id && held.entry.login_of.is_some())
     }
 
     /// The tokens of one workspace that are still good.

@@ -125,6 +125,18 @@ impl TokensFile {
         Ok(expired)
     }
 
+    /// Takes out the logins that this token asked for.
+    pub(super) fn end_logins_of(&self, asker: &str) -> Result<(), TokensFileError> {
+        if self.open()?.is_none() {
+            return Ok(());
+        }
+        let _lock = self.lock()?;
+        let mut tokens = self.list()?;
+        let before = tokens.len();
+        tokens.retain(|entry| entry.login_of.as_deref() != Some(asker));
+        if tokens.len() == before { Ok(()) } else { self.replace(tokens) }
+    }
+
     /// Takes a token out: it opens nothing from now on.
     pub fn revoke(&self, id: &str) -> Result<TokenEntry, TokensFileError> {
         let unknown = || TokensFileError::Unknown { id: id.to_owned() };

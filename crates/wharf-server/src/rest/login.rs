@@ -1,9 +1,10 @@
 //! `/login` and `/logout`: how the web page comes by an identity, with a code that is good once (rule 10.2).
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::extract::{FromRequest, Request, State};
-use axum::http::{StatusCode, header};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,9 @@ const LOGIN: u64 = 12 * 3_600;
 const LONGEST_LOGIN: u64 = 31 * 86_400;
 /// 52 characters of five bits, in each half.
 const HALF: usize = 52;
+/// A code takes some forty bytes.
+const CODE_BODY: usize = 4 << 10;
+const CODE_WITHIN: Duration = Duration::from_secs(5);
 
 /// What the login is to be. It is never more than the asker.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -82,7 +86,7 @@ pub(super) struct LoggedOut {
     post, path = "/login/codes", tag = "login", operation_id = "make_login_code", request_body = CodeArgs,
     responses(
         (status = 201, description = "The code", body = LoginCode),
-        (status = 403, description = "`beyond_own_rights`: it would be more than the asker"),
+        (status = 403, description = "`beyond_own_rights`: it would be more than the asker, or the asker is a page itself"),
         (status = 422, description = "`unknown_workspace`"),
         (status = 429, description = "`too_many_codes`"),
     )
@@ -92,6 +96,10 @@ pub(super) async fn make_code(
     caller: Caller,
     Body(args): Body<CodeArgs>,
 ) -> Result<(StatusCode, Json<LoginCode>), Problem> {
+    if caller.identity.token.as_deref().is_some_and(|id| app.tokens.is_login(id)) {
+        let detail = "a page that is logged in makes no codes for others; ask with a token, or: wharf token code";
+        return Err(Problem::new(StatusCode::FORBIDDEN, "beyond_own_rights", detail));
+    }
     let terms = terms(&app, &caller.identity, args)?;
     let (role, workspace) = (terms.access.to_string(), terms.workspace.as_deref().map(ToOwned::to_owned));
     let code = app.codes.make(caller.identity, terms).map_err(|_| {
@@ -114,8 +122,9 @@ pub(super) async fn make_code(
 )]
 pub(super) async fn log_in(State(app): State<App>, request: Request) -> Response {
     let (peer, tls) = (peer_of(&request), app.running.url.starts_with("https:"));
-    let Body(LoginArgs { code }) = match Body::from_request(request, &app).await {
-        Ok(body) => body,
+    let (head, body) = request.into_parts();
+    let LoginArgs { code } = match read_code(&head.headers, body).await {
+        Ok(args) => args,
         Err(problem) => return problem.into_response(),
     };
     let Some((asker, terms)) = app.codes.take(&code).filter(|(asker, _)| app.tokens.check(asker).is_ok()) else {
@@ -128,6 +137,23 @@ pub(super) async fn log_in(State(app): State<App>, request: Request) -> Response
     written(move || begin(&app, &asker, terms, tls)).await
 }
 
+/// Anyone may say this much, without a token; so it is little, and takes nothing of what others may send.
+async fn read_code(headers: &HeaderMap, body: axum::body::Body) -> Result<LoginArgs, Problem> {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if !kind.starts_with("application/json") {
+        let detail = "send the code as JSON, with `Content-Type: application/json`";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail));
+    }
+    let unfit = |detail: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_body", detail);
+    let late = || Problem::new(StatusCode::REQUEST_TIMEOUT, "cut_off", "the body did not come to its end in time");
+    let read = tokio::time::timeout(CODE_WITHIN, axum::body::to_bytes(body, CODE_BODY)).await.map_err(|_| late())?;
+    let read = read.map_err(|_| {
+        let detail = format!("the body is cut off, or longer than the {CODE_BODY} bytes that a code may take");
+        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail)
+    })?;
+    serde_json::from_slice(&read).map_err(|error| unfit(format!("code: {error}")))
+}
+
 /// Ends the login that the request came with.
 #[utoipa::path(
     post, path = "/logout", tag = "login", operation_id = "log_out",
@@ -137,7 +163,7 @@ pub(super) async fn log_in(State(app): State<App>, request: Request) -> Response
 pub(super) async fn log_out(State(app): State<App>, Extension(identity): Extension<Identity>) -> Response {
     let tls = app.running.url.starts_with("https:");
     let mut response = written(move || {
-        let login = identity.token.as_deref().filter(|id| app.tokens.terms_of(id).1.is_some());
+        let login = identity.token.as_deref().filter(|id| app.tokens.is_login(id));
         login.map_or(Ok(()), |id| app.tokens.revoke(id)).map_err(|error| unkept(&error))?;
         Ok(Json(LoggedOut { ok: login.is_some() }).into_response())
     })
@@ -185,8 +211,8 @@ fn registered(app: &App, asker: &Identity, slug: &str) -> Result<Arc<str>, Probl
 
 /// Makes the login, which ends no later than its asker's token and with it.
 fn begin(app: &App, asker: &Identity, mut terms: Terms, tls: bool) -> Result<Response, Problem> {
-    let (left, asked_for_by) = asker.token.as_deref().map(|id| app.tokens.terms_of(id)).unwrap_or_default();
-    terms.login_of = asked_for_by.or_else(|| asker.token.clone()).or_else(|| Some(Identity::HOST.into()));
+    let left = asker.token.as_deref().and_then(|id| app.tokens.time_left(id));
+    terms.login_of = asker.token.clone().or_else(|| Some(Identity::HOST.into()));
     terms.ttl = terms.ttl.min(left.or(terms.ttl));
     let seconds = terms.ttl.map_or(LOGIN, |ttl| ttl.0.div_ceil(1_000));
     let (half, page) = (random_text(HALF), random_text(HALF));

@@ -68,6 +68,7 @@ async fn host(config: Config, serve: &Serve) -> anyhow::Result<()> {
     let stopped = stop_signal()?;
     let state_dir = config.state_dir.clone();
     let listen = config.listen.clone();
+    wharf_host::adopt();
     let host = Host::begin(config)?;
     let token_file = state_dir.join("token");
     let tokens = Tokens::open(&state_dir)?;

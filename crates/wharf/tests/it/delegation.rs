@@ -196,6 +196,30 @@ async fn what_may_not_be_started_is_refused_and_nothing_is_made() -> Result<()> 
     Ok(())
 }
 
+#[tokio::test]
+async fn a_directory_that_leads_elsewhere_by_now_lets_no_child_out() -> Result<()> {
+    let host = delegating("max_depth = 1")?.start()?;
+    let (outside, work) = (tempfile::tempdir()?, host.directory().join("work"));
+    fs::create_dir(&work)?;
+    let agent = Agent::in_directory(&host, work.to_str().context("odd")?).await?;
+    let http = agent.http(&host).await?;
+    let child = json!({ "adapter": "child" });
+    http.post("/sessions/agent", &child).await?.expect(201)?;
+    let before = log::all_sessions(&host)?.len();
+    fs::rename(&work, host.directory().join("moved"))?;
+    symlink(outside.path(), &work)?;
+    for cwd in [json!(null), json!(work), json!(outside.path())] {
+        let wanted = json!({ "adapter": "child", "cwd": cwd });
+        assert_eq!(
+            http.post("/sessions/agent", &wanted).await?.fault(),
+            (403, "cwd_outside_parent".to_owned()),
+            "{cwd}"
+        );
+    }
+    assert_eq!(log::all_sessions(&host)?.len(), before, "something was made");
+    Ok(())
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn starts_at_the_same_time_do_not_outrun_the_quota() -> Result<()> {
     let host = delegating("max_children = 3")?.start()?;

@@ -121,6 +121,12 @@ fn the_unix_socket_needs_no_token() -> Result<()> {
     assert_eq!(status(&head), "200", "{head}");
     let head = over_socket(&host.socket(), "/acp", &format!("Host: localhost\r\n{UPGRADE}"))?;
     assert_eq!(status(&head), "101", "{head}");
+    // Who has lost a token on the way is not taken for one who needs none.
+    for lost in ["Bearer", "Bearer ", "Token x", "Basic abc"] {
+        let headers = format!("Host: localhost\r\n{UPGRADE}Authorization: {lost}\r\n");
+        let head = over_socket(&host.socket(), "/acp", &headers)?;
+        assert_eq!(status(&head), "401", "{lost:?}: {head}");
+    }
     let head = over_socket(&host.socket(), "/acp", &format!("Host: evil.example\r\n{UPGRADE}"))?;
     assert_eq!(status(&head), "403", "{head}");
     Ok(())

@@ -26,6 +26,12 @@ impl Agent {
         Ok(Self { client, session })
     }
 
+    pub(crate) async fn in_directory(host: &Host, cwd: &str) -> Result<Self> {
+        let client = client(host).await?;
+        let session = client.new_session(cwd).await?;
+        Ok(Self { client, session })
+    }
+
     /// The agent's own token, which it does not say aloud: that would be in the log.
     pub(crate) async fn token(&self, host: &Host) -> Result<String> {
         token_of(&self.client, &self.session, host).await

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
 use wharf_testkit::client::{Client, Credentials, connect};
 use wharf_testkit::host::Host;
 use wharf_testkit::http::{Answer, Http};
@@ -171,5 +172,42 @@ async fn a_login_is_no_more_than_its_asker_and_ends_with_it() -> Result<()> {
     stdout(token(&host, &["revoke", &id])?)?;
     assert_eq!(page.send("GET", "/sessions", &[], "").await?.status, 401, "its asker's token is gone");
     assert_eq!(narrow.send("GET", "/sessions", &[], "").await?.status, 200);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_page_lets_no_other_page_in_and_goes_with_the_hosts_token() -> Result<()> {
+    let mut host = scripted(&[])?.start()?;
+    let page = Page::open(&host, &code(&host, &[])?).await?;
+    let own = [("origin", page.origin.as_str())];
+    let refused = page.send("POST", "/login/codes", &own, "{}").await?;
+    assert_eq!(refused.fault(), (403, "beyond_own_rights".to_owned()), "a stolen login would outlive its end");
+    // The port is another after a restart; the login is of the host, not of its address.
+    host.restart()?;
+    let page = Page { http: Http::with_token(&host, ""), origin: host.url().to_owned(), ..page };
+    assert_eq!(page.send("GET", "/host", &[], "").await?.status, 200);
+    host.kill9()?;
+    std::fs::remove_file(host.state_dir().join("token"))?;
+    host.restart()?;
+    let page = Page { http: Http::with_token(&host, ""), origin: host.url().to_owned(), ..page };
+    assert_eq!(page.send("GET", "/host", &[], "").await?.status, 401, "the token that opened it was replaced");
+    Ok(())
+}
+
+#[tokio::test]
+async fn who_has_no_token_takes_nothing_of_what_others_may_send() -> Result<()> {
+    let host = section(scripted(&[])?, "[limits]\nbody = \"64KiB\"\nbodies = \"64KiB\"").start()?;
+    let large = format!("{{\"code\":\"{}\"}}", "x".repeat(60_000));
+    let answer = page(&host).send("POST", "/login", &[("content-type", "application/json")], &large).await?;
+    assert_eq!(answer.fault(), (413, "body_too_large".to_owned()));
+    // Half of one that would fill all there is.
+    let authority = host.url().trim_start_matches("http://").to_owned();
+    let head = format!(
+        "POST /login HTTP/1.1\r\nhost: {authority}\r\ncontent-type: application/json\r\ncontent-length: 65536\r\n\r\n"
+    );
+    let mut unfinished = tokio::net::TcpStream::connect(&authority).await?;
+    unfinished.write_all(format!("{head}{}", "x".repeat(3_000)).as_bytes()).await?;
+    let body = json!({ "adapter": "none", "label": "x".repeat(60_000) });
+    assert_eq!(Http::new(&host).post("/sessions/agent", &body).await?.status, 422, "it is read, and too long a label");
     Ok(())
 }

@@ -135,6 +135,27 @@ async fn killing_the_shim_ends_the_agent_and_its_children_and_the_session_says_s
 }
 
 #[tokio::test]
+async fn what_has_taken_its_tag_off_and_lost_its_shim_is_ended_and_reaped_too() -> Result<()> {
+    let host = scripted(&["--resume"])?.start()?;
+    let (client, session) = open(&host).await?;
+    let (other, other_session) = open(&host).await?;
+    let said = told(&client, &session, "sh env -i setsid sleep 1000 >/dev/null 2>&1 & echo $!").await?;
+    let stray: u32 = said.trim().parse()?;
+    let agent = pids(&told(&client, &session, "pid").await?);
+    let below = procs::descendants(host.pid());
+    let shim = below.iter().copied().find(|pid| procs::descendants(*pid).contains(&stray)).context("no shim")?;
+    procs::kill(shim);
+    assert_gone(&[agent.as_slice(), &[stray]].concat());
+    // Nor is it left for somebody to reap.
+    let reaped = || Ok(Some(()).filter(|()| !procs::descendants(host.pid()).contains(&stray)));
+    look::until(TREE_ENDS_WITHIN, reaped).await?.context("it was not reaped")?;
+    assert_eq!(told(&other, &other_session, "echo unharmed").await?, "unharmed");
+    log::expect(&host, &session, "ended", |_| true).await?;
+    assert_eq!(told(&client, &session, "echo back").await?, "back");
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_outlived_host_and_shim_is_swept_at_the_next_start() -> Result<()> {
     let mut host = scripted(&["--ignore-eof", "--ignore-term"])?.start()?;
     let tree = Tree::grow(&host).await?;
