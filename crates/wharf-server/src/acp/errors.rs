@@ -136,6 +136,7 @@ pub(super) fn from_call(error: &CallError, session: &str) -> RpcError {
         CallError::Refused(refusal) => return from_refusal(refusal, session),
         CallError::StorageFull => (-32603, error.to_string(), "storage_full"),
         CallError::Storage(_) => (-32603, error.to_string(), "storage"),
+        CallError::NotWritten { .. } => (-32603, error.to_string(), "not_written"),
         CallError::LogFull { .. } => (-32603, error.to_string(), "log_full"),
         CallError::TooMany { .. } => (-32603, error.to_string(), "too_many_sessions"),
         CallError::Left => (-32603, error.to_string(), "left"),

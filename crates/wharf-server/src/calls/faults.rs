@@ -117,6 +117,9 @@ pub(super) fn from_call(app: &App, id: &SessionId, error: &CallError) -> Problem
             let detail = "the disk is full: nothing was done; free some space, then try again";
             Problem::new(StatusCode::INSUFFICIENT_STORAGE, "storage_full", detail)
         }
+        CallError::NotWritten { .. } => {
+            Problem::new(StatusCode::INSUFFICIENT_STORAGE, "not_written", error.to_string())
+        }
         CallError::LogFull { .. } => Problem::new(StatusCode::INSUFFICIENT_STORAGE, "log_full", error.to_string()),
         CallError::TooMany { .. } => {
             Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_sessions", error.to_string())
