@@ -97,6 +97,8 @@ pub enum Refusal {
     UnknownPrompt(PromptId),
     /// The prompt id is in use by another submission.
     PromptIdTaken(PromptId),
+    /// The same sender used this idempotency key for this prompt, which said something else.
+    KeyReused(PromptId),
     AlreadyStarted(PromptId),
     UnknownAsk(AskId),
     AlreadyAnswered(AskId),

@@ -1,4 +1,4 @@
-//! The end of what a token opened: when it is revoked or expires, what is under way with it is over within a second.
+//! The end of what a token opened: when it is revoked or expires, or was an agent's that has ended, what is under way with it is over within a second.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,8 @@ use axum::body::{Body, HttpBody};
 use axum::response::Response;
 use futures_util::StreamExt as _;
 
-use crate::auth::{Ending, Identity, Tokens};
+use crate::App;
+use crate::auth::{Ending, Identity, Scope, Tokens};
 
 /// A revocation is noticed within this time, as is an end that has come.
 const LOOK: Duration = Duration::from_millis(250);
@@ -25,32 +26,36 @@ pub(crate) async fn watch(tokens: Arc<Tokens>) {
 }
 
 /// Done when this identity's token is not good any more.
-pub(crate) async fn ended(tokens: &Tokens, identity: &Identity) -> Ending {
-    match Tokens::can_end(identity) {
-        Some(_) => tokens.ended(identity).await,
-        None => std::future::pending().await,
+pub(crate) async fn ended(app: &App, identity: &Identity) -> Ending {
+    match &identity.scope {
+        Scope::Session(badge) => {
+            app.host.gone(badge).await;
+            Ending::AgentGone
+        }
+        Scope::Host | Scope::Workspace(_) if Tokens::can_end(identity).is_some() => app.tokens.ended(identity).await,
+        Scope::Host | Scope::Workspace(_) => std::future::pending().await,
     }
 }
 
 /// Answers for as long as the token is good: an answer that takes long is given up with the error, a stream ends.
 pub(crate) async fn while_good(
-    tokens: &Arc<Tokens>,
+    app: &App,
     identity: Identity,
     answer: impl Future<Output = Response>,
 ) -> Result<Response, Ending> {
-    if Tokens::can_end(&identity).is_none() {
+    if Tokens::can_end(&identity).is_none() && identity.agent().is_none() {
         return Ok(answer.await);
     }
     let response = tokio::select! {
         biased;
         response = answer => response,
-        ending = tokens.ended(&identity) => return Err(ending),
+        ending = ended(app, &identity) => return Err(ending),
     };
     // What is there already needs no watching.
     if response.body().size_hint().exact().is_some() {
         return Ok(response);
     }
-    let tokens = Arc::clone(tokens);
-    let over = Box::pin(async move { tokens.ended(&identity).await });
+    let app = app.clone();
+    let over = Box::pin(async move { ended(&app, &identity).await });
     Ok(response.map(|body| Body::from_stream(body.into_data_stream().take_until(over))))
 }

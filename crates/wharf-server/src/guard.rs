@@ -66,7 +66,7 @@ pub(crate) async fn require_identity(State(app): State<App>, mut request: Reques
                 return next.run(request).await;
             }
             let shown = identity.clone();
-            let answered = while_good(&app.tokens, identity, next.run(request)).await;
+            let answered = while_good(&app, identity, next.run(request)).await;
             let mut response = answered.unwrap_or_else(|ending| unauthorized(ending.reason()));
             response.extensions_mut().insert(shown);
             response

@@ -127,7 +127,7 @@ impl State {
         match event {
             Event::PromptAccepted { prompt, sender, frame, key, first } => {
                 if let Some(key) = key {
-                    self.keys.add(key.clone(), prompt.clone());
+                    self.keys.add(key.clone(), prompt.clone(), sender, frame);
                 }
                 let (prompt, sender, frame, key) = (prompt.clone(), sender.clone(), frame.clone(), key.clone());
                 let queued = QueuedPrompt { prompt, sender, frame, content: seq, key, accepted_at: at };

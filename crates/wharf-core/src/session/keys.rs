@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::{PromptEnd, PromptId};
+use crate::{PromptEnd, PromptId, Raw, Sender};
 
 /// A client that retries does so within minutes; a thousand prompts of one session are days.
 const MAX_KEYS: usize = 1_000;
@@ -18,30 +19,115 @@ pub(super) struct Keys(VecDeque<Keyed>);
 pub(super) struct Keyed {
     pub(super) key: Arc<str>,
     pub(super) prompt: PromptId,
+    /// `None` in snapshots of older versions: anyone's, whatever it said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    said: Option<Said>,
     /// `None` while it waits or runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) end: Option<PromptEnd>,
 }
 
+/// Who submitted it, and what it said. The same person may come back over another connection, so this is the token and
+/// not the client.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Said {
+    /// `None`: the host's own user, who needs no token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    token: Option<Arc<str>>,
+    digest: Arc<str>,
+}
+
+impl Keyed {
+    /// Does this frame say the same?
+    pub(super) fn says(&self, frame: &Raw) -> bool {
+        self.said.as_ref().is_none_or(|said| said.digest == digest(frame))
+    }
+}
+
 impl Keys {
-    pub(super) fn get(&self, key: &str) -> Option<&Keyed> {
-        self.0.iter().rev().find(|keyed| *keyed.key == *key)
+    /// What this sender submitted under the key: another's key is another key.
+    pub(super) fn get(&self, key: &str, sender: &Sender) -> Option<&Keyed> {
+        let own = |keyed: &Keyed| keyed.said.as_ref().is_none_or(|said| said.token == sender.token);
+        self.0.iter().rev().find(|keyed| *keyed.key == *key && own(keyed))
     }
 
     pub(super) fn find(&self, prompt: &PromptId) -> Option<&Keyed> {
         self.0.iter().rev().find(|keyed| keyed.prompt == *prompt)
     }
 
-    pub(super) fn add(&mut self, key: Arc<str>, prompt: PromptId) {
+    pub(super) fn add(&mut self, key: Arc<str>, prompt: PromptId, sender: &Sender, frame: &Raw) {
         if self.0.len() >= MAX_KEYS {
             self.0.pop_front();
         }
-        self.0.push_back(Keyed { key, prompt, end: None });
+        let said = Some(Said { token: sender.token.clone(), digest: digest(frame) });
+        self.0.push_back(Keyed { key, prompt, said, end: None });
     }
 
     pub(super) fn end(&mut self, prompt: &PromptId, end: &PromptEnd) {
         if let Some(keyed) = self.0.iter_mut().rev().find(|keyed| keyed.prompt == *prompt) {
             keyed.end = Some(end.clone());
         }
+    }
+}
+
+/// The prompt's content in short; not the request's id and `_meta`, which a retry may have other ones of. However it is
+/// spelled: a retry may come another way.
+fn digest(frame: &Raw) -> Arc<str> {
+    let mut digest = Fnv::default();
+    match serde_json::from_slice::<Value>(frame.bytes()) {
+        Ok(frame) => {
+            let content = frame.pointer("/params/prompt").unwrap_or(&frame);
+            // Writing to memory does not fail.
+            let _ = serde_json::to_writer(&mut digest, content);
+        }
+        Err(_) => digest.take(frame.bytes()),
+    }
+    format!("{:032x}", digest.0).into()
+}
+
+/// FNV-1a of 128 bits. It is to find mistakes: whoever makes two prompts of one digest deceives nobody else.
+struct Fnv(u128);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d)
+    }
+}
+
+impl Fnv {
+    fn take(&mut self, bytes: &[u8]) {
+        const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+        self.0 = bytes.iter().fold(self.0, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(PRIME));
+    }
+}
+
+impl std::io::Write for Fnv {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.take(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+    use crate::ClientId;
+
+    #[test]
+    fn a_key_of_an_older_snapshot_is_anyones_whatever_it_said() {
+        let keys: Keys = serde_json::from_str(r#"[{"key":"k","prompt":"p"}]"#).unwrap();
+        for token in [None, Some("tok_a".into())] {
+            let client = ClientId::new("cli_1");
+            let sender = Sender { client, name: None, version: None, token, parent: None, peer: None };
+            let known = keys.get("k", &sender).unwrap();
+            assert!(known.prompt == PromptId::new("p") && known.says(&Raw::new("{}").unwrap()));
+        }
+        assert_eq!(serde_json::to_string(&keys).unwrap(), r#"[{"key":"k","prompt":"p"}]"#);
     }
 }

@@ -13,7 +13,11 @@ impl Session {
         if self.live.observes(&submission.sender) {
             return Reply::Refused(Refusal::Observer);
         }
-        if let Some(known) = submission.key.as_deref().and_then(|key| self.state.keys.get(key)) {
+        let known = submission.key.as_deref().and_then(|key| self.state.keys.get(key, &submission.sender));
+        if let Some(known) = known {
+            if !known.says(&submission.frame) {
+                return Reply::Refused(Refusal::KeyReused(known.prompt.clone()));
+            }
             return self.receipt(known.prompt.clone(), true);
         }
         let hands_over = self.hands_over(&submission);

@@ -150,8 +150,10 @@ pub(crate) fn submit(prompt: &str, client: &str, overlap: Overlap) -> Input {
     Input::Prompt(submission(prompt, client, overlap))
 }
 
+/// A prompt with a key; what it says goes by the key.
 pub(crate) fn keyed(prompt: &str, client: &str, key: &str) -> Input {
-    Input::Prompt(Submission { key: Some(key.into()), ..submission(prompt, client, Overlap::Queue) })
+    let (frame, key) = (prompt_frame(key), Some(key.into()));
+    Input::Prompt(Submission { key, frame, ..submission(prompt, client, Overlap::Queue) })
 }
 
 pub(crate) fn to_agent(prompt: &str, client: &str) -> Input {

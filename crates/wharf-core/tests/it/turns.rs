@@ -2,7 +2,7 @@
 
 use wharf_core::{
     AskOutcome, AskReply, CancelScope, Effect, Event, Input, Overlap, PromptEnd, PromptReceipt, Raw, Refusal, Reply,
-    Role, Seq, Settings, Step, Submission, TurnState,
+    Role, Sender, Seq, Settings, Step, Submission, TurnState,
 };
 
 use crate::stage::*;
@@ -151,6 +151,31 @@ fn a_repeated_submission_is_the_same_prompt_while_it_waits_runs_and_after_it() {
     assert_nothing(&step);
     assert_eq!(receipt(&step), same(None, Some(answered_end())));
     assert_eq!(stage.session.state().prompt_end(&id("p2")), Some(&answered_end()));
+}
+
+#[test]
+fn a_key_is_its_senders_own_and_stands_for_one_content() {
+    let said = |prompt: &str, client: &str, token: Option<&str>, frame: &str| {
+        let sender = Sender { token: token.map(Into::into), ..sender(client) };
+        let key = Some("k".into());
+        Input::Prompt(Submission { sender, key, frame: raw(frame), ..submission(prompt, client, Overlap::Queue) })
+    };
+    let (one, other) = (r#"{"id":1,"params":{"prompt":[{"a":1,"b":2}]}}"#, r#"{"id":1,"params":{"prompt":["b"]}}"#);
+    let mut stage = Stage::running();
+    stage.give(said("p1", "ann", Some("tok_a"), one));
+    for (prompt, token) in [("p2", Some("tok_b")), ("p3", None)] {
+        let theirs = receipt(&stage.give(said(prompt, "bob", token, other)));
+        assert_eq!((theirs.prompt, theirs.duplicate), (id(prompt), false), "another's key is another key");
+    }
+    for round in ["before a restart", "after it"] {
+        // Another connection, request id and spelling; the same person and words.
+        let again = r#"{"params":{"_meta":{"x":1},"prompt":[{"b":2, "a":1}]},"id":7}"#;
+        let known = receipt(&stage.give(said("p9", "ann again", Some("tok_a"), again)));
+        assert_eq!((known.prompt, known.duplicate), (id("p1"), true), "{round}");
+        assert_refused(&stage.give(said("p9", "ann", Some("tok_a"), other)), &Refusal::KeyReused(id("p1")));
+        assert_refused(&stage.give(said("p9", "eve", None, one)), &Refusal::KeyReused(id("p3")));
+        stage.restart_host();
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::watch;
 use wharf_core::SessionId;
 
 use super::sweep;
@@ -24,6 +25,8 @@ const LENGTH: usize = 52;
 #[derive(Debug, Default)]
 pub(crate) struct Badges {
     worn: Mutex<HashMap<blake3::Hash, Tree>>,
+    /// Told whenever one was taken off.
+    taken_off: watch::Sender<()>,
 }
 
 #[derive(Debug)]
@@ -82,6 +85,7 @@ impl Worn {
 impl Drop for Worn {
     fn drop(&mut self) {
         self.badges.worn().remove(&self.digest);
+        self.badges.taken_off.send_replace(());
     }
 }
 
@@ -108,6 +112,16 @@ impl Badges {
         self.worn().contains_key(&badge.digest)
     }
 
+    /// Done when its process does not live any more.
+    pub(crate) async fn gone(&self, badge: &Badge) {
+        let mut taken_off = self.taken_off.subscribe();
+        while self.is_worn(badge) {
+            if taken_off.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
     fn worn(&self) -> MutexGuard<'_, HashMap<blake3::Hash, Tree>> {
         self.worn.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -131,6 +145,24 @@ mod tests {
         drop(worn);
         assert_eq!(wearer.badges.of_token(&token), None);
         assert!(!wearer.badges.is_worn(&badge));
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_a_badge_hears_of_its_own_end() {
+        let wearer = wearer();
+        let ((one, token), (other, _)) = (wearer.put_on(), wearer.put_on());
+        let badge = wearer.badges.of_token(&token).unwrap();
+        let gone = wearer.badges.gone(&badge);
+        tokio::pin!(gone);
+        drop(other);
+        let early = tokio::select! {
+            biased;
+            () = &mut gone => true,
+            () = std::future::ready(()) => false,
+        };
+        assert!(!early, "it took another's end for its own");
+        drop(one);
+        gone.await;
     }
 
     #[test]

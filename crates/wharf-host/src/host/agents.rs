@@ -32,6 +32,11 @@ impl Host {
         self.inner.badges.is_worn(badge)
     }
 
+    /// Done when it is not good any more.
+    pub async fn gone(&self, badge: &Badge) {
+        self.inner.badges.gone(badge).await;
+    }
+
     /// Says where this host is reached. Sessions that come back by themselves wait for it, if [`Config::serves`] is set.
     ///
     /// [`Config::serves`]: crate::Config::serves

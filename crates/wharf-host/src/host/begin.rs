@@ -171,7 +171,7 @@ impl Host {
                     return;
                 }
                 // Somebody else was faster, or it is gone.
-                Err(CallError::Refused(_) | CallError::Left | CallError::Gone) => return,
+                Err(CallError::Refused(_) | CallError::NotWritten { .. } | CallError::Left | CallError::Gone) => return,
             }
         }
         // One that hangs is left to its own time.

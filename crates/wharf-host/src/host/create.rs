@@ -227,6 +227,7 @@ pub(super) fn not_founded(error: CallError) -> CreateError {
         | CallError::TooMany { .. }
         | CallError::LogFull { .. }
         | CallError::Storage(_)
+        | CallError::NotWritten { .. }
         | CallError::Left
         | CallError::Gone) => CreateError::Storage(error.to_string()),
     }

@@ -26,6 +26,11 @@ pub enum CallError {
     StorageFull,
     #[error("the log cannot be written: {0}")]
     Storage(String),
+    /// It has been done, which is not in the log.
+    #[error(
+        "{done}, but the log cannot be written now (the disk is full or read-only) and does not say who wanted it; repeat this when there is space"
+    )]
+    NotWritten { done: &'static str },
     /// The session's own log may not grow further: nothing was done.
     #[error("the session's log has {limit} bytes, which is as much as it may have (limits.log); start a new session")]
     LogFull { limit: usize },

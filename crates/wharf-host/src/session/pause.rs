@@ -92,15 +92,20 @@ impl SessionTask {
         }
     }
 
-    /// Kill and cancel reach the agent even when nothing at all can be written.
+    /// Kill and cancel reach the agent even when nothing at all can be written; who asked for it is told just that.
     fn refuse_while_stalled(&mut self, input: &Input, reply: ReplyTo) {
-        if let (Input::Kill { .. }, Some(agent)) = (input, &self.agent) {
-            agent.process.end();
-        }
-        if let (Input::Cancel { .. }, Some(agent)) = (input, &mut self.agent) {
-            agent.speak(|voice| voice.cancel());
-        }
-        self.refuse(reply);
+        let done = match (input, &mut self.agent) {
+            (Input::Kill { .. }, Some(agent)) => {
+                agent.process.end();
+                "the agent was ended"
+            }
+            (Input::Cancel { .. }, Some(agent)) => {
+                agent.speak(|voice| voice.cancel());
+                "the agent was told to end its turn"
+            }
+            _ => return self.refuse(reply),
+        };
+        let _ = reply.send(Err(CallError::NotWritten { done }));
     }
 
     fn refuse(&self, reply: ReplyTo) {

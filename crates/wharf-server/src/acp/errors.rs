@@ -18,7 +18,7 @@ impl RpcError {
         Self { code, message: message.into(), data: None }
     }
 
-    fn with(code: i32, message: impl Into<String>, data: Value) -> Self {
+    pub(super) fn with(code: i32, message: impl Into<String>, data: Value) -> Self {
         Self { code, message: message.into(), data: Some(data) }
     }
 
@@ -141,6 +141,7 @@ pub(super) fn from_call(error: &CallError, session: &str) -> RpcError {
         CallError::Refused(refusal) => return from_refusal(refusal, session),
         CallError::StorageFull => (-32603, error.to_string(), "storage_full"),
         CallError::Storage(_) => (-32603, error.to_string(), "storage"),
+        CallError::NotWritten { .. } => (-32603, error.to_string(), "not_written"),
         CallError::LogFull { .. } => (-32603, error.to_string(), "log_full"),
         CallError::TooMany { .. } => (-32603, error.to_string(), "too_many_sessions"),
         CallError::Left => (-32603, error.to_string(), "left"),
@@ -166,6 +167,11 @@ fn from_refusal(refusal: &Refusal, session: &str) -> RpcError {
         }
         Refusal::UnknownPrompt(prompt) => (-32602, format!("no waiting prompt {prompt}"), "unknown_prompt"),
         Refusal::PromptIdTaken(prompt) => (-32602, format!("the prompt id {prompt} is taken"), "prompt_id_taken"),
+        Refusal::KeyReused(prompt) => (
+            -32602,
+            format!("the idempotency key was used for prompt {prompt}, which says something else; send another key"),
+            "idempotency_key_reused",
+        ),
         Refusal::AlreadyStarted(prompt) => (-32602, format!("prompt {prompt} has started already"), "already_started"),
         Refusal::UnknownAsk(ask) => (-32602, format!("no open request {ask}"), "unknown_ask"),
         Refusal::AlreadyAnswered(ask) => (-32602, format!("request {ask} has been answered"), "already_answered"),

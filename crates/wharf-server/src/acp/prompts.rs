@@ -14,6 +14,7 @@ use super::errors::{RpcError, from_call};
 use super::inbound::{Outcome, result};
 use super::updates::who;
 use super::view::response;
+use crate::calls::KEY;
 
 impl Connection {
     pub(super) async fn prompt(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
@@ -25,6 +26,7 @@ impl Connection {
             .meta
             .and_then(|meta| meta.wharf)
             .unwrap_or_default();
+        let key = meta.idempotency_key.as_deref().map(checked_key).transpose()?;
         let prompt = new_prompt_id();
         self.ledger.owe(prompt.clone(), handle.id().clone(), id.clone());
         let agents = self.app.host.config().agents.get(&handle.descriptor().adapter_slug);
@@ -33,7 +35,7 @@ impl Connection {
             prompt: prompt.clone(),
             sender: self.sender(),
             frame: raw,
-            key: meta.idempotency_key.map(Into::into),
+            key: key.map(Into::into),
             overlap: self.overlap(handle.id()),
             to_agent: by_agent || meta.delivery.as_deref() == Some("agent"),
         };
@@ -165,6 +167,15 @@ impl Connection {
             frame::peek::<Request<QueueParams>>(frame).ok_or_else(|| RpcError::params("`promptId` is missing"))?;
         Ok((handle, params.params))
     }
+}
+
+/// As long as over REST, not longer: it is kept with the session.
+fn checked_key(key: &str) -> Result<&str, RpcError> {
+    let usable = !key.is_empty() && key.len() <= KEY;
+    usable.then_some(key).ok_or_else(|| {
+        let message = format!("_meta.wharf.idempotencyKey: must have 1 to {KEY} characters");
+        RpcError::with(-32602, message, json!({ "reason": "invalid_idempotency_key" }))
+    })
 }
 
 /// What a response to an ask says.

@@ -37,14 +37,14 @@ pub(super) async fn run(
     let (sink, mut stream) = socket.split();
     let heard = Arc::new(Mutex::new(Instant::now()));
     let (connection, outlet) = Connection::new(app, identity, agent, bound);
-    let (tokens, identity) = (Arc::clone(&connection.app.tokens), connection.identity.clone());
+    let (app, identity) = (connection.app.clone(), connection.identity.clone());
     let mut writer = tokio::spawn({
-        let (writing, tokens) = (write(Socket { sink, heard: Arc::clone(&heard) }, outlet), Arc::clone(&tokens));
+        let (writing, app) = (write(Socket { sink, heard: Arc::clone(&heard) }, outlet), app.clone());
         let identity = identity.clone();
         async move {
             // The loop below says farewell to one who reads; one who does not is cut off, whatever waits for it.
             let over = async {
-                ended(&tokens, &identity).await;
+                ended(&app, &identity).await;
                 tokio::time::sleep(FAREWELL).await;
             };
             tokio::select! {
@@ -53,7 +53,7 @@ pub(super) async fn run(
             }
         }
     });
-    let mut over = Box::pin(async { ended(&tokens, &identity).await });
+    let mut over = Box::pin(async { ended(&app, &identity).await });
     loop {
         tokio::select! {
             message = stream.next() => {

@@ -51,6 +51,8 @@ pub enum Refused {
 pub enum Ending {
     Revoked,
     Expired,
+    /// It was an agent's, which has ended.
+    AgentGone,
 }
 
 impl Ending {
@@ -58,6 +60,7 @@ impl Ending {
         match self {
             Self::Revoked => "the token was revoked",
             Self::Expired => "the token has expired",
+            Self::AgentGone => "the agent that this token was given to has ended",
         }
     }
 }

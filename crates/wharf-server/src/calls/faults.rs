@@ -117,6 +117,9 @@ pub(super) fn from_call(app: &App, id: &SessionId, error: &CallError) -> Problem
             let detail = "the disk is full: nothing was done; free some space, then try again";
             Problem::new(StatusCode::INSUFFICIENT_STORAGE, "storage_full", detail)
         }
+        CallError::NotWritten { .. } => {
+            Problem::new(StatusCode::INSUFFICIENT_STORAGE, "not_written", error.to_string())
+        }
         CallError::LogFull { .. } => Problem::new(StatusCode::INSUFFICIENT_STORAGE, "log_full", error.to_string()),
         CallError::TooMany { .. } => {
             Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_sessions", error.to_string())
@@ -154,6 +157,11 @@ fn from_refusal(refusal: &Refusal) -> Problem {
             format!("no waiting prompt {prompt}; it may have run already"),
         ),
         Refusal::PromptIdTaken(prompt) => conflict("prompt_id_taken", &format!("the prompt id {prompt} is taken")),
+        Refusal::KeyReused(prompt) => Problem::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "idempotency_key_reused",
+            format!("the idempotency key was used for prompt {prompt}, which says something else; send another key"),
+        ),
         Refusal::AlreadyStarted(prompt) => {
             conflict("already_started", &format!("prompt {prompt} has started; interrupt the turn instead"))
         }

@@ -25,7 +25,7 @@ pub(crate) use faults::{from_workspace, unreadable};
 pub(crate) use life::{Forgotten, Interrupted, Killed, forget, interrupt, kill, resume};
 pub(crate) use list::{ListArgs, SessionList, get, list};
 pub(crate) use output::{Output, OutputArgs, output};
-pub(crate) use prompt::{Content, ContentShape, PromptArgs, Prompted, prompt};
+pub(crate) use prompt::{Content, ContentShape, KEY, PromptArgs, Prompted, prompt};
 pub(crate) use queue::{Queue, QueueChange, QueueChanged, change_queued, queue, remove_queued};
 pub(crate) use session::{Session, StatusWord, TurnKind};
 pub(crate) use spawn::{SpawnArgs, SpawnedSession, spawn};

@@ -14,7 +14,7 @@ use crate::App;
 use crate::problem::Problem;
 
 /// Longer than any id that a program makes.
-const KEY: usize = 256;
+pub(crate) const KEY: usize = 256;
 
 /// What is said to the agent: a text, or ACP content blocks, which are passed on as they came.
 #[derive(Clone, Debug)]

@@ -50,7 +50,7 @@ async fn talk(app: App, identity: Identity, connection: hyper::upgrade::Upgraded
     let transport = AsyncRwTransport::new_server(read, write).with_max_line_length(longest);
     let transport = Paced::new(transport);
     let mut stopping = app.stopping.clone();
-    let (tokens, shown) = (std::sync::Arc::clone(&app.tokens), identity.clone());
+    let (host, shown) = (app.clone(), identity.clone());
     let serving = async {
         match rmcp::serve_server(Handler::new(app, Some(identity)), transport).await {
             Ok(serving) => drop(serving.waiting().await),
@@ -60,6 +60,6 @@ async fn talk(app: App, identity: Identity, connection: hyper::upgrade::Upgraded
     tokio::select! {
         () = serving => {}
         _ = stopping.wait_for(|stopping| *stopping) => {}
-        _ = ended(&tokens, &shown) => {}
+        _ = ended(&host, &shown) => {}
     }
 }

@@ -44,7 +44,7 @@ pub(super) async fn wait(
     let wait = Wait::new(app, &handle, context).await?;
     let waited = tokio::select! {
         waited = wait.run(limit) => waited?,
-        ending = ended(&app.tokens, &who.identity) => {
+        ending = ended(app, &who.identity) => {
             return Err(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", ending.reason()));
         }
     };

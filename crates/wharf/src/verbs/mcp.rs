@@ -65,8 +65,9 @@ fn copy(host: UnixStream) -> anyhow::Result<()> {
     let by_client = Arc::clone(&finished);
     // A thread, since stdin cannot be awaited without changing it for all who hold it. It ends with the process.
     std::thread::spawn(move || {
-        let _ = pass(&mut std::io::stdin().lock(), &mut to_host);
-        by_client.store(true, Ordering::Release);
+        // If it cannot be passed on, it is the host that has ended.
+        let passed = pass(&mut std::io::stdin().lock(), &mut to_host);
+        by_client.store(passed.is_ok(), Ordering::Release);
         let _ = to_host.shutdown(Shutdown::Write);
     });
     let mut from_host = host;

@@ -171,10 +171,26 @@ async fn a_kill_ends_the_agent_even_if_it_cannot_be_written() -> Result<()> {
     let agent = agent_pid(&stage, &handle)?;
     stage.disk.fill_appends(usize::MAX);
     assert_eq!(handle.prompt(submission("echo no")).await, Err(CallError::StorageFull));
-    assert_eq!(handle.kill(EndReason::User).await, Err(CallError::StorageFull));
+    assert_eq!(handle.kill(EndReason::User).await, Err(CallError::NotWritten { done: "the agent was ended" }));
     procs::wait_gone(&[agent], TREE_ENDS_WITHIN).map_err(|left| anyhow::anyhow!("left: {left:?}"))?;
     stage.disk.fill_appends(0);
     events(&handle, |event| matches!(event, Event::Ended(_))).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_cancel_reaches_the_agent_even_if_it_cannot_be_written() -> Result<()> {
+    let stage = Stage::new()?;
+    let handle = stage.session().await?;
+    handle.prompt(submission("hang")).await?;
+    events(&handle, |event| matches!(event, Event::TurnStarted { .. })).await?;
+    stage.disk.fill_appends(usize::MAX);
+    assert_eq!(handle.prompt(submission("echo no")).await, Err(CallError::StorageFull));
+    let scope = CancelScope { seen: handle.head(), clear_queue: false };
+    let done = "the agent was told to end its turn";
+    assert_eq!(handle.cancel(sender(), scope).await, Err(CallError::NotWritten { done }));
+    stage.disk.fill_appends(0);
+    events(&handle, is_ended).await?;
     Ok(())
 }
 

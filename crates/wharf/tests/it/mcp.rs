@@ -70,6 +70,8 @@ async fn prompt_agent_session_returns_at_once_and_refuses_a_second_turn() -> Res
         let first = mcp.call("prompt_agent_session", with(key.clone())).await?;
         let again = mcp.call("prompt_agent_session", with(key)).await?;
         assert_eq!((&again["promptId"], &again["duplicate"]), (&first["promptId"], &json!(true)));
+        let other = with(json!({ "idempotencyKey": "k", "prompt": "echo twice" }));
+        assert_eq!(mcp.refusal("prompt_agent_session", other).await?.0, "idempotency_key_reused");
     }
     Ok(())
 }

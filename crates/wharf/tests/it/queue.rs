@@ -231,7 +231,7 @@ async fn a_prompt_that_is_submitted_again_while_it_runs_runs_once_and_answers_al
     first.expect_text("once").await;
     let again = keyed(&first, &session, "k1", "echo once; wait; stop max_tokens").await;
     let second = client(&host).await?;
-    let elsewhere = keyed(&second, &session, "k1", "echo another text").await;
+    let elsewhere = keyed(&second, &session, "k1", "echo once; wait; stop max_tokens").await;
     // Each of them has been taken in when a later request of its connection is answered.
     first.request("_wharf/queue/list", json!({ "sessionId": session })).await?;
     second.request("_wharf/queue/list", json!({ "sessionId": session })).await?;
@@ -241,6 +241,24 @@ async fn a_prompt_that_is_submitted_again_while_it_runs_runs_once_and_answers_al
     }
     assert_eq!(first.texts(), ["once"]);
     assert_eq!(accepted(&host, &session)?, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_key_that_stands_for_another_prompt_or_is_too_long_is_refused() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let longest = "k".repeat(256);
+    assert_eq!(stop_reason(keyed(&first, &session, &longest, "echo once").await.answer().await)?, "end_turn");
+    for (key, reason) in [
+        (format!("{longest}k"), "invalid_idempotency_key"),
+        (String::new(), "invalid_idempotency_key"),
+        (longest, "idempotency_key_reused"),
+    ] {
+        let refusal = refused(keyed(&first, &session, &key, "echo no").await.answer().await)?;
+        assert_eq!((refusal.code, &refusal.data["reason"]), (-32602, &json!(reason)));
+    }
+    assert_eq!((first.texts(), accepted(&host, &session)?), (vec!["once".to_owned()], 1));
     Ok(())
 }
 
@@ -273,9 +291,9 @@ async fn a_prompt_that_is_submitted_again_after_its_end_gets_the_same_answer_acr
     drop(removed);
     let second = client(&host).await?;
     let starts = log::events(&host, &session, "agent_starting")?.len();
-    assert_eq!(keyed(&second, &session, "good", "echo once").await.answer().await?, answer);
-    assert_eq!(refused(keyed(&second, &session, "bad", "echo once").await.answer().await)?, error);
-    let cut = refused(keyed(&second, &session, "cut", "echo once").await.answer().await)?;
+    assert_eq!(keyed(&second, &session, "good", "echo once; stop refusal").await.answer().await?, answer);
+    assert_eq!(refused(keyed(&second, &session, "bad", "error -32077").await.answer().await)?, error);
+    let cut = refused(keyed(&second, &session, "cut", "echo cut; hang").await.answer().await)?;
     assert_eq!(cut.data["reason"], "host_restarted", "a turn that was cut off has had its end: {cut}");
     assert_eq!(accepted(&host, &session)?, 3);
     assert_eq!(log::events(&host, &session, "agent_starting")?.len(), starts, "nothing is started to say it again");

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use wharf_testkit::http::{Answer, Http};
 
 use crate::rest::{idle, output, prompt, spawn, until};
+use crate::tokens::create;
 use crate::{scripted, section};
 
 #[tokio::test]
@@ -130,5 +131,24 @@ async fn a_repeated_prompt_with_the_same_key_is_the_same_prompt() -> Result<()> 
     let after = http.post_with(&path, key, &body).await?.expect(200)?;
     assert_eq!(after["promptId"], first["promptId"], "after a restart of the host too");
     assert_eq!(output(&http, &id).await?.iter().filter(|line| *line == "once").count(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_key_is_its_senders_own_and_stands_for_one_prompt() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let id = spawn(&http, &host).await?;
+    let other = Http::with_token(&host, &create(&host, &["--role", "controller"])?.1);
+    let (path, key) = (format!("/sessions/{id}/prompt"), ("idempotency-key", "1"));
+    let [mine, theirs] = ["echo mine", "echo theirs"].map(|text| json!({ "prompt": text, "queue": true }));
+    let first = other.post_with(&path, key, &theirs).await?.expect(200)?;
+    let second = http.post_with(&path, key, &mine).await?.expect(200)?;
+    assert!(first["promptId"] != second["promptId"] && second.get("duplicate").is_none(), "{first} {second}");
+    assert_eq!(http.post_with(&path, key, &theirs).await?.fault(), (422, "idempotency_key_reused".to_owned()));
+    assert_eq!(other.post_with(&path, key, &theirs).await?.expect(200)?["promptId"], first["promptId"]);
+    idle(&http, &id).await?;
+    let said: Vec<String> = output(&http, &id).await?.into_iter().filter(|line| !line.contains("turn-end")).collect();
+    assert_eq!(said, ["theirs", "mine"]);
     Ok(())
 }

@@ -14,6 +14,7 @@ use wharf_testkit::host::Host;
 use wharf_testkit::http::{Events, Http};
 use wharf_testkit::{PATIENCE, look};
 
+use crate::identity::Agent;
 use crate::rest::{idle, output, prompt, until};
 use crate::scopes::{start, workspace};
 use crate::tokens::{create, refused_with, stdout, token};
@@ -158,6 +159,37 @@ async fn a_revoked_token_ends_all_that_it_has_open_and_keeps_what_was_accepted()
     admin.poke(&format!("/sessions/{session}/interrupt")).await?.expect(200)?;
     idle(&admin, &session).await?;
     assert!(output(&admin, &session).await?.contains(&"kept".to_owned()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_an_agents_token_opened_ends_with_the_agent() -> Result<()> {
+    let host = scripted(&["--resume"])?.start()?;
+    let admin = Http::new(&host);
+    let agent = Agent::new(&host).await?;
+    let text = agent.token(&host).await?;
+    let (http, session) = (Http::with_token(&host, &text), agent.session.as_str());
+    let socket = Client::connect(&host.ws_url(), &text).await?;
+    socket.initialize().await?;
+    let attach = json!({ "sessionId": session, "historyPolicy": "none" });
+    socket.request("session/attach", attach).await?;
+    let streams = vec![
+        events("the stream of all sessions", &http, "/sessions/stream").await?,
+        acp_over_http(&host, &text).await?,
+        mcp_lines(&host, &text).await?,
+    ];
+    let streams = streams.into_iter().map(|(kind, ended)| async move {
+        tokio::time::timeout(PATIENCE, ended).await.with_context(|| format!("{kind} did not end"))?
+    });
+    admin.poke(&format!("/sessions/{session}/kill")).await?.expect(200)?;
+    let closed = tokio::time::timeout(PATIENCE, socket.closed()).await.context("the WebSocket did not end")?;
+    assert_eq!(closed, "closed 1008 the agent that this token was given to has ended");
+    for ended in join_all(streams).await {
+        ended?;
+    }
+    // The next agent of the session is another.
+    admin.poke(&format!("/sessions/{session}/resume")).await?.expect(200)?;
+    assert_eq!(http.get("/sessions").await?.status, 401);
     Ok(())
 }
 

@@ -136,6 +136,7 @@ impl Connection {
             error @ (CallError::Refused(_)
             | CallError::StorageFull
             | CallError::Storage(_)
+            | CallError::NotWritten { .. }
             | CallError::LogFull { .. }
             | CallError::TooMany { .. }
             | CallError::Left

@@ -105,7 +105,7 @@ impl Connections {
 async fn attend(app: App, http: Arc<HttpConnection>, mut writer: JoinHandle<()>) {
     let mut stopping = app.stopping.clone();
     let mut look = tokio::time::interval(LOOK);
-    let mut over = Box::pin(ended(&app.tokens, &http.connection.identity));
+    let mut over = Box::pin(ended(&app, &http.connection.identity));
     loop {
         tokio::select! {
             _ = &mut writer => break,
