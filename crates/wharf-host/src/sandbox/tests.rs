@@ -13,7 +13,7 @@ const HERE: Support = Support::Landlock { abi: 3 };
 fn place() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();
-    for name in ["home/work", "home/state/logs", "home/other", "temp"] {
+    for name in ["home/project", "home/state/logs", "home/other", "temp"] {
         std::fs::create_dir_all(root.join(name)).unwrap();
     }
     (dir, root)
@@ -21,7 +21,7 @@ fn place() -> (tempfile::TempDir, PathBuf) {
 
 fn plan(root: &Path) -> Plan {
     Plan {
-        roots: vec![Root { given: root.join("home/work"), was: None }],
+        roots: vec![Root { given: root.join("home/project"), was: None }],
         temporary: root.join("temp"),
         kept: vec![root.join("home/state")],
         ..Plan::default()
@@ -39,7 +39,7 @@ fn all_but_a_hidden_place_is_what_is_beside_it_at_every_level() {
     let (_dir, root) = place();
     let mut rest = all_but(&root, &[root.join("home/state")]);
     rest.sort();
-    assert_eq!(rest, [root.join("home/other"), root.join("home/work"), root.join("temp")]);
+    assert_eq!(rest, [root.join("home/other"), root.join("home/project"), root.join("temp")]);
     assert_eq!(all_but(&root.join("temp"), &[root.join("home/state")]), [root.join("temp")]);
     assert!(all_but(&root.join("home/state/logs"), &[root.join("home/state")]).is_empty());
 }
@@ -56,11 +56,11 @@ fn a_link_to_a_hidden_place_does_not_open_it() {
 fn an_agent_writes_in_its_directories_and_its_own_and_for_a_while() {
     let (_dir, root) = place();
     symlink(root.join("home/other"), root.join("home/.agent")).unwrap();
-    let own = vec![root.join("home/.agent"), root.join("home/missing"), root.join("home/work/deep")];
+    let own = vec![root.join("home/.agent"), root.join("home/missing"), root.join("home/project/deep")];
     let profile = Plan { own, ..plan(&root) }.profile(&HERE).unwrap();
-    assert_eq!(written(&profile, &root), ["home/work", "temp", "home/other"]);
+    assert_eq!(written(&profile, &root), ["home/project", "temp", "home/other"]);
     assert!(profile.allows_write(Path::new("/dev/null")) && !profile.allows_write(Path::new("/dev/sda")));
-    assert!(profile.allows_write(&root.join("home/work/a/b")) && !profile.allows_write(&root.join("home/workshop")));
+    assert!(profile.allows_write(&root.join("home/project/a/b")) && !profile.allows_write(&root.join("home/projects")));
     assert!(profile.allows_read(Path::new("/etc/hosts")) && !profile.allows_read(&root.join("home/state/token")));
 }
 
@@ -77,7 +77,7 @@ fn a_place_to_write_that_holds_what_is_kept_is_refused_and_so_is_one_inside_it()
         }
     }
     // Whoever writes its own settings has no sandbox, even if these are not there yet.
-    let sealed = vec![root.join("home/work/config.toml")];
+    let sealed = vec![root.join("home/project/config.toml")];
     let refused = Plan { sealed, ..plan(&root) }.profile(&HERE);
     assert!(matches!(refused, Err(SandboxError::Overlap { .. })), "{refused:?}");
     // A link to the state directory is the state directory.
@@ -99,10 +99,10 @@ fn the_demo_agents_own_place_is_the_one_exception() {
 #[test]
 fn a_directory_that_became_a_link_does_not_come_back_as_what_it_points_to() {
     let (_dir, root) = place();
-    let (given, was) = (root.join("home/work"), Some(root.join("home/work")));
+    let (given, was) = (root.join("home/project"), Some(root.join("home/project")));
     let roots = vec![Root { given: given.clone(), was }];
     let same = Plan { roots: roots.clone(), ..plan(&root) }.profile(&HERE).unwrap();
-    assert_eq!(written(&same, &root), ["home/work", "temp"]);
+    assert_eq!(written(&same, &root), ["home/project", "temp"]);
     std::fs::remove_dir(&given).unwrap();
     symlink(root.join("home/other"), &given).unwrap();
     let moved = Plan { roots, ..plan(&root) }.profile(&HERE);
@@ -112,12 +112,12 @@ fn a_directory_that_became_a_link_does_not_come_back_as_what_it_points_to() {
 #[test]
 fn a_link_that_the_agent_could_have_made_is_not_followed() {
     let (_dir, root) = place();
-    symlink(root.join("home/other"), root.join("home/work/cache")).unwrap();
+    symlink(root.join("home/other"), root.join("home/project/cache")).unwrap();
     symlink(root.join("home/other"), root.join("temp/cache")).unwrap();
-    for own in ["home/work/cache", "temp/cache", "home/work/cache/deeper"] {
+    for own in ["home/project/cache", "temp/cache", "home/project/cache/deeper"] {
         std::fs::create_dir_all(root.join("home/other/deeper")).unwrap();
         let profile = Plan { own: vec![root.join(own)], ..plan(&root) }.profile(&HERE).unwrap();
-        assert_eq!(written(&profile, &root), ["home/work", "temp"], "{own}");
+        assert_eq!(written(&profile, &root), ["home/project", "temp"], "{own}");
     }
 }
 
@@ -127,7 +127,7 @@ fn what_is_hidden_can_be_given_back_by_name_and_the_hosts_own_cannot() {
     let hidden = vec![root.join("home")];
     let readable = vec![root.join("home/other")];
     let profile = Plan { hidden: hidden.clone(), readable, ..plan(&root) }.profile(&HERE).unwrap();
-    let readable = ["home/other/x", "home/work/x", "temp/x"].map(|path| profile.allows_read(&root.join(path)));
+    let readable = ["home/other/x", "home/project/x", "temp/x"].map(|path| profile.allows_read(&root.join(path)));
     assert_eq!(readable, [true; 3]);
     assert!(!profile.allows_read(&root.join("home/secret")));
     for readable in ["home", "home/state", "home/state/logs"] {
@@ -136,7 +136,7 @@ fn what_is_hidden_can_be_given_back_by_name_and_the_hosts_own_cannot() {
         assert!(matches!(refused, Err(SandboxError::Readable { .. })), "{refused:?}");
     }
     // What the session works in cannot be hidden in part.
-    let hidden = vec![root.join("home/work/secret")];
+    let hidden = vec![root.join("home/project/secret")];
     assert!(Plan { hidden, ..plan(&root) }.profile(&HERE).is_err());
 }
 

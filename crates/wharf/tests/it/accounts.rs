@@ -22,7 +22,7 @@ async fn turn(http: &Http, id: &str, text: &str) -> Result<()> {
     idle(http, id).await.map(drop)
 }
 
-async fn asleep(http: &Http, id: &str) -> Result<Value> {
+async fn sleeping(http: &Http, id: &str) -> Result<Value> {
     until(http, id, "a session that sleeps", |session| session["status"] == "killed").await
 }
 
@@ -76,7 +76,7 @@ async fn memory_and_cpu_of_the_whole_tree_rise_and_fall() -> Result<()> {
 
     // With the processes go the figures.
     http.post(&format!("/sessions/{id}/kill"), &json!({})).await?.expect(200)?;
-    let ended = asleep(&http, &id).await?;
+    let ended = sleeping(&http, &id).await?;
     assert!(ended.get("resources").is_none(), "{ended}");
     Ok(())
 }
@@ -90,7 +90,7 @@ async fn over_the_cap_for_all_the_one_that_was_idle_for_longest_sleeps_and_wakes
     turn(&http, &oldest, "echo before; hold 60").await?;
     turn(&http, &newest, "hold 60").await?;
 
-    let slept = asleep(&http, &oldest).await?;
+    let slept = sleeping(&http, &oldest).await?;
     assert_eq!((&slept["endReason"], &slept["resumable"]), (&json!("memory"), &json!(true)), "{slept}");
     assert!(slept["message"].as_str().is_some_and(|why| why.contains("limits.memory (150 MiB)")), "{slept}");
     let ended = log::expect(&host, &oldest, "ended", |event| event["ending"]["reason"] == "memory").await?;
@@ -122,7 +122,7 @@ async fn a_session_over_its_own_cap_is_reported_while_it_works_and_sleeps_when_i
     said(&host, "more memory than limits.session_memory").await?;
     acp.request("session/resume", json!({ "sessionId": id, "cwd": crate::cwd(&host)?, "mcpServers": [] })).await?;
     acp.notify("_go", json!({ "sessionId": id })).await;
-    let slept = asleep(&http, &id).await?;
+    let slept = sleeping(&http, &id).await?;
     assert_eq!(slept["endReason"], "memory");
     assert!(output(&http, &id).await?.contains(&"done".to_owned()), "the turn was not cut off");
     // A client that stayed goes on.

@@ -13,7 +13,7 @@ use wharf_testkit::{PATIENCE, look};
 
 use crate::mcp_wire::Mcp;
 use crate::rest::{caller, idle, output, prompt, spawn, until};
-use crate::{client, cwd, log, open, pids, refused, scripted, section, told};
+use crate::{client, cwd, log, open, pids, refused, scripted, section, started_after, told};
 
 fn limited(limits: &str) -> Result<HostOptions> {
     Ok(section(scripted(&[])?, &format!("[limits]\n{limits}")))
@@ -405,19 +405,9 @@ async fn a_log_at_its_limit_ends_the_session_and_stays_readable() -> Result<()> 
     Ok(())
 }
 
-/// A host that the shell gives these limits of open files.
-fn with_files(options: HostOptions, ulimit: &str) -> Result<(HostOptions, tempfile::TempDir)> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let folder = tempfile::tempdir()?;
-    let script = folder.path().join("wharf");
-    std::fs::write(&script, format!("#!/bin/sh\n{ulimit}\nexec {} \"$@\"\n", crate::wharf().display()))?;
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755))?;
-    Ok((HostOptions { binary: Some(script), ..options }, folder))
-}
-
 #[tokio::test]
 async fn out_of_descriptors_the_host_goes_on_and_recovers() -> Result<()> {
-    let (options, _folder) = with_files(scripted(&[])?, "ulimit -n 128")?;
+    let (options, _folder) = started_after(scripted(&[])?, "ulimit -n 128")?;
     let host = options.start()?;
     assert!(host.stderr().contains("limits.connections"), "what does not fit is said: {}", host.stderr());
     let (working, session) = open(&host).await?;
@@ -440,7 +430,7 @@ async fn out_of_descriptors_the_host_goes_on_and_recovers() -> Result<()> {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn the_host_takes_the_files_it_may_have_and_agents_get_what_they_would_have_had() -> Result<()> {
-    let (options, _folder) = with_files(scripted(&[])?, "ulimit -Sn 200")?;
+    let (options, _folder) = started_after(scripted(&[])?, "ulimit -Sn 200")?;
     let host = options.start()?;
     let soft = |pid: u32| -> Result<(String, String)> {
         let limits = std::fs::read_to_string(format!("/proc/{pid}/limits"))?;

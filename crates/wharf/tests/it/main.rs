@@ -78,6 +78,7 @@ mod where_agents_run;
 mod wire;
 mod workspaces;
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -111,6 +112,16 @@ fn and_scripted(options: HostOptions, name: &str, flags: &[&str]) -> Result<Host
 fn section(mut options: HostOptions, text: &str) -> HostOptions {
     options.config.get_or_insert_default().push_str(&format!("\n{text}\n"));
     options
+}
+
+/// A host that a shell starts, after it has said this: a limit, a mask. The directory holds the shell's script.
+fn started_after(options: HostOptions, setting: &str) -> Result<(HostOptions, tempfile::TempDir)> {
+    let folder = tempfile::TempDir::with_prefix("wharf-started-after-")?;
+    let script = folder.path().join("wharf");
+    let binary = options.binary.clone().context("no binary")?;
+    std::fs::write(&script, format!("#!/bin/sh\n{setting}\nexec {} \"$@\"\n", binary.display()))?;
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755))?;
+    Ok((HostOptions { binary: Some(script), ..options }, folder))
 }
 
 /// A client that has said `initialize`.

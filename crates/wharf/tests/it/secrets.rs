@@ -5,14 +5,14 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use serde_json::json;
 use wharf_testkit::host::{Host, HostOptions};
 use wharf_testkit::http::Http;
 use wharf_testkit::procs;
 
 use crate::rest::{idle, prompt, spawn};
-use crate::{client_with, cwd, scripted, section};
+use crate::{client_with, cwd, scripted, section, started_after};
 
 /// Of well-known forms, and none.
 const KEY: &str = "sk-ant-api03-Zq8Lk2Vw9Xy7Tb4Nc6Hd";
@@ -87,13 +87,8 @@ async fn what_a_client_sends_along_is_not_logged() -> Result<()> {
 
 #[tokio::test]
 async fn everything_in_the_state_directory_is_for_its_owner_alone() -> Result<()> {
-    let directory = tempfile::TempDir::with_prefix("wharf-umask-")?;
-    let options = scripted(&["--resume"])?;
-    let script = directory.path().join("wharf-without-umask");
-    let binary = options.binary.clone().context("no binary")?;
-    fs::write(&script, format!("#!/bin/sh\numask 0\nexec {} \"$@\"\n", binary.display()))?;
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
-    let mut host = HostOptions { binary: Some(script), ..options }.start()?;
+    let (options, _folder) = started_after(scripted(&["--resume"])?, "umask 0")?;
+    let mut host = options.start()?;
     let http = Http::new(&host);
     crate::rest::caller(&host, "observer")?;
     http.post("/workspaces", &json!({ "slug": "one", "path": cwd(&host)? })).await?.expect(201)?;
