@@ -23,7 +23,8 @@ struct Ban {
 const BANS: &[Ban] = &[
     Ban {
         name: "wharf-core",
-        direct: &["wharf-*", "tracing"],
+        // All but wharf-json, which digests prompts by what they say.
+        direct: &["wharf-demo", "wharf-host", "wharf-server", "wharf-store", "wharf-testkit", "tracing"],
         anywhere: &[
             "tokio",
             "async-*",
@@ -44,6 +45,12 @@ const BANS: &[Ban] = &[
             "tempfile",
         ],
         reason: "the core has no runtime, clock, randomness or IO",
+    },
+    Ban {
+        name: "wharf-json",
+        direct: &["wharf-*", "tracing"],
+        anywhere: &["tokio", "axum", "hyper*", "rustix", "libc"],
+        reason: "every other crate reads JSON by it: it has no runtime and no IO",
     },
     Ban {
         name: "wharf-store",

@@ -1,0 +1,192 @@
+//! A view of one JSON value.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde_json::value::RawValue;
+
+use crate::text::{TextChunk, says, unescape};
+use crate::walk::{Entries, Entry};
+use crate::{ReadError, number};
+
+/// One JSON value as it stands in some text. Cheap to copy; nothing is read before it is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Json<'a> {
+    /// Without whitespace around it.
+    text: &'a str,
+}
+
+/// The type of a JSON value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Null,
+    Bool,
+    Number,
+    Text,
+    List,
+    Object,
+}
+
+impl<'a> Json<'a> {
+    /// Checks that `text` is one JSON value, of any depth and with any numbers and escapes.
+    pub fn parse(text: &'a [u8]) -> Result<Self, ReadError> {
+        let text = std::str::from_utf8(text).map_err(|_| ReadError::NotUtf8)?;
+        // Skips over the value without recursion and without looking into its numbers and strings.
+        let raw: &RawValue = serde_json::from_str(text).map_err(|error| ReadError::NotJson(error.to_string()))?;
+        Ok(Self { text: raw.get() })
+    }
+
+    /// Takes text that is known to be one JSON value without whitespace around it.
+    pub(crate) const fn known(text: &'a str) -> Self {
+        Self { text }
+    }
+
+    /// Returns the value's own text.
+    pub const fn raw(self) -> &'a str {
+        self.text
+    }
+
+    pub fn kind(self) -> Kind {
+        match self.text.as_bytes().first() {
+            Some(b'{') => Kind::Object,
+            Some(b'[') => Kind::List,
+            Some(b'"') => Kind::Text,
+            Some(b't' | b'f') => Kind::Bool,
+            Some(b'n') | None => Kind::Null,
+            Some(_) => Kind::Number,
+        }
+    }
+
+    pub fn is_object(self) -> bool {
+        self.kind() == Kind::Object
+    }
+
+    /// Returns where the value stands in `whole`, which it was read from.
+    pub fn span_in(self, whole: &[u8]) -> Option<std::ops::Range<usize>> {
+        let start = (self.text.as_ptr() as usize).checked_sub(whole.as_ptr() as usize)?;
+        let end = start.checked_add(self.text.len())?;
+        (end <= whole.len()).then_some(start..end)
+    }
+
+    /// Returns the member of an object. One that is null is absent.
+    pub fn member(self, name: &str) -> Result<Option<Self>, ReadError> {
+        if !self.is_object() {
+            return Err(ReadError::WrongKind { name: String::new(), expected: "an object" });
+        }
+        let mut found = None;
+        for entry in Entries::new(self.text) {
+            if says(inner(&self.text[entry.key]), name) && found.replace(&self.text[entry.value]).is_some() {
+                return Err(ReadError::Twice(name.to_owned()));
+            }
+        }
+        Ok(found.map(Self::known).filter(|value| value.kind() != Kind::Null))
+    }
+
+    /// Follows members from object to object. Where one is absent or null, so is the rest.
+    pub fn at(self, path: &[&str]) -> Result<Option<Self>, ReadError> {
+        let mut value = self;
+        for (index, name) in path.iter().enumerate() {
+            if !value.is_object() {
+                let name = index.checked_sub(1).map(|before| path[before]).unwrap_or_default().to_owned();
+                return Err(ReadError::WrongKind { name, expected: "an object" });
+            }
+            match value.member(name)? {
+                Some(next) => value = next,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(value))
+    }
+
+    /// Returns the string at the end of the path. Anything else there is an error.
+    pub fn text_at(self, path: &[&str]) -> Result<Option<Cow<'a, str>>, ReadError> {
+        self.typed_at(path, "a string", Self::text)
+    }
+
+    /// Returns the flag at the end of the path. Anything else there is an error.
+    pub fn bool_at(self, path: &[&str]) -> Result<Option<bool>, ReadError> {
+        self.typed_at(path, "true or false", Self::bool)
+    }
+
+    fn typed_at<T>(
+        self,
+        path: &[&str],
+        expected: &'static str,
+        take: fn(Self) -> Option<T>,
+    ) -> Result<Option<T>, ReadError> {
+        let wrong = || ReadError::WrongKind { name: path.last().copied().unwrap_or_default().to_owned(), expected };
+        self.at(path)?.map(|value| take(value).ok_or_else(wrong)).transpose()
+    }
+
+    /// Returns the members of an object in their order, null ones included; nothing for other values.
+    pub fn members(self) -> impl Iterator<Item = (Cow<'a, str>, Self)> {
+        let text = self.text;
+        self.entries(Kind::Object)
+            .map(move |entry| (unescape(inner(&text[entry.key])), Self::known(&text[entry.value])))
+    }
+
+    /// Returns the items of a list; nothing for other values.
+    pub fn items(self) -> impl Iterator<Item = Self> {
+        let text = self.text;
+        self.entries(Kind::List).map(move |entry| Self::known(&text[entry.value]))
+    }
+
+    fn entries(self, kind: Kind) -> impl Iterator<Item = Entry> + use<'a> {
+        (self.kind() == kind).then(|| Entries::new(self.text)).into_iter().flatten()
+    }
+
+    /// Returns what a string says; a lone surrogate in it reads as U+FFFD.
+    pub fn text(self) -> Option<Cow<'a, str>> {
+        (self.kind() == Kind::Text).then(|| unescape(inner(self.text)))
+    }
+
+    /// Returns a string that may be a piece of a longer one.
+    pub fn text_chunk(self) -> Option<TextChunk<'a>> {
+        (self.kind() == Kind::Text).then(|| TextChunk::new(inner(self.text)))
+    }
+
+    pub fn bool(self) -> Option<bool> {
+        (self.kind() == Kind::Bool).then_some(self.text == "true")
+    }
+
+    /// Returns the integer that a number is, however it is spelled.
+    pub fn integer(self) -> Option<i128> {
+        (self.kind() == Kind::Number).then(|| number::integer(self.text)).flatten()
+    }
+
+    /// Returns the number, if an `f64` can hold one of its size.
+    pub fn float(self) -> Option<f64> {
+        (self.kind() == Kind::Number).then(|| self.text.parse().ok()).flatten().filter(|float: &f64| float.is_finite())
+    }
+
+    /// Returns the whole number that an id means which came back as another spelling of that number or as a string of
+    /// it.
+    pub fn id_number(self) -> Option<u64> {
+        let number = match self.kind() {
+            Kind::Number => number::integer(self.text)?,
+            Kind::Text => self.text()?.parse::<u64>().ok()?.into(),
+            Kind::Null | Kind::Bool | Kind::List | Kind::Object => return None,
+        };
+        number.try_into().ok()
+    }
+}
+
+impl fmt::Debug for Json<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text)
+    }
+}
+
+impl fmt::Display for Json<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text)
+    }
+}
+
+/// Returns what stands between the quotes.
+pub(crate) fn inner(quoted: &str) -> &str {
+    quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,37 @@
+//! The one reader of JSON that others wrote: frames of agents and clients.
+//!
+//! It is a crate because it is the only place that may parse a frame: `clippy.toml` forbids `serde_json::from_*` everywhere
+//! else, and every other crate, the core included, may depend on this one. It knows nothing of JSON-RPC or ACP.
+//!
+//! Legal JSON is never treated as absent. Real frames hold numbers beyond `f64` (`1e400`), lone surrogate escapes
+//! (`"\ud83d"`) and nesting of any depth, and `serde_json` refuses the whole value for any of them. Here:
+//! - a [`Json`] is a borrowed view of text that was checked once to be JSON, without recursion; only the members that a
+//!   caller asks for are read;
+//! - a lone surrogate reads as U+FFFD, and [`JoinedText`] joins a pair that was cut in two;
+//! - keys follow the same rules as values;
+//! - a member that is `null` is absent;
+//! - a member that a caller asks for and that stands there twice, or is of another type, is a [`ReadError`], never a
+//!   default;
+//! - [`Json::to_value`] never fails: see there for how numbers and nesting beyond its limits are spelled;
+//! - [`set`], [`remove`] and [`rename`] change one member and no other byte.
+
+mod deserialize;
+mod edit;
+mod error;
+mod json;
+mod number;
+mod text;
+mod value;
+mod walk;
+
+pub use deserialize::{read, read_bytes};
+pub use edit::{remove, rename, set};
+pub use error::ReadError;
+pub use json::{Json, Kind};
+pub use text::{JoinedText, TextChunk};
+pub use value::MAX_VALUE_DEPTH;
+
+/// Removes the byte order mark that some programs put before their first line. JSON text never begins with one.
+pub fn strip_bom(text: &[u8]) -> &[u8] {
+    text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text)
+}

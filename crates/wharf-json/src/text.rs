@@ -1,0 +1,198 @@
+//! What a JSON string says.
+
+use std::borrow::Cow;
+
+/// Stands for half a surrogate pair.
+const REPLACEMENT: char = '\u{fffd}';
+
+/// Returns what stands between the quotes with its escapes resolved. A lone surrogate becomes U+FFFD.
+pub(crate) fn unescape(inner: &str) -> Cow<'_, str> {
+    match memchr::memchr(b'\\', inner.as_bytes()) {
+        None => Cow::Borrowed(inner),
+        Some(first) => Cow::Owned(unescape_from(inner, first)),
+    }
+}
+
+/// Tells if the string between the quotes says `name`.
+pub(crate) fn says(inner: &str, name: &str) -> bool {
+    inner == name || (inner.contains('\\') && unescape(inner) == name)
+}
+
+fn unescape_from(inner: &str, first: usize) -> String {
+    let mut out = String::with_capacity(inner.len());
+    let mut rest = inner;
+    let mut next = Some(first);
+    while let Some(at) = next {
+        out.push_str(&rest[..at]);
+        rest = resolve(&rest[at + 1..], &mut out);
+        next = memchr::memchr(b'\\', rest.as_bytes());
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Resolves the escape whose backslash was just passed, and returns what follows it.
+fn resolve<'a>(rest: &'a str, out: &mut String) -> &'a str {
+    let mut after = rest.chars();
+    match after.next() {
+        Some('n') => out.push('\n'),
+        Some('t') => out.push('\t'),
+        Some('r') => out.push('\r'),
+        Some('b') => out.push('\u{8}'),
+        Some('f') => out.push('\u{c}'),
+        Some('u') => return resolve_unicode(rest, out),
+        Some(other) => out.push(other),
+        None => {}
+    }
+    after.as_str()
+}
+
+/// `rest` begins with the `u` of `\uXXXX`.
+fn resolve_unicode<'a>(rest: &'a str, out: &mut String) -> &'a str {
+    let Some(unit) = unit(rest) else {
+        out.push(REPLACEMENT);
+        return &rest[1..];
+    };
+    let after = &rest[5..];
+    if let Some(low) = is_high(unit).then(|| after.strip_prefix('\\').and_then(self::unit)).flatten()
+        && let Some(joined) = join(unit, low)
+    {
+        out.push(joined);
+        return &after[6..];
+    }
+    out.push(char::from_u32(unit.into()).unwrap_or(REPLACEMENT));
+    after
+}
+
+/// Reads `uXXXX`.
+fn unit(text: &str) -> Option<u16> {
+    let digits = text.strip_prefix('u')?.get(..4)?;
+    u16::from_str_radix(digits, 16).ok()
+}
+
+const fn is_high(unit: u16) -> bool {
+    unit & 0xfc00 == 0xd800
+}
+
+const fn is_low(unit: u16) -> bool {
+    unit & 0xfc00 == 0xdc00
+}
+
+fn join(high: u16, low: u16) -> Option<char> {
+    (is_high(high) && is_low(low)).then(|| char::decode_utf16([high, low]).next()?.ok()).flatten()
+}
+
+/// A text that may begin or end with half a surrogate pair: a piece of a longer one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextChunk<'a> {
+    /// As it reads by itself, with U+FFFD for each half.
+    pub text: Cow<'a, str>,
+    /// The second half that it begins with.
+    low: Option<u16>,
+    /// The first half that it ends with.
+    high: Option<u16>,
+}
+
+impl<'a> TextChunk<'a> {
+    /// From what stands between the quotes.
+    pub(crate) fn new(inner: &'a str) -> Self {
+        let low = inner.strip_prefix('\\').and_then(unit).filter(|unit| is_low(*unit));
+        Self { low, high: ending(inner), text: unescape(inner) }
+    }
+}
+
+/// Returns the first half of a surrogate pair with which the text ends.
+fn ending(inner: &str) -> Option<u16> {
+    let start = inner.len().checked_sub(6)?;
+    let high = inner.get(start..)?.strip_prefix('\\').and_then(unit).filter(|unit| is_high(*unit))?;
+    // An even number of backslashes before it: this one is not escaped itself.
+    let before = inner[..start].bytes().rev().take_while(|byte| *byte == b'\\').count();
+    (before % 2 == 0).then_some(high)
+}
+
+/// Pieces of one text put together. A surrogate pair that was cut between two pieces is whole again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JoinedText {
+    text: String,
+    /// The first half that the text ends with, where it shows U+FFFD.
+    high: Option<u16>,
+}
+
+impl JoinedText {
+    /// Appends a piece.
+    pub fn push(&mut self, chunk: &TextChunk<'_>) {
+        if chunk.text.is_empty() {
+            return;
+        }
+        let joined = self.high.zip(chunk.low).and_then(|(high, low)| join(high, low));
+        match joined {
+            Some(joined) => {
+                self.text.pop();
+                self.text.push(joined);
+                self.text.push_str(chunk.text.strip_prefix(REPLACEMENT).unwrap_or(&chunk.text));
+            }
+            None => self.text.push_str(&chunk.text),
+        }
+        self.high = chunk.high;
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    pub fn into_string(self) -> String {
+        self.text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_read_as_they_are_meant() {
+        for (inner, expected) in [
+            ("plain é", "plain é"),
+            (r#"\"\\\/\b\f\n\r\t"#, "\"\\/\u{8}\u{c}\n\r\t"),
+            (r"\u0041\u00e9\u0000", "Aé\0"),
+            (r"\ud83d\ude00!", "😀!"),
+            (r"\uD83D\uDE00", "😀"),
+        ] {
+            assert_eq!(unescape(inner), expected);
+        }
+    }
+
+    #[test]
+    fn lone_surrogates_read_as_the_replacement_character() {
+        for (inner, expected) in [
+            (r"a\ud83d", "a\u{fffd}"),
+            (r"\ude00b", "\u{fffd}b"),
+            (r"\ud83dx", "\u{fffd}x"),
+            (r"\ud83d\n", "\u{fffd}\n"),
+            (r"\ud83d\u0041", "\u{fffd}A"),
+            (r"\ud83d\ud83d\ude00", "\u{fffd}😀"),
+            (r"\ude00\ud83d", "\u{fffd}\u{fffd}"),
+        ] {
+            assert_eq!(unescape(inner), expected, "{inner}");
+        }
+    }
+
+    fn joined(pieces: &[&str]) -> String {
+        let mut text = JoinedText::default();
+        for piece in pieces {
+            text.push(&TextChunk::new(piece));
+        }
+        text.into_string()
+    }
+
+    #[test]
+    fn a_pair_cut_between_two_chunks_is_joined() {
+        assert_eq!(joined(&[r"a\ud83d", r"\ude00b"]), "a😀b");
+        assert_eq!(joined(&[r"\uD83D", "", r"\uDE00"]), "😀", "an empty chunk changes nothing");
+        assert_eq!(joined(&[r"\ud83d", r"\ude00\ud83d", r"\ude00"]), "😀😀");
+        assert_eq!(joined(&[r"\ud83d", "x", r"\ude00"]), "\u{fffd}x\u{fffd}");
+        assert_eq!(joined(&["\u{fffd}", r"\ude00"]), "\u{fffd}\u{fffd}", "a real U+FFFD is no half");
+        assert_eq!(joined(&[r"\\ud83d", r"\ude00"]), "\\ud83d\u{fffd}", "an escaped backslash begins no escape");
+        assert_eq!(joined(&[r"\\\ud83d", r"\ude00"]), "\\😀");
+    }
+}
