@@ -17,6 +17,20 @@ pub enum Overlap {
     Ignore,
 }
 
+/// Whether the agent reports a change of a setting that a client asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Report {
+    /// The answer is all.
+    #[default]
+    Nothing,
+    /// By the update of that setting, before the answer.
+    Before,
+    /// The same, after the answer.
+    After,
+    /// After the answer, mode and config options both.
+    Both,
+}
+
 /// All flags. See [`USAGE`] for what each does.
 #[derive(Debug, Default)]
 pub struct Flags {
@@ -36,6 +50,16 @@ pub struct Flags {
     pub no_modes: bool,
     pub fixed_mode: bool,
     pub boolean_option: bool,
+    pub settings: Option<PathBuf>,
+    pub first_mode: Option<String>,
+    pub mode_option: bool,
+    pub only_options: bool,
+    pub effort_option: bool,
+    pub models: bool,
+    pub split_models: bool,
+    pub refuse_same: bool,
+    pub silent_load: bool,
+    pub report: Report,
     pub native_queue: bool,
     pub overlap: Overlap,
     pub ready: bool,
@@ -77,6 +101,16 @@ wharf-scripted-agent: an ACP agent for tests; prompts are scripts, see the crate
   --no-modes            no modes and no config options
   --fixed-mode          refuses session/set_mode and session/set_config_option
   --boolean-option      has an option that is on or off besides
+  --settings DIR        keeps mode, model and effort of each session in a file there, and reads it at load and resume
+  --first-mode MODE     begins in this mode (ask)
+  --mode-option         has the mode as a config option too
+  --only-options        has the mode as a config option only
+  --effort-option       has an effort, which any other change sets back to low
+  --models              tells the models in the older form too, and has session/set_model
+  --split-models        the same, each model with an effort: large[high]
+  --refuse-same         refuses to set what is set already, with error data
+  --silent-load         tells no settings when it answers load and resume
+  --report HOW          reports what was set by an update: before or after the answer, or both spellings (after it)
   --native-queue        advertises promptQueueing, and --overlap supersede
   --overlap HOW         reject, supersede, queue or ignore a prompt that overlaps another
   --ready               advertises ready; holds updates and refuses prompts until session/ready
@@ -128,6 +162,13 @@ impl Flags {
             "--no-modes" => &mut self.no_modes,
             "--boolean-option" => &mut self.boolean_option,
             "--fixed-mode" => &mut self.fixed_mode,
+            "--mode-option" => &mut self.mode_option,
+            "--only-options" => &mut self.only_options,
+            "--effort-option" => &mut self.effort_option,
+            "--models" => &mut self.models,
+            "--split-models" => &mut self.split_models,
+            "--silent-load" => &mut self.silent_load,
+            "--refuse-same" => &mut self.refuse_same,
             "--native-queue" => {
                 self.overlap = Overlap::Supersede;
                 &mut self.native_queue
@@ -153,6 +194,9 @@ impl Flags {
             "--early-updates" => self.early_updates = number(&value)?,
             "--replay" => self.replay = number(&value)?,
             "--overlap" => self.overlap = overlap(&value)?,
+            "--settings" => self.settings = Some(PathBuf::from(value)),
+            "--first-mode" => self.first_mode = Some(value),
+            "--report" => self.report = report(&value)?,
             "--hang-on" => self.hang_on.push(value),
             "--die-on" => self.die_on.push(value),
             "--die-after" => self.die_after.push(value),
@@ -188,6 +232,15 @@ fn overlap(value: &str) -> Result<Overlap, String> {
         "supersede" => Ok(Overlap::Supersede),
         "queue" => Ok(Overlap::Queue),
         "ignore" => Ok(Overlap::Ignore),
+        _ => Err(format!("unknown way: {value}")),
+    }
+}
+
+fn report(value: &str) -> Result<Report, String> {
+    match value {
+        "before" => Ok(Report::Before),
+        "after" => Ok(Report::After),
+        "both" => Ok(Report::Both),
         _ => Err(format!("unknown way: {value}")),
     }
 }

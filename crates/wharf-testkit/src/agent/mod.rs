@@ -11,9 +11,10 @@ mod flags;
 mod load;
 mod script;
 mod serve;
+mod settings;
 mod shapes;
 
-pub use flags::{Flags, Overlap, USAGE};
+pub use flags::{Flags, Overlap, Report, USAGE};
 pub use script::COMMANDS;
 pub use serve::run;
 

@@ -18,6 +18,7 @@ pub const COMMANDS: &str = "\
   think TEXT, user TEXT   a thought; an echo of the user's message
   plan, tool, title TEXT, usage, commands   the update of that name
   mode [ID]             switches the mode by itself, then tells mode, model and cwd
+  settings              tells mode, model and effort
   stream N [SIZE]       N numbered chunks, the text being the index, a blank and filling (200)
   burst N [SIZE] [flush]  the same; without flush in blocks of 64 KiB, as stream is
   tick N MICROS         N chunks at that interval: `tick INDEX UNIX_NANOSECONDS`
@@ -112,6 +113,10 @@ impl Actor {
             "user" => self.turn.update(&wire::chunk("user_message_chunk", "user", rest)),
             "plan" | "tool" | "title" | "usage" | "commands" | "unknown-update" => self.turn.update(&plain(name, rest)),
             "mode" => self.mode(rest),
+            "settings" => {
+                let settings = lock(&self.state).settings.clone();
+                self.say(&format!("mode={} model={} effort={}", settings.mode, settings.model, settings.effort))
+            }
             "stream" | "burst" => {
                 let burst = Burst::new(&self.turn.session, &self.message, number(rest, 1, 200));
                 burst.send(&mut self.turn, number(rest, 0, 1), rest.ends_with("flush")).1
@@ -169,11 +174,14 @@ impl Actor {
 
     fn mode(&self, wanted: &str) -> Result<(), Stop> {
         if !wanted.is_empty() {
-            lock(&self.state).mode = wanted.to_owned();
+            let mut state = lock(&self.state);
+            wanted.clone_into(&mut state.settings.mode);
+            state.settings.keep();
+            drop(state);
             self.turn.update(&json!({ "sessionUpdate": "current_mode_update", "currentModeId": wanted }))?;
         }
-        let state = lock(&self.state).clone();
-        self.say(&format!("mode={} model={} cwd={}", state.mode, state.model, state.cwd))
+        let State { settings, cwd, .. } = lock(&self.state).clone();
+        self.say(&format!("mode={} model={} cwd={cwd}", settings.mode, settings.model))
     }
 
     /// Wall-clock time, since a process cannot compare its monotonic clock with another's.

@@ -13,15 +13,15 @@ use serde_json::{Value, json};
 use wharf_demo::turn::{Peer, Signal, Turn, lock};
 use wharf_demo::wire::{self, Answer, Message, Output, Reader};
 
-use super::flags::{Flags, Overlap};
+use super::flags::{Flags, Overlap, Report};
 use super::script::{self, Actor};
+use super::settings::Settings;
 use super::shapes;
 
 /// What the agent knows of a session.
 #[derive(Debug, Clone)]
 pub(super) struct State {
-    pub(super) mode: String,
-    pub(super) model: String,
+    pub(super) settings: Settings,
     pub(super) cwd: String,
     ready: bool,
 }
@@ -142,6 +142,8 @@ impl Agent {
             "session/prompt" => return self.prompt(id, params),
             "session/new" if self.may_start() => return self.new_session(id, params),
             "session/load" | "session/resume" => return self.bring_back(id, method, params),
+            "session/set_mode" | "session/set_config_option" => return self.set(id, method, params),
+            "session/set_model" if flags.models || flags.split_models => return self.set(id, method, params),
             "_echo" => return self.echo(line),
             _ => {}
         }
@@ -168,7 +170,6 @@ impl Agent {
                 Ok(json!({}))
             }
             "session/new" => Err(wire::fault(wire::AUTH_REQUIRED, "Authentication required")),
-            "session/set_mode" | "session/set_config_option" => self.set(method, params),
             "session/close" if self.flags.close => {
                 let session = params["sessionId"].as_str().unwrap_or_default();
                 self.signal(|id| id == session, || Signal::Cancel);
@@ -186,7 +187,7 @@ impl Agent {
             self.update(&session, &wire::chunk("agent_message_chunk", "early", &format!("early {number}")))?;
         }
         let state = self.adopt(&session, params);
-        let mut result = shapes::opened(&state, &self.flags);
+        let mut result = state.settings.opened(&self.flags);
         result["sessionId"] = json!(session);
         self.send(&wire::response(id, result))?;
         self.greet(&session)
@@ -195,7 +196,8 @@ impl Agent {
     fn adopt(&mut self, session: &str, params: &Value) -> State {
         let cwd = params["cwd"].as_str().unwrap_or_default().to_owned();
         let ready = !self.flags.ready;
-        let state = State { mode: "ask".to_owned(), model: "small".to_owned(), cwd, ready };
+        let settings = Settings::open(&self.flags, session);
+        let state = State { settings, cwd, ready };
         let entry = Session { state: Arc::new(Mutex::new(state.clone())), running: Arc::default(), newest: None };
         self.sessions.insert(session.to_owned(), entry);
         state
@@ -226,7 +228,8 @@ impl Agent {
         if replays && !self.flags.replay_after_load {
             self.replay(&session)?;
         }
-        self.send(&wire::response(id, shapes::opened(&state, &self.flags)))?;
+        let told = if self.flags.silent_load { json!({}) } else { state.settings.opened(&self.flags) };
+        self.send(&wire::response(id, told))?;
         if self.flags.replay_forever {
             loop {
                 self.replay(&session)?;
@@ -248,19 +251,22 @@ impl Agent {
         Ok(())
     }
 
-    fn set(&self, method: &str, params: &Value) -> Answer {
-        let id = params["sessionId"].as_str().unwrap_or_default();
-        let session = self.sessions.get(id).ok_or_else(|| wire::unknown_session(id))?;
-        if self.flags.fixed_mode || self.flags.no_modes {
-            return Err(wire::fault(wire::INVALID_PARAMS, "nothing can be set"));
-        }
+    /// Changes a setting, and reports the change in the order that the flags say.
+    fn set(&self, id: &Value, method: &str, params: &Value) -> io::Result<()> {
+        let name = params["sessionId"].as_str().unwrap_or_default();
+        let Some(session) = self.sessions.get(name) else {
+            return self.send(&wire::error(id, wire::unknown_session(name)));
+        };
         let mut state = lock(&session.state);
-        if method == "session/set_mode" {
-            state.mode = params["modeId"].as_str().unwrap_or_default().to_owned();
-            return Ok(json!({}));
-        }
-        state.model = params["value"].as_str().unwrap_or_default().to_owned();
-        Ok(json!({ "configOptions": shapes::options(&state.model, &self.flags) }))
+        let answer = match state.settings.set(&self.flags, method, params) {
+            Ok(result) => wire::response(id, result),
+            Err(fault) => return self.send(&wire::error(id, fault)),
+        };
+        let mut frames: Vec<Value> = state.settings.reports(&self.flags, method);
+        frames = frames.iter().map(|update| wire::update(name, update)).collect();
+        let place = if self.flags.report == Report::Before { frames.len() } else { 0 };
+        frames.insert(place, answer);
+        frames.iter().try_for_each(|frame| self.send(frame))
     }
 
     fn notification(&mut self, method: &str, params: &Value, line: &[u8]) -> io::Result<()> {

@@ -3,7 +3,6 @@
 use serde_json::{Value, json};
 
 use super::flags::Flags;
-use super::serve::State;
 
 /// What the agent is and can do.
 pub(super) fn initialize(flags: &Flags, client: &Value) -> Value {
@@ -43,28 +42,4 @@ pub(super) fn initialize(flags: &Flags, client: &Value) -> Value {
         result["capabilities"] = json!({ "session": { "ready": true } });
     }
     result
-}
-
-/// The answer that opens a session, without the id.
-pub(super) fn opened(state: &State, flags: &Flags) -> Value {
-    if flags.no_modes {
-        return json!({});
-    }
-    let modes = ["ask", "auto"].map(|id| json!({ "id": id, "name": id }));
-    json!({
-        "modes": { "currentModeId": state.mode, "availableModes": modes },
-        "configOptions": options(&state.model, flags),
-    })
-}
-
-/// The complete list of config options.
-pub(super) fn options(model: &str, flags: &Flags) -> Value {
-    let choices = ["small", "large"].map(|value| json!({ "value": value, "name": value }));
-    let mut options = vec![
-        json!({ "id": "model", "name": "Model", "category": "model", "type": "select", "currentValue": model, "options": choices }),
-    ];
-    if flags.boolean_option {
-        options.push(json!({ "id": "fast", "name": "Fast", "type": "boolean", "currentValue": true }));
-    }
-    options.into()
 }

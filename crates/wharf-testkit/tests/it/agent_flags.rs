@@ -140,6 +140,45 @@ fn modes_and_options_are_kept_and_told() -> Result<()> {
 }
 
 #[test]
+fn settings_outlive_the_agent_when_kept_in_a_file() -> Result<()> {
+    let folder = TempDir::new()?;
+    let flags =
+        ["--settings", folder.path().to_str().context("path")?, "--mode-option", "--models", "--first-mode", "auto"];
+    let (mut agent, session) = scripted(&flags)?;
+    let set = |of: &str, value: &str| json!({ "sessionId": session, of: value });
+    assert_eq!(agent.request("session/set_mode", set("modeId", "ask"))?, json!({}));
+    assert_eq!(agent.request("session/set_model", set("modelId", "large"))?, json!({}));
+    drop(agent);
+    let mut agent = start(&flags)?;
+    let loaded = agent.request("session/load", json!({ "sessionId": session, "cwd": "/tmp", "mcpServers": [] }))?;
+    assert_eq!(loaded["modes"]["currentModeId"], "ask");
+    assert_eq!(loaded["models"]["currentModelId"], "large");
+    let values: Vec<&Value> =
+        loaded["configOptions"].as_array().context("list")?.iter().map(|o| &o["currentValue"]).collect();
+    assert_eq!(values, ["large", "ask"]);
+    Ok(())
+}
+
+#[test]
+fn changes_are_reported_or_refused_as_the_flags_say() -> Result<()> {
+    for (how, expected) in [("before", [true, false]), ("after", [false, true])] {
+        let (mut agent, session) = scripted(&["--report", how])?;
+        let id = agent.start_request("session/set_mode", json!({ "sessionId": session, "modeId": "auto" }))?;
+        let mut is_update = || -> Result<bool> {
+            let line: Value = serde_json::from_slice(&agent.next_line()?.context("no line")?)?;
+            assert!(line["id"] == id || line["params"]["update"]["currentModeId"] == "auto", "{line}");
+            Ok(line["id"].is_null())
+        };
+        assert_eq!([is_update()?, is_update()?], expected, "{how}");
+    }
+    let (mut agent, session) = scripted(&["--refuse-same"])?;
+    let id = agent.start_request("session/set_mode", json!({ "sessionId": session, "modeId": "ask" }))?;
+    let error = agent.response(id)?["error"].clone();
+    assert_eq!((&error["message"], &error["data"]), (&json!("already in that mode"), &json!({ "current": "ask" })));
+    Ok(())
+}
+
+#[test]
 fn received_lines_are_recorded_as_they_came() -> Result<()> {
     let folder = TempDir::new()?;
     let path = folder.path().join("received");
