@@ -151,6 +151,11 @@ pub enum Input {
     },
     /// Brings an ended session back, also one that a user killed.
     Resume,
+    /// Brings an ended session back because its agent is needed, unless a user killed it.
+    Wake {
+        /// Only the waiting prompts need it: refused if there are none any more.
+        for_queue: bool,
+    },
     /// What was decided last could not be written as usual.
     StorageFailed {
         why: PauseReason,

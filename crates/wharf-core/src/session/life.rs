@@ -22,6 +22,18 @@ impl Session {
         }
     }
 
+    /// Brings the session back for work that waits. A kill beats a start: a session that a user killed stays dead, and
+    /// so does one that has no prompts left to be brought back for.
+    pub(super) fn wake_if_allowed(&mut self, for_queue: bool, draft: &mut Draft) -> Reply {
+        if !self.state.status.is_alive() && self.state.killed_by_user() {
+            return Reply::Refused(Refusal::Killed);
+        }
+        if for_queue && self.state.queue.is_empty() {
+            return Reply::Refused(Refusal::NotResumable);
+        }
+        self.resume(draft)
+    }
+
     pub(super) fn resume(&mut self, draft: &mut Draft) -> Reply {
         if self.state.status.is_alive() {
             return Reply::Refused(Refusal::AlreadyRunning);

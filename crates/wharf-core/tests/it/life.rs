@@ -168,6 +168,24 @@ fn only_an_explicit_resume_undoes_a_users_kill() {
 }
 
 #[test]
+fn wake_does_not_undo_a_users_kill() {
+    let mut stage = busy(RESUMES);
+    stage.kill(EndReason::HostShutdown);
+    stage.kill(EndReason::User);
+    assert_refused(&stage.give(Input::Wake { for_queue: true }), &Refusal::Killed);
+    assert_refused(&stage.give(Input::Wake { for_queue: false }), &Refusal::Killed);
+}
+
+#[test]
+fn wake_for_the_queue_is_refused_when_nothing_waits_any_more() {
+    let mut stage = busy(RESUMES);
+    stage.kill(EndReason::HostShutdown);
+    stage.kill(EndReason::Closed);
+    assert_refused(&stage.give(Input::Wake { for_queue: true }), &Refusal::NotResumable);
+    assert_eq!(stage.give(Input::Wake { for_queue: false }).effects, [start(2, StartKind::Resume)]);
+}
+
+#[test]
 fn what_cannot_come_back_says_so() {
     let mut stage = Stage::running();
     stage.kill(EndReason::Closed);

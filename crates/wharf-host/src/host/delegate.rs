@@ -103,19 +103,23 @@ impl Inner {
         }
         let (inner, of) = (Arc::clone(self), of.clone());
         tokio::spawn(async move {
-            // One that is being started is known when this is had, and none is started any more.
+            // While this lock is held, every child that is starting is registered and no new child can start.
             let _one = inner.delegating.lock().await;
-            let mut below = inner.registry.live();
-            below.retain(|handle| handle.descriptor().status.is_alive() && handle.descriptor().descends_from(&of));
-            for handle in below {
-                let _ = handle.kill(EndReason::Closed).await;
+            let mut below = inner.registry.descriptors();
+            // A child whose prompts wait would be brought back for them.
+            below.retain(|known| known.descends_from(&of) && (known.status.is_alive() || known.queued > 0));
+            let host = Host { inner: Arc::clone(&inner) };
+            for known in below {
+                if let Ok(handle) = host.open(&SessionId::new(known.id.as_str())).await {
+                    let _ = handle.kill(EndReason::Closed).await;
+                }
             }
         });
     }
 }
 
 impl Host {
-    /// Brings a child back, for its parent, if it sleeps and there is room for it. One that was killed stays so.
+    /// Brings a child back, for its parent, if it sleeps and there is room for it. A child that was killed stays dead.
     pub async fn wake_child(&self, parent: &SessionId, child: &SessionHandle) -> Result<(), CreateError> {
         let _one = self.inner.delegating.lock().await;
         let known = child.descriptor();
@@ -125,8 +129,10 @@ impl Host {
         // A deeper one counts where it was started.
         let above = known.parent_session_id.as_deref().map_or_else(|| parent.clone(), SessionId::new);
         self.inner.room_for(&above, Some(child.id()))?;
-        match child.resume().await {
-            Ok(()) | Err(CallError::Refused(Refusal::AlreadyRunning | Refusal::NotResumable)) => Ok(()),
+        match child.wake().await {
+            Ok(()) | Err(CallError::Refused(Refusal::AlreadyRunning | Refusal::NotResumable | Refusal::Killed)) => {
+                Ok(())
+            }
             Err(CallError::StorageFull) => Err(CreateError::StorageFull),
             Err(error) => Err(CreateError::Storage(error.to_string())),
         }

@@ -14,7 +14,7 @@ impl SessionTask {
         if !self.session.state().resumable() {
             return Ok(input);
         }
-        if matches!(input, Input::Prompt(_) | Input::Resume) {
+        if matches!(input, Input::Prompt(_) | Input::Resume | Input::Wake { .. }) {
             self.room()?;
         } else if let Input::Attach(attachment) = &mut input {
             attachment.wake = attachment.wake && self.room().is_ok();

@@ -58,7 +58,7 @@ pub(crate) enum Command {
     Turns {
         reply: oneshot::Sender<Vec<Turn>>,
     },
-    /// As a resume, which nobody waits for.
+    /// Brings the session back after a restart of the host, unless a user killed it meanwhile.
     ComeBack {
         need: Need,
         reply: ReplyTo,

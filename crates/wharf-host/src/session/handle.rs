@@ -224,6 +224,11 @@ impl SessionHandle {
         self.call(Input::Resume).await.map(drop)
     }
 
+    /// Brings an ended session back because its agent is needed; refused if a user killed it.
+    pub async fn wake(&self) -> Result<(), CallError> {
+        self.call(Input::Wake { for_queue: false }).await.map(drop)
+    }
+
     /// The same for a host that starts: it is less in a hurry than a client.
     pub(crate) async fn come_back(&self, need: Need) -> Result<(), CallError> {
         let (reply, wait) = oneshot::channel();

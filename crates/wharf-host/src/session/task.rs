@@ -257,7 +257,7 @@ impl SessionTask {
             }
             Command::ComeBack { need, reply } => {
                 self.need = need;
-                self.wish(Input::Resume, reply);
+                self.wish(Input::Wake { for_queue: matches!(need, Need::Queued(_)) }, reply);
             }
             Command::WaitUp { reply } => self.wait_up(reply),
             Command::AgentUp { start, outcome } => self.agent_up(start, *outcome),

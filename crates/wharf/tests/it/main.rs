@@ -32,6 +32,7 @@ mod intruders;
 mod joining;
 mod leaving;
 mod limits;
+mod lives;
 mod log;
 mod logins;
 mod many_back;

@@ -42,6 +42,8 @@ pub(super) struct Ledger {
     pub(super) held: Vec<PromptId>,
     /// The request ids of the agent that wait for their answer, sorted.
     waiting: Vec<Raw>,
+    /// A user killed the session and has not resumed it.
+    killed_by_user: bool,
     /// The submission under way may go to a busy agent.
     may_overlap: bool,
     pub(super) tally: [u64; KINDS.len()],
@@ -68,6 +70,9 @@ impl Ledger {
     /// Before an input.
     pub(super) fn expect(&mut self, input: &Input, state: &State) {
         self.may_overlap = false;
+        if matches!(input, Input::Resume) {
+            self.killed_by_user = false;
+        }
         if let Input::Prompt(submission) = input {
             self.may_overlap = submission.to_agent && state.traits.queues;
         } else if let Input::AgentAsked { agent_request, .. } = input
@@ -123,6 +128,7 @@ impl Ledger {
             }
             Event::AgentStarting { start, .. } => {
                 assert_eq!(start.0, self.last_start.0 + 1);
+                assert!(!self.killed_by_user, "a start undoes a user's kill");
                 assert!(seq == Seq(2) || self.status.is_some_and(|status| !status.is_alive()), "two starts at once");
                 (self.last_start, self.status) = (*start, Some(Status::Starting));
                 1
@@ -138,6 +144,7 @@ impl Ledger {
                 if matches!(ending.reason, EndReason::AgentExited | EndReason::StartFailed) {
                     self.process = None;
                 }
+                self.killed_by_user |= ending.reason == EndReason::User;
                 self.paused = false;
                 self.held.clear();
                 self.waiting.clear();
