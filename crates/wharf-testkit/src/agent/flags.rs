@@ -80,6 +80,7 @@ pub struct Flags {
     pub spawn_children: bool,
     pub socket: Option<PathBuf>,
     pub hold: Option<usize>,
+    pub transcript: Option<PathBuf>,
 }
 
 /// The list of flags, for `--help` and for wrong ones.
@@ -133,6 +134,7 @@ wharf-scripted-agent: an ACP agent for tests; prompts are scripts, see the crate
                         WHERE is the path of a unix socket or http://ADDRESS, TOKEN may be empty
   --socket PATH         asks for /acp on this unix socket at start; the status line goes to stderr
   --hold MIB            is no agent: holds so much memory and says nothing
+  --transcript FILE     answers as the agent in this recording did, whatever the prompts say
 ";
 
 impl Flags {
@@ -209,6 +211,7 @@ impl Flags {
             "--session-id" => self.session_id = Some(value),
             "--record" => self.record = Some(PathBuf::from(value)),
             "--hold" => self.hold = Some(number(&value)?),
+            "--transcript" => self.transcript = Some(value.into()),
             "--count" => self.count = Some(PathBuf::from(value)),
             "--socket" => self.socket = Some(PathBuf::from(value)),
             _ => return Err("unknown flag".to_owned()),

@@ -13,6 +13,7 @@ mod script;
 mod serve;
 mod settings;
 mod shapes;
+pub mod transcript;
 
 pub use flags::{Flags, Overlap, Report, USAGE};
 pub use script::COMMANDS;
@@ -71,6 +72,10 @@ fn start(flags: Flags) -> std::io::Result<ExitCode> {
     }
     let ignore_eof = flags.ignore_eof;
     let (input, output) = wharf_demo::stdio()?;
+    if let Some(path) = &flags.transcript {
+        transcript::play(path, input, output)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     run(flags, input, output)?;
     if ignore_eof {
         // As long as the children: forever would outlive a failed test by too much.

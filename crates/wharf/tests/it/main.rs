@@ -48,6 +48,7 @@ mod program;
 mod queue;
 mod quiet;
 mod ready;
+mod recorded_agents;
 mod recording;
 mod rejoin;
 mod rest;
@@ -91,9 +92,9 @@ use wharf_testkit::host::{Host, HostOptions};
 /// How long the end of a process tree may take: five seconds of grace, and room for a busy machine.
 const TREE_ENDS_WITHIN: Duration = Duration::from_secs(15);
 
-/// The binary under test.
+/// The binary under test: this build's, or the one that `WHARF_TEST_BINARY` names, to see which tests an older one fails.
 fn wharf() -> PathBuf {
-    PathBuf::from(env!("CARGO_BIN_EXE_wharf"))
+    std::env::var_os("WHARF_TEST_BINARY").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_wharf")), PathBuf::from)
 }
 
 /// A host whose default agent is the scripted one with these flags.

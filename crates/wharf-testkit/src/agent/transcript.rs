@@ -1,0 +1,102 @@
+//! A recorded agent: answers as a real one did, frame by frame, from a transcript.
+//!
+//! A transcript is a file of JSON lines `{"dir": "->", "msg": …}` (client to agent) and `{"dir": "<-", "msg": …}`
+//! (agent to client), in the order in which they crossed the wire. A message that arrives is matched with the next recorded one
+//! of the same method (any response matches the next recorded response), and the agent's frames up to the next message of the
+//! client follow. Only the ids of responses are replaced.
+
+use std::fs;
+use std::io::{self, BufRead, Write};
+use std::path::Path;
+
+use serde_json::Value;
+use wharf_demo::wire::{self, Message, Output, Reader};
+
+/// One recorded message.
+#[derive(Debug, Clone)]
+pub struct Record {
+    pub dir: Direction,
+    pub msg: Value,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    ToAgent,
+    FromAgent,
+}
+
+/// Reads a transcript.
+pub fn read(path: &Path) -> io::Result<Vec<Record>> {
+    fs::read_to_string(path)?.lines().filter(|line| !line.trim().is_empty()).map(parse).collect()
+}
+
+fn parse(line: &str) -> io::Result<Record> {
+    let mut record: Value = serde_json::from_str(line)?;
+    let dir = match record["dir"].as_str() {
+        Some("->") => Direction::ToAgent,
+        Some("<-") => Direction::FromAgent,
+        _ => return Err(io::Error::other(format!("no direction in {line}"))),
+    };
+    Ok(Record { dir, msg: record["msg"].take() })
+}
+
+/// Serves one client from the transcript until its input ends.
+pub(super) fn play(path: &Path, input: impl BufRead, output: impl Write + Send + 'static) -> io::Result<()> {
+    let mut player = Player { records: read(path)?, next: 0, output: Output::new(output) };
+    let mut reader = Reader::new(input);
+    while let Some(message) = reader.next_message()? {
+        match message {
+            Message::Request { id, method, .. } => player.answer_request(&id, &method)?,
+            Message::Notification { method, .. } => player.follow_message(Some(&method), &Value::Null)?,
+            Message::Response { .. } => player.follow_message(None, &Value::Null)?,
+            Message::Malformed(_) | Message::Invalid(_) => {}
+        }
+    }
+    Ok(())
+}
+
+struct Player {
+    records: Vec<Record>,
+    /// The first record that was not played yet.
+    next: usize,
+    output: Output,
+}
+
+impl Player {
+    fn answer_request(&mut self, id: &Value, method: &str) -> io::Result<()> {
+        if self.find(Some(method)).is_none() {
+            let fault = wire::fault(wire::METHOD_NOT_FOUND, format!("not in the transcript: {method}"));
+            return self.output.send(&wire::error(id, fault));
+        }
+        self.follow_message(Some(method), id)
+    }
+
+    /// Sends the frames that followed the recorded message. A message that was never recorded has no consequence.
+    fn follow_message(&mut self, method: Option<&str>, id: &Value) -> io::Result<()> {
+        let Some(found) = self.find(method) else { return Ok(()) };
+        let recorded_id = self.records[found].msg["id"].clone();
+        self.next = found + 1;
+        // A turn may end behind a later message of the client, so the id is replaced in all that follows.
+        for record in &mut self.records[found + 1..] {
+            let is_answer = record.dir == Direction::FromAgent && record.msg.get("method").is_none();
+            if method.is_some() && is_answer && record.msg["id"] == recorded_id {
+                record.msg["id"] = id.clone();
+                break;
+            }
+        }
+        while let Some(Record { dir: Direction::FromAgent, msg }) = self.records.get(self.next) {
+            self.output.send(msg)?;
+            self.next += 1;
+        }
+        Ok(())
+    }
+
+    /// Looks for the client's next message of this method, from the present place on and then from the beginning.
+    fn find(&self, method: Option<&str>) -> Option<usize> {
+        let fits = |place: &usize| {
+            let Record { dir, msg } = &self.records[*place];
+            *dir == Direction::ToAgent && msg["method"].as_str() == method
+        };
+        (self.next..self.records.len()).find(fits).or_else(|| (0..self.next).find(fits))
+    }
+}

@@ -1,0 +1,161 @@
+//! Real agents, recorded: a client that goes through the host receives what it received from the bare agent.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use wharf_testkit::agent::transcript::{self, Direction, Record};
+use wharf_testkit::client::{Client, Frame};
+use wharf_testkit::host::Host;
+
+use crate::{client_with, cwd, scripted};
+
+fn recording(agent: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/transcripts").join(format!("{agent}.jsonl"))
+}
+
+/// A host whose agent is the recorded one.
+fn host_of(path: &Path) -> Result<Host> {
+    scripted(&["--transcript", path.to_str().context("the path is not UTF-8")?])?.start()
+}
+
+/// A client that answers the agent's requests as the recorded client did, in the recorded order.
+async fn recorded_client(host: &Host, records: &[Record]) -> Result<Client> {
+    let capabilities = json!({ "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true });
+    let client = client_with(host, capabilities, json!({})).await?;
+    let answers = records.iter().filter(|record| record.dir == Direction::ToAgent && record.msg["method"].is_null());
+    let answers: Mutex<VecDeque<Value>> = Mutex::new(answers.map(|record| record.msg.clone()).collect());
+    client.respond_with(move |_| {
+        let mut answer = answers.lock().ok()?.pop_front()?;
+        Some(if answer["error"].is_null() { Ok(answer["result"].take()) } else { Err(answer["error"].take()) })
+    });
+    Ok(client)
+}
+
+/// The frames of one session as the client and the bare agent's client can both see them: without ids.
+fn comparable(message: &Value) -> Option<Value> {
+    let method = message["method"].as_str()?;
+    let mut params = message["params"].clone();
+    params.as_object_mut()?.remove("sessionId")?;
+    Some(json!([method, params]))
+}
+
+/// The agent's recorded frames for the session.
+fn recorded_frames(records: &[Record]) -> Vec<Value> {
+    let sent = records.iter().filter(|record| record.dir == Direction::FromAgent);
+    sent.filter_map(|record| comparable(&record.msg)).collect()
+}
+
+/// The records up to the answer of the last prompt: frames behind it may come at any time.
+fn until_last_answer(records: &[Record]) -> &[Record] {
+    let last = records.iter().rposition(|record| record.dir == Direction::FromAgent && record.msg["method"].is_null());
+    &records[..last.unwrap_or_default()]
+}
+
+/// The frames that the client received for the session, but for the host's own announcement of a mode.
+fn received_frames(client: &Client) -> Vec<Value> {
+    let frames = client.transcript();
+    let received = frames.iter().map(|frame: &Frame| &frame.body).filter_map(comparable);
+    received.filter(|frame| frame[1]["update"]["sessionUpdate"] != "current_mode_update").collect()
+}
+
+/// Sends what the recorded client sent and waits for each answer. A cancel goes out once the turn's recorded text is there.
+async fn play(client: &Client, session: &str, records: &[Record]) -> Result<()> {
+    let mut prompt = None;
+    for (place, Record { dir, msg }) in records.iter().enumerate() {
+        let (Direction::ToAgent, Some(method)) = (dir, msg["method"].as_str()) else { continue };
+        let mut params = msg["params"].clone();
+        params["sessionId"] = json!(session);
+        match method {
+            "session/prompt" => {
+                let call = client.start(method, params).await;
+                let cancelled = records[place + 1..]
+                    .iter()
+                    .filter(|record| record.dir == Direction::ToAgent)
+                    .find_map(|record| record.msg["method"].as_str())
+                    == Some("session/cancel");
+                if cancelled {
+                    prompt = Some(call);
+                } else {
+                    call.answer().await?;
+                }
+            }
+            "session/cancel" => {
+                let expected = recorded_frames(&records[..place]).len();
+                while received_frames(client).len() < expected {
+                    client.next_frame().await;
+                }
+                client.notify(method, params).await;
+                prompt.take().context("no turn to cancel")?.answer().await?;
+            }
+            "session/set_mode" => drop(client.request(method, params).await?),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+async fn frames_pass_unchanged(agent: &str) -> Result<()> {
+    let path = recording(agent);
+    let records = transcript::read(&path)?;
+    let reopens =
+        |record: &Record| ["session/load", "session/resume"].contains(&record.msg["method"].as_str().unwrap_or(""));
+    let second = records.iter().position(reopens);
+    let (first, second) = records.split_at(second.unwrap_or(records.len()));
+
+    let mut host = host_of(&path)?;
+    let client = recorded_client(&host, first).await?;
+    let session = client.new_session(&cwd(&host)?).await?;
+    play(&client, &session, first).await?;
+    let (told, recorded) = (received_frames(&client), recorded_frames(until_last_answer(first)));
+    for (place, (told, recorded)) in told.iter().zip(&recorded).enumerate() {
+        assert_eq!(told, recorded, "{agent}: frame {place} through the host and from the bare agent");
+    }
+    assert!(told.len() >= recorded.len(), "{agent}: {} frames of {}", told.len(), recorded.len());
+
+    let comes_back = second.iter().any(|record| record.msg["method"] == "session/prompt");
+    if comes_back {
+        host.restart()?;
+        let client = recorded_client(&host, second).await?;
+        client.load_session(&session, &cwd(&host)?).await?;
+        let replayed = received_frames(&client).len();
+        play(&client, &session, second).await?;
+        let texts = |frames: &[Value]| -> String {
+            frames.iter().filter_map(|frame| frame[1]["update"]["content"]["text"].as_str()).collect()
+        };
+        let turn = second.iter().position(|record| record.msg["method"] == "session/prompt").unwrap_or_default();
+        assert_eq!(
+            texts(&received_frames(&client)[replayed..]),
+            texts(&recorded_frames(until_last_answer(&second[turn..]))),
+            "{agent}"
+        );
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn recorded_claude_frames_pass_unchanged() -> Result<()> {
+    frames_pass_unchanged("claude").await
+}
+
+#[tokio::test]
+async fn recorded_fast_agent_frames_pass_unchanged() -> Result<()> {
+    frames_pass_unchanged("fast-agent").await
+}
+
+#[tokio::test]
+async fn recorded_gemini_frames_pass_unchanged() -> Result<()> {
+    frames_pass_unchanged("gemini").await
+}
+
+#[tokio::test]
+async fn recorded_goose_frames_pass_unchanged() -> Result<()> {
+    frames_pass_unchanged("goose").await
+}
+
+#[tokio::test]
+async fn recorded_opencode_frames_pass_unchanged() -> Result<()> {
+    frames_pass_unchanged("opencode").await
+}
