@@ -64,6 +64,11 @@ pub fn kill(pid: u32) -> bool {
     as_pid(pid).is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok())
 }
 
+/// Sends SIGSTOP; false if there is no such process.
+pub fn stop(pid: u32) -> bool {
+    as_pid(pid).is_some_and(|pid| kill_process(pid, Signal::STOP).is_ok())
+}
+
 fn as_pid(pid: u32) -> Option<Pid> {
     i32::try_from(pid).ok().and_then(Pid::from_raw)
 }

@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, watch};
 use super::adopted::{self, Shim};
 use super::badge::Worn;
 use super::shim;
-use super::sweep::{Records, kill_tagged};
+use super::records::Records;
 
 /// How a process ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,7 +67,6 @@ pub(super) fn attend(
     mut news: Lines<BufReader<OwnedReadHalf>>,
     mut control: OwnedWriteHalf,
     records: Records,
-    tag: String,
     worn: Option<Worn>,
 ) -> AgentProcess {
     let (pid, mut killed) = (shim.0, false);
@@ -95,8 +94,9 @@ pub(super) fn attend(
                         note(&line, &mut how);
                     }
                     if how == AgentExit::default() || !status.is_ok_and(|status| status.code().is_some()) {
-                        // The shim itself was killed: its children are nobody's now, but they still carry our tag.
-                        kill_tagged(&tag);
+                        // The shim itself was killed: what it had is ended by record, and what has become ours by descent.
+                        let (records, pid) = (records.clone(), shim.0);
+                        let _ = tokio::task::spawn_blocking(move || records.end_left(pid)).await;
                         killed = true;
                     }
                     break;

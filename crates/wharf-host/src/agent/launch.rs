@@ -17,7 +17,8 @@ use super::adopted::{self, Shim};
 use super::badge::{self, Wearer};
 use super::exit::{AgentProcess, attend};
 use super::stderr::StderrTail;
-use super::sweep::{Records, TAG};
+use super::records::Records;
+use super::sweep::TAG;
 use super::{files, outbox::Outbox, shim};
 use crate::frame::FrameReader;
 use crate::sandbox::{CARRIED, Profile};
@@ -95,7 +96,7 @@ impl Launch {
         if let Some(worn) = &worn {
             worn.rooted_at(shim.0);
         }
-        self.records.add(shim.0);
+        self.records.add(shim.0, &self.tag);
         let control = control(ours).map_err(|e| format!("cannot watch the shim of `{name}`: {e}"))?;
         let (read, write) = control.into_split();
         let mut news = BufReader::new(read).lines();
@@ -108,7 +109,7 @@ impl Launch {
             }
             _ => return Err(format!("the shim of `{name}` ended before it started anything")),
         }
-        let process = attend(child, shim, news, write, self.records.clone(), self.tag.clone(), worn);
+        let process = attend(child, shim, news, write, self.records.clone(), worn);
         Ok((pipes, process))
     }
 

@@ -8,6 +8,7 @@ pub mod introduction;
 mod launch;
 mod opening;
 mod outbox;
+pub(crate) mod records;
 pub mod shim;
 mod stderr;
 pub mod sweep;

@@ -19,9 +19,9 @@ use rustix::process::{Pid, Signal, WaitOptions};
 use super::{files, sweep};
 
 /// How long a tree has between SIGTERM and SIGKILL when the session is ended (rule 2.2).
-const GRACE: Duration = Duration::from_secs(5);
+pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// The same for what an agent leaves behind when it exits by itself: its work is done, nobody waits for more.
-const LEFTOVER_GRACE: Duration = Duration::from_secs(1);
+pub(super) const LEFTOVER_GRACE: Duration = Duration::from_secs(1);
 /// How often SIGKILL is repeated: a process may fork while it is being killed.
 const KILL_AGAIN: Duration = Duration::from_millis(20);
 

@@ -1,21 +1,77 @@
 //! Finding processes that are ours, by descent, by record and by a tag in their environment; never by name.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
+use serde::{Deserialize, Serialize};
 
-/// The variable that every agent process and all its children carry: `<state id>.<session>.<start>`.
+/// The variable that every agent process and all its children carry: `<directory id>.<start>`. By itself it proves
+/// nothing: anybody can have got hold of it.
 pub const TAG: &str = "WHARF_AGENT_TAG";
+
+/// How often a tree is looked at while it is being killed: a process may fork meanwhile.
+const KILL_ROUNDS: usize = 100;
+const KILL_AGAIN: Duration = Duration::from_millis(10);
+
+/// One process, for good: another that gets its number has another start time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    /// In the kernel's ticks since the boot.
+    pub(crate) started: u64,
+}
+
+impl Process {
+    /// This program.
+    pub(crate) fn current() -> Self {
+        let pid = std::process::id();
+        Self { pid, started: started_at(pid).unwrap_or_default() }
+    }
+
+    /// Whether it still runs. One that has ended and is not reaped yet does not.
+    pub(crate) fn is_alive(self) -> bool {
+        stat(self.pid).is_some_and(|stat| stat.started == self.started && stat.runs)
+    }
+}
 
 /// Sends a signal; a process that is gone already is no error.
 pub(crate) fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         let _ = rustix::process::kill_process(pid, signal);
     }
+}
+
+/// Kills this very process, and no other that has its number by now.
+pub(super) fn kill_exactly(process: Process) {
+    #[cfg(target_os = "linux")]
+    if let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw)
+        && let Ok(handle) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
+    {
+        if started_at(process.pid) == Some(process.started) {
+            let _ = rustix::process::pidfd_send_signal(&handle, Signal::KILL);
+        }
+        return;
+    }
+    if started_at(process.pid) == Some(process.started) {
+        signal(process.pid, Signal::KILL);
+    }
+}
+
+/// Kills everything below `root` and then `root`, a child of ours that does not do it itself.
+pub(super) fn end_tree(root: u32) {
+    for _ in 0..KILL_ROUNDS {
+        let table = Table::read();
+        let below: Vec<Process> = table.below(&HashSet::from([root])).collect();
+        let living: Vec<&Process> = below.iter().filter(|process| table.runs(process.pid)).collect();
+        if living.is_empty() {
+            break;
+        }
+        living.into_iter().for_each(|process| kill_exactly(*process));
+        std::thread::sleep(KILL_AGAIN);
+    }
+    signal(root, Signal::KILL);
 }
 
 /// The processes whose parent it is.
@@ -25,19 +81,60 @@ pub(super) fn children(parent: u32) -> Vec<u32> {
 
 /// Every process that descends from `root`, without it. Empty where there is no `/proc`.
 pub fn descendants(root: u32) -> Vec<u32> {
-    let parents: HashMap<u32, u32> = processes().into_iter().filter_map(|pid| Some((pid, stat(pid)?.parent))).collect();
-    let descends = |mut pid: u32| {
-        // A chain of parents is short; the bound guards against a table that changed while it was read.
-        for _ in 0..parents.len() {
-            match parents.get(&pid) {
-                Some(parent) if *parent == root => return true,
-                Some(parent) => pid = *parent,
-                None => return false,
+    Table::read().below(&HashSet::from([root])).map(|process| process.pid).collect()
+}
+
+/// All processes of the machine at one moment. Empty where there is no `/proc`.
+#[derive(Debug)]
+pub(super) struct Table {
+    stats: HashMap<u32, Stat>,
+}
+
+impl Table {
+    pub(super) fn read() -> Self {
+        Self { stats: processes().into_iter().filter_map(|pid| Some((pid, stat(pid)?))).collect() }
+    }
+
+    /// Whether this very process is in the table.
+    pub(super) fn has(&self, process: Process) -> bool {
+        self.stats.get(&process.pid).is_some_and(|stat| stat.started == process.started)
+    }
+
+    /// Whether the process runs: it is there, and has not ended already.
+    pub(super) fn runs(&self, pid: u32) -> bool {
+        self.stats.get(&pid).is_some_and(|stat| stat.runs)
+    }
+
+    /// Every process that descends from one of `roots`, without these.
+    pub(super) fn below(&self, roots: &HashSet<u32>) -> impl Iterator<Item = Process> {
+        let descends = |mut pid: u32| {
+            // A chain of parents is short; the bound guards against a table that changed while it was read.
+            for _ in 0..self.stats.len() {
+                match self.stats.get(&pid) {
+                    Some(stat) if roots.contains(&stat.parent) => return true,
+                    Some(stat) => pid = stat.parent,
+                    None => return false,
+                }
             }
-        }
-        false
-    };
-    parents.keys().copied().filter(|pid| descends(*pid)).collect()
+            false
+        };
+        let below = self.stats.iter().filter(move |(pid, _)| descends(**pid) && !roots.contains(*pid));
+        below.map(|(pid, stat)| Process { pid: *pid, started: stat.started })
+    }
+}
+
+/// The processes that carry the tag of a start, or of a terminal of that start.
+pub(super) fn tagged(tag: &str, table: &Table) -> impl Iterator<Item = Process> {
+    let wanted = format!("{TAG}={tag}");
+    table.stats.iter().filter_map(move |(pid, stat)| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+        let carries = |entry: &[u8]| {
+            let rest = entry.strip_prefix(wanted.as_bytes());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b"."))
+        };
+        let ours = environment.split(|byte| *byte == 0).any(carries);
+        ours.then_some(Process { pid: *pid, started: stat.started })
+    })
 }
 
 /// Is `pid` the process `ancestor` or below it?
@@ -63,73 +160,11 @@ pub(crate) fn started_at(pid: u32) -> Option<u64> {
     stat(pid).map(|stat| stat.started)
 }
 
-/// Kills what carries our tag. Returns how many there were.
-pub(crate) fn kill_tagged(prefix: &str) -> usize {
-    let wanted = format!("{TAG}={prefix}");
-    let mut killed = 0;
-    for pid in processes() {
-        let Ok(environment) = fs::read(format!("/proc/{pid}/environ")) else { continue };
-        let ours = environment.split(|byte| *byte == 0).any(|entry| entry.starts_with(wanted.as_bytes()));
-        if ours && pid != std::process::id() {
-            signal(pid, Signal::KILL);
-            killed += 1;
-        }
-    }
-    killed
-}
-
-/// The records of running shims: one small file each, so that a host that starts can end what an earlier one left.
-#[derive(Clone, Debug)]
-pub(crate) struct Records {
-    dir: PathBuf,
-}
-
-impl Records {
-    pub(crate) fn new(dir: PathBuf) -> Self {
-        Self { dir }
-    }
-
-    /// Notes a running shim. A failure is no reason not to run: the tag still tells.
-    pub(crate) fn add(&self, pid: u32) {
-        let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir);
-        if let Some(started) = started_at(pid) {
-            let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(self.path(pid));
-            let _ = file.and_then(|mut file| file.write_all(started.to_string().as_bytes()));
-        }
-    }
-
-    pub(crate) fn remove(&self, pid: u32) {
-        let _ = fs::remove_file(self.path(pid));
-    }
-
-    /// Kills every recorded process that is still the one that was recorded, and its group and descendants.
-    pub(crate) fn sweep(&self) -> usize {
-        let Ok(entries) = fs::read_dir(&self.dir) else { return 0 };
-        entries.flatten().filter(|entry| sweep_one(&entry.path())).count()
-    }
-
-    fn path(&self, pid: u32) -> PathBuf {
-        self.dir.join(pid.to_string())
-    }
-}
-
-fn sweep_one(record: &Path) -> bool {
-    let pid: Option<u32> = record.file_name().and_then(|name| name.to_str()?.parse().ok());
-    let started: Option<u64> = fs::read_to_string(record).ok().and_then(|text| text.trim().parse().ok());
-    let _ = fs::remove_file(record);
-    let (Some(pid), Some(started)) = (pid, started) else { return false };
-    if started_at(pid) != Some(started) {
-        return false;
-    }
-    for below in descendants(pid) {
-        signal(below, Signal::KILL);
-    }
-    signal(pid, Signal::KILL);
-    true
-}
-
+#[derive(Debug)]
 struct Stat {
     parent: u32,
+    /// Not ended: neither a zombie nor dead.
+    runs: bool,
     started: u64,
 }
 
@@ -139,9 +174,10 @@ fn stat(pid: u32) -> Option<Stat> {
     let (_, rest) = text.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();
     // After the command: state, then the parent; the start time is the 22nd field of the line, the 20th here.
-    let parent = fields.nth(1)?.parse().ok()?;
+    let runs = !matches!(fields.next()?, "Z" | "X");
+    let parent = fields.next()?.parse().ok()?;
     let started = fields.nth(17)?.parse().ok()?;
-    Some(Stat { parent, started })
+    Some(Stat { parent, runs, started })
 }
 
 fn processes() -> Vec<u32> {

@@ -14,11 +14,11 @@ use wharf_store::{
 };
 
 use super::rate::Rate;
-use super::{Host, Inner, Need, Starts, start_file};
-use crate::agent::sweep::{self, Records};
+use super::{Host, Inner, Need, Starts};
+use crate::agent::records::{DirectoryIdentity, Records};
 use crate::config::{Config, ResumeOnStart};
 use crate::descriptor::Descriptor;
-use crate::ids::{Now, random_text};
+use crate::ids::Now;
 use crate::index::{IndexWriter, Row};
 use crate::metrics::Metrics;
 use crate::registry::{Known, Registry};
@@ -56,9 +56,10 @@ impl Host {
             },
             error @ (LeaseError::EpochLost { .. } | LeaseError::Io { .. }) => unusable(&error),
         })?;
-        let state_id = state_id(&root).map_err(|error| unusable(&error))?;
-        let records = Records::new(root.join("run"));
-        let strays = records.sweep() + sweep::kill_tagged(&state_id);
+        let identity = DirectoryIdentity::load_or_create(&root).map_err(|error| unusable(&error))?;
+        let state_id = identity.id.clone();
+        let records = Records::new(root.join("run"), identity);
+        let strays = records.sweep();
         if strays > 0 {
             tracing::info!(strays, "ended agent processes that an earlier host had left behind");
         }
@@ -292,18 +293,4 @@ fn keep_private(root: &Path) -> std::io::Result<()> {
         std::fs::set_permissions(root, std::fs::Permissions::from_mode(0o700))?;
     }
     Ok(())
-}
-
-fn state_id(root: &Path) -> std::io::Result<String> {
-    let path = root.join("id");
-    match std::fs::read_to_string(&path) {
-        Ok(id) if id.trim().len() == 20 => Ok(id.trim().to_owned()),
-        Ok(_) => Err(std::io::Error::other(format!("{} is damaged; delete it", path.display()))),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let id = random_text(20);
-            start_file::write_private(&path, id.as_bytes())?;
-            Ok(id)
-        }
-        Err(error) => Err(error),
-    }
 }

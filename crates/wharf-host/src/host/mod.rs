@@ -34,7 +34,7 @@ pub use workspaces::RemovedWorkspace;
 
 use crate::adapters::{AdapterError, Launchable};
 use crate::agent::introduction::{Introduction, StartFailure};
-use crate::agent::sweep::Records;
+use crate::agent::records::Records;
 use crate::agent::{Badges, Launch, Wearer};
 use crate::config::Config;
 use crate::descriptor::Descriptor;
@@ -66,7 +66,7 @@ pub(crate) struct Inner {
     badges: Arc<Badges>,
     /// Where the host is reached; empty until that is known.
     url: watch::Sender<Arc<str>>,
-    /// Random, made once per state directory: the tag that tells our agents from another host's.
+    /// Random, made once per state directory: the tags of its agents begin with it.
     state_id: String,
     introductions: Mutex<HashMap<Introduced, Introduction>>,
     pub(crate) starts: Arc<Starts>,

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rustix::process::{Pid, Signal, kill_process};
 use wharf_testkit::client::Client;
 use wharf_testkit::host::Host;
 use wharf_testkit::{look, procs};
 
+use crate::program::{Guard, shell};
 use crate::{TREE_ENDS_WITHIN, log, open, pids, refused, scripted, told};
 
 /// A session whose agent has started stubborn children: one in its own group, one with a session of its own, one that
@@ -160,12 +160,7 @@ async fn what_outlived_host_and_shim_is_swept_at_the_next_start() -> Result<()> 
     let mut host = scripted(&["--ignore-eof", "--ignore-term"])?.start()?;
     let tree = Tree::grow(&host).await?;
     let shim = tree.shim(&host)?;
-    // Stopped first, so that it cannot act between the two kills.
-    let stopped = i32::try_from(shim).ok().and_then(Pid::from_raw).context("no pid")?;
-    kill_process(stopped, Signal::STOP)?;
-    host.kill9()?;
-    procs::kill(shim);
-    assert_gone(&[shim]);
+    kill_both(&mut host, shim)?;
     assert!(tree.all().into_iter().all(procs::is_alive), "nobody was there to end them");
     host.restart()?;
     assert_gone(&tree.all());
@@ -213,5 +208,78 @@ async fn an_agent_that_was_only_introduced_ends_with_its_connection() -> Result<
     assert_eq!(below.len(), 2, "shim and agent");
     client.close().await;
     assert_gone(&below);
+    Ok(())
+}
+
+/// Kills the host and the shim at the same moment: neither can act on the other's end.
+fn kill_both(host: &mut Host, shim: u32) -> Result<()> {
+    // Stopped first, so that it cannot act between the two kills.
+    procs::stop(shim);
+    host.kill9()?;
+    procs::kill(shim);
+    assert_gone(&[shim]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_orphan_without_tag_that_was_measured_is_ended_at_the_next_start() -> Result<()> {
+    let mut host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    let agent = pids(&told(&client, &session, "pid").await?);
+    let said = told(&client, &session, "sh env -i setsid sleep 900 >/dev/null 2>&1 & echo $!").await?;
+    let stray: u32 = said.trim().parse()?;
+    let below = procs::descendants(host.pid());
+    let shim = below.iter().copied().find(|pid| procs::descendants(*pid).contains(&stray)).context("no shim")?;
+    let http = wharf_testkit::http::Http::new(&host);
+    // Shim, agent and stray: the host has seen all three.
+    loop {
+        let known = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
+        if known["resources"]["processes"].as_u64() >= Some(3) {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    kill_both(&mut host, shim)?;
+    // The agent ends by itself when its input does; nothing leads to the stray then.
+    assert_gone(&agent);
+    assert!(procs::is_alive(stray), "nobody was there to end it");
+    host.restart()?;
+    assert_gone(&[stray]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_host_on_a_copy_of_the_state_directory_leaves_the_agents_of_the_original_alone() -> Result<()> {
+    let original = scripted(&[])?.start()?;
+    let tree = Tree::grow(&original).await?;
+    let mut copy = scripted(&[])?.start()?;
+    for _ in 0..2 {
+        copy.kill9()?;
+        std::fs::remove_dir_all(copy.state_dir())?;
+        let copied = shell("cp -a \"$1\" \"$2\"").arg(original.state_dir()).arg(copy.state_dir()).status()?;
+        assert!(copied.success());
+        // The first start makes the copy a directory of its own, the second is one like any other.
+        copy.restart()?;
+        copy.restart()?;
+        assert_eq!(told(&tree.client, &tree.session, "echo unharmed").await?, "unharmed");
+        assert!(tree.all().into_iter().all(procs::is_alive), "the original's processes");
+    }
+    let (client, session) = open(&copy).await?;
+    assert_eq!(told(&client, &session, "echo usable").await?, "usable");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_tag_without_a_record_ends_nothing() -> Result<()> {
+    let mut host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    let tag = told(&client, &session, "sh echo $WHARF_AGENT_TAG").await?;
+    assert!(tag.len() > 20, "{tag}");
+    // A process of the user's that has got hold of the variable, as a terminal or an editor may.
+    let mut bystander = Guard(shell("exec sleep 900").env("WHARF_AGENT_TAG", tag.trim()).spawn()?);
+    client.close().await;
+    assert!(host.terminate()?.success());
+    host.restart()?;
+    assert_eq!(bystander.0.try_wait()?, None, "it is not an agent's");
     Ok(())
 }

@@ -27,6 +27,14 @@ pub(crate) fn script(path: &Path) -> Command {
     command
 }
 
+/// A line for a shell; further arguments are its `$1`, `$2` and so on.
+#[expect(clippy::disallowed_methods, reason = "all processes of these tests are started from here")]
+pub(crate) fn shell(line: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", line, "sh"]).stdin(Stdio::null());
+    command
+}
+
 /// Runs `wharf serve` to its end, which is to be an error; returns what it wrote to stderr.
 pub(crate) fn refusal(state_dir: &Path, arguments: &[&str]) -> Result<String> {
     let Output { status, stdout, stderr } =

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use super::super::{Roots, ToolError, Tools, answer, knows};
 use crate::agent::Launch;
-use crate::agent::sweep::{Records, TAG};
+use crate::agent::records::{DirectoryIdentity, Records};
+use crate::agent::sweep::TAG;
 
 struct Bench {
     temp: tempfile::TempDir,
@@ -29,7 +30,7 @@ fn bench() -> Bench {
         cwd: cwd.clone(),
         sandbox: None,
         tag: format!("test.{}", crate::random_text(12)),
-        records: Records::new(temp.path().join("running")),
+        records: Records::new(temp.path().join("running"), DirectoryIdentity::load_or_create(temp.path()).unwrap()),
         frame_limit: 1 << 20,
         timeout: None,
     };

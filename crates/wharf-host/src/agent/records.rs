@@ -1,0 +1,341 @@
+//! Records of running process trees: one small file per shim, so that the next host can end what this one leaves.
+//!
+//! A tree belongs to a state directory (rule 12.17). The record names the directory by device, inode and a random id,
+//! the system by its boot and pid namespace, the host, the shim, the tag, and every process that was seen below the
+//! shim. What is ended on the strength of a record is named by pid *and* start time, or descends from such a process, or
+//! carries exactly the recorded tag.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use super::sweep::{Process, Table, kill_exactly, tagged};
+use crate::host::write_private;
+use crate::ids::random_text;
+
+const DIRECTORY_ID_LENGTH: usize = 20;
+/// A process can fork while it is being killed, so the table is read again until nothing is left.
+const KILL_ROUNDS: usize = 200;
+const KILL_AGAIN: Duration = Duration::from_millis(10);
+
+/// Names one state directory. A copy has another inode or device, and gets an id of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DirectoryIdentity {
+    device: u64,
+    inode: u64,
+    pub(crate) id: String,
+}
+
+impl DirectoryIdentity {
+    /// Reads the identity from the file `id` in the directory. It is made anew if it is missing, cannot be read, or is
+    /// that of another directory.
+    pub(crate) fn load_or_create(root: &Path) -> io::Result<Self> {
+        let (path, directory) = (root.join("id"), fs::metadata(root)?);
+        let known = fs::read(&path).ok().and_then(|text| serde_json::from_slice::<Self>(&text).ok());
+        if let Some(known) = known
+            && (known.device, known.inode) == (directory.dev(), directory.ino())
+        {
+            return Ok(known);
+        }
+        let id = random_text(DIRECTORY_ID_LENGTH);
+        let made = Self { device: directory.dev(), inode: directory.ino(), id };
+        write_private(&path, &serde_json::to_vec(&made)?)?;
+        Ok(made)
+    }
+}
+
+/// The record of one tree, as it is on disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct TreeRecord {
+    directory: DirectoryIdentity,
+    system: String,
+    host: Process,
+    shim: Process,
+    tag: String,
+    /// Everything below the shim at the last look.
+    seen: BTreeSet<Process>,
+}
+
+/// The trees that this host runs. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Records {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    dir: PathBuf,
+    directory: DirectoryIdentity,
+    system: String,
+    host: Process,
+    running: Mutex<BTreeMap<u32, TreeRecord>>,
+    /// How many run; told whenever that changes.
+    count: watch::Sender<usize>,
+    /// True once all trees are to end.
+    ending: watch::Sender<bool>,
+}
+
+impl Records {
+    /// Records in `dir` for the state directory of this identity.
+    pub(crate) fn new(dir: PathBuf, directory: DirectoryIdentity) -> Self {
+        let shared = Shared {
+            dir,
+            directory,
+            system: system(),
+            host: Process::current(),
+            running: Mutex::default(),
+            count: watch::Sender::new(0),
+            ending: watch::Sender::new(false),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Records a running shim. A failure to write is no reason not to run: this host still knows the tree.
+    pub(crate) fn add(&self, shim: u32, tag: &str) {
+        let Shared { directory, system, host, .. } = &*self.shared;
+        // Where there is no `/proc` there is nothing to find again either.
+        let shim = Process { pid: shim, started: super::sweep::started_at(shim).unwrap_or_default() };
+        let (directory, system, seen) = (directory.clone(), system.clone(), BTreeSet::new());
+        let record = TreeRecord { directory, system, host: *host, shim, tag: tag.to_owned(), seen };
+        self.write(&record);
+        self.running().insert(shim.pid, record);
+        self.tell_count();
+    }
+
+    /// Forgets a tree that is gone.
+    pub(crate) fn remove(&self, shim: u32) {
+        self.running().remove(&shim);
+        let _ = fs::remove_file(self.path(shim));
+        self.tell_count();
+    }
+
+    /// The shims that run.
+    pub(crate) fn shims(&self) -> Vec<u32> {
+        self.running().keys().copied().collect()
+    }
+
+    /// Notes the processes below a shim, as they are now.
+    pub(crate) fn note_seen(&self, shim: u32, seen: BTreeSet<Process>) {
+        let changed = match self.running().get_mut(&shim) {
+            Some(record) if record.seen != seen => {
+                record.seen = seen;
+                record.clone()
+            }
+            Some(_) | None => return,
+        };
+        self.write(&changed);
+        // It may have ended meanwhile; its record must not outlive it.
+        if !self.running().contains_key(&shim) {
+            let _ = fs::remove_file(self.path(shim));
+        }
+    }
+
+    /// Notes the first process of a tree, which the shim has just started.
+    pub(crate) fn note_agent(&self, shim: u32, agent: u32) {
+        if let Some(started) = super::sweep::started_at(agent) {
+            self.note_seen(shim, BTreeSet::from([Process { pid: agent, started }]));
+        }
+    }
+
+    /// Changes whenever a shim comes or goes.
+    pub(crate) fn count(&self) -> watch::Receiver<usize> {
+        self.shared.count.subscribe()
+    }
+
+    /// Asks all trees to end, now and in future. Returns when all are gone.
+    pub(crate) async fn end_all(&self) {
+        self.shared.ending.send_replace(true);
+        let _ = self.count().wait_for(|count| *count == 0).await;
+    }
+
+    /// True once all trees are to end.
+    pub(crate) fn ending(&self) -> watch::Receiver<bool> {
+        self.shared.ending.subscribe()
+    }
+
+    /// Kills what is left of a tree of this host whose shim is gone. Returns how many processes there were.
+    pub(crate) fn end_left(&self, shim: u32) -> usize {
+        let record = self.running().get(&shim).cloned();
+        record.map_or(0, |record| end_trees(&[record]))
+    }
+
+    /// Kills what an earlier host on this state directory has left. The caller holds the directory's lease. Returns
+    /// how many processes there were.
+    pub(crate) fn sweep(&self) -> usize {
+        let entries = fs::read_dir(&self.shared.dir).into_iter().flatten().flatten();
+        let records = entries.filter_map(|entry| {
+            let text = fs::read(entry.path()).ok();
+            let _ = fs::remove_file(entry.path());
+            let record: TreeRecord = serde_json::from_slice(&text?).ok()?;
+            self.is_ours(&record).then_some(record)
+        });
+        end_trees(&records.collect::<Vec<_>>())
+    }
+
+    /// Is this the record of a tree of this very directory whose host is dead? A record that was copied here with the
+    /// directory is that of another, and a host that still runs cares for its own trees.
+    fn is_ours(&self, record: &TreeRecord) -> bool {
+        record.directory == self.shared.directory && record.system == self.shared.system && !record.host.is_alive()
+    }
+
+    fn write(&self, record: &TreeRecord) {
+        let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.shared.dir);
+        let path = self.path(record.shim.pid);
+        let half = path.with_extension("new");
+        // Not synced: after a power loss there is nothing to sweep.
+        let written = serde_json::to_vec(record).map_err(io::Error::from).and_then(|text| {
+            let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&half);
+            file.and_then(|mut file| io::Write::write_all(&mut file, &text)).and_then(|()| fs::rename(&half, &path))
+        });
+        if let Err(error) = written {
+            let _ = fs::remove_file(&half);
+            tracing::debug!(%error, shim = record.shim.pid, "a process tree could not be recorded");
+        }
+    }
+
+    fn tell_count(&self) {
+        let count = self.running().len();
+        self.shared.count.send_replace(count);
+    }
+
+    fn running(&self) -> MutexGuard<'_, BTreeMap<u32, TreeRecord>> {
+        self.shared.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn path(&self, shim: u32) -> PathBuf {
+        self.shared.dir.join(shim.to_string())
+    }
+}
+
+/// Kills everything that is left of these trees. Returns how many processes there were at first.
+fn end_trees(records: &[TreeRecord]) -> usize {
+    let mut first = None;
+    for _ in 0..KILL_ROUNDS {
+        if records.is_empty() {
+            break;
+        }
+        let left = find_left(records, &Table::read());
+        first.get_or_insert(left.len());
+        if left.is_empty() {
+            break;
+        }
+        left.into_iter().for_each(kill_exactly);
+        std::thread::sleep(KILL_AGAIN);
+    }
+    first.unwrap_or_default()
+}
+
+/// The living processes of these trees.
+fn find_left(records: &[TreeRecord], table: &Table) -> HashSet<Process> {
+    let mut left = HashSet::new();
+    for record in records {
+        let recorded = record.seen.iter().chain([&record.shim]).copied();
+        left.extend(recorded.filter(|process| table.has(*process)));
+        // Older than its shim: not of this tree, whatever its environment says.
+        left.extend(tagged(&record.tag, table).filter(|process| process.started >= record.shim.started));
+    }
+    let roots: HashSet<u32> = left.iter().map(|process| process.pid).collect();
+    left.extend(table.below(&roots));
+    left.retain(|process| process.pid != std::process::id() && table.runs(process.pid));
+    left
+}
+
+/// Names this boot of the machine, and this process's numbering of processes: elsewhere a pid means another process.
+fn system() -> String {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    format!("{} {}", boot.trim(), namespace.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn records(root: &Path) -> Records {
+        Records::new(root.join("run"), DirectoryIdentity::load_or_create(root).unwrap())
+    }
+
+    #[test]
+    fn directory_keeps_its_identity_and_a_copy_gets_its_own() {
+        let temp = tempfile::tempdir().unwrap();
+        let [one, two] = ["one", "two"].map(|name| temp.path().join(name));
+        fs::create_dir(&one).unwrap();
+        fs::create_dir(&two).unwrap();
+        let made = DirectoryIdentity::load_or_create(&one).unwrap();
+        assert_eq!(DirectoryIdentity::load_or_create(&one).unwrap(), made);
+        fs::copy(one.join("id"), two.join("id")).unwrap();
+        let copied = DirectoryIdentity::load_or_create(&two).unwrap();
+        assert_ne!(copied.id, made.id);
+        // As versions before this wrote it: it does not say of which directory it is.
+        fs::write(one.join("id"), "abcdefghij0123456789").unwrap();
+        assert_ne!(DirectoryIdentity::load_or_create(&one).unwrap().id, "abcdefghij0123456789");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn sweep_takes_only_records_of_this_directory_this_system_and_a_dead_host() {
+        let temp = tempfile::tempdir().unwrap();
+        let records = records(temp.path());
+        let gone = Process { pid: u32::MAX >> 1, started: 1 };
+        let record = TreeRecord {
+            directory: records.shared.directory.clone(),
+            system: records.shared.system.clone(),
+            host: gone,
+            shim: gone,
+            tag: "x".to_owned(),
+            seen: BTreeSet::new(),
+        };
+        assert!(records.is_ours(&record));
+        let living = Process::current();
+        assert!(!records.is_ours(&TreeRecord { host: living, ..record.clone() }), "its host lives");
+        let directory = DirectoryIdentity { inode: 1, ..record.directory.clone() };
+        assert!(!records.is_ours(&TreeRecord { directory, ..record.clone() }), "another directory");
+        assert!(!records.is_ours(&TreeRecord { system: "before".to_owned(), ..record.clone() }), "before a reboot");
+        // Another process has its number now.
+        let reused = Process { started: living.started + 1, ..living };
+        assert!(records.is_ours(&TreeRecord { host: reused, ..record }));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn left_processes_are_found_by_start_time_and_not_by_number_alone() {
+        let temp = tempfile::tempdir().unwrap();
+        let records = records(temp.path());
+        let parent = std::os::unix::process::parent_id();
+        let started = super::super::sweep::started_at(parent).unwrap();
+        let mut record = TreeRecord {
+            directory: records.shared.directory.clone(),
+            system: String::new(),
+            host: Process::current(),
+            shim: Process { pid: u32::MAX >> 1, started: u64::MAX },
+            tag: random_text(20),
+            seen: BTreeSet::from([Process { pid: parent, started: started + 1 }]),
+        };
+        assert_eq!(find_left(&[record.clone()], &Table::read()), HashSet::new());
+        record.seen = BTreeSet::from([Process { pid: parent, started }]);
+        assert!(find_left(&[record], &Table::read()).contains(&Process { pid: parent, started }));
+    }
+
+    #[test]
+    fn records_are_written_when_the_tree_changes_and_removed_with_it() {
+        let temp = tempfile::tempdir().unwrap();
+        let records = records(temp.path());
+        let own = std::process::id();
+        records.add(own, "tag");
+        let path = temp.path().join("run").join(own.to_string());
+        let before = fs::read(&path).unwrap();
+        records.note_seen(own, BTreeSet::from([Process { pid: 7, started: 9 }]));
+        assert_ne!(fs::read(&path).unwrap(), before);
+        records.remove(own);
+        records.note_seen(own, BTreeSet::new());
+        assert!(!path.exists());
+        assert_eq!(records.shims(), [0_u32; 0]);
+    }
+}
