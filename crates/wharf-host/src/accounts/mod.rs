@@ -50,16 +50,20 @@ struct Account {
 /// The figures of one look.
 struct Look {
     trees: Vec<(SessionHandle, Vec<(u32, Tree)>)>,
+    /// How many shims there are, those of agents without a session included.
+    shims: usize,
     took: Duration,
 }
 
 /// Keeps accounts for as long as the host lives. While no agent runs it costs nothing.
 pub(crate) fn keep(host: &Arc<Inner>) {
     let (weak, mut changes) = (Arc::downgrade(host), host.registry.changes());
+    let mut shims = host.records.count();
     tokio::spawn(async move {
         let mut accounts = Accounts::default();
         loop {
             changes.borrow_and_update();
+            shims.borrow_and_update();
             let wait = match look(&weak).await {
                 None => return,
                 Some(look) if look.trees.is_empty() => {
@@ -67,10 +71,18 @@ pub(crate) fn keep(host: &Arc<Inner>) {
                     if let Some(host) = weak.upgrade() {
                         host.metrics.note_agents(BTreeMap::new());
                     }
-                    if changes.changed().await.is_err() {
-                        return;
+                    if look.shims > 0 {
+                        EVERY.max(look.took * AT_MOST)
+                    } else {
+                        let changed = tokio::select! {
+                            changed = changes.changed() => changed,
+                            changed = shims.changed() => changed,
+                        };
+                        if changed.is_err() {
+                            return;
+                        }
+                        SOON
                     }
-                    SOON
                 }
                 Some(look) => {
                     let wait = EVERY.max(look.took * AT_MOST);
@@ -83,17 +95,21 @@ pub(crate) fn keep(host: &Arc<Inner>) {
     });
 }
 
-/// Measures every session that has processes. `None` when the host is gone.
+/// Measures every session that has processes, and records the processes of every tree, so that a later host finds them.
+/// `None` when the host is gone.
 async fn look(host: &Weak<Inner>) -> Option<Look> {
-    let live = host.upgrade()?.registry.live();
+    let inner = host.upgrade()?;
+    let (live, records) = (inner.registry.live(), inner.records.clone());
+    drop(inner);
     let roots: Vec<(SessionHandle, Vec<u32>)> = live
         .into_iter()
         .map(|handle| (handle.shared.shims(), handle))
         .filter(|(shims, _)| !shims.is_empty())
         .map(|(shims, handle)| (handle, shims))
         .collect();
-    if roots.is_empty() {
-        return Some(Look { trees: Vec::new(), took: Duration::ZERO });
+    let shims = records.shims();
+    if roots.is_empty() && shims.is_empty() {
+        return Some(Look { trees: Vec::new(), shims: 0, took: Duration::ZERO });
     }
     let measured = tokio::task::spawn_blocking(move || {
         let (began, own) = (Instant::now(), std::process::id());
@@ -103,7 +119,12 @@ async fn look(host: &Weak<Inner>) -> Option<Look> {
             (handle, trees)
         });
         let trees = trees.collect();
-        Look { trees, took: began.elapsed() }
+        for shim in &shims {
+            if let Some(below) = table.below(own, *shim) {
+                records.note_seen(*shim, below);
+            }
+        }
+        Look { trees, shims: shims.len(), took: began.elapsed() }
     });
     measured.await.ok()
 }

@@ -1,8 +1,10 @@
 //! One look at the process table: what each tree of processes uses. Linux; elsewhere there is nothing to see.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io::Read;
+
+use crate::agent::sweep::Process;
 
 /// The kernel counts CPU time for programs in hundredths of a second on every Linux that Rust supports.
 const TICK_MILLIS: u64 = 10;
@@ -20,6 +22,7 @@ pub(super) struct Tree {
 #[derive(Debug, Default)]
 pub(super) struct Processes {
     ticks: HashMap<u32, u64>,
+    started: HashMap<u32, u64>,
     children: HashMap<u32, Vec<u32>>,
 }
 
@@ -31,8 +34,9 @@ impl Processes {
         let Ok(entries) = fs::read_dir("/proc") else { return seen };
         for pid in entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
             let stat = read(&format!("/proc/{pid}/stat"), &mut buffer);
-            if let Some((parent, ticks)) = stat.and_then(parse_stat) {
+            if let Some(Stat { parent, ticks, started }) = stat.and_then(parse_stat) {
                 seen.ticks.insert(pid, ticks);
+                seen.started.insert(pid, started);
                 seen.children.entry(parent).or_default().push(pid);
             }
         }
@@ -42,20 +46,34 @@ impl Processes {
     /// The child `root` of `parent` and all below it. `None` if it is gone, even if another process has its number now.
     /// What has lost its own parent is below the shim, which adopts it.
     pub(super) fn tree(&self, parent: u32, root: u32) -> Option<Tree> {
-        self.children.get(&parent)?.iter().find(|child| **child == root)?;
-        let (mut tree, mut next) = (Tree::default(), vec![root]);
+        let mut tree = Tree::default();
         let mut buffer = [0; 4096];
-        while let Some(pid) = next.pop() {
+        for pid in self.members(parent, root)? {
             tree.processes += 1;
             tree.cpu_millis += self.ticks.get(&pid).copied().unwrap_or_default() * TICK_MILLIS;
             tree.memory += own_memory(pid, &mut buffer);
+        }
+        Some(tree)
+    }
+
+    /// The processes below the child `root` of `parent`, without it. `None` if it is gone.
+    pub(super) fn below(&self, parent: u32, root: u32) -> Option<BTreeSet<Process>> {
+        let below = self.members(parent, root)?.into_iter().skip(1);
+        Some(below.filter_map(|pid| Some(Process { pid, started: *self.started.get(&pid)? })).collect())
+    }
+
+    fn members(&self, parent: u32, root: u32) -> Option<Vec<u32>> {
+        self.children.get(&parent)?.iter().find(|child| **child == root)?;
+        let (mut members, mut next) = (Vec::new(), vec![root]);
+        while let Some(pid) = next.pop() {
+            members.push(pid);
             next.extend(self.children.get(&pid).into_iter().flatten());
             // A table that changes while it is read could go in circles.
-            if tree.processes > self.ticks.len() as u64 {
+            if members.len() > self.ticks.len() {
                 break;
             }
         }
-        Some(tree)
+        Some(members)
     }
 }
 
@@ -87,11 +105,24 @@ fn read<'a>(path: &str, buffer: &'a mut [u8]) -> Option<&'a str> {
     std::str::from_utf8(text).ok()
 }
 
-/// The parent, and CPU time in ticks. The command is in brackets and may hold anything: fields count from the last one.
-fn parse_stat(text: &str) -> Option<(u32, u64)> {
+/// The fields of `/proc/PID/stat` that count here.
+#[derive(Debug, PartialEq, Eq)]
+struct Stat {
+    parent: u32,
+    /// CPU time.
+    ticks: u64,
+    /// Ticks between the boot and the start.
+    started: u64,
+}
+
+/// The command is in brackets and may hold anything: fields count from the last one.
+fn parse_stat(text: &str) -> Option<Stat> {
     let (_, rest) = text.rsplit_once(')')?;
-    let parent = rest.split_ascii_whitespace().nth(1)?.parse().ok()?;
-    Some((parent, times(text)?.into_iter().sum()))
+    let mut fields = rest.split_ascii_whitespace().skip(1);
+    let parent = fields.next()?.parse().ok()?;
+    // The 22nd field of the line.
+    let started = fields.nth(17)?.parse().ok()?;
+    Some(Stat { parent, ticks: times(text)?.into_iter().sum(), started })
 }
 
 /// User and system time, and the same of children that were waited for: the 14th to 17th field.
@@ -109,7 +140,7 @@ mod tests {
     #[test]
     fn a_command_with_brackets_and_blanks_confuses_nobody() {
         let line = "7 (a) b (c) S 3 7 7 0 -1 4194560 1 0 0 0 11 22 33 44 20 0 1 0 555 0 0";
-        assert_eq!(parse_stat(line), Some((3, 110)));
+        assert_eq!(parse_stat(line), Some(Stat { parent: 3, ticks: 110, started: 555 }));
         assert_eq!(parse_stat("7 (a S 3"), None);
     }
 
@@ -121,6 +152,7 @@ mod tests {
         assert!(tree.processes >= 1 && tree.memory > 100_000, "{tree:?}");
         assert_eq!(seen.tree(std::process::id(), std::process::id()), None);
         assert_eq!(seen.tree(parent, u32::MAX), None);
+        assert_eq!(seen.started.get(&parent).copied(), crate::agent::sweep::started_at(parent));
         assert!(own_usage().unwrap().0 > tree.memory / 2);
     }
 }

@@ -62,7 +62,7 @@ pub(crate) struct Inner {
     epoch: Epoch,
     pub(crate) budget: Arc<TailBudget>,
     pub(crate) metrics: Metrics,
-    records: Records,
+    pub(crate) records: Records,
     badges: Arc<Badges>,
     /// Where the host is reached; empty until that is known.
     url: watch::Sender<Arc<str>>,
