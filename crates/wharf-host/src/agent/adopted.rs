@@ -12,8 +12,9 @@ use super::sweep::{children, descendants, signal};
 
 /// A process that forks while it is being killed is met again in the next look.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// A minute of them; what is still there then cannot be killed.
-const LOOKS: usize = 1_200;
+/// Five seconds of them. What is still there then cannot be killed, and other sessions must not wait for it; the next
+/// call meets it again.
+const LOOKS: usize = 100;
 
 static ADOPTS: AtomicBool = AtomicBool::new(false);
 /// Our children that are as they should be. Held while one is forked, so that none is unknown.

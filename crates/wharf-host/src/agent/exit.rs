@@ -1,16 +1,19 @@
 //! A running agent process as the host holds it: how to end it, and how it ended.
 
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use tokio::io::{AsyncWriteExt, BufReader, Lines};
+use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::process::Child;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 
 use super::adopted::{self, Shim};
 use super::badge::Worn;
-use super::shim;
 use super::records::Records;
+use super::{shim, sweep};
 
 /// How a process ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,7 +51,8 @@ impl AgentProcess {
         let _ = self.end.try_send(());
     }
 
-    /// Waits until nothing of the tree is left.
+    /// Waits until nothing of the tree is left. Once the end was asked for this takes a bounded time, whatever the shim
+    /// does.
     pub(crate) async fn gone(&mut self) -> AgentExit {
         match self.exit.wait_for(Option::is_some).await {
             Ok(exit) => exit.clone().unwrap_or_default(),
@@ -59,67 +63,165 @@ impl AgentProcess {
 
 /// How long the last words of a shim may take to be read. They are there already.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long a shim may take beyond the grace period that it gives its tree. An agent can disable its own shim (stop it,
+/// take its files away), so the host ends the tree itself then.
+const SHIM_DELAY: Duration = Duration::from_millis(1_500);
+/// How long the kernel may take over SIGKILL. A process that waits for a device may take for ever.
+const KILLED_WITHIN: Duration = Duration::from_secs(5);
 
-/// Follows the shim until it ends.
+/// Tells whether the command was started, or why not.
+pub(super) type StartedNews = oneshot::Receiver<Result<(), String>>;
+
+/// Follows the shim until its tree is gone.
 pub(super) fn attend(
     mut child: Child,
     shim: Shim,
-    mut news: Lines<BufReader<OwnedReadHalf>>,
-    mut control: OwnedWriteHalf,
+    control: UnixStream,
     records: Records,
     worn: Option<Worn>,
-) -> AgentProcess {
-    let (pid, mut killed) = (shim.0, false);
-    let (end, mut ends) = mpsc::channel(1);
+) -> (AgentProcess, StartedNews) {
+    let pid = shim.0;
+    let (end, ends) = mpsc::channel(1);
     let (report, exit) = watch::channel(None);
+    let (started, news) = oneshot::channel();
+    let mut follower = ShimFollower::new(pid, control, ends, records.clone(), started);
     tokio::spawn(async move {
-        let mut how = AgentExit::default();
-        let mut ending = false;
-        let mut talking = true;
-        loop {
-            tokio::select! {
-                line = news.next_line(), if talking => match line {
-                    Ok(Some(line)) => note(&line, &mut how),
-                    Ok(None) | Err(_) => talking = false,
-                },
-                // `None`: the owner dropped its hold, which means the same.
-                _ = ends.recv(), if !ending => {
-                    ending = true;
-                    let _ = control.write_all(shim::END).await;
-                }
-                status = child.wait() => {
-                    // What the shim wrote just before it ended is still in the socket. Whoever else may hold its end of
-                    // it has nothing to say.
-                    while let Ok(Ok(Some(line))) = tokio::time::timeout(LAST_WORDS, news.next_line()).await {
-                        note(&line, &mut how);
-                    }
-                    if how == AgentExit::default() || !status.is_ok_and(|status| status.code().is_some()) {
-                        // The shim itself was killed: what it had is ended by record, and what has become ours by descent.
-                        let (records, pid) = (records.clone(), shim.0);
-                        let _ = tokio::task::spawn_blocking(move || records.end_left(pid)).await;
-                        killed = true;
-                    }
-                    break;
-                }
+        let status = match follower.follow(&mut child).await {
+            Some(status) => Some(status),
+            None => {
+                tracing::warn!(shim = pid, "a shim did not end its processes in time; the host ends them");
+                end_tree(pid, &mut child).await;
+                None
             }
+        };
+        follower.read_last_words().await;
+        let how = follower.how;
+        let by_itself = status.is_some_and(|status| status.code().is_some());
+        let left = how == AgentExit::default() || !by_itself;
+        if left {
+            // The shim itself was killed: what it had is ended by record, and what has become ours by descent.
+            let records = records.clone();
+            let _ = tokio::task::spawn_blocking(move || records.end_left(pid)).await;
         }
-        records.remove(shim.0);
         drop(shim);
-        if killed {
-            // What has taken its tag off is ours now.
+        if left {
             adopted::end().await;
         }
-        // First of all who waits for the end: its token is of no use any more.
+        records.remove(pid);
+        // Before the waiters for the end hear of it: the token is of no use any more.
         drop(worn);
         report.send_replace(Some(how));
     });
-    AgentProcess { shim: pid, end, exit }
+    (AgentProcess { shim: pid, end, exit }, news)
 }
 
-fn note(line: &str, how: &mut AgentExit) {
-    match line.split_once(' ') {
-        Some((shim::EXITED, code)) => how.code = code.parse().ok(),
-        Some((shim::SIGNALLED, signal)) => how.signal = signal.parse().ok(),
-        _ => {}
+/// Ends a tree whose shim does not.
+async fn end_tree(shim: u32, child: &mut Child) {
+    let _ = tokio::task::spawn_blocking(move || sweep::end_tree(shim)).await;
+    if tokio::time::timeout(KILLED_WITHIN, child.wait()).await.is_err() {
+        tracing::error!(shim, "a shim cannot be ended, not even by SIGKILL");
+    }
+}
+
+/// What the host knows of a shim while it runs.
+#[derive(Debug)]
+struct ShimFollower {
+    shim: u32,
+    news: Lines<BufReader<OwnedReadHalf>>,
+    control: OwnedWriteHalf,
+    ends: mpsc::Receiver<()>,
+    records: Records,
+    /// Taken when the first news has come.
+    started: Option<oneshot::Sender<Result<(), String>>>,
+    how: AgentExit,
+    /// When the tree has to be gone, once it is to go.
+    deadline: Option<Instant>,
+}
+
+impl ShimFollower {
+    fn new(
+        shim: u32,
+        control: UnixStream,
+        ends: mpsc::Receiver<()>,
+        records: Records,
+        started: oneshot::Sender<Result<(), String>>,
+    ) -> Self {
+        use tokio::io::AsyncBufReadExt;
+        let (read, control) = control.into_split();
+        let (news, started) = (BufReader::new(read).lines(), Some(started));
+        Self { shim, news, control, ends, records, started, how: AgentExit::default(), deadline: None }
+    }
+
+    /// Follows the shim to its end. Returns `None` if it did not end in time.
+    async fn follow(&mut self, child: &mut Child) -> Option<ExitStatus> {
+        let mut all_end = self.records.ending();
+        let (mut asked, mut talking) = (false, true);
+        loop {
+            let never = Instant::now() + Duration::from_secs(3_600);
+            tokio::select! {
+                line = self.news.next_line(), if talking => match line {
+                    Ok(Some(line)) => self.hear(&line),
+                    // It is about to end.
+                    Ok(None) | Err(_) => {
+                        talking = false;
+                        self.must_end_within(shim::LEFTOVER_GRACE);
+                    }
+                },
+                () = wait_for_end(&mut self.ends, &mut all_end), if !asked => {
+                    asked = true;
+                    let _ = self.control.write_all(shim::END).await;
+                    self.must_end_within(shim::GRACE);
+                }
+                status = child.wait() => return status.ok(),
+                () = tokio::time::sleep_until(self.deadline.unwrap_or(never)), if self.deadline.is_some() => return None,
+            }
+        }
+    }
+
+    /// The first reason counts: the shim gives its tree one grace period, from then on.
+    fn must_end_within(&mut self, grace: Duration) {
+        self.deadline.get_or_insert_with(|| Instant::now() + grace + SHIM_DELAY);
+    }
+
+    /// Reads what the shim wrote just before it ended, which is still in the socket.
+    async fn read_last_words(&mut self) {
+        while let Ok(Ok(Some(line))) = tokio::time::timeout(LAST_WORDS, self.news.next_line()).await {
+            self.hear(&line);
+        }
+    }
+
+    fn hear(&mut self, line: &str) {
+        match line.split_once(' ') {
+            Some((shim::STARTED, agent)) => {
+                if let Ok(agent) = agent.parse() {
+                    self.records.note_agent(self.shim, agent);
+                }
+                self.tell_start(Ok(()));
+            }
+            Some((shim::FAILED, why)) => self.tell_start(Err(why.to_owned())),
+            Some((shim::EXITED, code)) => {
+                self.how.code = code.parse().ok();
+                self.must_end_within(shim::LEFTOVER_GRACE);
+            }
+            Some((shim::SIGNALLED, signal)) => {
+                self.how.signal = signal.parse().ok();
+                self.must_end_within(shim::LEFTOVER_GRACE);
+            }
+            _ => {}
+        }
+    }
+
+    fn tell_start(&mut self, outcome: Result<(), String>) {
+        if let Some(started) = self.started.take() {
+            let _ = started.send(outcome);
+        }
+    }
+}
+
+/// Waits until the owner asks for the end or drops its hold, or all trees are to end.
+async fn wait_for_end(ends: &mut mpsc::Receiver<()>, all_end: &mut watch::Receiver<bool>) {
+    tokio::select! {
+        _ = ends.recv() => {}
+        _ = all_end.wait_for(|ending| *ending) => {}
     }
 }

@@ -7,19 +7,19 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::time::Duration;
 
 use rustix::io::FdFlags;
-use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
 use super::adopted::{self, Shim};
 use super::badge::{self, Wearer};
 use super::exit::{AgentProcess, attend};
-use super::stderr::StderrTail;
 use super::records::Records;
+use super::stderr::StderrTail;
 use super::sweep::TAG;
-use super::{files, outbox::Outbox, shim};
+use super::{files, outbox::Outbox};
 use crate::frame::FrameReader;
 use crate::sandbox::{CARRIED, Profile};
 
@@ -38,7 +38,7 @@ pub(crate) struct Launch {
     pub(crate) records: Records,
     pub(crate) frame_limit: usize,
     /// For `initialize`, and again for `session/new`.
-    pub(crate) timeout: Option<std::time::Duration>,
+    pub(crate) timeout: Option<Duration>,
 }
 
 /// A started process and its pipes.
@@ -49,6 +49,9 @@ pub(crate) struct Launched {
     pub(crate) outbox: Outbox,
     pub(crate) stderr: StderrTail,
 }
+
+/// A shim that takes longer over starting a command is stuck. Long for a machine that has much to do.
+const SHIM_STARTS_WITHIN: Duration = Duration::from_secs(60);
 
 type Pipes = (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>);
 
@@ -96,21 +99,16 @@ impl Launch {
         if let Some(worn) = &worn {
             worn.rooted_at(shim.0);
         }
-        self.records.add(shim.0, &self.tag);
         let control = control(ours).map_err(|e| format!("cannot watch the shim of `{name}`: {e}"))?;
-        let (read, write) = control.into_split();
-        let mut news = BufReader::new(read).lines();
-        let first = news.next_line().await.ok().flatten().unwrap_or_default();
-        match first.split_once(' ') {
-            Some((shim::STARTED, _)) => {}
-            Some((shim::FAILED, why)) => {
-                self.records.remove(shim.0);
-                return Err(format!("cannot run `{name}`: {why}; is it installed and on the PATH?"));
-            }
-            _ => return Err(format!("the shim of `{name}` ended before it started anything")),
+        self.records.add(shim.0, &self.tag);
+        // From here on the tree is followed: if this future is dropped, the tree is ended.
+        let (process, started) = attend(child, shim, control, self.records.clone(), worn);
+        match tokio::time::timeout(SHIM_STARTS_WITHIN, started).await {
+            Ok(Ok(Ok(()))) => Ok((pipes, process)),
+            Ok(Ok(Err(why))) => Err(format!("cannot run `{name}`: {why}; is it installed and on the PATH?")),
+            Ok(Err(_)) => Err(format!("the shim of `{name}` ended before it started anything")),
+            Err(_) => Err(format!("the shim of `{name}` did not start it within {SHIM_STARTS_WITHIN:?}")),
         }
-        let process = attend(child, shim, news, write, self.records.clone(), worn);
-        Ok((pipes, process))
     }
 
     #[expect(clippy::disallowed_methods, reason = "one of the two places that start processes")]

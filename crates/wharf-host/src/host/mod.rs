@@ -223,6 +223,8 @@ impl Host {
         for wait in waits {
             let _ = wait.await;
         }
+        // Agents without a session, and what was started meanwhile. Each of them has its deadline.
+        self.inner.records.end_all().await;
         let inner = Arc::clone(&self.inner);
         let _ = tokio::task::spawn_blocking(move || inner.index.finish()).await;
     }

@@ -74,6 +74,7 @@ mod together;
 mod tokens;
 mod turns;
 mod understood;
+mod unkillable;
 mod walk;
 mod ways;
 mod where_agents_run;

@@ -1,0 +1,128 @@
+//! An agent that works against its own shim: its tree is ended all the same, and nobody else waits for it.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+use wharf_testkit::client::Client;
+use wharf_testkit::host::Host;
+use wharf_testkit::http::Http;
+use wharf_testkit::procs;
+
+use crate::{TREE_ENDS_WITHIN, client, open, pids, scripted, told};
+
+/// With one open file the shim cannot look for processes any more.
+const LIMIT_FILES: &str = "prlimit --pid $SHIM --nofile=1:1";
+/// A stopped shim does nothing at all.
+const STOP: &str = "kill -STOP $SHIM";
+/// What a host's stop may take (the promise of the command line).
+const HOST_STOPS_WITHIN: Duration = Duration::from_secs(10);
+
+/// A session whose agent has disabled its shim and started a child in a session of its own.
+struct StuckTree {
+    client: Client,
+    session: String,
+    processes: Vec<u32>,
+}
+
+impl StuckTree {
+    async fn grow(host: &Host, attack: &str) -> Result<Self> {
+        let (client, session) = open(host).await?;
+        let shim = r#"SHIM=$(sed -n 's/^PPid:\t//p' /proc/$PPID/status)"#;
+        let child = "env -i setsid sh -c 'trap \"\" TERM HUP; exec sleep 900' >/dev/null 2>&1 & echo $!";
+        let said = told(&client, &session, &format!("sh {shim}; echo $SHIM; {attack}; {child}")).await?;
+        let mut processes: Vec<u32> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        assert_eq!(processes.len(), 2, "{said}");
+        assert!(procs::descendants(host.pid()).contains(&processes[0]), "the shim is below the host: {said}");
+        processes.extend(pids(&told(&client, &session, "pid").await?));
+        assert!(processes.iter().copied().all(procs::is_alive));
+        Ok(Self { client, session, processes })
+    }
+}
+
+fn assert_gone(pids: &[u32]) {
+    assert_eq!(procs::wait_gone(pids, TREE_ENDS_WITHIN), Ok(()));
+}
+
+#[tokio::test]
+async fn killing_a_session_ends_its_processes_although_the_shim_is_disabled() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    for attack in [LIMIT_FILES, STOP] {
+        let tree = StuckTree::grow(&host, attack).await?;
+        Http::new(&host).poke(&format!("/sessions/{}/kill", tree.session)).await?.expect(200)?;
+        assert_gone(&tree.processes);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn deleting_a_session_ends_and_deletes_it_although_the_shim_is_disabled() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    for attack in [LIMIT_FILES, STOP] {
+        let tree = StuckTree::grow(&host, attack).await?;
+        let path = format!("/sessions/{}", tree.session);
+        let http = Http::new(&host);
+        let deleted = tokio::time::timeout(TREE_ENDS_WITHIN, http.delete(&path)).await.context("DELETE hangs")??;
+        assert_eq!(deleted.expect(200)?["ok"], json!(true));
+        assert_gone(&tree.processes);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn stopping_the_host_ends_all_trees_in_time_although_shims_are_disabled() -> Result<()> {
+    let mut host = scripted(&[])?.start()?;
+    let trees = [StuckTree::grow(&host, LIMIT_FILES).await?, StuckTree::grow(&host, STOP).await?];
+    let (_other, _session) = open(&host).await?;
+    let below = procs::descendants(host.pid());
+    procs::terminate(host.pid());
+    assert!(host.wait_exit(HOST_STOPS_WITHIN)?.success());
+    assert_gone(&below);
+    assert!(trees.iter().flat_map(|tree| &tree.processes).all(|pid| below.contains(pid)));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_disabled_shim_does_not_hold_up_other_sessions() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let tree = StuckTree::grow(&host, STOP).await?;
+    let (other, other_session) = open(&host).await?;
+    let http = Http::new(&host);
+    let stuck = tokio::spawn({
+        let (http, path) = (http.clone(), format!("/sessions/{}", tree.session));
+        async move { http.delete(&path).await }
+    });
+    assert_eq!(told(&other, &other_session, "echo unharmed").await?, "unharmed");
+    let deleted = http.delete(&format!("/sessions/{other_session}")).await?;
+    assert_eq!(deleted.expect(200)?["ok"], json!(true));
+    assert!(!stuck.is_finished(), "the other session was deleted first");
+    assert_eq!(stuck.await??.expect(200)?["ok"], json!(true));
+    assert_gone(&tree.processes);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_that_exits_behind_a_disabled_shim_leaves_nothing_and_comes_back() -> Result<()> {
+    let host = scripted(&["--resume"])?.start()?;
+    for attack in [LIMIT_FILES, STOP] {
+        let tree = StuckTree::grow(&host, attack).await?;
+        crate::refused(tree.client.prompt(&tree.session, "crash 7").await)?;
+        assert_gone(&tree.processes);
+        assert_eq!(told(&tree.client, &tree.session, "echo back").await?, "back");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_without_a_session_does_not_outlive_the_host_behind_a_stopped_shim() -> Result<()> {
+    let mut host = scripted(&["--ignore-eof", "--ignore-term"])?.start()?;
+    let _client = client(&host).await?;
+    let below = procs::descendants(host.pid());
+    assert_eq!(below.len(), 2, "shim and agent");
+    let shim = below.iter().copied().find(|pid| !procs::descendants(*pid).is_empty()).context("no shim")?;
+    procs::stop(shim);
+    procs::terminate(host.pid());
+    assert!(host.wait_exit(HOST_STOPS_WITHIN)?.success());
+    assert_gone(&below);
+    Ok(())
+}
