@@ -1,12 +1,17 @@
-//! What the host tells its operator on stderr, without secrets (rule 10.6).
+//! The host's log on stderr, without secrets (rule 10.6). A log that cannot be written neither ends nor delays the host.
 
 use std::any::Any;
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tracing_subscriber::fmt::MakeWriter;
 use wharf_host::redact::redact;
 
-/// Stderr. What is written at once is one event of the log.
+/// A pipe that says it has room takes this many bytes without waiting: POSIX's smallest `PIPE_BUF` on Linux.
+const BYTES_WITHOUT_WAITING: usize = 4_096;
+
+/// The log's writer. One call of `write` is one event of the log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told<W>(W);
 
@@ -14,7 +19,10 @@ impl Told<fn() -> io::Stderr> {
     pub(crate) const STDERR: Self = Self(io::stderr);
 }
 
-impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for Told<W> {
+impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for Told<W>
+where
+    W::Writer: AsFd,
+{
     type Writer = Told<W::Writer>;
 
     fn make_writer(&'a self) -> Self::Writer {
@@ -22,18 +30,33 @@ impl<'a, W: MakeWriter<'a>> MakeWriter<'a> for Told<W> {
     }
 }
 
-impl<W: Write> Write for Told<W> {
+/// Always succeeds. An event that cannot be written (no space, no reader, a closed terminal) or that would have to wait
+/// for a reader is dropped: the subscriber would report the error to the same place, and panic when that fails.
+impl<W: Write + AsFd> Write for Told<W> {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
-        self.0.write_all(redact(&String::from_utf8_lossy(event)).as_bytes())?;
+        let text = redact(&String::from_utf8_lossy(event));
+        for part in text.as_bytes().chunks(BYTES_WITHOUT_WAITING) {
+            if !has_room(&self.0) || self.0.write_all(part).is_err() {
+                break;
+            }
+        }
         Ok(event.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        let _ = self.0.flush();
+        Ok(())
     }
 }
 
-/// A panic is one more event of the log.
+/// Returns false if a write would wait, as it does on a full pipe or a terminal that was stopped with Ctrl-S.
+fn has_room(out: &impl AsFd) -> bool {
+    let mut out = [PollFd::new(out, PollFlags::OUT)];
+    poll(&mut out, Some(&Timespec::default())).map_or(true, |ready| ready > 0)
+}
+
+/// Makes every panic an event of the log. The hook itself must not panic, which would abort the host: the log's writer
+/// never fails, and the subscriber does not report errors of its own.
 pub(crate) fn tell_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
@@ -50,15 +73,33 @@ fn words(payload: &dyn Any) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Seek};
+
     use super::*;
 
     #[test]
     fn a_key_in_an_event_is_not_written() -> io::Result<()> {
-        let mut told = Told(Vec::new());
+        let mut told = Told(tempfile::tempfile()?);
         let event = b"{\"message\":\"refused sk-ant-0123456789abcdefghij\",\"session\":\"sess_1\"}\n";
         assert_eq!(told.write(event)?, event.len());
-        assert_eq!(told.0, b"{\"message\":\"refused sk-[redacted]\",\"session\":\"sess_1\"}\n");
+        let mut written = String::new();
+        told.0.rewind()?;
+        told.0.read_to_string(&mut written)?;
+        assert_eq!(written, "{\"message\":\"refused sk-[redacted]\",\"session\":\"sess_1\"}\n");
         Ok(())
+    }
+
+    #[test]
+    fn event_is_dropped_when_its_reader_is_gone_or_hangs() -> io::Result<()> {
+        let (reader, writer) = io::pipe()?;
+        let mut told = Told(writer);
+        let event = [b'x'; 10_000];
+        for _ in 0..100 {
+            assert_eq!(told.write(&event)?, event.len());
+        }
+        drop(reader);
+        assert_eq!(told.write(&event)?, event.len());
+        told.flush()
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! `wharf serve`: the host.
 
+mod signals;
+
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 use wharf_host::{AgentCommand, Auth, Config, Duration, Host, LogFormat, ReplayTurns};
 use wharf_server::{Server, Tokens};
@@ -65,7 +66,7 @@ pub(crate) fn run(global: &Global, serve: Serve) -> anyhow::Result<()> {
 
 async fn host(config: Config, serve: &Serve) -> anyhow::Result<()> {
     // Signals from now on are ours: one that comes while we start must not leave agents behind.
-    let stopped = stop_signal()?;
+    let stopped = signals::listen()?;
     let state_dir = config.state_dir.clone();
     let listen = config.listen.clone();
     wharf_host::adopt();
@@ -138,29 +139,6 @@ fn config(global: &Global, serve: &Serve) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-/// Done at the first SIGTERM or SIGINT. The second ends the program at once; the agents' shims see to the rest.
-fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
-    let mut terminate = signal(SignalKind::terminate()).context("listening for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("listening for SIGINT")?;
-    let (stop, stopped) = tokio::sync::oneshot::channel();
-    tokio::spawn(async move {
-        let mut next = async || {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-        };
-        next().await;
-        tracing::info!("stopping: no new work, agents are ended; a second signal ends at once");
-        let _ = stop.send(());
-        next().await;
-        std::process::exit(130);
-    });
-    Ok(async move {
-        let _ = stopped.await;
-    })
-}
-
 fn greet(url: &str, token_file: &str, state_dir: &str) {
     let socket = url.replacen("http", "ws", 1);
     output::line(&format!("wharf is listening on {url}"));
@@ -188,6 +166,8 @@ fn start_log(config: &Config) -> anyhow::Result<()> {
     // Libraries log whole messages and headers, and those hold prompts and tokens.
     let filter = QUIET.iter().filter_map(|quiet| quiet.parse().ok()).fold(filter, EnvFilter::add_directive);
     let output = tracing_subscriber::fmt().with_env_filter(filter).with_writer(Told::STDERR).with_target(false);
+    // It would report them with `eprintln!`, which panics if nothing can be written there either.
+    let output = output.log_internal_errors(false);
     match config.log_format {
         LogFormat::Text => output.init(),
         LogFormat::Json => output.json().flatten_event(true).init(),

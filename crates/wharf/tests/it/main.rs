@@ -21,6 +21,7 @@ mod doors;
 mod event_ids;
 mod faults;
 mod full_disk;
+mod host_process;
 mod hostile_agents;
 mod hostile_disk;
 mod http;

@@ -35,6 +35,14 @@ pub(crate) fn shell(line: &str) -> Command {
     command
 }
 
+/// A shell's command line in a terminal of its own, which closes when the command is killed.
+#[expect(clippy::disallowed_methods, reason = "all processes of these tests are started from here")]
+pub(crate) fn shell_in_terminal(line: &str) -> Command {
+    let mut command = Command::new("script");
+    command.args(["-qefc", line, "/dev/null"]).stdin(Stdio::null());
+    command
+}
+
 /// Runs `wharf serve` to its end, which is to be an error; returns what it wrote to stderr.
 pub(crate) fn refusal(state_dir: &Path, arguments: &[&str]) -> Result<String> {
     let Output { status, stdout, stderr } =

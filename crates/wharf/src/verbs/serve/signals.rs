@@ -1,0 +1,61 @@
+//! Signals to the host: some stop it in order, no other ends it.
+
+use anyhow::Context;
+use rustix::process::Signal;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Each of these stops the host in order.
+const STOP: [Signal; 3] = [Signal::TERM, Signal::INT, Signal::QUIT];
+
+/// By default each of these would end the host at once, with agents running and logs unsynced. SIGHUP comes when a
+/// terminal closes, SIGXFSZ when a file has reached its limit, which the write then reports too.
+const WITHOUT_EFFECT: [Signal; 9] = [
+    Signal::HUP,
+    Signal::USR1,
+    Signal::USR2,
+    Signal::XFSZ,
+    Signal::XCPU,
+    Signal::ALARM,
+    Signal::VTALARM,
+    Signal::PROF,
+    Signal::IO,
+];
+
+/// Listens for signals from now on. The future is done at the first one that stops the host; the second such ends the
+/// program at once, and the agents' shims see to the rest.
+///
+/// Signals without effect are caught rather than ignored: agents would inherit that.
+pub(super) fn listen() -> anyhow::Result<impl Future<Output = ()>> {
+    let (stop, mut stops) = tokio::sync::mpsc::channel(2);
+    for kind in STOP {
+        let stop = stop.clone();
+        on_each(kind, move || {
+            let _ = stop.try_send(());
+        })?;
+    }
+    for kind in WITHOUT_EFFECT {
+        on_each(kind, move || tracing::info!(signal = ?kind, "a signal without effect; SIGTERM stops this host"))?;
+    }
+    let (stopping, stopped) = tokio::sync::oneshot::channel();
+    tokio::spawn(async move {
+        stops.recv().await;
+        tracing::info!("stopping: no new work, agents are ended; a second signal ends at once");
+        let _ = stopping.send(());
+        stops.recv().await;
+        std::process::exit(130);
+    });
+    Ok(async move {
+        let _ = stopped.await;
+    })
+}
+
+/// Calls at each such signal, for as long as the program runs.
+fn on_each(kind: Signal, call: impl Fn() + Send + 'static) -> anyhow::Result<()> {
+    let mut signals = signal(SignalKind::from_raw(kind.as_raw())).with_context(|| format!("listening for {kind:?}"))?;
+    tokio::spawn(async move {
+        while signals.recv().await.is_some() {
+            call();
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! The host as a process: neither its log nor a stray signal nor a closed terminal ends it.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::process::Stdio;
+
+use anyhow::{Context, Result, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use wharf_testkit::client::Client;
+use wharf_testkit::host::{Host, HostOptions};
+use wharf_testkit::{PATIENCE, procs};
+
+use crate::program::{Guard, shell_in_terminal};
+use crate::{open, scripted, started_after, stop_reason};
+
+/// A host that says something to its log at every step.
+fn talkative(setting: &str) -> Result<(HostOptions, tempfile::TempDir)> {
+    started_after(scripted(&[])?.variable("WHARF_LOG", "trace"), setting)
+}
+
+/// The host runs a turn and then ends in order.
+async fn works_and_stops(mut host: Host) -> Result<()> {
+    let (client, session) = open(&host).await?;
+    assert_eq!(stop_reason(client.prompt(&session, "echo hello").await)?, "end_turn");
+    assert!(host.terminate()?.success());
+    Ok(())
+}
+
+#[tokio::test]
+async fn host_works_when_its_log_is_full() -> Result<()> {
+    let (options, _folder) = talkative("exec 2>/dev/full")?;
+    works_and_stops(options.start()?).await
+}
+
+#[tokio::test]
+async fn host_works_when_nobody_reads_its_log_any_more() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let pipe = make_pipe(folder.path())?;
+    let reader = open_pipe(&pipe)?;
+    let (options, _script) = talkative(&format!("exec 2>{}", pipe.display()))?;
+    let host = options.start()?;
+    drop(reader);
+    works_and_stops(host).await
+}
+
+#[tokio::test]
+async fn host_works_when_the_reader_of_its_log_hangs() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let pipe = make_pipe(folder.path())?;
+    let mut reader = open_pipe(&pipe)?;
+    while reader.write(&[b'x'; 4096]).map_or_else(|error| error.kind() != ErrorKind::WouldBlock, |_| true) {}
+    let (options, _script) = talkative(&format!("exec 2>{}", pipe.display()))?;
+    works_and_stops(options.start()?).await
+}
+
+fn make_pipe(folder: &Path) -> Result<std::path::PathBuf> {
+    let pipe = folder.join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::RWXU)?;
+    Ok(pipe)
+}
+
+/// Opens both ends, so that neither this nor the host's open waits for the other.
+fn open_pipe(pipe: &Path) -> Result<File> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits();
+    Ok(fs::OpenOptions::new().read(true).write(true).custom_flags(flags.cast_signed()).open(pipe)?)
+}
+
+#[tokio::test]
+async fn stray_signals_do_not_end_the_host() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    let pid = i32::try_from(host.pid()).ok().and_then(Pid::from_raw).context("no pid")?;
+    let stray = [Signal::HUP, Signal::USR1, Signal::USR2, Signal::XFSZ, Signal::XCPU, Signal::ALARM, Signal::VTALARM];
+    for signal in stray.into_iter().chain([Signal::PROF, Signal::IO, Signal::PIPE]) {
+        kill_process(pid, signal)?;
+        let answer = stop_reason(client.prompt(&session, "echo still here").await);
+        assert_eq!(answer.with_context(|| format!("{signal:?}"))?, "end_turn", "{signal:?}");
+    }
+    works_and_stops(host).await
+}
+
+/// The signals that a process ignores, as a mask (Linux).
+fn ignored_signals(process: &str) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).context("no SigIgn")?;
+    Ok(u64::from_str_radix(mask.trim(), 16)?)
+}
+
+#[tokio::test]
+async fn agents_ignore_no_signal_because_their_host_does() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    let agent = crate::pids(&crate::told(&client, &session, "pid").await?);
+    let agent = agent.first().context("no pid")?.to_string();
+    assert_eq!(ignored_signals(&agent)? & !ignored_signals("self")?, 0);
+    Ok(())
+}
+
+#[test]
+fn sigquit_stops_the_host_in_order() -> Result<()> {
+    let mut host = scripted(&[])?.start()?;
+    let pid = i32::try_from(host.pid()).ok().and_then(Pid::from_raw).context("no pid")?;
+    kill_process(pid, Signal::QUIT)?;
+    assert!(host.wait_exit(PATIENCE)?.success());
+    Ok(())
+}
+
+/// Ends a process that is not a child of the test's.
+struct Ended(u32);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        procs::kill(self.0);
+    }
+}
+
+#[tokio::test]
+async fn closing_the_terminal_does_not_end_the_host() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let state = folder.path().join("state");
+    let agent = wharf_testkit::program::scripted_agent()?;
+    let line = format!(
+        "echo $$; exec {} serve --json --listen 127.0.0.1:0 --state-dir {} --agent-cmd {}",
+        crate::wharf().display(),
+        state.display(),
+        agent.display()
+    );
+    let mut command = shell_in_terminal(&line);
+    command.env("WHARF_LOG", "trace").env("HOME", folder.path());
+    let mut terminal = Guard(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?);
+    let mut lines = BufReader::new(terminal.0.stdout.take().context("no stdout")?).lines().map_while(Result::ok);
+    let pid: u32 = lines.next().context("no line")?.trim().parse()?;
+    let _ended = Ended(pid);
+    let listening = lines.find(|line| line.starts_with('{')).context("the host did not say that it listens")?;
+    let listening: Value = serde_json::from_str(&listening)?;
+    drop(lines);
+    drop(terminal);
+
+    let url = listening["url"].as_str().context("no url")?.replacen("http", "ws", 1);
+    let token = fs::read_to_string(state.join("token"))?;
+    let client = Client::connect(&format!("{url}/acp"), token.trim()).await?;
+    client.initialize().await?;
+    let session = client.new_session(folder.path().to_str().context("not UTF-8")?).await?;
+    assert_eq!(stop_reason(client.prompt(&session, "echo hello").await)?, "end_turn");
+    procs::terminate(pid);
+    ensure!(procs::wait_gone(&[pid], PATIENCE).is_ok(), "the host does not stop");
+    Ok(())
+}
