@@ -28,7 +28,7 @@ pub use adapters::{
     AdapterError, AdapterInfo, Adapters, ImportError, ImportReport, Launchable, ManifestError, ModeInfo, OptionInfo,
     Source, import_registry, is_always_passed,
 };
-pub use agent::badge::Badge;
+pub use agent::badge::{Badge, SESSION as SESSION_VARIABLE, TOKEN as TOKEN_VARIABLE};
 pub use agent::introduction::{Introduction, StartFailure};
 pub use agent::{SplitError, adopt, raise_open_files, shim, split_command};
 pub use config::{

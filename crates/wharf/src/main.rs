@@ -91,13 +91,16 @@ enum Verb {
 
 fn main() -> ExitCode {
     let mut args = std::env::args_os();
-    // These run once per agent: no argument parser, no runtime, as little memory as can be.
+    // The first two run once per agent: no argument parser, no runtime, as little memory as can be.
     let verb = args.nth(1);
     if verb.as_ref().is_some_and(|verb| verb == "__shim") {
         return wharf_host::shim::run(args);
     }
-    if verb.is_some_and(|verb| verb == "__confine") {
+    if verb.as_ref().is_some_and(|verb| verb == "__confine") {
         return wharf_host::sandbox::run(args);
+    }
+    if verb.is_some_and(|verb| verb == connect::DETACH) {
+        return connect::detach(args);
     }
     let Cli { global, verb } = Cli::parse();
     match perform(&global, verb) {

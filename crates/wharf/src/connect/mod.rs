@@ -12,7 +12,7 @@ use tokio::net::UnixStream;
 use crate::exit::{Exit, Failure};
 use crate::output;
 use start::Starter;
-pub(crate) use start::become_agent;
+pub(crate) use start::{DETACH, become_agent, detach};
 
 /// How often an absent host is looked for: soon at first, then at a pace that costs nothing.
 const FIRST_LOOK: Duration = Duration::from_millis(5);
@@ -86,7 +86,7 @@ impl Reach {
                     output::note(&format!("{}: no host was running; started one (pid {pid})", self.who));
                     started = true;
                     pause = FIRST_LOOK;
-                } else if started && starter.ended().is_some() {
+                } else if started && starter.has_ended() {
                     // Perhaps because another one was first.
                     give_up_at = give_up_at.min(Instant::now() + ANOTHER_COMES_WITHIN);
                 }

@@ -1,14 +1,26 @@
-//! Starting a host in the background. The one place of this program that starts processes.
+//! Starting a host in the background, which belongs to nobody: it is in a session of its own, is no descendant of its
+//! starter, and has neither its directory nor most of its environment (rule 12.14). The one place of this program that
+//! starts processes.
 
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Command, ExitCode, Output, Stdio};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
+use rustix::process::Pid;
 use wharf_host::Launchable;
+
+use crate::output;
+
+/// The hidden command that starts a host and ends, so that the host has no parent here.
+pub(crate) const DETACH: &str = "__detach";
+
+/// Variables with paths, which a host in another directory would take for others if they were relative.
+const PATH_VARIABLES: [&str; 3] = ["WHARF_ADAPTERS", "WHARF_TLS_CERT", "WHARF_TLS_KEY"];
 
 /// Of the log, when a host does not come up: its last words, not its life.
 const TAIL: u64 = 2_000;
@@ -18,16 +30,16 @@ const TAIL: u64 = 2_000;
 pub(crate) struct Starter {
     pub(crate) state_dir: PathBuf,
     pub(crate) config: Option<PathBuf>,
-    /// Held on to so that it can be reaped when it ends before us.
-    child: Option<Child>,
+    /// The host that was started.
+    pid: Option<Pid>,
 }
 
 impl Starter {
     pub(crate) fn new(state_dir: PathBuf, config: Option<PathBuf>) -> Self {
-        Self { state_dir, config, child: None }
+        Self { state_dir, config, pid: None }
     }
 
-    /// Starts a host that outlives us. It is not up yet. Returns its pid.
+    /// Starts a host that outlives this program and whoever started it. It is not up yet. Returns its pid.
     #[expect(clippy::disallowed_methods, reason = "all processes of this program are started from here")]
     pub(crate) fn start(&mut self) -> anyhow::Result<u32> {
         let program = std::env::current_exe().context("finding this program")?;
@@ -40,21 +52,22 @@ impl Starter {
         let log = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
         let log = log.with_context(|| format!("opening {}", path.display()))?;
         let mut command = Command::new(program);
-        command.args(["serve", "--json", "--state-dir"]).arg(&self.state_dir);
+        command.args([DETACH, "serve", "--json", "--state-dir"]).arg(&self.state_dir);
         if let Some(config) = &self.config {
             command.arg("--config").arg(config);
         }
-        // A group of its own: what interrupts the editor or the terminal does not reach it.
-        command.process_group(0).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        let child = command.spawn().context("starting a host in the background")?;
-        Ok(self.child.insert(child).id())
+        command.env_clear().envs(kept_environment(std::env::vars_os())).current_dir(home());
+        command.stdin(Stdio::null()).stderr(log);
+        let Output { stdout, .. } = command.output().context("starting a host in the background")?;
+        let pid = String::from_utf8_lossy(&stdout).trim().parse().ok().and_then(Pid::from_raw);
+        ensure!(pid.is_some(), "no host could be started in the background; {}", self.last_words());
+        self.pid = pid;
+        Ok(pid.map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs()))
     }
 
-    /// How the host that was started ended, if it did.
-    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
-        let status = self.child.as_mut()?.try_wait().ok().flatten()?;
-        self.child = None;
-        Some(status)
+    /// Returns true if the host that was started has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.pid.is_some_and(has_ended)
     }
 
     /// What a host wrote last, for the one who has to find out why it is not there.
@@ -65,6 +78,73 @@ impl Starter {
             Ok(_) | Err(_) => format!("{} says nothing", path.display()),
         }
     }
+}
+
+/// Starts this program again with these arguments, in a new session, and returns while that runs on. Prints its pid.
+/// What it writes goes to the stderr of this one.
+#[expect(clippy::disallowed_methods, reason = "all processes of this program are started from here")]
+pub(crate) fn detach(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let spawned = std::env::current_exe().context("finding this program").and_then(|program| {
+        rustix::process::setsid().context("making a session")?;
+        let mut host = Command::new(program);
+        host.args(arguments).stdin(Stdio::null()).stdout(std::io::stderr()).process_group(0);
+        host.spawn().context("starting a host")
+    });
+    match spawned {
+        Ok(host) => {
+            output::line(&host.id().to_string());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            output::error(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The variables that a host in the background keeps. Agents get the others from the caller that starts them.
+fn kept_environment(all: impl Iterator<Item = (OsString, OsString)>) -> impl Iterator<Item = (OsString, OsString)> {
+    all.filter(|(name, _)| name.to_str().is_some_and(is_kept)).map(|(name, value)| {
+        let absolute = PATH_VARIABLES.iter().any(|path| name == *path).then(|| std::path::absolute(&value).ok());
+        let value = absolute.flatten().map_or(value, PathBuf::into_os_string);
+        (name, value)
+    })
+}
+
+fn is_kept(name: &str) -> bool {
+    const NAMES: [&str; 10] = [
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "PATH",
+        "LANG",
+        "TZ",
+        "TMPDIR",
+        "DBUS_SESSION_BUS_ADDRESS",
+        "SSH_AUTH_SOCK",
+    ];
+    const BEGINNINGS: [&str; 4] = ["LC_", "XDG_", "SSL_CERT_", "WHARF_"];
+    // An agent's own identity is not its host's.
+    let is_agents = [wharf_host::SESSION_VARIABLE, wharf_host::TOKEN_VARIABLE].contains(&name);
+    let is_named = NAMES.contains(&name) || name == "NODE_EXTRA_CA_CERTS";
+    let is_proxy = name.to_ascii_uppercase().ends_with("_PROXY");
+    !is_agents && (is_named || is_proxy || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning)))
+}
+
+/// The home directory, or the root if there is none.
+fn home() -> PathBuf {
+    std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir()).unwrap_or_else(|| PathBuf::from("/"))
+}
+
+/// Returns true if the process has ended, even if nobody has reaped it yet.
+fn has_ended(pid: Pid) -> bool {
+    #[cfg(target_os = "linux")]
+    if let Ok(process) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
+        let mut ended = [rustix::event::PollFd::new(&process, rustix::event::PollFlags::IN)];
+        return rustix::event::poll(&mut ended, Some(&rustix::event::Timespec::default())).is_ok_and(|ready| ready > 0);
+    }
+    rustix::process::test_kill_process(pid).is_err()
 }
 
 /// Becomes the agent, in the terminal that this program was started in; returns only if that fails. Variables that are
@@ -88,4 +168,43 @@ fn tail(path: &Path) -> std::io::Result<String> {
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    #[test]
+    fn host_in_the_background_keeps_only_variables_that_belong_to_the_user() {
+        let kept = [
+            "HOME",
+            "PATH",
+            "LANG",
+            "LC_ALL",
+            "TZ",
+            "XDG_STATE_HOME",
+            "HTTPS_PROXY",
+            "no_proxy",
+            "SSL_CERT_FILE",
+            "NODE_EXTRA_CA_CERTS",
+            "SSH_AUTH_SOCK",
+            "WHARF_LOG",
+        ];
+        let dropped =
+            ["ANTHROPIC_API_KEY", "LD_PRELOAD", "PWD", "TERM", "VIRTUAL_ENV", "WHARF_SESSION", "WHARF_TOKEN", "PROXY"];
+        let all = kept.iter().chain(&dropped).map(|name| (OsString::from(name), OsString::from("/x")));
+        let names: Vec<OsString> = kept_environment(all).map(|(name, _)| name).collect();
+        assert_eq!(names, kept);
+    }
+
+    #[test]
+    fn relative_paths_in_variables_are_made_absolute() {
+        let given = [("WHARF_TLS_CERT", "cert.pem"), ("WHARF_TLS_KEY", "/key.pem"), ("WHARF_LOG", "debug")];
+        let given = given.into_iter().map(|(name, value)| (name.into(), value.into()));
+        let values: Vec<OsString> = kept_environment(given).map(|(_, value)| value).collect();
+        let cert = std::env::current_dir().unwrap().join("cert.pem").into_os_string();
+        assert_eq!(values, [cert.as_os_str(), OsStr::new("/key.pem"), OsStr::new("debug")]);
+    }
 }

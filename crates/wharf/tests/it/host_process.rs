@@ -13,7 +13,7 @@ use wharf_testkit::client::Client;
 use wharf_testkit::host::{Host, HostOptions};
 use wharf_testkit::{PATIENCE, procs};
 
-use crate::program::{Guard, shell_in_terminal};
+use crate::program::{Guard, command, shell_in_terminal};
 use crate::{open, scripted, started_after, stop_reason};
 
 /// A host that says something to its log at every step.
@@ -105,6 +105,67 @@ fn sigquit_stops_the_host_in_order() -> Result<()> {
     let pid = i32::try_from(host.pid()).ok().and_then(Pid::from_raw).context("no pid")?;
     kill_process(pid, Signal::QUIT)?;
     assert!(host.wait_exit(PATIENCE)?.success());
+    Ok(())
+}
+
+/// What the system knows of a process, by the name of the file in `/proc`.
+fn proc_file(pid: u32, name: &str) -> Result<String> {
+    let bytes = fs::read(format!("/proc/{pid}/{name}")).with_context(|| format!("reading {name} of {pid}"))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The session that a process is in.
+fn session_of(pid: u32) -> Result<i32> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    Ok(rustix::process::getsid(pid)?.as_raw_nonzero().get())
+}
+
+#[test]
+fn ending_the_tree_of_the_starter_leaves_the_host_and_its_sessions_alive() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let home = folder.path().canonicalize()?;
+    let state = home.join("state");
+    let verb = |arguments: &[&str]| {
+        let mut command = command(arguments);
+        command.env("WHARF_STATE_DIR", &state).env("WHARF_LISTEN", "127.0.0.1:0").env("HOME", &home);
+        command.env("SECRET_OF_THE_STARTER", "x").current_dir("/usr");
+        command
+    };
+    // As an editor does it: a bridge that starts a host, and stays.
+    let mut bridge = Guard(verb(&["acp"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?);
+    let mut input = bridge.0.stdin.take().context("no stdin")?;
+    let mut lines = BufReader::new(bridge.0.stdout.take().context("no stdout")?).lines();
+    let mut answer = |method: &str, params: Value| -> Result<Value> {
+        let request = serde_json::json!({ "jsonrpc": "2.0", "id": method, "method": method, "params": params });
+        writeln!(input, "{request}")?;
+        loop {
+            let frame: Value = serde_json::from_str(&lines.next().context("the bridge ended")??)?;
+            if frame["id"] == method {
+                return Ok(frame["result"].clone());
+            }
+        }
+    };
+    answer("initialize", serde_json::json!({ "protocolVersion": 1, "clientCapabilities": {} }))?;
+    let made = answer("session/new", serde_json::json!({ "cwd": home, "mcpServers": [] }))?;
+    let session = made["sessionId"].as_str().context("no session")?;
+    let status: Value = serde_json::from_slice(&verb(&["status", "--json"]).output()?.stdout)?;
+    let host = status["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).context("no pid")?;
+    let _ended = Ended(host);
+
+    let tree = procs::descendants(bridge.0.id());
+    assert!(!tree.contains(&host), "the host is below its starter");
+    assert_ne!(session_of(host)?, session_of(bridge.0.id())?);
+    assert_eq!(fs::read_link(format!("/proc/{host}/cwd"))?, home);
+    assert!(!proc_file(host, "environ")?.contains("SECRET_OF_THE_STARTER"));
+    tree.iter().for_each(|pid| {
+        procs::kill(*pid);
+    });
+    drop(bridge);
+    assert!(procs::is_alive(host));
+    let prompted = verb(&["prompt", session, "echo hello", "--wait"]).output()?;
+    assert!(prompted.status.success(), "{}", String::from_utf8_lossy(&prompted.stderr));
+    assert!(verb(&["stop"]).output()?.status.success());
+    ensure!(procs::wait_gone(&[host], PATIENCE).is_ok(), "the host does not stop");
     Ok(())
 }
 
