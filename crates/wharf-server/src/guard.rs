@@ -22,6 +22,13 @@ const LOGOUT: &str = "/logout";
 /// (DNS rebinding) and a foreign page's WebSocket are refused alike (rule 10.3).
 pub(crate) async fn check_authority(State(app): State<App>, request: Request, next: Next) -> Response {
     let headers = request.headers();
+    // Readers differ in which of several they take, and a proxy may have checked the other one.
+    for name in [header::HOST, header::ORIGIN] {
+        if headers.get_all(&name).iter().nth(1).is_some() {
+            let detail = format!("the header {name} stands more than once");
+            return close(refuse(StatusCode::BAD_REQUEST, "doubled_header", &detail));
+        }
+    }
     let door = request.extensions().get::<Door>().copied().unwrap_or_default();
     let authority = request
         .uri()

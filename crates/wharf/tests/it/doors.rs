@@ -47,6 +47,24 @@ fn over_socket(socket: &Path, path: &str, headers: &str) -> Result<String> {
 }
 
 #[test]
+fn request_with_two_hosts_or_origins_is_refused() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let own = format!("Host: {}\r\n", authority(&host));
+    let origin = format!("Origin: http://{}\r\n", authority(&host));
+    for doubled in [
+        format!("{own}Host: evil.example\r\n"),
+        format!("Host: evil.example\r\n{own}"),
+        format!("{own}{own}"),
+        format!("{own}{origin}Origin: http://evil.example\r\n"),
+    ] {
+        let head = over_tcp(&host, "/healthz", &doubled)?;
+        assert_eq!(status(&head), "400", "{doubled}");
+    }
+    assert_eq!(status(&over_tcp(&host, "/healthz", &format!("{own}{origin}"))?), "200");
+    Ok(())
+}
+
+#[test]
 fn tcp_needs_the_token_in_a_header() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let own = format!("Host: {}\r\n", authority(&host));
