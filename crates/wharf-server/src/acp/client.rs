@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use wharf_host::{Abilities, frame};
 
 use super::understood::Understood;
+use crate::calls::shown_name;
 
 /// Name, abilities and wishes.
 #[derive(Clone, Debug, Default)]
@@ -55,8 +56,8 @@ impl ClientInfo {
         let wishes = &params.meta["wharf"];
         let terminal_auth = wishes["terminalAuth"] == true && params.client_capabilities["auth"]["terminal"] == true;
         Self {
-            name: name.map(Into::into),
-            version: version.map(Into::into),
+            name: name.as_deref().and_then(shown_name),
+            version: version.as_deref().and_then(shown_name),
             capabilities: params.client_capabilities,
             event_ids: wishes["eventIds"] == true,
             multi_client_updates: wishes["multiClientUpdates"] == true,

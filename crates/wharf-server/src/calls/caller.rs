@@ -12,8 +12,15 @@ use crate::App;
 use crate::auth::{Access, Identity, Scope};
 use crate::problem::Problem;
 
-/// A name is for people to read.
-const NAME: usize = 200;
+/// A client's name or version is for people to read, and is recorded with every prompt.
+const MAX_NAME_CHARS: usize = 200;
+
+/// Returns a client's name or version as it is recorded and shown: without control characters, and cut off where it is
+/// too long. `None` if nothing is left.
+pub(crate) fn shown_name(given: &str) -> Option<Arc<str>> {
+    let name: String = given.chars().filter(|c| !c.is_control()).take(MAX_NAME_CHARS).collect();
+    (!name.is_empty()).then(|| name.into())
+}
 
 /// An identity with the name that its program goes by.
 #[derive(Clone, Debug)]
@@ -24,8 +31,7 @@ pub(crate) struct Caller {
 
 impl Caller {
     pub(crate) fn new(identity: Identity, name: Option<&str>) -> Self {
-        let name = name.map(|name| name.chars().filter(|c| !c.is_control()).take(NAME).collect::<String>());
-        Self { identity, name: name.filter(|name| !name.is_empty()).map(Into::into) }
+        Self { identity, name: name.and_then(shown_name) }
     }
 
     /// What is used of the environment that the caller sends: no `PATH`, unless it may name any directory, since with

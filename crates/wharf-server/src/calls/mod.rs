@@ -19,7 +19,7 @@ use wharf_host::{OpenError, SessionHandle};
 use crate::App;
 use crate::problem::Problem;
 pub(crate) use asks::{ActionWord, AnswerArgs, Answered, AskList, AskWord, OpenAsk, answer, asks};
-pub(crate) use caller::Caller;
+pub(crate) use caller::{Caller, shown_name};
 pub(crate) use events::{EventPage, EventsArgs, events, unknown_event};
 pub(crate) use faults::{from_workspace, unreadable};
 pub(crate) use life::{Forgotten, Interrupted, Killed, forget, interrupt, kill, resume};

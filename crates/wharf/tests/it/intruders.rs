@@ -211,3 +211,19 @@ async fn large_answers_that_nobody_reads_leave_room_for_small_ones() -> Result<(
     assert!(events["events"].as_array().is_some_and(|events| events.len() > 200));
     Ok(())
 }
+
+#[tokio::test]
+async fn name_of_a_client_is_cut_before_it_is_recorded_or_shown() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let client = Client::connect(&host.ws_url(), host.token()).await?;
+    let info = json!({ "name": format!("n\u{1b}[2J{}", "x".repeat(60_000)), "version": "v".repeat(60_000) });
+    client.request("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {}, "clientInfo": info })).await?;
+    let session = client.new_session(&crate::cwd(&host)?).await?;
+    client.prompt(&session, "echo hello").await?;
+    let accepted = crate::log::events(&host, &session, "prompt_accepted")?;
+    let sender = accepted.first().context("no prompt")?["sender"].clone();
+    let length = |member: &str| sender[member].as_str().map(|text| text.chars().count());
+    assert_eq!((length("name"), length("version")), (Some(200), Some(200)));
+    assert!(sender["name"].as_str().is_some_and(|name| name.starts_with("n[2Jx")), "{sender}");
+    Ok(())
+}
