@@ -70,10 +70,10 @@ fn line(row: &[Cell], columns: &[(usize, usize)], screen: Screen) -> String {
     line.trim_end().to_owned()
 }
 
-/// One line of a listing for a program: values that hold a tab or a line break get a blank for it.
+/// One line of a listing for a program. A tab or line break in a value becomes a blank, and other control characters are
+/// left out: the program may well show it on a terminal.
 pub(crate) fn tabbed<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
-    let clean = |value: &str| value.replace(['\t', '\n', '\r'], " ");
-    values.into_iter().map(clean).collect::<Vec<_>>().join("\t")
+    values.into_iter().map(printable).collect::<Vec<_>>().join("\t")
 }
 
 #[cfg(test)]
@@ -106,5 +106,6 @@ mod tests {
     #[test]
     fn a_program_gets_one_tab_between_values_and_none_inside() {
         assert_eq!(tabbed(["a", "", "b\tc\nd"]), "a\t\tb c d");
+        assert_eq!(tabbed(["\x1b]0;mine\x07a\u{202e}b", "\x1b[2J\u{9b}1mc\0"]), "ab\t1mc");
     }
 }

@@ -32,7 +32,7 @@ pub(crate) async fn run(global: &Global, verb: Answer) -> anyhow::Result<Exit> {
         choice = choice.with_content(content);
     }
     ask::answer(&client, &session, &asked, &choice).await?;
-    output::line(&format!("{session} {} {}", asked.id(), choice.shown()));
+    output::line(&printable(&format!("{session} {} {}", asked.id(), choice.shown())));
     Ok(Exit::Ok)
 }
 

@@ -13,6 +13,7 @@ use wharf_server::{Access, Identity, Terms, TokenEntry, TokensFile};
 use crate::client::Call;
 use crate::exit::Exit;
 use crate::global::Global;
+use crate::look::text::printable;
 use crate::output;
 
 #[derive(Debug, Args)]
@@ -143,7 +144,7 @@ fn list(tokens: &TokensFile, arguments: &List) -> anyhow::Result<()> {
         let limits = limits.trim_start_matches(", ");
         let gap = if label.is_empty() || limits.is_empty() { "" } else { "  " };
         let row = format!("{id}  {:<10}  {created_at}  {label}{gap}{limits}", access.as_str());
-        output::line(row.trim_end());
+        output::line(printable(&row).trim_end());
     }
     if entries.is_empty() {
         output::note("no tokens but the host's own; make one with: wharf token create --role observer");

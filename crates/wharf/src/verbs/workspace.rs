@@ -11,6 +11,7 @@ use crate::client::{Call, Client, path};
 use crate::exit::Exit;
 use crate::global::Global;
 use crate::look::table::{Table, cell, styled, tabbed};
+use crate::look::text::printable;
 use crate::look::{Screen, Style, text, times};
 use crate::output;
 
@@ -95,7 +96,8 @@ async fn add(client: &Client, slug: &str, dir: Option<PathBuf>, label: Option<St
         body["label"] = label.into();
     }
     let added: Value = client.value(&Call::post("/workspaces", body)).await?;
-    output::line(&format!("{slug} is {}", added["path"].as_str().unwrap_or(&dir.display().to_string())));
+    let path = added["path"].as_str().map_or_else(|| dir.display().to_string(), str::to_owned);
+    output::line(&printable(&format!("{slug} is {path}")));
     Ok(Exit::Ok)
 }
 

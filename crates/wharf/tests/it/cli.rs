@@ -246,3 +246,19 @@ fn what_is_called_is_told_to_one_who_asks() -> Result<()> {
     assert!(told.contains("wharf.sock -> 200"), "{told}");
     Ok(())
 }
+
+#[tokio::test]
+async fn piped_listings_hold_no_control_characters_of_others() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let hostile = "a\u{1b}]0;mine\u{7}b\u{1b}[2Jc\u{9b}d\r";
+    let folder = host.directory().join(hostile);
+    std::fs::create_dir(&folder)?;
+    let session = kept(&host, &["--label", hostile, "--cwd", folder.to_str().context("not UTF-8")?])?;
+    for arguments in [&["sessions"][..], &["show", &session], &["workspace", "list"], &["agents"]] {
+        let said = wharf(&host, arguments)?;
+        let odd = said.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t'));
+        assert_eq!(odd, None, "{arguments:?}: {said:?}");
+    }
+    assert!(wharf(&host, &["sessions"])?.contains("abcd"), "what can be shown is shown");
+    Ok(())
+}
