@@ -18,7 +18,7 @@ use super::shapes::{
     AnswerInput, AnswerOutput, KillInput, KillOutput, LinesOutput, ListInput, OutputInput, PromptInput, PromptOutput,
     fitting,
 };
-use super::table::{TOOLS, Which};
+use super::table::{TOOLS, Which, unknown_argument};
 use super::wait;
 use crate::App;
 use crate::auth::Identity;
@@ -115,6 +115,11 @@ impl Handler {
         arguments: JsonObject,
         context: &RequestContext<RoleServer>,
     ) -> Outcome {
+        if let Some((unknown, known)) = unknown_argument(which, &arguments) {
+            let shown: String = unknown.chars().take(100).collect();
+            let detail = format!("{shown:?} is no argument of {}; it takes: {known}", which.name());
+            return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_arguments", detail));
+        }
         match which {
             Which::Start => given(&calls::spawn(&self.app, who, read(arguments)?, None, true).await?.answer),
             Which::Prompt => self.prompt(who, read(arguments)?).await,

@@ -205,6 +205,13 @@ pub(super) fn schema<T: JsonSchema>() -> Arc<JsonObject> {
     Arc::new(object)
 }
 
+/// The schema of a tool's arguments: there are no others than these.
+pub(super) fn input_schema<T: JsonSchema>() -> Arc<JsonObject> {
+    let mut schema = JsonObject::clone(&schema::<T>());
+    schema.insert("additionalProperties".to_owned(), Value::Bool(false));
+    Arc::new(schema)
+}
+
 fn plain(schema: &mut Value) {
     match schema {
         Value::Object(members) => {

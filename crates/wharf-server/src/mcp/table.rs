@@ -2,12 +2,12 @@
 
 use std::sync::LazyLock;
 
-use rmcp::model::{Tool, ToolAnnotations};
+use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 
 use super::shapes::{
     AnswerInput, AnswerOutput, KillInput, KillOutput, LinesOutput, ListInput, OutputInput, PromptInput, PromptOutput,
-    WaitInput, WaitOutput, schema,
+    WaitInput, WaitOutput, input_schema, schema,
 };
 use crate::calls::{SessionList, SpawnArgs, SpawnedSession};
 
@@ -52,6 +52,14 @@ impl Which {
         };
         newer.or_else(|| Self::ALL.into_iter().find(|tool| tool.name() == name))
     }
+}
+
+/// Returns the first of these arguments that the tool does not have, and the names of those that it has.
+pub(super) fn unknown_argument(which: Which, arguments: &JsonObject) -> Option<(&str, String)> {
+    let tool = TOOLS.iter().find(|tool| tool.name == which.name())?;
+    let known = tool.input_schema.get("properties")?.as_object()?;
+    let unknown = arguments.keys().find(|name| !known.contains_key(*name))?;
+    Some((unknown, known.keys().map(String::as_str).collect::<Vec<_>>().join(", ")))
 }
 
 /// What is listed.
@@ -115,7 +123,7 @@ fn tool<I: JsonSchema, O: JsonSchema>(
     description: &'static str,
     annotations: ToolAnnotations,
 ) -> Tool {
-    Tool::new(which.name(), description, schema::<I>())
+    Tool::new(which.name(), description, input_schema::<I>())
         .with_title(title)
         .with_raw_output_schema(schema::<O>())
         .with_annotations(annotations)
@@ -128,4 +136,22 @@ fn reads() -> ToolAnnotations {
 /// An agent at work may change anything that it can reach.
 fn acts() -> ToolAnnotations {
     ToolAnnotations::new().read_only(false).destructive(true).idempotent(false).open_world(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn argument_that_a_tool_does_not_have_is_found() {
+        let arguments = |text: &str| serde_json::from_str::<JsonObject>(text).unwrap();
+        for which in Which::ALL {
+            let given = arguments(r#"{"sessionID":"s"}"#);
+            let (unknown, known) = unknown_argument(which, &given).unwrap();
+            assert_eq!(unknown, "sessionID", "{which:?}");
+            assert!(!known.is_empty(), "{which:?}");
+        }
+        assert_eq!(unknown_argument(Which::Kill, &arguments(r#"{"sessionId":"s"}"#)), None);
+        assert_eq!(unknown_argument(Which::Start, &arguments(r#"{"adapter":"a","cwd":"/","prompt":"x"}"#)), None);
+    }
 }

@@ -348,6 +348,14 @@ async fn bad_arguments_are_tool_errors_that_create_nothing() -> Result<()> {
             ("kill_agent_session", json!({ "sessionId": "sess_none" }), "unknown_session", "sess_none"),
             ("list_agent_sessions", json!({ "onlyAlive": "yes" }), "invalid_arguments", "onlyAlive"),
             ("list_agent_sessions", json!({ "limit": 0 }), "invalid_query", "limit"),
+            ("list_agent_sessions", json!({ "onlyalive": true }), "invalid_arguments", "\"onlyalive\" is no argument"),
+            ("kill_agent_session", json!({ "sessionId": "x", "force": true }), "invalid_arguments", "\"force\" is no"),
+            (
+                "start_agent_session",
+                json!({ "adapter": "scripted", "cwd": here, "sandbox": true }),
+                "invalid_arguments",
+                "it takes: adapter",
+            ),
         ] {
             let (said, detail) = mcp.refusal(tool, arguments.clone()).await?;
             assert_eq!(said, code, "{tool} {arguments}");
