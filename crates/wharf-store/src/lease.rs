@@ -3,8 +3,12 @@
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, test_kill_process};
 
 use crate::file::{create_file, number, payload, push, push_number, sync_dir};
 
@@ -13,6 +17,13 @@ pub trait Lease: Send + Sync + fmt::Debug {
     /// Larger than that of every lease before it.
     fn epoch(&self) -> u64;
 }
+
+/// How often a lock that is held is tried again.
+const RETRY_EVERY: Duration = Duration::from_millis(10);
+/// A host that was just killed holds its lock until the system has taken it apart.
+const LIVING_HOLDER_TIMEOUT: Duration = Duration::from_millis(500);
+/// A process that a dead host was about to start holds a copy of the lock until it runs its own program.
+const DEAD_HOLDER_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
 pub enum LeaseError {
@@ -29,6 +40,7 @@ pub enum LeaseError {
 #[derive(Debug)]
 pub struct FileLease {
     lock: File,
+    path: PathBuf,
     epoch: u64,
 }
 
@@ -39,18 +51,51 @@ impl FileLease {
         let path = root.join("host.lock");
         let lock = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
         let lock = lock.map_err(failed("opening", &path))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let pid = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok());
-                return Err(LeaseError::Held { root: root.to_owned(), pid });
-            }
-            Err(TryLockError::Error(error)) => return Err(failed("locking", &path)(error)),
+        if !take_lock(&lock, &path, is_alive).map_err(failed("locking", &path))? {
+            return Err(LeaseError::Held { root: root.to_owned(), pid: holder(&path) });
         }
         lock.set_len(0).and_then(|()| writeln!(&lock, "{}", std::process::id())).map_err(failed("writing", &path))?;
         let epoch = raise(root)?;
-        Ok(Self { lock, epoch })
+        Ok(Self { lock, path, epoch })
     }
+
+    /// Returns false once the lock's file is no longer where it was made: the state directory was deleted, moved or
+    /// replaced, and another host can take its place. An error to look at it is no answer, and counts as true.
+    pub fn is_in_place(&self) -> bool {
+        let identity = |file: fs::Metadata| (file.dev(), file.ino());
+        match (fs::metadata(&self.path).map(identity), self.lock.metadata().map(identity)) {
+            (Ok(there), Ok(held)) => there == held,
+            (Err(error), _) => !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory),
+            (Ok(_), Err(_)) => true,
+        }
+    }
+}
+
+/// Takes the lock, or returns false if another host has it. `is_alive` is asked about the process that the file names.
+fn take_lock(lock: &File, path: &Path, is_alive: impl Fn(u32) -> bool) -> io::Result<bool> {
+    let since = Instant::now();
+    loop {
+        match lock.try_lock() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        let is_dead = holder(path).is_some_and(|pid| !is_alive(pid));
+        if since.elapsed() >= if is_dead { DEAD_HOLDER_TIMEOUT } else { LIVING_HOLDER_TIMEOUT } {
+            return Ok(false);
+        }
+        thread::sleep(RETRY_EVERY);
+    }
+}
+
+/// The process that the lock's file names.
+fn holder(path: &Path) -> Option<u32> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+fn is_alive(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_some_and(|pid| test_kill_process(pid) != Err(rustix::io::Errno::SRCH))
 }
 
 impl Lease for FileLease {
@@ -102,4 +147,62 @@ fn has_sessions(root: &Path) -> bool {
 
 fn failed(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> LeaseError {
     move |source| LeaseError::Io { what: format!("{doing} {}", path.display()), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    fn open(path: &Path) -> File {
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).unwrap()
+    }
+
+    #[test]
+    fn lock_that_a_dead_host_still_holds_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("host.lock");
+        fs::write(&path, "4000000\n").unwrap();
+        let dead = open(&path);
+        dead.lock().unwrap();
+        let held = RefCell::new(vec![dead]);
+        let looks = RefCell::new(0);
+        let is_alive = |pid| {
+            assert_eq!(pid, 4_000_000);
+            *looks.borrow_mut() += 1;
+            if *looks.borrow() == 3 {
+                held.borrow_mut().clear();
+            }
+            false
+        };
+        assert!(take_lock(&open(&path), &path, is_alive).unwrap());
+        assert_eq!(*looks.borrow(), 3);
+    }
+
+    #[test]
+    fn lock_of_a_living_host_is_not_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("host.lock");
+        fs::write(&path, "1\n").unwrap();
+        let other = open(&path);
+        other.lock().unwrap();
+        assert!(!take_lock(&open(&path), &path, |_| true).unwrap());
+    }
+
+    #[test]
+    fn lease_is_out_of_place_when_its_directory_is_deleted_moved_or_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, elsewhere) = (dir.path().join("state"), dir.path().join("elsewhere"));
+        let lease = FileLease::acquire(&root).unwrap();
+        assert!(lease.is_in_place());
+        fs::rename(&root, &elsewhere).unwrap();
+        assert!(!lease.is_in_place(), "moved");
+        let _other = FileLease::acquire(&root).unwrap();
+        assert!(!lease.is_in_place(), "replaced");
+        fs::remove_dir_all(&root).unwrap();
+        assert!(!lease.is_in_place(), "deleted");
+        fs::rename(&elsewhere, &root).unwrap();
+        assert!(lease.is_in_place(), "back");
+    }
 }
