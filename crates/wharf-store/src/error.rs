@@ -18,6 +18,13 @@ pub enum StoreError {
     Index(String),
 }
 
+impl StoreError {
+    /// Returns true if there was no space: on the disk, in the quota, or under the limit for a file.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if crate::file::FULL.contains(&source.kind()))
+    }
+}
+
 #[derive(Debug, thiserror::Error)]
 pub enum AppendError {
     /// Someone else appended: the writer no longer knows the log.

@@ -91,6 +91,8 @@ pub trait Engine: Send + Sync + fmt::Debug {
     fn list(&self) -> Result<Vec<LogStat>, StoreError>;
     /// Deletes the log and everything beside it. Removing what is not there succeeds.
     fn remove(&self, id: &LogId) -> Result<(), StoreError>;
+    /// Tries whether logs can be listed, and a few bytes be written and synced, at this moment. Takes as long as a sync.
+    fn probe(&self) -> Result<(), StoreError>;
 }
 
 /// One session's log. One writer (the session's task), any number of readers.

@@ -168,6 +168,20 @@ impl Engine for MemoryEngine {
         }
         Ok(())
     }
+
+    fn probe(&self) -> Result<(), StoreError> {
+        let knobs = self.hostility.knobs();
+        let kind = if knobs.full > 0 {
+            io::ErrorKind::StorageFull
+        } else if knobs.read_only {
+            io::ErrorKind::ReadOnlyFilesystem
+        } else if knobs.broken > 0 || knobs.sync_failures > 0 {
+            io::ErrorKind::Other
+        } else {
+            return Ok(());
+        };
+        Err(StoreError::Io { what: "writing".to_owned(), source: kind.into() })
+    }
 }
 
 impl MemoryLog {

@@ -98,7 +98,8 @@ impl Host {
             places,
             spare_places,
             rate,
-            _lease: lease,
+            lease,
+            probed: Mutex::default(),
         });
         let back = inner.reconcile(&*index)?;
         let host = Self { inner };

@@ -12,6 +12,7 @@ mod spare;
 mod spawn;
 mod start_file;
 mod starts;
+mod storage;
 mod workspaces;
 
 use std::collections::{BTreeMap, HashMap};
@@ -28,6 +29,7 @@ pub use delegate::DelegationError;
 pub use forget::Renewal;
 pub use spare::Spare;
 pub use spawn::{SpawnRequest, Spawned};
+pub use storage::StorageFault;
 pub(crate) use start_file::{StartInputs, write_private};
 pub(crate) use starts::{Need, Starts};
 pub use workspaces::RemovedWorkspace;
@@ -82,7 +84,9 @@ pub(crate) struct Inner {
     spare_places: Arc<tokio::sync::Semaphore>,
     rate: rate::Rate,
     /// Held for as long as the host lives.
-    _lease: FileLease,
+    lease: FileLease,
+    /// The newest probe of the storage.
+    probed: tokio::sync::Mutex<Option<storage::Probe>>,
 }
 
 /// Whose introduction it is. Programs of the same name are different agents, and so is one with other variables: what

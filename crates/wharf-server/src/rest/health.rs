@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Serialize;
 use utoipa::ToSchema;
+use wharf_host::StorageFault;
 use wharf_host::core::SessionId;
 use wharf_host::metrics::Insight;
 
@@ -26,15 +27,22 @@ pub(super) async fn healthz() -> &'static str {
     get, path = "/readyz", tag = "host", security(()),
     responses(
         (status = 200, description = "It does", body = String, content_type = "text/plain"),
-        (status = 503, description = "`stopping`: the host is on its way out; `storage_full`: the disk is full. All that applies is in `reasons`"),
+        (status = 503, description = "`stopping`: the host is on its way out; `storage_full`: the disk is full; `storage_gone`: the state directory was deleted or moved; `storage_failed`: it cannot be read or written. All that applies is in `reasons`"),
     )
 )]
 pub(super) async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
     // There is no "starting": nothing is listened to before the host is ready.
     let stopping =
         (*app.stopping.borrow()).then_some(("stopping", "the host is stopping; start it again with `wharf serve`"));
-    let full = app.host.storage_full().then_some(("storage_full", "the disk is full: sessions wait for space"));
-    let reasons: Vec<_> = stopping.into_iter().chain(full).collect();
+    let fault = app.host.storage_fault().await.or_else(|| app.host.storage_full().then_some(StorageFault::Full));
+    let storage = fault.map(|fault| match fault {
+        StorageFault::Full => ("storage_full", "the disk is full: sessions wait for space"),
+        StorageFault::Gone => ("storage_gone", "the state directory was deleted or moved; the host stops"),
+        StorageFault::Failed => {
+            ("storage_failed", "the state directory cannot be read or written; the host's log says why")
+        }
+    });
+    let reasons: Vec<_> = stopping.into_iter().chain(storage).collect();
     match reasons.first() {
         None => Ok("ready\n"),
         Some((code, detail)) => {

@@ -13,7 +13,7 @@ mod walk;
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -24,7 +24,7 @@ use self::sync::Syncer;
 use crate::{Engine, Log, LogId, LogStat, StoreError};
 
 /// No space: disk, quota, or the process's limit for a file.
-const FULL: [ErrorKind; 3] = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge];
+pub(crate) const FULL: [ErrorKind; 3] = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge];
 
 pub(crate) use dirs::{create_file, sync_dir};
 pub(crate) use line::{number, payload, push, push_number};
@@ -198,7 +198,25 @@ impl Engine for FileEngine {
             None => Ok(()),
         }
     }
+
+    fn probe(&self) -> Result<(), StoreError> {
+        let workspaces = dirs::workspaces(&self.options.root);
+        fs::read_dir(&workspaces).map_err(failed("listing", &workspaces))?;
+        if !self.reserve.is_whole() {
+            return Err(failed("writing to", &self.options.root)(ErrorKind::StorageFull.into()));
+        }
+        let path = self.options.root.join(PROBE);
+        let written = dirs::create_file(&path).and_then(|mut file| {
+            file.write_all(b"probe\n")?;
+            file.sync_all()
+        });
+        let removed = fs::remove_file(&path);
+        written.and(removed).map_err(failed("writing", &path))
+    }
 }
+
+/// A file that is there only while it is tried whether files can be written.
+const PROBE: &str = "probe";
 
 /// A lock whose holder panicked is still a lock: what it guards is changed in single steps.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

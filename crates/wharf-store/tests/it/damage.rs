@@ -162,3 +162,20 @@ fn a_newer_format_is_refused_and_left_alone() {
     assert!(refusal.to_string().contains("format 2"));
     assert_eq!(fs::read(&path).unwrap(), newer.as_bytes());
 }
+
+#[test]
+fn probe_fails_when_logs_cannot_be_listed_or_files_not_be_written() {
+    let dir = quick_dir();
+    let engine = engine(dir.path(), 64 << 20);
+    engine.probe().unwrap();
+    let files = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(files.collect::<Vec<_>>(), ["workspaces"], "a probe leaves nothing behind");
+    let (workspaces, elsewhere) = (dir.path().join("workspaces"), dir.path().join("elsewhere"));
+    fs::rename(&workspaces, &elsewhere).unwrap();
+    fs::write(&workspaces, "").unwrap();
+    assert!(engine.probe().is_err());
+    fs::remove_file(&workspaces).unwrap();
+    fs::rename(&elsewhere, &workspaces).unwrap();
+    fs::create_dir(dir.path().join("probe")).unwrap();
+    assert!(engine.probe().is_err());
+}

@@ -8,8 +8,8 @@ use serde_json::json;
 use tempfile::TempDir;
 use wharf_host::core::{CancelScope, EndReason, Event, Overlap, PauseReason, Raw, Sender, Seq, Status, Submission};
 use wharf_host::{
-    CallError, Config, CreateError, Descriptor, Forward, Ground, Host, SessionHandle, SpawnRequest, new_client_id,
-    new_prompt_id,
+    CallError, Config, CreateError, Descriptor, Forward, Ground, Host, SessionHandle, SpawnRequest, StorageFault,
+    new_client_id, new_prompt_id,
 };
 use wharf_store::{Hostility, MemoryEngine};
 use wharf_testkit::{PATIENCE, procs};
@@ -288,5 +288,21 @@ async fn a_sync_that_takes_long_holds_up_nobody_else() -> Result<()> {
     stage.disk.release_syncs();
     tokio::time::timeout(Duration::from_secs(20), waiting).await???;
     events(&slow, is_ended).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn host_is_not_ready_while_its_disk_fails() -> Result<()> {
+    for (break_disk, fault) in [
+        (Hostility::break_syncs as fn(&Hostility, usize), StorageFault::Failed),
+        (Hostility::break_appends, StorageFault::Failed),
+        (|disk, _| disk.set_read_only(true), StorageFault::Failed),
+        (Hostility::fill_appends, StorageFault::Full),
+    ] {
+        let stage = Stage::new()?;
+        break_disk(&stage.disk, usize::MAX);
+        assert_eq!(stage.host.storage_fault().await, Some(fault));
+    }
+    assert_eq!(Stage::new()?.host.storage_fault().await, None);
     Ok(())
 }
