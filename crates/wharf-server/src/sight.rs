@@ -47,8 +47,17 @@ impl Sight {
     pub(crate) async fn open(&self, id: &SessionId) -> Result<SessionHandle, OpenError> {
         match self.descriptor(id) {
             Some(_) => self.host.open(id).await,
-            None => Err(OpenError::Unknown(id.clone())),
+            None => Err(self.why_not_open(id)),
         }
+    }
+
+    /// Why a session that has no descriptor in sight cannot be opened.
+    pub(crate) fn why_not_open(&self, id: &SessionId) -> OpenError {
+        self.host.why_not_open(id, |bucket| match &self.scope {
+            Scope::Host => true,
+            Scope::Workspace(slug) => bucket == &**slug,
+            Scope::Session(_) => false,
+        })
     }
 
     /// See [`Host::renew`]. One out of sight is left as it is; who goes on to open it is told that there is none.
@@ -60,6 +69,7 @@ impl Sight {
     pub(crate) async fn forget(&self, id: &SessionId) -> Result<bool, OpenError> {
         match self.descriptor(id) {
             Some(_) => self.host.forget(id).await,
+            None if matches!(self.why_not_open(id), OpenError::Unreadable { .. }) => self.host.forget(id).await,
             None => Ok(false),
         }
     }

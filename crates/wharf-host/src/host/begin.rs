@@ -14,7 +14,7 @@ use wharf_store::{
 };
 
 use super::rate::Rate;
-use super::{Host, Inner, Need, Starts};
+use super::{Host, Inner, Need, Starts, UnreadableLog};
 use crate::agent::records::{DirectoryIdentity, Records};
 use crate::config::{Config, ResumeOnStart};
 use crate::descriptor::Descriptor;
@@ -99,6 +99,7 @@ impl Host {
             spare_places,
             rate,
             lease,
+            unreadable: std::sync::Mutex::default(),
             probed: Mutex::default(),
         });
         let back = inner.reconcile(&*index)?;
@@ -255,6 +256,8 @@ impl Inner {
             }
             Err(error) => {
                 tracing::error!(log = %stat.id, %error, "this session cannot be read and is left alone");
+                let unreadable = UnreadableLog { log_id: stat.id.clone(), why: error.to_string() };
+                self.unreadable().insert(SessionId::new(stat.id.name()), unreadable);
                 None
             }
         }

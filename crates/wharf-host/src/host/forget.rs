@@ -30,7 +30,11 @@ impl Host {
         }
         let _one = self.inner.opening.lock().await;
         let log_id = match self.inner.registry.get(id) {
-            None => return Ok(false),
+            // One that cannot be read can be forgotten all the same.
+            None => match self.inner.unreadable().get(id) {
+                Some(log) => log.log_id.clone(),
+                None => return Ok(false),
+            },
             Some(Known::Live(handle)) => {
                 let _ = handle.kill(EndReason::User).await;
                 handle.shut_down().await;
@@ -43,7 +47,10 @@ impl Host {
         let engine = Arc::clone(&self.inner.engine);
         let removed = tokio::task::spawn_blocking(move || engine.remove(&log_id)).await;
         let why = match removed {
-            Ok(Ok(())) => return Ok(true),
+            Ok(Ok(())) => {
+                self.inner.unreadable().remove(id);
+                return Ok(true);
+            }
             Ok(Err(error)) => error.to_string(),
             Err(error) => error.to_string(),
         };

@@ -29,9 +29,9 @@ pub use delegate::DelegationError;
 pub use forget::Renewal;
 pub use spare::Spare;
 pub use spawn::{SpawnRequest, Spawned};
-pub use storage::StorageFault;
 pub(crate) use start_file::{StartInputs, write_private};
 pub(crate) use starts::{Need, Starts};
+pub use storage::StorageFault;
 pub use workspaces::RemovedWorkspace;
 
 use crate::adapters::{AdapterError, Launchable};
@@ -85,8 +85,17 @@ pub(crate) struct Inner {
     rate: rate::Rate,
     /// Held for as long as the host lives.
     lease: FileLease,
+    /// Logs that were there at the start and could not be read.
+    unreadable: Mutex<HashMap<SessionId, UnreadableLog>>,
     /// The newest probe of the storage.
     probed: tokio::sync::Mutex<Option<storage::Probe>>,
+}
+
+/// A log that this host cannot read, and leaves alone.
+#[derive(Clone, Debug)]
+struct UnreadableLog {
+    log_id: LogId,
+    why: String,
 }
 
 /// Whose introduction it is. Programs of the same name are different agents, and so is one with other variables: what
@@ -151,7 +160,7 @@ impl Host {
         }
         let _one = self.inner.opening.lock().await;
         match self.inner.registry.get(id) {
-            None => Err(OpenError::Unknown(id.clone())),
+            None => Err(self.why_not_open(id, |_| true)),
             Some(Known::Live(handle)) => Ok(handle),
             Some(Known::Cold { log_id, snapshot, .. }) => {
                 let inner = Arc::clone(&self.inner);
@@ -167,6 +176,17 @@ impl Host {
                 let first = step.map(|step| (step, self.inner.surroundings()));
                 Ok(self.inner.employ(session, shared, first))
             }
+        }
+    }
+
+    /// Says why a session that is not listed cannot be opened: its log could not be read at the start, or there is none.
+    /// `in_sight` is asked whether the caller may know of sessions of this bucket.
+    pub fn why_not_open(&self, id: &SessionId, in_sight: impl Fn(&str) -> bool) -> OpenError {
+        match self.inner.unreadable().get(id) {
+            Some(log) if in_sight(log.log_id.bucket()) => {
+                OpenError::Unreadable { id: id.clone(), why: log.why.clone() }
+            }
+            Some(_) | None => OpenError::Unknown(id.clone()),
         }
     }
 
@@ -238,6 +258,10 @@ impl Host {
 const INTRODUCTIONS: usize = 64;
 
 impl Inner {
+    fn unreadable(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, UnreadableLog>> {
+        self.unreadable.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn introductions(&self) -> std::sync::MutexGuard<'_, HashMap<Introduced, Introduction>> {
         self.introductions.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -290,8 +314,11 @@ impl Inner {
             tracing::warn!(log = %log_id, bytes = mended.torn_bytes, "a record that was cut off by a crash was removed");
         }
         let session = restore(&log, &self.config.core_settings(), snapshot)?;
-        let descriptor = Descriptor::of(&session);
         let id = session.state().origin.session.clone();
+        if id.as_str() != log_id.name() {
+            return Err(RestoreError::OtherSession { found: id });
+        }
+        let descriptor = Descriptor::of(&session);
         let budget = Arc::clone(&self.budget);
         let shared = Shared::new(id, log_id.clone(), log, budget, session.head(), descriptor);
         Ok((session, Arc::new(shared)))

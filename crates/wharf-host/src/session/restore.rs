@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wharf_core::{Event, Millis, Seq, Session, Settings, decode};
+use wharf_core::{Event, Millis, Seq, Session, SessionId, Settings, decode};
 use wharf_store::{Log, StoreError};
 
 /// How much is read at once.
@@ -16,6 +16,8 @@ pub(crate) enum RestoreError {
     Undecodable { seq: u64, why: String },
     #[error("the log is empty or its beginning is damaged")]
     NoBeginning,
+    #[error("the log is that of session {found}: was it moved or copied?")]
+    OtherSession { found: SessionId },
 }
 
 /// Folds the log from `snapshot` on if that is where one is, else from the beginning.

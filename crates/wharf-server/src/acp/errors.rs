@@ -96,7 +96,8 @@ pub(super) fn from_open(error: &OpenError) -> RpcError {
     match error {
         OpenError::Unknown(id) => RpcError::unknown_session(id.as_str()),
         OpenError::Unreadable { id, .. } => {
-            RpcError::with(-32603, error.to_string(), json!({ "sessionId": id.as_str() }))
+            let data = json!({ "sessionId": id.as_str(), "reason": "unreadable_session" });
+            RpcError::with(-32603, error.to_string(), data)
         }
     }
 }

@@ -2,7 +2,9 @@
 
 use axum::http::StatusCode;
 use wharf_host::core::{Refusal, SessionId};
-use wharf_host::{AdapterError, CallError, CreateError, DelegationError, SandboxError, StartFailure, WorkspaceError};
+use wharf_host::{
+    AdapterError, CallError, CreateError, DelegationError, OpenError, SandboxError, StartFailure, WorkspaceError,
+};
 
 use crate::App;
 use crate::problem::Problem;
@@ -11,6 +13,14 @@ pub(crate) fn unknown_session(id: &str) -> Problem {
     let shown: String = id.chars().take(100).collect();
     let detail = format!("no session {shown:?}; GET /sessions lists those there are");
     Problem::new(StatusCode::NOT_FOUND, "unknown_session", detail).with("sessionId", shown)
+}
+
+/// A session that cannot be opened.
+pub(super) fn from_open(id: &str, error: &OpenError) -> Problem {
+    match error {
+        OpenError::Unknown(_) => unknown_session(id),
+        OpenError::Unreadable { .. } => unreadable(id, error),
+    }
 }
 
 pub(crate) fn unreadable(id: &str, error: &dyn std::fmt::Display) -> Problem {

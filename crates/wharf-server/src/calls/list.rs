@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 use wharf_host::Descriptor;
 use wharf_host::core::{SessionId, Status};
 
-use super::faults::unknown_session;
+use super::faults::from_open;
 use super::session::StatusWord;
 use super::{Caller, Session};
 use crate::App;
@@ -84,6 +84,7 @@ pub(crate) fn list(app: &App, who: &Caller, args: &ListArgs) -> Result<SessionLi
 
 /// One session.
 pub(crate) fn get(app: &App, who: &Caller, id: &str) -> Result<Session, Problem> {
-    let known = app.seen_by(&who.identity).descriptor(&SessionId::new(id)).ok_or_else(|| unknown_session(id))?;
+    let (sight, session) = (app.seen_by(&who.identity), SessionId::new(id));
+    let known = sight.descriptor(&session).ok_or_else(|| from_open(id, &sight.why_not_open(&session)))?;
     Ok(Session::from(&*known))
 }

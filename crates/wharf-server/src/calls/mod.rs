@@ -13,8 +13,8 @@ mod queue;
 mod session;
 mod spawn;
 
+use wharf_host::SessionHandle;
 use wharf_host::core::SessionId;
-use wharf_host::{OpenError, SessionHandle};
 
 use crate::App;
 use crate::problem::Problem;
@@ -32,8 +32,5 @@ pub(crate) use spawn::{SpawnArgs, SpawnedSession, spawn};
 
 /// A session's handle; its agent is not woken.
 pub(crate) async fn open(app: &App, who: &Caller, id: &str) -> Result<SessionHandle, Problem> {
-    app.seen_by(&who.identity).open(&SessionId::new(id)).await.map_err(|error| match error {
-        OpenError::Unknown(_) => faults::unknown_session(id),
-        error @ OpenError::Unreadable { .. } => faults::unreadable(id, &error),
-    })
+    app.seen_by(&who.identity).open(&SessionId::new(id)).await.map_err(|error| faults::from_open(id, &error))
 }
