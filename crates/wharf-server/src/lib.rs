@@ -22,6 +22,7 @@ mod sight;
 mod unread;
 
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -197,6 +198,7 @@ impl Server {
     /// Serves until `stopped` is done or a client asks for the end; then no new work, agents ended, logs synced.
     pub async fn run(self, stopped: impl Future<Output = ()>) {
         let Self { doors, socket, app, stop } = self;
+        let socket_id = identity_of(&socket);
         let (router, stopping) = (router(app.clone()), app.stopping.clone());
         let serving = tokio::spawn(listen::serve(doors, app.host.clone(), router, stopping));
         let exporting = tokio::spawn(metrics::export(app.clone()));
@@ -210,8 +212,15 @@ impl Server {
         serving.abort();
         // What was counted last is told too, if that takes no time.
         let _ = tokio::time::timeout(LAST_EXPORT, exporting).await;
-        let _ = std::fs::remove_file(socket);
+        if socket_id.is_some() && socket_id == identity_of(&socket) {
+            let _ = std::fs::remove_file(socket);
+        }
     }
+}
+
+/// Tells a file from another of the same name: after the state directory was replaced, the socket there is another host's.
+fn identity_of(path: &Path) -> Option<(u64, u64)> {
+    std::fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
 /// The address as a client can use it: one that stands for all of this machine's is nobody's.

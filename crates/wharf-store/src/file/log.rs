@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::mem;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -222,8 +222,23 @@ impl FileLog {
         for dir in self.dir.ancestors().take(depth) {
             dirs::sync_dir(dir).map_err(|error| self.sync_failed(&view.active, error))?;
         }
+        self.check_linked(&view)?;
         self.synced.fetch_max(view.head.seq, Ordering::AcqRel);
         Ok(view.head.seq)
+    }
+
+    /// Fails if the active segment was deleted by somebody else: what is in it will be gone, however well it was synced.
+    fn check_linked(&self, view: &View) -> Result<(), StoreError> {
+        // A removal of ours is no fault.
+        self.present()?;
+        match view.file.metadata() {
+            Ok(file) if file.nlink() > 0 => Ok(()),
+            Ok(_) => {
+                let error = io::Error::new(ErrorKind::NotFound, "the file was deleted by another program");
+                Err(self.sync_failed(&view.active, error))
+            }
+            Err(error) => Err(self.sync_failed(&view.active, error)),
+        }
     }
 
     /// The background sync: also keeps the active segment's index from time to time.

@@ -164,6 +164,19 @@ fn a_newer_format_is_refused_and_left_alone() {
 }
 
 #[test]
+fn sync_fails_when_the_log_was_deleted_by_another_program() {
+    let dir = quick_dir();
+    let log = engine(dir.path(), 64 << 20).create(&id()).unwrap();
+    log.append(1, 0, &[body(1)]).unwrap();
+    assert!(matches!(sync(&*log), Ok(1)));
+    fs::remove_dir_all(dir.path().join("workspaces")).unwrap();
+    log.append(1, 1, &[body(2)]).unwrap();
+    let error = sync(&*log).unwrap_err();
+    assert!(error.to_string().contains("deleted"), "{error}");
+    assert!(log.append(1, 2, &[body(3)]).is_err(), "it takes no more records");
+}
+
+#[test]
 fn probe_fails_when_logs_cannot_be_listed_or_files_not_be_written() {
     let dir = quick_dir();
     let engine = engine(dir.path(), 64 << 20);
@@ -178,4 +191,10 @@ fn probe_fails_when_logs_cannot_be_listed_or_files_not_be_written() {
     fs::rename(&elsewhere, &workspaces).unwrap();
     fs::create_dir(dir.path().join("probe")).unwrap();
     assert!(engine.probe().is_err());
+}
+
+fn sync(log: &dyn Log) -> Result<u64, StoreError> {
+    let (done, synced) = std::sync::mpsc::sync_channel(1);
+    log.sync(Box::new(move |result| done.send(result).unwrap()));
+    synced.recv().unwrap()
 }

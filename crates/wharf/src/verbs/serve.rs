@@ -71,6 +71,7 @@ async fn host(config: Config, serve: &Serve) -> anyhow::Result<()> {
     let listen = config.listen.clone();
     wharf_host::adopt();
     let host = Host::begin(config)?;
+    let watched = host.clone();
     let token_file = state_dir.join("token");
     let tokens = Tokens::open(&state_dir)?;
     let socket = state_dir.join("wharf.sock");
@@ -87,7 +88,20 @@ async fn host(config: Config, serve: &Serve) -> anyhow::Result<()> {
     } else {
         greet(&url, &token_file.display().to_string(), &state_dir.display().to_string());
     }
-    server.run(stopped).await;
+    let mut is_gone = false;
+    let stop = async {
+        tokio::select! {
+            () = stopped => {}
+            () = watched.state_gone() => is_gone = true,
+        }
+        if is_gone {
+            tracing::error!(dir = %state_dir.display(), "stopping: the state directory was deleted, moved or replaced");
+        }
+    };
+    server.run(stop).await;
+    if is_gone {
+        bail!("the state directory {} was deleted, moved or replaced while the host ran", state_dir.display());
+    }
     Ok(())
 }
 

@@ -22,6 +22,7 @@ mod event_ids;
 mod faults;
 mod full_disk;
 mod host_process;
+mod host_state;
 mod hostile_agents;
 mod hostile_disk;
 mod http;

@@ -1,0 +1,132 @@
+//! The state directory under the feet of the host: deleted, swapped, unreadable, written by a newer version.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use wharf_testkit::host::Host;
+use wharf_testkit::http::Http;
+use wharf_testkit::{PATIENCE, procs};
+
+use crate::{TREE_ENDS_WITHIN, log, open, scripted, told};
+
+#[tokio::test]
+async fn host_takes_no_prompt_and_stops_when_its_state_directory_is_deleted() -> Result<()> {
+    let mut host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    let agent = crate::pids(&told(&client, &session, "pid").await?);
+    let http = Http::new(&host);
+    fs::remove_dir_all(host.state_dir())?;
+    let answer = http.post(&format!("/sessions/{session}/prompt"), &json!({ "prompt": "echo lost" })).await?;
+    assert!(answer.status >= 500, "a prompt was taken that nobody keeps: {answer:?}");
+    let status = host.wait_exit(PATIENCE)?;
+    assert_eq!(status.code(), Some(1));
+    assert!(host.stderr().contains("was deleted, moved or replaced"), "{}", host.stderr());
+    procs::wait_gone(&agent, TREE_ENDS_WITHIN).map_err(|left| anyhow::anyhow!("left: {left:?}"))?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn host_leaves_the_socket_of_the_one_that_took_its_place() -> Result<()> {
+    let mut host = scripted(&[])?.start()?;
+    let (moved, socket) = (host.directory().join("moved"), host.socket());
+    fs::rename(host.state_dir(), &moved)?;
+    fs::create_dir(host.state_dir())?;
+    let _other = std::os::unix::net::UnixListener::bind(&socket)?;
+    assert_eq!(host.wait_exit(PATIENCE)?.code(), Some(1));
+    assert!(socket.exists(), "another host's socket was deleted");
+    assert!(moved.join("workspaces").exists());
+    Ok(())
+}
+
+/// Two sessions that have ended, of which each said something else.
+async fn two_sessions(host: &Host) -> Result<[String; 2]> {
+    let (client, first) = open(host).await?;
+    client.prompt(&first, "echo one").await?;
+    let (client, second) = open(host).await?;
+    client.prompt(&second, "echo two and more").await?;
+    Ok([first, second])
+}
+
+async fn is_unreadable(http: &Http, session: &str) -> Result<()> {
+    for path in ["", "/events", "/output"] {
+        let fault = http.get(&format!("/sessions/{session}{path}")).await?.fault();
+        assert_eq!(fault, (503, "unreadable_session".to_owned()), "{path}");
+    }
+    let fault = http.post(&format!("/sessions/{session}/prompt"), &json!({ "prompt": "echo x" })).await?.fault();
+    assert_eq!(fault, (503, "unreadable_session".to_owned()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn swapped_logs_are_not_served_under_the_wrong_id() -> Result<()> {
+    let mut host = scripted(&[])?.start()?;
+    let [first, second] = two_sessions(&host).await?;
+    host.kill9()?;
+    let folders = [&first, &second].map(|session| log::folder(&host, session).join("log"));
+    let aside = host.directory().join("aside");
+    fs::rename(&folders[0], &aside)?;
+    fs::rename(&folders[1], &folders[0])?;
+    fs::rename(&aside, &folders[1])?;
+    host.restart()?;
+    let http = Http::new(&host);
+    is_unreadable(&http, &first).await?;
+    is_unreadable(&http, &second).await?;
+    ensure!(host.stderr().contains(&format!("the log is that of session {second}")), "{}", host.stderr());
+    Ok(())
+}
+
+/// Writes the first line of a log anew, as a later version would.
+fn make_newer(segment: &Path) -> Result<()> {
+    let text = String::from_utf8(fs::read(segment)?)?;
+    let (header, rest) = text.split_once('\n').context("no header")?;
+    let payload = header.split_once(' ').context("no checksum")?.1.replace("\"wharf_log\":1", "\"wharf_log\":99");
+    fs::write(segment, format!("{:08x} {payload}\n{rest}", crc32(payload.as_bytes())))?;
+    Ok(())
+}
+
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(u32::MAX, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 * (crc & 1)))
+    })
+}
+
+fn first_segment(host: &Host, session: &str) -> PathBuf {
+    log::folder(host, session).join("log").join(format!("{:020}.log", 1))
+}
+
+#[tokio::test]
+async fn log_of_a_newer_version_is_unreadable_and_can_be_forgotten() -> Result<()> {
+    let mut host = scripted(&[])?.start()?;
+    let [newer, other] = two_sessions(&host).await?;
+    host.kill9()?;
+    make_newer(&first_segment(&host, &newer))?;
+    host.restart()?;
+    let http = Http::new(&host);
+    is_unreadable(&http, &newer).await?;
+    http.get(&format!("/sessions/{other}")).await?.expect(200)?;
+    ensure!(host.stderr().contains("was written in format 99"), "{}", host.stderr());
+    let observer = crate::rest::caller(&host, "observer")?;
+    assert_eq!(observer.delete(&format!("/sessions/{newer}")).await?.fault().0, 403);
+    http.delete(&format!("/sessions/{newer}")).await?.expect(200)?;
+    assert!(!log::folder(&host, &newer).exists());
+    assert_eq!(http.get(&format!("/sessions/{newer}")).await?.fault(), (404, "unknown_session".to_owned()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn host_is_not_ready_while_its_state_cannot_be_read() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let (workspaces, aside) = (host.state_dir().join("workspaces"), host.directory().join("aside"));
+    fs::rename(&workspaces, &aside)?;
+    assert_eq!(http.get("/readyz").await?.fault(), (503, "storage_failed".to_owned()));
+    assert_eq!(http.get("/healthz").await?.status, 200);
+    fs::rename(&aside, &workspaces)?;
+    let ready = async {
+        while http.get("/readyz").await?.status != 200 {}
+        anyhow::Ok(())
+    };
+    tokio::time::timeout(PATIENCE, ready).await.context("it is never ready again")?
+}
