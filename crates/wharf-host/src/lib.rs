@@ -8,6 +8,7 @@
 mod accounts;
 mod adapters;
 pub mod agent;
+mod byte_budget;
 mod config;
 mod descriptor;
 pub mod frame;
@@ -31,6 +32,7 @@ pub use adapters::{
 pub use agent::badge::{Badge, SESSION as SESSION_VARIABLE, TOKEN as TOKEN_VARIABLE};
 pub use agent::introduction::{Introduction, StartFailure};
 pub use agent::{SplitError, adopt, raise_open_files, shim, split_command};
+pub use byte_budget::{BudgetFull, ByteBudget, ByteHolder, BytePermit, Direction};
 pub use config::{
     AgentCommand, Allowed, AmuxSettings, Auth, Cap, Children, Config, ConfigError, Delegation, Duration, Limits,
     LogFormat, OtlpSettings, QueueBy, ReplayTurns, ResumeOnStart, SandboxMode, SandboxSettings, Size, TlsSettings,

@@ -1,6 +1,6 @@
 //! Reading bodies: each up to a limit and within a time, and all together up to a limit too.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use tokio::time::Instant;
-use wharf_host::Limits;
+use wharf_host::{BudgetFull, ByteBudget, BytePermit, Limits};
 
 /// A body comes to its end within this, however steadily it comes.
 const WHOLE: Duration = Duration::from_secs(60);
@@ -34,27 +34,31 @@ pub(crate) struct Intake {
     /// Of one body. What it brings becomes a message, so it is no larger than one.
     limit: usize,
     /// Of all.
-    most: usize,
-    held: AtomicUsize,
+    buffers: Arc<ByteBudget>,
     stalled: Duration,
     whole: Duration,
 }
 
-/// One body's part of it.
-struct Part<'a> {
-    of: &'a Intake,
-    bytes: usize,
+impl From<BudgetFull> for NoBody {
+    fn from(_: BudgetFull) -> Self {
+        Self::NoRoom
+    }
 }
 
 impl Intake {
-    pub(crate) fn new(limits: &Limits) -> Self {
+    pub(crate) fn new(limits: &Limits, buffers: &Arc<ByteBudget>) -> Self {
         let stalled = limits.silence.std().unwrap_or(STALLED);
         let limit = limits.body.0.min(limits.frame.0);
-        Self { limit, most: limits.bodies.0, held: AtomicUsize::new(0), stalled, whole: WHOLE }
+        Self { limit, buffers: Arc::clone(buffers), stalled, whole: WHOLE }
     }
 
     /// The body, if it is not too large.
     pub(crate) async fn read(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, NoBody> {
+        self.read_counted(headers, body).await.map(|(body, _)| body)
+    }
+
+    /// The same, with what counts it for as long as it is looked at.
+    pub(crate) async fn read_counted(&self, headers: &HeaderMap, body: Body) -> Result<(Bytes, BytePermit), NoBody> {
         let limit = self.limit;
         let announced =
             headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.trim().parse().ok());
@@ -63,16 +67,16 @@ impl Intake {
         }
         let mut chunks = body.into_data_stream();
         let mut whole = BytesMut::new();
-        let mut part = Part { of: self, bytes: 0 };
+        let mut permit = self.buffers.begin_in();
         let end = Instant::now() + self.whole;
         loop {
             match tokio::time::timeout_at(end.min(Instant::now() + self.stalled), chunks.next()).await {
                 Err(_) => return Err(NoBody::Stalled),
-                Ok(None) => return Ok(whole.freeze()),
+                Ok(None) => return Ok((whole.freeze(), permit)),
                 Ok(Some(Err(_))) => return Err(NoBody::CutOff),
                 Ok(Some(Ok(chunk))) if whole.len() + chunk.len() > limit => return Err(NoBody::TooLarge(limit)),
                 Ok(Some(Ok(chunk))) => {
-                    part.grow(chunk.len())?;
+                    permit.try_grow(chunk.len())?;
                     whole.extend_from_slice(&chunk);
                 }
             }
@@ -80,29 +84,17 @@ impl Intake {
     }
 }
 
-impl Part<'_> {
-    fn grow(&mut self, bytes: usize) -> Result<(), NoBody> {
-        let held = self.of.held.fetch_add(bytes, Ordering::Relaxed) + bytes;
-        self.bytes += bytes;
-        if held > self.of.most { Err(NoBody::NoRoom) } else { Ok(()) }
-    }
-}
-
-impl Drop for Part<'_> {
-    fn drop(&mut self) {
-        self.of.held.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt as _;
+    use wharf_host::{Direction, Size};
 
     use super::*;
 
-    fn intake(limit: usize, most: usize) -> Intake {
+    fn intake(limit: usize, all: usize) -> Intake {
         let (stalled, whole) = (STALLED, Duration::from_millis(50));
-        Intake { limit, most, held: AtomicUsize::new(0), stalled, whole }
+        let buffers = ByteBudget::new(&Limits { bodies: Size(all), ..Limits::default() });
+        Intake { limit, buffers, stalled, whole }
     }
 
     #[tokio::test]
@@ -116,7 +108,7 @@ mod tests {
         let headers = HeaderMap::new();
         let read = intake.read(&headers, Body::from_stream(trickle));
         assert_eq!(tokio::time::timeout(STALLED, read).await.unwrap(), Err(NoBody::Stalled));
-        assert_eq!(intake.held.load(Ordering::Relaxed), 0);
+        assert_eq!(intake.buffers.bytes_in_use(Direction::In), 0);
     }
 
     #[tokio::test]
@@ -133,6 +125,6 @@ mod tests {
         drop(first);
         assert!(intake.read(&headers, Body::from_stream(chunk(100))).await.is_ok());
         assert_eq!(intake.read(&headers, Body::from_stream(chunk(101))).await, Err(NoBody::TooLarge(100)));
-        assert_eq!(intake.held.load(Ordering::Relaxed), 0);
+        assert_eq!(intake.buffers.bytes_in_use(Direction::In), 0);
     }
 }

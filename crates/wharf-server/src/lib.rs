@@ -19,6 +19,7 @@ mod problem;
 mod rest;
 mod running;
 mod sight;
+mod unfinished;
 mod unread;
 
 use std::net::SocketAddr;
@@ -76,6 +77,7 @@ pub(crate) struct App {
     pub(crate) codes: Arc<auth::Codes>,
     pub(crate) intake: Arc<intake::Intake>,
     pub(crate) unread: Arc<unread::Unread>,
+    pub(crate) histories: Arc<acp::HistoryLimit>,
 }
 
 /// A place for a stream or a wait, under the limit in all and under its token's.
@@ -161,7 +163,8 @@ impl Server {
         let refusals = Arc::default();
         let running = running::Running::at(url(bound, tls.is_some(), &config.hosts));
         host.announce(&running.url);
-        let intake = Arc::new(intake::Intake::new(limits));
+        let intake = Arc::new(intake::Intake::new(limits, host.buffers()));
+        let unread = Arc::new(unread::Unread::new(host.buffers()));
         let (failures, codes) = (Arc::new(auth::Failures::new(limits.failed_logins)), Arc::default());
         listen::make_room(limits);
         let app = App {
@@ -180,7 +183,8 @@ impl Server {
             failures,
             codes,
             intake,
-            unread: Arc::default(),
+            unread,
+            histories: Arc::default(),
         };
         Ok(Self { doors: Doors { tcp, tls, unix }, socket: socket.to_owned(), app, stop })
     }

@@ -1,4 +1,4 @@
-//! Large answers: only so many are made at once, and only so many wait for those who asked to read them.
+//! Large answers: only so many are made at once, and those that wait to be read are counted in the budget of all.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -9,14 +9,13 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use serde::Serialize;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
+use wharf_host::{ByteBudget, BytePermit};
 
 use crate::problem::Problem;
 
 /// So many are made at once.
 const MAKING: usize = 8;
-/// So many wait to be read at once.
-const UNREAD: usize = 32;
 /// An answer of no more bytes than this is not counted.
 const SMALL: usize = 64 << 10;
 /// What goes out at once of one that is: what the connection holds besides.
@@ -26,18 +25,18 @@ const PLACE_WITHIN: Duration = Duration::from_secs(2);
 /// One of which nothing is read for so long is dropped, and its reader cut off.
 const READ_WITHIN: Duration = Duration::from_secs(30);
 
-/// The places for all of them.
+/// The bounds for all of them.
 #[derive(Debug)]
 pub(crate) struct Unread {
     making: Semaphore,
-    places: Arc<Semaphore>,
+    buffers: Arc<ByteBudget>,
 }
 
-/// What is left of an answer, with its place.
+/// What is left of an answer, with what counts it.
 #[derive(Debug)]
 struct Rest {
     bytes: Bytes,
-    _place: OwnedSemaphorePermit,
+    _permit: BytePermit,
 }
 
 /// `None` once all is read or given up.
@@ -48,13 +47,11 @@ type Left = Mutex<Option<Rest>>;
 #[error("the answer was not read in time")]
 struct Stalled;
 
-impl Default for Unread {
-    fn default() -> Self {
-        Self { making: Semaphore::new(MAKING), places: Arc::new(Semaphore::new(UNREAD)) }
-    }
-}
-
 impl Unread {
+    pub(crate) fn new(buffers: &Arc<ByteBudget>) -> Self {
+        Self { making: Semaphore::new(MAKING), buffers: Arc::clone(buffers) }
+    }
+
     /// Makes an answer; again if it turns out to be large and there is no place for it at first, since what waits for a
     /// place must hold nothing.
     pub(crate) async fn answer<T, F>(&self, make: impl Fn() -> F + Send + Sync) -> Result<Response, Problem>
@@ -66,13 +63,14 @@ impl Unread {
         if body.len() <= SMALL {
             return Ok(json(body.len(), Body::from(body)));
         }
-        if let Ok(place) = Arc::clone(&self.places).try_acquire_owned() {
-            return Ok(placed(body, place));
+        let bytes = body.len();
+        if let Some(permit) = self.buffers.try_reserve_out(bytes) {
+            return Ok(placed(body, permit));
         }
         drop(body);
-        let place = tokio::time::timeout(PLACE_WITHIN, Arc::clone(&self.places).acquire_owned()).await;
-        let place = place.ok().and_then(Result::ok).ok_or_else(no_place)?;
-        Ok(placed(self.make(&make).await?, place))
+        let permit = tokio::time::timeout(PLACE_WITHIN, self.buffers.reserve_out(bytes)).await;
+        let permit = permit.map_err(|_| no_place())?;
+        Ok(placed(self.make(&make).await?, permit))
     }
 
     async fn make<T, F>(&self, make: &(impl Fn() -> F + Send + Sync)) -> Result<Bytes, Problem>
@@ -90,7 +88,8 @@ impl Unread {
 }
 
 fn no_place() -> Problem {
-    let detail = "too many large answers wait to be read by their clients; try again, or ask for less at once";
+    let detail =
+        "too many large answers wait to be read by their clients (limits.buffers); try again, or ask for less at once";
     Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_answers", detail).retry_after(1)
 }
 
@@ -99,10 +98,10 @@ fn json(length: usize, body: Body) -> Response {
     ([(header::CONTENT_TYPE, kind), (header::CONTENT_LENGTH, length.into())], body).into_response()
 }
 
-/// An answer that keeps its place until its last piece is taken, or it is dropped.
-fn placed(bytes: Bytes, place: OwnedSemaphorePermit) -> Response {
+/// An answer that is counted until its last piece is taken, or it is dropped.
+fn placed(bytes: Bytes, permit: BytePermit) -> Response {
     let length = bytes.len();
-    let left = Arc::new(Mutex::new(Some(Rest { bytes, _place: place })));
+    let left = Arc::new(Mutex::new(Some(Rest { bytes, _permit: permit })));
     tokio::spawn(give_up(Arc::downgrade(&left), length));
     json(length, Body::from_stream(stream::unfold((left, length), next)))
 }

@@ -47,6 +47,7 @@ const KNOWN: &[&str] = &[
     "limits.connections_per_token",
     "limits.body",
     "limits.bodies",
+    "limits.buffers",
     "limits.history",
     "limits.headers",
     "limits.silence",

@@ -195,8 +195,10 @@ pub struct Limits {
     pub connections_per_token: usize,
     /// The body of a request.
     pub body: Size,
-    /// What is held of all bodies that are being read.
+    /// What is held of all messages that are on their way in.
     pub bodies: Size,
+    /// Messages on their way in and out, over all connections.
+    pub buffers: Size,
     /// How much of a log one answer may carry.
     pub history: Size,
     /// The head of a request: its line and its headers.
@@ -252,7 +254,8 @@ impl Default for Limits {
             // Two fifths: one token alone, or two, leave room for others.
             connections_per_token: 2_000,
             body: Size(32 << 20),
-            bodies: Size(256 << 20),
+            bodies: Size(128 << 20),
+            buffers: Size(256 << 20),
             history: Size(8 << 20),
             headers: Size(64 << 10),
             silence: Duration::from_millis(30_000),

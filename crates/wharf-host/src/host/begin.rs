@@ -68,7 +68,7 @@ impl Host {
             None => files(&root, config.limits.reserve.0 as u64)?,
         };
         let index = index(&root)?;
-        let budget = Arc::new(TailBudget::new(config.limits.tail.0, config.limits.tail_total.0));
+        let budget = Arc::new(TailBudget::new(&config.limits));
         let workspaces = Workspaces::of(&root);
         if let Err(error) = workspaces.list() {
             tracing::warn!(%error, "the registry of workspaces cannot be read");

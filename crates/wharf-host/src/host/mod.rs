@@ -38,6 +38,7 @@ use crate::adapters::{AdapterError, Launchable};
 use crate::agent::introduction::{Introduction, StartFailure};
 use crate::agent::records::Records;
 use crate::agent::{Badges, Launch, Wearer};
+use crate::byte_budget::ByteBudget;
 use crate::config::Config;
 use crate::descriptor::Descriptor;
 use crate::ids::{Now, random_text};
@@ -120,6 +121,11 @@ pub enum OpenError {
 impl Host {
     pub fn config(&self) -> &Config {
         &self.inner.config
+    }
+
+    /// The budget for bytes on their way to and from clients.
+    pub fn buffers(&self) -> &Arc<ByteBudget> {
+        &self.inner.budget.buffers
     }
 
     pub(crate) fn inner(&self) -> &Inner {

@@ -6,6 +6,7 @@ use wharf_core::{SessionId, Status};
 
 use super::{Counter, Family, Metrics, OUTCOMES, Value};
 use crate::accounts::own_usage;
+use crate::byte_budget::Direction;
 use crate::descriptor::{Descriptor, TurnWord};
 use crate::host::Host;
 use crate::ids::Now;
@@ -168,6 +169,7 @@ impl Metrics {
     }
 
     fn of_logs(&self, tail: &TailBudget, sums: &Sums) -> Vec<Family> {
+        let in_use = |direction| Value::Whole(tail.buffers.bytes_in_use(direction) as u64);
         vec![
             Family::counter("wharf_events_appended_total", "Events appended to logs").of(self.events.get()),
             Family::counter("wharf_event_bytes_total", "Bytes of the events appended to logs")
@@ -178,6 +180,13 @@ impl Metrics {
             Family::gauge("wharf_tail_bytes", "Memory of the tail caches").of(tail.used() as u64),
             Family::counter("wharf_tail_hits_total", "Reads of events from the tail cache").of(tail.hits.get()),
             Family::counter("wharf_tail_misses_total", "Reads of events from the disk").of(tail.misses.get()),
+            Family::gauge("wharf_buffer_bytes", "Large messages on their way to and from clients, by direction")
+                .with("direction", "in", in_use(Direction::In))
+                .with("direction", "out", in_use(Direction::Out)),
+            Family::gauge("wharf_buffer_limit_bytes", "How many bytes there may be (limits.buffers)")
+                .of(tail.buffers.limit() as u64),
+            Family::counter("wharf_readers_closed_total", "Connections closed because their bytes were needed")
+                .of(tail.buffers.closed()),
         ]
     }
 

@@ -1,16 +1,21 @@
 //! Where a reader is in a session's log. A reader that keeps up reads shared memory, one that lags reads the disk.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use bytes::Bytes;
 use tokio::sync::watch;
-use wharf_core::{Epoch, Event, Millis, Seq, decode};
+use wharf_core::{Epoch, Event, Millis, PromptEnd, Raw, Seq, decode};
 use wharf_store::StoreError;
 
+use super::pages::Page;
 use super::shared::Shared;
+use crate::byte_budget::BytePermit;
 
 /// How much a lagging reader takes from the disk at once: bounds what a client that never reads can hold.
 const PAGE: usize = 256 * 1024;
+/// What an entry costs besides its frame: the event, its place in the batch, its share of the allocator.
+pub(super) const ENTRY_OVERHEAD_BYTES: usize = 256;
 
 /// One event with its place in the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,16 +27,28 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Returns true if these bytes are the event's own, and not a copy.
+    pub fn holds(&self, bytes: &Bytes) -> bool {
+        self.frame().is_some_and(|frame| frame.bytes().as_ptr_range().contains(&bytes.as_ptr()))
+    }
+
     /// About how many bytes it holds.
     pub fn weight(&self) -> usize {
+        self.frame().map_or(0, Raw::len)
+    }
+
+    fn frame(&self) -> Option<&Raw> {
         match &self.event {
             Event::AgentUpdated { frame, .. }
             | Event::PromptAccepted { frame, .. }
             | Event::PromptUpdated { frame, .. }
             | Event::Snapshot(frame)
             | Event::AgentStarted { answer: frame, .. }
-            | Event::Unknown { body: frame, .. } => frame.len(),
-            Event::AskOpened(ask) => ask.frame.len(),
+            | Event::Unknown { body: frame, .. }
+            | Event::PromptEnded { end: PromptEnd::Answered { frame, .. } | PromptEnd::Failed { frame }, .. } => {
+                Some(frame)
+            }
+            Event::AskOpened(ask) => Some(&ask.frame),
             Event::Created(_)
             | Event::AgentStarting { .. }
             | Event::Ended(_)
@@ -43,7 +60,7 @@ impl Entry {
             | Event::AskResolved { .. }
             | Event::AgentFaulted { .. }
             | Event::Paused { .. }
-            | Event::Continued => 0,
+            | Event::Continued => None,
         }
     }
 }
@@ -51,13 +68,36 @@ impl Entry {
 /// Consecutive events, shared.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    entries: Arc<Vec<Entry>>,
+    shared: Arc<BatchEntries>,
     skip: usize,
+}
+
+/// The events of a batch, and what counts their bytes while only readers hold them.
+#[derive(Debug)]
+pub(crate) struct BatchEntries {
+    entries: Vec<Entry>,
+    permit: OnceLock<BytePermit>,
+    /// The page that they were read from, so that other readers find them.
+    _page: Option<Arc<Page>>,
 }
 
 impl Batch {
     pub(crate) fn new(entries: Vec<Entry>) -> Self {
-        Self { entries: Arc::new(entries), skip: 0 }
+        Self::whole(Arc::new(BatchEntries { entries, permit: OnceLock::new(), _page: None }))
+    }
+
+    pub(crate) fn whole(shared: Arc<BatchEntries>) -> Self {
+        Self { shared, skip: 0 }
+    }
+
+    /// Returns true if this is the only handle to the events.
+    pub(crate) fn is_unshared(&self) -> bool {
+        Arc::strong_count(&self.shared) == 1
+    }
+
+    /// Counts the events until the last reader has dropped them.
+    pub(crate) fn count_by(&self, permit: BytePermit) {
+        let _ = self.shared.permit.set(permit);
     }
 
     pub(crate) fn first(&self) -> Seq {
@@ -65,12 +105,12 @@ impl Batch {
     }
 
     pub(crate) fn starting_at(&self, from: Seq) -> Option<Self> {
-        let skip = self.entries.partition_point(|entry| entry.seq < from);
-        (skip < self.entries.len()).then(|| Self { entries: Arc::clone(&self.entries), skip })
+        let skip = self.shared.entries.partition_point(|entry| entry.seq < from);
+        (skip < self.shared.entries.len()).then(|| Self { shared: Arc::clone(&self.shared), skip })
     }
 
     pub fn entries(&self) -> &[Entry] {
-        &self.entries[self.skip..]
+        &self.shared.entries[self.skip..]
     }
 }
 
@@ -165,16 +205,58 @@ impl Cursor {
         Ok(batch)
     }
 
+    /// Reads a page, or shares one that another reader holds. A reader that follows the session waits until there is
+    /// room for the page, and holds nothing meanwhile; the others read a page now and then, which is only counted.
     async fn read_disk(&self) -> Result<(Batch, Seq), ReadError> {
+        let buffers = self.shared.tail.buffers();
+        let mut permit = None;
+        loop {
+            let page = self.shared.pages.page(self.next);
+            let mut loaded = page.lock().await;
+            if let Some(found) = loaded.get() {
+                return Ok(found);
+            }
+            let read = self.read_page().await?;
+            let permit = match permit.take() {
+                Some(permit) => permit,
+                None if self.noted.is_none() => buffers.charge_out(read.bytes),
+                None => match buffers.try_reserve_out(read.bytes) {
+                    Some(permit) => permit,
+                    None => {
+                        let bytes = read.bytes;
+                        drop((read, loaded));
+                        drop(page);
+                        permit = Some(buffers.reserve_out(bytes).await);
+                        continue;
+                    }
+                },
+            };
+            let permit = OnceLock::from(permit);
+            let entries = BatchEntries { entries: read.entries, permit, _page: Some(Arc::clone(&page)) };
+            let entries = Arc::new(entries);
+            loaded.set(&entries, read.last);
+            return Ok((Batch::whole(entries), read.last));
+        }
+    }
+
+    async fn read_page(&self) -> Result<ReadPage, ReadError> {
+        let _reading = self.shared.tail.begin_disk_read().await;
         let (shared, from, head) = (Arc::clone(&self.shared), self.next, *self.head.borrow());
         let read = tokio::task::spawn_blocking(move || read_page(&shared, from, head));
         read.await.map_err(|_| ReadError::Gone)?
     }
 }
 
-/// Reads a page of the log, and tells how far it goes: damage may take events out of it, up to all of them. What is on
-/// disk but not yet published is left out: nobody may see it before all can.
-fn read_page(shared: &Shared, from: Seq, head: Seq) -> Result<(Batch, Seq), ReadError> {
+/// A page as it was read from the disk.
+struct ReadPage {
+    entries: Vec<Entry>,
+    /// How far it goes: damage may take events out of it, up to all of them.
+    last: Seq,
+    bytes: usize,
+}
+
+/// Reads a page of the log. What is on disk but not yet published is left out: nobody may see it before all can.
+fn read_page(shared: &Shared, from: Seq, head: Seq) -> Result<ReadPage, ReadError> {
     let page = shared.log.read(from.0, PAGE)?;
     for damage in &page.damage {
         tracing::error!(session = %shared.id, place = %damage.place, first = damage.first, last = damage.last,
@@ -191,5 +273,6 @@ fn read_page(shared: &Shared, from: Seq, head: Seq) -> Result<(Batch, Seq), Read
     if last < from {
         return Err(ReadError::Undecodable { seq: from, why: "the log ends before its head".to_owned() });
     }
-    Ok((Batch::new(entries), last))
+    let bytes = page.records.iter().map(|record| record.body.len() + ENTRY_OVERHEAD_BYTES).sum();
+    Ok(ReadPage { entries, last, bytes })
 }

@@ -13,6 +13,7 @@ use super::command::Command;
 use super::cursor::Cursor;
 use super::shared::Shared;
 use crate::agent::introduction::StartFailure;
+use crate::byte_budget::{ByteBudget, BytePermit};
 use crate::descriptor::Descriptor;
 use crate::host::Need;
 
@@ -71,6 +72,29 @@ pub struct LaneMessage {
     pub session: SessionId,
     pub after: Seq,
     pub direct: Direct,
+    /// Counts a large message until it is delivered.
+    pub permit: Option<Arc<BytePermit>>,
+}
+
+impl Direct {
+    /// The size of what the message carries.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Frame(frame) | Self::Request { frame, .. } => frame.len(),
+            Self::Presence { .. } | Self::Withdraw { .. } => 0,
+        }
+    }
+
+    /// Counts a large message. `None` if there is no room and the client has not taken what it was sent before.
+    pub(super) fn count(&self, lane: &Lane, buffers: &Arc<ByteBudget>) -> Option<Option<Arc<BytePermit>>> {
+        let bytes = self.bytes();
+        if bytes <= ByteBudget::UNCOUNTED_BYTES {
+            return Some(None);
+        }
+        let is_taken = lane.capacity() == lane.max_capacity();
+        let permit = buffers.try_reserve_out(bytes).or_else(|| is_taken.then(|| buffers.charge_out(bytes)))?;
+        Some(Some(Arc::new(permit)))
+    }
 }
 
 /// The bounded way to one connection.

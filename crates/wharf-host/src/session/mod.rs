@@ -10,6 +10,7 @@ mod hear;
 mod in_force;
 mod link;
 mod measure;
+mod pages;
 mod pause;
 mod relay;
 mod restore;

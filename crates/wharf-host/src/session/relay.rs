@@ -263,9 +263,11 @@ impl SessionTask {
 
     /// Puts a message into a client's lane. One that is full is dropped, and its connection closes.
     pub(super) fn direct(&mut self, client: &ClientId, direct: Direct) {
-        let message = LaneMessage { session: self.shared.id.clone(), after: self.session.head(), direct };
         let Some(known) = self.lanes.get(client).or_else(|| self.relays.departed.get(client)) else { return };
-        if known.lane.try_send(message).is_err() {
+        let (session, after) = (self.shared.id.clone(), self.session.head());
+        let permit = direct.count(&known.lane, self.shared.tail.buffers());
+        let message = permit.map(|permit| LaneMessage { session, after, direct, permit });
+        if message.is_none_or(|message| known.lane.try_send(message).is_err()) {
             known.overflowed.notify_one();
             self.lanes.remove(client);
         }

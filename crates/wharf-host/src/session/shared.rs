@@ -7,6 +7,7 @@ use tokio::sync::watch;
 use wharf_core::{Millis, Seq, Session, SessionId};
 use wharf_store::{Log, LogId};
 
+use super::pages::Pages;
 use super::tail::{Tail, TailBudget};
 use crate::descriptor::{Descriptor, Resources};
 use crate::tools::Tools;
@@ -17,6 +18,7 @@ pub(crate) struct Shared {
     pub(crate) log_id: LogId,
     pub(crate) log: Arc<dyn Log>,
     pub(crate) tail: Tail,
+    pub(crate) pages: Pages,
     /// The last event that everyone may see.
     pub(crate) head: watch::Sender<Seq>,
     /// Wharf's own files and terminals for the agent; none where they are forbidden.
@@ -57,6 +59,7 @@ impl Shared {
             log_id,
             log,
             tail: Tail::new(budget),
+            pages: Pages::default(),
             head: watch::Sender::new(head),
             tools: Mutex::default(),
             shim: AtomicU64::new(0),

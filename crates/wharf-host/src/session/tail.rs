@@ -4,13 +4,17 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tokio::sync::{Semaphore, SemaphorePermit};
 use wharf_core::Seq;
 
-use super::cursor::{Batch, Entry};
+use super::cursor::{Batch, ENTRY_OVERHEAD_BYTES, Entry};
+use crate::byte_budget::ByteBudget;
+use crate::config::Limits;
 use crate::metrics::Counter;
 
-/// What an entry costs besides its frame: the event, its place in the batch, its share of the allocator.
-const ENTRY_OVERHEAD: usize = 256;
+/// So many pages are read from the disk at once, over all sessions: each may hold a message of the maximal size before
+/// it is counted.
+const DISK_READS: usize = 4;
 
 /// The bound for all sessions of a host.
 #[derive(Debug)]
@@ -21,12 +25,22 @@ pub(crate) struct TailBudget {
     /// Reads that found what they wanted here, and those that had to go to the disk.
     pub(crate) hits: Counter,
     pub(crate) misses: Counter,
+    /// For what readers hold besides.
+    pub(crate) buffers: Arc<ByteBudget>,
+    disk_reads: Semaphore,
 }
 
 impl TailBudget {
-    pub(crate) fn new(per_session: usize, total: usize) -> Self {
-        let (hits, misses) = (Counter::default(), Counter::default());
-        Self { used: AtomicUsize::new(0), per_session, total, hits, misses }
+    pub(crate) fn new(limits: &Limits) -> Self {
+        Self {
+            used: AtomicUsize::new(0),
+            per_session: limits.tail.0,
+            total: limits.tail_total.0,
+            hits: Counter::default(),
+            misses: Counter::default(),
+            buffers: ByteBudget::new(limits),
+            disk_reads: Semaphore::new(DISK_READS),
+        }
     }
 
     pub(crate) fn used(&self) -> usize {
@@ -59,15 +73,29 @@ impl Tail {
 
     /// Adds the newest events. A plain function: publishing waits for nobody.
     pub(crate) fn publish(&self, entries: Vec<Entry>) {
-        let bytes = entries.iter().map(|entry| entry.weight() + ENTRY_OVERHEAD).sum();
+        let bytes = entries.iter().map(|entry| entry.weight() + ENTRY_OVERHEAD_BYTES).sum();
         self.budget.used.fetch_add(bytes, Ordering::Relaxed);
         let mut batches = self.lock();
         batches.kept.push_back(Kept { batch: Batch::new(entries), bytes });
         batches.bytes += bytes;
-        // The newest batch stays whatever it weighs: its readers are being woken for it.
-        while batches.kept.len() > 1 && self.over(batches.bytes) {
+        // The newest batch stays, since its readers are being woken for it; a large one only while all have room.
+        while self.over(batches.bytes) && (batches.kept.len() > 1 || self.has_no_room_for(bytes)) {
             self.drop_oldest(&mut batches);
         }
+    }
+
+    /// The budget for what readers hold.
+    pub(crate) fn buffers(&self) -> &Arc<ByteBudget> {
+        &self.budget.buffers
+    }
+
+    /// Waits for one of the places of those who read from the disk. `None` is never returned: nothing closes them.
+    pub(crate) async fn begin_disk_read(&self) -> Option<SemaphorePermit<'_>> {
+        self.budget.disk_reads.acquire().await.ok()
+    }
+
+    fn has_no_room_for(&self, newest: usize) -> bool {
+        newest > ByteBudget::UNCOUNTED_BYTES && self.budget.used() > self.budget.total
     }
 
     /// Events from `from` on, if they are still here.
@@ -93,6 +121,10 @@ impl Tail {
         if let Some(old) = batches.kept.pop_front() {
             batches.bytes -= old.bytes;
             self.budget.used.fetch_sub(old.bytes, Ordering::Relaxed);
+            // From now on only its readers hold it.
+            if !old.batch.is_unshared() {
+                old.batch.count_by(self.budget.buffers.charge_out(old.bytes));
+            }
         }
     }
 

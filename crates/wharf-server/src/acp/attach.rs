@@ -7,14 +7,16 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use wharf_host::core::{Epoch, Joined, Member, Role, Seq, Status, TurnState};
 use wharf_host::frame::{self, Envelope};
-use wharf_host::{Attendance, Cursor, Serves, SessionHandle};
+use wharf_host::{Attendance, ByteBudget, Cursor, Serves, SessionHandle};
 
 use super::amux;
 use super::connection::Connection;
 use super::errors::{RpcError, attach_unknown, from_call, from_start};
 use super::event_id;
 use super::history::History;
+use super::history_limit::HistoryTurn;
 use super::inbound::{Outcome, named, result};
+use super::out_frame::OutFrame;
 use super::outbound::Join;
 use super::prompts::Request;
 use super::updates::who;
@@ -50,6 +52,17 @@ struct AttachWishes {
     multi_client_updates: Option<bool>,
     /// It served files and terminals on a connection that was lost.
     serves: bool,
+}
+
+impl AttachParams {
+    /// Has the log to be looked through for the answer?
+    fn wants_history(&self) -> bool {
+        match self.history_policy.as_deref() {
+            Some("pending_only" | "none" | AFTER_EVENT) => false,
+            Some("after_message") => true,
+            Some(_) | None => self.history_delivery.as_deref() != Some("stream"),
+        }
+    }
 }
 
 /// Which part of the past a newcomer gets.
@@ -91,7 +104,8 @@ impl Connection {
         let role = if params.role.as_deref() == Some("observer") { Role::Observer } else { self.role() };
         let asked = params.meta.as_ref().and_then(|meta| meta.wharf).unwrap_or_default();
         let joined = self.present(&handle, role, asked.serves).await?;
-        let policy = policy(&handle, &joined, &params).await;
+        let turn = if params.wants_history() { Some(self.begin_history().await?) } else { None };
+        let policy = self.while_connected(policy(&handle, &joined, &params)).await?;
         let others: Vec<Value> = joined.others.iter().map(listed).collect();
         let mut answer = json!({
             "sessionId": session.as_str(),
@@ -99,21 +113,34 @@ impl Connection {
             "historyPolicy": policy.name(),
             "connectedClients": others,
         });
-        let stream = self.put_history(&handle, &joined, &policy, &params, &mut answer).await;
+        let building = self.put_history(&handle, &joined, &policy, &params, &mut answer);
+        let stream = self.while_connected(building).await?;
         let wishes = Wishes { role, multi: asked.multi_client_updates.unwrap_or(true), ..self.wishes() };
-        let (from, turn) = match stream {
+        let (from, seen) = match stream {
             Some(from) => (from, TurnSeen::None),
             None => (joined.head, turn_seen(joined.turn)),
         };
         // An exact reconnect sees what it missed as it would have seen it live: only asks from before are asked again.
         let history = if let Policy::After { name: AFTER_EVENT, seq } = policy { seq } else { joined.head };
-        let view = View::new(session, wishes, Arc::clone(&self.ledger), history, turn).with_queue(joined.queued);
+        let view = View::new(session, wishes, Arc::clone(&self.ledger), history, seen).with_queue(joined.queued);
         let asked = joined.open_asks.into_iter().filter(|ask| ask.id.0 <= history.0).collect();
         let answer = self.placed(&handle, from, result(id, &answer)).await;
+        let answer = self.reserved(answer, turn).await?;
         let (answer, asks) = (Some((Seq::ZERO, answer)), (history, asked));
         let only_news = stream.is_none();
         self.join(Join { cursor: handle.cursor(from), view, answer, asks, hold: None, only_news }).await;
         Ok(None)
+    }
+
+    /// The answer with its bytes counted. It waits for room as readers do; few can wait here, since each keeps its place
+    /// for building.
+    async fn reserved(&self, answer: Bytes, turn: Option<HistoryTurn>) -> Result<OutFrame, RpcError> {
+        if answer.len() <= ByteBudget::UNCOUNTED_BYTES {
+            return Ok(answer.into());
+        }
+        let permit = self.while_connected(self.app.host.buffers().reserve_out(answer.len())).await?;
+        let turn = turn.map(HistoryTurn::built);
+        Ok(OutFrame::from(answer).counted_by(Some(Arc::new(permit))).in_turn(turn))
     }
 
     /// Attaches, and brings a cold session's agent back for a controller.

@@ -3,18 +3,21 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::Bytes;
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, Semaphore, mpsc, watch};
 use wharf_host::core::{Attachment, ClientId, Joined, Role, Sender, SessionId};
-use wharf_host::{Attendance, CallError, Lane, LaneMessage, Serves, SessionHandle, Spare, frame, new_client_id};
+use wharf_host::{
+    Attendance, ByteBudget, BytePermit, CallError, Lane, LaneMessage, Serves, SessionHandle, Spare, frame,
+    new_client_id,
+};
 
 use super::amux::Bound;
 use super::client::ClientInfo;
 use super::errors::RpcError;
 use super::ledger::Ledger;
+use super::out_frame::OutFrame;
 use super::outbound::Out;
 use super::shown::ShownUpTo;
 use super::under_way::UnderWay;
@@ -49,8 +52,10 @@ pub(super) struct Connection {
     attached: Mutex<HashMap<SessionId, Attached>>,
     /// Held while the client comes to a session or leaves one, so that the list and the session agree.
     pub(super) moving: tokio::sync::Mutex<()>,
-    /// The client is gone: what attaches late is detached again.
-    ended: AtomicBool,
+    /// True once the client is gone: what attaches late is detached again, and no history is built any more.
+    ended: watch::Sender<bool>,
+    /// Held while a history is built for this client, and until it has gone out.
+    pub(super) history_turn: Arc<Semaphore>,
     /// The agent that serves requests without a session. Held while it is asked.
     pub(super) spare: tokio::sync::Mutex<Option<Spare>>,
     /// Where the client last wanted a session.
@@ -67,6 +72,7 @@ pub(super) struct Outlet {
     pub(super) lane: mpsc::Receiver<LaneMessage>,
     pub(super) shown: Arc<ShownUpTo>,
     pub(super) client: ClientId,
+    pub(super) buffers: Arc<ByteBudget>,
 }
 
 /// A session that this connection is attached to.
@@ -87,7 +93,8 @@ impl Connection {
         let (out, outs) = mpsc::channel(OUT);
         let (lane, lanes) = mpsc::channel(LANE);
         let (shown, client): (Arc<ShownUpTo>, _) = (Arc::default(), new_client_id());
-        let outlet = Outlet { outs, lane: lanes, shown: Arc::clone(&shown), client: client.clone() };
+        let buffers = Arc::clone(app.host.buffers());
+        let outlet = Outlet { outs, lane: lanes, shown: Arc::clone(&shown), client: client.clone(), buffers };
         let under_way = UnderWay::new(app.host.config().limits.frame.0);
         let connection = Self {
             app,
@@ -103,7 +110,8 @@ impl Connection {
             bound,
             attached: Mutex::default(),
             moving: tokio::sync::Mutex::default(),
-            ended: AtomicBool::new(false),
+            ended: watch::Sender::new(false),
+            history_turn: Arc::new(Semaphore::new(1)),
             spare: tokio::sync::Mutex::default(),
             last_cwd: Mutex::default(),
             logins: Mutex::default(),
@@ -117,11 +125,23 @@ impl Connection {
         self.app.seen_by(&self.identity)
     }
 
-    /// One frame of the client.
-    pub(super) async fn receive(self: &Arc<Self>, frame: Bytes) {
+    /// Done when the client is gone.
+    pub(super) async fn gone(&self) {
+        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+    }
+
+    /// An answer, counted if it is large.
+    pub(super) fn counted(&self, frame: Bytes) -> OutFrame {
+        let large = frame.len() > ByteBudget::UNCOUNTED_BYTES;
+        let permit = large.then(|| Arc::new(self.app.host.buffers().charge_out(frame.len())));
+        OutFrame::from(frame).counted_by(permit)
+    }
+
+    /// One frame of the client, and what counts it if it is large.
+    pub(super) async fn receive(self: &Arc<Self>, frame: Bytes, permit: Option<BytePermit>) {
         let frame = frame::one_line(frame);
         match frame::scan(&frame) {
-            Ok(envelope) => self.dispatch(&frame, &envelope).await,
+            Ok(envelope) => self.dispatch(&frame, &envelope, permit).await,
             Err(frame::ScanError::Batch) => {
                 self.send(
                     RpcError::invalid_request("batches are not taken: send one message at a time").frame(b"null"),
@@ -139,7 +159,7 @@ impl Connection {
 
     /// A message that belongs to no session.
     async fn send(&self, frame: Bytes) {
-        let _ = self.out.send(Out::Answer { session: None, frame }).await;
+        let _ = self.out.send(Out::Answer { session: None, frame: frame.into() }).await;
     }
 
     /// Who this connection is, as recorded with what it does.
@@ -207,7 +227,7 @@ impl Connection {
     fn note_attached(&self, handle: SessionHandle, role: Role) {
         self.sessions().insert(handle.id().clone(), Attached { handle: handle.clone(), role });
         // Set before the list was emptied, so that a late one is found here or there.
-        if self.ended.load(Ordering::SeqCst) && self.note_left(handle.id()).is_some() {
+        if *self.ended.borrow() && self.note_left(handle.id()).is_some() {
             let sender = self.sender();
             tokio::spawn(async move {
                 let _ = handle.detach(sender).await;
@@ -226,7 +246,7 @@ impl Connection {
 
     /// The client is gone: its sessions live on without it.
     pub(super) async fn leave_all(&self) {
-        self.ended.store(true, Ordering::SeqCst);
+        self.ended.send_replace(true);
         let handles: Vec<SessionHandle> = self.sessions().drain().map(|(_, attached)| attached.handle).collect();
         for handle in handles {
             let _ = handle.detach(self.sender()).await;

@@ -47,6 +47,11 @@ impl RpcError {
         Self::with(-32603, message, json!({ "reason": "too_many_requests" }))
     }
 
+    /// Nobody is left to be told.
+    pub(super) fn client_gone() -> Self {
+        Self::new(-32603, "the connection has ended")
+    }
+
     pub(super) fn code(&self) -> i32 {
         self.code
     }

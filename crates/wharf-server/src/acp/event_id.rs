@@ -7,7 +7,9 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use wharf_host::core::{Epoch, Seq};
-use wharf_host::{Entry, SessionHandle};
+use wharf_host::{ByteBudget, Entry, SessionHandle};
+
+use super::out_frame::OutFrame;
 
 #[derive(Deserialize)]
 struct Message<'a> {
@@ -37,17 +39,21 @@ pub(super) fn parse(id: &str) -> Option<(Epoch, Seq)> {
     Some((Epoch(epoch.parse().ok()?), Seq(seq.parse().ok()?)))
 }
 
-/// The frame with the id put in; every other byte stays.
-pub(super) fn with_event_id(frame: &Bytes, id: &str) -> Bytes {
-    let Ok(message) = serde_json::from_slice::<Message<'_>>(frame) else { return frame.clone() };
+/// The frame with the id put in; every other byte stays, and those of a large frame are shared.
+pub(super) fn with_event_id(frame: &Bytes, id: &str) -> OutFrame {
+    let Ok(message) = serde_json::from_slice::<Message<'_>>(frame) else { return frame.clone().into() };
     let params = message.params.get();
     let meta = serde_json::from_str::<Params<'_>>(params).ok().and_then(|params| params.meta);
     let (object, text) = match meta.map(RawValue::get).filter(|meta| meta.starts_with('{')) {
         Some(meta) => (meta, format!(r#""wharf":{{"eventId":"{id}"}}"#)),
         None if params.starts_with('{') => (params, format!(r#""_meta":{{"wharf":{{"eventId":"{id}"}}}}"#)),
-        None => return frame.clone(),
+        None => return frame.clone().into(),
     };
-    put_first(frame, object, &text, meta.is_some())
+    let (at, text) = first_member(frame, object, text, meta.is_some());
+    if frame.len() <= ByteBudget::UNCOUNTED_BYTES {
+        return insert(frame, at, &text).into();
+    }
+    OutFrame::extended(frame.slice(..at), text.into(), frame.slice(at..))
 }
 
 /// The answer with the id of the event up to which it tells; every other byte stays.
@@ -83,6 +89,16 @@ fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
 
 /// Puts a member before all others of an object in the frame.
 fn put_first(frame: &Bytes, object: &str, text: &str, was_there: bool) -> Bytes {
+    let (at, text) = first_member(frame, object, text.to_owned(), was_there);
+    insert(frame, at, &text)
+}
+
+fn insert(frame: &Bytes, at: usize, text: &str) -> Bytes {
+    [&frame[..at], text.as_bytes(), &frame[at..]].concat().into()
+}
+
+/// Where a member goes that is to stand before all others of an object, and its text with what follows it.
+fn first_member(frame: &Bytes, object: &str, mut text: String, was_there: bool) -> (usize, String) {
     let at = object.as_ptr() as usize - frame.as_ptr() as usize + 1;
     let comma = match (object[1..].trim_ascii_start().starts_with('}'), was_there) {
         (false, _) => ",",
@@ -90,7 +106,8 @@ fn put_first(frame: &Bytes, object: &str, text: &str, was_there: bool) -> Bytes 
         (true, true) => " ",
         (true, false) => "",
     };
-    [&frame[..at], text.as_bytes(), comma.as_bytes(), &frame[at..]].concat().into()
+    text.push_str(comma);
+    (at, text)
 }
 
 #[cfg(test)]
@@ -115,8 +132,14 @@ mod tests {
             ),
         ];
         for (frame, expected) in &cases {
-            assert_eq!(with_event_id(&Bytes::from_static(frame.as_bytes()), "2-7"), expected.as_bytes());
+            assert_eq!(with_event_id(&Bytes::from_static(frame.as_bytes()), "2-7").into_bytes(), expected.as_bytes());
         }
+        let large = format!(r#"{{"method":"m","params":{{"a":"{}"}}}}"#, "x".repeat(100_000));
+        let shared = Bytes::from(large.clone());
+        let extended = with_event_id(&shared, "2-7");
+        assert_eq!(extended.parts()[0].as_ptr(), shared.as_ptr(), "the very bytes");
+        let expected = large.replace(r#"{"a""#, r#"{"_meta":{"wharf":{"eventId":"2-7"}},"a""#);
+        assert_eq!(extended.into_bytes(), expected.as_bytes());
         assert_eq!(parse("2-7"), Some((Epoch(2), Seq(7))));
         assert_eq!(parse("27"), None);
     }

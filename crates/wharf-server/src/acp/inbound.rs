@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use wharf_host::core::{Attachment, Refusal, Role, Seq, SessionId, Status, TurnState};
 use wharf_host::frame::{self, Envelope, FrameKind};
-use wharf_host::{CallError, Forward, SessionHandle};
+use wharf_host::{BytePermit, CallError, Forward, SessionHandle};
 
 use super::connection::{Attached, Connection};
 use super::errors::{RpcError, from_call, from_open, observer};
@@ -35,7 +35,7 @@ const METHODS: [&str; 13] = [
 pub(super) type Outcome = Result<Option<Bytes>, RpcError>;
 
 impl Connection {
-    pub(super) async fn dispatch(self: &Arc<Self>, frame: &Bytes, envelope: &Envelope<'_>) {
+    pub(super) async fn dispatch(self: &Arc<Self>, frame: &Bytes, envelope: &Envelope<'_>, permit: Option<BytePermit>) {
         // Any message that names a session says that the client has it (rule 6.1).
         if let Some(session) = &envelope.session
             && let session = SessionId::new(session.value.as_ref())
@@ -44,13 +44,13 @@ impl Connection {
             let _ = self.out.send(Out::Ready(session)).await;
         }
         match envelope.kind {
-            FrameKind::Request => self.request(frame, envelope).await,
+            FrameKind::Request => self.request(frame, envelope, permit).await,
             FrameKind::Notification => self.notification(frame, envelope).await,
             FrameKind::Result | FrameKind::Error => self.response(frame, envelope).await,
         }
     }
 
-    async fn request(self: &Arc<Self>, frame: &Bytes, envelope: &Envelope<'_>) {
+    async fn request(self: &Arc<Self>, frame: &Bytes, envelope: &Envelope<'_>, permit: Option<BytePermit>) {
         let id = request_id(frame, envelope);
         if let Some(error) = too_long(envelope) {
             let id = if id.len() > LONGEST_ID { Bytes::from_static(b"null") } else { id };
@@ -66,7 +66,7 @@ impl Connection {
             // Beside the others, which must not wait for an agent's start.
             let (connection, frame) = (Arc::clone(self), frame.clone());
             tokio::spawn(async move {
-                let _place = place;
+                let _held = (place, permit);
                 if let Ok(envelope) = frame::scan(&frame) {
                     let outcome = connection.handle(&frame, &envelope, &id).await;
                     connection.note_refused(&envelope, &outcome);
@@ -273,7 +273,7 @@ impl Connection {
             Ok(None) => return,
             Err(error) => (error.frame(id), error.is_failed_start()),
         };
-        let _ = self.out.send(Out::Answer { session, frame }).await;
+        let _ = self.out.send(Out::Answer { session, frame: self.counted(frame) }).await;
         if failed && self.bound.is_some() {
             self.close_failed().await;
         }

@@ -8,10 +8,13 @@ mod client;
 mod connection;
 mod errors;
 mod event_id;
+mod handshake;
 mod history;
+mod history_limit;
 mod http;
 mod inbound;
 mod ledger;
+mod out_frame;
 mod outbound;
 mod prompts;
 mod sessions;
@@ -32,22 +35,21 @@ use std::sync::Arc;
 use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::{Extension, Query, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 
 use crate::App;
-use crate::auth::{Identity, SUBPROTOCOL};
+use crate::auth::Identity;
 use crate::listen::Place;
 pub(crate) use amux::Rooms;
+use handshake::Handshake;
+pub(crate) use history_limit::HistoryLimit;
 pub(crate) use http::{Connections, delete, post};
 pub(crate) use updates::stop_reason;
 
 /// Names of variables, for a bridge.
 const ENVIRONMENT: HeaderName = HeaderName::from_static("wharf-environment");
-
-/// Each socket has one for as long as it lives. Clients say little at a time; thousands of them are what counts.
-const READ_BUFFER: usize = 4 << 10;
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct AcpQuery {
@@ -67,12 +69,19 @@ pub(crate) async fn get(
     Extension(identity): Extension<Identity>,
     (Query(query), Query(pairs)): (Query<AcpQuery>, Query<Vec<(String, String)>>),
     Extension(place): Extension<Place>,
-    method: Method,
-    headers: HeaderMap,
+    (method, headers): (Method, HeaderMap),
+    // Before the next, which takes the upgrade out of them.
+    extensions: Extensions,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Response {
     match upgrade {
-        Ok(upgrade) => self::upgrade(app, identity, query, &pairs, place, upgrade),
+        Ok(checked) => {
+            let (limit, buffers) = (app.host.config().limits.frame.0, Arc::clone(app.host.buffers()));
+            match Handshake::new(checked, &extensions, &headers, limit, buffers) {
+                Some(handshake) => upgrade_to_socket(app, identity, query, &pairs, place, handshake),
+                None => StatusCode::UPGRADE_REQUIRED.into_response(),
+            }
+        }
         Err(rejection) if method == Method::CONNECT || headers.contains_key(header::UPGRADE) => {
             rejection.into_response()
         }
@@ -82,31 +91,28 @@ pub(crate) async fn get(
     }
 }
 
-fn upgrade(
+fn upgrade_to_socket(
     app: App,
     identity: Identity,
     query: AcpQuery,
     pairs: &[(String, String)],
     place: Place,
-    upgrade: WebSocketUpgrade,
+    handshake: Handshake,
 ) -> Response {
-    let limit = app.host.config().limits.frame.0;
-    let upgrade = upgrade.protocols([SUBPROTOCOL]).max_message_size(limit).max_frame_size(limit);
-    let upgrade = upgrade.read_buffer_size(READ_BUFFER);
     let binding = match amux::read_query(pairs) {
         // A seat is a person's: an agent in it would keep its owner out.
         Ok(Some(_)) if identity.agent().is_some() => {
-            return upgrade.on_upgrade(|socket| websocket::refuse(socket, amux::not_for_agents()));
+            return handshake.accept(|socket, _| websocket::refuse(socket, amux::not_for_agents()));
         }
         Ok(query) => query,
         // Only a socket that is open can be closed with a code and a reason.
-        Err(refused) => return upgrade.on_upgrade(|socket| websocket::refuse(socket, refused)),
+        Err(refused) => return handshake.accept(|socket, _| websocket::refuse(socket, refused)),
     };
     // A session that is there already has its agent.
     let known = binding.as_ref().and_then(|query| app.seen_by(&identity).named(&query.name));
     let agent = known.map_or_else(|| query.agent(&app), |known| known.adapter_slug.as_str().into());
     let wanted = wanted_variables(&app, &agent);
-    let mut response = upgrade.on_upgrade(async move |socket| {
+    let mut response = handshake.accept(move |socket, unfinished| async move {
         let bound = match binding {
             Some(query) => match amux::admit(&app, &identity, query).await {
                 Ok(bound) => Some(bound),
@@ -114,7 +120,7 @@ fn upgrade(
             },
             None => None,
         };
-        websocket::run(app, identity, agent, bound, socket).await;
+        websocket::run(app, identity, agent, bound, (socket, unfinished)).await;
         drop(place);
     });
     // The socket is the connection; the id is for those who expect one.

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::{FutureExt, future};
 use tokio::time::Instant as Moment;
 use wharf_host::core::{Ask, ClientId, Seq, SessionId};
-use wharf_host::{Batch, Cursor, LaneMessage, ReadError};
+use wharf_host::{Batch, ByteBudget, Cursor, LaneMessage, ReadError};
 
 use super::connection::Outlet;
+use super::out_frame::OutFrame;
 use super::shown::ShownUpTo;
 use super::view::View;
 use super::watched::{Reader, Watched};
@@ -21,7 +21,7 @@ pub(super) enum Out {
     /// An answer, and the session that the request named.
     Answer {
         session: Option<SessionId>,
-        frame: Bytes,
+        frame: OutFrame,
     },
     /// Show a session from now on.
     Join(Box<Join>),
@@ -50,7 +50,7 @@ pub(super) struct Join {
     pub(super) cursor: Cursor,
     pub(super) view: View,
     /// Comes when everything up to here is out.
-    pub(super) answer: Option<(Seq, Bytes)>,
+    pub(super) answer: Option<(Seq, OutFrame)>,
     /// Come when everything up to here is out, after the answer.
     pub(super) asks: (Seq, Vec<Ask>),
     /// How long to wait for `session/ready` after the answer.
@@ -67,6 +67,7 @@ pub(super) struct Writer<W> {
     pub(super) client: ClientId,
     /// What came past the log for sessions whose join is still on its way: a client is attached before it is shown.
     pub(super) early: Vec<LaneMessage>,
+    pub(super) buffers: Arc<ByteBudget>,
 }
 
 enum Wake {
@@ -80,8 +81,8 @@ enum Wake {
 
 /// Writes until the inbound half is gone or the client is.
 pub(super) async fn write<W: Wire>(wire: W, outlet: Outlet) {
-    let Outlet { mut outs, mut lane, shown, client } = outlet;
-    let mut writer = Writer { wire, watched: Vec::new(), shown, client, early: Vec::new() };
+    let Outlet { mut outs, mut lane, shown, client, buffers } = outlet;
+    let mut writer = Writer { wire, watched: Vec::new(), shown, client, early: Vec::new(), buffers };
     let mut tick = tokio::time::interval(TICK);
     tick.reset();
     loop {

@@ -84,7 +84,7 @@ impl Connection {
         let answer = self.placed(&handle, created.seq, answer).await;
         // History ends where the agent came up: nothing was asked before that, and everything after it is news.
         let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), created.seq, TurnSeen::None);
-        let (answer, asks) = (Some((created.seq, answer)), (created.seq, Vec::new()));
+        let (answer, asks) = (Some((created.seq, self.counted(answer))), (created.seq, Vec::new()));
         self.join(Join { cursor: handle.cursor(created.seq), view, answer, asks, hold: self.hold(), only_news: false })
             .await;
         Ok(None)
@@ -97,7 +97,7 @@ impl Connection {
         let answer = self.placed(&handle, joined.head, answer).await;
         let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), joined.head, TurnSeen::None)
             .with_queue(joined.queued);
-        let (answer, asks) = (Some((joined.head, answer)), (joined.head, joined.open_asks));
+        let (answer, asks) = (Some((joined.head, self.counted(answer))), (joined.head, joined.open_asks));
         self.join(Join { cursor: handle.cursor(Seq::ZERO), view, answer, asks, hold: self.hold(), only_news: false })
             .await;
         Ok(None)
@@ -117,7 +117,7 @@ impl Connection {
         let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), joined.head, turn)
             .with_queue(joined.queued);
         let latest = answers::latest(&joined.latest);
-        let (answer, asks) = (Some((joined.head, answer)), (joined.head, joined.open_asks));
+        let (answer, asks) = (Some((joined.head, self.counted(answer))), (joined.head, joined.open_asks));
         self.join(Join { cursor: handle.cursor(joined.head), view, answer, asks, hold: self.hold(), only_news: true })
             .await;
         for frame in latest {
@@ -181,7 +181,7 @@ impl Connection {
     /// Sends a frame in its order with the session's log.
     pub(super) async fn lane_frame(&self, handle: &SessionHandle, frame: Bytes, after: Seq) {
         let direct = wharf_host::Direct::Frame(frame);
-        let message = wharf_host::LaneMessage { session: handle.id().clone(), after, direct };
+        let message = wharf_host::LaneMessage { session: handle.id().clone(), after, direct, permit: None };
         let _ = self.lane.send(message).await;
     }
 

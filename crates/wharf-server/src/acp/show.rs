@@ -1,14 +1,17 @@
 //! What a watched session's events and its messages past the log come to on the wire.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use tokio::time::Instant as Moment;
 use wharf_host::core::{Event, Seq};
 use wharf_host::frame::{self, FrameKind};
-use wharf_host::{Batch, Direct, Entry, LaneMessage, ReadError};
+use wharf_host::{Batch, ByteBudget, Direct, Entry, LaneMessage, ReadError};
 
 use super::connection::OVERLOADED;
 use super::event_id::{event_id, with_event_id};
 use super::ledger::What;
+use super::out_frame::OutFrame;
 use super::outbound::Writer;
 use super::view::{Shown, View};
 use super::watched::Watched;
@@ -37,9 +40,9 @@ impl<W: Wire> Writer<W> {
             match watched.view.show(entry) {
                 _ if watched.skips(entry) => {}
                 Shown::Nothing => {}
-                Shown::Frame(frame) => self.feed_event(watched, entry, frame, true).await?,
-                Shown::Frames(frames) => self.feed_events(watched, entry, frames).await?,
-                Shown::Prompt { content } => self.show_prompt(watched, entry, content).await?,
+                Shown::Frame(frame) => self.feed_event(watched, (batch, entry), frame, true).await?,
+                Shown::Frames(frames) => self.feed_events(watched, (batch, entry), frames).await?,
+                Shown::Prompt { content } => self.show_prompt(watched, (batch, entry), content).await?,
             }
         }
         self.settle(watched).await?;
@@ -48,7 +51,8 @@ impl<W: Wire> Writer<W> {
     }
 
     /// A prompt's text is in an earlier event; it is read from the log where it stands.
-    async fn show_prompt(&mut self, watched: &mut Watched, entry: &Entry, content: Seq) -> Result<(), Closed> {
+    async fn show_prompt(&mut self, watched: &mut Watched, shown: At<'_>, content: Seq) -> Result<(), Closed> {
+        let (_, entry) = shown;
         let mut there = watched.cursor.clone_at(content);
         let Ok(batch) = there.next().await else { return Ok(()) };
         let Some(found) = batch.entries().first().filter(|found| found.seq == content) else { return Ok(()) };
@@ -61,7 +65,7 @@ impl<W: Wire> Writer<W> {
             if !(own && watched.view.is_live(entry.seq)) {
                 frames.extend(watched.view.prompt(frame, sender, entry.seq));
             }
-            self.feed_events(watched, entry, frames).await?;
+            self.feed_events(watched, shown, frames).await?;
         }
         Ok(())
     }
@@ -73,7 +77,7 @@ impl<W: Wire> Writer<W> {
         for entry in batch.entries().iter().filter(|entry| !watched.is_past_leaving(entry.seq)) {
             if let Event::PromptEnded { prompt, end } = &entry.event {
                 for answer in watched.view.answers(prompt, end) {
-                    self.wire.feed(Origin::Answer(watched.session()), answer).await?;
+                    self.wire.feed(Origin::Answer(watched.session()), answer.into()).await?;
                 }
             }
         }
@@ -90,7 +94,7 @@ impl<W: Wire> Writer<W> {
             tracing::warn!(session = %gone.session(), %error, "a session can no longer be shown");
         }
         for answer in gone.view.answer_all() {
-            self.wire.feed(Origin::Answer(gone.session()), answer).await?;
+            self.wire.feed(Origin::Answer(gone.session()), answer.into()).await?;
         }
         Ok(())
     }
@@ -111,13 +115,13 @@ impl<W: Wire> Writer<W> {
         if let Some((_, asks)) = watched.asks.take_if(|(at, _)| *at <= watched.cursor.position()) {
             for ask in &asks {
                 if let Some(request) = watched.view.ask(ask) {
-                    self.wire.feed(Origin::Beside(watched.session()), request).await?;
+                    self.wire.feed(Origin::Beside(watched.session()), request.into()).await?;
                 }
             }
         }
         while watched.later.front().is_some_and(|message| watched.is_past(message.after)) {
             if let Some(message) = watched.later.pop_front() {
-                self.say(&watched.view, message.direct).await?;
+                self.say(&watched.view, message).await?;
             }
         }
         Ok(())
@@ -130,7 +134,8 @@ impl<W: Wire> Writer<W> {
             if let Direct::Frame(frame) = &message.direct
                 && is_answer(frame)
             {
-                return self.wire.feed(Origin::Answer(&message.session), frame.clone()).await;
+                let frame = OutFrame::from(frame.clone()).counted_by(message.permit.clone());
+                return self.wire.feed(Origin::Answer(&message.session), frame).await;
             }
             self.early.push(message);
             return self.bounded(self.early.len()).await;
@@ -138,7 +143,7 @@ impl<W: Wire> Writer<W> {
         if let (Gate::Closed { .. }, Direct::Frame(frame)) = (self.wire.gate(&message.session), &message.direct)
             && is_answer(frame)
         {
-            let frame = self.watched[at].view.passed(frame.clone());
+            let frame = OutFrame::from(self.watched[at].view.passed(frame.clone())).counted_by(message.permit.clone());
             return self.wire.feed(Origin::Answer(&message.session), frame).await;
         }
         let mut watched = self.watched.swap_remove(at);
@@ -159,39 +164,60 @@ impl<W: Wire> Writer<W> {
         Ok(())
     }
 
-    async fn say(&mut self, view: &View, direct: Direct) -> Result<(), Closed> {
-        let frame = match direct {
+    async fn say(&mut self, view: &View, message: LaneMessage) -> Result<(), Closed> {
+        let frame = match message.direct {
             Direct::Frame(frame) => Some(view.passed(frame)),
             Direct::Request { relay, frame } => view.request(&frame, What::Relay(relay)),
             Direct::Withdraw { relay } => view.withdraw(relay),
             Direct::Presence { member, connected } => {
                 for frame in view.presence(&member, connected) {
-                    self.wire.feed(Origin::Beside(view.session()), frame).await?;
+                    self.wire.feed(Origin::Beside(view.session()), frame.into()).await?;
                 }
                 None
             }
         };
         match frame {
-            Some(frame) => self.wire.feed(Origin::Beside(view.session()), frame).await,
+            Some(frame) => {
+                let frame = OutFrame::from(frame).counted_by(message.permit);
+                self.wire.feed(Origin::Beside(view.session()), frame).await
+            }
             None => Ok(()),
         }
     }
 
-    async fn feed_events(&mut self, watched: &Watched, entry: &Entry, frames: Vec<Bytes>) -> Result<(), Closed> {
+    async fn feed_events(&mut self, watched: &Watched, at: At<'_>, frames: Vec<Bytes>) -> Result<(), Closed> {
         let count = frames.len();
-        for (at, frame) in frames.into_iter().enumerate() {
-            self.feed_event(watched, entry, frame, at + 1 == count).await?;
+        for (nth, frame) in frames.into_iter().enumerate() {
+            self.feed_event(watched, at, frame, nth + 1 == count).await?;
         }
         Ok(())
     }
 
-    async fn feed_event(&mut self, watched: &Watched, entry: &Entry, frame: Bytes, last: bool) -> Result<(), Closed> {
-        let frame = if watched.view.event_ids { with_event_id(&frame, &event_id(entry)) } else { frame };
+    async fn feed_event(&mut self, watched: &Watched, at: At<'_>, frame: Bytes, last: bool) -> Result<(), Closed> {
+        let (batch, entry) = at;
+        let is_large = frame.len() > ByteBudget::UNCOUNTED_BYTES;
+        let own = is_large && !entry.holds(&frame);
+        let mut out =
+            if watched.view.event_ids { with_event_id(&frame, &event_id(entry)) } else { OutFrame::from(frame) };
+        if own {
+            out = self.count(out);
+        } else if is_large {
+            out = out.of_batch(batch);
+        }
         let again = if View::is_plain(entry) { Again::FromLog } else { Again::Never };
         let origin = Origin::Event { session: watched.session(), epoch: entry.epoch, seq: entry.seq, last, again };
-        self.wire.feed(origin, frame).await
+        self.wire.feed(origin, out).await
+    }
+
+    /// Counts a large message that was made for this client alone.
+    fn count(&self, frame: OutFrame) -> OutFrame {
+        let permit = self.buffers.charge_out(frame.len());
+        frame.counted_by(Some(Arc::new(permit)))
     }
 }
+
+/// An event, and the batch that it is part of.
+type At<'a> = (&'a Batch, &'a Entry);
 
 fn is_answer(frame: &[u8]) -> bool {
     frame::scan(frame).is_ok_and(|envelope| matches!(envelope.kind, FrameKind::Result | FrameKind::Error))

@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::time::Instant as Moment;
 use wharf_host::core::{Ask, Event, Seq, SessionId};
 use wharf_host::{Batch, Cursor, Entry, LaneMessage, ReadError};
 
+use super::out_frame::OutFrame;
 use super::outbound::Join;
 use super::view::View;
 use super::wire::Gate;
@@ -20,7 +20,7 @@ pub(super) const AWAY: Duration = Duration::from_secs(5);
 pub(super) struct Watched {
     pub(super) cursor: Cursor,
     pub(super) view: View,
-    pub(super) answer: Option<(Seq, Bytes)>,
+    pub(super) answer: Option<(Seq, OutFrame)>,
     pub(super) asks: Option<(Seq, Vec<Ask>)>,
     pub(super) hold: Option<Duration>,
     /// Nothing goes out before this, unless the client says that it is ready.
@@ -154,7 +154,7 @@ impl Watched {
     }
 
     /// The answer, if it is time for it: when all before it is out, or when there is no stream for what is before it.
-    pub(super) fn answer_due(&mut self, gate: Gate) -> Option<Bytes> {
+    pub(super) fn answer_due(&mut self, gate: Gate) -> Option<OutFrame> {
         let first = match gate {
             Gate::Closed { since: None } => true,
             Gate::Closed { since: Some(since) } => Moment::now() >= since + AWAY,

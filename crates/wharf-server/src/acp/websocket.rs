@@ -1,21 +1,29 @@
 //! ACP over a WebSocket: one connection, one socket, from the upgrade to the close.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
 use bytes::Bytes;
 use futures_util::stream::SplitSink;
-use futures_util::{SinkExt, StreamExt, future};
+use futures_util::{FutureExt, SinkExt, StreamExt, future};
+use tokio::sync::Notify;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
+use tokio_tungstenite::tungstenite::protocol::frame::{CloseFrame, Frame};
+use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use wharf_host::core::SessionId;
+use wharf_host::{ByteBudget, ByteHolder, Direction};
 
 use super::amux::{Bound, Refused, Seat};
 use super::connection::{Connection, OVERLOADED, stopped};
+use super::handshake::ClientSocket;
+use super::out_frame::OutFrame;
 use super::outbound::{Out, write};
 use super::wire::{Closed, Gate, Origin, TICK, Wire};
 use crate::App;
 use crate::auth::Identity;
 use crate::ending::ended;
+use crate::unfinished::UnfinishedMessage;
 
 /// WebSocket close codes.
 const TOO_BIG: u16 = 1009;
@@ -23,6 +31,9 @@ const GOING_AWAY: u16 = 1001;
 const POLICY: u16 = 1008;
 /// How long a client whose token has ended may take to hear of it.
 const FAREWELL: Duration = Duration::from_millis(300);
+/// A message that is larger goes out in fragments of this size. The WebSocket library copies what it is given, so this
+/// is about what a client that does not read costs besides shared bytes.
+const FRAGMENT_BYTES: usize = 64 << 10;
 
 /// Serves a connection to its end.
 pub(super) async fn run(
@@ -30,16 +41,17 @@ pub(super) async fn run(
     identity: Identity,
     agent: Arc<str>,
     bound: Option<(Bound, Seat)>,
-    socket: WebSocket,
+    (socket, unfinished): (ClientSocket, Arc<UnfinishedMessage>),
 ) {
     let (bound, seat) = bound.unzip();
     let mut stopping = app.stopping.clone();
     let (sink, mut stream) = socket.split();
     let heard = Arc::new(Mutex::new(Instant::now()));
+    let outbound = Socket::new(sink, Arc::clone(&heard), app.host.buffers());
     let (connection, outlet) = Connection::new(app, identity, agent, bound);
     let (app, identity) = (connection.app.clone(), connection.identity.clone());
     let mut writer = tokio::spawn({
-        let (writing, app) = (write(Socket { sink, heard: Arc::clone(&heard) }, outlet), app.clone());
+        let (writing, app) = (write(outbound, outlet), app.clone());
         let identity = identity.clone();
         async move {
             // The loop below says farewell to one who reads; one who does not is cut off, whatever waits for it.
@@ -59,20 +71,31 @@ pub(super) async fn run(
             message = stream.next() => {
                 *heard.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
                 match message {
-                    Some(Ok(Message::Text(text))) => connection.receive(Bytes::from(text)).await,
+                    Some(Ok(Message::Text(text))) => {
+                        let permit = unfinished.end();
+                        connection.receive(Bytes::from(text), permit).await;
+                    }
                     Some(Ok(Message::Close(_))) | None => break,
-                    // Binary frames are not ACP's; pings are answered below us.
-                    Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_))) => {}
+                    // Binary frames are not ACP's.
+                    Some(Ok(Message::Binary(_))) => drop(unfinished.end()),
+                    // Pings are answered below us.
+                    Some(Ok(Message::Ping(payload) | Message::Pong(payload))) => {
+                        unfinished.skip_control(payload.len());
+                    }
+                    Some(Ok(Message::Frame(_))) => {}
                     Some(Err(error)) => {
-                        // The WebSocket library tells a message over the limit only in words.
-                        if error.to_string().contains("too long") || error.to_string().contains("too big") {
-                            close(&connection, TOO_BIG, "the message is over the limit (limits.frame)").await;
+                        if let Some((code, reason)) = close_reason(&error) {
+                            close(&connection, code, reason).await;
                         }
                         break;
                     }
                 }
             }
             _ = &mut writer => break,
+            () = unfinished.closed() => {
+                close(&connection, OVERLOADED, NO_ROOM).await;
+                break;
+            }
             () = connection.overflowed.notified() => {
                 close(&connection, OVERLOADED, "the client does not read what it is sent").await;
                 break;
@@ -89,6 +112,8 @@ pub(super) async fn run(
             }
         }
     }
+    // What is left of an unfinished message is of no use any more.
+    drop(unfinished.end());
     connection.leave_all().await;
     drop(seat);
     drop(connection);
@@ -98,22 +123,84 @@ pub(super) async fn run(
     }
 }
 
+const NO_ROOM: &str = "too much is being sent at once by all clients together (limits.bodies); try again";
+
+/// What a client is told whose message could not be read.
+fn close_reason(error: &Error) -> Option<(u16, &'static str)> {
+    if let Error::Capacity(_) = error {
+        return Some((TOO_BIG, "the message is over the limit (limits.frame)"));
+    }
+    if let Error::Io(error) = error
+        && error.kind() == std::io::ErrorKind::OutOfMemory
+    {
+        return Some((OVERLOADED, NO_ROOM));
+    }
+    None
+}
+
 /// Closes a socket that was opened only to say why not.
-pub(super) async fn refuse(mut socket: WebSocket, refused: Refused) {
+pub(super) async fn refuse(mut socket: ClientSocket, refused: Refused) {
     let Refused { code, reason } = refused;
-    let _ = socket.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
+    let _ = socket.send(close_message(code, reason.into())).await;
 }
 
 async fn close(connection: &Connection, code: u16, reason: &'static str) {
     let _ = connection.out.send(Out::Close { code, reason }).await;
 }
 
+fn close_message(code: u16, reason: Utf8Bytes) -> Message {
+    Message::Close(Some(CloseFrame { code: CloseCode::from(code), reason }))
+}
+
 /// The socket's outbound half.
 #[derive(Debug)]
 struct Socket {
-    sink: SplitSink<WebSocket, Message>,
+    sink: SplitSink<ClientSocket, Message>,
     /// When something last came from the client.
     heard: Arc<Mutex<Instant>>,
+    /// Says for how long the client has taken nothing.
+    holder: Arc<ByteHolder>,
+    /// Told when others need the bytes that wait for this client.
+    closed: Arc<Notify>,
+}
+
+impl Socket {
+    fn new(sink: SplitSink<ClientSocket, Message>, heard: Arc<Mutex<Instant>>, buffers: &Arc<ByteBudget>) -> Self {
+        let closed = Arc::new(Notify::new());
+        let holder = buffers.add_holder(Direction::Out, {
+            let closed = Arc::clone(&closed);
+            move || closed.notify_one()
+        });
+        Self { sink, heard, holder, closed }
+    }
+
+    async fn put(&mut self, message: Message) -> Result<(), Closed> {
+        let mut feeding = pin!(self.sink.feed(message));
+        if let Some(fed) = feeding.as_mut().now_or_never() {
+            return fed.map_err(|_| Closed);
+        }
+        self.holder.note_stalled();
+        let fed = tokio::select! {
+            fed = feeding => fed.map_err(|_| Closed),
+            () = self.closed.notified() => Err(Closed),
+        };
+        self.holder.note_progress();
+        fed
+    }
+
+    async fn put_fragments(&mut self, frame: &OutFrame) -> Result<(), Closed> {
+        let (mut left, mut kind) = (frame.len(), Data::Text);
+        for part in frame.parts() {
+            let mut rest = part.clone();
+            while !rest.is_empty() {
+                let fragment = rest.split_to(FRAGMENT_BYTES.min(rest.len()));
+                left -= fragment.len();
+                self.put(Message::Frame(Frame::message(fragment, OpCode::Data(kind), left == 0))).await?;
+                kind = Data::Continue;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Wire for Socket {
@@ -125,9 +212,12 @@ impl Wire for Socket {
         future::pending()
     }
 
-    async fn feed(&mut self, _: Origin<'_>, frame: Bytes) -> Result<(), Closed> {
-        let text = Utf8Bytes::try_from(frame).map_err(|_| Closed)?;
-        self.sink.feed(Message::Text(text)).await.map_err(|_| Closed)
+    async fn feed(&mut self, _: Origin<'_>, frame: OutFrame) -> Result<(), Closed> {
+        if frame.len() > FRAGMENT_BYTES {
+            return self.put_fragments(&frame).await;
+        }
+        let text = Utf8Bytes::try_from(frame.into_bytes()).map_err(|_| Closed)?;
+        self.put(Message::Text(text)).await
     }
 
     async fn flush(&mut self) -> Result<(), Closed> {
@@ -143,6 +233,6 @@ impl Wire for Socket {
     }
 
     async fn close(&mut self, code: u16, reason: &'static str) {
-        let _ = self.sink.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await;
+        let _ = self.sink.send(close_message(code, reason.into())).await;
     }
 }

@@ -1,8 +1,9 @@
 //! What a connection's messages go out by: one socket for all, or a stream for each session.
 
-use bytes::Bytes;
 use tokio::time::Instant as Moment;
 use wharf_host::core::{Epoch, Seq, SessionId};
+
+use super::out_frame::OutFrame;
 
 /// The client cannot be written to any more.
 #[derive(Debug)]
@@ -60,7 +61,7 @@ pub(super) trait Wire: Send {
     fn changed(&self) -> impl Future<Output = ()> + Send;
 
     /// Takes a message. It may stay with us until `flush`.
-    fn feed(&mut self, origin: Origin<'_>, frame: Bytes) -> impl Future<Output = Result<(), Closed>> + Send;
+    fn feed(&mut self, origin: Origin<'_>, frame: OutFrame) -> impl Future<Output = Result<(), Closed>> + Send;
 
     fn flush(&mut self) -> impl Future<Output = Result<(), Closed>> + Send;
 

@@ -7,6 +7,8 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::sync::watch;
 
+use crate::unfinished::UnfinishedMessage;
+
 /// With so many messages under way to the client, no more is read of it.
 const UNSENT: usize = 64;
 
@@ -14,14 +16,16 @@ const UNSENT: usize = 64;
 pub(super) struct Paced<T> {
     inner: T,
     unsent: Arc<watch::Sender<usize>>,
+    /// What has come of the next message.
+    unfinished: Arc<UnfinishedMessage>,
 }
 
 /// One message on its way out.
 struct Unsent(Arc<watch::Sender<usize>>);
 
 impl<T> Paced<T> {
-    pub(super) fn new(inner: T) -> Self {
-        Self { inner, unsent: Arc::new(watch::Sender::new(0)) }
+    pub(super) fn new(inner: T, unfinished: Arc<UnfinishedMessage>) -> Self {
+        Self { inner, unsent: Arc::new(watch::Sender::new(0)), unfinished }
     }
 }
 
@@ -50,7 +54,9 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Paced<T> {
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         let mut unsent = self.unsent.subscribe();
         unsent.wait_for(|unsent| *unsent < UNSENT).await.ok()?;
-        self.inner.receive().await
+        let message = self.inner.receive().await;
+        drop(self.unfinished.end());
+        message
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
@@ -89,7 +95,8 @@ mod tests {
 
     #[test]
     fn a_client_that_takes_no_answers_is_not_read() {
-        let mut paced = Paced::new(Stuck);
+        let buffers = wharf_host::ByteBudget::new(&wharf_host::Limits::default());
+        let mut paced = Paced::new(Stuck, UnfinishedMessage::new(&buffers));
         let answer = || JsonRpcMessage::response(ServerResult::EmptyResult(EmptyResult {}), NumberOrString::Number(1));
         let mut under_way = Vec::new();
         for _ in 0..UNSENT {

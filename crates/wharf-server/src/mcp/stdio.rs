@@ -1,5 +1,7 @@
 //! MCP as lines on an upgraded connection: what `wharf mcp` passes between the host and its client's stdio.
 
+use std::sync::Arc;
+
 use axum::extract::{Extension, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -13,6 +15,7 @@ use crate::auth::Identity;
 use crate::ending::ended;
 use crate::listen::Place;
 use crate::problem::Problem;
+use crate::unfinished::{MeteredStream, UnfinishedMessage};
 
 /// The name of this protocol in `Upgrade`.
 const LINES: &str = "mcp-lines";
@@ -45,10 +48,11 @@ pub(crate) async fn stdio(
 
 /// Serves until either side is done.
 async fn talk(app: App, identity: Identity, connection: hyper::upgrade::Upgraded) {
-    let (read, write) = tokio::io::split(TokioIo::new(connection));
+    let unfinished = UnfinishedMessage::new(app.host.buffers());
+    let (read, write) = tokio::io::split(MeteredStream::new(TokioIo::new(connection), Arc::clone(&unfinished)));
     let longest = app.host.config().limits.frame.0;
     let transport = AsyncRwTransport::new_server(read, write).with_max_line_length(longest);
-    let transport = Paced::new(transport);
+    let transport = Paced::new(transport, Arc::clone(&unfinished));
     let mut stopping = app.stopping.clone();
     let (host, shown) = (app.clone(), identity.clone());
     let serving = async {
@@ -61,5 +65,6 @@ async fn talk(app: App, identity: Identity, connection: hyper::upgrade::Upgraded
         () = serving => {}
         _ = stopping.wait_for(|stopping| *stopping) => {}
         _ = ended(&host, &shown) => {}
+        () = unfinished.closed() => {}
     }
 }

@@ -25,6 +25,8 @@ pub(crate) fn gather(app: &App) -> Vec<Family> {
             .of(app.connections.total() as u64),
         Family::gauge("wharf_connections_limit", "How many there may be (limits.connections)").of(limit as u64),
         Family::gauge("wharf_streams", "Open event streams of the REST surface, and waits of MCP").of(streams as u64),
+        Family::gauge("wharf_histories", "Histories that are being built for clients, or wait for it")
+            .of(app.histories.wanted() as u64),
         Family::counter("wharf_failed_logins_total", "Wrong tokens and codes").of(app.failures.total()),
         app.refusals.family(),
     ]);

@@ -40,6 +40,7 @@ mod logins;
 mod many_back;
 mod mcp;
 mod mcp_wire;
+mod memory;
 mod metrics;
 mod metrics_page;
 mod odd_bytes;

@@ -17,9 +17,19 @@ pub(crate) struct Wire(RawSocket);
 impl Wire {
     /// Connects and says `initialize`.
     pub(crate) async fn open(host: &Host) -> Result<Self> {
+        Self::initialized(host, json!({})).await
+    }
+
+    /// The same for a client that wants event ids in its frames.
+    pub(crate) async fn with_event_ids(host: &Host) -> Result<Self> {
+        Self::initialized(host, json!({ "wharf": { "eventIds": true } })).await
+    }
+
+    async fn initialized(host: &Host, meta: Value) -> Result<Self> {
         let (socket, _) = connect(&host.ws_url(), &Credentials::Bearer(host.token().to_owned())).await?;
         let mut wire = Self(socket);
-        wire.send(0, "initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} })).await?;
+        let params = json!({ "protocolVersion": 1, "clientCapabilities": {}, "_meta": meta });
+        wire.send(0, "initialize", params).await?;
         wire.answer(0).await?;
         Ok(wire)
     }

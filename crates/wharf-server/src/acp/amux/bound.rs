@@ -121,7 +121,7 @@ impl Connection {
         let view = View::new(session, self.wishes(), Arc::clone(&self.ledger), joined.head, turn);
         let view = view.with_queue(joined.queued);
         let answer = self.placed(&handle, from, answer).await;
-        let (answer, asks) = (Some((Seq::ZERO, answer)), (joined.head, joined.open_asks));
+        let (answer, asks) = (Some((Seq::ZERO, answer.into())), (joined.head, joined.open_asks));
         self.join(Join { cursor: handle.cursor(from), view, answer, asks, hold: self.hold(), only_news: false }).await;
         if from > Seq::ZERO {
             for frame in answers::latest(&joined.latest) {
@@ -137,7 +137,11 @@ impl Connection {
             _ if !bound.replay => head,
             ReplayTurns::Unbounded => Seq::ZERO,
             ReplayTurns::Last(0) => head,
-            ReplayTurns::Last(turns) => history::before_last(handle.cursor(Seq::ZERO), head, turns).await,
+            ReplayTurns::Last(turns) => {
+                let _scan = self.begin_log_scan().await;
+                let found = self.while_connected(history::before_last(handle.cursor(Seq::ZERO), head, turns)).await;
+                found.unwrap_or(head)
+            }
         }
     }
 

@@ -18,7 +18,7 @@ impl Connection {
         let known = self.sight().named(bound.name());
         let session = known.map_or_else(|| bound.name().to_string(), |known| known.id.clone());
         let answer = result(id, &json!({ "sessionId": session, "status": "detached" }));
-        let _ = self.out.send(Out::Answer { session: None, frame: answer }).await;
+        let _ = self.out.send(Out::Answer { session: None, frame: answer.into() }).await;
         let _ = self.out.send(Out::Close { code: DONE, reason: "detached" }).await;
         Ok(None)
     }

@@ -156,7 +156,7 @@ impl Connection {
         };
         let held_by = held_by(handle).await;
         let frame = session_busy(bound.name(), held_by.as_deref());
-        let _ = self.out.send(Out::Answer { session: Some(handle.id().clone()), frame }).await;
+        let _ = self.out.send(Out::Answer { session: Some(handle.id().clone()), frame: frame.into() }).await;
         RpcError::new(BUSY, "session busy")
     }
 }

@@ -2,25 +2,25 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::fmt::Write;
 use std::sync::Arc;
 
 use axum::body::Body;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::time::Interval;
 use wharf_host::core::SessionId;
-use wharf_host::{Cursor, Entry};
+use wharf_host::{ByteBudget, Cursor, Entry};
 
 use super::mark::Mark;
 use super::stream::{LogRange, Marked, Seat};
 use super::streams::Streams;
 use crate::acp::event_id::{event_id, with_event_id};
+use crate::acp::out_frame::OutFrame;
 use crate::acp::understood::Understood;
 use crate::acp::view::View;
 use crate::acp::wire::TICK;
 
-/// How much goes into one chunk of the response; a message that is larger is one.
+/// How much goes into one chunk of the response.
 const CHUNK: usize = 64 * 1024;
 
 /// A part of the log that a reader missed.
@@ -43,8 +43,6 @@ struct Reading {
     missed: VecDeque<Marked>,
     /// What is left of the log that it missed, one showing after the other.
     log: VecDeque<MissedLog>,
-    /// On its way out.
-    ready: VecDeque<Marked>,
     comment: Interval,
 }
 
@@ -60,7 +58,7 @@ pub(super) fn body(streams: Arc<Streams>, place: Option<SessionId>, seat: Seat, 
     let mut comment = tokio::time::interval(TICK);
     comment.reset();
     let missed = missed.kept;
-    let reading = Reading { streams, place, number, wake, missed, log, ready: VecDeque::new(), comment };
+    let reading = Reading { streams, place, number, wake, missed, log, comment };
     Body::from_stream(futures_util::stream::unfold(reading, async |mut reading| {
         let chunk = reading.next().await?;
         Some((Ok::<_, Infallible>(chunk), reading))
@@ -71,23 +69,13 @@ impl Reading {
     /// The next bytes of the body; `None` at its end.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
-            if !self.ready.is_empty() {
-                return Some(self.chunk());
-            }
-            if !self.log.is_empty() {
-                if !self.streams.is_read_by(self.place.as_ref(), self.number) {
-                    return None;
-                }
-                self.read_log().await?;
+            if (!self.log.is_empty() || !self.missed.is_empty()) && !self.has_ready()? {
+                let missed = self.next_missed().await?;
+                self.streams.make_ready(self.place.as_ref(), self.number, missed)?;
                 continue;
             }
-            if !self.missed.is_empty() {
-                self.ready.append(&mut self.missed);
-                continue;
-            }
-            self.ready = self.streams.take(self.place.as_ref(), self.number, CHUNK)?;
-            if !self.ready.is_empty() {
-                continue;
+            if let Some(chunk) = self.streams.next_chunk(self.place.as_ref(), self.number, CHUNK)? {
+                return Some(chunk);
             }
             tokio::select! {
                 () = self.wake.notified() => {}
@@ -96,43 +84,37 @@ impl Reading {
         }
     }
 
+    /// Is there something ready for the reader? `None` if it is not the stream's reader any more.
+    fn has_ready(&self) -> Option<bool> {
+        self.streams.has_ready(self.place.as_ref(), self.number)
+    }
+
     /// Reads on in the log that the reader missed, with what was kept beside it in between. `None` if the log cannot
     /// be read: the stream ends, and its reader comes again.
-    async fn read_log(&mut self) -> Option<()> {
-        let MissedLog { range, cursor, event_ids, understood } = self.log.front_mut()?;
+    async fn next_missed(&mut self) -> Option<VecDeque<Marked>> {
+        let Some(MissedLog { range, cursor, event_ids, understood }) = self.log.front_mut() else {
+            return Some(std::mem::take(&mut self.missed));
+        };
+        let mut ready = VecDeque::new();
         let batch = cursor.next().await.ok()?;
         for entry in batch.entries().iter().take_while(|entry| entry.seq <= range.to) {
             let Some(frame) = again(entry, *event_ids, *understood) else { continue };
+            let frame = if frame.len() > ByteBudget::UNCOUNTED_BYTES { frame.of_batch(&batch) } else { frame };
             let mark = Mark::of(range.run, entry.epoch, entry.seq);
             while let Some(kept) = self.missed.pop_front_if(|(kept, _)| *kept < mark) {
-                self.ready.push_back(kept);
+                ready.push_back(kept);
             }
-            self.ready.push_back((mark, frame));
+            ready.push_back((mark, frame));
         }
         if cursor.position() >= range.to {
             self.log.pop_front();
         }
-        Some(())
-    }
-
-    /// As much as fits into one chunk, and at least one message.
-    fn chunk(&mut self) -> Bytes {
-        let mut chunk = BytesMut::new();
-        while let Some((mark, frame)) = self.ready.pop_front() {
-            // Writing to memory does not fail. A frame is one line, so it is one `data` field.
-            let _ = write!(chunk, "id: {mark}\ndata: ");
-            chunk.extend_from_slice(&frame);
-            chunk.extend_from_slice(b"\n\n");
-            if chunk.len() + self.ready.front().map_or(0, |(_, frame)| frame.len()) > CHUNK {
-                break;
-            }
-        }
-        chunk.freeze()
+        Some(ready)
     }
 }
 
 /// The frame that an event made when it was first shown, if the log says so.
-fn again(entry: &Entry, event_ids: bool, understood: Understood) -> Option<Bytes> {
+fn again(entry: &Entry, event_ids: bool, understood: Understood) -> Option<OutFrame> {
     let frame = View::plain(entry, understood)?;
-    Some(if event_ids { with_event_id(&frame, &event_id(entry)) } else { frame })
+    Some(if event_ids { with_event_id(&frame, &event_id(entry)) } else { frame.into() })
 }

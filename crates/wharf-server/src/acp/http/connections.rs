@@ -53,7 +53,7 @@ impl Connections {
     pub(super) fn start(app: &App, identity: Identity, agent: Arc<str>) -> Result<Arc<HttpConnection>, Problem> {
         let limit = app.host.config().limits.connections;
         let (connection, outlet) = Connection::new(app.clone(), identity, agent, None);
-        let streams = Arc::new(Streams::new());
+        let streams = Streams::new(app.host.buffers(), Arc::clone(&connection.overflowed));
         let http = Arc::new(HttpConnection {
             id: new_connection_id(),
             connection,

@@ -7,6 +7,7 @@ use axum::extract::{Extension, Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use wharf_host::BytePermit;
 use wharf_host::frame::{self, Envelope, FrameKind, ScanError};
 
 use super::connections::{Connections, HttpConnection};
@@ -45,7 +46,8 @@ async fn take(
             "a message is sent as `Content-Type: application/json`",
         ));
     }
-    let frame = frame::one_line(read(app, headers, body).await?);
+    let (frame, permit) = read(app, headers, body).await?;
+    let frame = frame::one_line(frame);
     let envelope = match frame::scan(&frame) {
         Ok(envelope) => envelope,
         Err(error) => return unreadable(error),
@@ -62,14 +64,14 @@ async fn take(
             "too many answers wait to be read; open the connection's stream (GET) and read it",
         ));
     }
-    receive(http, frame).await;
+    receive(http, frame, permit).await;
     Ok(StatusCode::ACCEPTED.into_response())
 }
 
 /// Hands the message in before the answer goes out, so that a client that waits for it has its messages in order; to
 /// the end, even if the client does not wait.
-async fn receive(http: Arc<HttpConnection>, frame: Bytes) {
-    let _ = tokio::spawn(async move { http.connection.receive(frame).await }).await;
+async fn receive(http: Arc<HttpConnection>, frame: Bytes, permit: BytePermit) {
+    let _ = tokio::spawn(async move { http.connection.receive(frame, Some(permit)).await }).await;
 }
 
 /// Makes a connection. Its id is in a header, the answer in the body.
@@ -106,8 +108,8 @@ fn check_session(headers: &HeaderMap, envelope: &Envelope<'_>) -> Result<(), Pro
 }
 
 /// The body, up to the limit of a message.
-async fn read(app: &App, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
-    app.intake.read(headers, body).await.map_err(|why| match why {
+async fn read(app: &App, headers: &HeaderMap, body: Body) -> Result<(Bytes, BytePermit), Problem> {
+    app.intake.read_counted(headers, body).await.map_err(|why| match why {
         NoBody::TooLarge(limit) => Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "too_large",

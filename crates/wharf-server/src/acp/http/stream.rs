@@ -1,14 +1,17 @@
 //! One event stream of a connection: what waits for its reader, and what a reader that comes back may have missed.
 
 use std::collections::VecDeque;
+use std::fmt::Write;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use tokio::sync::Notify;
 use tokio::time::Instant as Moment;
+use wharf_host::ByteHolder;
 use wharf_host::core::Seq;
 
 use super::mark::Mark;
+use crate::acp::out_frame::OutFrame;
 use crate::acp::wire::{Again, Gate, Origin};
 
 /// A reader with more than this to take is not given more from the log.
@@ -21,13 +24,18 @@ const RUNS: usize = 16;
 const OVERHEAD: usize = 64;
 
 /// A message and its id.
-pub(super) type Marked = (Mark, Bytes);
+pub(super) type Marked = (Mark, OutFrame);
 
 #[derive(Debug)]
 pub(super) struct Stream {
     reader: Option<Reader>,
     readers: u64,
     left_at: Option<Moment>,
+    /// What its reader is being given, and how much of the first it has.
+    ready: VecDeque<Marked>,
+    ready_offset: usize,
+    /// Says for how long the reader has taken nothing.
+    holder: Option<Arc<ByteHolder>>,
     /// Given to the stream, not yet to its reader.
     outbox: VecDeque<Marked>,
     outbox_bytes: usize,
@@ -99,8 +107,11 @@ impl Run {
 pub(super) struct Unknown;
 
 impl Stream {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(holder: Option<Arc<ByteHolder>>) -> Self {
         Self {
+            ready: VecDeque::new(),
+            ready_offset: 0,
+            holder,
             reader: None,
             readers: 0,
             left_at: None,
@@ -142,7 +153,12 @@ impl Stream {
     }
 
     /// Takes a message in and gives it its id.
-    pub(super) fn push(&mut self, origin: Origin<'_>, frame: Bytes) {
+    pub(super) fn push(&mut self, origin: Origin<'_>, mut frame: OutFrame) {
+        // It waits here for its reader, and in nobody's way.
+        frame.end_turn();
+        if let Some(holder) = &self.holder {
+            holder.note_stalled();
+        }
         let at = self.at();
         let (mark, again) = match origin {
             Origin::Event { epoch, seq, last, again, .. } => (at.event(epoch, seq, last), again),
@@ -202,6 +218,8 @@ impl Stream {
             None => Missed::default(),
         };
         self.wake();
+        self.ready.clear();
+        self.ready_offset = 0;
         self.readers += 1;
         let wake: Arc<Notify> = Arc::default();
         self.reader = Some(Reader { number: self.readers, wake: Arc::clone(&wake) });
@@ -247,6 +265,50 @@ impl Stream {
             self.answers = 0;
         }
         taken
+    }
+
+    pub(super) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Adds what the reader is to be given before the outbox.
+    pub(super) fn make_ready(&mut self, messages: impl IntoIterator<Item = Marked>) {
+        self.ready.extend(messages);
+    }
+
+    /// The next bytes for the reader, up to about so many; `None` if none are ready. They are a copy: what waits further
+    /// down must not keep a large message.
+    pub(super) fn next_chunk(&mut self, limit: usize) -> Option<Bytes> {
+        let mut chunk = BytesMut::new();
+        while chunk.len() < limit
+            && let Some((mark, frame)) = self.ready.front()
+        {
+            if self.ready_offset == 0 {
+                // Writing to memory does not fail. A frame is one line, so it is one `data` field.
+                let _ = write!(chunk, "id: {mark}\ndata: ");
+            }
+            self.ready_offset += frame.copy_to(self.ready_offset, limit - chunk.len().min(limit), &mut chunk);
+            if self.ready_offset < frame.len() {
+                break;
+            }
+            chunk.extend_from_slice(b"\n\n");
+            self.ready.pop_front();
+            self.ready_offset = 0;
+        }
+        if let Some(holder) = &self.holder {
+            holder.note_progress();
+            if !chunk.is_empty() {
+                holder.note_stalled();
+            }
+        }
+        (!chunk.is_empty()).then(|| chunk.freeze())
+    }
+
+    /// Gives up everything that waits.
+    pub(super) fn clear(&mut self) {
+        self.ready.clear();
+        self.outbox.clear();
+        self.kept.clear();
     }
 
     /// Tells the reader of what came since the last time.

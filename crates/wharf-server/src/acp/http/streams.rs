@@ -1,16 +1,18 @@
 //! All event streams of one connection: one of its own and one per session that it opened one for.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::time::Instant as Moment;
 use wharf_host::core::SessionId;
+use wharf_host::{ByteBudget, ByteHolder, Direction};
 
 use super::mark::Mark;
 use super::stream::{Marked, Seat, Stream, Unknown};
+use crate::acp::out_frame::OutFrame;
 use crate::acp::wire::{Closed, Gate, Origin, Wire};
 
 /// Session streams of one connection.
@@ -24,6 +26,11 @@ pub(super) struct Streams {
     books: Mutex<Books>,
     /// A stream was opened, left, or has room again.
     changed: Notify,
+    /// Where its streams are counted.
+    buffers: Arc<ByteBudget>,
+    /// Told when a stream had to be given up, so that the connection ends.
+    given_up: Arc<Notify>,
+    own: Weak<Self>,
 }
 
 #[derive(Debug)]
@@ -58,10 +65,13 @@ impl Books {
 }
 
 impl Streams {
-    pub(super) fn new() -> Self {
-        let (connection, sessions) = (Stream::new(), HashMap::new());
-        let books = Books { connection, sessions, used_at: Moment::now(), has_ended: false };
-        Self { books: Mutex::new(books), changed: Notify::new() }
+    pub(super) fn new(buffers: &Arc<ByteBudget>, given_up: Arc<Notify>) -> Arc<Self> {
+        Arc::new_cyclic(|own| {
+            let (connection, sessions) = (Stream::new(Some(holder(own, buffers))), HashMap::new());
+            let books = Books { connection, sessions, used_at: Moment::now(), has_ended: false };
+            let (own, buffers) = (Weak::clone(own), Arc::clone(buffers));
+            Self { books: Mutex::new(books), changed: Notify::new(), buffers, given_up, own }
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Books> {
@@ -109,7 +119,7 @@ impl Streams {
             if books.sessions.len() >= STREAMS {
                 return Err(Refused::TooMany);
             }
-            books.sessions.insert(session.clone(), Stream::new());
+            books.sessions.insert(session.clone(), Stream::new(Some(holder(&self.own, &self.buffers))));
         }
         let Some(stream) = books.stream(place) else { return Err(Refused::Ended) };
         let seat = stream.open(last).map_err(|Unknown| Refused::UnknownId)?;
@@ -129,27 +139,56 @@ impl Streams {
         }
     }
 
-    /// Is this still the stream's reader?
-    pub(super) fn is_read_by(&self, place: Option<&SessionId>, number: u64) -> bool {
-        let mut books = self.lock();
-        !books.has_ended && books.stream(place).is_some_and(|stream| stream.is_read_by(number))
-    }
-
-    /// What waits for this reader; `None` if it is not the stream's reader any more.
-    pub(super) fn take(&self, place: Option<&SessionId>, number: u64, limit: usize) -> Option<VecDeque<Marked>> {
+    /// The next bytes for this reader, if any wait; `None` if it is not the stream's reader any more.
+    pub(super) fn next_chunk(&self, place: Option<&SessionId>, number: u64, limit: usize) -> Option<Option<Bytes>> {
         let mut books = self.lock();
         if books.has_ended {
             return None;
         }
         let stream = books.stream(place).filter(|stream| stream.is_read_by(number))?;
+        if let Some(chunk) = stream.next_chunk(limit) {
+            return Some(Some(chunk));
+        }
         let was = stream.gate();
         let taken = stream.take(limit);
+        stream.make_ready(taken);
         let has_room = was != stream.gate();
+        let chunk = stream.next_chunk(limit);
         drop(books);
         if has_room {
             self.changed.notify_one();
         }
-        Some(taken)
+        Some(chunk)
+    }
+
+    /// Is something ready for this reader? `None` if it is not the stream's reader any more.
+    pub(super) fn has_ready(&self, place: Option<&SessionId>, number: u64) -> Option<bool> {
+        let mut books = self.lock();
+        if books.has_ended {
+            return None;
+        }
+        Some(books.stream(place).filter(|stream| stream.is_read_by(number))?.has_ready())
+    }
+
+    /// Has what a reader missed sent before the rest; `None` if it is not the stream's reader any more.
+    pub(super) fn make_ready(&self, place: Option<&SessionId>, number: u64, missed: VecDeque<Marked>) -> Option<()> {
+        let mut books = self.lock();
+        if books.has_ended {
+            return None;
+        }
+        books.stream(place).filter(|stream| stream.is_read_by(number))?.make_ready(missed);
+        Some(())
+    }
+
+    /// Gives up all that waits for a client that does not read, and the connection with it.
+    fn give_up(&self) {
+        let mut books = self.lock();
+        books.has_ended = true;
+        books.connection.clear();
+        books.sessions.values_mut().for_each(Stream::clear);
+        books.all().for_each(Stream::wake);
+        drop(books);
+        self.given_up.notify_one();
     }
 
     /// Ends every stream, for good.
@@ -158,6 +197,16 @@ impl Streams {
         books.has_ended = true;
         books.all().for_each(Stream::wake);
     }
+}
+
+/// What says that one of the streams is not read.
+fn holder(streams: &Weak<Streams>, buffers: &ByteBudget) -> Arc<ByteHolder> {
+    let streams = Weak::clone(streams);
+    buffers.add_holder(Direction::Out, move || {
+        if let Some(streams) = streams.upgrade() {
+            streams.give_up();
+        }
+    })
 }
 
 /// The streams as what a connection's messages go out by.
@@ -173,7 +222,7 @@ impl Wire for StreamWire {
         self.0.changed.notified()
     }
 
-    async fn feed(&mut self, origin: Origin<'_>, frame: Bytes) -> Result<(), Closed> {
+    async fn feed(&mut self, origin: Origin<'_>, frame: OutFrame) -> Result<(), Closed> {
         let mut books = self.0.lock();
         let session = match origin {
             Origin::Connection => None,

@@ -1,14 +1,20 @@
 //! Streams by themselves: what is kept for readers that come back, and the bounds.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use wharf_host::core::{Epoch, Seq, SessionId};
+use wharf_host::{ByteBudget, Limits};
 
 use super::mark::Mark;
 use super::stream::{LogRange, Marked, Stream, Unknown};
 use super::streams::{Refused, StreamWire, Streams};
 use crate::acp::wire::{Again, Gate, Origin, Wire};
+
+fn streams() -> Arc<Streams> {
+    Streams::new(&ByteBudget::new(&Limits::default()), Arc::default())
+}
 
 fn session(name: &str) -> SessionId {
     SessionId::new(name)
@@ -16,11 +22,12 @@ fn session(name: &str) -> SessionId {
 
 fn event(stream: &mut Stream, seq: u64, again: Again) {
     let (session, epoch, seq) = (session("s"), Epoch(1), Seq(seq));
-    stream.push(Origin::Event { session: &session, epoch, seq, last: true, again }, Bytes::from_static(b"event"));
+    stream
+        .push(Origin::Event { session: &session, epoch, seq, last: true, again }, Bytes::from_static(b"event").into());
 }
 
 fn answer(stream: &mut Stream, text: &str) {
-    stream.push(Origin::Connection, text.to_owned().into());
+    stream.push(Origin::Connection, Bytes::from(text.to_owned()).into());
 }
 
 fn names<'a>(messages: impl IntoIterator<Item = &'a Marked>) -> Vec<String> {
@@ -33,7 +40,7 @@ fn mark(id: &str) -> Mark {
 
 #[test]
 fn a_reader_without_an_id_gets_what_the_last_one_was_not_given() {
-    let mut stream = Stream::new();
+    let mut stream = Stream::new(None);
     stream.open(None).unwrap();
     event(&mut stream, 4, Again::FromLog);
     answer(&mut stream, "x");
@@ -45,7 +52,7 @@ fn a_reader_without_an_id_gets_what_the_last_one_was_not_given() {
 
 #[test]
 fn a_reader_with_an_id_gets_all_that_came_after_it() {
-    let mut stream = Stream::new();
+    let mut stream = Stream::new(None);
     answer(&mut stream, "first");
     for seq in 4..=9 {
         event(&mut stream, seq, if seq == 7 { Again::Never } else { Again::FromLog });
@@ -74,7 +81,7 @@ fn a_reader_with_an_id_gets_all_that_came_after_it() {
 
 #[test]
 fn a_reader_who_missed_that_the_log_was_shown_again_gets_both() {
-    let mut stream = Stream::new();
+    let mut stream = Stream::new(None);
     for _ in 0..3 {
         for seq in 2..=4 {
             event(&mut stream, seq, Again::FromLog);
@@ -95,7 +102,7 @@ fn a_reader_who_missed_that_the_log_was_shown_again_gets_both() {
 
 #[test]
 fn what_had_to_be_given_up_cannot_be_gone_back_behind() {
-    let mut stream = Stream::new();
+    let mut stream = Stream::new(None);
     let large = "x".repeat(100 * 1024);
     for _ in 0..4 {
         answer(&mut stream, &large);
@@ -112,7 +119,7 @@ fn what_had_to_be_given_up_cannot_be_gone_back_behind() {
 
 #[test]
 fn a_reader_that_is_behind_is_not_given_more_from_the_log() {
-    let mut stream = Stream::new();
+    let mut stream = Stream::new(None);
     assert_eq!(stream.gate(), Gate::Closed { since: None });
     let seat = stream.open(None).unwrap();
     assert_eq!(stream.gate(), Gate::Open);
@@ -127,8 +134,24 @@ fn a_reader_that_is_behind_is_not_given_more_from_the_log() {
 }
 
 #[test]
+fn a_large_message_goes_out_in_chunks() {
+    let mut stream = Stream::new(None);
+    stream.open(None).unwrap();
+    answer(&mut stream, &"x".repeat(1_000));
+    answer(&mut stream, "y");
+    let taken = stream.take(usize::MAX);
+    stream.make_ready(taken);
+    let mut whole = String::new();
+    while let Some(chunk) = stream.next_chunk(100) {
+        assert!(chunk.len() <= 120, "{}", chunk.len());
+        whole.push_str(std::str::from_utf8(&chunk).unwrap());
+    }
+    assert_eq!(whole, format!("id: 0-0+1\ndata: {}\n\nid: 0-0+2\ndata: y\n\n", "x".repeat(1_000)));
+}
+
+#[test]
 fn there_is_a_bound_to_session_streams() {
-    let streams = Streams::new();
+    let streams = streams();
     let open = |number: usize, keep: bool| streams.open(Some(&session(&number.to_string())), None, |_| keep).err();
     assert!((0..256).all(|number| open(number, true).is_none()));
     assert_eq!(open(256, true), Some(Refused::TooMany));
@@ -140,22 +163,22 @@ fn there_is_a_bound_to_session_streams() {
 
 #[tokio::test]
 async fn answers_that_nobody_reads_are_noticed() {
-    let streams = std::sync::Arc::new(Streams::new());
-    let mut wire = StreamWire(std::sync::Arc::clone(&streams));
+    let streams = streams();
+    let mut wire = StreamWire(Arc::clone(&streams));
     let large = Bytes::from("x".repeat(3 << 20));
     for _ in 0..3 {
         assert!(!streams.are_unread());
-        wire.feed(Origin::Connection, large.clone()).await.unwrap();
+        wire.feed(Origin::Connection, large.clone().into()).await.unwrap();
     }
     assert!(streams.are_unread());
     let seat = streams.open(None, None, |_| false).unwrap();
-    while !streams.take(None, seat.number, 1).unwrap().is_empty() {}
+    while streams.next_chunk(None, seat.number, 1 << 20).unwrap().is_some() {}
     assert!(!streams.are_unread());
 }
 
 #[test]
 fn a_connection_is_idle_when_nobody_reads_and_nothing_comes() {
-    let streams = Streams::new();
+    let streams = streams();
     assert!(streams.is_idle(Duration::ZERO) && !streams.is_idle(Duration::from_secs(60)));
     let seat = streams.open(None, None, |_| false).unwrap();
     assert!(!streams.is_idle(Duration::ZERO));

@@ -1,0 +1,110 @@
+//! How much a WebSocket holds of a message that has not come to its end.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
+use wharf_host::{BudgetFull, ByteBudget, ByteHolder, BytePermit, Direction};
+
+/// The head and the mask of a client's control frame.
+const CONTROL_HEAD_BYTES: usize = 6;
+
+/// The bytes that have come since the last whole message.
+#[derive(Debug)]
+pub(crate) struct UnfinishedMessage {
+    buffers: Arc<ByteBudget>,
+    part: Mutex<Part>,
+    holder: Arc<ByteHolder>,
+    closed: Arc<Notify>,
+}
+
+#[derive(Debug, Default)]
+struct Part {
+    bytes: usize,
+    permit: Option<BytePermit>,
+}
+
+impl UnfinishedMessage {
+    pub(crate) fn new(buffers: &Arc<ByteBudget>) -> Arc<Self> {
+        let closed = Arc::new(Notify::new());
+        let holder = buffers.add_holder(Direction::In, {
+            let closed = Arc::clone(&closed);
+            move || closed.notify_one()
+        });
+        Arc::new(Self { buffers: Arc::clone(buffers), part: Mutex::default(), holder, closed })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Part> {
+        self.part.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, bytes: usize) -> Result<(), BudgetFull> {
+        if self.holder.is_closed() {
+            return Err(BudgetFull);
+        }
+        let mut part = self.lock();
+        part.bytes += bytes;
+        if part.bytes <= ByteBudget::UNCOUNTED_BYTES {
+            return Ok(());
+        }
+        let uncounted = part.bytes - part.permit.as_ref().map_or(0, BytePermit::bytes);
+        self.holder.note_stalled();
+        part.permit.get_or_insert_with(|| self.buffers.begin_in()).try_grow(uncounted)
+    }
+
+    /// A message is whole. Returns what counts it while it is looked at.
+    pub(crate) fn end(&self) -> Option<BytePermit> {
+        self.holder.note_progress();
+        std::mem::take(&mut *self.lock()).permit
+    }
+
+    /// A control frame came, which is no part of the message.
+    pub(crate) fn skip_control(&self, payload: usize) {
+        let mut part = self.lock();
+        part.bytes = part.bytes.saturating_sub(payload + CONTROL_HEAD_BYTES);
+    }
+
+    /// Done when the message has taken so long that its bytes are needed for others.
+    pub(crate) async fn closed(&self) {
+        self.closed.notified().await;
+    }
+}
+
+/// A stream that counts what is read of it.
+#[derive(Debug)]
+pub(crate) struct MeteredStream<S> {
+    inner: S,
+    unfinished: Arc<UnfinishedMessage>,
+}
+
+impl<S> MeteredStream<S> {
+    pub(crate) fn new(inner: S, unfinished: Arc<UnfinishedMessage>) -> Self {
+        Self { inner, unfinished }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for MeteredStream<S> {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = into.filled().len();
+        ready!(Pin::new(&mut self.inner).poll_read(context, into))?;
+        let read = into.filled().len() - before;
+        Poll::Ready(self.unfinished.add(read).map_err(|full| io::Error::new(io::ErrorKind::OutOfMemory, full)))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for MeteredStream<S> {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.inner).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+}

@@ -1,0 +1,226 @@
+//! Memory of the host has a bound over all connections: for bytes on their way in and out, and for histories.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use futures_util::{SinkExt, StreamExt};
+use serde_json::json;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
+use wharf_testkit::client::{Credentials, RawSocket, connect};
+use wharf_testkit::host::{Host, HostOptions};
+use wharf_testkit::http::Http;
+use wharf_testkit::look;
+
+use crate::metrics_page::Page;
+use crate::wire::{self, Wire};
+use crate::{client, cwd, http_wire, open, scripted, section};
+
+const LARGE_BYTES: u64 = 30_000_000;
+/// A debug build on a busy machine.
+const LIMIT: Duration = Duration::from_secs(120);
+
+fn limited(limits: &str) -> Result<HostOptions> {
+    Ok(section(scripted(&[])?, &format!("[limits]\n{limits}")))
+}
+
+fn rss_kib(host: &Host) -> Result<u64> {
+    host.rss_kib().context("the host has no memory")
+}
+
+/// The most memory that the host has while it answers so many requests: time enough for every connection's task.
+async fn most_rss_kib(host: &Host) -> Result<u64> {
+    let http = Http::new(host);
+    let mut most = 0;
+    for _ in 0..200 {
+        ensure!(http.get("/sessions").await?.status == 200);
+        most = most.max(rss_kib(host)?);
+    }
+    Ok(most)
+}
+
+/// Waits until the host's memory is back within 1.3 of what it was.
+async fn expect_rss_back(host: &Host, before: u64) -> Result<()> {
+    let limit = before * 13 / 10;
+    let back = look::until(Duration::from_secs(60), || {
+        let now = rss_kib(host)?;
+        Ok((now <= limit).then_some(now))
+    });
+    let back = back.await?;
+    println!("memory: {before} KiB before, {} KiB after", rss_kib(host)?);
+    ensure!(back.is_some(), "{} KiB are in use a minute later, {before} KiB were before", rss_kib(host)?);
+    Ok(())
+}
+
+async fn socket(host: &Host) -> Result<RawSocket> {
+    Ok(connect(&host.ws_url(), &Credentials::Bearer(host.token().to_owned())).await?.0)
+}
+
+/// Reads until the chunk with this number has come whole.
+async fn read_chunk(reader: &mut Wire, wanted: u64) -> Result<()> {
+    loop {
+        let frame = reader.next_within(LIMIT).await?.context("the connection ended before the chunk")?;
+        if let Some(index) = wire::index(&frame) {
+            ensure!(index <= wanted && frame.len() as u64 > 1_000_000, "chunk {index}, {} bytes", frame.len());
+            if index == wanted {
+                return Ok(());
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn observers_that_do_not_read_share_the_bytes_of_a_large_update() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let mut reader = Wire::open(&host).await?;
+    let session = reader.new_session(&cwd(&host)?).await?;
+    let mut observers = Vec::new();
+    for number in 0..20 {
+        let mut observer = if number % 2 == 0 { Wire::open(&host).await? } else { Wire::with_event_ids(&host).await? };
+        observer.load(7, &session, &cwd(&host)?).await?;
+        observer.answer(7).await?;
+        observers.push(observer);
+    }
+    reader.prompt(2, &session, "echo warm").await?;
+    reader.answer(2).await?;
+    let before = rss_kib(&host)?;
+    reader.prompt(3, &session, &format!("burst 1 {LARGE_BYTES}")).await?;
+    read_chunk(&mut reader, 0).await?;
+    reader.answer(3).await?;
+    let grown = most_rss_kib(&host).await?.saturating_sub(before);
+    ensure!(grown < 250 << 10, "20 observers that do not read cost {grown} KiB");
+    // They get it when they do read.
+    for observer in observers.iter_mut().take(2) {
+        read_chunk(observer, 0).await?;
+    }
+    drop((observers, reader));
+    expect_rss_back(&host, before.max(60 << 10)).await
+}
+
+#[tokio::test]
+async fn event_streams_that_are_not_read_share_the_bytes_of_a_large_update() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let mut reader = Wire::open(&host).await?;
+    let session = reader.new_session(&cwd(&host)?).await?;
+    let mut streams = Vec::new();
+    for _ in 0..12 {
+        let http = http_wire::Http::open(&host).await?;
+        let own = http.listen(None, None).await?;
+        let mut events = http.listen(Some(&session), None).await?;
+        http.send(7, "session/resume", json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [] })).await?;
+        events.answer(7).await?;
+        streams.push((http, own, events));
+    }
+    reader.prompt(2, &session, "echo warm").await?;
+    reader.answer(2).await?;
+    let before = rss_kib(&host)?;
+    reader.prompt(3, &session, &format!("burst 1 {LARGE_BYTES}")).await?;
+    read_chunk(&mut reader, 0).await?;
+    reader.answer(3).await?;
+    let grown = most_rss_kib(&host).await?.saturating_sub(before);
+    ensure!(grown < 200 << 10, "12 streams that nobody reads cost {grown} KiB");
+    Ok(())
+}
+
+#[tokio::test]
+async fn unfinished_messages_count_as_bodies_do() -> Result<()> {
+    let host = limited("bodies = \"64MiB\"")?.start()?;
+    let (working, session) = open(&host).await?;
+    let before = rss_kib(&host)?;
+    let part = "x".repeat(20_000_000);
+    let mut unfinished = Vec::new();
+    let mut refused = 0;
+    for _ in 0..12 {
+        let mut socket = socket(&host).await?;
+        let frame = Frame::message(part.clone().into_bytes(), OpCode::Data(Data::Text), false);
+        // A ping does not end the message, and its answer says that the host has read all before it.
+        let sent = async {
+            socket.send(Message::Frame(frame)).await?;
+            socket.send(Message::Ping("read".into())).await
+        };
+        let sent = tokio::time::timeout(LIMIT, sent).await.context("the host does not read")?;
+        let answer = tokio::time::timeout(LIMIT, socket.next()).await.context("no answer")?;
+        match (sent, answer) {
+            (Ok(()), Some(Ok(Message::Pong(_)))) => unfinished.push(socket),
+            _ => refused += 1,
+        }
+    }
+    let grown = most_rss_kib(&host).await?.saturating_sub(before);
+    ensure!(refused >= 8 && unfinished.len() >= 2, "{} are held, {refused} were refused", unfinished.len());
+    ensure!(grown < 200 << 10, "unfinished messages cost {grown} KiB");
+    working.prompt(&session, "echo unharmed").await?;
+    drop(unfinished);
+    // A whole message of that size goes through once there is room.
+    let filling = json!({ "sessionId": session, "_meta": { "filling": part } });
+    let passed = async {
+        loop {
+            let next = client(&host).await?;
+            if let Ok(Ok(status)) = tokio::time::timeout(LIMIT, next.request("session/status", filling.clone())).await {
+                return anyhow::Ok(status);
+            }
+        }
+    };
+    let status = tokio::time::timeout(LIMIT, passed).await.context("a large message does not pass")??;
+    assert_eq!(status["status"], "live");
+    Ok(())
+}
+
+#[tokio::test]
+async fn readers_that_stop_at_different_updates_are_closed_when_the_buffers_are_used_up() -> Result<()> {
+    let limits = "frame = \"8MiB\"\nbody = \"8MiB\"\nbodies = \"8MiB\"\nbuffers = \"32MiB\"\nsilence = \"300ms\"";
+    let host = limited(limits)?.start()?;
+    let mut writer = Wire::open(&host).await?;
+    let session = writer.new_session(&cwd(&host)?).await?;
+    writer.prompt(2, &session, "burst 12 7000000").await?;
+    read_chunk(&mut writer, 11).await?;
+    writer.answer(2).await?;
+    drop(writer);
+    let before = rss_kib(&host)?;
+    let mut stopped = Vec::new();
+    for number in 0..12 {
+        let mut reader = Wire::open(&host).await?;
+        reader.load(7, &session, &cwd(&host)?).await?;
+        read_chunk(&mut reader, number).await?;
+        stopped.push(reader);
+    }
+    let mut last = Wire::open(&host).await?;
+    last.load(7, &session, &cwd(&host)?).await?;
+    read_chunk(&mut last, 11).await?;
+    last.answer(7).await?;
+    let grown = most_rss_kib(&host).await?.saturating_sub(before);
+    ensure!(grown < 110 << 10, "12 readers that stopped cost {grown} KiB");
+    let page = Page::of(&Http::new(&host)).await?;
+    assert!(page.get("wharf_readers_closed_total")? > 0.0, "none was closed");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_flood_of_attaches_costs_little_and_ends_with_its_connection() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (writer, session) = open(&host).await?;
+    writer.prompt(&session, "burst 8000 200").await?;
+    drop(writer);
+    let before = rss_kib(&host)?;
+    let mut flood = Wire::open(&host).await?;
+    for id in 0..600 {
+        flood.send(10 + id, "session/attach", json!({ "sessionId": session })).await?;
+    }
+    flood.answer(10).await?;
+    let most = most_rss_kib(&host).await?;
+    drop(flood);
+    let grown = most.max(most_rss_kib(&host).await?).saturating_sub(before);
+    println!("memory: a flood of attaches costs {grown} KiB");
+    ensure!(grown < 150 << 10, "a flood of attaches costs {grown} KiB");
+    let http = Http::new(&host);
+    let quiet = async {
+        loop {
+            let page = Page::of(&http).await?;
+            if page.get("wharf_histories")? == 0.0 && page.get("wharf_buffer_bytes{direction=\"out\"}")? == 0.0 {
+                return anyhow::Ok(());
+            }
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), quiet).await.context("histories outlive their connection")??;
+    expect_rss_back(&host, before.max(60 << 10)).await
+}
