@@ -50,6 +50,9 @@ pub enum Reply {
     /// For a cancel: was a turn running that is now asked to end?
     Cancelled {
         was_busy: bool,
+        /// True if the running turn is another client's and was left alone, since a turn of the caller's own ended just
+        /// before.
+        crossed: bool,
     },
     Refused(Refusal),
 }

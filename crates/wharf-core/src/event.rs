@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AskId, ClientId, PromptId, Raw, Seq, SessionId, StartNo};
+use crate::{AskId, ChosenId, ClientId, PromptId, Raw, Seq, SessionId, StartNo};
 
 /// A fact of a session. The log holds these and nothing else (rule 1.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -192,7 +192,11 @@ pub enum EndReason {
 /// Who did something. Part of the fact, kept with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sender {
+    /// The connection that it came by.
     pub client: ClientId,
+    /// The id that it gave itself: by this and the token it is known again on another connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen: Option<ChosenId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -213,13 +217,6 @@ pub struct Peer {
     pub id: Arc<str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<Arc<str>>,
-}
-
-impl Sender {
-    /// The id that others are told: its own among amux clients, else ours.
-    pub fn shown_id(&self) -> &str {
-        self.peer.as_ref().map_or_else(|| self.client.as_str(), |peer| &peer.id)
-    }
 }
 
 /// A limit that a turn came up against (rule 2.8).

@@ -107,6 +107,10 @@ pub enum Input {
         by: Sender,
         scope: CancelScope,
     },
+    /// Ends the running turn, whoever sent its prompt. Waiting prompts stay.
+    Interrupt {
+        by: Sender,
+    },
     /// A valid answer: `option` for a permission. `frame` is the client's response.
     Answer {
         ask: AskId,
@@ -215,6 +219,9 @@ pub enum Overlap {
 pub struct CancelScope {
     /// How far the caller has been shown the log: a turn of someone else that began later is not what it meant.
     pub seen: Seq,
+    /// How far it was shown the log a second ago, or when its connection joined. If a turn of its own ended later, the
+    /// cancel was meant for that one.
+    pub settled: Seq,
     /// Also everyone else's waiting prompts.
     pub clear_queue: bool,
 }

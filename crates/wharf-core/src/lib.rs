@@ -9,6 +9,7 @@ mod codec;
 mod effect;
 mod event;
 mod id;
+mod identity;
 mod input;
 mod raw;
 mod session;
@@ -20,6 +21,7 @@ pub use event::{
     PromptEnd, Sender, SpawnKey, StartKind, Status, TurnLimit, UpdateKind,
 };
 pub use id::{AskId, ClientId, Epoch, Millis, PromptId, Seq, SessionId, StartNo};
+pub use identity::{ChosenId, ClientIdentity, InvalidChosenId, MAX_CHOSEN_ID_BYTES};
 pub use input::{Attachment, CancelScope, Input, NewSession, OnRestart, Overlap, Role, Settings, Submission};
 pub use raw::Raw;
 pub use session::{Latest, Paused, QueuedPrompt, Session, State, Turn, TurnState};

@@ -46,7 +46,7 @@ pub use ids::{Now, new_client_id, new_prompt_id, new_session_id, random_text};
 pub use sandbox::SandboxError;
 pub use session::cursor::{Batch, Cursor, Entry, ReadError};
 pub use session::handle::{
-    Abilities, Attendance, CallError, Direct, Forward, Lane, LaneMessage, Serves, SessionHandle,
+    Abilities, Attendance, CallError, Cancelled, Direct, Forward, Lane, LaneMessage, Serves, SessionHandle,
 };
 pub use wharf_core as core;
 pub use workspaces::{BadSlug, Ground, Place, Slug, Workspace, WorkspaceError, WorkspaceList, Workspaces};

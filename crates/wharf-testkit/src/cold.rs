@@ -100,7 +100,7 @@ fn accepted(prompt: &str, text: &str) -> Option<Event> {
     let params = json!({ "sessionId": "x", "prompt": [{ "type": "text", "text": text }] });
     let frame = json!({ "jsonrpc": "2.0", "id": 1, "method": "session/prompt", "params": params });
     let client = ClientId::new("cli_cold");
-    let sender = Sender { client, name: None, version: None, token: None, parent: None, peer: None };
+    let sender = Sender { client, chosen: None, name: None, version: None, token: None, parent: None, peer: None };
     let (prompt, frame) = (PromptId::new(prompt), raw(&frame.to_string()));
     Some(Event::PromptAccepted { prompt, sender, frame, key: None, first: false })
 }

@@ -86,7 +86,7 @@ impl Session {
         if self.live.answerers(kind).next().is_none() {
             let outcome = AskOutcome::Declined { answer: frame.clone() };
             self.settle_ask(ask, outcome, AskReply::Frame(frame), Some(by), draft);
-        } else if self.live.answerers(kind).any(|client| *client == by.client) {
+        } else if self.live.answerers(kind).any(|sender| sender.is_same_client(&by)) {
             self.live.decline(ask, by, frame);
             self.review_asks(draft);
         }

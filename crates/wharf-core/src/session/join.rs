@@ -8,11 +8,16 @@ impl Session {
     /// A client that attaches again replaces its attachment.
     pub(super) fn attach(&mut self, attachment: Attachment, draft: &mut Draft) -> Reply {
         let Attachment { sender, role, elicits, wake } = attachment;
-        let client = sender.client.clone();
+        let (client, is_here) = (sender.clone(), self.live.has_other_connection(&sender));
         let member = Member { sender, role };
         let attached = Attached { member: member.clone(), elicits };
-        let replaced = self.live.attached.insert(client.clone(), attached);
-        if replaced.is_none_or(|replaced| replaced.member != member) {
+        let replaced = self.live.attached.insert(client.client.clone(), attached);
+        // A further connection of a client that is here already is no news.
+        let is_news = replaced.as_ref().map_or(!is_here, |replaced| replaced.member != member);
+        if let Some(replaced) = replaced.filter(|replaced| !replaced.member.sender.is_same_client(&client)) {
+            self.announce_gone(replaced.member, draft);
+        }
+        if is_news {
             draft.act(Effect::AnnouncePresence { member, connected: true });
         }
         self.live.forget_declines_of(&client);
@@ -21,9 +26,11 @@ impl Session {
         }
         self.review_asks(draft);
 
-        let sees = |kind| role == Role::Observer || self.live.attached.get(&client).is_some_and(|a| a.can_answer(kind));
+        let own = self.live.attached.get(&client.client);
+        let sees = |kind| role == Role::Observer || own.is_some_and(|attached| attached.can_answer(kind));
         let open_asks = self.state.asks.values().filter(|ask| sees(ask.kind)).cloned().collect();
-        let others = self.live.members().filter(|member| member.sender.client != client).cloned().collect();
+        let others = self.live.clients().into_values().filter(|member| !member.sender.is_same_client(&client));
+        let others = others.cloned().collect();
         let (answer, latest) = (self.state.answer.clone(), self.state.latest.clone());
         let (head, turn) = (self.state.head, self.state.turn());
         let queued = self.state.queue.iter().map(|queued| queued.prompt.clone()).collect();
@@ -32,15 +39,22 @@ impl Session {
 
     pub(super) fn detach(&mut self, sender: &Sender, draft: &mut Draft) {
         let Some(gone) = self.live.attached.remove(&sender.client) else { return };
-        draft.act(Effect::AnnouncePresence { member: gone.member, connected: false });
-        self.live.forget_declines_of(&sender.client);
+        self.announce_gone(gone.member, draft);
         self.review_asks(draft);
+    }
+
+    /// Tells that a client has gone. One with another connection has not, and what it declined stays declined.
+    fn announce_gone(&mut self, gone: Member, draft: &mut Draft) {
+        if !self.live.has_other_connection(&gone.sender) {
+            self.live.forget_declines_of(&gone.sender);
+            draft.act(Effect::AnnouncePresence { member: gone, connected: false });
+        }
     }
 
     /// How many are attached. The session's own agent may look on; that makes it no client, and keeps nothing alive.
     pub fn clients(&self) -> usize {
         let own = Some(&self.state.origin.session);
-        self.live.members().filter(|member| member.sender.parent.as_ref() != own).count()
+        self.live.clients().into_values().filter(|member| member.sender.parent.as_ref() != own).count()
     }
 
     /// Notes since when the session is of use to nobody.

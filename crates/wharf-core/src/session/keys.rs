@@ -124,7 +124,7 @@ mod tests {
         let keys: Keys = serde_json::from_str(r#"[{"key":"k","prompt":"p"}]"#).unwrap();
         for token in [None, Some("tok_a".into())] {
             let client = ClientId::new("cli_1");
-            let sender = Sender { client, name: None, version: None, token, parent: None, peer: None };
+            let sender = Sender { client, chosen: None, name: None, version: None, token, parent: None, peer: None };
             let known = keys.get("k", &sender).unwrap();
             assert!(known.prompt == PromptId::new("p") && known.says(&Raw::new("{}").unwrap()));
         }

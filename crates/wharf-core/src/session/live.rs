@@ -1,8 +1,11 @@
 //! What is so right now and is no fact: who is attached, who has declined what, which deadlines run.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::{AskId, AskKind, ClientId, Event, Member, Millis, PromptId, Raw, Role, Sender};
+use crate::{AskId, AskKind, ClientId, ClientIdentity, Event, Member, Millis, PromptId, Raw, Role, Sender, Seq};
+
+/// Clients whose last turn's end is remembered. A cancel that crosses it comes within seconds.
+const MAX_OWN_ENDS: usize = 64;
 
 /// Empty after a restore: nobody is attached to a host that has just begun.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +19,8 @@ pub(super) struct Live {
     pub(super) answered_at: Option<Millis>,
     /// Since when nobody is attached and nothing is to do.
     pub(super) idle_since: Option<Millis>,
+    /// Where the last turn of each client ended, the newest at the back.
+    own_ends: VecDeque<(ClientIdentity, Seq)>,
 }
 
 #[derive(Clone, Debug)]
@@ -27,7 +32,7 @@ pub(super) struct Attached {
 /// Who would not answer an ask, and what the last of them said instead.
 #[derive(Clone, Debug)]
 pub(super) struct Declines {
-    pub(super) clients: BTreeSet<ClientId>,
+    pub(super) clients: BTreeSet<ClientIdentity>,
     pub(super) last: Raw,
     pub(super) last_by: Sender,
 }
@@ -47,9 +52,38 @@ impl Live {
         self.attached.values().map(|attached| &attached.member)
     }
 
-    /// Those whose answer to an ask of this kind is waited for.
-    pub(super) fn answerers(&self, kind: AskKind) -> impl Iterator<Item = &ClientId> {
-        self.attached.iter().filter(move |(_, attached)| attached.can_answer(kind)).map(|(client, _)| client)
+    /// Returns the attached clients, each once: the connection that comes first stands for the client.
+    pub(super) fn clients(&self) -> BTreeMap<ClientIdentity, &Member> {
+        let mut clients = BTreeMap::new();
+        for member in self.members() {
+            clients.entry(member.sender.identity()).or_insert(member);
+        }
+        clients
+    }
+
+    /// Returns the attached connections whose answer to an ask of this kind is waited for.
+    pub(super) fn answerers(&self, kind: AskKind) -> impl Iterator<Item = &Sender> {
+        self.attached.values().filter(move |attached| attached.can_answer(kind)).map(|attached| &attached.member.sender)
+    }
+
+    /// Returns true if another connection of the same client is attached.
+    pub(super) fn has_other_connection(&self, sender: &Sender) -> bool {
+        self.members().any(|member| member.sender.client != sender.client && member.sender.is_same_client(sender))
+    }
+
+    /// Notes where a client's own turn ended.
+    pub(super) fn note_own_end(&mut self, client: ClientIdentity, seq: Seq) {
+        self.own_ends.retain(|(known, _)| *known != client);
+        if self.own_ends.len() >= MAX_OWN_ENDS {
+            self.own_ends.pop_front();
+        }
+        self.own_ends.push_back((client, seq));
+    }
+
+    /// Returns true if a turn of this client ended after `seq`.
+    pub(super) fn ended_since(&self, sender: &Sender, seq: Seq) -> bool {
+        let client = sender.identity();
+        self.own_ends.iter().any(|(known, end)| *known == client && *end > seq)
     }
 
     pub(super) fn observes(&self, sender: &Sender) -> bool {
@@ -64,11 +98,11 @@ impl Live {
     pub(super) fn all_declined(&self, ask: AskId, kind: AskKind) -> bool {
         let Some(declines) = self.declines.get(&ask) else { return false };
         let mut answerers = self.answerers(kind).peekable();
-        answerers.peek().is_some() && answerers.all(|client| declines.clients.contains(client))
+        answerers.peek().is_some() && answerers.all(|sender| declines.clients.contains(&sender.identity()))
     }
 
     pub(super) fn decline(&mut self, ask: AskId, by: Sender, frame: Raw) {
-        let client = by.client.clone();
+        let client = by.identity();
         let declines = self.declines.entry(ask).or_insert_with(|| Declines {
             clients: BTreeSet::new(),
             last: frame.clone(),
@@ -79,9 +113,10 @@ impl Live {
     }
 
     /// One who comes (again) is asked anew; one who goes is not waited for.
-    pub(super) fn forget_declines_of(&mut self, client: &ClientId) {
+    pub(super) fn forget_declines_of(&mut self, sender: &Sender) {
+        let client = sender.identity();
         for declines in self.declines.values_mut() {
-            declines.clients.remove(client);
+            declines.clients.remove(&client);
         }
     }
 

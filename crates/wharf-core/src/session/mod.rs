@@ -140,6 +140,7 @@ impl Session {
             Input::Detach { sender } => self.detach(&sender, draft),
             Input::Prompt(submission) => return self.take_prompt(submission, draft),
             Input::Cancel { by, scope } => return self.cancel(by, scope, draft),
+            Input::Interrupt { by } => return self.interrupt(by, draft),
             Input::Answer { ask, by, option, frame } => return self.answer(ask, by, option, frame, draft),
             Input::Decline { ask, by, frame } => return self.decline(ask, by, frame, draft),
             Input::CancelPrompt { prompt, by } => return self.cancel_prompt(prompt, by, draft),
@@ -160,7 +161,13 @@ impl Session {
 
     /// Makes the event a fact.
     fn record(&mut self, event: Event, draft: &mut Draft) {
-        self.state.apply(self.state.head.next(), draft.now, &event);
+        let seq = self.state.head.next();
+        if let Event::PromptEnded { prompt, .. } = &event
+            && let Some(turn) = self.state.running(prompt)
+        {
+            self.live.note_own_end(turn.sender.identity(), seq);
+        }
+        self.state.apply(seq, draft.now, &event);
         self.live.note(&event, draft.now);
         draft.events.push(event);
     }

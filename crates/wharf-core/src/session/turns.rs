@@ -116,27 +116,45 @@ impl Session {
         self.record(Event::PromptEnded { prompt, end }, draft);
     }
 
-    /// `session/cancel` (rule 7.4): the caller's own waiting prompts, and the running turn if that can be meant.
+    /// `session/cancel` (rule 7.4): the caller's own prompts. If there are none, the turn of another that the caller has
+    /// been shown, unless the cancel was meant for a turn of its own that has just ended.
     pub(super) fn cancel(&mut self, by: Sender, scope: CancelScope, draft: &mut Draft) -> Reply {
         if self.live.observes(&by) {
             return Reply::Refused(Refusal::Observer);
         }
         let state = &self.state;
-        let waits = state.queue.iter().any(|queued| queued.sender.client == by.client);
-        let runs = state.turns.iter().any(|turn| turn.sender.client == by.client);
-        let only_waits = waits && !runs;
-        let doomed = state.queue.iter().filter(|queued| scope.clear_queue || queued.sender.client == by.client);
+        let waits = state.queue.iter().any(|queued| queued.sender.is_same_client(&by));
+        let doomed = state.queue.iter().filter(|queued| scope.clear_queue || queued.sender.is_same_client(&by));
         let doomed: Vec<_> = doomed.map(|queued| queued.prompt.clone()).collect();
         // The caller's own prompt is meant wherever it is: it would have been taken out of the queue a moment earlier.
-        let known = state.turns.iter().filter(|turn| turn.sender.client == by.client || turn.started_seq <= scope.seen);
-        let meant: Vec<_> = known.filter(|_| !only_waits).map(|turn| turn.prompt.clone()).collect();
+        let own = state.turns.iter().filter(|turn| turn.sender.is_same_client(&by));
+        let own: Vec<_> = own.map(|turn| turn.prompt.clone()).collect();
+        let shown = state.turns.iter().filter(|turn| turn.started_seq <= scope.seen);
+        let shown: Vec<_> = shown.map(|turn| turn.prompt.clone()).collect();
+        let crossed = own.is_empty() && !waits && !shown.is_empty() && self.live.ended_since(&by, scope.settled);
+        let meant = match () {
+            () if !own.is_empty() => own,
+            () if waits || crossed => Vec::new(),
+            () => shown,
+        };
 
         for prompt in doomed {
             self.record(Event::PromptEnded { prompt, end: PromptEnd::Cancelled }, draft);
         }
         let was_busy = !meant.is_empty();
         self.cancel_turns(meant, Some(&by), None, self.settings.cancel_timeout, draft);
-        Reply::Cancelled { was_busy }
+        Reply::Cancelled { was_busy, crossed }
+    }
+
+    /// Ends the running turn, whoever sent its prompt.
+    pub(super) fn interrupt(&mut self, by: Sender, draft: &mut Draft) -> Reply {
+        if self.live.observes(&by) {
+            return Reply::Refused(Refusal::Observer);
+        }
+        let running: Vec<_> = self.state.turns.iter().map(|turn| turn.prompt.clone()).collect();
+        let was_busy = !running.is_empty();
+        self.cancel_turns(running, Some(&by), None, self.settings.cancel_timeout, draft);
+        Reply::Cancelled { was_busy, crossed: false }
     }
 
     /// Asks the agent to end these turns: for someone, or because of a limit. A turn that is to end already is not

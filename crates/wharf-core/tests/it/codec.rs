@@ -24,6 +24,7 @@ fn encoded(event: &Event) -> Bytes {
 
 fn full_sender() -> Sender {
     Sender {
+        chosen: wharf_core::ChosenId::parse("ann's \"phone\"").ok(),
         name: Some("Ann \"the\" tester\u{7}".into()),
         version: Some("1.2".into()),
         token: Some("tok_1".into()),

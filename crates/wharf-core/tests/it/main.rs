@@ -3,6 +3,7 @@
 
 mod asks;
 mod codec;
+mod identity;
 mod join;
 mod life;
 mod limits;

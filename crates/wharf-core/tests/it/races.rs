@@ -52,9 +52,10 @@ fn a_cancel_that_comes_after_the_turns_end_does_nothing() {
     stage.prompt("p1", "ann");
     let seen = stage.session.head();
     stage.give(answered("p1"));
-    let step = stage.give(Input::Cancel { by: sender("ann"), scope: CancelScope { seen, clear_queue: false } });
+    let step =
+        stage.give(Input::Cancel { by: sender("ann"), scope: CancelScope { seen, settled: seen, clear_queue: false } });
     assert_nothing(&step);
-    assert!(matches!(step.reply, Reply::Cancelled { was_busy: false }));
+    assert!(matches!(step.reply, Reply::Cancelled { was_busy: false, .. }));
 }
 
 #[test]
@@ -76,10 +77,10 @@ fn a_cancel_does_not_hit_the_next_queued_turn() {
     let seen = stage.session.head();
     stage.give(answered("p1"));
     assert_eq!(stage.turns(), ["p2"]);
-    let scope = CancelScope { seen, clear_queue: false };
+    let scope = CancelScope { seen, settled: seen, clear_queue: false };
     assert_nothing(&stage.give(Input::Cancel { by: sender("ann"), scope }));
     // Once she has been shown that it began, it is what she means.
-    let scope = CancelScope { seen: stage.session.head(), clear_queue: false };
+    let scope = CancelScope { seen: stage.session.head(), settled: stage.session.head(), clear_queue: false };
     assert_eq!(stage.give(Input::Cancel { by: sender("ann"), scope }).effects, [Effect::SendCancel]);
 }
 
@@ -90,7 +91,7 @@ fn a_cancel_hits_the_callers_own_turn_before_its_beginning_was_shown() {
     stage.prompt("p2", "ann");
     let seen = stage.session.head();
     stage.give(answered("p1"));
-    let scope = CancelScope { seen, clear_queue: false };
+    let scope = CancelScope { seen, settled: seen, clear_queue: false };
     assert_eq!(stage.give(Input::Cancel { by: sender("ann"), scope }).effects, [Effect::SendCancel]);
 }
 

@@ -88,7 +88,7 @@ impl Stage {
 
     pub(crate) fn cancel(&mut self, client: &str) -> Step {
         let seen = self.session.head();
-        self.give(Input::Cancel { by: sender(client), scope: CancelScope { seen, clear_queue: false } })
+        self.give(Input::Cancel { by: sender(client), scope: CancelScope { seen, settled: seen, clear_queue: false } })
     }
 
     pub(crate) fn kill(&mut self, reason: EndReason) -> Step {
@@ -125,6 +125,7 @@ pub(crate) fn raw(text: &str) -> Raw {
 pub(crate) fn sender(client: &str) -> Sender {
     Sender {
         client: wharf_core::ClientId::new(client),
+        chosen: None,
         name: None,
         version: None,
         token: None,

@@ -13,7 +13,7 @@ fn receipt(step: &Step) -> PromptReceipt {
 }
 
 fn was_busy(step: &Step) -> bool {
-    let Reply::Cancelled { was_busy } = step.reply else { panic!("no cancel: {:?}", step.reply) };
+    let Reply::Cancelled { was_busy, .. } = step.reply else { panic!("no cancel: {:?}", step.reply) };
     was_busy
 }
 
@@ -229,7 +229,7 @@ fn observers_change_nothing() {
     let seen = stage.session.head();
     for input in [
         submit("p3", "eve", Overlap::Queue),
-        Input::Cancel { by: by.clone(), scope: CancelScope { seen, clear_queue: true } },
+        Input::Cancel { by: by.clone(), scope: CancelScope { seen, settled: seen, clear_queue: true } },
         pick(ask, "eve", "allow"),
         decline(ask, "eve"),
         Input::RemovePrompt { prompt: prompt.clone(), by: by.clone() },
@@ -348,7 +348,7 @@ fn a_cancel_can_clear_everyones_queue() {
     let mut stage = Stage::running();
     stage.prompt("p1", "ann");
     stage.prompt("p2", "bob");
-    let scope = CancelScope { seen: stage.session.head(), clear_queue: true };
+    let scope = CancelScope { seen: stage.session.head(), settled: stage.session.head(), clear_queue: true };
     stage.give(Input::Cancel { by: sender("ann"), scope });
     assert_eq!(stage.queue(), Vec::<&str>::new());
 }
@@ -382,10 +382,11 @@ fn of_several_turns_only_those_that_the_caller_has_seen_begin_are_cancelled() {
     stage.prompt("p1", "ann");
     let seen: Seq = stage.session.head();
     stage.give(to_agent("p2", "bob"));
-    let scope = CancelScope { seen, clear_queue: false };
-    assert_eq!(stage.give(Input::Cancel { by: sender("ann"), scope }).events, [cancel_requested("p1", "ann")]);
+    let scope = CancelScope { seen, settled: seen, clear_queue: false };
+    let cancel = |by: &str| Input::Cancel { by: sender(by), scope };
+    assert_eq!(stage.give(cancel("cat")).events, [cancel_requested("p1", "cat")]);
     // The other one needs its own word to the agent.
-    assert_eq!(outcome(&stage.cancel("ann")), (vec![cancel_requested("p2", "ann")], vec![Effect::SendCancel]));
+    assert_eq!(outcome(&stage.cancel("cat")), (vec![cancel_requested("p2", "cat")], vec![Effect::SendCancel]));
 }
 
 #[test]

@@ -152,6 +152,15 @@ pub struct Forward {
     pub request: Option<Bytes>,
 }
 
+/// The outcome of a cancel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cancelled {
+    /// Was a turn running that is now asked to end?
+    pub was_busy: bool,
+    /// True if another client's turn was left alone, since a turn of the caller's own ended just before.
+    pub crossed: bool,
+}
+
 /// A cheap clone that talks to the task that owns the session.
 #[derive(Clone, Debug)]
 pub struct SessionHandle {
@@ -206,10 +215,19 @@ impl SessionHandle {
         self.send(Command::Attend { client, attendance: None }).await
     }
 
-    /// Ends the running turn as far as `scope` allows; true if there was one.
-    pub async fn cancel(&self, by: Sender, scope: CancelScope) -> Result<bool, CallError> {
-        match self.call(Input::Cancel { by, scope }).await? {
-            Reply::Cancelled { was_busy } => Ok(was_busy),
+    /// Ends the caller's prompts, or the running turn as far as `scope` allows.
+    pub async fn cancel(&self, by: Sender, scope: CancelScope) -> Result<Cancelled, CallError> {
+        self.cancelled(Input::Cancel { by, scope }).await
+    }
+
+    /// Ends the running turn, whoever sent its prompt.
+    pub async fn interrupt(&self, by: Sender) -> Result<Cancelled, CallError> {
+        self.cancelled(Input::Interrupt { by }).await
+    }
+
+    async fn cancelled(&self, input: Input) -> Result<Cancelled, CallError> {
+        match self.call(input).await? {
+            Reply::Cancelled { was_busy, crossed } => Ok(Cancelled { was_busy, crossed }),
             other @ (Reply::Done | Reply::Prompt(_) | Reply::Joined(_) | Reply::Refused(_)) => Err(unexpected(&other)),
         }
     }

@@ -99,7 +99,7 @@ impl SessionTask {
                 agent.process.end();
                 "the agent was ended"
             }
-            (Input::Cancel { .. }, Some(agent)) => {
+            (Input::Cancel { .. } | Input::Interrupt { .. }, Some(agent)) => {
                 agent.speak(|voice| voice.cancel());
                 "the agent was told to end its turn"
             }
@@ -189,6 +189,7 @@ const fn cannot_wait(input: &Input) -> bool {
         input,
         Input::Kill { .. }
             | Input::Cancel { .. }
+            | Input::Interrupt { .. }
             | Input::CancelPrompt { .. }
             | Input::RemovePrompt { .. }
             | Input::Answer { .. }

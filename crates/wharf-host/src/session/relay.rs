@@ -166,16 +166,24 @@ impl SessionTask {
 
     /// Who is to serve it: never more than one (rule 3.8).
     fn party(&self, request: &AgentRequest) -> Option<ClientId> {
-        let prompter = || self.session.state().turns.last().map(|turn| turn.sender.client.clone());
         let server = || self.relays.server.clone();
         let able = |client: &ClientId| self.lanes.get(client).is_some_and(|known| known.can(&request.method));
         match &request.whom {
             Whom::Requester(client) => Some(client.clone()).filter(|client| self.lanes.contains_key(client)),
             Whom::Server => server().filter(able),
             // A link is for the one who prompts, and for nobody else.
-            Whom::Prompter if request.method == "elicitation/create" => prompter().filter(able),
-            Whom::Prompter => prompter().filter(able).or_else(|| server().filter(able)),
+            Whom::Prompter if request.method == "elicitation/create" => self.prompter(able),
+            Whom::Prompter => self.prompter(able).or_else(|| server().filter(able)),
         }
+    }
+
+    /// A connection of the client whose prompt runs: the one that sent it, else another of the same client.
+    fn prompter(&self, fits: impl Fn(&ClientId) -> bool) -> Option<ClientId> {
+        let sender = &self.session.state().turns.last()?.sender;
+        let connections = self.session.members().filter(|member| member.sender.is_same_client(sender));
+        let mut connections: Vec<_> = connections.map(|member| &member.sender.client).collect();
+        connections.sort_by_key(|client| **client != sender.client);
+        connections.into_iter().find(|client| fits(client)).cloned()
     }
 
     fn relay(&mut self, client: ClientId, request: AgentRequest) {
@@ -233,8 +241,8 @@ impl SessionTask {
 
     /// A notification that is no fact.
     pub(super) fn noted(&mut self, frame: Bytes) {
-        let prompter = self.session.state().turns.last().map(|turn| turn.sender.client.clone());
-        let party = prompter.filter(|client| self.lanes.contains_key(client)).or_else(|| self.relays.server.clone());
+        let prompter = self.prompter(|client| self.lanes.contains_key(client));
+        let party = prompter.or_else(|| self.relays.server.clone());
         if let Some(client) = party {
             self.direct(&client, Direct::Frame(frame));
         }

@@ -21,7 +21,8 @@ const LOGIN: usize = 1 << 20;
 
 impl Connection {
     pub(super) async fn initialize(&self, frame: &Bytes, id: &Bytes) -> Outcome {
-        let _ = self.introduced.set(ClientInfo::of(frame));
+        let info = ClientInfo::of(frame)?;
+        let _ = self.introduced.set(info);
         let introduction = match self.role() {
             Role::Controller => self.introduce().await?,
             // Observers start nothing, not even for this (rule 4.8).

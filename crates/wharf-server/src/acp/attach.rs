@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use wharf_host::core::{Epoch, Joined, Member, Role, Seq, Status, TurnState};
+use wharf_host::core::{ChosenId, Epoch, Joined, Member, Role, Sender, Seq, SessionId, Status, TurnState};
 use wharf_host::frame::{self, Envelope};
 use wharf_host::{Attendance, ByteBudget, Cursor, Serves, SessionHandle};
 
@@ -21,6 +21,7 @@ use super::outbound::Join;
 use super::prompts::Request;
 use super::updates::who;
 use super::view::{TurnSeen, View, Wishes};
+use crate::calls::shown_name;
 
 /// The policy of an exact reconnect.
 const AFTER_EVENT: &str = "after_event";
@@ -35,8 +36,18 @@ struct AttachParams {
     after_event_id: Option<String>,
     history_delivery: Option<String>,
     role: Option<String>,
+    client_id: Option<String>,
+    client_info: Option<AttachInfo>,
     #[serde(rename = "_meta")]
     meta: Option<AttachMeta>,
+}
+
+/// The client's name and version, for this session.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct AttachInfo {
+    name: Option<String>,
+    version: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -103,13 +114,14 @@ impl Connection {
         // A client may ask for less than its token allows; other words are labels (rule 4.8).
         let role = if params.role.as_deref() == Some("observer") { Role::Observer } else { self.role() };
         let asked = params.meta.as_ref().and_then(|meta| meta.wharf).unwrap_or_default();
-        let joined = self.present(&handle, role, asked.serves).await?;
+        let sender = self.named_sender(&session, &params)?;
+        let joined = self.present(&handle, role, sender, asked.serves).await?;
         let turn = if params.wants_history() { Some(self.begin_history().await?) } else { None };
         let policy = self.while_connected(policy(&handle, &joined, &params)).await?;
         let others: Vec<Value> = joined.others.iter().map(listed).collect();
         let mut answer = json!({
             "sessionId": session.as_str(),
-            "clientId": self.sender().shown_id(),
+            "clientId": self.sender_in(&session).shown_id(),
             "historyPolicy": policy.name(),
             "connectedClients": others,
         });
@@ -143,11 +155,34 @@ impl Connection {
         Ok(OutFrame::from(answer).counted_by(Some(Arc::new(permit))).in_turn(turn))
     }
 
+    /// The client under the id and the name that it attaches with, if it gives any.
+    fn named_sender(&self, session: &SessionId, params: &AttachParams) -> Result<Sender, RpcError> {
+        let mut sender = self.sender_in(session);
+        if let Some(id) = &params.client_id {
+            let chosen = ChosenId::parse(id).map_err(|error| RpcError::params(format!("`clientId`: {error}")))?;
+            sender.chosen = Some(chosen);
+        }
+        if let Some(info) = &params.client_info {
+            sender.name = info.name.as_deref().and_then(shown_name).or(sender.name);
+            sender.version = info.version.as_deref().and_then(shown_name).or(sender.version);
+        }
+        Ok(sender)
+    }
+
     /// Attaches, and brings a cold session's agent back for a controller.
-    async fn present(&self, handle: &SessionHandle, role: Role, served: bool) -> Result<Joined, RpcError> {
+    async fn present(
+        &self,
+        handle: &SessionHandle,
+        role: Role,
+        sender: Sender,
+        served: bool,
+    ) -> Result<Joined, RpcError> {
         let serves = if served && role == Role::Controller { Serves::Again } else { Serves::No };
         let attendance = || Attendance { serves, ..self.attendance(false) };
-        let attachment = |wake| wharf_host::core::Attachment { role, ..self.attachment(wake) };
+        let attachment = |wake| {
+            let (sender, known) = (sender.clone(), self.attachment(handle.id(), wake));
+            wharf_host::core::Attachment { role, sender, ..known }
+        };
         let fail = |error| from_call(&error, handle.id().as_str());
         let joined = self.come_to(handle, attachment(true), attendance()).await.map_err(fail)?;
         if handle.descriptor().status != Status::Starting || role == Role::Observer {

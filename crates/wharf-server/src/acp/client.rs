@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use wharf_host::core::ChosenId;
 use wharf_host::{Abilities, frame};
 
+use super::errors::RpcError;
 use super::understood::Understood;
 use crate::calls::shown_name;
 
@@ -27,6 +29,8 @@ pub(super) struct ClientInfo {
     pub(super) terminal_auth: bool,
     /// Where it works, if it says so: its sessions will probably be there.
     pub(super) cwd: Option<PathBuf>,
+    /// The id that it gives itself.
+    pub(super) chosen: Option<ChosenId>,
 }
 
 #[derive(Default, Deserialize)]
@@ -50,12 +54,15 @@ struct Info {
 }
 
 impl ClientInfo {
-    pub(super) fn of(initialize: &[u8]) -> Self {
+    /// Reads an `initialize`. An id that cannot be used is refused: without it the client would lose its prompts later.
+    pub(super) fn of(initialize: &[u8]) -> Result<Self, RpcError> {
         let params = frame::peek::<Initialize>(initialize).unwrap_or_default().params;
         let (name, version) = params.client_info.map_or((None, None), |info| (info.name, info.version));
         let wishes = &params.meta["wharf"];
         let terminal_auth = wishes["terminalAuth"] == true && params.client_capabilities["auth"]["terminal"] == true;
-        Self {
+        let chosen = wishes["clientId"].as_str().map(ChosenId::parse).transpose();
+        let chosen = chosen.map_err(|error| RpcError::params(format!("_meta.wharf.clientId: {error}")))?;
+        Ok(Self {
             name: name.as_deref().and_then(shown_name),
             version: version.as_deref().and_then(shown_name),
             capabilities: params.client_capabilities,
@@ -64,7 +71,8 @@ impl ClientInfo {
             env: Arc::new(serde_json::from_value(wishes["env"].clone()).unwrap_or_default()),
             terminal_auth,
             cwd: wishes["cwd"].as_str().map(PathBuf::from),
-        }
+            chosen,
+        })
     }
 
     pub(super) fn understood(&self) -> Understood {

@@ -80,6 +80,8 @@ pub(super) struct Outlet {
 pub(super) struct Attached {
     pub(super) handle: SessionHandle,
     pub(super) role: Role,
+    /// The client as it attached: `session/attach` may say more about it than `initialize` did.
+    pub(super) sender: Sender,
 }
 
 /// Done when the host stops.
@@ -168,7 +170,13 @@ impl Connection {
         let token = self.identity.token.clone();
         let (peer, peer_name) = self.bound.as_ref().map(|bound| (bound.peer.clone(), bound.peer_name.clone())).unzip();
         let (name, parent) = (peer_name.flatten().or(info.name), self.identity.agent().cloned());
-        Sender { client: self.client.clone(), name, version: info.version, token, parent, peer }
+        let (client, chosen) = (self.client.clone(), info.chosen);
+        Sender { client, chosen, name, version: info.version, token, parent, peer }
+    }
+
+    /// The client as others know it in this session.
+    pub(super) fn sender_in(&self, session: &SessionId) -> Sender {
+        self.attached(session).map_or_else(|| self.sender(), |attached| attached.sender)
     }
 
     /// The most that the token allows, and no more than an amux client asked for.
@@ -218,17 +226,17 @@ impl Connection {
         attendance: Attendance,
     ) -> Result<Joined, CallError> {
         let _moving = self.moving.lock().await;
-        let role = attachment.role;
+        let (role, sender) = (attachment.role, attachment.sender.clone());
         let joined = handle.attach(attachment, attendance).await?;
-        self.note_attached(handle.clone(), role);
+        self.note_attached(Attached { handle: handle.clone(), role, sender });
         Ok(joined)
     }
 
-    fn note_attached(&self, handle: SessionHandle, role: Role) {
-        self.sessions().insert(handle.id().clone(), Attached { handle: handle.clone(), role });
+    fn note_attached(&self, attached: Attached) {
+        let Attached { handle, sender, .. } = attached.clone();
+        self.sessions().insert(handle.id().clone(), attached);
         // Set before the list was emptied, so that a late one is found here or there.
         if *self.ended.borrow() && self.note_left(handle.id()).is_some() {
-            let sender = self.sender();
             tokio::spawn(async move {
                 let _ = handle.detach(sender).await;
             });

@@ -207,7 +207,7 @@ impl Connection {
         after: Option<Seq>,
     ) -> Result<(Join, Attached), RpcError> {
         let id = handle.id().clone();
-        let joined = self.come_to(&handle, self.attachment(false), self.attendance(false)).await;
+        let joined = self.come_to(&handle, self.attachment(&id, false), self.attendance(false)).await;
         let joined = joined.map_err(|error| from_call(&error, id.as_str()))?;
         let idle = joined.turn == TurnState::Idle || after.is_some();
         let turn = if idle { TurnSeen::None } else { TurnSeen::Other };
@@ -215,7 +215,8 @@ impl Connection {
         let (cursor, asks) = (handle.cursor(after.unwrap_or(joined.head)), (joined.head, joined.open_asks));
         let only_news = after.is_none();
         let join = Join { cursor, view, answer: None, asks, hold: None, only_news };
-        Ok((join, Attached { handle, role: self.role() }))
+        let sender = self.sender_in(handle.id());
+        Ok((join, Attached { handle, role: self.role(), sender }))
     }
 
     pub(super) async fn join(&self, mut join: Join) {
@@ -237,8 +238,8 @@ impl Connection {
         self.sight().open(&id).await.map_err(|error| from_open(&error))
     }
 
-    pub(super) fn attachment(&self, wake: bool) -> Attachment {
-        Attachment { sender: self.sender(), role: self.role(), elicits: self.info().abilities().forms, wake }
+    pub(super) fn attachment(&self, session: &SessionId, wake: bool) -> Attachment {
+        Attachment { sender: self.sender_in(session), role: self.role(), elicits: self.info().abilities().forms, wake }
     }
 
     /// May the request have to wait for an agent's start or its answer? What is only passed on to an agent that runs

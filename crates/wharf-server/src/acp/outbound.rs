@@ -1,7 +1,7 @@
 //! Event → wire: one task that merges the sessions a client watches with its answers, in order, at the client's pace.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::{FutureExt, future};
 use tokio::time::Instant as Moment;
@@ -221,6 +221,7 @@ impl<W: Wire> Writer<W> {
             new.skip_to(shown);
         }
         new.later.extend(early);
+        self.shown.join(&session, new.cursor.position(), new.view.history(), Instant::now());
         let result = self.settle(&mut new).await;
         self.watched.push(new);
         result

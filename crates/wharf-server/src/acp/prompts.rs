@@ -1,6 +1,7 @@
 //! Prompts, their queue, their end; and answers to what an agent asks.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -12,7 +13,7 @@ use wharf_host::{CallError, QueueBy, SessionHandle, new_prompt_id};
 use super::connection::Connection;
 use super::errors::{RpcError, from_call};
 use super::inbound::{Outcome, result};
-use super::updates::who;
+use super::updates::{self, who};
 use super::view::response;
 use crate::calls::KEY;
 
@@ -33,7 +34,7 @@ impl Connection {
         let by_agent = agents.is_some_and(|agent| agent.queue == QueueBy::Agent);
         let submission = Submission {
             prompt: prompt.clone(),
-            sender: self.sender(),
+            sender: self.sender_in(handle.id()),
             frame: raw,
             key: key.map(Into::into),
             overlap: self.overlap(handle.id()),
@@ -80,10 +81,22 @@ impl Connection {
 
     pub(super) async fn cancel(&self, frame: &Bytes, envelope: &Envelope<'_>) {
         let Ok(handle) = self.controlled(envelope).await else { return };
+        let (by, head) = (self.sender_in(handle.id()), handle.head());
         let meta: Value = serde_json::from_slice(frame).unwrap_or_default();
-        let clear_queue = meta["params"]["_meta"]["wharf"]["queue"] == "clear";
-        let seen = self.shown.get(handle.id()).unwrap_or_else(|| handle.head());
-        let _ = handle.cancel(self.sender(), CancelScope { seen, clear_queue }).await;
+        let wishes = &meta["params"]["_meta"]["wharf"];
+        if let Some(prompt) = wishes["promptId"].as_str() {
+            let _ = handle.cancel_prompt(PromptId::new(prompt), by).await;
+            return;
+        }
+        let clear_queue = wishes["queue"] == "clear";
+        let seen = self.shown.seen(handle.id()).unwrap_or(head);
+        let settled = self.shown.settled(handle.id(), Instant::now()).unwrap_or(head);
+        let done = handle.cancel(by, CancelScope { seen, settled, clear_queue }).await;
+        if done.is_ok_and(|done| done.crossed) {
+            let message = "Nothing was cancelled: your own turn had just ended. Cancel again to end the running turn.";
+            let notice = updates::notice(handle.id(), self.info().understood(), message, "cancel_crossed");
+            self.lane_frame(&handle, notice, handle.head()).await;
+        }
     }
 
     /// `$/cancel_request`: a waiting prompt leaves the queue, a running one is cancelled, a request that was passed on
@@ -93,7 +106,7 @@ impl Connection {
         let request = request.params.request_id.get().as_bytes();
         if let Some((session, prompt)) = self.ledger.prompt_of(request) {
             let Some(attached) = self.attached(&session) else { return };
-            let _ = attached.handle.cancel_prompt(prompt, self.sender()).await;
+            let _ = attached.handle.cancel_prompt(prompt, attached.sender).await;
         } else if let Some(attached) = self.ledger.forwarded(request).and_then(|session| self.attached(&session)) {
             let request = Bytes::copy_from_slice(request);
             let _ = attached.handle.cancel_forward(self.client.clone(), request).await;
@@ -104,9 +117,9 @@ impl Connection {
     pub(super) async fn answer_ask(&self, handle: &SessionHandle, ask: AskId, frame: &Bytes) -> Result<(), CallError> {
         let Some(raw) = Raw::new(frame.clone()) else { return Ok(()) };
         match Answer::of(frame) {
-            Answer::Option(option) => handle.answer(ask, self.sender(), Some(option.into()), raw).await,
-            Answer::Form => handle.answer(ask, self.sender(), None, raw).await,
-            Answer::No => handle.decline(ask, self.sender(), raw).await,
+            Answer::Option(option) => handle.answer(ask, self.sender_in(handle.id()), Some(option.into()), raw).await,
+            Answer::Form => handle.answer(ask, self.sender_in(handle.id()), None, raw).await,
+            Answer::No => handle.decline(ask, self.sender_in(handle.id()), raw).await,
         }
     }
 
@@ -132,7 +145,7 @@ impl Connection {
 
     pub(super) async fn queue_remove(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
         let (handle, params) = self.queue_call(frame, envelope).await?;
-        let done = handle.remove_prompt(params.prompt_id(), self.sender()).await;
+        let done = handle.remove_prompt(params.prompt_id(), self.sender_in(handle.id())).await;
         done.map_err(|error| from_call(&error, handle.id().as_str()))?;
         Ok(Some(result(id, &json!({}))))
     }
@@ -144,7 +157,7 @@ impl Connection {
         let params_new = json!({ "sessionId": handle.id().as_str(), "prompt": prompt });
         let new = json!({ "jsonrpc": "2.0", "id": 0, "method": "session/prompt", "params": params_new });
         let Some(new) = Raw::new(new.to_string()) else { return Ok(None) };
-        let done = handle.update_prompt(params.prompt_id(), self.sender(), new).await;
+        let done = handle.update_prompt(params.prompt_id(), self.sender_in(handle.id()), new).await;
         done.map_err(|error| from_call(&error, handle.id().as_str()))?;
         Ok(Some(result(id, &json!({}))))
     }
@@ -152,7 +165,7 @@ impl Connection {
     pub(super) async fn queue_move(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
         let (handle, params) = self.queue_call(frame, envelope).await?;
         let position = params.position.ok_or_else(|| RpcError::params("`position` is missing: 0 is next"))?;
-        let done = handle.move_prompt(params.prompt_id(), self.sender(), position).await;
+        let done = handle.move_prompt(params.prompt_id(), self.sender_in(handle.id()), position).await;
         done.map_err(|error| from_call(&error, handle.id().as_str()))?;
         Ok(Some(result(id, &json!({}))))
     }

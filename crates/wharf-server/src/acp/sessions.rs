@@ -78,7 +78,7 @@ impl Connection {
             Err(error) => return self.refused_start(&error, id).await,
         };
         let handle = created.handle;
-        let come = self.come_to(&handle, self.attachment(false), self.attendance(true)).await;
+        let come = self.come_to(&handle, self.attachment(handle.id(), false), self.attendance(true)).await;
         come.map_err(|error| from_call(&error, handle.id().as_str()))?;
         let answer = answers::new_session(&created.answer, handle.id().as_str(), id);
         let answer = self.placed(&handle, created.seq, answer).await;
@@ -143,7 +143,7 @@ impl Connection {
 
     pub(super) async fn enter_session(&self, handle: SessionHandle) -> Result<(SessionHandle, Joined), RpcError> {
         let fail = |error| from_call(&error, handle.id().as_str());
-        let come = self.come_to(&handle, self.attachment(true), self.attendance(true)).await;
+        let come = self.come_to(&handle, self.attachment(handle.id(), true), self.attendance(true)).await;
         let mut joined = come.map_err(fail)?;
         if handle.descriptor().status == Status::Starting {
             if let Err(failure) = handle.up().await {
@@ -151,7 +151,7 @@ impl Connection {
                 return Err(from_start(&failure));
             }
             // What is true now that the agent is up.
-            let come = self.come_to(&handle, self.attachment(false), self.attendance(true)).await;
+            let come = self.come_to(&handle, self.attachment(handle.id(), false), self.attendance(true)).await;
             joined = come.map_err(fail)?;
         }
         Ok((handle, joined))

@@ -1,6 +1,7 @@
 //! What a watched session's events and its messages past the log come to on the wire.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use tokio::time::Instant as Moment;
@@ -46,7 +47,7 @@ impl<W: Wire> Writer<W> {
             }
         }
         self.settle(watched).await?;
-        self.shown.note(watched.session(), watched.cursor.position());
+        self.shown.note(watched.session(), watched.cursor.position(), Instant::now());
         Ok(())
     }
 

@@ -56,6 +56,11 @@ impl Understood {
         }
     }
 
+    /// Returns true if the client takes ACP's `notice` updates.
+    pub(super) fn notices(self) -> bool {
+        self.notices
+    }
+
     /// The update as the client is to see it, if it is to.
     pub(super) fn update(self, kind: UpdateKind, frame: &Bytes) -> Option<Bytes> {
         match kind {

@@ -5,6 +5,8 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use wharf_host::core::{Ask, AskOutcome, Member, PromptEnd, Raw, Sender, SessionId};
 
+use super::understood::Understood;
+
 fn update(session: &SessionId, tag: &str, mut body: Value) -> Bytes {
     body["type"] = tag.into();
     body["sessionUpdate"] = tag.into();
@@ -15,6 +17,21 @@ fn update(session: &SessionId, tag: &str, mut body: Value) -> Bytes {
 /// `{clientId, name, version}`.
 pub(super) fn who(sender: &Sender) -> Value {
     json!({ "clientId": sender.shown_id(), "name": sender.name, "version": sender.version })
+}
+
+/// Something that this client alone is to know. ACP's own update for one that understands it, else an extension.
+pub(super) fn notice(session: &SessionId, understood: Understood, message: &str, reason: &str) -> Bytes {
+    let body = json!({ "level": "info", "message": message, "_meta": { "wharf": { "reason": reason } } });
+    let (method, params) = if understood.notices() {
+        let mut update = body;
+        update["sessionUpdate"] = "notice".into();
+        ("session/update", json!({ "sessionId": session.as_str(), "update": update }))
+    } else {
+        let mut params = body;
+        params["sessionId"] = session.as_str().into();
+        ("_wharf/notice", params)
+    };
+    json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string().into()
 }
 
 pub(super) fn prompt_received(session: &SessionId, prompt: &Raw, sender: &Sender) -> Bytes {

@@ -121,6 +121,11 @@ impl View {
         self.history = self.history.max(seq);
     }
 
+    /// The last event that is history.
+    pub(super) fn history(&self) -> Seq {
+        self.history
+    }
+
     /// Is the ask open as far as this view goes?
     pub(super) fn knows_open(&self, ask: &Ask) -> bool {
         self.asks.contains_key(&ask.id)

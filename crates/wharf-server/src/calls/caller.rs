@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use wharf_host::core::{ClientId, Sender, SessionId};
-use wharf_host::new_client_id;
+use wharf_host::core::{ChosenId, ClientId, Sender, SessionId};
 
 use super::faults::unknown_session;
 use crate::App;
@@ -27,11 +26,18 @@ pub(crate) fn shown_name(given: &str) -> Option<Arc<str>> {
 pub(crate) struct Caller {
     pub(crate) identity: Identity,
     name: Option<Arc<str>>,
+    chosen: Option<ChosenId>,
 }
 
 impl Caller {
     pub(crate) fn new(identity: Identity, name: Option<&str>) -> Self {
-        Self { identity, name: name.and_then(shown_name) }
+        Self { identity, name: name.and_then(shown_name), chosen: None }
+    }
+
+    /// Sets the id that the client gave itself: with it, its prompts are also its own on other surfaces.
+    pub(crate) fn known_as(mut self, chosen: Option<ChosenId>) -> Self {
+        self.chosen = chosen;
+        self
     }
 
     /// What is used of the environment that the caller sends: no `PATH`, unless it may name any directory, since with
@@ -100,14 +106,8 @@ impl Caller {
 
     /// The same party at every call with the same token: these callers have no connection that would tell them apart.
     pub(crate) fn sender(&self) -> Sender {
-        let client = format!("api_{}", self.identity.token.as_deref().unwrap_or("local"));
-        Sender { client: ClientId::new(client), ..self.stranger() }
-    }
-
-    /// A party that has sent nothing before.
-    pub(super) fn stranger(&self) -> Sender {
-        let (name, token) = (self.name.clone(), self.identity.token.clone());
-        let parent = self.identity.agent().cloned();
-        Sender { client: new_client_id(), name, version: None, token, parent, peer: None }
+        let client = ClientId::new(format!("api_{}", self.identity.token.as_deref().unwrap_or("local")));
+        let (chosen, name, token) = (self.chosen.clone(), self.name.clone(), self.identity.token.clone());
+        Sender { client, chosen, name, version: None, token, parent: self.identity.agent().cloned(), peer: None }
     }
 }

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use utoipa::ToSchema;
 use wharf_host::CallError;
-use wharf_host::core::{CancelScope, EndReason, Refusal, SessionId};
+use wharf_host::core::{EndReason, Refusal, SessionId};
 
 use super::faults::{from_call, spawn_failed, unreadable};
 use super::{Caller, Session, open};
@@ -54,10 +54,8 @@ pub(crate) async fn forget(app: &App, who: &Caller, id: &str) -> Result<Forgotte
 pub(crate) async fn interrupt(app: &App, who: &Caller, id: &str) -> Result<Interrupted, Problem> {
     who.may_work_in(app, id)?;
     let handle = open(app, who, id).await?;
-    let scope = CancelScope { seen: handle.head(), clear_queue: false };
-    // As a party that has nothing in the queue: a client's own cancel would take its waiting prompts along (rule 7.4).
-    let was_busy = handle.cancel(who.stranger(), scope).await.map_err(|error| from_call(app, handle.id(), &error))?;
-    Ok(Interrupted { ok: true, id: id.to_owned(), was_busy })
+    let done = handle.interrupt(who.sender()).await.map_err(|error| from_call(app, handle.id(), &error))?;
+    Ok(Interrupted { ok: true, id: id.to_owned(), was_busy: done.was_busy })
 }
 
 /// Brings an ended session back, also one that a user killed, and waits until it runs.

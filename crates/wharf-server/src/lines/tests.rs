@@ -48,8 +48,15 @@ fn prompt(name: &str) -> PromptId {
 }
 
 fn accepted(name: &str) -> Event {
-    let sender =
-        Sender { client: ClientId::new("c"), name: None, version: None, token: None, parent: None, peer: None };
+    let sender = Sender {
+        client: ClientId::new("c"),
+        chosen: None,
+        name: None,
+        version: None,
+        token: None,
+        parent: None,
+        peer: None,
+    };
     let frame = raw(&json!({"params": {"prompt": [{"type": "text", "text": "what the user said"}]}}));
     Event::PromptAccepted { prompt: prompt(name), sender, frame, key: None, first: false }
 }

@@ -6,6 +6,7 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use serde::de::DeserializeOwned;
+use wharf_host::core::{ChosenId, InvalidChosenId};
 
 use crate::App;
 use crate::auth::Identity;
@@ -13,6 +14,7 @@ use crate::calls::Caller;
 use crate::problem::Problem;
 
 const CLIENT: HeaderName = HeaderName::from_static("x-wharf-client");
+const CLIENT_ID: HeaderName = HeaderName::from_static("wharf-client-id");
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// A JSON body.
@@ -38,7 +40,7 @@ impl FromRequestParts<App> for Caller {
         let identity = parts.extensions.get::<Identity>().cloned();
         let identity = identity.ok_or_else(|| Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "nobody asks"))?;
         let name = text(&parts.headers, &CLIENT).or_else(|| text(&parts.headers, &header::USER_AGENT));
-        Ok(Self::new(identity, name))
+        Ok(Self::new(identity, name).known_as(chosen_id(&parts.headers)?))
     }
 }
 
@@ -123,6 +125,15 @@ pub(super) async fn refuse_observers(request: Request, next: Next) -> Result<Res
         Caller::new(identity.clone(), None).may_change()?;
     }
     Ok(next.run(request).await)
+}
+
+/// The header `Wharf-Client-Id`: the id that the client gives itself.
+fn chosen_id(headers: &HeaderMap) -> Result<Option<ChosenId>, Problem> {
+    let Some(id) = headers.get(CLIENT_ID) else { return Ok(None) };
+    let parsed = id.to_str().map_err(|_| InvalidChosenId).and_then(ChosenId::parse);
+    let refused =
+        |error| Problem::new(StatusCode::BAD_REQUEST, "invalid_client_id", format!("Wharf-Client-Id: {error}"));
+    parsed.map(Some).map_err(refused)
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {

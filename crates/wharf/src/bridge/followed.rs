@@ -32,8 +32,18 @@ pub(super) struct Followed {
     pub(super) serves: bool,
     /// The client attached as an observer.
     pub(super) observes: bool,
+    /// The `clientId` and `clientInfo` that the client attached with.
+    pub(super) attached_as: AttachedAs,
     /// Why it could not be attached again, as a JSON-RPC error.
     pub(super) lost: Option<Bytes>,
+}
+
+/// The client as it named itself when it attached.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct AttachedAs {
+    pub(super) client_id: Option<Value>,
+    pub(super) client_info: Option<Value>,
 }
 
 /// A prompt of this client. Only hashes: a prompt may be large.

@@ -136,6 +136,10 @@ impl Bridge {
         if !self.wishes.event_ids {
             ask("eventIds", "true");
         }
+        if meta::wish(line, "clientId").is_none() {
+            // By this the host knows its prompts again after a reconnect.
+            ask("clientId", &Value::from(self.options.name.as_str()).to_string());
+        }
         if let Some(cwd) = &self.options.cwd {
             ask("cwd", &Value::from(cwd.as_str()).to_string());
         }

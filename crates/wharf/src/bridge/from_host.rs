@@ -8,7 +8,7 @@ use wharf_host::core::UpdateKind;
 use wharf_host::frame::{self, Envelope, FrameKind, splice};
 
 use super::asks::Asked;
-use super::followed::Followed;
+use super::followed::{AttachedAs, Followed};
 use super::unanswered::Request;
 use super::{Bridge, Step, meta, own};
 
@@ -105,6 +105,7 @@ impl Bridge {
                 let followed = self.sessions.entry(session.to_owned()).or_default();
                 followed.attached = true;
                 followed.observes = is_observer(&request.frame);
+                followed.attached_as = attached_as(&request.frame);
             }
             "session/close" | "session/delete" | "session/detach" => {
                 self.sessions.remove(session);
@@ -204,6 +205,11 @@ fn named(frame: &Bytes, session: &str) -> Bytes {
     let comma = if object[1..].trim_ascii_start().starts_with('}') { "" } else { "," };
     let member = format!("\"sessionId\":{}{comma}", Value::from(session));
     splice(frame, &mut [(at..at, member.as_bytes())]).into()
+}
+
+/// The name that the client attaches with, to be repeated when it comes back.
+fn attached_as(attach: &[u8]) -> AttachedAs {
+    meta::params(attach).and_then(|params| serde_json::from_str(params).ok()).unwrap_or_default()
 }
 
 fn is_observer(attach: &[u8]) -> bool {

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use wharf_host::frame;
 
-use super::followed::From;
+use super::followed::{AttachedAs, From};
 use super::unanswered::Request;
 use super::{Bridge, Lost, Phase, Step, error, failure, meta};
 
@@ -118,6 +118,13 @@ impl Bridge {
             };
             if followed.observes {
                 params["role"] = "observer".into();
+            }
+            let AttachedAs { client_id, client_info } = followed.attached_as.clone();
+            if let Some(id) = client_id {
+                params["clientId"] = id;
+            }
+            if let Some(info) = client_info {
+                params["clientInfo"] = info;
             }
             // As the client had it: a host that attaches someone has more to tell.
             let multi = followed.attached || self.wishes.multi_client_updates;

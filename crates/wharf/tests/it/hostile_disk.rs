@@ -67,7 +67,7 @@ impl Stage {
 }
 
 fn sender() -> Sender {
-    Sender { client: new_client_id(), name: None, version: None, token: None, parent: None, peer: None }
+    Sender { client: new_client_id(), chosen: None, name: None, version: None, token: None, parent: None, peer: None }
 }
 
 fn submission(text: &str) -> Submission {
@@ -129,8 +129,8 @@ async fn without_space_the_agent_is_held_and_nothing_of_it_is_lost() -> Result<(
     ensure!(chunks(&before) < 5_000, "the agent was not held");
     assert_eq!(handle.prompt(submission("echo no")).await, Err(CallError::StorageFull));
     // A cancel is written, and takes the last of the reserve; the turn goes on to its end all the same.
-    let seen = CancelScope { seen: handle.head(), clear_queue: false };
-    assert!(handle.cancel(sender(), seen).await?);
+    let seen = CancelScope { seen: handle.head(), settled: handle.head(), clear_queue: false };
+    assert!(handle.cancel(sender(), seen).await?.was_busy);
     stage.disk.fill_appends(0);
     let all = events(&handle, is_ended).await?;
     let mut words = Vec::new();
@@ -186,7 +186,7 @@ async fn a_cancel_reaches_the_agent_even_if_it_cannot_be_written() -> Result<()>
     events(&handle, |event| matches!(event, Event::TurnStarted { .. })).await?;
     stage.disk.fill_appends(usize::MAX);
     assert_eq!(handle.prompt(submission("echo no")).await, Err(CallError::StorageFull));
-    let scope = CancelScope { seen: handle.head(), clear_queue: false };
+    let scope = CancelScope { seen: handle.head(), settled: handle.head(), clear_queue: false };
     let done = "the agent was told to end its turn";
     assert_eq!(handle.cancel(sender(), scope).await, Err(CallError::NotWritten { done }));
     stage.disk.fill_appends(0);

@@ -32,6 +32,7 @@ mod http_wire;
 mod identity;
 mod intruders;
 mod joining;
+mod known_clients;
 mod leaving;
 mod limits;
 mod lives;

@@ -52,7 +52,7 @@ impl Walk {
     }
 
     fn client(&mut self) -> Sender {
-        self.clients[self.dice.below(4) as usize].clone()
+        self.clients[self.dice.below(self.clients.len() as u64) as usize].clone()
     }
 
     fn frame(&mut self) -> Raw {
@@ -146,8 +146,12 @@ impl Walk {
     fn cancel(&mut self) -> Input {
         let head = self.session.head().0;
         let seen = if self.dice.one_in(3) { self.dice.below(head + 1) } else { head };
-        let scope = CancelScope { seen: Seq(seen), clear_queue: self.dice.one_in(5) };
-        Input::Cancel { by: self.client(), scope }
+        let settled = Seq(if self.dice.one_in(2) { self.dice.below(seen + 1) } else { seen });
+        let (seen, clear_queue, by) = (Seq(seen), self.dice.one_in(5), self.client());
+        if self.dice.one_in(8) {
+            return Input::Interrupt { by };
+        }
+        Input::Cancel { by, scope: CancelScope { seen, settled, clear_queue } }
     }
 
     fn ask(&mut self) -> AskId {

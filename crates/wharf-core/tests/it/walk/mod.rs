@@ -2,6 +2,7 @@
 //!
 //! A failure prints its seed; `WHARF_WALK_SEED=<seed>` replays that walk alone.
 
+mod cancels;
 mod dice;
 mod inputs;
 mod ledger;
@@ -11,10 +12,11 @@ use std::hash::{BuildHasher, RandomState};
 
 use bytes::Bytes;
 use wharf_core::{
-    AgentTraits, EndReason, Event, Input, Millis, NewSession, OnRestart, Seq, Session, Settings, State, Step, decode,
-    encode,
+    AgentTraits, EndReason, Event, Input, Millis, NewSession, OnRestart, Role, Seq, Session, Settings, State, Step,
+    decode, encode,
 };
 
+use self::cancels::Cancel;
 use self::dice::Dice;
 use self::ledger::{KINDS, Ledger};
 use self::readers::Readers;
@@ -37,7 +39,9 @@ struct Walk {
     log: Vec<(Seq, Millis, Event)>,
     ledger: Ledger,
     readers: Readers,
-    clients: [wharf_core::Sender; 4],
+    clients: [wharf_core::Sender; 6],
+    /// Where the present host began.
+    host_since: Seq,
     prompts: u64,
 }
 
@@ -127,10 +131,28 @@ impl Walk {
             queues: dice.one_in(3),
             ready: false,
         };
-        let clients = ["ann", "bob", "cat", "dan"].map(sender);
+        // The last two are further connections of the first, of which one says who it is.
+        let clients = ["ann", "bob", "cat", "dan", "ann2", "ann3"].map(sender);
+        let clients = clients.map(|sender| match sender.client.as_str() {
+            "ann2" | "ann3" => wharf_core::Sender { chosen: wharf_core::ChosenId::parse("ann").ok(), ..sender },
+            _ => sender,
+        });
         let (ledger, readers) = (Ledger::default(), Readers::default());
         let (log, prompts) = (Vec::new(), 0);
-        let mut walk = Self { dice, settings, traits, now, session, shadow, log, ledger, readers, clients, prompts };
+        let mut walk = Self {
+            dice,
+            settings,
+            traits,
+            now,
+            session,
+            shadow,
+            log,
+            ledger,
+            readers,
+            clients,
+            host_since: Seq::ZERO,
+            prompts,
+        };
         walk.take_in(first);
         walk
     }
@@ -138,7 +160,14 @@ impl Walk {
     fn give(&mut self, input: Input) {
         self.ledger.expect(&input, self.session.state());
         self.readers.expect(&input);
+        let observes = |by: &wharf_core::Sender| {
+            self.session.members().any(|member| member.sender.client == by.client && member.role == Role::Observer)
+        };
+        let cancel = Cancel::expect(&input, self.session.state(), &self.log, self.host_since, observes);
         let step = self.session.handle(input, self.now);
+        if let Some(cancel) = cancel {
+            cancel.check(&step);
+        }
         self.take_in(step);
     }
 
@@ -184,6 +213,7 @@ impl Walk {
         self.session = Session::restore(self.settings.clone(), self.stored(from)).unwrap();
         self.ledger.lose_host();
         self.readers.lose_host();
+        self.host_since = self.session.head();
         self.give(Input::HostRestarted);
         assert!(!self.session.state().status.is_alive());
     }

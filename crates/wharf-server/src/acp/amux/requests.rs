@@ -90,7 +90,7 @@ impl Connection {
 
     async fn unqueue_prompt(&self, handle: &SessionHandle, params: Params) -> Result<Value, RpcError> {
         let item = params.queue_item_id.ok_or_else(|| RpcError::params("`queueItemId` is missing"))?;
-        let removed = handle.remove_prompt(PromptId::new(item.as_str()), self.sender()).await;
+        let removed = handle.remove_prompt(PromptId::new(item.as_str()), self.sender_in(handle.id())).await;
         match removed {
             Ok(()) => Ok(json!({ "queueItemId": item, "status": "removed" })),
             Err(CallError::Refused(Refusal::UnknownPrompt(_) | Refusal::AlreadyStarted(_))) => {
@@ -108,7 +108,7 @@ impl Connection {
             return Err(RpcError::new(NOTHING_TO_STEER, "no turn is active"));
         };
         for turn in &turns {
-            match handle.cancel_prompt(turn.prompt.clone(), self.sender()).await {
+            match handle.cancel_prompt(turn.prompt.clone(), self.sender_in(handle.id())).await {
                 // It has ended by itself meanwhile.
                 Ok(()) | Err(CallError::Refused(Refusal::UnknownPrompt(_))) => {}
                 Err(error) => return Err(fail(error)),
@@ -127,7 +127,7 @@ impl Connection {
         let params = json!({ "sessionId": handle.id().as_str(), "prompt": content });
         let frame = json!({ "jsonrpc": "2.0", "id": 0, "method": "session/prompt", "params": params });
         let frame = Raw::new(frame.to_string()).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
-        let (sender, key, to_agent) = (self.sender(), None, false);
+        let (sender, key, to_agent) = (self.sender_in(handle.id()), None, false);
         let submitted = handle.prompt(Submission { prompt, sender, frame, key, overlap, to_agent }).await;
         submitted.map_err(|error| match error {
             CallError::Refused(Refusal::QueueFull { limit }) => {

@@ -15,7 +15,7 @@ fn frames() -> Frames {
 fn ann() -> Sender {
     let peer = Some(Peer { id: "ann".into(), role: Some("driver".into()) });
     let client = ClientId::new("cli_1");
-    Sender { client, name: Some("Ann".into()), version: None, token: None, parent: None, peer }
+    Sender { client, chosen: None, name: Some("Ann".into()), version: None, token: None, parent: None, peer }
 }
 
 /// A client that is no amux peer.

@@ -1,0 +1,93 @@
+//! Every cancel of a walk hits what its sender meant: checked from the log alone.
+
+use wharf_core::{
+    CancelScope, ClientIdentity, Event, Input, Millis, PromptEnd, PromptId, Reply, Sender, Seq, State, Step,
+};
+
+/// A cancel under way, and how things were before it.
+pub(super) struct Cancel {
+    by: ClientIdentity,
+    scope: CancelScope,
+    own_running: Vec<PromptId>,
+    own_waiting: Vec<PromptId>,
+    /// Turns of others, and where they began.
+    others: Vec<(PromptId, Seq)>,
+    /// Where the caller's last turn ended, if this host saw it.
+    own_end: Option<Seq>,
+    is_observer: bool,
+}
+
+impl Cancel {
+    /// Notes a cancel before it is handled. `since` is where the present host began.
+    pub(super) fn expect(
+        input: &Input,
+        state: &State,
+        log: &[(Seq, Millis, Event)],
+        since: Seq,
+        is_observer: impl Fn(&Sender) -> bool,
+    ) -> Option<Self> {
+        let Input::Cancel { by, scope } = input else { return None };
+        let identity = by.identity();
+        let is_own = |sender: &Sender| sender.identity() == identity;
+        let turns = |own: bool| state.turns.iter().filter(move |turn| (turn.sender.identity() == by.identity()) == own);
+        let waiting = state.queue.iter().filter(|queued| is_own(&queued.sender));
+        Some(Self {
+            scope: *scope,
+            own_running: turns(true).map(|turn| turn.prompt.clone()).collect(),
+            own_waiting: waiting.map(|queued| queued.prompt.clone()).collect(),
+            others: turns(false).map(|turn| (turn.prompt.clone(), turn.started_seq)).collect(),
+            own_end: own_end(log, since, is_own),
+            is_observer: is_observer(by),
+            by: identity,
+        })
+    }
+
+    /// Checks what the step did.
+    pub(super) fn check(&self, step: &Step) {
+        if self.is_observer {
+            assert!(matches!(step.reply, Reply::Refused(_)) && step.events.is_empty(), "an observer cancelled");
+            return;
+        }
+        let (mut ended, mut hit) = (Vec::new(), Vec::new());
+        for event in &step.events {
+            if let Event::PromptEnded { prompt, end: PromptEnd::Cancelled } = event {
+                ended.push(prompt.clone());
+            } else if let Event::CancelRequested { prompt, by, .. } = event {
+                assert_eq!(by.as_ref().map(Sender::identity).as_ref(), Some(&self.by));
+                hit.push(prompt.clone());
+            }
+        }
+        let missed = self.own_waiting.iter().find(|prompt| !ended.contains(prompt));
+        assert_eq!(missed, None, "a waiting prompt of the caller is left");
+        let foreign = ended.iter().find(|prompt| !self.own_waiting.contains(prompt));
+        assert!(self.scope.clear_queue || foreign.is_none(), "{foreign:?} is another's");
+        let strangers: Vec<_> = hit.iter().filter(|prompt| !self.own_running.contains(prompt)).collect();
+        if strangers.is_empty() {
+            return;
+        }
+        assert!(self.own_running.is_empty() && self.own_waiting.is_empty(), "the caller had prompts of its own");
+        assert!(self.own_end.is_none_or(|end| end <= self.scope.settled), "the cancel crossed the end of its own turn");
+        for prompt in strangers {
+            let began = self.others.iter().find(|(known, _)| known == prompt).unwrap().1;
+            assert!(began <= self.scope.seen, "{prompt} began unseen");
+        }
+    }
+}
+
+/// Where the client's last turn ended, after `since`.
+fn own_end(log: &[(Seq, Millis, Event)], since: Seq, is_own: impl Fn(&Sender) -> bool) -> Option<Seq> {
+    let is_sent_by_it = |prompt: &PromptId| {
+        let mut events = log.iter().map(|(_, _, event)| event);
+        events.any(|event| matches!(event, Event::PromptAccepted { prompt: accepted, sender, .. } if accepted == prompt && is_own(sender)))
+    };
+    let ran = |prompt: &PromptId, end: Seq| {
+        let is_about = |event: &Event| matches!(event, Event::TurnStarted { prompt: named, .. } | Event::PromptRequeued { prompt: named } if named == prompt);
+        let before = log.iter().rev().skip_while(|(seq, ..)| *seq >= end).map(|(_, _, event)| event);
+        before.into_iter().find(|event| is_about(event)).is_some_and(|event| matches!(event, Event::TurnStarted { .. }))
+    };
+    let ended = |(seq, _, event): &(Seq, Millis, Event)| {
+        let Event::PromptEnded { prompt, .. } = event else { return None };
+        (is_sent_by_it(prompt) && ran(prompt, *seq)).then_some(*seq)
+    };
+    log.iter().rev().take_while(|(seq, ..)| *seq > since).find_map(ended)
+}

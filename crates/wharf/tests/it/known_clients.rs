@@ -1,0 +1,173 @@
+//! A client is known by its token and the id that it gives itself, whichever connection it comes by: its prompts stay its
+//! own, and a cancel means what its sender means.
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use wharf_testkit::client::{Call, Client};
+use wharf_testkit::host::Host;
+
+use crate::bridge::editor;
+use crate::{client, client_with, cwd, join, log, open, scripted, stop_reason};
+
+/// A client that says at `initialize` who it is.
+async fn known(host: &Host, id: &str) -> Result<Client> {
+    client_with(host, json!({ "elicitation": { "url": {} } }), json!({ "wharf": { "clientId": id } })).await
+}
+
+async fn accepted(host: &Host, session: &str, words: &str) -> Result<()> {
+    log::expect(host, session, "prompt_accepted", |event| event["frame"].to_string().contains(words)).await.map(drop)
+}
+
+/// Submits a prompt and waits until it is accepted.
+async fn submit(host: &Host, client: &Client, session: &str, words: &str) -> Result<Call> {
+    let call = client.start_prompt(session, words).await;
+    accepted(host, session, words).await?;
+    Ok(call)
+}
+
+/// The words of the prompts whose turns were cancelled, in order.
+fn cancelled_turns(host: &Host, session: &str) -> Result<Vec<String>> {
+    let accepted = log::events(host, session, "prompt_accepted")?;
+    let words = |prompt: &Value| {
+        let event = accepted.iter().find(|event| event["prompt"] == *prompt);
+        event.and_then(|event| event["frame"]["params"]["prompt"][0]["text"].as_str()).unwrap_or_default().to_owned()
+    };
+    let cancels = log::events(host, session, "cancel_requested")?;
+    Ok(cancels.iter().map(|event| words(&event["prompt"])).collect())
+}
+
+async fn go(client: &Client, session: &str) {
+    client.notify("_go", json!({ "sessionId": session })).await;
+}
+
+#[tokio::test]
+async fn cancel_after_reconnect_ends_own_queued_prompt_and_not_the_turn_of_another() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (other, session) = open(&host).await?;
+    let running = other.start_prompt(&session, "echo running; wait; echo done").await;
+    other.expect_text("running").await;
+    let first = known(&host, "phone").await?;
+    first.load_session(&session, &cwd(&host)?).await?;
+    submit(&host, &first, &session, "echo mine").await?;
+    first.close().await;
+
+    let again = known(&host, "phone").await?;
+    again.load_session(&session, &cwd(&host)?).await?;
+    again.cancel(&session).await;
+    log::expect(&host, &session, "prompt_ended", |event| event["end"]["how"] == "cancelled").await?;
+    go(&other, &session).await;
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn", "the other client's turn was cancelled");
+    assert_eq!(cancelled_turns(&host, &session)?, Vec::<String>::new());
+    assert!(!other.texts().contains(&"mine".to_owned()), "the prompt ran although its sender cancelled it");
+    Ok(())
+}
+
+#[tokio::test]
+async fn attach_takes_the_id_and_the_name_that_the_client_gives_itself() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (_first, session) = open(&host).await?;
+    let second = client(&host).await?;
+    let info = json!({ "name": "Ann's phone", "version": "7" });
+    let params = json!({ "sessionId": session, "clientId": "phone", "clientInfo": info });
+    assert_eq!(second.request("session/attach", params).await?["clientId"], "phone");
+    let third = client(&host).await?;
+    let joined = third.request("session/attach", json!({ "sessionId": session })).await?;
+    let named = json!({ "clientId": "phone", "name": "Ann's phone", "version": "7", "role": "controller" });
+    let listed = joined["connectedClients"].as_array().context("no clients")?;
+    assert!(listed.contains(&named), "{listed:?}");
+    second.prompt(&session, "echo hi").await?;
+    let shown = third.expect_update("the prompt", |update| update["sessionUpdate"] == "prompt_received").await;
+    assert_eq!(shown.params()["update"]["sentBy"]["clientId"], "phone");
+    Ok(())
+}
+
+#[tokio::test]
+async fn cancel_that_crosses_the_end_of_ones_own_turn_leaves_the_next_clients_turn_alone() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (ann, session) = open(&host).await?;
+    let own = ann.start_prompt(&session, "echo running; wait; echo done").await;
+    ann.expect_text("running").await;
+    let bob = join(&host, &session).await?;
+    let next = submit(&host, &bob, &session, "echo next; wait; echo finished").await?;
+    go(&ann, &session).await;
+    assert_eq!(stop_reason(own.answer().await)?, "end_turn");
+    // She has been shown that the next turn began, but cannot have read that before she pressed the key.
+    ann.expect_text("next").await;
+    ann.cancel(&session).await;
+    let notice = ann.expect("a notice", |frame| frame.method() == "_wharf/notice").await;
+    assert_eq!(notice.params()["sessionId"], session.as_str());
+    go(&bob, &session).await;
+    assert_eq!(stop_reason(next.answer().await)?, "end_turn", "the next client's turn was cancelled");
+    assert_eq!(cancelled_turns(&host, &session)?, Vec::<String>::new());
+    Ok(())
+}
+
+#[tokio::test]
+async fn link_goes_to_the_sender_of_the_prompt_also_after_it_reconnected() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let first = known(&host, "phone").await?;
+    let session = first.new_session(&cwd(&host)?).await?;
+    first.start_prompt(&session, "echo running; wait; elicit-url").await;
+    first.expect_text("running").await;
+    first.close().await;
+    let again = known(&host, "phone").await?;
+    again.load_session(&session, &cwd(&host)?).await?;
+    go(&again, &session).await;
+    let asked = again.expect("the link or its end", |frame| {
+        frame.method() == "elicitation/create" || frame.text().is_some_and(|text| text.contains("cancel"))
+    });
+    let asked = asked.await;
+    assert_eq!(asked.method(), "elicitation/create", "{}", asked.raw);
+    again.respond(asked.id(), json!({ "action": "accept" })).await;
+    again.expect("the answer", |frame| frame.text().is_some_and(|text| text.contains("accept"))).await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn cancel_can_name_a_prompt_and_an_interrupt_always_means_the_running_turn() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (ann, session) = open(&host).await?;
+    let running = ann.start_prompt(&session, "echo running; hang").await;
+    ann.expect_text("running").await;
+    let kept = submit(&host, &ann, &session, "echo kept; hang").await?;
+    let named = submit(&host, &ann, &session, "echo named").await?;
+    let listed = ann.request("_wharf/queue/list", json!({ "sessionId": session })).await?;
+    let meta = json!({ "wharf": { "promptId": listed["prompts"][1]["promptId"] } });
+    ann.notify("session/cancel", json!({ "sessionId": session, "_meta": meta })).await;
+    let _ = named.answer().await;
+    assert_eq!(cancelled_turns(&host, &session)?, Vec::<String>::new(), "only the named prompt was meant");
+    let http = wharf_testkit::http::Http::new(&host);
+    http.post(&format!("/sessions/{session}/interrupt"), &json!({})).await?;
+    assert_eq!(stop_reason(running.answer().await)?, "cancelled");
+    ann.expect_text("kept").await;
+    ann.cancel(&session).await;
+    assert_eq!(stop_reason(kept.answer().await)?, "cancelled");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cancel_through_the_bridge_means_its_own_prompts_after_the_host_was_killed() -> Result<()> {
+    let mut host = scripted(&["--resume"])?.start()?;
+    let mut editor = editor(&host, &[])?;
+    let session = editor.open_session()?;
+    editor.start_prompt(&session, "echo one; hang")?;
+    editor.expect("the first turn", |message| wharf_testkit::pipe::chunk_text(message) == "one")?;
+    let second = editor.start_prompt(&session, "echo two; hang")?;
+    let third = editor.start_prompt(&session, "echo three")?;
+    accepted(&host, &session, "three").await?;
+    host.kill9()?;
+    host.restart()?;
+    editor.expect("the second turn", |message| wharf_testkit::pipe::chunk_text(message) == "two")?;
+    editor.notify("session/cancel", json!({ "sessionId": session }))?;
+    let is_answer = |message: &Value| message.get("method").is_none();
+    let ends = [(); 2].map(|()| {
+        editor.expect("an answer", |message| {
+            is_answer(message) && [second, third].map(Value::from).contains(&message["id"])
+        })
+    });
+    for end in ends {
+        let end = end?;
+        assert_eq!(end["result"]["stopReason"], "cancelled", "a prompt of the editor's ran: {end}");
+    }
+    Ok(())
+}
