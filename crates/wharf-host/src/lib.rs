@@ -35,7 +35,8 @@ pub use agent::{SplitError, adopt, raise_open_files, shim, split_command};
 pub use byte_budget::{BudgetFull, ByteBudget, ByteHolder, BytePermit, Direction};
 pub use config::{
     AgentCommand, Allowed, AmuxSettings, Auth, Cap, Children, Config, ConfigError, Delegation, Duration, Limits,
-    LogFormat, OtlpSettings, QueueBy, ReplayTurns, ResumeOnStart, SandboxMode, SandboxSettings, Size, TlsSettings,
+    LogFormat, OtlpSettings, QueueBy, ReplayTurns, ResumeOnStart, SandboxMode, SandboxSettings, ServeTools, Size,
+    TlsSettings,
 };
 pub use descriptor::{Descriptor, Resources, TurnWord, timestamp};
 pub use host::{
@@ -48,5 +49,6 @@ pub use session::cursor::{Batch, Cursor, Entry, ReadError};
 pub use session::handle::{
     Abilities, Attendance, CallError, Cancelled, Direct, Forward, Lane, LaneMessage, Serves, SessionHandle,
 };
+pub use tools::outside as outside_files;
 pub use wharf_core as core;
 pub use workspaces::{BadSlug, Ground, Place, Slug, Workspace, WorkspaceError, WorkspaceList, Workspaces};

@@ -99,6 +99,9 @@ fn main() -> ExitCode {
     if verb.as_ref().is_some_and(|verb| verb == "__confine") {
         return wharf_host::sandbox::run(args);
     }
+    if verb.as_ref().is_some_and(|verb| verb == "__files") {
+        return wharf_host::outside_files::run(args);
+    }
     if verb.is_some_and(|verb| verb == connect::DETACH) {
         return connect::detach(args);
     }

@@ -36,6 +36,8 @@ impl AgentExit {
 #[derive(Debug)]
 pub(crate) struct AgentProcess {
     shim: u32,
+    /// The pid of the command itself, below the shim.
+    pid: u32,
     end: mpsc::Sender<()>,
     exit: watch::Receiver<Option<AgentExit>>,
 }
@@ -44,6 +46,14 @@ impl AgentProcess {
     /// The shim's pid: the root of the tree.
     pub(crate) fn shim(&self) -> u32 {
         self.shim
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    pub(super) fn with_pid(self, pid: u32) -> Self {
+        Self { pid, ..self }
     }
 
     /// Asks for the end; returns at once. Asking again does nothing.
@@ -70,7 +80,7 @@ const SHIM_DELAY: Duration = Duration::from_millis(1_500);
 const KILLED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Tells whether the command was started, or why not.
-pub(super) type StartedNews = oneshot::Receiver<Result<(), String>>;
+pub(super) type StartedNews = oneshot::Receiver<Result<u32, String>>;
 
 /// Follows the shim until its tree is gone.
 pub(super) fn attend(
@@ -112,7 +122,7 @@ pub(super) fn attend(
         drop(worn);
         report.send_replace(Some(how));
     });
-    (AgentProcess { shim: pid, end, exit }, news)
+    (AgentProcess { shim: pid, pid: 0, end, exit }, news)
 }
 
 /// Ends a tree whose shim does not.
@@ -132,7 +142,7 @@ struct ShimFollower {
     ends: mpsc::Receiver<()>,
     records: Records,
     /// Taken when the first news has come.
-    started: Option<oneshot::Sender<Result<(), String>>>,
+    started: Option<oneshot::Sender<Result<u32, String>>>,
     how: AgentExit,
     /// When the tree has to be gone, once it is to go.
     deadline: Option<Instant>,
@@ -144,7 +154,7 @@ impl ShimFollower {
         control: UnixStream,
         ends: mpsc::Receiver<()>,
         records: Records,
-        started: oneshot::Sender<Result<(), String>>,
+        started: oneshot::Sender<Result<u32, String>>,
     ) -> Self {
         use tokio::io::AsyncBufReadExt;
         let (read, control) = control.into_split();
@@ -193,10 +203,11 @@ impl ShimFollower {
     fn hear(&mut self, line: &str) {
         match line.split_once(' ') {
             Some((shim::STARTED, agent)) => {
-                if let Ok(agent) = agent.parse() {
+                let agent = agent.parse();
+                if let Ok(agent) = agent {
                     self.records.note_agent(self.shim, agent);
                 }
-                self.tell_start(Ok(()));
+                self.tell_start(Ok(agent.unwrap_or_default()));
             }
             Some((shim::FAILED, why)) => self.tell_start(Err(why.to_owned())),
             Some((shim::EXITED, code)) => {
@@ -211,7 +222,7 @@ impl ShimFollower {
         }
     }
 
-    fn tell_start(&mut self, outcome: Result<(), String>) {
+    fn tell_start(&mut self, outcome: Result<u32, String>) {
         if let Some(started) = self.started.take() {
             let _ = started.send(outcome);
         }

@@ -58,16 +58,17 @@ type Pipes = (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>);
 impl Launch {
     /// Starts the agent. The error names the command.
     pub(crate) async fn run(&self) -> Result<Launched, String> {
+        let (process, stdin, stdout, stderr) = self.run_piped().await?;
+        Ok(Launched { process, reader: FrameReader::new(stdout, self.frame_limit), outbox: outbox(stdin), stderr })
+    }
+
+    /// Starts a command and returns its pipes as they are.
+    pub(crate) async fn run_piped(&self) -> Result<(AgentProcess, ChildStdin, ChildStdout, StderrTail), String> {
         let (pipes, process) = self.start([Stdio::piped(), Stdio::piped(), Stdio::piped()]).await?;
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
             return Err(format!("cannot start `{}`: a pipe is missing", self.name()));
         };
-        Ok(Launched {
-            process,
-            reader: FrameReader::new(stdout, self.frame_limit),
-            outbox: outbox(stdin),
-            stderr: StderrTail::follow(stderr),
-        })
+        Ok((process, stdin, stdout, StderrTail::follow(stderr)))
     }
 
     /// Starts a command that reads nothing; whatever it writes goes to `output`, in the order written.
@@ -104,7 +105,7 @@ impl Launch {
         // From here on the tree is followed: if this future is dropped, the tree is ended.
         let (process, started) = attend(child, shim, control, self.records.clone(), worn);
         match tokio::time::timeout(SHIM_STARTS_WITHIN, started).await {
-            Ok(Ok(Ok(()))) => Ok((pipes, process)),
+            Ok(Ok(Ok(pid))) => Ok((pipes, process.with_pid(pid))),
             Ok(Ok(Err(why))) => Err(format!("cannot run `{name}`: {why}; is it installed and on the PATH?")),
             Ok(Err(_)) => Err(format!("the shim of `{name}` ended before it started anything")),
             Err(_) => Err(format!("the shim of `{name}` did not start it within {SHIM_STARTS_WITHIN:?}")),

@@ -6,6 +6,7 @@ mod keys;
 mod sandbox;
 mod telling;
 mod tls;
+mod tools;
 mod units;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,8 @@ pub(crate) use keys::nearest;
 pub use sandbox::{SandboxMode, SandboxSettings};
 pub use telling::{LogFormat, OtlpSettings};
 pub use tls::TlsSettings;
+pub use tools::ServeTools;
+pub(crate) use tools::with_tools;
 pub use units::{Cap, Duration, Size};
 
 /// Everything that can be set. `Config::default()` is a host that works.
@@ -62,8 +65,8 @@ pub struct Config {
     pub resume_on_start: ResumeOnStart,
     /// How long a client that never says `session/ready` waits for its first update.
     pub ready_timeout: Duration,
-    /// May Wharf serve files and terminals to agents where no client does?
-    pub serve_tools: bool,
+    /// Which agents are told that their client has files and terminals.
+    pub serve_tools: ServeTools,
     /// Are secrets that look like secrets taken out of output lines?
     pub redact_output: bool,
     pub session: SessionSettings,
@@ -78,6 +81,9 @@ pub struct Config {
     /// Which of them are written: a level, or a filter of `tracing`.
     pub log_level: String,
     pub otlp: OtlpSettings,
+    /// Complaints about the file that do not keep the host from starting; logged at its start.
+    #[serde(skip)]
+    pub warnings: Vec<String>,
 }
 
 /// One way to start an agent; without a command it only has the sandbox of one that has a manifest.
@@ -293,7 +299,7 @@ impl Default for Config {
             on_restart: OnRestartWord::Mark,
             resume_on_start: ResumeOnStart::Queued,
             ready_timeout: Duration::from_millis(100),
-            serve_tools: true,
+            serve_tools: ServeTools::default(),
             redact_output: true,
             session: SessionSettings::default(),
             amux: AmuxSettings::default(),
@@ -304,6 +310,7 @@ impl Default for Config {
             log_format: LogFormat::default(),
             log_level: "info".to_owned(),
             otlp: OtlpSettings::default(),
+            warnings: Vec::new(),
         }
     }
 }
@@ -346,7 +353,8 @@ impl Config {
     pub fn parse(text: &str) -> Result<Self, String> {
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
         keys::check(&table)?;
-        let config: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        let mut config: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        config.warnings.extend(tools::warn_of_old_value(&table));
         let mut sandboxes = std::iter::once(&config.sandbox).chain(config.agents.values().map(|agent| &agent.sandbox));
         if let Some(path) = sandboxes.find_map(SandboxSettings::misplaced) {
             return Err(format!("sandbox: {path:?} is no path; begin it with /, ~/ or $VARIABLE/, without .."));

@@ -71,7 +71,8 @@ impl Host {
         let sandbox = self.inner.spare_profile(&agent, known.as_deref())?;
         let launch = Launch { sandbox: sandbox.clone(), ..self.inner.launch(&agent, Some(&session), &cwd, &env) };
         let _start = self.inner.starts.enter(Need::Client).await;
-        let greeted = greet(&launch, capabilities).await?;
+        let capabilities = self.inner.config.serve_tools.advertise(capabilities, None);
+        let greeted = greet(&launch, &capabilities).await?;
         Ok(Spare { greeted, session, cwd, sandbox, asked: false, _place: place })
     }
 }

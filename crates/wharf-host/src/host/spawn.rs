@@ -8,7 +8,8 @@ use wharf_core::{Raw, Sender, SessionId, SpawnKey};
 
 use super::create::{Begun, not_founded};
 use super::{CreateError, Host, NewSessionRequest};
-use crate::session::handle::SessionHandle;
+use crate::config::with_tools;
+use crate::session::handle::{Abilities, SessionHandle};
 use crate::workspaces::Ground;
 
 /// What AIP-46 calls `SpawnAgentRequest`, with Wharf's own fields besides.
@@ -101,9 +102,7 @@ impl Host {
         let params = json!({ "cwd": cwd, "mcpServers": request.mcp_servers, "additionalDirectories": more });
         let frame = json!({ "jsonrpc": "2.0", "id": 0, "method": "session/new", "params": params });
         let frame = Raw::new(frame.to_string()).ok_or_else(|| CreateError::Cwd { path: place.cwd.clone() })?;
-        let serves = self.config().serve_tools;
-        let capabilities =
-            json!({ "fs": { "readTextFile": serves, "writeTextFile": serves }, "terminal": serves }).to_string();
+        let capabilities = with_tools("{}", Abilities::default());
         let begun = self.begin_session(NewSessionRequest {
             adapter: request.adapter,
             cwd: place.cwd,

@@ -12,14 +12,17 @@ use wharf_core::{Origin, Raw};
 use wharf_store::LogId;
 
 use super::{CreateError, Inner};
+use crate::config::{ServeTools, with_tools};
 use crate::frame;
 use crate::sandbox::real;
+use crate::session::handle::Abilities;
 use crate::tools::{Roots, Tools};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct StartInputs {
     pub(crate) version: u32,
-    /// The JSON of `clientCapabilities` as told to the agent.
+    /// The JSON of `clientCapabilities` of the client that the session was made for; `fs` and `terminal` are those of
+    /// the client for which its agent was started last.
     pub(crate) capabilities: String,
     /// Requests before the session: logins. They may hold secrets too.
     #[serde(default)]
@@ -79,6 +82,26 @@ impl Inner {
 }
 
 impl Inner {
+    /// Returns the `clientCapabilities` for an agent that is started now, and records what a client brings. `starter`:
+    /// whether a caller waits for the start, and what it can do if it is an ACP client.
+    pub(crate) fn capabilities_for_start(
+        &self,
+        log_id: &LogId,
+        inputs: &mut StartInputs,
+        starter: Option<Option<Abilities>>,
+    ) -> String {
+        if let Some(Some(client)) = starter {
+            let renewed = with_tools(&inputs.capabilities, client);
+            if renewed != inputs.capabilities {
+                inputs.capabilities = renewed;
+                if let Err(error) = self.keep_start_inputs(log_id, inputs) {
+                    tracing::warn!(log = %log_id, %error, "the client's files and terminals cannot be recorded");
+                }
+            }
+        }
+        self.config.serve_tools.advertise(&inputs.capabilities, starter.map(Option::unwrap_or_default))
+    }
+
     /// Takes over what a client that brings the session back sends anew: MCP servers and directories. An empty list
     /// is what clients send that know of none; it changes nothing.
     pub(crate) fn renew_start_inputs(
@@ -116,9 +139,9 @@ impl Inner {
         StartInputs::directories(frame.bytes()).unwrap_or_default()
     }
 
-    /// Wharf's own files and terminals for a session's agent.
-    pub(crate) fn tools(&self, log_id: &LogId, origin: &Origin) -> Option<Tools> {
-        if !self.config.serve_tools {
+    /// Wharf's own files and terminals for a session's agent, which has this pid.
+    pub(crate) fn tools(&self, log_id: &LogId, origin: &Origin, agent_pid: u32) -> Option<Tools> {
+        if self.config.serve_tools == ServeTools::Never {
             return None;
         }
         let inputs = self.start_inputs(log_id).ok()?;
@@ -126,7 +149,7 @@ impl Inner {
         let agent = self.agent(&origin.adapter, inputs.mode.as_deref(), &inputs.options).ok()?;
         let launch = self.launch_of(&agent, origin, &inputs).ok()?;
         let roots = Roots::new(PathBuf::from(&*origin.cwd), more).within(launch.sandbox.clone());
-        Some(Tools::new(roots, launch))
+        Some(Tools::new(roots, launch, agent_pid))
     }
 }
 

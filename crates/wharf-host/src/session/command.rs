@@ -58,6 +58,11 @@ pub(crate) enum Command {
     Turns {
         reply: oneshot::Sender<Vec<Turn>>,
     },
+    /// Starts the agent of an ended session for an attached client.
+    WakeFor {
+        client: ClientId,
+        reply: ReplyTo,
+    },
     /// Brings the session back after a restart of the host, unless a user killed it meanwhile.
     ComeBack {
         need: Need,

@@ -295,6 +295,7 @@ impl SessionTask {
         let log_id = self.shared.log_id.clone();
         let (in_force, shared) = (in_force(self.session.state()), Arc::clone(&self.shared));
         let need = std::mem::replace(&mut self.need, Need::Client);
+        let starter = self.wanted_start.take_if(|(wanted, _)| *wanted == start).map(|(_, abilities)| abilities);
         let starter = tokio::spawn(async move {
             // One agent per session, ever: the old tree goes before the new one comes.
             if let Some(ending) = ending {
@@ -302,7 +303,7 @@ impl SessionTask {
             }
             let place = host.starts.enter(need).await;
             let work = async {
-                let inputs = host.start_inputs(&log_id).map_err(StartFailure::new)?;
+                let mut inputs = host.start_inputs(&log_id).map_err(StartFailure::new)?;
                 let agent = host.agent(&origin.adapter, inputs.mode.as_deref(), &inputs.options)?;
                 shared.rest_for_at_most(agent.idle_limit);
                 let mut greeted: Greeted = match spare {
@@ -313,7 +314,8 @@ impl SessionTask {
                     None => {
                         agent.program(&inputs.env)?;
                         let launch = host.launch_of(&agent, &origin, &inputs)?;
-                        let mut greeted = greet(&launch, &inputs.capabilities).await?;
+                        let capabilities = host.capabilities_for_start(&log_id, &mut inputs, starter);
+                        let mut greeted = greet(&launch, &capabilities).await?;
                         for frame in &inputs.prelude {
                             greeted.ask(frame.bytes()).await?;
                         }

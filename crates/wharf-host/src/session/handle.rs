@@ -131,6 +131,11 @@ pub struct Abilities {
     pub links: bool,
 }
 
+impl Abilities {
+    pub(crate) const ALL_TOOLS: Self =
+        Self { read_files: true, write_files: true, terminals: true, forms: false, links: false };
+}
+
 impl Attendance {
     pub(super) fn can(&self, method: &str) -> bool {
         match method {
@@ -261,7 +266,7 @@ impl SessionHandle {
         self.call(Input::Sleep { reason, why }).await.map(drop)
     }
 
-    /// Brings an ended session back.
+    /// Brings an ended session back for a caller that is no ACP client.
     pub async fn resume(&self) -> Result<(), CallError> {
         self.call(Input::Resume).await.map(drop)
     }
@@ -271,14 +276,18 @@ impl SessionHandle {
         self.call(Input::Wake { for_queue: false }).await.map(drop)
     }
 
+    /// Brings an ended session back because an attached client needs its agent; refused if a user killed it.
+    pub async fn wake_for(&self, client: ClientId) -> Result<(), CallError> {
+        let (reply, wait) = oneshot::channel();
+        self.send(Command::WakeFor { client, reply }).await?;
+        done(wait.await.map_err(|_| CallError::Gone)??)
+    }
+
     /// The same for a host that starts: it is less in a hurry than a client.
     pub(crate) async fn come_back(&self, need: Need) -> Result<(), CallError> {
         let (reply, wait) = oneshot::channel();
         self.send(Command::ComeBack { need, reply }).await?;
-        match wait.await.map_err(|_| CallError::Gone)?? {
-            Reply::Refused(refusal) => Err(CallError::Refused(refusal)),
-            Reply::Done | Reply::Prompt(_) | Reply::Joined(_) | Reply::Cancelled { .. } => Ok(()),
-        }
+        done(wait.await.map_err(|_| CallError::Gone)??)
     }
 
     pub async fn update_prompt(&self, prompt: PromptId, by: Sender, frame: Raw) -> Result<(), CallError> {
@@ -359,6 +368,13 @@ impl SessionHandle {
 
     async fn send(&self, command: Command) -> Result<(), CallError> {
         self.commands.send(command).await.map_err(|_| CallError::Gone)
+    }
+}
+
+fn done(reply: Reply) -> Result<(), CallError> {
+    match reply {
+        Reply::Refused(refusal) => Err(CallError::Refused(refusal)),
+        Reply::Done | Reply::Prompt(_) | Reply::Joined(_) | Reply::Cancelled { .. } => Ok(()),
     }
 }
 

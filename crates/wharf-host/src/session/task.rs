@@ -7,13 +7,14 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use wharf_core::{
-    EndReason, Epoch, Event, Fault, Input, Millis, Refusal, Seq, Session, StartNo, Status, Step, UpdateKind,
+    Attachment, ClientId, EndReason, Epoch, Event, Fault, Input, Millis, Refusal, Seq, Session, StartNo, Status, Step,
+    Submission, UpdateKind,
 };
 
 use super::clock::Clock;
 use super::command::{Command, ReplyTo, Started, StartedTo, UpTo};
 use super::commit::{Synced, Waiting};
-use super::handle::{CallError, Lanes};
+use super::handle::{Abilities, CallError, Lanes};
 use super::hear::{Ear, Heard};
 use super::link::AgentLink;
 use super::measure::Measure;
@@ -65,6 +66,8 @@ pub(crate) struct SessionTask {
     pub(super) starter: Option<(StartNo, JoinHandle<()>)>,
     /// How much the next start is needed.
     pub(super) need: Need,
+    /// The start that a caller waits for, and what that caller can do if it is an ACP client.
+    pub(super) wanted_start: Option<(StartNo, Option<Abilities>)>,
     /// The last agent on its way out; the next start waits for it.
     pub(super) ending: Option<JoinHandle<()>>,
     /// Decided and not yet in the log.
@@ -119,6 +122,7 @@ impl SessionTask {
             agent: None,
             starter: None,
             need: Need::Client,
+            wanted_start: None,
             ending: None,
             fresh: Vec::new(),
             waiting: VecDeque::new(),
@@ -232,7 +236,13 @@ impl SessionTask {
             Command::Input { input, reply } if matches!(*input, Input::Sleep { .. }) && self.owes_an_answer() => {
                 let _ = reply.send(Err(CallError::Refused(Refusal::TurnInProgress)));
             }
-            Command::Input { input, reply } => self.wish(*input, reply),
+            Command::Input { input, reply } => {
+                let caller = self.caller_of(&input);
+                self.wish_of(caller, *input, reply);
+            }
+            Command::WakeFor { client, reply } => {
+                self.wish_of(Some(self.abilities_of(&client)), Input::Wake { for_queue: false }, reply);
+            }
             Command::Attend { client, attendance } => self.attend(client, attendance.map(|known| *known)),
             Command::Forward { forward, taken } => self.forward(forward, taken),
             Command::CancelForward { client, request } => self.cancel_forward(&client, &request),
@@ -272,6 +282,28 @@ impl SessionTask {
         }
     }
 
+    /// Does what a caller wishes; an agent that is started thereby is started on the caller's behalf.
+    fn wish_of(&mut self, caller: Option<Option<Abilities>>, input: Input, reply: ReplyTo) {
+        let before = self.session.state().start;
+        self.wish(input, reply);
+        let start = self.session.state().start;
+        if let Some(abilities) = caller.filter(|_| start != before) {
+            self.wanted_start = Some((start, abilities));
+        }
+    }
+
+    /// Returns what the caller of an input can do that may start the agent: `Some(None)` for one that is no ACP client.
+    fn caller_of(&self, input: &Input) -> Option<Option<Abilities>> {
+        if let Input::Attach(Attachment { sender, .. }) | Input::Prompt(Submission { sender, .. }) = input {
+            return Some(self.abilities_of(&sender.client));
+        }
+        matches!(input, Input::Resume | Input::Wake { for_queue: false }).then_some(None)
+    }
+
+    fn abilities_of(&self, client: &ClientId) -> Option<Abilities> {
+        self.lanes.get(client).map(|attendance| attendance.abilities)
+    }
+
     fn agent_up(&mut self, start: StartNo, outcome: Result<Opened, StartFailure>) {
         if self.starter.as_ref().is_some_and(|(number, _)| *number == start) {
             self.starter = None;
@@ -286,7 +318,8 @@ impl SessionTask {
                 let (traits, answer) = (opened.traits, opened.answer.clone());
                 let agent_session = opened.agent_session.as_str().into();
                 let link = AgentLink::new(start, opened);
-                self.equip(self.around.host.tools(&self.shared.log_id, &self.session.state().origin));
+                let origin = &self.session.state().origin;
+                self.equip(self.around.host.tools(&self.shared.log_id, origin, link.process.pid()));
                 self.shared.set_shim(link.process.shim());
                 self.agent = Some(link);
                 self.screens = Screens::default();

@@ -26,6 +26,9 @@ pub(crate) enum ToolError {
     Full(usize),
     #[error("{0}")]
     Failed(String),
+    /// As the process told it that serves files outside of the session's directories.
+    #[error("{message}")]
+    Outsiders { code: i32, message: String, data: Option<Value> },
 }
 
 impl ToolError {
@@ -48,6 +51,7 @@ impl ToolError {
             Self::Params(_) | Self::Outside { .. } | Self::Confined(_) | Self::Unfit { .. } => -32602,
             Self::NotFound(_) | Self::NoTerminal(_) => -32002,
             Self::Full(_) | Self::Failed(_) => -32603,
+            Self::Outsiders { code, .. } => *code,
         }
     }
 
@@ -56,6 +60,7 @@ impl ToolError {
         match self {
             Self::NotFound(path) => Some(json!({ "uri": uri(path) })),
             Self::NoTerminal(id) => Some(json!({ "terminalId": id })),
+            Self::Outsiders { data, .. } => data.clone(),
             Self::Method(_)
             | Self::Params(_)
             | Self::Outside { .. }

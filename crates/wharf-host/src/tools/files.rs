@@ -39,18 +39,18 @@ pub(crate) fn read(
     String::from_utf8(bytes).map_err(|_| ToolError::unfit(path, "is not UTF-8 text"))
 }
 
-/// Writes a text file as a whole: readers see the old content or the new. Missing directories are made, the mode of a
-/// file that is there is kept.
+/// Writes a text file as a whole: readers see the old content or the new, unless nothing may be created beside the file,
+/// which is then written in place. Missing directories are made, the mode of an existing file is kept.
 pub(crate) fn write(roots: &Roots, path: &Path, content: &str) -> Result<(), ToolError> {
     let failed = |error: std::io::Error| ToolError::io("write", path, error);
     let place = roots.find(path, true)?;
-    let mode = match place.stat() {
+    let existing = match place.stat() {
         Ok(stat) => {
             regular(path, &stat)?;
             // A file that may not be written may not be replaced either.
-            let (_, stat) = open(&place, OFlags::WRONLY).map_err(|error| failed(error.into()))?;
+            let (file, stat) = open(&place, OFlags::WRONLY).map_err(|error| failed(error.into()))?;
             regular(path, &stat)?;
-            Some(Mode::from_raw_mode(stat.st_mode & 0o777))
+            Some((file, Mode::from_raw_mode(stat.st_mode & 0o777)))
         }
         Err(Errno::NOENT) => None,
         Err(error) => return Err(failed(error.into())),
@@ -58,13 +58,23 @@ pub(crate) fn write(roots: &Roots, path: &Path, content: &str) -> Result<(), Too
     let draft = format!(".wharf-{}", crate::ids::random_text(12));
     let flags = OPEN | OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
     let file = rustix::fs::openat(&place.dir, &draft, flags, Mode::from_raw_mode(0o666));
-    let file = file.map_err(|error| failed(error.into()))?;
-    fill(file.into(), content, mode)
+    let file = match (file, existing.as_ref()) {
+        (Err(Errno::ACCESS | Errno::PERM | Errno::ROFS), Some((existing, _))) => {
+            return write_in_place(existing, content).map_err(failed);
+        }
+        (file, _) => file.map_err(|error| failed(error.into()))?,
+    };
+    fill(file.into(), content, existing.map(|(_, mode)| mode))
         .and_then(|()| Ok(rustix::fs::renameat(&place.dir, &draft, &place.dir, &place.name)?))
         .map_err(|error| {
             let _ = rustix::fs::unlinkat(&place.dir, &draft, rustix::fs::AtFlags::empty());
             failed(error)
         })
+}
+
+fn write_in_place(mut file: &File, content: &str) -> std::io::Result<()> {
+    file.set_len(0)?;
+    file.write_all(content.as_bytes())
 }
 
 fn fill(mut file: File, content: &str, mode: Option<Mode>) -> std::io::Result<()> {

@@ -1,8 +1,9 @@
-//! What Wharf does for an agent as its client when no attached client does it: files and terminals (rule 3.8).
+//! Files and terminals that Wharf serves to an agent as its client, when no attached client does (rules 3.8, 12.13).
 
 mod error;
 mod files;
 mod output;
+pub mod outside;
 mod places;
 mod roots;
 mod terminals;
@@ -16,6 +17,7 @@ use serde::de::{Deserialize, DeserializeOwned, Deserializer};
 use serde_json::{Value, json};
 
 pub(crate) use error::ToolError;
+use outside::OutsideFiles;
 pub(crate) use places::AnswerPlace;
 use places::Places;
 pub(crate) use roots::Roots;
@@ -31,19 +33,33 @@ pub(crate) struct Tools {
     /// The largest text that is read at once.
     pub(crate) max_bytes: usize,
     pub(crate) places: Places,
+    outside: Arc<OutsideFiles>,
 }
 
 impl Tools {
-    /// `launch` is the one that the agent was started with.
-    pub(crate) fn new(roots: Roots, launch: Launch) -> Self {
+    /// `launch` is the one that the agent was started with, `agent` the pid that it got.
+    pub(crate) fn new(roots: Roots, launch: Launch, agent: u32) -> Self {
         let roots = Arc::new(roots);
         let max_bytes = launch.frame_limit;
-        let (terminals, places) = (Arc::new(Terminals::new(launch, Arc::clone(&roots))), Places::new(max_bytes));
-        Self { roots, terminals, max_bytes, places }
+        let outside = Arc::new(OutsideFiles::new(launch.clone(), agent));
+        let terminals = Arc::new(Terminals::new(launch, Arc::clone(&roots), agent));
+        Self { roots, terminals, max_bytes, places: Places::new(max_bytes), outside }
     }
 
+    /// Ends the terminals, and what is under way for files.
     pub(crate) fn close(&self) {
         self.terminals.close();
+        self.outside.close();
+    }
+
+    /// Reads or writes a file: inside of the session's directories here, outside of them as the agent's process would.
+    async fn serve_file(&self, method: &str, frame: &[u8]) -> Result<String, ToolError> {
+        let request = FileRequest::parse(method, frame)?;
+        let (roots, max_bytes) = (Arc::clone(&self.roots), self.max_bytes);
+        match blocking(move || request.carry_out(&roots, max_bytes)).await {
+            Err(ToolError::Outside { .. }) => self.outside.serve(method, frame).await,
+            served => served,
+        }
     }
 }
 
@@ -66,18 +82,8 @@ pub(crate) fn knows(method: &str) -> bool {
 pub(crate) async fn answer(tools: &Tools, method: &str, frame: &[u8]) -> Result<Value, ToolError> {
     let terminals = &tools.terminals;
     match method {
-        "fs/read_text_file" => {
-            let Read { path, line, limit } = params(frame)?;
-            let (roots, max) = (Arc::clone(&tools.roots), tools.max_bytes);
-            let content = blocking(move || files::read(&roots, &path, line, limit, max)).await?;
-            Ok(json!({ "content": content }))
-        }
-        "fs/write_text_file" => {
-            let Write { path, content } = params(frame)?;
-            let roots = Arc::clone(&tools.roots);
-            blocking(move || files::write(&roots, &path, &content)).await?;
-            Ok(json!({}))
-        }
+        "fs/read_text_file" => Ok(json!({ "content": tools.serve_file(method, frame).await? })),
+        "fs/write_text_file" => tools.serve_file(method, frame).await.map(|_| json!({})),
         "terminal/create" => {
             let id = terminals.create(params::<Create>(frame)?.into()).await?;
             Ok(json!({ "terminalId": id }))
@@ -103,6 +109,30 @@ async fn blocking<T: Send + 'static>(
 #[derive(serde::Deserialize)]
 struct Request<P> {
     params: P,
+}
+
+/// A request of the agent for a file.
+enum FileRequest {
+    Read(Read),
+    Write(Write),
+}
+
+impl FileRequest {
+    fn parse(method: &str, frame: &[u8]) -> Result<Self, ToolError> {
+        match method {
+            "fs/read_text_file" => params(frame).map(Self::Read),
+            "fs/write_text_file" => params(frame).map(Self::Write),
+            other => Err(ToolError::Method(other.to_owned())),
+        }
+    }
+
+    /// Returns the text that was read; of a write the empty text.
+    fn carry_out(self, roots: &Roots, max_bytes: usize) -> Result<String, ToolError> {
+        match self {
+            Self::Read(Read { path, line, limit }) => files::read(roots, &path, line, limit, max_bytes),
+            Self::Write(Write { path, content }) => files::write(roots, &path, &content).map(|()| String::new()),
+        }
+    }
 }
 
 #[derive(serde::Deserialize)]

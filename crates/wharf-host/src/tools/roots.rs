@@ -29,6 +29,8 @@ const STAND: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CL
 pub(crate) struct Roots {
     all: Vec<Root>,
     sandbox: Option<Profile>,
+    /// The process that `/proc/self` stands for, if it is not the one that walks.
+    process: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -63,7 +65,12 @@ impl Roots {
             let given = without_dots(&path);
             Root { real: real(&given), given }
         };
-        Self { all: std::iter::once(cwd).chain(additional).map(root).collect(), sandbox: None }
+        Self { all: std::iter::once(cwd).chain(additional).map(root).collect(), sandbox: None, process: None }
+    }
+
+    /// The whole file system as the process `agent` sees it: `/proc/self` is its own.
+    pub(crate) fn everywhere(agent: u32) -> Self {
+        Self { process: Some(agent), ..Self::new(PathBuf::from("/"), Vec::new()) }
     }
 
     /// The same, and nothing that the agent's sandbox keeps from it (rule 3.8).
@@ -109,6 +116,7 @@ impl Roots {
                         return Err(ToolError::unfit(path, "goes through too many symlinks"));
                     }
                     let target = PathBuf::from(OsString::from_vec(target.into_bytes()));
+                    let target = self.own_process(&walk, &name).unwrap_or(target);
                     if target.is_absolute() {
                         walk = self.enter(path, &target.join(walk.rest()), write)?;
                     } else {
@@ -128,6 +136,17 @@ impl Roots {
             }
         }
         Ok(walk.arrive(".".into()))
+    }
+
+    /// Returns where `/proc/self` and `/proc/thread-self` lead, if `name` in the directory of the walk is one of them.
+    fn own_process(&self, walk: &Walk<'_>, name: &OsStr) -> Option<PathBuf> {
+        let process = self.process?;
+        let is_in_proc = walk.root.real == Path::new("/") && matches!(&walk.entered[..], [(dir, _)] if dir == "proc");
+        match name.to_str().filter(|_| is_in_proc)? {
+            "self" => Some(process.to_string().into()),
+            "thread-self" => Some(format!("{process}/task/{process}").into()),
+            _ => None,
+        }
     }
 
     /// Stands on the root that holds `to`, the innermost if several do.

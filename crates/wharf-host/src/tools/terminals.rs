@@ -49,6 +49,8 @@ pub(crate) struct TerminalOutput {
 pub(crate) struct Terminals {
     launch: Launch,
     roots: Arc<Roots>,
+    /// The file system outside of them, for commands that are to run there.
+    everywhere: Roots,
     room: Arc<Semaphore>,
     /// `None` when closed.
     open: Mutex<Option<HashMap<String, Terminal>>>,
@@ -66,10 +68,11 @@ struct Terminal {
 }
 
 impl Terminals {
-    /// `launch` is the agent's: terminals share its shim, environment and tag.
-    pub(crate) fn new(launch: Launch, roots: Arc<Roots>) -> Self {
+    /// `launch` is the agent's: terminals have its sandbox, environment and tag. `agent` is its pid.
+    pub(crate) fn new(launch: Launch, roots: Arc<Roots>, agent: u32) -> Self {
         let room = Arc::new(Semaphore::new(MOST_OPEN));
-        Self { launch, roots, room, open: Mutex::new(Some(HashMap::new())) }
+        let everywhere = Roots::everywhere(agent).within(launch.sandbox.clone());
+        Self { launch, roots, everywhere, room, open: Mutex::new(Some(HashMap::new())) }
     }
 
     /// Starts a command and returns the terminal's id.
@@ -170,7 +173,11 @@ impl Terminals {
     }
 
     fn directory(&self, path: &Path) -> Result<PathBuf, ToolError> {
-        let place = self.roots.find(path, false)?;
+        // A command outside of the session's directories can do there what its sandbox lets it, as the agent could.
+        let place = match self.roots.find(path, false) {
+            Err(ToolError::Outside { .. }) => self.everywhere.find(path, false)?,
+            found => found?,
+        };
         let stat = place.stat().map_err(|error| ToolError::io("enter", path, error))?;
         let is_dir = FileType::from_raw_mode(stat.st_mode).is_dir();
         is_dir.then_some(place.path).ok_or_else(|| ToolError::unfit(path, "is not a directory"))

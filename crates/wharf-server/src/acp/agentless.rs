@@ -111,8 +111,8 @@ impl Connection {
         place.or_else(|| ground.only().and_then(|_| workspaces.place(&ground, None, None).ok()).map(|place| place.cwd))
     }
 
-    /// What this client's agents are told of their client.
+    /// What this client's agents may be told of their client.
     pub(super) fn told(&self) -> String {
-        self.info().for_agent(self.app.host.config().serve_tools)
+        self.info().for_agent()
     }
 }

@@ -75,6 +75,15 @@ impl ClientInfo {
         })
     }
 
+    /// The same of a client that serves neither files nor terminals.
+    pub(super) fn without_tools(mut self) -> Self {
+        if let Some(capabilities) = self.capabilities.as_object_mut() {
+            capabilities.remove("fs");
+            capabilities.remove("terminal");
+        }
+        self
+    }
+
     pub(super) fn understood(&self) -> Understood {
         Understood::of(&self.capabilities)
     }
@@ -91,18 +100,9 @@ impl ClientInfo {
         }
     }
 
-    /// What an agent of this client's sessions is told: what Wharf serves itself, and of the rest what this client
-    /// has (rule 3.11).
-    pub(super) fn for_agent(&self, serve_tools: bool) -> String {
+    /// Returns the capabilities that agents of this client's sessions may be told of (rule 3.11).
+    pub(super) fn for_agent(&self) -> String {
         let mut told = if self.capabilities.is_object() { self.capabilities.clone() } else { json!({}) };
-        if serve_tools {
-            told["fs"] = json!({ "readTextFile": true, "writeTextFile": true });
-            told["terminal"] = true.into();
-        } else {
-            // Without Wharf behind it, a client's service could end with the client, in the middle of a turn.
-            told["fs"] = json!({ "readTextFile": false, "writeTextFile": false });
-            told["terminal"] = false.into();
-        }
         // A login in a terminal is for those who have one: who says so without the bridge has no agent to run there.
         if !self.terminal_auth
             && let Some(auth) = told.get_mut("auth").and_then(Value::as_object_mut)

@@ -192,8 +192,10 @@ impl Connection {
         env
     }
 
+    /// What the client said of itself. An amux client serves neither files nor terminals (rule 12.13).
     pub(super) fn info(&self) -> ClientInfo {
-        self.introduced.get().cloned().unwrap_or_default()
+        let info = self.introduced.get().cloned().unwrap_or_default();
+        if self.bound.is_some() { info.without_tools() } else { info }
     }
 
     pub(super) fn wishes(&self) -> Wishes {

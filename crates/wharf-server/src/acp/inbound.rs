@@ -159,7 +159,7 @@ impl Connection {
         let handle = self.controlled(envelope).await?;
         let session = handle.id().clone();
         if !handle.descriptor().status.is_alive() {
-            match handle.wake().await {
+            match handle.wake_for(self.client.clone()).await {
                 // Someone else was faster.
                 Ok(()) | Err(CallError::Refused(Refusal::AlreadyRunning)) => {}
                 Err(error) => return Err(from_call(&error, session.as_str())),

@@ -60,6 +60,9 @@ pub(crate) struct Serve {
 pub(crate) fn run(global: &Global, serve: Serve) -> anyhow::Result<()> {
     let config = config(global, &serve)?;
     start_log(&config)?;
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
     runtime.block_on(host(config, &serve))
 }

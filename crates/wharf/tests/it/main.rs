@@ -71,6 +71,7 @@ mod serving;
 mod serving_agents;
 mod sharing;
 mod slow_client;
+mod stand_in;
 mod status_list;
 mod terminals_shown;
 mod tls;

@@ -160,6 +160,41 @@ async fn wharfs_own_files_and_terminals_obey_the_same_sandbox() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test]
+async fn wharf_reads_and_writes_for_a_confined_agent_wherever_the_sandbox_lets_it() -> Result<()> {
+    if !landlock() {
+        return Ok(());
+    }
+    let yard = Yard::new()?;
+    let [work, temp, out] = [&yard.work, &yard.temp, &yard.out].map(|place| place.display().to_string());
+    let options = section(yard.options(&["--session-id", "own"])?, &format!("writable = [\"{out}/keep\"]"));
+    let host = options.start()?;
+    let (client, session) = yard.open(&host).await?;
+    fs::write(yard.out.join("other"), "other")?;
+    symlink(yard.out.join("other"), yard.temp.join("door"))?;
+    // The second is a file of which the sandbox opens no more than itself.
+    for path in [format!("{temp}/x"), format!("{out}/keep")] {
+        assert_eq!(told(&client, &session, &format!("fs write {path} y")).await?, "answered: {}", "{path}");
+        assert_eq!(
+            told(&client, &session, &format!("fs read {path}")).await?,
+            r#"answered: {"content":"y"}"#,
+            "{path}"
+        );
+    }
+    // It may read the user's files and write none of them, by whatever way.
+    for path in [format!("{out}/other"), format!("{temp}/door"), format!("{work}/../out/other")] {
+        let said = told(&client, &session, &format!("fs read {path}")).await?;
+        assert_eq!(said, r#"answered: {"content":"other"}"#, "{path}");
+        let said = told(&client, &session, &format!("fs write {path} y")).await?;
+        assert!(said.starts_with("failed: ") && said.contains("ermission denied"), "{path}: {said}");
+    }
+    let token = host.state_dir().join("token");
+    let said = told(&client, &session, &format!("fs read /proc/{}/root{}", host.pid(), token.display())).await?;
+    assert!(said.starts_with("failed: ") && !said.contains(host.token()), "{said}");
+    assert_eq!(fs::read_to_string(yard.out.join("other"))?, "other");
+    Ok(())
+}
+
 /// A variable of the loader runs code in every program that it reaches, so it must reach only confined ones.
 #[tokio::test]
 async fn variables_that_an_agent_chooses_reach_no_program_that_is_not_confined() -> Result<()> {

@@ -34,7 +34,7 @@ fn bench() -> Bench {
         frame_limit: 1 << 20,
         timeout: None,
     };
-    Bench { tools: Tools::new(Roots::new(cwd, Vec::new()), launch), temp }
+    Bench { tools: Tools::new(Roots::new(cwd, Vec::new()), launch, std::process::id()), temp }
 }
 
 impl Bench {
@@ -277,13 +277,30 @@ async fn what_cannot_start_says_why() {
     let start = |command: &str, cwd: &Path| bench.create(json!({ "command": command, "cwd": cwd }));
     let none = start("no-such-command-here", &bench.cwd()).await.unwrap_err();
     assert!(none.to_string().starts_with("cannot run `no-such-command-here`: "), "{none}");
-    let outside = start("true", Path::new("/")).await.unwrap_err();
-    assert!(matches!(outside, ToolError::Outside { .. }), "{outside}");
+    let outside = start("true", Path::new("/no/such/place")).await.unwrap_err();
+    assert!(matches!(outside, ToolError::NotFound(_)), "{outside}");
     assert_eq!(start("true", &bench.cwd().join("none")).await.unwrap_err().code(), -32002);
     std::fs::write(bench.cwd().join("file"), "").unwrap();
     let file = start("true", &bench.cwd().join("file")).await.unwrap_err();
     assert!(file.to_string().ends_with("file is not a directory"), "{file}");
     assert_eq!(start("", &bench.cwd()).await.unwrap_err().to_string(), "bad parameters: the command is empty");
+}
+
+#[tokio::test]
+async fn a_command_may_run_outside_of_the_roots_where_the_agent_could() {
+    let bench = bench();
+    for (cwd, real) in [
+        (Path::new("/"), "/\n".to_owned()),
+        (Path::new("/proc/self/cwd"), {
+            // The agent of these tests is the test itself.
+            format!("{}\n", std::env::current_dir().unwrap().display())
+        }),
+    ] {
+        let id = bench.create(json!({ "command": "pwd", "cwd": cwd })).await.unwrap();
+        bench.call("terminal/wait_for_exit", json!({ "terminalId": id })).await.unwrap();
+        let shown = bench.call("terminal/output", json!({ "terminalId": id })).await.unwrap();
+        assert_eq!(shown["output"], real);
+    }
 }
 
 #[tokio::test]

@@ -1,0 +1,188 @@
+//! Files and terminals for agents (rule 12.13): which agents are told of them, and what Wharf gives an agent whose
+//! client is gone.
+
+use std::os::unix::fs::symlink;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use wharf_testkit::client::Client;
+use wharf_testkit::host::Host;
+use wharf_testkit::http::Http;
+
+use crate::recording::Recording;
+use crate::{client, client_with, cwd, log, pids, rest, scripted, told};
+
+/// What an editor with files and a terminal says at `initialize`.
+fn editor_tools() -> Value {
+    json!({ "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true })
+}
+
+fn neither() -> Value {
+    json!({ "fs": { "readTextFile": false, "writeTextFile": false }, "terminal": false })
+}
+
+/// The `clientCapabilities` that the agent was told which was started last.
+fn told_last(recording: &Recording) -> Result<Value> {
+    let start = recording.messages()?.into_iter().rfind(|message| message["method"] == "initialize");
+    Ok(start.context("no start")?["params"]["clientCapabilities"].clone())
+}
+
+/// A session that an editor made which has gone since, and another client that has none of its tools.
+async fn left_by_its_editor(host: &Host, directory: &str) -> Result<(Client, String)> {
+    let editor = client_with(host, editor_tools(), json!({})).await?;
+    let session = editor.new_session(directory).await?;
+    editor.close().await;
+    let other = client(host).await?;
+    other.load_session(&session, directory).await?;
+    Ok((other, session))
+}
+
+/// A host with the directories `inside`, where the session is, and `outside`.
+struct Yard {
+    host: Host,
+    inside: String,
+    outside: std::path::PathBuf,
+}
+
+impl Yard {
+    fn new() -> Result<Self> {
+        let host = scripted(&[])?.variable("ONLY_OF_THE_HOST", "1").start()?;
+        let (inside, outside) = (host.directory().join("inside"), host.directory().join("outside"));
+        std::fs::create_dir(&inside)?;
+        std::fs::create_dir(&outside)?;
+        std::fs::write(outside.join("notes"), "one\ntwo\nthree\n")?;
+        let inside = inside.to_str().context("not UTF-8")?.to_owned();
+        Ok(Self { host, inside, outside })
+    }
+}
+
+#[tokio::test]
+async fn an_agent_is_told_of_files_and_terminals_only_if_its_client_has_them() -> Result<()> {
+    let recording = Recording::new()?;
+    let host = recording.scripted(&[])?.start()?;
+    let reads = json!({ "fs": { "readTextFile": true }, "novel": { "x": 1 } });
+    for capabilities in [json!({ "novel": { "x": 1 } }), reads, editor_tools()] {
+        let client = client_with(&host, capabilities.clone(), json!({})).await?;
+        client.new_session(&cwd(&host)?).await?;
+        assert_eq!(told_last(&recording)?, capabilities);
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn agents_of_rest_and_amux_are_told_of_neither_files_nor_terminals() -> Result<()> {
+    let recording = Recording::new()?;
+    let host = recording.scripted(&[])?.start()?;
+    rest::spawn(&Http::new(&host), &host).await?;
+    assert_eq!(told_last(&recording)?, neither());
+    let amux = Client::connect(&format!("{}?session=work", host.ws_url()), host.token()).await?;
+    let mut capabilities = editor_tools();
+    capabilities["novel"] = true.into();
+    amux.request("initialize", json!({ "protocolVersion": 1, "clientCapabilities": capabilities })).await?;
+    amux.new_session(&cwd(&host)?).await?;
+    assert_eq!(told_last(&recording)?, json!({ "novel": true }));
+    Ok(())
+}
+
+#[tokio::test]
+async fn always_tells_every_agent_of_files_and_terminals() -> Result<()> {
+    let recording = Recording::new()?;
+    let host = section_first(recording.scripted(&[])?, "serve_tools = \"always\"").start()?;
+    rest::spawn(&Http::new(&host), &host).await?;
+    assert_eq!(told_last(&recording)?, editor_tools());
+    let client = client_with(&host, json!({ "elicitation": { "form": {} }, "novel": { "x": 1 } }), json!({})).await?;
+    client.new_session(&cwd(&host)?).await?;
+    let mut of_client = editor_tools();
+    of_client["elicitation"] = json!({ "form": {} });
+    of_client["novel"] = json!({ "x": 1 });
+    assert_eq!(told_last(&recording)?, of_client);
+    Ok(())
+}
+
+/// A setting above all sections.
+fn section_first(mut options: wharf_testkit::host::HostOptions, line: &str) -> wharf_testkit::host::HostOptions {
+    options.config.get_or_insert_default().insert_str(0, &format!("{line}\n"));
+    options
+}
+
+#[tokio::test]
+async fn the_old_true_and_false_still_work_and_the_host_warns_of_them() -> Result<()> {
+    for (old, new) in [("true", "always"), ("false", "never")] {
+        let host = section_first(scripted(&[])?, &format!("serve_tools = {old}")).start()?;
+        let words = host.stderr();
+        assert!(words.contains("WARN") && words.contains(&format!("serve_tools = \"{new}\"")), "{words}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_session_that_comes_back_tells_its_agent_what_the_client_has_that_brings_it_back() -> Result<()> {
+    let recording = Recording::new()?;
+    let mut host = recording.scripted(&["--resume"])?.start()?;
+    let mut creator = editor_tools();
+    creator["novel"] = true.into();
+    let editor = client_with(&host, creator, json!({})).await?;
+    let session = editor.new_session(&cwd(&host)?).await?;
+    // Brought back by a client that has none of it, and again by one that has only a terminal.
+    let told = |terminal: bool| json!({ "fs": neither()["fs"], "terminal": terminal, "novel": true });
+    for (terminal, way) in [(false, "session/resume"), (true, "session/set_mode")] {
+        host.restart()?;
+        let client = client_with(&host, json!({ "terminal": terminal, "other": 1 }), json!({})).await?;
+        client.request(way, json!({ "sessionId": session, "cwd": cwd(&host)?, "modeId": "ask" })).await?;
+        assert_eq!(told_last(&recording)?, told(terminal), "{way}");
+    }
+    // A REST caller has neither; it does not change what is recorded.
+    host.restart()?;
+    let http = Http::new(&host);
+    http.post(&format!("/sessions/{session}/resume"), &json!({})).await?.expect(200)?;
+    rest::idle(&http, &session).await?;
+    assert_eq!(told_last(&recording)?, told(false), "REST");
+    // A session that comes back for its queue does so for no caller: as recorded.
+    rest::prompt(&http, &session, "hang").await?;
+    let waits = json!({ "prompt": "echo waited", "queue": true });
+    http.post(&format!("/sessions/{session}/prompt"), &waits).await?;
+    host.restart()?;
+    log::expect(&host, &session, "prompt_ended", |event| event["end"]["how"] == "answered").await?;
+    assert_eq!(told_last(&recording)?, told(true), "the queue");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_agent_whose_client_is_gone_reads_and_writes_outside_of_its_directories_as_its_process_could() -> Result<()>
+{
+    let yard = Yard::new()?;
+    let (client, session) = left_by_its_editor(&yard.host, &yard.inside).await?;
+    let (inside, outside) = (&yard.inside, yard.outside.display());
+    symlink(&yard.outside, format!("{inside}/link"))?;
+    for path in [format!("{outside}/made/new"), format!("{inside}/link/through"), format!("{inside}/../outside/up")] {
+        assert_eq!(told(&client, &session, &format!("fs write {path} by hand")).await?, "answered: {}", "{path}");
+        assert_eq!(std::fs::read_to_string(&path)?, "by hand");
+        let said = told(&client, &session, &format!("fs read {path}")).await?;
+        assert_eq!(said, r#"answered: {"content":"by hand"}"#);
+    }
+    let said = told(&client, &session, &format!("fs read {outside}/missing")).await?;
+    assert!(said.contains("-32002") && said.contains("does not exist"), "{said}");
+    let said = told(&client, &session, &format!("fs read {outside}")).await?;
+    assert!(said.contains("-32602") && said.contains("is a directory"), "{said}");
+    let create = json!({ "sessionId": "x", "command": "pwd", "cwd": yard.outside });
+    let said = told(&client, &session, &format!("ext terminal/create {create}")).await?;
+    assert!(said.contains("terminalId"), "{said}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn proc_self_is_the_agents() -> Result<()> {
+    let yard = Yard::new()?;
+    let (client, session) = left_by_its_editor(&yard.host, &yard.inside).await?;
+    let agent = pids(&told(&client, &session, "pid").await?).pop().context("no pid")?;
+    symlink("/proc/self", format!("{}/me", yard.inside))?;
+    let through_link = format!("{}/me/status", yard.inside);
+    for path in ["/proc/self/status", "/proc/thread-self/status", "/proc/self/task/../status", &through_link] {
+        let said = told(&client, &session, &format!("fs read {path}")).await?;
+        assert!(said.contains(&format!(r"\nPid:\t{agent}\n")), "{path}: {said}");
+    }
+    // The agent's environment, which is not the host's: that has no token of the session.
+    let said = told(&client, &session, "fs read /proc/self/environ").await?;
+    assert!(said.contains("WHARF_SESSION="), "{said}");
+    Ok(())
+}
