@@ -7,6 +7,7 @@ mod confined;
 mod create;
 mod delegate;
 mod forget;
+mod modes;
 mod rate;
 mod spare;
 mod spawn;
