@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use wharf_host::core::{Ask, AskOutcome, Member, PromptEnd, Raw, Sender, SessionId};
+use wharf_host::core::{Ask, AskId, AskOutcome, Member, PromptEnd, Raw, Sender, SessionId};
 
 use super::understood::Understood;
 
@@ -43,17 +43,32 @@ pub(super) fn turn_complete(session: &SessionId, end: &PromptEnd) -> Bytes {
     update(session, "turn_complete", json!({ "stopReason": stop_reason(end) }))
 }
 
-pub(super) fn permission_resolved(session: &SessionId, ask: &Ask, outcome: &AskOutcome, by: Option<&Sender>) -> Bytes {
+/// `request` is the number under which amux peers know the request; they are also told the answer itself.
+pub(super) fn permission_resolved(
+    session: &SessionId,
+    ask: &Ask,
+    outcome: &AskOutcome,
+    by: Option<&Sender>,
+    request: Option<AskId>,
+) -> Bytes {
     let chosen = match outcome {
         AskOutcome::Answered { option, .. } => option.as_deref(),
         AskOutcome::Declined { .. } | AskOutcome::Cancelled | AskOutcome::Withdrawn | AskOutcome::AgentGone => None,
     };
-    let body = json!({
+    let mut body = json!({
         "toolCallId": ask.tool_call,
         "chosenOptionId": chosen,
         "outcome": outcome_word(outcome),
         "resolvedBy": by.map(who),
     });
+    if let Some(AskId(request)) = request {
+        body["requestId"] = request.into();
+        if let AskOutcome::Answered { answer, .. } | AskOutcome::Declined { answer } = outcome
+            && let Ok(Some(result)) = wharf_json::Json::parse(answer.bytes()).and_then(|answer| answer.member("result"))
+        {
+            body["result"] = result.to_value();
+        }
+    }
     update(session, "permission_resolved", body)
 }
 
