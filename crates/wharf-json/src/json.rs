@@ -32,8 +32,13 @@ impl<'a> Json<'a> {
     pub fn parse(text: &'a [u8]) -> Result<Self, ReadError> {
         let text = std::str::from_utf8(text).map_err(|_| ReadError::NotUtf8)?;
         // Skips over the value without recursion and without looking into its numbers and strings.
-        let raw: &RawValue = serde_json::from_str(text).map_err(|error| ReadError::NotJson(error.to_string()))?;
+        let raw: &RawValue = crate::read_own(text.as_bytes()).map_err(|error| ReadError::NotJson(error.to_string()))?;
         Ok(Self { text: raw.get() })
+    }
+
+    /// Takes a value that `serde_json` has checked.
+    pub fn of_raw(raw: &'a RawValue) -> Self {
+        Self { text: raw.get() }
     }
 
     /// Takes text that is known to be one JSON value without whitespace around it.
@@ -82,6 +87,12 @@ impl<'a> Json<'a> {
         Ok(found.map(Self::known).filter(|value| value.kind() != Kind::Null))
     }
 
+    /// Tells if an object has a member of this name, be it null or there twice.
+    pub fn has_key(self, name: &str) -> bool {
+        let text = self.text;
+        self.entries(Kind::Object).any(|entry| says(inner(&text[entry.key]), name))
+    }
+
     /// Follows members from object to object. Where one is absent or null, so is the rest.
     pub fn at(self, path: &[&str]) -> Result<Option<Self>, ReadError> {
         let mut value = self;
@@ -96,6 +107,15 @@ impl<'a> Json<'a> {
             }
         }
         Ok(Some(value))
+    }
+
+    /// Follows members as [`Json::at`] does; where there is no object to have one, it is absent. For members that others
+    /// may use in ways of their own.
+    pub fn seek(self, path: &[&str]) -> Result<Option<Self>, ReadError> {
+        match self.at(path) {
+            Err(ReadError::WrongKind { .. }) => Ok(None),
+            found => found,
+        }
     }
 
     /// Returns the string at the end of the path. Anything else there is an error.

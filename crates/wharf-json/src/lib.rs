@@ -7,19 +7,22 @@
 //! (`"\ud83d"`) and nesting of any depth, and `serde_json` refuses the whole value for any of them. Here:
 //! - a [`Json`] is a borrowed view of text that was checked once to be JSON, without recursion; only the members that a
 //!   caller asks for are read;
-//! - a lone surrogate reads as U+FFFD, and [`JoinedText`] joins a pair that was cut in two;
+//! - a lone surrogate reads as U+FFFD, and [`CutPair`] joins a pair that was cut in two;
 //! - keys follow the same rules as values;
 //! - a member that is `null` is absent;
 //! - a member that a caller asks for and that stands there twice, or is of another type, is a [`ReadError`], never a
 //!   default;
 //! - [`Json::to_value`] never fails: see there for how numbers and nesting beyond its limits are spelled;
 //! - [`set`], [`remove`] and [`rename`] change one member and no other byte.
+#![cfg_attr(test, expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves"))]
 
 mod deserialize;
 mod edit;
 mod error;
 mod json;
+mod malformed;
 mod number;
+mod own;
 mod text;
 mod value;
 mod walk;
@@ -28,7 +31,9 @@ pub use deserialize::{read, read_bytes};
 pub use edit::{remove, rename, set};
 pub use error::ReadError;
 pub use json::{Json, Kind};
-pub use text::{JoinedText, TextChunk};
+pub use malformed::{Salvaged, salvage};
+pub use own::read_own;
+pub use text::{CutPair, TextChunk};
 pub use value::MAX_VALUE_DEPTH;
 
 /// Removes the byte order mark that some programs put before their first line. JSON text never begins with one.

@@ -99,6 +99,44 @@ impl<'a> TextChunk<'a> {
         let low = inner.strip_prefix('\\').and_then(unit).filter(|unit| is_low(*unit));
         Self { low, high: ending(inner), text: unescape(inner) }
     }
+
+    /// The same in memory of its own.
+    pub fn into_owned(self) -> TextChunk<'static> {
+        TextChunk { text: Cow::Owned(self.text.into_owned()), low: self.low, high: self.high }
+    }
+}
+
+/// Remembers the half of a surrogate pair that the last piece of a text ended with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CutPair {
+    high: Option<u16>,
+}
+
+impl CutPair {
+    /// Takes the next piece. If it completes the pair, returns the character, which stands for the U+FFFD that the text
+    /// so far ends with, and the rest of the piece after its own U+FFFD.
+    pub fn join<'c>(&mut self, chunk: &'c TextChunk<'_>) -> Option<(char, &'c str)> {
+        if chunk.text.is_empty() {
+            return None;
+        }
+        let joined = self.high.zip(chunk.low).and_then(|(high, low)| join(high, low));
+        self.high = chunk.high;
+        Some((joined?, chunk.text.strip_prefix(REPLACEMENT).unwrap_or(&chunk.text)))
+    }
+
+    /// Appends the next piece to the text so far.
+    pub fn append(&mut self, text: &mut String, chunk: &TextChunk<'_>) {
+        match self.join(chunk) {
+            Some((joined, rest)) => {
+                if text.ends_with(REPLACEMENT) {
+                    text.pop();
+                }
+                text.push(joined);
+                text.push_str(rest);
+            }
+            None => text.push_str(&chunk.text),
+        }
+    }
 }
 
 /// Returns the first half of a surrogate pair with which the text ends.
@@ -108,41 +146,6 @@ fn ending(inner: &str) -> Option<u16> {
     // An even number of backslashes before it: this one is not escaped itself.
     let before = inner[..start].bytes().rev().take_while(|byte| *byte == b'\\').count();
     (before % 2 == 0).then_some(high)
-}
-
-/// Pieces of one text put together. A surrogate pair that was cut between two pieces is whole again.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct JoinedText {
-    text: String,
-    /// The first half that the text ends with, where it shows U+FFFD.
-    high: Option<u16>,
-}
-
-impl JoinedText {
-    /// Appends a piece.
-    pub fn push(&mut self, chunk: &TextChunk<'_>) {
-        if chunk.text.is_empty() {
-            return;
-        }
-        let joined = self.high.zip(chunk.low).and_then(|(high, low)| join(high, low));
-        match joined {
-            Some(joined) => {
-                self.text.pop();
-                self.text.push(joined);
-                self.text.push_str(chunk.text.strip_prefix(REPLACEMENT).unwrap_or(&chunk.text));
-            }
-            None => self.text.push_str(&chunk.text),
-        }
-        self.high = chunk.high;
-    }
-
-    pub fn as_str(&self) -> &str {
-        &self.text
-    }
-
-    pub fn into_string(self) -> String {
-        self.text
-    }
 }
 
 #[cfg(test)]
@@ -178,11 +181,11 @@ mod tests {
     }
 
     fn joined(pieces: &[&str]) -> String {
-        let mut text = JoinedText::default();
+        let (mut text, mut cut) = (String::new(), CutPair::default());
         for piece in pieces {
-            text.push(&TextChunk::new(piece));
+            cut.append(&mut text, &TextChunk::new(piece));
         }
-        text.into_string()
+        text
     }
 
     #[test]

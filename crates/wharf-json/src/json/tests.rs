@@ -65,6 +65,7 @@ fn a_path_ends_where_a_member_is_absent_and_fails_where_there_is_no_object() {
     assert_eq!(value.at(&["params", "other", "wharf"]), Ok(None));
     let wrong = ReadError::WrongKind { name: "n".to_owned(), expected: "an object" };
     assert_eq!(value.at(&["params", "n", "wharf"]), Err(wrong));
+    assert_eq!(value.seek(&["params", "n", "wharf"]), Ok(None));
     let wrong = ReadError::WrongKind { name: "n".to_owned(), expected: "a string" };
     assert_eq!(value.text_at(&["params", "n"]), Err(wrong));
     assert_eq!(value.bool_at(&path).unwrap_err().to_string(), "`queue` is not true or false");
