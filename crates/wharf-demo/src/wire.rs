@@ -70,10 +70,14 @@ impl<R: BufRead> Reader<R> {
 }
 
 fn parse(line: &[u8]) -> Message {
-    let mut body: Value = match serde_json::from_slice(line) {
-        Ok(body) => body,
-        Err(error) => return Message::Malformed(error.to_string()),
-    };
+    match serde_json::from_slice(line) {
+        Ok(body) => parse_value(body),
+        Err(error) => Message::Malformed(error.to_string()),
+    }
+}
+
+/// Tells what a message is.
+pub fn parse_value(mut body: Value) -> Message {
     let id = body.get_mut("id").map(Value::take);
     let method = body.get("method").and_then(Value::as_str).map(str::to_owned);
     let params = body.get_mut("params").map(Value::take).unwrap_or_default();

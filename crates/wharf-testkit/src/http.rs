@@ -41,7 +41,7 @@ impl Answer {
     }
 
     pub fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or_default()
+        wharf_json::Json::parse(self.body.as_bytes()).map(wharf_json::Json::to_value).unwrap_or_default()
     }
 
     /// With everything up to the end of the response.

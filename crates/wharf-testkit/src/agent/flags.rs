@@ -70,6 +70,8 @@ pub struct Flags {
     pub die_on: Vec<String>,
     pub die_after: Vec<String>,
     pub garbage_on: Vec<String>,
+    pub answer_with: Vec<(String, String)>,
+    pub add_to: Vec<(String, String)>,
     pub error_on: Vec<(String, i64)>,
     pub delay: Vec<(String, Duration)>,
     pub session_id: Option<String>,
@@ -122,6 +124,8 @@ wharf-scripted-agent: an ACP agent for tests; prompts are scripts, see the crate
   --die-on METHOD       exits with 3 when it comes (repeatable)
   --die-after METHOD    exits with 3 when it has answered it (repeatable)
   --garbage-on METHOD   answers it with what is no answer (repeatable)
+  --answer-with METHOD=LINE  answers it with this line as it is; @ID@ is replaced (repeatable)
+  --add-to METHOD=MEMBERS  puts these members, as they are, first into the result (repeatable)
   --error-on METHOD=CODE  answers it with this error (repeatable)
   --delay METHOD=MS     answers it after so long (repeatable)
   --session-id ID       every session/new gives this id
@@ -203,6 +207,8 @@ impl Flags {
             "--die-on" => self.die_on.push(value),
             "--die-after" => self.die_after.push(value),
             "--garbage-on" => self.garbage_on.push(value),
+            "--answer-with" => self.answer_with.push(named(&value)?),
+            "--add-to" => self.add_to.push(named(&value)?),
             "--error-on" => self.error_on.push(pair(&value)?),
             "--delay" => {
                 let (method, millis) = pair(&value)?;
@@ -224,9 +230,14 @@ fn number<T: std::str::FromStr>(value: &str) -> Result<T, String> {
     value.parse().map_err(|_| format!("not a number: {value}"))
 }
 
-fn pair<T: std::str::FromStr>(value: &str) -> Result<(String, T), String> {
+fn named(value: &str) -> Result<(String, String), String> {
     let (method, tail) = value.split_once('=').ok_or_else(|| format!("no = in {value}"))?;
-    Ok((method.to_owned(), number(tail)?))
+    Ok((method.to_owned(), tail.to_owned()))
+}
+
+fn pair<T: std::str::FromStr>(value: &str) -> Result<(String, T), String> {
+    let (method, tail) = named(value)?;
+    Ok((method, number(&tail)?))
 }
 
 fn overlap(value: &str) -> Result<Overlap, String> {

@@ -96,7 +96,11 @@ impl Agent {
             }
             // What is too odd to be read can still be echoed.
             Message::Malformed(_) if is_echo(line) => self.echo(line),
-            Message::Malformed(why) => self.send(&wire::error(&Value::Null, wire::fault(wire::PARSE_ERROR, why))),
+            // Its own reader takes less than a real agent's.
+            Message::Malformed(why) => match wharf_json::Json::parse(line) {
+                Ok(odd) => self.handle(wire::parse_value(odd.to_value()), line),
+                Err(_) => self.send(&wire::error(&Value::Null, wire::fault(wire::PARSE_ERROR, why))),
+            },
             Message::Invalid(id) => self.send(&wire::error(&id, wire::fault(wire::INVALID_REQUEST, "Invalid request"))),
         }
     }
@@ -135,6 +139,10 @@ impl Agent {
         if let Some((_, delay_for)) = flags.delay.iter().find(|(named, _)| named == method) {
             thread::sleep(*delay_for);
         }
+        if let Some((_, answer)) = flags.answer_with.iter().find(|(named, _)| named == method) {
+            let answer = answer.replace("@ID@", &id.to_string());
+            return self.peer.output().send_bytes(format!("{answer}\n").as_bytes());
+        }
         if let Some((_, code)) = flags.error_on.iter().find(|(named, _)| named == method) {
             return self.send(&wire::error(id, wire::fault(*code, format!("{method} fails as told"))));
         }
@@ -149,9 +157,19 @@ impl Agent {
         }
         let answer = self.answer(method, params);
         self.send(&match answer {
-            Ok(result) => wire::response(id, result),
+            Ok(result) => return self.respond(method, id, result),
             Err(fault) => wire::error(id, fault),
         })
+    }
+
+    /// Answers with a result, and with the members that a flag adds to it as they are.
+    fn respond(&self, method: &str, id: &Value, result: Value) -> io::Result<()> {
+        let answer = wire::response(id, result);
+        let Some((_, members)) = self.flags.add_to.iter().find(|(named, _)| named == method) else {
+            return self.send(&answer);
+        };
+        let answer = answer.to_string().replacen(r#""result":{"#, &format!(r#""result":{{{members},"#), 1);
+        self.peer.output().send_bytes(format!("{answer}\n").as_bytes())
     }
 
     fn may_start(&self) -> bool {
@@ -189,7 +207,7 @@ impl Agent {
         let state = self.adopt(&session, params);
         let mut result = state.settings.opened(&self.flags);
         result["sessionId"] = json!(session);
-        self.send(&wire::response(id, result))?;
+        self.respond("session/new", id, result)?;
         self.greet(&session)
     }
 
@@ -229,7 +247,7 @@ impl Agent {
             self.replay(&session)?;
         }
         let told = if self.flags.silent_load { json!({}) } else { state.settings.opened(&self.flags) };
-        self.send(&wire::response(id, told))?;
+        self.respond(method, id, told)?;
         if self.flags.replay_forever {
             loop {
                 self.replay(&session)?;

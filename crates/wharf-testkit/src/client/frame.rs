@@ -27,7 +27,8 @@ pub struct Frame {
 
 impl Frame {
     pub(super) fn parse(raw: &str) -> Self {
-        Self { raw: raw.to_owned(), body: serde_json::from_str(raw).unwrap_or_default() }
+        let body = wharf_json::Json::parse(raw.as_bytes()).map(wharf_json::Json::to_value).unwrap_or_default();
+        Self { raw: raw.to_owned(), body }
     }
 
     /// The method; empty for responses.
