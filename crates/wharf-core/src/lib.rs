@@ -4,6 +4,7 @@
 //! frames) pass through it unread, as [`Raw`].
 //!
 //! Invariant: durable state changes only by applying an [`Event`]. Whoever has the events has the session.
+#![cfg_attr(test, expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves"))]
 
 mod codec;
 mod effect;

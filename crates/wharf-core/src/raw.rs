@@ -55,7 +55,7 @@ impl fmt::Debug for Raw {
 
 impl Serialize for Raw {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let text: &RawValue = serde_json::from_slice(&self.0).map_err(serde::ser::Error::custom)?;
+        let text: &RawValue = wharf_json::read_own(&self.0).map_err(serde::ser::Error::custom)?;
         text.serialize(serializer)
     }
 }

@@ -177,8 +177,8 @@ impl Descriptor {
             lineage: Vec<SessionId>,
             queued_since: Option<Millis>,
         }
-        let descriptor: Self = serde_json::from_slice(summary).ok()?;
-        let Besides { spawned, lineage, queued_since } = serde_json::from_slice(summary).ok()?;
+        let descriptor: Self = wharf_json::read_own(summary).ok()?;
+        let Besides { spawned, lineage, queued_since } = wharf_json::read_own(summary).ok()?;
         Some(Self { spawned, lineage, queued_since, ..descriptor })
     }
 

@@ -4,6 +4,7 @@
 //! with a [`Cursor`].
 //!
 //! Invariant: nothing is shown or done before it is appended (one function, `session::task`).
+#![cfg_attr(test, expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves"))]
 
 mod accounts;
 mod adapters;

@@ -1,4 +1,5 @@
 //! `wharf`: the session host for coding agents, as one binary.
+#![cfg_attr(test, expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves"))]
 
 mod ask;
 mod bridge;

@@ -37,7 +37,7 @@ pub fn decode(body: &Bytes) -> Result<(Millis, Event), CodecError> {
         return Ok(update);
     }
     let head: Head<'_> =
-        serde_json::from_slice(body).map_err(|error| CodecError::NotAnEvent { why: error.to_string().into() })?;
+        wharf_json::read_own(body).map_err(|error| CodecError::NotAnEvent { why: error.to_string().into() })?;
     let kind = head.kind.as_ref();
     let event = match kind {
         "created" => Event::Created(parse::<CreatedMembers>(body, kind)?.origin),
@@ -134,7 +134,7 @@ fn parse_update(body: &Bytes, kind: &str) -> Result<Event, CodecError> {
         #[serde(borrow)]
         frame: &'a RawValue,
     }
-    let Members { update, title, frame } = serde_json::from_slice(body).map_err(|error| malformed(kind, &error))?;
+    let Members { update, title, frame } = wharf_json::read_own(body).map_err(|error| malformed(kind, &error))?;
     let frame = raw(body.slice_ref(frame.get().as_bytes()), kind)?;
     Ok(Event::AgentUpdated { update: UpdateKind::from_tag(&update), frame, title })
 }
@@ -149,8 +149,8 @@ fn decode_snapshot(body: &Bytes, kind: &str) -> Result<Event, CodecError> {
         #[serde(borrow)]
         saved: &'a RawValue,
     }
-    let Members { saved } = serde_json::from_slice(body).map_err(|error| malformed(kind, &error))?;
-    let Version { v: found } = serde_json::from_str(saved.get()).map_err(|error| malformed(kind, &error))?;
+    let Members { saved } = wharf_json::read_own(body).map_err(|error| malformed(kind, &error))?;
+    let Version { v: found } = wharf_json::read_own(saved.get().as_bytes()).map_err(|error| malformed(kind, &error))?;
     if found > SNAPSHOT_VERSION {
         return Err(CodecError::Newer { found, known: SNAPSHOT_VERSION });
     }
@@ -158,7 +158,7 @@ fn decode_snapshot(body: &Bytes, kind: &str) -> Result<Event, CodecError> {
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8], kind: &str) -> Result<T, CodecError> {
-    serde_json::from_slice(body).map_err(|error| malformed(kind, &error))
+    wharf_json::read_own(body).map_err(|error| malformed(kind, &error))
 }
 
 fn raw(text: Bytes, kind: &str) -> Result<Raw, CodecError> {

@@ -68,7 +68,7 @@ impl State {
     }
 
     pub(super) fn from_saved(saved: &Raw, seq: Seq) -> Option<Self> {
-        let Saved { state } = serde_json::from_slice(saved.bytes()).ok()?;
+        let Saved { state } = wharf_json::read_own(saved.bytes()).ok()?;
         Some(Self { head: seq, snapshot: Some(seq), ..state })
     }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use wharf_json::Json;
 
 use crate::{PromptEnd, PromptId, Raw, Sender};
 
@@ -74,12 +74,9 @@ impl Keys {
 /// spelled: a retry may come another way.
 fn digest(frame: &Raw) -> Arc<str> {
     let mut digest = Fnv::default();
-    match serde_json::from_slice::<Value>(frame.bytes()) {
-        Ok(frame) => {
-            let content = frame.pointer("/params/prompt").unwrap_or(&frame);
-            // Writing to memory does not fail.
-            let _ = serde_json::to_writer(&mut digest, content);
-        }
+    match Json::parse(frame.bytes()).and_then(|frame| Ok(frame.at(&["params", "prompt"])?.unwrap_or(frame))) {
+        // Writing to memory does not fail.
+        Ok(content) => drop(serde_json::to_writer(&mut digest, &content.to_value())),
         Err(_) => digest.take(frame.bytes()),
     }
     format!("{:032x}", digest.0).into()
@@ -118,6 +115,14 @@ mod tests {
 
     use super::*;
     use crate::ClientId;
+
+    #[test]
+    fn a_prompt_is_the_same_in_every_spelling_whatever_it_holds() {
+        let prompt = |blocks: &str, rest: &str| Raw::new(format!(r#"{{"id":{rest},"params":{{"prompt":{blocks}}}}}"#));
+        let odd = digest(&prompt(r#"[{"text":"a\ud83d","n":1e400}]"#, "1").unwrap());
+        assert_eq!(odd, digest(&prompt(r#"[ { "n":1e400, "text":"\u0061\ud83d" } ]"#, "\"other\"").unwrap()));
+        assert_ne!(odd, digest(&prompt(r#"[{"text":"b\ud83d","n":1e400}]"#, "1").unwrap()));
+    }
 
     #[test]
     fn a_key_of_an_older_snapshot_is_anyones_whatever_it_said() {

@@ -1,4 +1,5 @@
 //! The core's tests: scenarios by concern, the codec, and random walks.
+#![expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod asks;

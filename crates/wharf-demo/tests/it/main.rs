@@ -1,4 +1,5 @@
 //! The demo agent as a child process, driven over its pipes as an editor would.
+#![expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves")]
 
 mod asking;
 mod manners;

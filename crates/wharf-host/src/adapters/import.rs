@@ -86,7 +86,7 @@ pub fn import_registry(file: &Path, adapters: &Path) -> Result<ImportReport, Imp
         return Err(unreadable(format!("it is over {LONGEST} bytes long")));
     }
     let text = std::fs::read_to_string(file).map_err(|error| unreadable(error.to_string()))?;
-    let registry: Registry = serde_json::from_str(&text)
+    let registry: Registry = wharf_json::read_own(text.as_bytes())
         .map_err(|error| ImportError::Invalid { path: file.to_owned(), why: error.to_string() })?;
     let mut report = ImportReport::default();
     for entry in registry.agents {
@@ -124,7 +124,7 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
 }
 
 fn manifest(entry: Value) -> Result<String, String> {
-    let agent: Agent = serde_json::from_value(entry).map_err(|error| error.to_string())?;
+    let agent = Agent::deserialize(entry).map_err(|error| error.to_string())?;
     // It becomes a folder's name.
     if !Regex::new("^[a-z][a-z0-9-]{1,63}$").is_ok_and(|shape| shape.is_match(&agent.id)) {
         return Err("its id does not match ^[a-z][a-z0-9-]{1,63}$".to_owned());

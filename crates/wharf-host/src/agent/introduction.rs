@@ -4,11 +4,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use tokio::process::ChildStdout;
 use tokio::time::Instant;
 use wharf_core::{AgentTraits, Fault, Raw, UpdateKind};
+use wharf_json::{Json, ReadError, salvage};
 
 use super::AgentProcess;
 use super::launch::{Launch, Launched};
@@ -105,7 +104,9 @@ pub(crate) async fn greet(launch: &Launch, capabilities: &str) -> Result<Greeted
         r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":1,"clientCapabilities":{capabilities},"clientInfo":{{"name":"wharf","title":"Wharf","version":"{version}"}}}}}}"#
     );
     let answer = greeted.exchange("initialize", request.into(), 0).await?;
-    greeted.introduction = Introduction { traits: traits(&answer), frame: Raw::new_checked_before(answer) };
+    let traits = traits(&answer)
+        .map_err(|error| StartFailure::new(format!("the agent's answer to `initialize` cannot be used: {error}")))?;
+    greeted.introduction = Introduction { traits, frame: Raw::new_checked_before(answer) };
     Ok(greeted)
 }
 
@@ -116,10 +117,13 @@ impl Greeted {
             return Err(self.failure(&format!("the agent did not take `{method}`")).await);
         }
         match by(self.deadline, self.answer(id)).await {
-            Some(Some((FrameKind::Error, frame))) => {
+            Some(Some(Sorted::Answer(FrameKind::Error, frame))) => {
                 Err(StartFailure { message: refusal(method, &frame), exit_code: None, answer: Some(frame) })
             }
-            Some(Some((_, frame))) => Ok(frame),
+            Some(Some(Sorted::Answer(_, frame))) => Ok(frame),
+            Some(Some(Sorted::Malformed(why))) => {
+                Err(StartFailure::new(format!("the agent's answer to `{method}` could not be read: {why}")))
+            }
             Some(None) => Err(self.failure(&format!("the agent went away before it answered `{method}`")).await),
             None => {
                 let message = late(&format!("answer `{method}`"), self.timeout);
@@ -133,11 +137,10 @@ impl Greeted {
         self.deadline = self.timeout.map(|limit| Instant::now() + limit);
     }
 
-    async fn answer(&mut self, id: u64) -> Option<(FrameKind, Bytes)> {
-        let id = id.to_string();
+    async fn answer(&mut self, id: u64) -> Option<Sorted> {
         loop {
             while let Some(line) = self.reader.next_line() {
-                if let Some(found) = sort(line, id.as_bytes(), &mut self.early, &self.outbox) {
+                if let Some(found) = sort(line, Some(id), &mut self.early, &self.outbox) {
                     return Some(found);
                 }
             }
@@ -177,7 +180,7 @@ impl Greeted {
             // First what came in the same breath as the answer: no further read would tell of it.
             let before = self.early.swallowed;
             while let Some(line) = self.reader.next_line() {
-                sort(line, b"", &mut self.early, &self.outbox);
+                sort(line, None, &mut self.early, &self.outbox);
             }
             if self.early.swallowed > before {
                 until = Instant::now() + quiet;
@@ -232,8 +235,15 @@ pub(crate) fn with_stderr(message: &str, stderr: &StderrTail) -> String {
     if tail.is_empty() { message.to_owned() } else { format!("{message}\nstderr: {tail}") }
 }
 
-/// Handles one line while an answer is awaited. Returns the answer if it is the one.
-fn sort(line: Line<'_>, id: &[u8], early: &mut Early, outbox: &Outbox) -> Option<(FrameKind, Bytes)> {
+/// The line that was awaited.
+enum Sorted {
+    Answer(FrameKind, Bytes),
+    /// It names the request and cannot be read; says why.
+    Malformed(String),
+}
+
+/// Handles one line while the answer to a request is awaited. Returns it if this is the one.
+fn sort(line: Line<'_>, id: Option<u64>, early: &mut Early, outbox: &Outbox) -> Option<Sorted> {
     let frame = match line {
         Line::Frame(frame) => frame,
         Line::Oversized { bytes } => {
@@ -245,13 +255,21 @@ fn sort(line: Line<'_>, id: &[u8], early: &mut Early, outbox: &Outbox) -> Option
         Ok(envelope) => envelope,
         Err(error) => {
             early.fault(&error);
-            return None;
+            let found = salvage(frame);
+            let is_awaited = !found.has_method && found.id_numbers().any(|found| Some(found) == id);
+            return is_awaited.then(|| Sorted::Malformed(error.to_string()));
         }
     };
     match envelope.kind {
         FrameKind::Result | FrameKind::Error => {
-            let ours = envelope.id.clone().is_some_and(|span| &frame[span] == id);
-            ours.then(|| (envelope.kind, Bytes::copy_from_slice(frame)))
+            let found = envelope.id.clone().and_then(|span| Json::parse(&frame[span]).ok()?.id_number());
+            if found.is_none() || found != id {
+                return None;
+            }
+            Some(match tidied(frame, &envelope) {
+                Ok(frame) => Sorted::Answer(envelope.kind, frame),
+                Err(error) => Sorted::Malformed(error.to_string()),
+            })
         }
         FrameKind::Notification => {
             early.keep(frame, &envelope);
@@ -262,6 +280,16 @@ fn sort(line: Line<'_>, id: &[u8], early: &mut Early, outbox: &Outbox) -> Option
             None
         }
     }
+}
+
+/// The answer without null members, and with another name for a `_meta.wharf` of the agent's own.
+fn tidied(frame: &[u8], envelope: &Envelope<'_>) -> Result<Bytes, ReadError> {
+    let plain = if envelope.has_null_members {
+        frame::without_null_members(frame, envelope.kind)?
+    } else {
+        Bytes::copy_from_slice(frame)
+    };
+    if envelope.has_wharf_meta { frame::rename_wharf_meta(&plain) } else { Ok(plain) }
 }
 
 impl Early {
@@ -310,37 +338,54 @@ pub(crate) fn not_yet(frame: &[u8], envelope: &Envelope<'_>) -> Bytes {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":{message}}}}}"#).into()
 }
 
-#[derive(Deserialize)]
-struct ErrorAnswer<'a> {
-    #[serde(borrow)]
-    error: ErrorBody<'a>,
-}
-
-#[derive(Deserialize)]
-struct ErrorBody<'a> {
-    code: i64,
-    #[serde(borrow)]
-    message: &'a RawValue,
-}
-
+/// Says with which words and code the agent refused, as far as they can be read.
 fn refusal(method: &str, frame: &[u8]) -> String {
-    match frame::peek::<ErrorAnswer<'_>>(frame) {
-        Some(answer) => format!("the agent refused `{method}`: {} ({})", answer.error.message.get(), answer.error.code),
-        None => format!("the agent refused `{method}`"),
+    let error = Json::parse(frame).and_then(|answer| answer.member("error"));
+    let Ok(Some(error)) = error else { return format!("the agent refused `{method}`") };
+    let (message, code) = (error.at(&["message"]), error.at(&["code"]));
+    match (message, code) {
+        (Ok(Some(message)), Ok(Some(code))) => format!("the agent refused `{method}`: {message} ({code})"),
+        (Ok(Some(message)), _) => format!("the agent refused `{method}`: {message}"),
+        _ => format!("the agent refused `{method}`: {error}"),
     }
 }
 
-/// The capabilities that decide what the core may do. Anything odd counts as absent.
-fn traits(answer: &[u8]) -> AgentTraits {
-    let answer: serde_json::Value = serde_json::from_slice(answer).unwrap_or_default();
-    let agent = &answer["result"]["agentCapabilities"];
-    let session = &agent["sessionCapabilities"];
-    let has = |value: &serde_json::Value| !(value.is_null() || value == &serde_json::Value::Bool(false));
-    AgentTraits {
-        load: agent["loadSession"] == true,
-        resume: has(&session["resume"]),
-        close: has(&session["close"]),
-        queues: has(&session["promptQueueing"]) || agent["_meta"]["claudeCode"]["promptQueueing"] == true,
-        ready: has(&session["ready"]) || answer["result"]["capabilities"]["session"]["ready"] == true,
+/// Returns the capabilities that decide what the core may do. One of another type than ACP's counts as absent; one that
+/// stands there twice is an error.
+fn traits(answer: &[u8]) -> Result<AgentTraits, ReadError> {
+    let answer = Json::parse(answer)?;
+    let has = |path: &[&str]| answer.seek(path).map(|value| value.is_some_and(|value| value.bool() != Some(false)));
+    let is_true = |path: &[&str]| answer.seek(path).map(|value| value.and_then(Json::bool) == Some(true));
+    let session = |name| ["result", "agentCapabilities", "sessionCapabilities", name];
+    Ok(AgentTraits {
+        load: is_true(&["result", "agentCapabilities", "loadSession"])?,
+        resume: has(&session("resume"))?,
+        close: has(&session("close"))?,
+        queues: has(&session("promptQueueing"))?
+            || is_true(&["result", "agentCapabilities", "_meta", "claudeCode", "promptQueueing"])?,
+        ready: has(&session("ready"))? || is_true(&["result", "capabilities", "session", "ready"])?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_are_read_whatever_stands_beside_them() {
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        for odd in ["1e400", r#""\ud83d""#, &deep] {
+            let answer = format!(
+                r#"{{"id":0,"x":{odd},"result":{{"x":{odd},"agentCapabilities":{{"loadSession":true,"x":{odd},"sessionCapabilities":{{"resume":{{"x":{odd}}},"close":{odd},"promptQueueing":null,"ready":false}}}}}}}}"#
+            );
+            let expected = AgentTraits { load: true, resume: true, close: true, queues: false, ready: false };
+            assert_eq!(traits(answer.as_bytes()), Ok(expected), "{}", &odd[..odd.len().min(10)]);
+        }
+    }
+
+    #[test]
+    fn a_capability_that_stands_twice_is_an_error() {
+        let answer = br#"{"result":{"agentCapabilities":{"loadSession":true,"loadSession":false}}}"#;
+        assert_eq!(traits(answer), Err(ReadError::Twice("loadSession".to_owned())));
     }
 }

@@ -1,12 +1,13 @@
 //! Giving a greeted agent its session: `session/new`, or `session/load` and `session/resume` for one that it had.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::process::ChildStdout;
 use wharf_core::{AgentTraits, Raw, StartKind};
+use wharf_json::{Json, ReadError};
 
 use super::AgentProcess;
 use super::introduction::{Early, Greeted, StartFailure};
@@ -52,17 +53,6 @@ pub(crate) struct Opened {
     pub(crate) next_id: u64,
 }
 
-#[derive(Deserialize)]
-struct NewAnswer {
-    result: NewResult,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct NewResult {
-    session_id: String,
-}
-
 /// Opens the session.
 pub(crate) async fn open(mut greeted: Greeted, opening: &Opening) -> Result<Opened, StartFailure> {
     let id = greeted.take_id();
@@ -71,8 +61,10 @@ pub(crate) async fn open(mut greeted: Greeted, opening: &Opening) -> Result<Open
         greeted.swallow_replay();
     }
     let answer = greeted.exchange(method, request, id).await.map_err(|failure| forgotten(failure, opening.how))?;
-    let agent_session = match (&opening.agent_session, frame::peek::<NewAnswer>(&answer)) {
-        (_, Some(answer)) => answer.result.session_id,
+    let told = told_session(&answer)
+        .map_err(|error| StartFailure::new(format!("the agent's answer to `{method}` cannot be used: {error}")))?;
+    let agent_session = match (&opening.agent_session, told) {
+        (_, Some(told)) => told,
         // The answers to load and resume need not repeat the id.
         (Some(known), None) => known.clone(),
         (None, None) => return Err(StartFailure::new(format!("the agent answered `{method}` without a sessionId"))),
@@ -89,12 +81,30 @@ pub(crate) async fn open(mut greeted: Greeted, opening: &Opening) -> Result<Open
     Ok(Opened { process, reader, outbox, stderr, agent_session, traits: introduction.traits, answer, early, next_id })
 }
 
+/// Returns the session's id in the answer, and checks that what Wharf reads of the answer later stands there once.
+fn told_session(answer: &[u8]) -> Result<Option<String>, ReadError> {
+    let Some(result) = Json::parse(answer)?.member("result")? else { return Ok(None) };
+    if !result.is_object() {
+        return Ok(None);
+    }
+    for (list, current) in [("modes", "currentModeId"), ("models", "currentModelId")] {
+        if let Some(list) = result.member(list)?.filter(|list| list.is_object()) {
+            list.member(current)?;
+        }
+    }
+    for option in result.member("configOptions")?.into_iter().flat_map(Json::items).filter(|item| item.is_object()) {
+        option.member("id")?;
+        option.member("currentValue")?;
+    }
+    Ok(result.member("sessionId")?.and_then(Json::text).map(Cow::into_owned))
+}
+
 /// ACP's code for a session that there is not.
 const NOT_FOUND: i64 = -32002;
 
 /// Says it plainly if the agent does not know its session any more.
 fn forgotten(failure: StartFailure, how: StartKind) -> StartFailure {
-    let answer: Option<Value> = failure.answer.as_ref().and_then(|answer| serde_json::from_slice(answer).ok());
+    let answer = failure.answer.as_deref().map(frame::to_value);
     if how == StartKind::New || answer.is_none_or(|answer| answer["error"]["code"] != NOT_FOUND) {
         return failure;
     }
@@ -118,25 +128,21 @@ fn request(opening: &Opening, id: u64) -> Result<(&'static str, Bytes), StartFai
     }
 }
 
-#[derive(Deserialize)]
-struct NewRequest {
-    params: serde_json::Map<String, Value>,
-}
-
-/// The same parameters as at the beginning, with the agent's id of the session.
+/// The same parameters as at the beginning, byte for byte, with the agent's id of the session.
 fn reopening(
     method: &'static str,
     frame: &[u8],
     session: &str,
     id: u64,
 ) -> Result<(&'static str, Bytes), StartFailure> {
-    let Some(mut request) = frame::peek::<NewRequest>(frame) else {
-        return Err(StartFailure::new("the session's start parameters cannot be read"));
-    };
-    request.params.insert("sessionId".to_owned(), session.into());
-    let params = Value::Object(request.params);
-    let frame = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-    Ok((method, frame.to_string().into()))
+    let params = Json::parse(frame).and_then(|request| {
+        let params = request.member("params")?.ok_or_else(|| ReadError::Missing("params".to_owned()))?;
+        wharf_json::set(params, &["sessionId"], &Value::from(session).to_string())
+    });
+    let params =
+        params.map_err(|error| StartFailure::new(format!("the session's start parameters cannot be read: {error}")))?;
+    let frame = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
+    Ok((method, frame::one_line(frame.into())))
 }
 
 /// Sets the mode and the options that were in force, where the agent did not come back with them. What was set is
@@ -159,7 +165,7 @@ async fn restore(greeted: &mut Greeted, session: &str, answer: &[u8], in_force: 
             params["type"] = "boolean".into();
         }
         let answer = greeted.demand("session/set_config_option", params, &format!("option {option:?}")).await?;
-        let answer: Value = serde_json::from_slice(&answer).unwrap_or_default();
+        let answer = frame::to_value(&answer);
         let options = &answer["result"]["configOptions"];
         if options.is_array() {
             greeted.early.state(session, &json!({ "sessionUpdate": "config_option_update", "configOptions": options }));
@@ -187,7 +193,7 @@ impl Greeted {
 impl InForce {
     /// What a `session/new`, `load` or `resume` answer tells.
     pub(crate) fn of_answer(answer: &[u8]) -> Self {
-        let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
+        let answer = frame::to_value(answer);
         let result = &answer["result"];
         let mode = result["modes"]["currentModeId"].as_str().map(ToOwned::to_owned);
         Self { mode, options: Self::options(&result["configOptions"]) }

@@ -38,7 +38,7 @@ impl DirectoryIdentity {
     /// that of another directory.
     pub(crate) fn load_or_create(root: &Path) -> io::Result<Self> {
         let (path, directory) = (root.join("id"), fs::metadata(root)?);
-        let known = fs::read(&path).ok().and_then(|text| serde_json::from_slice::<Self>(&text).ok());
+        let known = fs::read(&path).ok().and_then(|text| wharf_json::read_own::<Self>(&text).ok());
         if let Some(known) = known
             && (known.device, known.inode) == (directory.dev(), directory.ino())
         {
@@ -173,7 +173,7 @@ impl Records {
         let records = entries.filter_map(|entry| {
             let text = fs::read(entry.path()).ok();
             let _ = fs::remove_file(entry.path());
-            let record: TreeRecord = serde_json::from_slice(&text?).ok()?;
+            let record: TreeRecord = wharf_json::read_own(&text?).ok()?;
             self.is_ours(&record).then_some(record)
         });
         end_trees(&records.collect::<Vec<_>>())

@@ -1,9 +1,7 @@
 //! `serve_tools`: which agents are told that their client has files and terminals (rule 12.13).
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Deserializer, de};
-use serde_json::value::RawValue;
+use wharf_json::Json;
 
 use crate::session::handle::Abilities;
 
@@ -34,12 +32,16 @@ impl ServeTools {
 
 /// Replaces `fs` and `terminal`; every other member stays as it came.
 pub(crate) fn with_tools(capabilities: &str, can: Abilities) -> String {
-    let mut members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(capabilities).unwrap_or_default();
     let fs = format!(r#"{{"readTextFile":{},"writeTextFile":{}}}"#, can.read_files, can.write_files);
-    for (name, value) in [("fs", fs), ("terminal", can.terminals.to_string())] {
-        members.extend(RawValue::from_string(value).ok().map(|value| (name.to_owned(), value)));
-    }
-    serde_json::to_string(&members).unwrap_or_else(|_| "{}".to_owned())
+    let terminal = can.terminals.to_string();
+    let told = Json::parse(capabilities.as_bytes()).and_then(|told| {
+        let told = wharf_json::set(told, &["fs"], &fs)?;
+        wharf_json::set(Json::parse(told.as_bytes())?, &["terminal"], &terminal)
+    });
+    told.unwrap_or_else(|error| {
+        tracing::error!(%error, "a client's capabilities cannot be told to the agent");
+        format!(r#"{{"fs":{fs},"terminal":{terminal}}}"#)
+    })
 }
 
 impl<'de> Deserialize<'de> for ServeTools {

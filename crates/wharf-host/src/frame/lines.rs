@@ -62,14 +62,16 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
                 let bytes = std::mem::take(&mut self.dropped) + at as u64;
                 return Some(Line::Oversized { bytes });
             }
-            let line = self.buffer[..at].trim_ascii_end();
             if at > self.limit {
                 return Some(Line::Oversized { bytes: at as u64 });
             }
+            let whole = self.buffer[..at].trim_ascii_end();
+            // Some programs put a byte order mark before what they write.
+            let line = wharf_json::strip_bom(whole);
             if !line.is_empty() {
                 // Borrowed again: the borrow checker does not see that the loop ends here.
-                let end = line.len();
-                return Some(Line::Frame(&self.buffer[..end]));
+                let (start, end) = (whole.len() - line.len(), whole.len());
+                return Some(Line::Frame(&self.buffer[start..end]));
             }
         }
     }

@@ -2,11 +2,15 @@
 
 pub mod content;
 mod lines;
+mod null_members;
 mod scan;
 mod splice;
 #[cfg(test)]
 mod tests;
+mod wharf_meta;
 
 pub use lines::{FrameReader, Line};
-pub use scan::{Envelope, FrameKind, ScanError, Span, Text, peek, peek_update, scan};
+pub use null_members::without_null_members;
+pub use scan::{Envelope, FrameKind, ScanError, Span, Text, peek, peek_update, scan, to_value};
 pub use splice::{one_line, splice, with_id, with_session};
+pub use wharf_meta::rename_wharf_meta;

@@ -4,9 +4,11 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
 use serde_json::value::RawValue;
 use wharf_core::UpdateKind;
+use wharf_json::{Json, Kind, ReadError};
 
 /// A place in the frame that was scanned.
 pub type Span = Range<usize>;
@@ -41,6 +43,10 @@ pub struct Envelope<'a> {
     pub update: Option<UpdateKind>,
     /// `params.update.title` of a `session_info_update`.
     pub title: Option<Cow<'a, str>>,
+    /// It has a `_meta.wharf`, which is Wharf's to write.
+    pub has_wharf_meta: bool,
+    /// It has a `method`, `result` or `error` that is null and therefore absent. Not every reader takes it so.
+    pub has_null_members: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -65,36 +71,55 @@ pub fn scan(frame: &[u8]) -> Result<Envelope<'_>, ScanError> {
     let mut found = Found::default();
     let base = text.as_ptr() as usize;
     let outside = Outside { base, found: &mut found };
-    (&mut json).deserialize_map(outside).and_then(|()| json.end()).map_err(unread)?;
+    let read = (&mut json).deserialize_map(outside).and_then(|()| json.end());
+    read.map_err(|error| unread(frame, &error))?;
     found.envelope()
 }
 
 /// JSON that is something else (a number, a second `id`) is told apart from what is no JSON at all.
-fn unread(error: serde_json::Error) -> ScanError {
-    if error.is_data() {
-        ScanError::NotMessage(error.to_string().into())
-    } else {
-        ScanError::NotJson(error.to_string())
-    }
+fn unread(frame: &[u8], error: &serde_json::Error) -> ScanError {
+    let is_json = error.is_data() || Json::parse(frame).is_ok();
+    if is_json { ScanError::NotMessage(error.to_string().into()) } else { ScanError::NotJson(error.to_string()) }
 }
 
 /// Reads the part of a frame that `T` names; for the few places where Wharf understands the payload.
-pub fn peek<'a, T: serde::Deserialize<'a>>(frame: &'a [u8]) -> Option<T> {
-    serde_json::from_slice(frame).ok()
+pub fn peek<'a, T: serde::Deserialize<'a>>(frame: &'a [u8]) -> Result<T, ReadError> {
+    wharf_json::read_bytes(frame)
 }
 
 /// Reads the part of a `session/update`'s own object that `T` names.
-pub fn peek_update<'a, T: serde::Deserialize<'a>>(frame: &'a [u8]) -> Option<T> {
-    #[derive(serde::Deserialize)]
-    struct Message<T> {
-        params: Params<T>,
-    }
-    #[derive(serde::Deserialize)]
-    struct Params<T> {
-        update: T,
-    }
-    peek::<Message<T>>(frame).map(|message| message.params.update)
+pub fn peek_update<'a, T: serde::Deserialize<'a>>(frame: &'a [u8]) -> Result<T, ReadError> {
+    let update = Json::parse(frame)?.at(&["params", "update"])?;
+    wharf_json::read(update.ok_or_else(|| ReadError::Missing("update".to_owned()))?)
 }
+
+/// Converts a frame that is known to be JSON: one that was scanned, or that the log holds.
+pub fn to_value(frame: &[u8]) -> Value {
+    match Json::parse(frame) {
+        Ok(json) => json.to_value(),
+        Err(error) => {
+            tracing::error!(%error, "a frame that was read before cannot be read again");
+            Value::Null
+        }
+    }
+}
+
+/// The members of an update that Wharf reads. One that stands there twice would be read differently by different
+/// parsers.
+const UPDATE_MEMBERS: [&[u8]; 12] = [
+    b"_meta",
+    b"availableCommands",
+    b"configOptions",
+    b"content",
+    b"currentModeId",
+    b"entries",
+    b"kind",
+    b"messageId",
+    b"sessionUpdate",
+    b"status",
+    b"title",
+    b"toolCallId",
+];
 
 #[derive(Default)]
 struct Found<'a> {
@@ -103,13 +128,21 @@ struct Found<'a> {
     session: Option<Text<'a>>,
     update: Option<UpdateKind>,
     title: Option<Cow<'a, str>>,
-    result: bool,
-    error: bool,
+    params: bool,
+    /// Null or not.
+    result: Option<Kind>,
+    error: Option<Kind>,
+    has_wharf_meta: bool,
+    null_method: bool,
 }
 
 impl<'a> Found<'a> {
     fn envelope(self) -> Result<Envelope<'a>, ScanError> {
-        let kind = match (self.method.is_some(), self.id.is_some(), self.result, self.error) {
+        // Null members are absent, but an answer may well be null.
+        let stands = |kind: Option<Kind>| kind.is_some_and(|kind| kind != Kind::Null);
+        let error = stands(self.error);
+        let result = stands(self.result) || (self.result.is_some() && !error && self.method.is_none());
+        let kind = match (self.method.is_some(), self.id.is_some(), result, error) {
             (true, true, false, false) => FrameKind::Request,
             (true, false, false, false) => FrameKind::Notification,
             (false, true, true, false) => FrameKind::Result,
@@ -128,6 +161,10 @@ impl<'a> Found<'a> {
             session: self.session,
             update: self.update,
             title: self.title,
+            has_wharf_meta: self.has_wharf_meta,
+            has_null_members: self.null_method
+                || (self.error.is_some() && !error)
+                || (self.result == Some(Kind::Null) && !result),
         })
     }
 }
@@ -148,22 +185,32 @@ impl<'a> Visitor<'a> for Outside<'_, 'a> {
     fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key_seed(Key)? {
             match key.as_ref() {
-                "id" => {
+                b"id" => {
                     let raw: &'a RawValue = map.next_value()?;
                     once::<A::Error, _>(&mut self.found.id, span(self.base, raw.get()), "id")?;
                 }
-                "method" => {
-                    let method = map.next_value_seed(Key)?;
-                    once::<A::Error, _>(&mut self.found.method, method, "method")?;
+                b"method" => {
+                    let method = Json::of_raw(map.next_value()?);
+                    match method.text() {
+                        Some(method) => once::<A::Error, _>(&mut self.found.method, method, "method")?,
+                        None if method.kind() == Kind::Null => self.found.null_method = true,
+                        None => return Err(A::Error::custom("`method` is not a string")),
+                    }
                 }
-                "params" => map.next_value_seed(Inside { base: self.base, found: self.found, level: Level::Params })?,
-                "result" => {
-                    map.next_value::<IgnoredAny>()?;
-                    self.found.result = true;
+                b"params" => {
+                    if std::mem::replace(&mut self.found.params, true) {
+                        return Err(twice("params"));
+                    }
+                    map.next_value_seed(Inside { base: self.base, found: self.found, level: Level::Params, seen: 0 })?;
                 }
-                "error" => {
-                    map.next_value::<IgnoredAny>()?;
-                    self.found.error = true;
+                b"result" => {
+                    let result = Json::of_raw(map.next_value()?);
+                    self.found.note_meta(result);
+                    once::<A::Error, _>(&mut self.found.result, result.kind(), "result")?;
+                }
+                b"error" => {
+                    let error = Json::of_raw(map.next_value()?);
+                    once::<A::Error, _>(&mut self.found.error, error.kind(), "error")?;
                 }
                 _ => {
                     map.next_value::<IgnoredAny>()?;
@@ -171,6 +218,14 @@ impl<'a> Visitor<'a> for Outside<'_, 'a> {
             }
         }
         Ok(())
+    }
+}
+
+impl Found<'_> {
+    /// Notes a `_meta.wharf` of an object that is no update: an answer, a tool call.
+    fn note_meta(&mut self, object: Json<'_>) {
+        let metas = object.members().filter(|(name, _)| name == "_meta");
+        self.has_wharf_meta |= { metas }.any(|(_, meta)| meta.has_key("wharf"));
     }
 }
 
@@ -185,6 +240,8 @@ struct Inside<'f, 'a> {
     base: usize,
     found: &'f mut Found<'a>,
     level: Level,
+    /// The members of [`UPDATE_MEMBERS`] that were met, by their place there.
+    seen: u16,
 }
 
 impl<'a> DeserializeSeed<'a> for Inside<'_, 'a> {
@@ -195,6 +252,19 @@ impl<'a> DeserializeSeed<'a> for Inside<'_, 'a> {
     }
 }
 
+impl Inside<'_, '_> {
+    /// Refuses the second of two members of an update that Wharf reads.
+    fn see<E: serde::de::Error>(&mut self, key: &[u8]) -> Result<(), E> {
+        let Some(place) = UPDATE_MEMBERS.iter().position(|name| *name == key) else { return Ok(()) };
+        let bit = 1 << place;
+        if self.seen & bit != 0 {
+            return Err(twice(&String::from_utf8_lossy(key)));
+        }
+        self.seen |= bit;
+        Ok(())
+    }
+}
+
 impl<'a> Visitor<'a> for Inside<'_, 'a> {
     type Value = ();
 
@@ -202,27 +272,36 @@ impl<'a> Visitor<'a> for Inside<'_, 'a> {
         f.write_str("JSON")
     }
 
-    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
+    fn visit_map<A: MapAccess<'a>>(mut self, mut map: A) -> Result<(), A::Error> {
         while let Some(key) = map.next_key_seed(Key)? {
+            if self.level == Level::Update {
+                self.see::<A::Error>(&key)?;
+            }
             match (self.level, key.as_ref()) {
-                (Level::Params, "sessionId") => {
+                (Level::Params, b"sessionId") => {
                     let raw: &'a RawValue = map.next_value()?;
-                    if let Some(text) = text::<A::Error>(self.base, raw)? {
+                    if let Some(value) = Json::of_raw(raw).text() {
+                        let text = Text { span: span(self.base, raw.get()), value };
                         once::<A::Error, _>(&mut self.found.session, text, "sessionId")?;
                     }
                 }
-                (Level::Params, "update") => {
-                    map.next_value_seed(Inside { base: self.base, found: self.found, level: Level::Update })?;
+                (Level::Params, b"update") => {
+                    if self.found.update.is_some() {
+                        return Err(twice("update"));
+                    }
+                    self.found.update = Some(UpdateKind::Other);
+                    let level = Level::Update;
+                    map.next_value_seed(Inside { base: self.base, found: self.found, level, seen: 0 })?;
                 }
-                (Level::Update, "sessionUpdate") => {
-                    let raw: &'a RawValue = map.next_value()?;
-                    let tag = words(self.base, raw);
+                (Level::Params, b"toolCall") => self.found.note_meta(Json::of_raw(map.next_value()?)),
+                (Level::Params | Level::Update, b"_meta") => {
+                    self.found.has_wharf_meta |= Json::of_raw(map.next_value()?).has_key("wharf");
+                }
+                (Level::Update, b"sessionUpdate") => {
+                    let tag = Json::of_raw(map.next_value()?).text();
                     self.found.update = Some(tag.map_or(UpdateKind::Other, |tag| UpdateKind::from_tag(&tag)));
                 }
-                (Level::Update, "title") => {
-                    let raw: &'a RawValue = map.next_value()?;
-                    self.found.title = words(self.base, raw);
-                }
+                (Level::Update, b"title") => self.found.title = Json::of_raw(map.next_value()?).text(),
                 (Level::Params | Level::Update, _) => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -261,29 +340,30 @@ impl<'a> Visitor<'a> for Inside<'_, 'a> {
     }
 }
 
-/// A key or another string, borrowed where it holds no escape.
+/// A key as its bytes, borrowed where it holds no escape. As bytes, because a key may hold half a surrogate pair; such a
+/// key is none that matters here.
 struct Key;
 
 impl<'a> DeserializeSeed<'a> for Key {
-    type Value = Cow<'a, str>;
+    type Value = Cow<'a, [u8]>;
 
     fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_str(self)
+        deserializer.deserialize_bytes(self)
     }
 }
 
 impl<'a> Visitor<'a> for Key {
-    type Value = Cow<'a, str>;
+    type Value = Cow<'a, [u8]>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a string")
     }
 
-    fn visit_borrowed_str<E>(self, text: &'a str) -> Result<Self::Value, E> {
+    fn visit_borrowed_bytes<E>(self, text: &'a [u8]) -> Result<Self::Value, E> {
         Ok(Cow::Borrowed(text))
     }
 
-    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+    fn visit_bytes<E>(self, text: &[u8]) -> Result<Self::Value, E> {
         Ok(Cow::Owned(text.to_owned()))
     }
 }
@@ -292,30 +372,15 @@ impl<'a> Visitor<'a> for Key {
 fn once<E: serde::de::Error, T>(place: &mut Option<T>, value: T, name: &str) -> Result<(), E> {
     match place.replace(value) {
         None => Ok(()),
-        Some(_) => Err(E::custom(format_args!("`{name}` stands there twice"))),
+        Some(_) => Err(twice(name)),
     }
+}
+
+fn twice<E: serde::de::Error>(name: &str) -> E {
+    E::custom(format_args!("`{name}` stands there twice"))
 }
 
 fn span(base: usize, part: &str) -> Span {
     let start = part.as_ptr() as usize - base;
     start..start + part.len()
-}
-
-/// The same where it is only read. A string that cannot be (half a surrogate pair) says nothing and hinders nothing.
-fn words<'a>(base: usize, raw: &'a RawValue) -> Option<Cow<'a, str>> {
-    text::<serde_json::Error>(base, raw).ok().flatten().map(|text| text.value)
-}
-
-fn text<'a, E: serde::de::Error>(base: usize, raw: &'a RawValue) -> Result<Option<Text<'a>>, E> {
-    let part = raw.get();
-    if !part.starts_with('"') {
-        return Ok(None);
-    }
-    let inner = &part[1..part.len() - 1];
-    let value = if inner.contains('\\') {
-        Cow::Owned(serde_json::from_str(part).map_err(|e| E::custom(e))?)
-    } else {
-        Cow::Borrowed(inner)
-    };
-    Ok(Some(Text { span: span(base, part), value }))
 }

@@ -40,6 +40,42 @@ fn kinds_of_messages_are_told_apart() {
 }
 
 #[test]
+fn null_members_are_absent() {
+    let kind = |text: &str| scan(text.as_bytes()).map(|envelope| envelope.kind);
+    assert_eq!(kind(r#"{"id":1,"result":{},"error":null}"#), Ok(FrameKind::Result));
+    assert_eq!(kind(r#"{"id":1,"result":null,"error":null}"#), Ok(FrameKind::Result));
+    assert_eq!(kind(r#"{"id":1,"result":null,"error":{}}"#), Ok(FrameKind::Error));
+    assert_eq!(kind(r#"{"id":1,"method":null,"result":1e400}"#), Ok(FrameKind::Result));
+    assert_eq!(kind(r#"{"id":1,"method":"m","result":null,"error":null}"#), Ok(FrameKind::Request));
+    assert!(matches!(kind(r#"{"id":1,"error":null}"#), Err(ScanError::NotMessage(_))));
+    assert!(matches!(kind(r#"{"id":1,"result":{},"error":{}}"#), Err(ScanError::NotMessage(_))));
+}
+
+#[test]
+fn keys_and_values_that_common_parsers_refuse_hinder_nothing() {
+    for odd in ["1e400", r#""\ud83d""#, r#"{"\ud83d":-1E+999}"#] {
+        let frame = format!(
+            r#"{{"\ud83d":{odd},"method":"session/update","params":{{"\ude00":{odd},"sessionId":"s\ud83d","update":{{"\ud83d":{odd},"sessionUpdate":"plan","content":{odd}}}}}}}"#
+        );
+        let envelope = scan(frame.as_bytes()).unwrap();
+        assert_eq!(envelope.session.as_ref().unwrap().value, "s\u{fffd}");
+        assert_eq!(envelope.update, Some(UpdateKind::Plan));
+        let answer = format!(r#"{{"id":{odd},"result":{odd}}}"#);
+        assert_eq!(scan(answer.as_bytes()).unwrap().kind, FrameKind::Result, "{odd}");
+    }
+    assert!(matches!(scan(br#"{"method":"m","params":1e400}"#), Err(ScanError::NotMessage(_))), "it is JSON");
+}
+
+#[test]
+fn a_member_of_an_update_that_wharf_reads_stands_there_once() {
+    for name in ["sessionUpdate", "content", "currentModeId", "configOptions", "title", "toolCallId", "_meta"] {
+        let frame = format!(r#"{{"method":"m","params":{{"update":{{"{name}":1,"x":2,"x":3,"{name}":1}}}}}}"#);
+        let error = scan(frame.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains(&format!("`{name}` stands there twice")), "{error}");
+    }
+}
+
+#[test]
 fn escaped_keys_and_values_are_understood() {
     let frame = r#"{"\u006dethod":"session\/update","params":{"session\u0049d":"a\"b","update":{"sessionUpdate":"pl\u0061n"}}}"#;
     let envelope = scan(frame.as_bytes()).unwrap();
@@ -157,5 +193,5 @@ async fn a_stream_without_a_line_break_costs_no_more_than_the_limit() {
 fn half_a_surrogate_pair_in_a_title_hinders_nothing() {
     let frame = r#"{"method":"session/update","params":{"sessionId":"a","update":{"sessionUpdate":"tool_call","title":"\ud83d"}}}"#;
     let envelope = scan(frame.as_bytes()).unwrap();
-    assert_eq!((envelope.update, envelope.title), (Some(UpdateKind::ToolCall), None));
+    assert_eq!((envelope.update, envelope.title.as_deref()), (Some(UpdateKind::ToolCall), Some("\u{fffd}")));
 }

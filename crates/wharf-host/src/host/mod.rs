@@ -7,7 +7,6 @@ mod confined;
 mod create;
 mod delegate;
 mod forget;
-mod modes;
 mod rate;
 mod spare;
 mod spawn;
@@ -22,6 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 use wharf_core::{EndReason, Epoch, Input, SessionId};
+use wharf_json::Json;
 use wharf_store::{Engine, FileLease, LogId};
 
 pub use begin::StartError;
@@ -206,8 +206,10 @@ impl Host {
         env: &BTreeMap<String, String>,
     ) -> Result<(Introduction, Option<Spare>), StartFailure> {
         let agent = self.inner.agent(adapter, None, &BTreeMap::new())?;
-        let told: serde_json::Value = serde_json::from_str(capabilities).unwrap_or_default();
-        let terminal = told["auth"]["terminal"] == true;
+        let terminal = Json::parse(capabilities.as_bytes())
+            .and_then(|told| told.bool_at(&["auth", "terminal"]))
+            .map_err(|error| StartFailure::new(format!("clientCapabilities: {error}")))?;
+        let terminal = terminal == Some(true);
         let env = self.inner.config.adapters().environment(&agent, env);
         let key = Introduced { program: agent.program(&env)?, command: agent.command, terminal, env };
         if let Some(known) = self.inner.introductions().get(&key) {

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use wharf_core::{Origin, Raw};
+use wharf_json::{Json, ReadError};
 use wharf_store::LogId;
 
 use super::{CreateError, Inner};
@@ -58,8 +59,8 @@ impl StartInputs {
             #[serde(default)]
             additional_directories: Option<Vec<PathBuf>>,
         }
-        let request: Option<Request> = frame::peek(frame);
-        let request = request.ok_or_else(|| CreateError::Cwd { path: "additionalDirectories".into() })?;
+        let request: Result<Request, _> = frame::peek(frame);
+        let request = request.map_err(|_| CreateError::Cwd { path: "additionalDirectories".into() })?;
         Ok(request.params.additional_directories.unwrap_or_default())
     }
 }
@@ -72,7 +73,7 @@ impl Inner {
     pub(crate) fn start_inputs(&self, log_id: &LogId) -> Result<StartInputs, String> {
         let path = self.session_dir(log_id).join("start.json");
         let text = std::fs::read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-        serde_json::from_slice(&text).map_err(|error| format!("{} is damaged: {error}", path.display()))
+        wharf_json::read_own(&text).map_err(|error| format!("{} is damaged: {error}", path.display()))
     }
 
     pub(crate) fn keep_start_inputs(&self, log_id: &LogId, inputs: &StartInputs) -> std::io::Result<()> {
@@ -111,13 +112,11 @@ impl Inner {
         env: BTreeMap<String, String>,
     ) -> Result<(), String> {
         let mut inputs = self.start_inputs(log_id)?;
-        let given: Value = serde_json::from_slice(frame).map_err(|error| error.to_string())?;
-        let mut kept: Value = serde_json::from_slice(inputs.new_frame.bytes()).map_err(|error| error.to_string())?;
+        let mut kept = inputs.new_frame.as_str().to_owned();
         let mut changed = false;
         for member in ["mcpServers", "additionalDirectories"] {
-            let new = &given["params"][member];
-            if new.as_array().is_some_and(|list| !list.is_empty()) && kept["params"][member] != *new {
-                kept["params"][member] = new.clone();
+            if let Some(new) = renewed(frame, &kept, member).map_err(|error| error.to_string())? {
+                kept = new;
                 changed = true;
             }
         }
@@ -125,7 +124,7 @@ impl Inner {
             changed |= inputs.env.get(&name) != Some(&value);
             inputs.env.insert(name, value);
         }
-        if changed && let Some(frame) = Raw::new(kept.to_string()) {
+        if changed && let Some(frame) = Raw::new(frame::one_line(kept.into())) {
             for named in Self::directories_of(&frame) {
                 inputs.real.entry(named.clone()).or_insert_with(|| real(&named));
             }
@@ -151,6 +150,20 @@ impl Inner {
         let roots = Roots::new(PathBuf::from(&*origin.cwd), more).within(launch.sandbox.clone());
         Some(Tools::new(roots, launch, agent_pid))
     }
+}
+
+/// Returns the `session/new` that is kept with a list that the client sends anew, byte for byte elsewhere; `None` if that
+/// says nothing new.
+fn renewed(given: &[u8], kept: &str, member: &str) -> Result<Option<String>, ReadError> {
+    let path = ["params", member];
+    let Some(new) = Json::parse(given)?.at(&path)?.filter(|list| list.items().next().is_some()) else {
+        return Ok(None);
+    };
+    let kept = Json::parse(kept.as_bytes())?;
+    if kept.at(&path)?.is_some_and(|old| old.to_value() == new.to_value()) {
+        return Ok(None);
+    }
+    wharf_json::set(kept, &path, new.raw()).map(Some)
 }
 
 /// Writes a file that only its owner can read, whole or not at all.

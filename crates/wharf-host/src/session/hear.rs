@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use wharf_core::{AskKind, ClientId, Fault, Input, Raw, UpdateKind};
+use wharf_json::{Json, Salvaged, salvage};
 
-use super::voice::{Forwarded, Owed, Voice};
+use super::voice::{Forwarded, Owed, Voice, error};
 use crate::agent::introduction::fault;
 use crate::frame::{self, Envelope, FrameKind, Line, Span};
 
@@ -20,6 +20,12 @@ pub(super) enum Heard {
     Nothing,
     Input(Input),
     Fault(Fault, String),
+    /// A line that could not be read and that names requests under way: they fail.
+    Malformed {
+        kind: Fault,
+        detail: String,
+        failed: Vec<Self>,
+    },
     /// The answer to a request that a client made.
     Answer {
         to: Forwarded,
@@ -80,9 +86,21 @@ impl Ear {
             Ok(envelope) => envelope,
             Err(error) => {
                 let (kind, detail) = fault(&error);
-                return Heard::Fault(kind, detail);
+                return malformed(kind, detail, &salvage(frame), voice);
             }
         };
+        if envelope.has_null_members {
+            return match frame::without_null_members(frame, envelope.kind) {
+                Ok(plain) => self.hear(Line::Frame(&plain), voice),
+                Err(error) => malformed(Fault::Malformed, error.to_string(), &salvage(frame), voice),
+            };
+        }
+        if envelope.has_wharf_meta {
+            return match frame::rename_wharf_meta(frame) {
+                Ok(renamed) => self.hear(Line::Frame(&renamed), voice),
+                Err(error) => malformed(Fault::Malformed, error.to_string(), &salvage(frame), voice),
+            };
+        }
         let foreign = envelope.session.as_ref().is_some_and(|session| session.value != voice.session());
         if foreign && envelope.method.starts_with("session/") {
             let id = envelope.session.as_ref().map_or("none", |session| session.value.as_ref());
@@ -105,8 +123,11 @@ impl Ear {
                 Heard::Input,
             ),
             "$/cancel_request" => {
-                let request = frame::peek::<CancelRequest<'_>>(frame);
-                let agent_request = request.and_then(|it| Raw::new(it.params.request_id.get().to_owned()));
+                let request = match frame::peek::<CancelRequest<'_>>(frame) {
+                    Ok(request) => request.params.request_id,
+                    Err(error) => return Heard::Fault(Fault::Malformed, format!("$/cancel_request: {error}")),
+                };
+                let agent_request = Raw::new(request.raw().to_owned());
                 agent_request.map_or(Heard::Nothing, |agent_request| Heard::Withdrawn { agent_request })
             }
             _ => Heard::Note(self.copied(frame, envelope, None)),
@@ -140,9 +161,12 @@ impl Ear {
     }
 
     fn permission(&mut self, frame: &[u8], envelope: &Envelope<'_>, agent_request: Raw, voice: &Voice) -> Heard {
-        let Some(request) = frame::peek::<PermissionRequest<'_>>(frame) else {
-            voice.refuse(frame, envelope, -32602, "options with optionId are missing");
-            return Heard::Fault(Fault::Malformed, "a permission request without options".to_owned());
+        let request = match frame::peek::<PermissionRequest<'_>>(frame) {
+            Ok(request) => request,
+            Err(error) => {
+                voice.refuse(frame, envelope, -32602, &format!("options with optionId are needed: {error}"));
+                return Heard::Fault(Fault::Malformed, format!("a permission request without options: {error}"));
+            }
         };
         let options = request.params.options.iter().map(|option| Arc::from(option.option_id.as_ref())).collect();
         let tool_call = request.params.tool_call.map(|call| Arc::from(call.tool_call_id.as_ref()));
@@ -157,20 +181,22 @@ impl Ear {
     /// A form for the session goes to everyone; a link goes to the one who prompts; what belongs to a request goes to
     /// whoever made that (rule 3.7).
     fn elicitation(&mut self, frame: &[u8], envelope: &Envelope<'_>, agent_request: Raw, voice: &mut Voice) -> Heard {
-        let Some(request) = frame::peek::<Elicitation<'_>>(frame) else {
-            voice.refuse(frame, envelope, -32602, "the elicitation cannot be read");
-            return Heard::Fault(Fault::Malformed, "an elicitation that cannot be read".to_owned());
+        let request = match frame::peek::<Elicitation<'_>>(frame) {
+            Ok(request) => request,
+            Err(error) => {
+                voice.refuse(frame, envelope, -32602, &format!("the elicitation cannot be read: {error}"));
+                return Heard::Fault(Fault::Malformed, format!("an elicitation that cannot be read: {error}"));
+            }
         };
         let method = envelope.method.to_string();
         if let Some(inner) = request.params.request_id {
-            let asker = inner.get().parse().ok().and_then(|id| voice.forwarded(id)).cloned();
+            let asker = inner.id_number().and_then(|id| voice.forwarded(id)).cloned();
             let Some(asker) = asker else {
                 voice.refuse(frame, envelope, -32602, "no such request");
                 return Heard::Nothing;
             };
-            let start = inner.get().as_ptr() as usize - frame.as_ptr() as usize;
-            let span = start..start + inner.get().len();
-            let frame = self.copied(frame, envelope, Some((span, asker.request.clone())));
+            let own = inner.span_in(frame).map(|span| (span, asker.request.clone()));
+            let frame = self.copied(frame, envelope, own);
             return Heard::Request(AgentRequest { method, agent_request, frame, whom: Whom::Requester(asker.client) });
         }
         if request.params.mode.as_deref() == Some("url") {
@@ -223,7 +249,7 @@ impl Ear {
 }
 
 fn answered(frame: &[u8], envelope: &Envelope<'_>, voice: &mut Voice) -> Heard {
-    let id = envelope.id.clone().and_then(|span| std::str::from_utf8(&frame[span]).ok()?.parse().ok());
+    let id = envelope.id.clone().and_then(|span| Json::parse(&frame[span]).ok()?.id_number());
     // Not ours, or settled without it: dropped (rule 3.15).
     let Some(owed) = id.and_then(|id| voice.settle(id)) else { return Heard::Nothing };
     let ok = envelope.kind == FrameKind::Result;
@@ -234,14 +260,47 @@ fn answered(frame: &[u8], envelope: &Envelope<'_>, voice: &mut Voice) -> Heard {
             frame.map_or(Heard::Nothing, |frame| Heard::Answer { to, frame, ok })
         }
         Owed::Prompt(prompt) => {
-            let stop_reason = ok.then(|| {
-                let answer = frame::peek::<PromptAnswer<'_>>(frame);
-                answer.and_then(|answer| answer.result.stop_reason).map_or_else(|| "unknown".into(), Arc::from)
-            });
+            let stop_reason = ok.then(|| stop_reason(frame));
             let frame = Raw::new(copy);
             frame.map_or(Heard::Nothing, |frame| Heard::Input(Input::AgentAnswered { prompt, stop_reason, frame }))
         }
     }
+}
+
+/// The agent's word for how a turn ended. An answer without one ends the turn all the same.
+fn stop_reason(frame: &[u8]) -> Arc<str> {
+    let told = Json::parse(frame).and_then(|answer| answer.text_at(&["result", "stopReason"]));
+    told.ok().flatten().map_or_else(|| "unknown".into(), Arc::from)
+}
+
+/// A line that could not be read. What it names is not left waiting: a request of the agent is refused, an answer of it
+/// fails the request that it is for.
+fn malformed(kind: Fault, detail: String, found: &Salvaged, voice: &mut Voice) -> Heard {
+    if found.has_method {
+        for id in &found.ids {
+            let _ = voice.say(error(id, -32600, &format!("the request could not be read: {detail}")));
+        }
+        return Heard::Fault(kind, detail);
+    }
+    let message = format!("the agent's answer could not be read: {detail}");
+    let failed: Vec<Heard> = found.id_numbers().filter_map(|id| fail_owed(id, &message, voice)).collect();
+    if failed.is_empty() {
+        return Heard::Fault(kind, detail);
+    }
+    Heard::Malformed { kind, detail, failed }
+}
+
+fn fail_owed(id: u64, message: &str, voice: &mut Voice) -> Option<Heard> {
+    Some(match voice.settle(id)? {
+        Owed::Forward(to) => {
+            let frame = error(&String::from_utf8_lossy(&to.request), -32603, message);
+            Heard::Answer { to, frame, ok: false }
+        }
+        Owed::Prompt(prompt) => {
+            let frame = Raw::new(error(&id.to_string(), -32603, message))?;
+            Heard::Input(Input::AgentAnswered { prompt, stop_reason: None, frame })
+        }
+    })
 }
 
 #[derive(Deserialize)]
@@ -254,7 +313,7 @@ struct CancelRequest<'a> {
 #[serde(rename_all = "camelCase")]
 struct CancelParams<'a> {
     #[serde(borrow)]
-    request_id: &'a RawValue,
+    request_id: Json<'a>,
 }
 
 #[derive(Deserialize)]
@@ -269,7 +328,7 @@ struct ElicitationParams<'a> {
     #[serde(borrow)]
     mode: Option<std::borrow::Cow<'a, str>>,
     #[serde(borrow)]
-    request_id: Option<&'a RawValue>,
+    request_id: Option<Json<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -299,17 +358,4 @@ struct PermissionOption<'a> {
 struct ToolCall<'a> {
     #[serde(borrow)]
     tool_call_id: std::borrow::Cow<'a, str>,
-}
-
-#[derive(Deserialize)]
-struct PromptAnswer<'a> {
-    #[serde(borrow)]
-    result: PromptResult<'a>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct PromptResult<'a> {
-    #[serde(borrow)]
-    stop_reason: Option<std::borrow::Cow<'a, str>>,
 }

@@ -4,6 +4,7 @@ use serde_json::Value;
 use wharf_core::{Raw, State};
 
 use crate::agent::InForce;
+use crate::frame;
 
 /// From the latest updates, else from the agent's last answer.
 pub(super) fn in_force(state: &State) -> InForce {
@@ -14,6 +15,6 @@ pub(super) fn in_force(state: &State) -> InForce {
 }
 
 fn update(frame: Option<&Raw>) -> Value {
-    let mut frame: Value = frame.and_then(|frame| serde_json::from_slice(frame.bytes()).ok()).unwrap_or_default();
+    let mut frame = frame.map(|frame| frame::to_value(frame.bytes())).unwrap_or_default();
     frame["params"]["update"].take()
 }

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use serde_json::json;
 use tokio::sync::oneshot;
 use wharf_core::{ClientId, Input, Raw, UpdateKind};
+use wharf_json::Json;
 
 use super::command::Command;
 use super::handle::{Attendance, Direct, Forward, LaneMessage, Lanes, Serves};
@@ -124,7 +125,7 @@ impl SessionTask {
                 json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode }),
             ),
             ForwardKind::SetOption => {
-                let answer: serde_json::Value = serde_json::from_slice(frame).ok()?;
+                let answer = frame::to_value(frame);
                 let options = &answer["result"]["configOptions"];
                 if crate::agent::InForce::options(options) == known.options {
                     return None;
@@ -322,9 +323,9 @@ impl ForwardKind {
     fn of(frame: &[u8]) -> Self {
         match frame::scan(frame) {
             Ok(envelope) if envelope.method == "session/set_mode" => {
-                let frame: serde_json::Value = serde_json::from_slice(frame).unwrap_or_default();
-                let mode = frame["params"]["modeId"].as_str().unwrap_or_default().to_owned();
-                Self::SetMode { mode }
+                // One that cannot be read is the agent's to refuse.
+                let mode = Json::parse(frame).and_then(|request| request.text_at(&["params", "modeId"]));
+                mode.ok().flatten().map_or(Self::Other, |mode| Self::SetMode { mode: mode.into_owned() })
             }
             Ok(envelope) if envelope.method == "session/set_config_option" => Self::SetOption,
             Ok(_) | Err(_) => Self::Other,

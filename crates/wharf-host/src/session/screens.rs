@@ -5,9 +5,9 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use wharf_core::{Input, Raw, UpdateKind};
+use wharf_core::{Fault, Input, Raw, UpdateKind};
+use wharf_json::{Json, ReadError};
 
 use super::task::SessionTask;
 use crate::frame;
@@ -31,7 +31,7 @@ pub(super) struct Screens {
 #[derive(Debug)]
 struct Call {
     id: String,
-    content: Box<RawValue>,
+    content: Vec<Value>,
     terminals: Vec<String>,
     /// The content that the log has with text in it.
     told: Option<Value>,
@@ -43,28 +43,30 @@ struct ToolCall<'a> {
     #[serde(borrow)]
     tool_call_id: Cow<'a, str>,
     #[serde(borrow)]
-    content: Option<&'a RawValue>,
+    content: Option<Json<'a>>,
 }
 
 impl Screens {
     /// A tool call was shown. Returns true if it shows a terminal whose text is known.
-    fn shown(&mut self, frame: &[u8]) -> bool {
+    fn shown(&mut self, frame: &[u8]) -> Result<bool, ReadError> {
         if self.calls.is_empty() && !mentions_terminal(frame) {
-            return false;
+            return Ok(false);
         }
-        let Some(update) = frame::peek_update::<ToolCall<'_>>(frame) else { return false };
+        let update = frame::peek_update::<ToolCall<'_>>(frame)?;
         // Content is told whole or not at all.
-        let Some(content) = update.content else { return false };
+        let Some(content) = update.content else { return Ok(false) };
         self.calls.retain(|call| call.id != update.tool_call_id);
-        let items: Vec<Value> = serde_json::from_str(content.get()).unwrap_or_default();
+        if content.raw().len() > CONTENT {
+            return Ok(false);
+        }
+        let items: Vec<Value> = content.items().map(Json::to_value).collect();
         let terminals: Vec<String> = items.iter().filter_map(|item| terminal(item).map(str::to_owned)).collect();
-        if terminals.is_empty() || content.get().len() > CONTENT {
-            return false;
+        if terminals.is_empty() {
+            return Ok(false);
         }
         let known = terminals.iter().any(|terminal| self.text(terminal).is_some());
-        let (id, content) = (update.tool_call_id.into_owned(), content.to_owned());
-        push(&mut self.calls, Call { id, content, terminals, told: None });
-        known
+        push(&mut self.calls, Call { id: update.tool_call_id.into_owned(), content: items, terminals, told: None });
+        Ok(known)
     }
 
     fn text(&self, terminal: &str) -> Option<&str> {
@@ -102,7 +104,7 @@ impl Screens {
     }
 
     fn as_text(&self, call: &Call) -> Value {
-        let mut items: Vec<Value> = serde_json::from_str(call.content.get()).unwrap_or_default();
+        let mut items = call.content.clone();
         for item in &mut items {
             if let Some(id) = terminal(item) {
                 let text = self.text(id).map_or_else(|| no_output_kept(id), ToOwned::to_owned);
@@ -116,8 +118,10 @@ impl Screens {
 impl SessionTask {
     /// The agent has shown a tool call, perhaps with a terminal.
     pub(super) fn tool_call_shown(&mut self, frame: &Raw) {
-        if self.screens.shown(frame.bytes()) {
-            self.tell_screens(None);
+        match self.screens.shown(frame.bytes()) {
+            Ok(true) => self.tell_screens(None),
+            Ok(false) => {}
+            Err(error) => self.fault(Fault::Malformed, format!("a tool call: {error}")),
         }
     }
 
@@ -138,17 +142,18 @@ impl SessionTask {
 
     /// The output of a client's terminal passes by on its way to the agent.
     pub(super) fn output_passed(&mut self, terminal: &str, answer: &[u8]) {
-        let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
-        if let Some(text) = answer["result"]["output"].as_str() {
-            self.screens.said(terminal, text);
+        // An answer that cannot be read is the agent's to complain about.
+        let text = Json::parse(answer).and_then(|answer| answer.text_at(&["result", "output"]));
+        if let Ok(Some(text)) = text {
+            self.screens.said(terminal, &text);
         }
     }
 }
 
 /// What a request of the agent is about, if it is about a terminal that there is.
 pub(super) fn terminal_of(request: &[u8]) -> Option<String> {
-    let request: Value = serde_json::from_slice(request).unwrap_or_default();
-    request["params"]["terminalId"].as_str().map(ToOwned::to_owned)
+    let terminal = Json::parse(request).and_then(|request| request.text_at(&["params", "terminalId"]));
+    terminal.ok().flatten().map(Cow::into_owned)
 }
 
 fn push<T>(queue: &mut VecDeque<T>, new: T) {
@@ -193,7 +198,7 @@ mod tests {
         let diff = json!({ "type": "diff", "path": "/x" });
         let content =
             json!([diff, { "type": "terminal", "terminalId": "a" }, { "type": "terminal", "terminalId": "b" }]);
-        assert!(!screens.shown(&shows("call", &content)));
+        assert!(!screens.shown(&shows("call", &content)).unwrap());
         assert!(screens.news("s").is_empty());
         screens.said("a", "hello");
         let told = json!([diff, text_item("hello"), text_item("[terminal b: no output kept]")]);
@@ -203,12 +208,12 @@ mod tests {
         let told = json!([diff, text_item("hello"), text_item("[no output]")]);
         assert_eq!(contents(&screens.news("s")), std::slice::from_ref(&told));
         // A change of its state alone leaves the content as it is.
-        assert!(!screens.shown(br#"{"params":{"update":{"toolCallId":"call","status":"completed"}}}"#));
+        assert!(!screens.shown(br#"{"params":{"update":{"toolCallId":"call","status":"completed"}}}"#).unwrap());
         assert!(screens.news("s").is_empty());
-        assert!(screens.shown(&shows("call", &content)));
+        assert!(screens.shown(&shows("call", &content)).unwrap());
         assert_eq!(contents(&screens.news("s")), [told]);
         // Something else instead: nobody shows the terminals any more.
-        screens.shown(&shows("call", &json!([diff])));
+        screens.shown(&shows("call", &json!([diff]))).unwrap();
         screens.said("a", "more");
         assert!(screens.news("s").is_empty());
     }

@@ -389,6 +389,10 @@ impl SessionTask {
                 self.input(input, None);
             }
             Heard::Fault(fault, detail) => self.fault(fault, detail),
+            Heard::Malformed { kind, detail, failed } => {
+                self.fault(kind, detail);
+                failed.into_iter().for_each(|failed| self.take_in(failed));
+            }
             Heard::Answer { to, frame, ok } => self.answered(&to, frame, ok),
             Heard::Request(request) => self.requested(request),
             Heard::Withdrawn { agent_request } => self.withdrawn(agent_request),
@@ -402,7 +406,7 @@ impl SessionTask {
         self.take_in(heard);
     }
 
-    fn fault(&mut self, fault: Fault, detail: String) {
+    pub(super) fn fault(&mut self, fault: Fault, detail: String) {
         let admitted = match &mut self.agent {
             Some(link) => link.admit_fault(fault, detail),
             None => Some((fault, detail)),

@@ -184,7 +184,7 @@ impl From<Create> for TerminalSpec {
 }
 
 fn params<P: DeserializeOwned>(frame: &[u8]) -> Result<P, ToolError> {
-    let request = serde_json::from_slice::<Request<P>>(frame);
+    let request = crate::frame::peek::<Request<P>>(frame);
     request.map(|request| request.params).map_err(|error| ToolError::Params(error.to_string()))
 }
 
@@ -194,7 +194,7 @@ fn terminal(frame: &[u8]) -> Result<String, ToolError> {
 
 /// The schema says of these fields that a bad value counts as none.
 fn lenient<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(from: D) -> Result<T, D::Error> {
-    Ok(serde_json::from_value(Value::deserialize(from)?).unwrap_or_default())
+    Ok(wharf_json::read(wharf_json::Json::deserialize(from)?).unwrap_or_default())
 }
 
 fn status(exit: &AgentExit) -> Value {

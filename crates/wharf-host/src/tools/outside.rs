@@ -102,7 +102,7 @@ impl OutsideFiles {
         if done {
             return String::from_utf8(answer).map_err(|_| odd());
         }
-        let Failure { code, message, data } = serde_json::from_slice(&answer).map_err(|_| odd())?;
+        let Failure { code, message, data } = wharf_json::read_own(&answer).map_err(|_| odd())?;
         Err(ToolError::Outsiders { code, message, data })
     }
 }

@@ -93,11 +93,11 @@ impl WorkspaceList {
             column: error.column(),
             why: without_place(&error),
         };
-        let Version { version } = serde_json::from_str(text).map_err(damaged)?;
+        let Version { version } = wharf_json::read_own(text.as_bytes()).map_err(damaged)?;
         if version != VERSION {
             return Err(WorkspaceError::Version { path: path.to_owned(), version });
         }
-        serde_json::from_str(text).map_err(damaged)
+        wharf_json::read_own(text.as_bytes()).map_err(damaged)
     }
 
     pub(super) fn write(&self, path: &Path) -> Result<(), WorkspaceError> {

@@ -10,7 +10,7 @@ use wharf_host::{Forward, Introduction, StartFailure, frame, new_client_id};
 use super::answers;
 use super::client::ClientInfo;
 use super::connection::Connection;
-use super::errors::{RpcError, from_start, observer};
+use super::errors::{RpcError, from_start, observer, unreadable_answer};
 use super::inbound::Outcome;
 use crate::auth::Scope;
 
@@ -29,7 +29,8 @@ impl Connection {
             Role::Observer => self.app.host.introduced(&self.agent).unwrap_or_else(Introduction::of_nobody),
         };
         let (amux, terminal_auth) = (self.bound.is_some(), self.info().terminal_auth);
-        Ok(Some(answers::initialize(&introduction.frame, id, amux, terminal_auth)))
+        let answer = answers::initialize(&introduction.frame, id, amux, terminal_auth);
+        Ok(Some(answer.map_err(unreadable_answer)?))
     }
 
     /// What the agent says of itself; an agent that had to be started to say it waits for its session.

@@ -1,142 +1,140 @@
-//! Answers that Wharf makes from an agent's: members that it does not touch stay as they came.
-
-use std::collections::BTreeMap;
+//! Answers that Wharf makes from an agent's: members that it does not touch stay as they came, byte for byte.
 
 use bytes::Bytes;
-use serde::Deserialize;
-use serde_json::Value;
-use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use wharf_host::Descriptor;
 use wharf_host::core::{Latest, Raw};
-
-type Members = BTreeMap<String, Box<RawValue>>;
-
-#[derive(Deserialize)]
-struct Answer {
-    result: Members,
-}
-
-fn members(frame: &Raw) -> Members {
-    serde_json::from_slice::<Answer>(frame.bytes()).map(|answer| answer.result).unwrap_or_default()
-}
-
-fn raw(value: &serde_json::Value) -> Option<Box<RawValue>> {
-    RawValue::from_string(value.to_string()).ok()
-}
-
-fn respond(id: &[u8], result: &Members) -> Bytes {
-    let id = String::from_utf8_lossy(id);
-    let result = serde_json::to_string(result).unwrap_or_else(|_| "{}".to_owned());
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#).into()
-}
+use wharf_json::{Json, ReadError};
 
 /// What Wharf adds to any agent's session capabilities (rule 3.3).
 const ADDED: &[&str] = &["attach", "detach", "status", "promptQueueing", "list", "resume", "close", "delete", "ready"];
 
-fn inner(members: &Members, name: &str) -> Members {
-    members.get(name).and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
+/// An answer's result while it is changed.
+struct Outcome(String);
+
+impl Outcome {
+    /// The result of an agent's answer. One that is no object says nothing that could be kept.
+    fn of(answer: &Raw) -> Result<Self, ReadError> {
+        let result = Json::parse(answer.bytes())?.member("result")?.filter(|result| result.is_object());
+        Ok(Self(result.map_or("{}", Json::raw).to_owned()))
+    }
+
+    fn json(&self) -> Result<Json<'_>, ReadError> {
+        Json::parse(self.0.as_bytes())
+    }
+
+    /// Sets a member. What stands on the way to it and is no object gives way to one.
+    fn set(&mut self, path: &[&str], value: &str) -> Result<(), ReadError> {
+        for end in 1..path.len() {
+            if self.json()?.at(&path[..end])?.is_some_and(|holder| !holder.is_object()) {
+                self.0 = wharf_json::set(self.json()?, &path[..end], "{}")?;
+            }
+        }
+        self.0 = wharf_json::set(self.json()?, path, value)?;
+        Ok(())
+    }
+
+    fn set_value(&mut self, path: &[&str], value: &Value) -> Result<(), ReadError> {
+        self.set(path, &value.to_string())
+    }
+
+    fn remove(&mut self, path: &[&str]) -> Result<(), ReadError> {
+        self.0 = wharf_json::remove(self.json()?, path)?.into_owned();
+        Ok(())
+    }
+
+    fn respond(&self, id: &[u8]) -> Bytes {
+        let (id, result) = (String::from_utf8_lossy(id), &self.0);
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#).into()
+    }
 }
 
 /// The agent's `initialize` result with what Wharf adds.
-pub(super) fn initialize(agent: &Raw, id: &[u8], amux: bool, terminal_auth: bool) -> Bytes {
-    let mut result = members(agent);
-    let mut capabilities = inner(&result, "agentCapabilities");
-    let mut sessions = inner(&capabilities, "sessionCapabilities");
-    // Child sessions that a client did not open cannot be relayed (rule 3.1).
-    sessions.remove("fork");
-    sessions.remove("subagents");
+pub(super) fn initialize(agent: &Raw, id: &[u8], amux: bool, terminal_auth: bool) -> Result<Bytes, ReadError> {
+    let mut result = Outcome::of(agent)?;
+    let session = |name| ["agentCapabilities", "sessionCapabilities", name];
     for added in ADDED {
-        sessions.extend(raw(&serde_json::json!({})).map(|yes| ((*added).to_owned(), yes)));
+        result.set(&session(added), "{}")?;
     }
+    // Child sessions that a client did not open cannot be relayed (rule 3.1).
+    result.remove(&session("fork"))?;
+    result.remove(&session("subagents"))?;
     if amux {
         // As amux writes it (rule 3.3).
-        sessions.extend(raw(&true.into()).map(|yes| ("attach".to_owned(), yes)));
+        result.set(&session("attach"), "true")?;
     }
-    if let Ok(sessions) = serde_json::value::to_raw_value(&sessions) {
-        capabilities.insert("sessionCapabilities".to_owned(), sessions);
-    }
-    capabilities.extend(raw(&true.into()).map(|yes| ("loadSession".to_owned(), yes)));
+    result.set(&["agentCapabilities", "loadSession"], "true")?;
     // The second place that readers of `session/ready` look in.
-    let mut drafted = inner(&result, "capabilities");
-    drafted.extend(raw(&serde_json::json!({ "ready": true })).map(|ready| ("session".to_owned(), ready)));
-    if let Ok(drafted) = serde_json::value::to_raw_value(&drafted) {
-        result.insert("capabilities".to_owned(), drafted);
-    }
-    if let Some(methods) = result.get("authMethods").and_then(|raw| serde_json::from_str(raw.get()).ok())
-        && let Ok(methods) = serde_json::value::to_raw_value(&auth_methods(methods, terminal_auth))
-    {
-        result.insert("authMethods".to_owned(), methods);
-    }
-    if let Ok(capabilities) = serde_json::value::to_raw_value(&capabilities) {
-        result.insert("agentCapabilities".to_owned(), capabilities);
+    result.set(&["capabilities", "session", "ready"], "true")?;
+    if let Some(methods) = auth_methods(result.json()?, terminal_auth)? {
+        result.set(&["authMethods"], &methods)?;
     }
     // Wharf speaks version 1, whatever was offered (rule 3.14).
-    result.extend(raw(&1.into()).map(|one| ("protocolVersion".to_owned(), one)));
-    respond(id, &result)
+    result.set(&["protocolVersion"], "1")?;
+    Ok(result.respond(id))
 }
 
 /// Logins in a terminal run the program that the client has configured, with more arguments. For the bridge that is
-/// `wharf acp`, which is told to run the agent; nobody else can do it.
-fn auth_methods(methods: Vec<Box<RawValue>>, terminal_auth: bool) -> Vec<Box<RawValue>> {
-    let for_client = |method: Box<RawValue>| {
-        let mut told: Value = serde_json::from_str(method.get()).unwrap_or_default();
-        if told["type"] != "terminal" {
-            return Some(method);
+/// `wharf acp`, which is told to run the agent; nobody else can do it. Returns the list, if there is one.
+fn auth_methods(result: Json<'_>, terminal_auth: bool) -> Result<Option<String>, ReadError> {
+    let Some(methods) = result.member("authMethods")? else { return Ok(None) };
+    let mut kept = Vec::new();
+    for method in methods.items() {
+        let kind = if method.is_object() { method.member("type")?.and_then(Json::text) } else { None };
+        match kind.as_deref() {
+            Some("terminal") if terminal_auth => kept.push(in_terminal(method)?),
+            Some("terminal") => {}
+            Some(_) | None => kept.push(method.raw().to_owned()),
         }
-        if !terminal_auth {
-            return None;
-        }
-        let mut args = vec![Value::from("--in-terminal")];
-        for name in told["env"].as_object().into_iter().flat_map(|env| env.keys()) {
-            args.extend(["--keep-env".into(), name.as_str().into()]);
-        }
-        args.push("--".into());
-        args.extend(told["args"].as_array().into_iter().flatten().cloned());
-        told["args"] = args.into();
-        raw(&told)
-    };
-    methods.into_iter().filter_map(for_client).collect()
+    }
+    Ok(Some(format!("[{}]", kept.join(","))))
+}
+
+fn in_terminal(method: Json<'_>) -> Result<String, ReadError> {
+    let mut args = vec![Value::from("--in-terminal")];
+    for (name, _) in method.member("env")?.into_iter().flat_map(Json::members) {
+        args.extend(["--keep-env".into(), Value::from(name)]);
+    }
+    args.push("--".into());
+    args.extend(method.member("args")?.into_iter().flat_map(Json::items).map(Json::to_value));
+    wharf_json::set(method, &["args"], &Value::from(args).to_string())
 }
 
 /// The agent's `session/new` result under Wharf's id of the session.
-pub(super) fn new_session(agent: &Raw, session: &str, id: &[u8]) -> Bytes {
-    let mut result = members(agent);
-    result.extend(raw(&session.into()).map(|session| ("sessionId".to_owned(), session)));
-    respond(id, &result)
+pub(super) fn new_session(agent: &Raw, session: &str, id: &[u8]) -> Result<Bytes, ReadError> {
+    let mut result = Outcome::of(agent)?;
+    result.set_value(&["sessionId"], &session.into())?;
+    Ok(result.respond(id))
 }
 
 /// What `session/load` answers: the modes, options and models as they are now.
-pub(super) fn loaded(agent: Option<&Raw>, latest: &Latest, known: &Descriptor, id: &[u8]) -> Bytes {
-    respond(id, &present(agent, latest, known))
+pub(super) fn loaded(agent: Option<&Raw>, latest: &Latest, known: &Descriptor, id: &[u8]) -> Result<Bytes, ReadError> {
+    Ok(present(agent, latest, known)?.respond(id))
 }
 
 /// What `session/new` answers where there is a session already.
-pub(super) fn joined(agent: Option<&Raw>, latest: &Latest, known: &Descriptor, id: &[u8]) -> Bytes {
-    let mut result = present(agent, latest, known);
-    result.extend(raw(&known.id.as_str().into()).map(|session| ("sessionId".to_owned(), session)));
-    respond(id, &result)
+pub(super) fn joined(agent: Option<&Raw>, latest: &Latest, known: &Descriptor, id: &[u8]) -> Result<Bytes, ReadError> {
+    let mut result = present(agent, latest, known)?;
+    result.set_value(&["sessionId"], &known.id.as_str().into())?;
+    Ok(result.respond(id))
 }
 
-fn present(agent: Option<&Raw>, latest: &Latest, known: &Descriptor) -> Members {
-    let mut result = agent.map(members).unwrap_or_default();
-    result.remove("sessionId");
-    if let (Some(modes), Some(mode)) = (result.get("modes"), update_member(latest.mode.as_ref(), "currentModeId"))
-        && let Ok(mut modes) = serde_json::from_str::<Members>(modes.get())
-    {
-        modes.insert("currentModeId".to_owned(), mode);
-        if let Ok(modes) = serde_json::value::to_raw_value(&modes) {
-            result.insert("modes".to_owned(), modes);
-        }
+fn present(agent: Option<&Raw>, latest: &Latest, known: &Descriptor) -> Result<Outcome, ReadError> {
+    let mut result = agent.map_or_else(|| Ok(Outcome("{}".to_owned())), Outcome::of)?;
+    result.remove(&["sessionId"])?;
+    let has_modes = result.json()?.member("modes")?.is_some_and(Json::is_object);
+    if let Some(mode) = update_member(latest.mode.as_ref(), "currentModeId")?.filter(|_| has_modes) {
+        result.set(&["modes", "currentModeId"], mode.raw())?;
     }
-    if let Some(options) = update_member(latest.config.as_ref(), "configOptions") {
-        result.insert("configOptions".to_owned(), options);
+    if let Some(options) = update_member(latest.config.as_ref(), "configOptions")? {
+        result.set(&["configOptions"], options.raw())?;
     }
     if !known.status.is_alive() {
         // Its history can be read, its agent is not there: said plainly (rule 2.6).
-        let word = serde_json::json!({ "wharf": { "status": known.status, "resumable": known.resumable } });
-        result.extend(raw(&word).map(|word| ("_meta".to_owned(), word)));
+        let word = json!({ "status": known.status, "resumable": known.resumable });
+        result.set_value(&["_meta", "wharf"], &word)?;
     }
-    result
+    Ok(result)
 }
 
 /// The latest updates that state how things are, for those who join without a replay.
@@ -145,17 +143,35 @@ pub(super) fn latest(latest: &Latest) -> Vec<Bytes> {
     frames.into_iter().flatten().map(|frame| frame.bytes().clone()).collect()
 }
 
-#[derive(Deserialize)]
-struct Update {
-    params: UpdateParams,
+fn update_member<'a>(frame: Option<&'a Raw>, name: &str) -> Result<Option<Json<'a>>, ReadError> {
+    frame.map_or(Ok(None), |frame| Json::parse(frame.bytes())?.at(&["params", "update", name]))
 }
 
-#[derive(Deserialize)]
-struct UpdateParams {
-    update: Members,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn update_member(frame: Option<&Raw>, name: &str) -> Option<Box<RawValue>> {
-    let mut update: Update = serde_json::from_slice(frame?.bytes()).ok()?;
-    update.params.update.remove(name)
+    #[test]
+    fn an_agents_own_capabilities_stay_beside_those_that_are_added() {
+        let agent = r#"{"id":0,"result":{"capabilities":{"session":{"fancy":{"n":1e400}},"x":"\ud83d"},"agentCapabilities":{"sessionCapabilities":{"fork":{},"own":[1.0]},"n":-0}}}"#;
+        let answer = initialize(&Raw::new(agent).unwrap(), b"7", false, false).unwrap();
+        let expected = concat!(
+            r#"{"jsonrpc":"2.0","id":7,"result":{"capabilities":{"session":{"fancy":{"n":1e400},"ready":true},"x":"\ud83d"},"#,
+            r#""agentCapabilities":{"sessionCapabilities":{"own":[1.0],"attach":{},"detach":{},"status":{},"#,
+            r#""promptQueueing":{},"list":{},"resume":{},"close":{},"delete":{},"ready":{}},"n":-0,"loadSession":true},"#,
+            r#""protocolVersion":1}}"#,
+        );
+        assert_eq!(answer, expected);
+    }
+
+    #[test]
+    fn capabilities_that_are_no_objects_give_way() {
+        for odd in ["null", "1e400", "[]", "\"\\ud83d\""] {
+            let agent = format!(r#"{{"id":0,"result":{{"capabilities":{odd},"agentCapabilities":{odd}}}}}"#);
+            let answer = initialize(&Raw::new(agent).unwrap(), b"7", true, false).unwrap();
+            let answer = Json::parse(&answer).unwrap().to_value();
+            assert_eq!(answer["result"]["agentCapabilities"]["sessionCapabilities"]["attach"], true);
+            assert_eq!(answer["result"]["capabilities"]["session"]["ready"], true);
+        }
+    }
 }

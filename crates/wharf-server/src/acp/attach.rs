@@ -11,14 +11,13 @@ use wharf_host::{Attendance, ByteBudget, Cursor, Serves, SessionHandle};
 
 use super::amux;
 use super::connection::Connection;
-use super::errors::{RpcError, attach_unknown, from_call, from_start};
+use super::errors::{RpcError, attach_unknown, from_call, from_start, unreadable_params};
 use super::event_id;
 use super::history::History;
 use super::history_limit::HistoryTurn;
 use super::inbound::{Outcome, named, result};
 use super::out_frame::OutFrame;
 use super::outbound::Join;
-use super::prompts::Request;
 use super::updates::who;
 use super::view::{TurnSeen, View, Wishes};
 use crate::calls::shown_name;
@@ -48,6 +47,11 @@ struct AttachParams {
 struct AttachInfo {
     name: Option<String>,
     version: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct AttachRequest {
+    params: Option<AttachParams>,
 }
 
 #[derive(Default, Deserialize)]
@@ -110,7 +114,7 @@ impl Connection {
             }
         };
         let session = handle.id().clone();
-        let params = frame::peek::<Request<AttachParams>>(frame).map(|request| request.params).unwrap_or_default();
+        let params = frame::peek::<AttachRequest>(frame).map_err(unreadable_params)?.params.unwrap_or_default();
         // A client may ask for less than its token allows; other words are labels (rule 4.8).
         let role = if params.role.as_deref() == Some("observer") { Role::Observer } else { self.role() };
         let asked = params.meta.as_ref().and_then(|meta| meta.wharf).unwrap_or_default();

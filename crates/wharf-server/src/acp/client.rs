@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde::Deserialize;
 use serde_json::{Value, json};
+use wharf_host::Abilities;
 use wharf_host::core::ChosenId;
-use wharf_host::{Abilities, frame};
+use wharf_json::{Json, ReadError};
 
-use super::errors::RpcError;
+use super::errors::{RpcError, unreadable_params};
 use super::understood::Understood;
 use crate::calls::shown_name;
 
@@ -33,45 +33,36 @@ pub(super) struct ClientInfo {
     pub(super) chosen: Option<ChosenId>,
 }
 
-#[derive(Default, Deserialize)]
-struct Initialize {
-    params: Params,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Params {
-    client_info: Option<Info>,
-    client_capabilities: Value,
-    #[serde(rename = "_meta")]
-    meta: Value,
-}
-
-#[derive(Deserialize)]
-struct Info {
-    name: Option<String>,
-    version: Option<String>,
-}
-
 impl ClientInfo {
     /// Reads an `initialize`. An id that cannot be used is refused: without it the client would lose its prompts later.
     pub(super) fn of(initialize: &[u8]) -> Result<Self, RpcError> {
-        let params = frame::peek::<Initialize>(initialize).unwrap_or_default().params;
-        let (name, version) = params.client_info.map_or((None, None), |info| (info.name, info.version));
-        let wishes = &params.meta["wharf"];
-        let terminal_auth = wishes["terminalAuth"] == true && params.client_capabilities["auth"]["terminal"] == true;
-        let chosen = wishes["clientId"].as_str().map(ChosenId::parse).transpose();
+        let info = Self::read(initialize).map_err(unreadable_params)?;
+        let chosen =
+            Json::parse(initialize).and_then(|request| request.seek(&["params", "_meta", "wharf", "clientId"]));
+        let chosen = chosen.map_err(unreadable_params)?.and_then(Json::text);
+        let chosen = chosen.map(|chosen| ChosenId::parse(&chosen)).transpose();
         let chosen = chosen.map_err(|error| RpcError::params(format!("_meta.wharf.clientId: {error}")))?;
+        Ok(Self { chosen, ..info })
+    }
+
+    /// A member of another type than it should have counts as absent; one that stands there twice is an error.
+    fn read(initialize: &[u8]) -> Result<Self, ReadError> {
+        let request = Json::parse(initialize)?;
+        let text = |path: &[&str]| request.seek(path).map(|value| value.and_then(Json::text));
+        let is_true = |path: &[&str]| request.seek(path).map(|value| value.and_then(Json::bool) == Some(true));
+        let wish = |name| ["params", "_meta", "wharf", name];
+        let capabilities = request.seek(&["params", "clientCapabilities"])?;
+        let may_login = is_true(&["params", "clientCapabilities", "auth", "terminal"])?;
         Ok(Self {
-            name: name.as_deref().and_then(shown_name),
-            version: version.as_deref().and_then(shown_name),
-            capabilities: params.client_capabilities,
-            event_ids: wishes["eventIds"] == true,
-            multi_client_updates: wishes["multiClientUpdates"] == true,
-            env: Arc::new(serde_json::from_value(wishes["env"].clone()).unwrap_or_default()),
-            terminal_auth,
-            cwd: wishes["cwd"].as_str().map(PathBuf::from),
-            chosen,
+            name: text(&["params", "clientInfo", "name"])?.as_deref().and_then(shown_name),
+            version: text(&["params", "clientInfo", "version"])?.as_deref().and_then(shown_name),
+            capabilities: capabilities.map(Json::to_value).unwrap_or_default(),
+            event_ids: is_true(&wish("eventIds"))?,
+            multi_client_updates: is_true(&wish("multiClientUpdates"))?,
+            env: Arc::new(request.seek(&wish("env"))?.map(variables).unwrap_or_default()),
+            terminal_auth: is_true(&wish("terminalAuth"))? && may_login,
+            cwd: text(&wish("cwd"))?.map(|cwd| PathBuf::from(cwd.as_ref())),
+            chosen: None,
         })
     }
 
@@ -115,4 +106,9 @@ impl ClientInfo {
         }
         told.to_string()
     }
+}
+
+/// The variables of an environment; a value that is no string is none.
+fn variables(env: Json<'_>) -> BTreeMap<String, String> {
+    env.members().filter_map(|(name, value)| Some((name.into_owned(), value.text()?.into_owned()))).collect()
 }

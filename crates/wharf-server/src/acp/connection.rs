@@ -141,22 +141,24 @@ impl Connection {
 
     /// One frame of the client, and what counts it if it is large.
     pub(super) async fn receive(self: &Arc<Self>, frame: Bytes, permit: Option<BytePermit>) {
-        let frame = frame::one_line(frame);
-        match frame::scan(&frame) {
-            Ok(envelope) => self.dispatch(&frame, &envelope, permit).await,
-            Err(frame::ScanError::Batch) => {
-                self.send(
-                    RpcError::invalid_request("batches are not taken: send one message at a time").frame(b"null"),
-                )
-                .await;
+        let frame = frame::one_line(without_bom(frame));
+        let error = match frame::scan(&frame) {
+            Ok(envelope) if envelope.has_null_members => {
+                return match frame::without_null_members(&frame, envelope.kind) {
+                    Ok(plain) => Box::pin(self.receive(plain, permit)).await,
+                    Err(error) => self.send(RpcError::invalid_request(error.to_string()).frame(b"null")).await,
+                };
             }
-            Err(frame::ScanError::NotMessage(why)) => {
-                self.send(RpcError::invalid_request(why).frame(b"null")).await;
-            }
-            Err(error @ (frame::ScanError::NotUtf8 | frame::ScanError::NotJson(_))) => {
-                self.send(RpcError::parse(error.to_string()).frame(b"null")).await;
-            }
-        }
+            Ok(envelope) => return self.dispatch(&frame, &envelope, permit).await,
+            Err(error) => error,
+        };
+        let id = self.settle_malformed(&frame, &error.to_string()).await;
+        let error = match error {
+            frame::ScanError::Batch => RpcError::invalid_request("batches are not taken: send one message at a time"),
+            frame::ScanError::NotMessage(why) => RpcError::invalid_request(why),
+            error @ (frame::ScanError::NotUtf8 | frame::ScanError::NotJson(_)) => RpcError::parse(error.to_string()),
+        };
+        self.send(error.frame(&id)).await;
     }
 
     /// A message that belongs to no session.
@@ -268,4 +270,10 @@ impl Connection {
     fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Attached>> {
         self.attached.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The frame without the byte order mark that some programs begin with.
+pub(in crate::acp) fn without_bom(frame: Bytes) -> Bytes {
+    let bom = frame.len() - wharf_json::strip_bom(&frame).len();
+    frame.slice(bom..)
 }

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use wharf_host::core::{PromptEnd, Refusal};
 use wharf_host::{AdapterError, CallError, CreateError, OpenError, StartFailure};
+use wharf_json::ReadError;
 
 /// A JSON-RPC error.
 #[derive(Debug)]
@@ -76,6 +77,16 @@ impl RpcError {
         let id = String::from_utf8_lossy(id);
         format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#).into()
     }
+}
+
+/// The request's parameters cannot be used.
+pub(super) fn unreadable_params(error: ReadError) -> RpcError {
+    RpcError::params(format!("the parameters cannot be read: {error}"))
+}
+
+/// An agent's answer cannot be passed on.
+pub(super) fn unreadable_answer(error: ReadError) -> RpcError {
+    RpcError::new(-32603, format!("the agent's answer cannot be read: {error}"))
 }
 
 /// For methods that an observer may not use.

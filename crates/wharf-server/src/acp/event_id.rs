@@ -1,33 +1,12 @@
 //! Event ids in frames: `params._meta.wharf.eventId`, and in the answers that join a session `result._meta.wharf.eventId`,
 //! for clients that asked for them (rule 1.5).
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
-use serde::Deserialize;
-use serde_json::value::RawValue;
 use wharf_host::core::{Epoch, Seq};
 use wharf_host::{ByteBudget, Entry, SessionHandle};
+use wharf_json::Json;
 
 use super::out_frame::OutFrame;
-
-#[derive(Deserialize)]
-struct Message<'a> {
-    #[serde(borrow)]
-    params: &'a RawValue,
-}
-
-#[derive(Deserialize)]
-struct Answer<'a> {
-    #[serde(borrow)]
-    result: &'a RawValue,
-}
-
-#[derive(Deserialize)]
-struct Params<'a> {
-    #[serde(borrow, rename = "_meta")]
-    meta: Option<&'a RawValue>,
-}
 
 /// `<epoch>-<seq>`.
 pub(super) fn event_id(entry: &Entry) -> String {
@@ -41,15 +20,7 @@ pub(super) fn parse(id: &str) -> Option<(Epoch, Seq)> {
 
 /// The frame with the id put in; every other byte stays, and those of a large frame are shared.
 pub(super) fn with_event_id(frame: &Bytes, id: &str) -> OutFrame {
-    let Ok(message) = serde_json::from_slice::<Message<'_>>(frame) else { return frame.clone().into() };
-    let params = message.params.get();
-    let meta = serde_json::from_str::<Params<'_>>(params).ok().and_then(|params| params.meta);
-    let (object, text) = match meta.map(RawValue::get).filter(|meta| meta.starts_with('{')) {
-        Some(meta) => (meta, format!(r#""wharf":{{"eventId":"{id}"}}"#)),
-        None if params.starts_with('{') => (params, format!(r#""_meta":{{"wharf":{{"eventId":"{id}"}}}}"#)),
-        None => return frame.clone().into(),
-    };
-    let (at, text) = first_member(frame, object, text, meta.is_some());
+    let Some((at, text)) = place_id(frame, "params", id) else { return frame.clone().into() };
     if frame.len() <= ByteBudget::UNCOUNTED_BYTES {
         return insert(frame, at, &text).into();
     }
@@ -58,19 +29,23 @@ pub(super) fn with_event_id(frame: &Bytes, id: &str) -> OutFrame {
 
 /// The answer with the id of the event up to which it tells; every other byte stays.
 pub(super) fn answer_with_event_id(frame: &Bytes, id: &str) -> Bytes {
-    let Ok(answer) = serde_json::from_slice::<Answer<'_>>(frame) else { return frame.clone() };
-    let result = answer.result.get();
-    let meta = member(result, "_meta").filter(|meta| meta.starts_with('{'));
-    let wharf = meta.and_then(|meta| member(meta, "wharf"));
-    match (meta, wharf) {
-        (Some(_), Some(wharf)) if wharf.starts_with('{') => {
-            put_first(frame, wharf, &format!(r#""eventId":"{id}""#), true)
-        }
-        (Some(meta), None) => put_first(frame, meta, &format!(r#""wharf":{{"eventId":"{id}"}}"#), true),
-        (None, None) if result.starts_with('{') => {
-            put_first(frame, result, &format!(r#""_meta":{{"wharf":{{"eventId":"{id}"}}}}"#), false)
-        }
-        (None | Some(_), None | Some(_)) => frame.clone(),
+    place_id(frame, "result", id).map_or_else(|| frame.clone(), |(at, text)| insert(frame, at, &text))
+}
+
+/// Finds the place of the id, and its text there: in the deepest object that there is of `_meta.wharf`. An agent's own `_meta.wharf` has another name by
+/// now, so one that is here is Wharf's. `None` if there is no object to put it into.
+fn place_id(frame: &Bytes, holder: &str, id: &str) -> Option<(usize, String)> {
+    let body = Json::parse(frame).ok()?.member(holder).ok().flatten().filter(|body| body.is_object())?;
+    let Some(meta) = body.member("_meta").ok()? else {
+        return first_member(frame, body, format!(r#""_meta":{{"wharf":{{"eventId":"{id}"}}}}"#), false);
+    };
+    if !meta.is_object() {
+        return None;
+    }
+    match meta.member("wharf").ok()? {
+        Some(wharf) if wharf.is_object() => first_member(frame, wharf, format!(r#""eventId":"{id}""#), true),
+        Some(_) => None,
+        None => first_member(frame, meta, format!(r#""wharf":{{"eventId":"{id}"}}"#), true),
     }
 }
 
@@ -83,31 +58,21 @@ pub(super) async fn event_id_at(handle: &SessionHandle, seq: Seq) -> Option<Stri
     batch.entries().first().filter(|entry| entry.seq == seq).map(event_id)
 }
 
-fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
-    serde_json::from_str::<BTreeMap<String, &'a RawValue>>(object).ok()?.remove(name).map(RawValue::get)
-}
-
-/// Puts a member before all others of an object in the frame.
-fn put_first(frame: &Bytes, object: &str, text: &str, was_there: bool) -> Bytes {
-    let (at, text) = first_member(frame, object, text.to_owned(), was_there);
-    insert(frame, at, &text)
-}
-
 fn insert(frame: &Bytes, at: usize, text: &str) -> Bytes {
     [&frame[..at], text.as_bytes(), &frame[at..]].concat().into()
 }
 
 /// Where a member goes that is to stand before all others of an object, and its text with what follows it.
-fn first_member(frame: &Bytes, object: &str, mut text: String, was_there: bool) -> (usize, String) {
-    let at = object.as_ptr() as usize - frame.as_ptr() as usize + 1;
-    let comma = match (object[1..].trim_ascii_start().starts_with('}'), was_there) {
+fn first_member(frame: &Bytes, object: Json<'_>, mut text: String, was_there: bool) -> Option<(usize, String)> {
+    let at = object.span_in(frame)?.start + 1;
+    let comma = match (object.members().next().is_none(), was_there) {
         (false, _) => ",",
         // So that a reader who takes the id out again can tell an empty object from none.
         (true, true) => " ",
         (true, false) => "",
     };
     text.push_str(comma);
-    (at, text)
+    Some((at, text))
 }
 
 #[cfg(test)]

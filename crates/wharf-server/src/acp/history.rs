@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 use wharf_host::core::{Ask, AskId, AskOutcome, Event, PromptId, Raw, Seq, UpdateKind};
-use wharf_host::{Cursor, Entry, timestamp};
+use wharf_host::{Cursor, Entry, frame, timestamp};
+use wharf_json::{CutPair, Json, TextChunk};
 
 use super::terminals;
 use super::updates::{stop_reason, who};
@@ -19,6 +20,8 @@ pub(super) struct History {
     tools: HashMap<String, usize>,
     asks: HashMap<AskId, usize>,
     plan: Option<usize>,
+    /// Half of a character that the last text ended with.
+    cut: CutPair,
 }
 
 /// Too large, or not to be read: it is streamed instead.
@@ -115,7 +118,7 @@ impl History {
                 self.push(entry, Self::pending(ask));
             }
             Event::AskResolved { ask, outcome, by } => self.resolve(*ask, outcome, by.as_ref().map(who)),
-            Event::AgentUpdated { update: kind, frame, .. } => self.updated(entry, *kind, update(frame)),
+            Event::AgentUpdated { update: kind, frame, .. } => self.updated(entry, *kind, frame),
             Event::Created(_)
             | Event::AgentStarting { .. }
             | Event::AgentStarted { .. }
@@ -131,18 +134,21 @@ impl History {
         }
     }
 
-    fn updated(&mut self, entry: &Entry, kind: UpdateKind, update: Value) {
+    fn updated(&mut self, entry: &Entry, kind: UpdateKind, frame: &Raw) {
         match kind {
-            UpdateKind::AgentMessageChunk => self.chunk(entry, "agent_message", update),
-            UpdateKind::AgentThoughtChunk => self.chunk(entry, "agent_thought", update),
-            UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => self.tool(entry, update),
-            UpdateKind::Plan => match self.plan {
-                Some(at) => self.entries[at]["entries"] = update["entries"].clone(),
-                None => {
-                    self.plan = Some(self.entries.len());
-                    self.push(entry, json!({ "type": "plan", "entries": update["entries"] }));
+            UpdateKind::AgentMessageChunk => self.chunk(entry, "agent_message", frame),
+            UpdateKind::AgentThoughtChunk => self.chunk(entry, "agent_thought", frame),
+            UpdateKind::ToolCall | UpdateKind::ToolCallUpdate => self.tool(entry, update(frame)),
+            UpdateKind::Plan => {
+                let entries = update(frame)["entries"].take();
+                match self.plan {
+                    Some(at) => self.entries[at]["entries"] = entries,
+                    None => {
+                        self.plan = Some(self.entries.len());
+                        self.push(entry, json!({ "type": "plan", "entries": entries }));
+                    }
                 }
-            },
+            }
             UpdateKind::UserMessageChunk
             | UpdateKind::AvailableCommandsUpdate
             | UpdateKind::CurrentModeUpdate
@@ -154,15 +160,22 @@ impl History {
     }
 
     /// Joins a chunk to the message before it, if it is of the same one.
-    fn chunk(&mut self, entry: &Entry, kind: &str, mut update: Value) {
+    fn chunk(&mut self, entry: &Entry, kind: &str, frame: &Raw) {
+        let mut update = update(frame);
         let (id, content) = (update["messageId"].take(), update["content"].take());
+        let text = Json::parse(frame.bytes()).and_then(|frame| frame.seek(&["params", "update", "content", "text"]));
+        let text = text.ok().flatten().and_then(Json::text_chunk);
         if let Some(last) = self.entries.last_mut()
             && last["type"] == kind
             && last["messageId"] == id
         {
             self.bytes += content.to_string().len();
-            append(&mut last["content"], content);
+            append(&mut last["content"], content, text.as_ref(), &mut self.cut);
             return;
+        }
+        self.cut = CutPair::default();
+        if let Some(text) = &text {
+            self.cut.join(text);
         }
         self.push(entry, json!({ "type": kind, "messageId": id, "content": [content] }));
     }
@@ -206,15 +219,21 @@ impl History {
 }
 
 /// Text goes on where text ended; anything else is a block of its own.
-fn append(content: &mut Value, block: Value) {
+fn append(content: &mut Value, block: Value, chunk: Option<&TextChunk<'_>>, cut: &mut CutPair) {
     let Some(blocks) = content.as_array_mut() else { return };
     // In place: a message may have a hundred thousand chunks.
     if block["type"] == "text"
         && let Some(last) = blocks.last_mut().filter(|last| last["type"] == "text")
         && let Some(Value::String(text)) = last.get_mut("text")
     {
-        text.push_str(block["text"].as_str().unwrap_or_default());
+        if let Some(chunk) = chunk {
+            cut.append(text, chunk);
+        }
     } else {
+        *cut = CutPair::default();
+        if let Some(chunk) = chunk {
+            cut.join(chunk);
+        }
         blocks.push(block);
     }
 }
@@ -225,8 +244,7 @@ pub(super) async fn entry_at(cursor: &Cursor, seq: Seq) -> Option<Entry> {
 }
 
 fn params(frame: &Raw) -> Value {
-    let mut frame: Value = serde_json::from_slice(frame.bytes()).unwrap_or_default();
-    frame["params"].take()
+    frame::to_value(frame.bytes())["params"].take()
 }
 
 fn update(frame: &Raw) -> Value {

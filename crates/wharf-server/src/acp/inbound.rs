@@ -6,10 +6,11 @@ use bytes::Bytes;
 use wharf_host::core::{Attachment, Refusal, Role, Seq, SessionId, Status, TurnState};
 use wharf_host::frame::{self, Envelope, FrameKind};
 use wharf_host::{BytePermit, CallError, Forward, SessionHandle};
+use wharf_json::{Json, salvage};
 
 use super::connection::{Attached, Connection};
 use super::errors::{RpcError, from_call, from_open, observer};
-use super::ledger::{Forwarded, What};
+use super::ledger::{Forwarded, Wanted, What};
 use super::outbound::{Join, Out};
 use super::under_way::{LONGEST_ID, too_long};
 use super::view::{TurnSeen, View};
@@ -134,24 +135,49 @@ impl Connection {
 
     /// A client's answer to one of our requests.
     async fn response(&self, frame: &Bytes, envelope: &Envelope<'_>) {
-        let request: Option<u64> =
-            std::str::from_utf8(&request_id(frame, envelope)).ok().and_then(|id| id.parse().ok());
-        let Some((request, asked)) = request.and_then(|id| Some((id, self.ledger.answered(id)?))) else {
+        let id = Json::parse(&request_id(frame, envelope)).ok().and_then(Json::id_number);
+        let Some((request, asked)) = id.and_then(|id| Some((id, self.ledger.answered(id)?))) else {
             // Settled already or never asked: dropped, never answered (rule 3.15).
             return;
         };
         let Some(Attached { handle, .. }) = self.attached(&asked.session) else { return };
-        if asked.makes_terminal {
+        if asked.wanted == Wanted::Terminal {
             self.ledger.note_terminal(&asked.session, frame);
         }
         let outcome = match asked.what {
             What::Relay(relay) => handle.answer_relay(self.client.clone(), relay, frame.clone()).await,
-            What::Ask(ask) => self.answer_ask(&handle, ask, frame).await,
+            What::Ask(ask) => self.answer_ask(&handle, ask, asked.wanted, frame).await,
         };
         if let Err(error) = outcome {
             tracing::debug!(client = %self.client, %error, "an answer was not taken");
             self.ledger.reopen(request, asked);
         }
+    }
+
+    /// A message that cannot be read. What it names is not left waiting: an answer that was awaited counts as a failed one.
+    /// Returns the id with which to refuse it: its own, if it is a request.
+    pub(super) async fn settle_malformed(&self, frame: &[u8], why: &str) -> Bytes {
+        let found = salvage(frame);
+        match found.ids.as_slice() {
+            [id] if found.has_method && id.len() <= LONGEST_ID => return Bytes::copy_from_slice(id.as_bytes()),
+            _ if found.has_method => return Bytes::from_static(b"null"),
+            _ => {}
+        }
+        for (request, asked) in found.id_numbers().filter_map(|id| Some((id, self.ledger.answered(id)?))) {
+            let Some(Attached { handle, .. }) = self.attached(&asked.session) else { continue };
+            let why = format!("the client's answer could not be read: {why}");
+            let outcome = match asked.what {
+                What::Relay(relay) => {
+                    let error = RpcError::new(-32603, why).frame(request.to_string().as_bytes());
+                    handle.answer_relay(self.client.clone(), relay, error).await
+                }
+                What::Ask(ask) => self.decline_invalid(&handle, ask, asked.wanted, &why).await,
+            };
+            if let Err(error) = outcome {
+                tracing::debug!(client = %self.client, %error, "an answer was not taken");
+            }
+        }
+        Bytes::from_static(b"null")
     }
 
     /// Passes a request on to the session's agent; the answer comes by the lane.

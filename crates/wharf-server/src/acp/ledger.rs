@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use wharf_host::core::{AskId, PromptId, SessionId};
+use wharf_json::Json;
 
 /// Terminals of one client that are known to be its own: more than agents keep on a screen.
 const TERMINALS: usize = 256;
@@ -42,8 +43,28 @@ pub(super) struct Forwarded {
 pub(super) struct Asked {
     pub(super) session: SessionId,
     pub(super) what: What,
-    /// The answer says what terminal the client has made.
-    pub(super) makes_terminal: bool,
+    pub(super) wanted: Wanted,
+}
+
+/// What the answer to a request is to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Permission,
+    Elicitation,
+    /// Which terminal the client has made.
+    Terminal,
+    Other,
+}
+
+impl Wanted {
+    pub(super) fn by(method: &str) -> Self {
+        match method {
+            "session/request_permission" => Self::Permission,
+            "elicitation/create" => Self::Elicitation,
+            "terminal/create" => Self::Terminal,
+            _ => Self::Other,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,13 +144,14 @@ impl Ledger {
 
     /// Notes the terminal that an answer of the client names.
     pub(super) fn note_terminal(&self, session: &SessionId, answer: &[u8]) {
-        let answer: serde_json::Value = serde_json::from_slice(answer).unwrap_or_default();
-        let Some(terminal) = answer["result"]["terminalId"].as_str() else { return };
+        // An answer without one is the agent's to complain about.
+        let terminal = Json::parse(answer).and_then(|answer| answer.text_at(&["result", "terminalId"]));
+        let Ok(Some(terminal)) = terminal else { return };
         let mut books = self.lock();
         if books.terminals.len() >= TERMINALS {
             books.terminals.pop_front();
         }
-        books.terminals.push_back((session.clone(), terminal.to_owned()));
+        books.terminals.push_back((session.clone(), terminal.into_owned()));
     }
 
     /// Has this client made that terminal?

@@ -3,6 +3,7 @@
 mod agentless;
 mod amux;
 mod answers;
+mod ask_answer;
 mod attach;
 mod client;
 mod connection;
@@ -89,26 +90,6 @@ pub(crate) async fn get(
         Err(_) if method == Method::HEAD => StatusCode::METHOD_NOT_ALLOWED.into_response(),
         Err(_) => http::listen(&app, &identity, &headers).await,
     }
-}
-
-/// The query of `GET /acp/sessions`.
-#[derive(Debug, Default, Deserialize)]
-pub(crate) struct ListQuery {
-    agent: Option<String>,
-    cwd: Option<String>,
-    cursor: Option<String>,
-}
-
-/// `GET /acp/sessions`: the sessions of one agent as `session/list` has them, for amux clients that have no connection.
-pub(crate) async fn list_sessions(
-    State(app): State<App>,
-    Extension(identity): Extension<Identity>,
-    Query(ListQuery { agent, cwd, cursor }): Query<ListQuery>,
-) -> axum::Json<serde_json::Value> {
-    let agent = AcpQuery { agent }.agent(&app);
-    let mut found = app.seen_by(&identity).descriptors();
-    found.retain(|known| known.adapter_slug == *agent);
-    axum::Json(sessions::list_page(found, cwd.as_deref(), cursor.as_deref()))
 }
 
 fn upgrade_to_socket(

@@ -6,13 +6,16 @@ use std::time::Instant;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use wharf_host::core::{AskId, CancelScope, PromptId, PromptReceipt, Raw, Submission};
+use wharf_host::core::{AskId, CancelScope, PromptId, PromptReceipt, Raw, Refusal, Submission};
 use wharf_host::frame::{self, Envelope};
 use wharf_host::{CallError, QueueBy, SessionHandle, new_prompt_id};
+use wharf_json::Json;
 
+use super::ask_answer::{AskAnswer, declined};
 use super::connection::Connection;
-use super::errors::{RpcError, from_call};
+use super::errors::{RpcError, from_call, unreadable_params};
 use super::inbound::{Outcome, result};
+use super::ledger::Wanted;
 use super::updates::{self, who};
 use super::view::response;
 use crate::calls::KEY;
@@ -22,7 +25,9 @@ impl Connection {
         let handle = self.controlled(envelope).await?;
         let raw = Raw::new(frame.clone()).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
         let meta = frame::peek::<Request<PromptParams>>(frame)
-            .ok_or_else(|| RpcError::params("session/prompt needs `prompt`, a list of content blocks"))?
+            .map_err(|error| {
+                RpcError::params(format!("session/prompt needs `prompt`, a list of content blocks: {error}"))
+            })?
             .params
             .meta
             .and_then(|meta| meta.wharf)
@@ -82,13 +87,20 @@ impl Connection {
     pub(super) async fn cancel(&self, frame: &Bytes, envelope: &Envelope<'_>) {
         let Ok(handle) = self.controlled(envelope).await else { return };
         let (by, head) = (self.sender_in(handle.id()), handle.head());
-        let meta: Value = serde_json::from_slice(frame).unwrap_or_default();
-        let wishes = &meta["params"]["_meta"]["wharf"];
-        if let Some(prompt) = wishes["promptId"].as_str() {
-            let _ = handle.cancel_prompt(PromptId::new(prompt), by).await;
+        let wish = |name| Json::parse(frame).and_then(|frame| frame.seek(&["params", "_meta", "wharf", name]));
+        let (prompt, queue) = match (wish("promptId"), wish("queue")) {
+            (Ok(prompt), Ok(queue)) => (prompt.and_then(Json::text), queue.and_then(Json::text)),
+            (Err(error), _) | (_, Err(error)) => {
+                // What it means to end cannot be told, and a notification has no answer.
+                tracing::warn!(client = %self.client, %error, "a session/cancel cannot be read");
+                return;
+            }
+        };
+        if let Some(prompt) = prompt {
+            let _ = handle.cancel_prompt(PromptId::new(prompt.as_ref()), by).await;
             return;
         }
-        let clear_queue = wishes["queue"] == "clear";
+        let clear_queue = queue.as_deref() == Some("clear");
         let seen = self.shown.seen(handle.id()).unwrap_or(head);
         let settled = self.shown.settled(handle.id(), Instant::now()).unwrap_or(head);
         let done = handle.cancel(by, CancelScope { seen, settled, clear_queue }).await;
@@ -102,8 +114,13 @@ impl Connection {
     /// `$/cancel_request`: a waiting prompt leaves the queue, a running one is cancelled, a request that was passed on
     /// is taken back (rules 3.4, 7.3).
     pub(super) async fn cancel_request(&self, frame: &Bytes) {
-        let Some(request) = frame::peek::<Request<CancelParams<'_>>>(frame) else { return };
-        let request = request.params.request_id.get().as_bytes();
+        let request = match frame::peek::<Request<CancelParams<'_>>>(frame) {
+            Ok(request) => request.params.request_id.raw().as_bytes(),
+            Err(error) => {
+                tracing::warn!(client = %self.client, %error, "a $/cancel_request cannot be read");
+                return;
+            }
+        };
         if let Some((session, prompt)) = self.ledger.prompt_of(request) {
             let Some(attached) = self.attached(&session) else { return };
             let _ = attached.handle.cancel_prompt(prompt, attached.sender).await;
@@ -113,13 +130,44 @@ impl Connection {
         }
     }
 
-    /// An answer to an ask: a choice settles it, anything else counts only when all have said so (rule 3.7).
-    pub(super) async fn answer_ask(&self, handle: &SessionHandle, ask: AskId, frame: &Bytes) -> Result<(), CallError> {
+    /// An answer to an ask: a choice settles it, a decline counts only when all have said so (rule 3.7). One that is not
+    /// valid is a decline, and the agent never sees it (rule 12.3).
+    pub(super) async fn answer_ask(
+        &self,
+        handle: &SessionHandle,
+        ask: AskId,
+        wanted: Wanted,
+        frame: &Bytes,
+    ) -> Result<(), CallError> {
         let Some(raw) = Raw::new(frame.clone()) else { return Ok(()) };
-        match Answer::of(frame) {
-            Answer::Option(option) => handle.answer(ask, self.sender_in(handle.id()), Some(option.into()), raw).await,
-            Answer::Form => handle.answer(ask, self.sender_in(handle.id()), None, raw).await,
-            Answer::No => handle.decline(ask, self.sender_in(handle.id()), raw).await,
+        match AskAnswer::read(wanted, frame) {
+            AskAnswer::Option(option) => {
+                let answered = handle.answer(ask, self.sender_in(handle.id()), Some(option.as_str().into()), raw).await;
+                match answered {
+                    Err(CallError::Refused(Refusal::InvalidOption { .. })) => {
+                        self.decline_invalid(handle, ask, wanted, &format!("option {option:?} was not offered")).await
+                    }
+                    answered => answered,
+                }
+            }
+            AskAnswer::Form => handle.answer(ask, self.sender_in(handle.id()), None, raw).await,
+            AskAnswer::Decline => handle.decline(ask, self.sender_in(handle.id()), raw).await,
+            AskAnswer::Invalid(why) => self.decline_invalid(handle, ask, wanted, &why).await,
+        }
+    }
+
+    /// Counts as this client's decline, with the reason in the log.
+    pub(super) async fn decline_invalid(
+        &self,
+        handle: &SessionHandle,
+        ask: AskId,
+        wanted: Wanted,
+        why: &str,
+    ) -> Result<(), CallError> {
+        tracing::warn!(client = %self.client, session = %handle.id(), "an answer is not valid and counts as a decline");
+        match declined(wanted, why) {
+            Some(answer) => handle.decline(ask, self.sender_in(handle.id()), answer).await,
+            None => Ok(()),
         }
     }
 
@@ -130,7 +178,7 @@ impl Connection {
             .iter()
             .enumerate()
             .map(|(position, queued)| {
-                let frame: Value = serde_json::from_slice(queued.frame.bytes()).unwrap_or_default();
+                let frame = frame::to_value(queued.frame.bytes());
                 json!({
                     "promptId": queued.prompt.as_str(),
                     "position": position,
@@ -152,11 +200,12 @@ impl Connection {
 
     pub(super) async fn queue_update(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
         let (handle, params) = self.queue_call(frame, envelope).await?;
-        let prompt =
-            params.prompt.clone().ok_or_else(|| RpcError::params("`prompt` is missing: the new content blocks"))?;
-        let params_new = json!({ "sessionId": handle.id().as_str(), "prompt": prompt });
-        let new = json!({ "jsonrpc": "2.0", "id": 0, "method": "session/prompt", "params": params_new });
-        let Some(new) = Raw::new(new.to_string()) else { return Ok(None) };
+        let prompt = params.prompt.ok_or_else(|| RpcError::params("`prompt` is missing: the new content blocks"))?;
+        let new = format!(
+            r#"{{"jsonrpc":"2.0","id":0,"method":"session/prompt","params":{{"sessionId":"{}","prompt":{prompt}}}}}"#,
+            handle.id()
+        );
+        let new = Raw::new(new).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
         let done = handle.update_prompt(params.prompt_id(), self.sender_in(handle.id()), new).await;
         done.map_err(|error| from_call(&error, handle.id().as_str()))?;
         Ok(Some(result(id, &json!({}))))
@@ -170,14 +219,13 @@ impl Connection {
         Ok(Some(result(id, &json!({}))))
     }
 
-    async fn queue_call(
+    async fn queue_call<'f>(
         &self,
-        frame: &Bytes,
+        frame: &'f Bytes,
         envelope: &Envelope<'_>,
-    ) -> Result<(SessionHandle, QueueParams), RpcError> {
+    ) -> Result<(SessionHandle, QueueParams<'f>), RpcError> {
         let handle = self.controlled(envelope).await?;
-        let params =
-            frame::peek::<Request<QueueParams>>(frame).ok_or_else(|| RpcError::params("`promptId` is missing"))?;
+        let params = frame::peek::<Request<QueueParams<'_>>>(frame).map_err(unreadable_params)?;
         Ok((handle, params.params))
     }
 }
@@ -191,30 +239,7 @@ fn checked_key(key: &str) -> Result<&str, RpcError> {
     })
 }
 
-/// What a response to an ask says.
-enum Answer {
-    Option(String),
-    /// A form that was filled in or declined: both settle an elicitation.
-    Form,
-    /// An error, or `cancelled`.
-    No,
-}
-
-impl Answer {
-    fn of(frame: &[u8]) -> Self {
-        let answer: Value = serde_json::from_slice(frame).unwrap_or_default();
-        let outcome = &answer["result"]["outcome"];
-        if outcome["outcome"] == "selected"
-            && let Some(option) = outcome["optionId"].as_str()
-        {
-            return Self::Option(option.to_owned());
-        }
-        let action = &answer["result"]["action"];
-        if action == "accept" || action == "decline" { Self::Form } else { Self::No }
-    }
-}
-
-impl QueueParams {
+impl QueueParams<'_> {
     fn prompt_id(&self) -> PromptId {
         PromptId::new(Arc::<str>::from(self.prompt_id.as_str()))
     }
@@ -249,13 +274,14 @@ struct WharfMeta {
 #[serde(rename_all = "camelCase")]
 struct CancelParams<'a> {
     #[serde(borrow)]
-    request_id: &'a serde_json::value::RawValue,
+    request_id: Json<'a>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct QueueParams {
+struct QueueParams<'a> {
     prompt_id: String,
-    prompt: Option<Value>,
+    #[serde(borrow)]
+    prompt: Option<Json<'a>>,
     position: Option<usize>,
 }

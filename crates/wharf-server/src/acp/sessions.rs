@@ -1,5 +1,6 @@
 //! A session's life as a client sees it: new, load, resume, list, status, close, delete.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
@@ -10,10 +11,14 @@ use serde_json::{Value, json};
 use wharf_host::core::{EndReason, Joined, Raw, Role, Seq, Status};
 use wharf_host::frame::{self, Envelope};
 use wharf_host::{CreateError, Created, Descriptor, NewSessionRequest, Renewal, SessionHandle, TurnWord};
+use wharf_json::Json;
 
 use super::answers;
 use super::connection::Connection;
-use super::errors::{RpcError, from_call, from_create, from_open, from_start, in_use, not_resumable, observer};
+use super::errors::{
+    RpcError, from_call, from_create, from_open, from_start, in_use, not_resumable, observer, unreadable_answer,
+    unreadable_params,
+};
 use super::event_id::{answer_with_event_id, event_id_at};
 use super::inbound::{Outcome, named, result};
 use super::outbound::{Join, Out};
@@ -40,10 +45,11 @@ impl Connection {
         if self.role() == Role::Observer {
             return Err(observer(""));
         }
-        let request: Request<NewParams> =
-            frame::peek(frame).ok_or_else(|| RpcError::params("session/new needs `cwd`, an absolute path"))?;
+        let request: Request<NewParams<'_>> = frame::peek(frame)
+            .map_err(|error| RpcError::params(format!("session/new needs `cwd`, an absolute path: {error}")))?;
         let raw = Raw::new(frame.clone()).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
-        let agent = request.params.meta["wharf"]["agent"].as_str().map(ToOwned::to_owned);
+        let agent = request.params.meta.map(|meta| meta.seek(&["wharf", "agent"])).transpose();
+        let agent = agent.map_err(unreadable_params)?.flatten().and_then(Json::text).map(Cow::into_owned);
         let cwd = PathBuf::from(request.params.cwd);
         self.last_cwd.lock().unwrap_or_else(PoisonError::into_inner).replace(cwd.clone());
         // The agent that waits is of the connection's adapter; another one's must be started.
@@ -80,7 +86,7 @@ impl Connection {
         let handle = created.handle;
         let come = self.come_to(&handle, self.attachment(handle.id(), false), self.attendance(true)).await;
         come.map_err(|error| from_call(&error, handle.id().as_str()))?;
-        let answer = answers::new_session(&created.answer, handle.id().as_str(), id);
+        let answer = answers::new_session(&created.answer, handle.id().as_str(), id).map_err(unreadable_answer)?;
         let answer = self.placed(&handle, created.seq, answer).await;
         // History ends where the agent came up: nothing was asked before that, and everything after it is news.
         let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), created.seq, TurnSeen::None);
@@ -93,7 +99,8 @@ impl Connection {
     /// Replays the log as updates, then answers, then goes on live. A live agent is not disturbed (rule 3.5).
     pub(super) async fn load_session(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
         let (handle, joined) = self.enter(frame, envelope).await?;
-        let answer = answers::loaded(joined.answer.as_ref(), &joined.latest, &handle.descriptor(), id);
+        let answer = answers::loaded(joined.answer.as_ref(), &joined.latest, &handle.descriptor(), id)
+            .map_err(unreadable_answer)?;
         let answer = self.placed(&handle, joined.head, answer).await;
         let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), joined.head, TurnSeen::None)
             .with_queue(joined.queued);
@@ -111,7 +118,8 @@ impl Connection {
             self.leave(&handle).await;
             return Err(not_resumable(handle.id().as_str()));
         }
-        let answer = answers::loaded(joined.answer.as_ref(), &joined.latest, &handle.descriptor(), id);
+        let answer = answers::loaded(joined.answer.as_ref(), &joined.latest, &handle.descriptor(), id)
+            .map_err(unreadable_answer)?;
         let answer = self.placed(&handle, joined.head, answer).await;
         let turn = super::attach::turn_seen(joined.turn);
         let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), joined.head, turn)
@@ -187,12 +195,24 @@ impl Connection {
 
     /// Sessions of this connection's agent, the newest first; all with `_meta.wharf.all`.
     pub(super) fn list_sessions(&self, frame: &Bytes, id: &Bytes) -> Outcome {
-        let params = frame::peek::<Request<ListParams>>(frame).map(|request| request.params).unwrap_or_default();
+        let params = frame::peek::<ListRequest<'_>>(frame).map_err(unreadable_params)?.params.unwrap_or_default();
+        let all = params.meta.map(|meta| meta.seek(&["wharf", "all"])).transpose().map_err(unreadable_params)?;
+        let all = all.flatten().and_then(Json::bool) == Some(true);
         let mut found = self.sight().descriptors();
-        if params.meta["wharf"]["all"] != true {
-            found.retain(|known| known.adapter_slug == *self.agent);
+        found.retain(|known| all || known.adapter_slug == *self.agent);
+        found.retain(|known| params.cwd.as_ref().is_none_or(|cwd| known.cwd == *cwd));
+        // Ids sort by age, so the last id of a page says where the next one begins, whatever comes or goes.
+        found.sort_by(|a, b| b.id.cmp(&a.id));
+        if let Some(cursor) = &params.cursor {
+            found.retain(|known| known.id < *cursor);
         }
-        Ok(Some(result(id, &list_page(found, params.cwd.as_deref(), params.cursor.as_deref()))))
+        let next = (found.len() > PAGE).then(|| found[PAGE - 1].id.clone());
+        let sessions: Vec<Value> = found.iter().take(PAGE).map(|known| listed(known)).collect();
+        let mut answer = json!({ "sessions": sessions });
+        if let Some(next) = next {
+            answer["nextCursor"] = next.into();
+        }
+        Ok(Some(result(id, &answer)))
     }
 
     /// Is the session live? Answered from the registry: nothing is woken, nothing appended (rules 5.1, 5.2).
@@ -225,7 +245,7 @@ impl Connection {
             return Err(observer(session.as_str()));
         }
         let others = handle.descriptor().clients.saturating_sub(usize::from(attached.is_some()));
-        if others == 0 || forced(frame) {
+        if others == 0 || forced(frame)? {
             handle.kill(EndReason::Closed).await.map_err(|error| from_call(&error, session.as_str()))?;
         }
         self.leave(&handle).await;
@@ -240,7 +260,7 @@ impl Connection {
         }
         if let Some(known) = self.sight().descriptor(&session) {
             let own = usize::from(self.attached(&session).is_some());
-            if known.clients > own && !forced(frame) {
+            if known.clients > own && !forced(frame)? {
                 return Err(in_use(session.as_str(), known.clients - own));
             }
             self.note_left(&session);
@@ -261,23 +281,6 @@ impl Connection {
         }
         Err(from_create(error))
     }
-}
-
-/// Returns one page of these sessions as `session/list` has it, the newest first.
-pub(super) fn list_page(mut found: Vec<Arc<Descriptor>>, cwd: Option<&str>, cursor: Option<&str>) -> Value {
-    found.retain(|known| cwd.is_none_or(|cwd| known.cwd == cwd));
-    // Ids sort by age, so the last id of a page says where the next one begins, whatever comes or goes.
-    found.sort_by(|a, b| b.id.cmp(&a.id));
-    if let Some(cursor) = cursor {
-        found.retain(|known| *known.id < *cursor);
-    }
-    let next = (found.len() > PAGE).then(|| found[PAGE - 1].id.clone());
-    let sessions: Vec<Value> = found.iter().take(PAGE).map(|known| listed(known)).collect();
-    let mut answer = json!({ "sessions": sessions });
-    if let Some(next) = next {
-        answer["nextCursor"] = next.into();
-    }
-    answer
 }
 
 fn listed(known: &Descriptor) -> Value {
@@ -314,23 +317,28 @@ fn turn_word(turn: TurnWord) -> &'static str {
     }
 }
 
-fn forced(frame: &[u8]) -> bool {
-    let frame: Value = serde_json::from_slice(frame).unwrap_or_default();
-    frame["params"]["_meta"]["wharf"]["force"] == true
+fn forced(frame: &[u8]) -> Result<bool, RpcError> {
+    let force = Json::parse(frame).and_then(|frame| frame.seek(&["params", "_meta", "wharf", "force"]));
+    Ok(force.map_err(unreadable_params)?.and_then(Json::bool) == Some(true))
 }
 
 #[derive(Deserialize)]
-struct NewParams {
+struct NewParams<'a> {
     cwd: String,
-    #[serde(rename = "_meta", default)]
-    meta: Value,
+    #[serde(rename = "_meta", borrow)]
+    meta: Option<Json<'a>>,
+}
+
+#[derive(Deserialize)]
+struct ListRequest<'a> {
+    #[serde(borrow)]
+    params: Option<ListParams<'a>>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
-struct ListParams {
+struct ListParams<'a> {
     cwd: Option<String>,
     cursor: Option<String>,
-    #[serde(rename = "_meta")]
-    meta: Value,
+    #[serde(rename = "_meta", borrow)]
+    meta: Option<Json<'a>>,
 }

@@ -1,36 +1,11 @@
 //! Terminals in tool calls, for clients that cannot show them: only the one that made a terminal can (rule 3.8).
 
 use bytes::Bytes;
-use serde::Deserialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
 use wharf_host::core::UpdateKind;
 use wharf_host::frame;
 use wharf_host::frame::content::{mentions_terminal, no_output_kept, terminal, text_item};
-
-#[derive(Deserialize)]
-struct Message<'a> {
-    #[serde(borrow)]
-    params: Params<'a>,
-}
-
-/// An update, or a permission request with its tool call.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Params<'a> {
-    #[serde(borrow)]
-    update: Option<ToolCall<'a>>,
-    #[serde(borrow)]
-    tool_call: Option<ToolCall<'a>>,
-}
-
-#[derive(Deserialize)]
-struct ToolCall<'a> {
-    #[serde(borrow)]
-    content: Option<&'a RawValue>,
-    #[serde(rename = "_meta", default)]
-    meta: Value,
-}
+use wharf_json::{Json, ReadError};
 
 /// Might this update show a terminal?
 pub(super) fn may_show(kind: UpdateKind, frame: &[u8]) -> bool {
@@ -39,21 +14,23 @@ pub(super) fn may_show(kind: UpdateKind, frame: &[u8]) -> bool {
 
 /// The frame as a client sees it that has made the terminals for which `own` is true; `None` if it says nothing to it.
 pub(super) fn for_client(frame: &Bytes, own: impl Fn(&str) -> bool) -> Option<Bytes> {
-    let Some(Params { update, tool_call }) = frame::peek::<Message<'_>>(frame).map(|message| message.params) else {
-        return Some(frame.clone());
+    let shown = match shown_call(frame) {
+        Ok(Some(shown)) => shown,
+        Ok(None) => return Some(frame.clone()),
+        Err(error) => {
+            tracing::warn!(%error, "a tool call is shown as it came: it cannot be read");
+            return Some(frame.clone());
+        }
     };
-    let Some(ToolCall { content, meta }) = update.or(tool_call) else { return Some(frame.clone()) };
     // What Wharf tells in place of terminals is not for the one that shows them.
-    if instead_of(&meta).any(&own) {
+    if instead_of(&shown.meta).any(&own) {
         return None;
     }
-    let items: Vec<&RawValue> = content.and_then(|list| serde_json::from_str(list.get()).ok()).unwrap_or_default();
     let mut texts = Vec::new();
-    for item in items {
-        let shown: Value = serde_json::from_str(item.get()).unwrap_or_default();
-        if let Some(id) = terminal(&shown).filter(|id| !own(id)) {
-            let at = item.get().as_ptr() as usize - frame.as_ptr() as usize;
-            texts.push((at..at + item.get().len(), text_item(&no_output_kept(id)).to_string()));
+    for item in shown.content.into_iter().flat_map(Json::items) {
+        let value = item.to_value();
+        if let Some(id) = terminal(&value).filter(|id| !own(id)) {
+            texts.extend(item.span_in(frame).map(|span| (span, text_item(&no_output_kept(id)).to_string())));
         }
     }
     if texts.is_empty() {
@@ -62,6 +39,23 @@ pub(super) fn for_client(frame: &Bytes, own: impl Fn(&str) -> bool) -> Option<By
     let mut parts: Vec<(frame::Span, &[u8])> =
         texts.iter().map(|(span, text)| (span.clone(), text.as_bytes())).collect();
     Some(frame::splice(frame, &mut parts).into())
+}
+
+/// The tool call of an update, or of a permission request.
+struct ShownCall<'a> {
+    content: Option<Json<'a>>,
+    meta: Value,
+}
+
+fn shown_call(frame: &[u8]) -> Result<Option<ShownCall<'_>>, ReadError> {
+    let message = Json::parse(frame)?;
+    let call = match message.at(&["params", "update"])? {
+        Some(update) => Some(update),
+        None => message.at(&["params", "toolCall"])?,
+    };
+    let Some(call) = call.filter(|call| call.is_object()) else { return Ok(None) };
+    let meta = call.member("_meta")?.map(Json::to_value).unwrap_or_default();
+    Ok(Some(ShownCall { content: call.member("content")?, meta }))
 }
 
 /// The terminals whose text an update tells.

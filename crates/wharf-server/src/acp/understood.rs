@@ -1,13 +1,10 @@
 //! What a client has said that it understands of what an agent may send. The rest is left out for it (rule 3.11).
 
-use std::borrow::Cow;
-
 use bytes::Bytes;
-use serde::Deserialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
 use wharf_host::core::UpdateKind;
 use wharf_host::frame;
+use wharf_json::Json;
 
 /// What ACP lets an agent send only to clients that ask for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,28 +15,6 @@ pub(super) struct Understood {
     subagents: bool,
     /// Options that are on or off.
     booleans: bool,
-}
-
-#[derive(Deserialize)]
-struct Answer<'a> {
-    #[serde(borrow)]
-    result: Body<'a>,
-}
-
-/// The members of an update or of an answer that matter here.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Body<'a> {
-    #[serde(borrow)]
-    session_update: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    config_options: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct Choice<'a> {
-    #[serde(borrow, rename = "type")]
-    kind: Option<Cow<'a, str>>,
 }
 
 impl Understood {
@@ -66,8 +41,7 @@ impl Understood {
         match kind {
             UpdateKind::Other => self.knows(frame).then(|| frame.clone()),
             UpdateKind::ConfigOptionUpdate if self.may_mind(frame) => {
-                let list = frame::peek_update::<Body<'_>>(frame).and_then(|update| update.config_options);
-                Some(without_booleans(frame, list))
+                Some(without_booleans(frame, &["params", "update", "configOptions"]))
             }
             UpdateKind::ConfigOptionUpdate
             | UpdateKind::UserMessageChunk
@@ -88,7 +62,7 @@ impl Understood {
         if !self.may_mind(frame) {
             return frame.clone();
         }
-        without_booleans(frame, frame::peek::<Answer<'_>>(frame).and_then(|answer| answer.result.config_options))
+        without_booleans(frame, &["result", "configOptions"])
     }
 
     fn may_mind(self, frame: &[u8]) -> bool {
@@ -100,8 +74,9 @@ impl Understood {
         if self.notices && self.compaction && self.plans && self.subagents {
             return true;
         }
-        let tag = frame::peek_update::<Body<'_>>(frame).and_then(|update| update.session_update);
-        match tag.as_deref().unwrap_or_default() {
+        let tag = Json::parse(frame).and_then(|frame| frame.text_at(&["params", "update", "sessionUpdate"]));
+        // A tag that is no string is of no kind that ACP has.
+        match tag.ok().flatten().as_deref().unwrap_or_default() {
             "notice" => self.notices,
             "compaction_update" | "compaction_summary_chunk" => self.compaction,
             "plan_update" | "plan_removed" => self.plans,
@@ -112,20 +87,20 @@ impl Understood {
 }
 
 /// The frame without the options in the list that are on or off.
-fn without_booleans(frame: &Bytes, list: Option<&RawValue>) -> Bytes {
-    let Some(list) = list.map(RawValue::get) else { return frame.clone() };
-    let options: Vec<&RawValue> = serde_json::from_str(list).unwrap_or_default();
-    let is_boolean = |option: &RawValue| {
-        let choice = serde_json::from_str::<Choice<'_>>(option.get());
-        choice.is_ok_and(|choice| choice.kind.as_deref() == Some("boolean"))
+fn without_booleans(frame: &Bytes, list: &[&str]) -> Bytes {
+    let list = match Json::parse(frame).and_then(|frame| frame.at(list)) {
+        Ok(Some(list)) => list,
+        Ok(None) => return frame.clone(),
+        Err(error) => {
+            tracing::warn!(%error, "options are shown as they came: they cannot be read");
+            return frame.clone();
+        }
     };
-    let kept: Vec<&str> = options.iter().filter(|option| !is_boolean(option)).map(|option| option.get()).collect();
-    if kept.len() == options.len() {
-        return frame.clone();
-    }
-    let at = list.as_ptr() as usize - frame.as_ptr() as usize;
+    let is_boolean = |option: &Json<'_>| option.text_at(&["type"]).is_ok_and(|kind| kind.as_deref() == Some("boolean"));
+    let kept: Vec<&str> = list.items().filter(|option| !is_boolean(option)).map(Json::raw).collect();
+    let (true, Some(span)) = (kept.len() < list.items().count(), list.span_in(frame)) else { return frame.clone() };
     let new = format!("[{}]", kept.join(","));
-    frame::splice(frame, &mut [(at..at + list.len(), new.as_bytes())]).into()
+    frame::splice(frame, &mut [(span, new.as_bytes())]).into()
 }
 
 #[cfg(test)]

@@ -1,9 +1,13 @@
 //! The updates that tell one client of what others do (rule 4.5). Each carries its tag twice, since the drafts and the
 //! field disagree about the name of the tag.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use serde_json::{Value, json};
-use wharf_host::core::{Ask, AskId, AskOutcome, Member, PromptEnd, Raw, Sender, SessionId};
+use wharf_host::core::{Ask, AskKind, AskOutcome, Member, PromptEnd, Raw, Sender, SessionId};
+use wharf_host::frame;
+use wharf_json::Json;
 
 use super::understood::Understood;
 
@@ -35,7 +39,7 @@ pub(super) fn notice(session: &SessionId, understood: Understood, message: &str,
 }
 
 pub(super) fn prompt_received(session: &SessionId, prompt: &Raw, sender: &Sender) -> Bytes {
-    let request: Value = serde_json::from_slice(prompt.bytes()).unwrap_or_default();
+    let request = frame::to_value(prompt.bytes());
     update(session, "prompt_received", json!({ "prompt": request["params"]["prompt"], "sentBy": who(sender) }))
 }
 
@@ -43,33 +47,34 @@ pub(super) fn turn_complete(session: &SessionId, end: &PromptEnd) -> Bytes {
     update(session, "turn_complete", json!({ "stopReason": stop_reason(end) }))
 }
 
-/// `request` is the number under which amux peers know the request; they are also told the answer itself.
-pub(super) fn permission_resolved(
-    session: &SessionId,
-    ask: &Ask,
-    outcome: &AskOutcome,
-    by: Option<&Sender>,
-    request: Option<AskId>,
-) -> Bytes {
+/// The end of an ask, in the words for its kind.
+pub(super) fn ask_resolved(session: &SessionId, ask: &Ask, outcome: &AskOutcome, by: Option<&Sender>) -> Bytes {
     let chosen = match outcome {
         AskOutcome::Answered { option, .. } => option.as_deref(),
         AskOutcome::Declined { .. } | AskOutcome::Cancelled | AskOutcome::Withdrawn | AskOutcome::AgentGone => None,
     };
-    let mut body = json!({
+    if ask.kind == AskKind::Elicitation {
+        let body = json!({ "action": action(outcome), "outcome": outcome_word(outcome), "resolvedBy": by.map(who) });
+        return update(session, "elicitation_resolved", body);
+    }
+    let body = json!({
         "toolCallId": ask.tool_call,
         "chosenOptionId": chosen,
         "outcome": outcome_word(outcome),
         "resolvedBy": by.map(who),
     });
-    if let Some(AskId(request)) = request {
-        body["requestId"] = request.into();
-        if let AskOutcome::Answered { answer, .. } | AskOutcome::Declined { answer } = outcome
-            && let Ok(Some(result)) = wharf_json::Json::parse(answer.bytes()).and_then(|answer| answer.member("result"))
-        {
-            body["result"] = result.to_value();
-        }
-    }
     update(session, "permission_resolved", body)
+}
+
+/// What the agent was told of an elicitation: the same word that the log has.
+fn action(outcome: &AskOutcome) -> String {
+    match outcome {
+        AskOutcome::Answered { answer, .. } | AskOutcome::Declined { answer } => {
+            let action = Json::parse(answer.bytes()).and_then(|answer| answer.text_at(&["result", "action"]));
+            action.ok().flatten().map_or_else(|| "cancel".to_owned(), Cow::into_owned)
+        }
+        AskOutcome::Cancelled | AskOutcome::Withdrawn | AskOutcome::AgentGone => "cancel".to_owned(),
+    }
 }
 
 pub(super) fn presence(session: &SessionId, member: &Member, connected: bool) -> Bytes {

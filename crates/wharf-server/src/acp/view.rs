@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use wharf_host::core::{
     Ask, AskId, AskKind, AskOutcome, Event, Member, PromptEnd, PromptId, Raw, Role, Sender, Seq, SessionId, UpdateKind,
 };
 use wharf_host::frame::FrameKind;
 use wharf_host::{Entry, frame};
+use wharf_json::Json;
 
 use super::amux::{Before, Frames};
 use super::errors::from_end;
-use super::ledger::{Asked, Ledger, What};
+use super::ledger::{Asked, Ledger, Wanted, What};
 use super::terminals;
 use super::understood::Understood;
 use super::updates;
@@ -92,11 +92,6 @@ impl View {
         (self.multi, self.amux) = (true, Some(frames));
     }
 
-    /// Returns true if the client is told of its own turns too, as amux does.
-    pub(super) const fn hears_own_turns(&self) -> bool {
-        self.amux.is_some()
-    }
-
     /// Is it told now what others do? An amux client is told it of the past as well.
     fn tells(&self, live: bool) -> bool {
         self.multi && (live || self.amux.is_some())
@@ -111,7 +106,7 @@ impl View {
     /// Someone came or went.
     pub(super) fn presence(&self, member: &Member, connected: bool) -> Vec<Bytes> {
         let update = self.multi.then(|| updates::presence(&self.session, member, connected));
-        let beside = self.amux.as_ref().map(|amux| amux.presence(member, connected)).unwrap_or_default();
+        let beside = self.amux.as_ref().map(|amux| amux.presence(member, connected));
         beside.into_iter().chain(update).collect()
     }
 
@@ -243,10 +238,10 @@ impl View {
             self.turn = TurnSeen::None;
         }
         let answers = self.answers(prompt, end);
-        // An amux client is told of its own turns as the others are.
-        let is_told = self.tells(live) && (answers.is_empty() || self.amux.is_some());
-        let told = (is_told && !never_ran).then(|| updates::turn_complete(&self.session, end));
-        Shown::Frames(told.into_iter().chain(answers).collect())
+        if answers.is_empty() && !never_ran && self.tells(live) {
+            return Shown::Frame(updates::turn_complete(&self.session, end));
+        }
+        Shown::Frames(answers)
     }
 
     fn resolved(&mut self, ask: AskId, outcome: &AskOutcome, by: Option<&Sender>, live: bool) -> Shown {
@@ -256,8 +251,7 @@ impl View {
         if self.tells(live)
             && let Some(ask) = known
         {
-            let request = self.amux.is_some().then_some(ask.id);
-            frames.push(updates::permission_resolved(&self.session, &ask, outcome, by, request));
+            frames.push(updates::ask_resolved(&self.session, &ask, outcome, by));
         }
         Shown::Frames(frames)
     }
@@ -279,8 +273,7 @@ impl View {
     /// A request to this client under an id of the connection.
     pub(super) fn request(&self, request: &Bytes, what: What) -> Option<Bytes> {
         let envelope = frame::scan(request).ok()?;
-        let makes_terminal = envelope.method == "terminal/create";
-        let asked = Asked { session: self.session.clone(), what, makes_terminal };
+        let asked = Asked { session: self.session.clone(), what, wanted: Wanted::by(&envelope.method) };
         let id = match what {
             // The number that amux frames speak of, the same for every client.
             What::Ask(ask) if self.amux.is_some() => self.ledger.ask_as(ask.0, asked),
@@ -354,16 +347,22 @@ struct PromptRequest<'a> {
 #[derive(Deserialize)]
 struct PromptParams<'a> {
     #[serde(borrow)]
-    prompt: Vec<&'a RawValue>,
+    prompt: Vec<Json<'a>>,
 }
 
 /// A prompt as the standard updates that show a user's message, one per content block.
 fn user_message(session: &SessionId, prompt: &Raw) -> Vec<Bytes> {
-    let Some(request) = frame::peek::<PromptRequest<'_>>(prompt.bytes()) else { return Vec::new() };
+    let request = match frame::peek::<PromptRequest<'_>>(prompt.bytes()) {
+        Ok(request) => request,
+        Err(error) => {
+            tracing::error!(%error, "a prompt in the log cannot be shown");
+            return Vec::new();
+        }
+    };
     let blocks = request.params.prompt.iter().map(|block| {
         format!(
             r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"{session}","update":{{"sessionUpdate":"user_message_chunk","content":{}}}}}}}"#,
-            block.get()
+            block.raw()
         )
         .into()
     });

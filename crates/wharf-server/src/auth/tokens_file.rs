@@ -163,13 +163,13 @@ impl TokensFile {
     pub(super) fn read(&self, file: &mut File) -> Result<Vec<TokenEntry>, TokensFileError> {
         let mut text = Vec::new();
         file.read_to_end(&mut text).map_err(self.failed("read"))?;
-        let head: Head = serde_json::from_slice(&text).map_err(|error| self.damaged(&error))?;
+        let head: Head = wharf_json::read_own(&text).map_err(|error| self.damaged(&error))?;
         match head.version {
             WITHOUT_LIMITS..=VERSION => {}
             0 => return Err(self.damaged(&"there is no version 0")),
             version => return Err(TokensFileError::Newer { path: self.path.clone(), version }),
         }
-        let content: Content = serde_json::from_slice(&text).map_err(|error| self.damaged(&error))?;
+        let content: Content = wharf_json::read_own(&text).map_err(|error| self.damaged(&error))?;
         let mut ids = std::collections::BTreeSet::new();
         for entry in &content.tokens {
             if let Some(fault) = entry.fault() {

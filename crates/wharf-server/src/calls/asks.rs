@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 use wharf_host::core::{Ask, AskId, AskKind, Raw, Seq};
-use wharf_host::{SessionHandle, timestamp};
+use wharf_host::{SessionHandle, frame, timestamp};
 
 use super::faults::{from_call, invalid};
 use super::{Caller, open};
@@ -103,8 +103,7 @@ pub(crate) struct Answered {
 
 impl OpenAsk {
     pub(crate) fn of(ask: &Ask) -> Self {
-        let mut request: Value = serde_json::from_slice(ask.frame.bytes()).unwrap_or_default();
-        let params = request["params"].take();
+        let params = frame::to_value(ask.frame.bytes())["params"].take();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let options = params["options"].as_array().map(Vec::as_slice).unwrap_or_default();
         let options = options

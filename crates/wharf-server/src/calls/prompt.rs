@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 use wharf_host::core::{Overlap, Raw, Submission};
 use wharf_host::{SessionHandle, new_prompt_id};
+use wharf_json::Json;
 
 use super::faults::{from_call, from_create, invalid};
 use super::{Caller, open};
@@ -57,12 +58,13 @@ impl Content {
     /// The JSON text of a list of content blocks, in one line.
     fn read(json: &str) -> Result<Self, String> {
         if json.starts_with('"') {
-            if serde_json::from_str::<String>(json).is_ok_and(|text| text.trim().is_empty()) {
+            let text = Json::parse(json.as_bytes()).map_err(|error| error.to_string())?.text();
+            if text.is_some_and(|text| text.trim().is_empty()) {
                 return Err("is empty".to_owned());
             }
             return Ok(Self(format!(r#"[{{"type":"text","text":{json}}}]"#)));
         }
-        let blocks: Vec<Block> = serde_json::from_str(json)
+        let blocks: Vec<Block> = wharf_json::read_bytes(json.as_bytes())
             .map_err(|_| "is neither a text nor a list of content blocks like {\"type\":\"text\",\"text\":\"…\"}")?;
         if blocks.is_empty() {
             return Err("is empty".to_owned());

@@ -2,10 +2,10 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use utoipa::ToSchema;
 use wharf_host::core::{PromptId, QueuedPrompt};
 use wharf_host::{SessionHandle, timestamp};
+use wharf_json::Json;
 
 use super::faults::{from_call, invalid};
 use super::prompt::ContentShape;
@@ -63,10 +63,9 @@ pub(crate) struct QueueChanged {
 
 impl Waiting {
     fn of(position: usize, queued: &QueuedPrompt) -> Self {
-        let frame: Value = serde_json::from_slice(queued.frame.bytes()).unwrap_or_default();
-        let blocks = frame["params"]["prompt"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let parts: Vec<String> = blocks.iter().map(shown).collect();
-        let mut text = parts.join("\n");
+        let prompt = Json::parse(queued.frame.bytes()).and_then(|frame| frame.at(&["params", "prompt"]));
+        let parts = prompt.map(|prompt| prompt.into_iter().flat_map(Json::items).map(shown).collect::<Vec<_>>());
+        let mut text = parts.map_or_else(|error| format!("[unreadable] {error}"), |parts| parts.join("\n"));
         if text.len() > SHOWN {
             text.truncate(text.floor_char_boundary(SHOWN));
             text.push('…');
@@ -82,10 +81,11 @@ impl Waiting {
     }
 }
 
-fn shown(block: &Value) -> String {
-    match block["text"].as_str() {
-        Some(text) => text.to_owned(),
-        None => format!("[{}]", block["type"].as_str().unwrap_or("content")),
+fn shown(block: Json<'_>) -> String {
+    match (block.text_at(&["text"]), block.text_at(&["type"])) {
+        (Ok(Some(text)), _) => text.into_owned(),
+        (Ok(None), Ok(kind)) => format!("[{}]", kind.as_deref().unwrap_or("content")),
+        (Err(error), _) | (_, Err(error)) => format!("[unreadable] {error}"),
     }
 }
 

@@ -1,9 +1,11 @@
 //! What one event means for the line view.
 
-use serde_json::Value;
+use std::borrow::Cow;
+
 use wharf_host::core::{
     Ask, AskKind, EndReason, Ending, Event, PauseReason, PromptEnd, PromptId, Raw, Status, UpdateKind,
 };
+use wharf_json::{Json, ReadError, TextChunk};
 
 use super::clean::one_line;
 use super::{LONGEST, LineKind, Stream};
@@ -28,7 +30,7 @@ pub(super) enum Piece {
 #[derive(Debug)]
 pub(super) struct Chunk {
     pub(super) run: Run,
-    pub(super) text: String,
+    pub(super) text: TextChunk<'static>,
 }
 
 /// Chunks of one run are one text.
@@ -80,72 +82,100 @@ impl Piece {
 }
 
 fn updated(kind: UpdateKind, frame: &Raw) -> Piece {
-    match kind {
-        UpdateKind::AgentMessageChunk => chunk(LineKind::Text, &update(frame)),
-        UpdateKind::AgentThoughtChunk => chunk(LineKind::Thought, &update(frame)),
-        UpdateKind::ToolCall => Piece::Break(tool(&update(frame), true)),
-        UpdateKind::ToolCallUpdate => Piece::Break(tool(&update(frame), false)),
-        UpdateKind::UserMessageChunk | UpdateKind::Plan | UpdateKind::Other => Piece::Break(Vec::new()),
+    let read = match kind {
+        UpdateKind::AgentMessageChunk => update(frame).and_then(|update| chunk(LineKind::Text, update)),
+        UpdateKind::AgentThoughtChunk => update(frame).and_then(|update| chunk(LineKind::Thought, update)),
+        UpdateKind::ToolCall => update(frame).and_then(|update| tool(update, true)),
+        UpdateKind::ToolCallUpdate => update(frame).and_then(|update| tool(update, false)),
+        UpdateKind::UserMessageChunk | UpdateKind::Plan | UpdateKind::Other => Ok(Piece::Break(Vec::new())),
         UpdateKind::AvailableCommandsUpdate
         | UpdateKind::CurrentModeUpdate
         | UpdateKind::ConfigOptionUpdate
         | UpdateKind::SessionInfoUpdate
-        | UpdateKind::UsageUpdate => Piece::Nothing,
-    }
+        | UpdateKind::UsageUpdate => Ok(Piece::Nothing),
+    };
+    read.unwrap_or_else(|error| Piece::Break(vec![unreadable(&error)]))
 }
 
-/// The update of a frame. What cannot be read says nothing.
-fn update(frame: &Raw) -> Value {
-    let mut message: Value = serde_json::from_slice(frame.bytes()).unwrap_or_default();
-    message["params"]["update"].take()
+/// Stands for what cannot be shown, so that nobody takes it for nothing.
+fn unreadable(error: &ReadError) -> Whole {
+    error_line(format!("[unreadable] {error}"))
+}
+
+/// Returns the update of a frame.
+fn update(frame: &Raw) -> Result<Json<'_>, ReadError> {
+    let update = Json::parse(frame.bytes())?.at(&["params", "update"])?;
+    update.ok_or_else(|| ReadError::Missing("update".to_owned()))
+}
+
+/// Returns a member if it is a string. One of another type says nothing here.
+fn text<'a>(object: Json<'a>, name: &str) -> Result<Option<Cow<'a, str>>, ReadError> {
+    Ok(object.member(name)?.and_then(Json::text))
 }
 
 /// Text of a message; of anything else (an image, a link), a line that says what it is.
-fn chunk(kind: LineKind, update: &Value) -> Piece {
-    let content = &update["content"];
-    match (content["type"].as_str(), content["text"].as_str()) {
-        (Some("text") | None, Some(text)) => {
-            let message = update["messageId"].as_str().map(str::to_owned);
-            Piece::Text(Chunk { run: Run { kind, message }, text: text.to_owned() })
+fn chunk(kind: LineKind, update: Json<'_>) -> Result<Piece, ReadError> {
+    let Some(content) = update.member("content")? else { return Ok(Piece::Break(Vec::new())) };
+    let said = content.member("text")?.and_then(Json::text_chunk);
+    match (text(content, "type")?.as_deref(), said) {
+        (Some("text") | None, Some(said)) => {
+            let message = text(update, "messageId")?.map(Into::into);
+            Ok(Piece::Text(Chunk { run: Run { kind, message }, text: said.into_owned() }))
         }
         (Some(other), _) => {
-            let uri = content["uri"].as_str().or_else(|| content["resource"]["uri"].as_str());
-            let what = [Some(other), uri.or_else(|| content["mimeType"].as_str())].into_iter().flatten();
-            let words: Vec<&str> = what.collect();
-            Piece::Break(vec![whole(kind, &format!("[{}]", words.join(" ")))])
+            let uri = match text(content, "uri")? {
+                Some(uri) => Some(uri),
+                None => content.member("resource")?.map(|resource| text(resource, "uri")).transpose()?.flatten(),
+            };
+            let what = if uri.is_some() { uri } else { text(content, "mimeType")? };
+            let words: Vec<&str> = [Some(other), what.as_deref()].into_iter().flatten().collect();
+            Ok(Piece::Break(vec![whole(kind, &format!("[{}]", words.join(" ")))]))
         }
-        (None, None) => Piece::Break(Vec::new()),
+        (None, None) => Ok(Piece::Break(Vec::new())),
     }
 }
 
 /// A call is announced once; the updates of it show only that it failed.
-fn tool(update: &Value, announced: bool) -> Vec<Whole> {
-    let title = update["title"].as_str().filter(|title| !title.trim().is_empty());
+fn tool(update: Json<'_>, announced: bool) -> Result<Piece, ReadError> {
+    let title = text(update, "title")?.filter(|title| !title.trim().is_empty());
     let mut lines = Vec::new();
     if announced {
-        let name = title.or_else(|| update["kind"].as_str()).unwrap_or("tool call");
+        let kind = text(update, "kind")?;
+        let name = title.as_deref().or(kind.as_deref()).unwrap_or("tool call");
         lines.push(whole(LineKind::Tool, &format!("[tool] {name}")));
     }
-    if update["status"] == "failed" {
-        let said = said(&update["content"]).or(title).unwrap_or_default();
+    if text(update, "status")?.as_deref() == Some("failed") {
+        let said = update.member("content")?.map(said).transpose()?.flatten();
+        let said = said.as_deref().or(title.as_deref()).unwrap_or_default();
         lines.push(whole(LineKind::ToolError, &format!("[tool-error] {said}")));
     }
-    lines
+    Ok(Piece::Break(lines))
 }
 
 /// The first line of text in what a tool gave back.
-fn said(content: &Value) -> Option<&str> {
-    let texts = content.as_array()?.iter().filter_map(|item| item["content"]["text"].as_str());
-    texts.flat_map(str::lines).map(str::trim).find(|line| !line.is_empty() && !line.starts_with("```"))
+fn said(content: Json<'_>) -> Result<Option<String>, ReadError> {
+    for item in content.items().filter(|item| item.is_object()) {
+        let Some(shown) = item.member("content")?.filter(|shown| shown.is_object()) else { continue };
+        let text = shown.member("text")?.and_then(Json::text).unwrap_or_default();
+        let mut lines = text.lines().map(str::trim);
+        if let Some(line) = lines.find(|line| !line.is_empty() && !line.starts_with("```")) {
+            return Ok(Some(line.to_owned()));
+        }
+    }
+    Ok(None)
 }
 
 fn awaiting(ask: &Ask) -> Whole {
-    let request: Value = serde_json::from_slice(ask.frame.bytes()).unwrap_or_default();
-    let about = match ask.kind {
-        AskKind::Permission => request["params"]["toolCall"]["title"].as_str(),
-        AskKind::Elicitation => request["params"]["message"].as_str(),
+    let path: &[&str] = match ask.kind {
+        AskKind::Permission => &["params", "toolCall", "title"],
+        AskKind::Elicitation => &["params", "message"],
     };
-    whole(LineKind::AwaitingInput, &format!("[awaiting input] {}", about.unwrap_or_default()))
+    match Json::parse(ask.frame.bytes()).and_then(|request| request.text_at(path)) {
+        Ok(about) => {
+            whole(LineKind::AwaitingInput, &format!("[awaiting input] {}", about.as_deref().unwrap_or_default()))
+        }
+        Err(error) => whole(LineKind::AwaitingInput, &format!("[awaiting input] [unreadable] {error}")),
+    }
 }
 
 fn ended_prompt(prompt: &PromptId, end: &PromptEnd) -> Piece {
@@ -169,14 +199,20 @@ fn ended_prompt(prompt: &PromptId, end: &PromptEnd) -> Piece {
     Piece::End { prompt: prompt.clone(), whether, lines }
 }
 
-/// The agent's own words for why it could not do the turn.
+/// The agent's own words for why it could not do the turn. Where they are not the usual ones, the error as it came.
 fn failed(frame: &Raw) -> Vec<Whole> {
-    let answer: Value = serde_json::from_slice(frame.bytes()).unwrap_or_default();
-    let error = &answer["error"];
-    let message = error["message"].as_str().unwrap_or("the agent answered with an error");
-    let details = error["data"]["details"].as_str().or_else(|| error["data"].as_str());
-    let first = error_line(format!("[error] {}", one_line(message, LONGEST)));
-    [first].into_iter().chain(details.into_iter().flat_map(tail)).collect()
+    let error = Json::parse(frame.bytes()).and_then(|answer| answer.member("error"));
+    let error = match error {
+        Ok(error) => error,
+        Err(error) => return vec![unreadable(&error)],
+    };
+    let text = |path: &[&str]| error.and_then(|error| error.text_at(path).ok().flatten());
+    let said = text(&["message"]).map(Cow::into_owned).or_else(|| error.map(|error| error.to_string()));
+    let said = said.unwrap_or_else(|| "the agent answered with an error".to_owned());
+    let details = text(&["data", "details"]).or_else(|| text(&["data"]));
+    let first = error_line(format!("[error] {}", one_line(&said, LONGEST)));
+    let details: Vec<Whole> = details.iter().flat_map(|details| tail(details)).collect();
+    [first].into_iter().chain(details).collect()
 }
 
 /// Only an end that came with an error is worth a line; the others are seen in the status.

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use wharf_host::Entry;
 use wharf_host::core::{Event, PromptId};
 use wharf_host::redact::Redactor;
+use wharf_json::CutPair;
 
 use super::clean::clean;
 use super::piece::{Chunk, Piece, Run, Whether, Whole};
@@ -18,6 +19,8 @@ pub(crate) struct Projector {
     /// The message that is being written, and its line so far.
     run: Option<Run>,
     line: String,
+    /// Half of a character that the message so far ends with.
+    cut: CutPair,
     /// Began inside a line, whose rest is left out.
     mid_line: bool,
     /// Prompts that are known to wait (false) or to have a turn (true).
@@ -109,7 +112,14 @@ impl Projector {
             self.mid_line = goes_on;
             self.run = Some(chunk.run);
         }
-        let mut text = chunk.text.as_str();
+        let joined = self.cut.join(&chunk.text);
+        if let Some((joined, _)) = joined {
+            if self.line.ends_with('\u{fffd}') {
+                self.line.pop();
+            }
+            self.extend(joined.encode_utf8(&mut [0; 4]), sheet);
+        }
+        let mut text = joined.map_or(&*chunk.text.text, |(_, rest)| rest);
         while let Some((line, rest)) = text.split_once('\n') {
             self.extend(line, sheet);
             self.complete(sheet);
@@ -159,6 +169,7 @@ impl Projector {
             self.complete(sheet);
         }
         self.run = None;
+        self.cut = CutPair::default();
         self.mid_line = false;
         self.redactor.reset();
     }

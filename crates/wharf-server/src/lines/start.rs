@@ -48,7 +48,7 @@ impl Mark {
             Piece::Nothing | Piece::End { whether: Whether::IfBegun, .. } => Self::Nothing,
             Piece::Break(_) | Piece::End { whether: Whether::Surely, .. } => Self::Break,
             Piece::Text(chunk) => {
-                let breaks = chunk.text.bytes().filter(|byte| *byte == b'\n').count();
+                let breaks = chunk.text.text.bytes().filter(|byte| *byte == b'\n').count();
                 Self::Text { run: chunk.run, breaks }
             }
         }

@@ -103,7 +103,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
         let (head, body) = request.into_parts();
         let bytes = app.intake.read(&head.headers, body).await?;
         // First whether it is JSON at all: a member of the wrong type may come before a missing bracket.
-        serde_json::from_slice::<serde::de::IgnoredAny>(&bytes)
+        wharf_json::read_own::<serde::de::IgnoredAny>(&bytes)
             .map_err(|error| Problem::new(StatusCode::BAD_REQUEST, "malformed_json", format!("not JSON: {error}")))?;
         let axum::Json(value) = axum::Json::from_bytes(&bytes).map_err(|rejection| {
             let text = rejection.body_text();

@@ -151,7 +151,7 @@ async fn read_code(headers: &HeaderMap, body: axum::body::Body) -> Result<LoginA
         let detail = format!("the body is cut off, or longer than the {CODE_BODY} bytes that a code may take");
         Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail)
     })?;
-    serde_json::from_slice(&read).map_err(|error| unfit(format!("code: {error}")))
+    wharf_json::read_own(&read).map_err(|error| unfit(format!("code: {error}")))
 }
 
 /// Ends the login that the request came with.

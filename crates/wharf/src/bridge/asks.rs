@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use wharf_host::frame::{Envelope, with_id};
+use wharf_json::Json;
 
 use super::meta;
 
@@ -79,7 +80,7 @@ impl Asks {
     /// The client's answer as the host is to see it; `None` if it waits for the host to ask again, or is for nothing.
     pub(super) fn answer(&mut self, line: &Bytes, envelope: &Envelope<'_>) -> Option<Bytes> {
         let id = envelope.id.clone().map_or_else(Bytes::new, |span| line.slice(span));
-        let at = self.open.iter().position(|ask| ask.shown == id)?;
+        let at = self.open.iter().position(|ask| is_same_id(&ask.shown, &id))?;
         let Some(host) = self.open[at].host.clone() else {
             self.open[at].answer.get_or_insert_with(|| line.clone());
             return None;
@@ -88,6 +89,23 @@ impl Asks {
         ask.answer = Some(line.clone());
         self.remember(ask);
         Some(if host == id { line.clone() } else { with_id(line, envelope, &host) })
+    }
+
+    /// An answer that cannot be read fails the requests that it names. Returns what the host is told.
+    pub(super) fn fail_named(&mut self, line: &[u8], why: &str) -> Vec<Bytes> {
+        let found = wharf_json::salvage(line);
+        if found.has_method {
+            return Vec::new();
+        }
+        let mut failed = Vec::new();
+        for id in &found.ids {
+            let error = super::error(-32603, &format!("the client's answer could not be read: {why}"), "malformed");
+            let answer = super::failure(id.as_bytes(), &error.to_string());
+            if let Ok(envelope) = wharf_host::frame::scan(&answer) {
+                failed.extend(self.answer(&answer, &envelope));
+            }
+        }
+        failed
     }
 
     /// The host takes a request back: the id by which the client knows it.
@@ -142,6 +160,12 @@ impl Asks {
 /// Which the host puts again to a client that comes back (rule 3.7); the rest it serves or refuses itself.
 fn is_repeated(method: &str) -> bool {
     matches!(method, "session/request_permission" | "elicitation/create")
+}
+
+/// An id may come back as another spelling of the same number, or as its string.
+fn is_same_id(ours: &[u8], theirs: &[u8]) -> bool {
+    let number = |id: &[u8]| Json::parse(id).ok().and_then(Json::id_number);
+    ours == theirs || number(ours).is_some_and(|ours| number(theirs) == Some(ours))
 }
 
 fn renamed(answer: &Bytes, id: &[u8]) -> Bytes {

@@ -6,8 +6,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
 use wharf_host::frame;
+use wharf_json::Json;
 
 use super::meta::EventId;
 
@@ -74,7 +74,7 @@ struct Prompt<'a> {
 #[derive(Deserialize)]
 struct PromptParams<'a> {
     #[serde(borrow)]
-    prompt: Vec<&'a RawValue>,
+    prompt: Vec<Json<'a>>,
 }
 
 impl Followed {
@@ -142,9 +142,10 @@ impl Followed {
 
     /// The client prompts.
     pub(super) fn prompted(&mut self, request: Bytes, prompt: &[u8]) {
-        let Some(prompt) = frame::peek::<Prompt<'_>>(prompt) else { return };
-        let blocks = prompt.params.prompt.iter().map(|block| hash(block.get())).collect();
-        let whole: Vec<Value> = prompt.params.prompt.iter().map(|block| parse(block.get())).collect();
+        // What cannot be read is the host's to refuse.
+        let Ok(prompt) = frame::peek::<Prompt<'_>>(prompt) else { return };
+        let blocks = prompt.params.prompt.iter().map(|block| hash(block.raw())).collect();
+        let whole: Vec<Value> = prompt.params.prompt.iter().map(|block| block.to_value()).collect();
         let whole = hash(&Value::from(whole).to_string());
         if self.own.len() >= OWN {
             self.own.pop_front();
@@ -182,10 +183,6 @@ impl Followed {
         let prompt = hash(&prompt.to_string());
         self.own.iter().any(|own| own.old && own.whole == prompt)
     }
-}
-
-fn parse(json: &str) -> Value {
-    serde_json::from_str(json).unwrap_or_default()
 }
 
 fn hash(text: &str) -> u64 {

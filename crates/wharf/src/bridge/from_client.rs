@@ -1,35 +1,26 @@
 //! Lines of the client: what the host is to see of each.
 
 use bytes::Bytes;
-use serde::Deserialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
 use wharf_host::frame::{self, Envelope, FrameKind};
+use wharf_json::Json;
 
 use super::unanswered::{Request, moves};
 use super::{Bridge, Phase, Step, error, failure, meta};
 
-#[derive(Deserialize)]
-struct NewSession<'a> {
-    #[serde(borrow)]
-    params: NewParams<'a>,
-}
-
-#[derive(Deserialize)]
-struct NewParams<'a> {
-    #[serde(borrow)]
-    cwd: Option<&'a RawValue>,
-}
-
 /// Can the client run its agent's program in a terminal for a login?
 fn has_terminal_auth(initialize: &[u8]) -> bool {
-    let params = meta::params(initialize).and_then(|params| serde_json::from_str::<Value>(params).ok());
-    params.is_some_and(|params| params["clientCapabilities"]["auth"]["terminal"] == true)
+    // What cannot be read is the host's to refuse.
+    let path = ["params", "clientCapabilities", "auth", "terminal"];
+    let terminal = Json::parse(initialize).and_then(|request| request.seek(&path));
+    terminal.ok().flatten().and_then(Json::bool) == Some(true)
 }
 
 impl Bridge {
     /// One line, without its line break.
     pub(crate) fn handle_line(&mut self, line: Bytes) -> Step {
+        let bom = line.len() - wharf_json::strip_bom(&line).len();
+        let line = line.slice(bom..);
         if std::str::from_utf8(&line).is_err() {
             // A text frame could not carry it.
             let error = error(-32700, "not UTF-8", "parse_error").to_string();
@@ -80,10 +71,17 @@ impl Bridge {
 
     /// A line on its way to the host.
     pub(super) fn pass_line(&mut self, line: Bytes) {
-        let Ok(envelope) = frame::scan(&line) else {
-            // The host says what is wrong with it.
-            self.tell_host(line);
-            return;
+        let envelope = match frame::scan(&line) {
+            Ok(envelope) => envelope,
+            Err(error) => {
+                let failed = self.asks.fail_named(&line, &error.to_string());
+                if failed.is_empty() {
+                    // The host says what is wrong with it.
+                    self.tell_host(line);
+                }
+                self.step.to_host.extend(failed);
+                return;
+            }
         };
         match envelope.kind {
             FrameKind::Request => self.request(&line, &envelope),
@@ -168,8 +166,8 @@ impl Bridge {
     /// With `--session` a new session is the one that is there.
     fn join_instead(&mut self, request: &mut Request) {
         let Some(session) = &self.options.session else { return };
-        let cwd = frame::peek::<NewSession<'_>>(&request.frame).and_then(|new| new.params.cwd.map(RawValue::get));
-        let cwd = cwd.map(|cwd| format!(r#","cwd":{cwd}"#)).unwrap_or_default();
+        let cwd = Json::parse(&request.frame).and_then(|new| new.seek(&["params", "cwd"]));
+        let cwd = cwd.ok().flatten().map(|cwd| format!(r#","cwd":{cwd}"#)).unwrap_or_default();
         let id = String::from_utf8_lossy(&request.id);
         let quoted = Value::from(session.as_str());
         request.frame = format!(

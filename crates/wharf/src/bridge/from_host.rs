@@ -1,40 +1,15 @@
 //! Frames of the host: what the client is to see of each.
 
 use bytes::Bytes;
-use serde::Deserialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
 use wharf_host::core::UpdateKind;
 use wharf_host::frame::{self, Envelope, FrameKind, splice};
+use wharf_json::Json;
 
 use super::asks::Asked;
 use super::followed::{AttachedAs, Followed};
 use super::unanswered::Request;
 use super::{Bridge, Step, meta, own};
-
-#[derive(Deserialize)]
-struct Answer<'a> {
-    #[serde(borrow)]
-    result: &'a RawValue,
-}
-
-#[derive(Deserialize)]
-struct NewSession {
-    #[serde(rename = "sessionId")]
-    session: String,
-}
-
-#[derive(Deserialize)]
-struct Cancel<'a> {
-    #[serde(borrow)]
-    params: CancelParams<'a>,
-}
-
-#[derive(Deserialize)]
-struct CancelParams<'a> {
-    #[serde(borrow, rename = "requestId")]
-    request: &'a RawValue,
-}
 
 /// A frame that is new to the client.
 struct News {
@@ -90,8 +65,9 @@ impl Bridge {
         let mut joined = session.to_owned();
         match &*request.method {
             "session/new" => {
-                if let Some(NewSession { session }) = result(frame).and_then(|result| serde_json::from_str(result).ok())
-                {
+                let told = Json::parse(frame).and_then(|answer| answer.text_at(&["result", "sessionId"]));
+                if let Ok(Some(session)) = told {
+                    let session = session.into_owned();
                     self.sessions.entry(session.clone()).or_insert_with(Followed::new_session);
                     joined = session;
                 }
@@ -180,11 +156,12 @@ impl Bridge {
 
     /// The host takes a request back, by its own id of it.
     fn withdrawn(&mut self, frame: &Bytes) {
-        let request = frame::peek::<Cancel<'_>>(frame).map(|cancel| cancel.params.request.get());
-        let Some(request) = request else { return self.tell_client(frame.clone()) };
-        let Some(known) = self.asks.withdraw(request.as_bytes()) else { return };
-        let at = request.as_ptr() as usize - frame.as_ptr() as usize;
-        self.tell_client(splice(frame, &mut [(at..at + request.len(), &known)]).into());
+        let request = Json::parse(frame).and_then(|cancel| cancel.at(&["params", "requestId"])).ok().flatten();
+        let Some((request, span)) = request.and_then(|request| Some((request, request.span_in(frame)?))) else {
+            return self.tell_client(frame.clone());
+        };
+        let Some(known) = self.asks.withdraw(request.raw().as_bytes()) else { return };
+        self.tell_client(splice(frame, &mut [(span, &known)]).into());
     }
 }
 
@@ -193,26 +170,24 @@ fn joins(method: &str) -> bool {
     matches!(method, "session/new" | "session/load" | "session/resume" | "session/attach")
 }
 
-/// The result of a response as it came.
-fn result(frame: &[u8]) -> Option<&str> {
-    serde_json::from_slice::<Answer<'_>>(frame).ok().map(|answer| answer.result.get())
-}
-
 /// The answer with the session's id in its result, as `session/new` has it.
 fn named(frame: &Bytes, session: &str) -> Bytes {
-    let Some(object) = result(frame).filter(|result| result.starts_with('{')) else { return frame.clone() };
-    let at = object.as_ptr() as usize - frame.as_ptr() as usize + 1;
-    let comma = if object[1..].trim_ascii_start().starts_with('}') { "" } else { "," };
+    let result = Json::parse(frame).and_then(|answer| answer.member("result")).ok().flatten();
+    let Some(result) = result.filter(|result| result.is_object()) else { return frame.clone() };
+    let Some(at) = result.span_in(frame).map(|span| span.start + 1) else { return frame.clone() };
+    let comma = if result.members().next().is_none() { "" } else { "," };
     let member = format!("\"sessionId\":{}{comma}", Value::from(session));
     splice(frame, &mut [(at..at, member.as_bytes())]).into()
 }
 
 /// The name that the client attaches with, to be repeated when it comes back.
 fn attached_as(attach: &[u8]) -> AttachedAs {
-    meta::params(attach).and_then(|params| serde_json::from_str(params).ok()).unwrap_or_default()
+    // What cannot be read is the host's to refuse.
+    let params = Json::parse(attach).and_then(|attach| attach.member("params")).ok().flatten();
+    params.and_then(|params| wharf_json::read(params).ok()).unwrap_or_default()
 }
 
 fn is_observer(attach: &[u8]) -> bool {
-    let request: Value = serde_json::from_slice(attach).unwrap_or_default();
-    request["params"]["role"] == "observer"
+    let role = Json::parse(attach).and_then(|request| request.seek(&["params", "role"]));
+    role.ok().flatten().and_then(Json::text).as_deref() == Some("observer")
 }

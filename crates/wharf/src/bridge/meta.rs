@@ -1,18 +1,16 @@
 //! `params._meta.wharf` of a frame: a wish put in, an event id taken out, every other byte as it was.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use bytes::Bytes;
-use serde::Deserialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
 use wharf_host::frame::{Span, splice};
+use wharf_json::Json;
 
 /// Where the host puts an event id: first in `params`, or first in a `_meta` that is there already.
 const IN_PARAMS: &str = r#""_meta":{"wharf":{"eventId":""#;
 const IN_META: &str = r#""wharf":{"eventId":""#;
-/// In an answer also first in a `wharf` that is there already.
+/// Also first in a `wharf` that is there already.
 const IN_WHARF: &str = r#""eventId":""#;
 
 /// `<epoch>-<seq>` (rule 1.5).
@@ -35,54 +33,35 @@ impl fmt::Display for EventId {
     }
 }
 
-#[derive(Deserialize)]
-struct Message<'a> {
-    #[serde(borrow)]
-    params: &'a RawValue,
-}
-
-#[derive(Deserialize)]
-struct Answer<'a> {
-    #[serde(borrow)]
-    result: &'a RawValue,
-}
-
-#[derive(Deserialize)]
-struct Params<'a> {
-    #[serde(borrow, rename = "_meta")]
-    meta: Option<&'a RawValue>,
-}
-
 /// The params of a frame as they came.
 pub(super) fn params(frame: &[u8]) -> Option<&str> {
-    serde_json::from_slice::<Message<'_>>(frame).ok().map(|message| message.params.get())
+    member(Json::parse(frame).ok()?, "params").map(Json::raw)
 }
 
-/// What `params._meta.wharf` says under this name.
+/// What `params._meta.wharf` says under this name. What cannot be read is the host's to refuse.
 pub(super) fn wish(frame: &[u8], name: &str) -> Option<Value> {
-    let params: Value = serde_json::from_str(params(frame)?).ok()?;
-    params["_meta"]["wharf"].get(name).cloned()
+    let wish = Json::parse(frame).and_then(|frame| frame.seek(&["params", "_meta", "wharf", name]));
+    wish.ok().flatten().map(Json::to_value)
 }
 
 /// The frame with `params._meta.wharf.<name>` set. `value` is JSON text. `None` if the frame has no params to put it in.
 pub(super) fn with_wish(frame: &[u8], name: &str, value: &str) -> Option<Bytes> {
-    let params = params(frame)?;
+    let params = member(Json::parse(frame).ok()?, "params")?;
     let meta = member(params, "_meta");
     let wharf = meta.and_then(|meta| member(meta, "wharf"));
     let wish = format!("\"{name}\":{value}");
     let (place, text) = match (meta, wharf) {
-        (_, Some(wharf)) if is_object(wharf) => match member(wharf, name) {
+        (_, Some(wharf)) if wharf.is_object() => match member(wharf, name) {
             Some(old) => (old, value.to_owned()),
             None => first_in(wharf, wish),
         },
         (_, Some(other)) => (other, format!("{{{wish}}}")),
-        (Some(meta), None) if is_object(meta) => first_in(meta, format!("\"wharf\":{{{wish}}}")),
+        (Some(meta), None) if meta.is_object() => first_in(meta, format!("\"wharf\":{{{wish}}}")),
         (Some(other), None) => (other, format!("{{\"wharf\":{{{wish}}}}}")),
-        (None, None) if is_object(params) => first_in(params, format!("\"_meta\":{{\"wharf\":{{{wish}}}}}")),
+        (None, None) if params.is_object() => first_in(params, format!("\"_meta\":{{\"wharf\":{{{wish}}}}}")),
         (None, None) => return None,
     };
-    let at = offset(frame, place);
-    Some(splice(frame, &mut [(at..at + place.len(), text.as_bytes())]).into())
+    Some(splice(frame, &mut [(place.span_in(frame)?, text.as_bytes())]).into())
 }
 
 /// The event id that the host put into a frame, and where it stands with all that was put in for it.
@@ -91,23 +70,16 @@ pub(super) fn event_id(frame: &[u8]) -> Option<(EventId, Span)> {
     if !text.contains(IN_META) {
         return None;
     }
-    id_in(frame, params(frame)?)
+    id_in(frame, member(Json::parse(frame).ok()?, "params")?)
 }
 
 /// The same for an answer.
 pub(super) fn event_id_of_answer(frame: &[u8]) -> Option<(EventId, Span)> {
-    let result = serde_json::from_slice::<Answer<'_>>(frame).ok()?.result.get();
-    if let Some(found) = id_in(frame, result) {
-        return Some(found);
-    }
-    let wharf = member(member(result, "_meta")?, "wharf")?.strip_prefix('{')?;
-    let (id, rest) = wharf.strip_prefix(IN_WHARF)?.split_once('"')?;
-    let rest = rest.strip_prefix([',', ' ']).unwrap_or(rest);
-    Some((EventId::parse(id)?, offset(frame, wharf)..offset(frame, rest)))
+    id_in(frame, member(Json::parse(frame).ok()?, "result")?)
 }
 
-fn id_in(frame: &[u8], object: &str) -> Option<(EventId, Span)> {
-    let inside = object.strip_prefix('{')?;
+fn id_in(frame: &[u8], object: Json<'_>) -> Option<(EventId, Span)> {
+    let inside = object.raw().strip_prefix('{')?;
     if let Some((id, rest)) = inside.strip_prefix(IN_PARAMS).and_then(id_and_rest)
         && let Some(rest) = rest.strip_prefix('}')
     {
@@ -115,10 +87,18 @@ fn id_in(frame: &[u8], object: &str) -> Option<(EventId, Span)> {
         let rest = rest.strip_prefix(',').unwrap_or(rest);
         return Some((id, offset(frame, inside)..offset(frame, rest)));
     }
-    let meta = serde_json::from_str::<Params<'_>>(object).ok()?.meta?.get().strip_prefix('{')?;
-    let (id, rest) = meta.strip_prefix(IN_META).and_then(id_and_rest)?;
-    let rest = rest.strip_prefix([',', ' ']).unwrap_or(rest);
-    Some((id, offset(frame, meta)..offset(frame, rest)))
+    let meta = member(object, "_meta")?;
+    let inside = meta.raw().strip_prefix('{')?;
+    if let Some((id, rest)) = inside.strip_prefix(IN_META).and_then(id_and_rest) {
+        let rest = rest.strip_prefix([',', ' ']).unwrap_or(rest);
+        return Some((id, offset(frame, inside)..offset(frame, rest)));
+    }
+    // A `wharf` that was there already.
+    let wharf = member(meta, "wharf")?.raw().strip_prefix('{')?;
+    let (id, rest) = wharf.strip_prefix(IN_WHARF)?.split_once('"')?;
+    // The host leaves one of them behind what it puts in.
+    let rest = rest.strip_prefix([',', ' '])?;
+    Some((EventId::parse(id)?, offset(frame, wharf)..offset(frame, rest)))
 }
 
 /// The frame without what stands there.
@@ -131,19 +111,15 @@ fn id_and_rest(text: &str) -> Option<(EventId, &str)> {
     Some((EventId::parse(id)?, rest.strip_prefix('}')?))
 }
 
-/// A member of an object; of several with that name the last, as most readers have it.
-fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
-    serde_json::from_str::<BTreeMap<String, &'a RawValue>>(object).ok()?.remove(name).map(RawValue::get)
-}
-
-fn is_object(json: &str) -> bool {
-    json.starts_with('{')
+/// A member of an object, null or not; of several with that name the last. What those mean is the host's to refuse.
+fn member<'a>(object: Json<'a>, name: &str) -> Option<Json<'a>> {
+    object.members().filter(|(key, _)| key == name).last().map(|(_, value)| value)
 }
 
 /// The object with one more member, the first.
-fn first_in(object: &str, member: String) -> (&str, String) {
-    let rest = &object[1..];
-    let comma = if rest.trim_ascii_start().starts_with('}') { "" } else { "," };
+fn first_in(object: Json<'_>, member: String) -> (Json<'_>, String) {
+    let rest = &object.raw()[1..];
+    let comma = if object.members().next().is_none() { "" } else { "," };
     (object, format!("{{{member}{comma}{rest}"))
 }
 

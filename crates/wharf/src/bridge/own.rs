@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
 use wharf_host::frame;
+use wharf_json::Json;
 
 use super::followed::Followed;
 
@@ -15,24 +15,26 @@ struct Body<'a> {
     #[serde(rename = "type")]
     second_tag: Option<String>,
     #[serde(borrow)]
-    content: Option<&'a RawValue>,
-    prompt: Option<Value>,
+    content: Option<Json<'a>>,
+    #[serde(borrow)]
+    prompt: Option<Json<'a>>,
 }
 
 /// Is this `prompt_received` about a prompt of the client?
 pub(super) fn is_own_prompt(frame: &[u8], followed: &Followed) -> bool {
-    let Some(update) = frame::peek_update::<Body<'_>>(frame) else { return false };
+    // What cannot be read is none that the host made of a prompt.
+    let Ok(update) = frame::peek_update::<Body<'_>>(frame) else { return false };
     update.tag.as_deref() == Some("prompt_received")
         && update.tag == update.second_tag
-        && update.prompt.is_some_and(|prompt| followed.is_own_prompt(&prompt))
+        && update.prompt.is_some_and(|prompt| followed.is_own_prompt(&prompt.to_value()))
 }
 
 /// Is this `user_message_chunk` the host's way to show a prompt, and is that one the client's own?
 pub(super) fn is_own_message(frame: &[u8], session: &str, followed: &Followed) -> bool {
-    let update = frame::peek_update::<Body<'_>>(frame);
+    let update = frame::peek_update::<Body<'_>>(frame).ok();
     let Some(content) = update.and_then(|update| update.content) else { return false };
     // An agent's echo of a prompt is not written like that.
-    frame == user_message(session, content.get()).as_bytes() && followed.is_own_block(content.get())
+    frame == user_message(session, content.raw()).as_bytes() && followed.is_own_block(content.raw())
 }
 
 fn user_message(session: &str, block: &str) -> String {

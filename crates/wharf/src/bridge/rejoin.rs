@@ -1,23 +1,16 @@
 //! Coming back: what the host is told after a reconnect, before the client goes on.
 
 use bytes::Bytes;
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::json;
 use wharf_host::frame;
+use wharf_json::Json;
 
 use super::followed::{AttachedAs, From};
 use super::unanswered::Request;
 use super::{Bridge, Lost, Phase, Step, error, failure, meta};
 
 /// `session/attach` and `session/detach` say so of a session that is not there (rule 4.6).
-const NOT_FOUND: i64 = -32001;
-
-#[derive(Deserialize)]
-struct Refusal<'a> {
-    #[serde(borrow)]
-    error: Option<&'a RawValue>,
-}
+const NOT_FOUND: i128 = -32001;
 
 impl Bridge {
     /// There is a connection, to this process.
@@ -145,10 +138,10 @@ impl Bridge {
 
     /// The answer to a `session/attach` of the bridge.
     fn attached(&mut self, session: &str, answer: &[u8]) {
-        let refusal = frame::peek::<Refusal<'_>>(answer).and_then(|answer| answer.error.map(RawValue::get));
+        let refusal = Json::parse(answer).and_then(|answer| answer.member("error")).ok().flatten();
         let Some(refusal) = refusal else {
             let at = meta::event_id_of_answer(answer);
-            let answer: Value = serde_json::from_slice(answer).unwrap_or_default();
+            let answer = frame::to_value(answer);
             if let Some(followed) = self.sessions.get_mut(session) {
                 followed.lost = None;
                 if let Some((id, _)) = at {
@@ -163,11 +156,11 @@ impl Bridge {
             return;
         };
         self.note(format!("{session} cannot be attached again: {refusal}"));
-        let code = serde_json::from_str::<Value>(refusal).ok().and_then(|error| error["code"].as_i64());
+        let code = refusal.seek(&["code"]).ok().flatten().and_then(Json::integer);
         if code == Some(NOT_FOUND) {
             self.sessions.remove(session);
         } else if let Some(followed) = self.sessions.get_mut(session) {
-            followed.lost = Some(Bytes::copy_from_slice(refusal.as_bytes()));
+            followed.lost = Some(Bytes::copy_from_slice(refusal.raw().as_bytes()));
         }
     }
 

@@ -27,7 +27,7 @@ impl Answer {
     }
 
     pub(crate) fn json<T: DeserializeOwned>(&self) -> anyhow::Result<T> {
-        serde_json::from_slice(&self.body).with_context(|| format!("reading what the host answered: {}", self.text()))
+        wharf_json::read_own(&self.body).with_context(|| format!("reading what the host answered: {}", self.text()))
     }
 
     /// Itself, or the refusal as an error.
@@ -41,7 +41,7 @@ impl Answer {
 
 /// What was refused and what to do, in the host's own words.
 pub(super) fn refusal(status: StatusCode, body: &[u8]) -> Failure {
-    let problem: Value = serde_json::from_slice(body).unwrap_or_default();
+    let problem: Value = wharf_json::read_own(body).unwrap_or_default();
     let text = |member: &str| problem[member].as_str().map(str::trim).filter(|text| !text.is_empty());
     let code = text("code").unwrap_or_default();
     let mut words = match text("detail") {

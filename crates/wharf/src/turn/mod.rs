@@ -91,7 +91,7 @@ impl<'a> Watch<'a> {
     }
 
     async fn handle(&mut self, event: &Event) -> anyhow::Result<Option<End>> {
-        let data: Value = serde_json::from_str(&event.data).unwrap_or_default();
+        let data = wharf_host::frame::to_value(event.data.as_bytes());
         let ours = data["promptId"] == self.prompt;
         match event.kind.as_str() {
             "line" if self.begun => {

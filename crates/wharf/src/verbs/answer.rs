@@ -23,7 +23,7 @@ pub(crate) struct Answer {
 }
 
 pub(crate) async fn run(global: &Global, verb: Answer) -> anyhow::Result<Exit> {
-    let content = verb.content.as_deref().map(serde_json::from_str::<Value>).transpose();
+    let content = verb.content.as_deref().map(|text| wharf_json::read_own::<Value>(text.as_bytes())).transpose();
     let content = content.context("reading --content, which is to be JSON")?;
     let client = global.client().await?;
     let (session, asked) = find(&client, &verb.id).await?;

@@ -56,7 +56,7 @@ pub(crate) async fn follow(client: &Client, screen: Screen, meant: Option<&str>,
         if event.kind != "line" {
             continue;
         }
-        let data: Value = serde_json::from_str(&event.data)?;
+        let data: Value = wharf_json::read_own(event.data.as_bytes())?;
         let line = data["line"].as_str().unwrap_or_default();
         if output::stream(&shown(screen, line, data["stream"] == "stderr")).is_err() {
             break;

@@ -140,7 +140,7 @@ async fn request(client: &Client, verb: &Run, text: Option<&str>) -> anyhow::Res
 
 /// Truth values and numbers as such, anything else as text.
 fn option_value(text: &str) -> Value {
-    match serde_json::from_str(text) {
+    match wharf_json::read_own(text.as_bytes()) {
         Ok(value @ (Value::Bool(_) | Value::Number(_))) => value,
         Ok(_) | Err(_) => text.into(),
     }

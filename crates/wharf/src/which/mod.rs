@@ -50,7 +50,7 @@ pub(crate) async fn list(client: &Client, query: &str) -> anyhow::Result<Vec<Lis
     loop {
         let page: Page = client.call(&Call::get(format!("/sessions?limit={PAGE}{query}{cursor}"))).await?.json()?;
         for json in page.sessions {
-            listed.push(Listed { session: serde_json::from_str(json.get())?, json });
+            listed.push(Listed { session: wharf_json::read_own(json.get().as_bytes())?, json });
         }
         match page.next_cursor {
             Some(next) => cursor = format!("&cursor={}", crate::connect::percent_encoded(&next)),

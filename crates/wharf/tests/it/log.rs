@@ -23,7 +23,8 @@ pub(crate) fn records(host: &Host, session: &str) -> Result<Vec<Value>> {
         let text = String::from_utf8_lossy(&fs::read(&segment)?).into_owned();
         for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
             let (checksum, body) = line.split_once(' ').with_context(|| format!("not a record: {line}"))?;
-            let record: Value = serde_json::from_str(body).with_context(|| format!("not a record: {line}"))?;
+            let record =
+                wharf_json::Json::parse(body.as_bytes()).with_context(|| format!("not a record: {line}"))?.to_value();
             ensure!(is_checksum(checksum), "not a checksum: {checksum}");
             // The first line of a segment says its format.
             if record.get("wharf_log").is_none() {

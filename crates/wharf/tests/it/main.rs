@@ -1,4 +1,5 @@
 //! The binary as its users meet it: a real process, real agents, real sockets.
+#![expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves")]
 #![expect(clippy::print_stdout, reason = "a test prints its seed")]
 
 mod accounts;
@@ -44,7 +45,10 @@ mod mcp_wire;
 mod memory;
 mod metrics;
 mod metrics_page;
+mod odd_answers;
 mod odd_bytes;
+mod odd_frames;
+mod odd_members;
 mod once;
 mod openapi;
 mod orphans;
@@ -64,7 +68,6 @@ mod rest_stream;
 mod restart;
 mod revocation;
 mod sandbox;
-mod sandbox_limits;
 mod scope_audit;
 mod scopes;
 mod secrets;

@@ -109,15 +109,20 @@ async fn two_permissions_at_once_are_answered_by_different_clients() -> Result<(
 }
 
 #[tokio::test]
-async fn an_answer_that_was_not_offered_does_not_count() -> Result<()> {
+async fn an_answer_that_was_not_offered_counts_as_a_decline() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (client, session) = open(&host).await?;
-    let running = client.start_prompt(&session, "ask").await;
-    let ask = permission(&client).await;
+    let other = join(&host, &session).await?;
+    let running = client.start_prompt(&session, "ask; ask").await;
+    let (ask, others) = (permission(&client).await, permission(&other).await);
     client.respond(ask.id(), selected("allow_everything")).await;
-    client.respond(ask.id(), selected("allow_once")).await;
+    other.respond(others.id(), selected("allow_once")).await;
+    client.expect_text("chosen: allow_once").await;
+    let (ask, others) = (permission(&client).await, permission(&other).await);
+    client.respond(ask.id(), selected("allow_everything")).await;
+    other.respond(others.id(), selected("allow_everything")).await;
     assert_eq!(stop_reason(running.answer().await)?, "end_turn");
-    assert_eq!(client.texts(), ["chosen: allow_once"]);
+    assert_eq!(client.texts(), ["chosen: allow_once", "chosen: cancelled"]);
     Ok(())
 }
 

@@ -15,11 +15,11 @@ use super::rooms::{Room, Seat};
 use crate::App;
 use crate::acp::answers;
 use crate::acp::connection::{Attached, Connection};
-use crate::acp::errors::{RpcError, attach_unknown, from_create, from_open, observer};
+use crate::acp::errors::{RpcError, attach_unknown, from_create, from_open, observer, unreadable_answer};
 use crate::acp::inbound::Outcome;
 use crate::acp::outbound::Join;
 use crate::acp::view::{TurnSeen, View};
-use crate::auth::{Identity, Scope};
+use crate::auth::Identity;
 
 /// WebSocket close codes of amux.
 const BAD_QUERY: u16 = 4400;
@@ -68,11 +68,6 @@ impl Bound {
         &self.room.name
     }
 
-    /// Tells the other peers of the room something about its session.
-    pub(super) fn tell_others(&self, scope: &Scope, session: &SessionId, frame: &Bytes) {
-        self.room.tell_others(&(scope.clone(), Arc::clone(&self.peer.id)), session, frame);
-    }
-
     /// Other role words are labels (rule 4.8).
     pub(in crate::acp) fn observes(&self) -> bool {
         self.peer.role.as_deref() == Some("observer")
@@ -116,7 +111,8 @@ impl Connection {
         let before = self.attached(&session);
         let handle = self.sight().open(&session).await.map_err(|error| from_open(&error))?;
         let (handle, joined) = self.enter_session(handle).await?;
-        let answer = answers::joined(joined.answer.as_ref(), &joined.latest, &handle.descriptor(), id);
+        let answer = answers::joined(joined.answer.as_ref(), &joined.latest, &handle.descriptor(), id)
+            .map_err(unreadable_answer)?;
         if before.is_some() {
             // It has the session already: only the answer is wanted.
             return Ok(Some(self.placed(&handle, joined.head, answer).await));

@@ -1,15 +1,14 @@
 //! Events → `amux/*` frames (rule 9.2). Turn and queue item ids are made of prompt ids: they are the same for every
 //! client and after every restart.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Deserialize;
-use serde_json::Value;
-use serde_json::value::RawValue;
 use wharf_host::core::{Ask, AskId, AskOutcome, Event, Member, PromptEnd, PromptId, Raw, Role, Sender, Turn};
 use wharf_host::{Entry, frame};
+use wharf_json::Json;
 
 use super::note::Note;
 use crate::acp::updates::stop_reason;
@@ -26,16 +25,9 @@ pub(in crate::acp) struct Frames {
     drivers: BTreeMap<PromptId, Arc<str>>,
     newest: Option<PromptId>,
     /// Prompts that were shown as queue items.
-    items: BTreeMap<PromptId, QueueItem>,
+    items: BTreeSet<PromptId>,
     /// Prompts that replace a turn, and which.
     steers: BTreeMap<PromptId, Option<PromptId>>,
-}
-
-/// A prompt that was shown as a queue item.
-#[derive(Debug)]
-struct QueueItem {
-    peer: Arc<str>,
-    is_waiting: bool,
 }
 
 /// How things were before an event.
@@ -54,7 +46,7 @@ impl Frames {
     pub(in crate::acp) fn new(name: Arc<str>, turns: &[Turn]) -> Self {
         let drivers = turns.iter().map(|turn| (turn.prompt.clone(), turn.sender.shown_id().into())).collect();
         let newest = turns.last().map(|turn| turn.prompt.clone());
-        Self { name, drivers, newest, items: BTreeMap::new(), steers: BTreeMap::new() }
+        Self { name, drivers, newest, items: BTreeSet::new(), steers: BTreeMap::new() }
     }
 
     /// The frames for an event, all but a turn's start: that needs the prompt, see [`Frames::started`].
@@ -91,8 +83,8 @@ impl Frames {
         self.drivers.insert(prompt.clone(), sender.shown_id().into());
         self.newest = Some(prompt.clone());
         let replaced = self.steers.remove(prompt).flatten();
-        let request = frame::peek::<Request<'_>>(frame.bytes());
-        let content = request.and_then(|request| request.params.prompt).map_or("[]", RawValue::get);
+        let content = Json::parse(frame.bytes()).and_then(|request| request.at(&["params", "prompt"]));
+        let content = content.ok().flatten().map_or("[]", Json::raw);
         let turn = self
             .note("turn_started")
             .with("amuxTurnId", turn_id(prompt))
@@ -102,28 +94,23 @@ impl Frames {
             .raw("content", content)
             .maybe("supersedesTurnId", replaced.map(|replaced| turn_id(&replaced)));
         let mut notes = vec![turn];
-        if let Some(item) = self.items.get_mut(prompt) {
-            item.is_waiting = false;
+        if self.items.contains(prompt) {
             notes.push(self.item("queue_item_submitted", prompt).with("amuxTurnId", turn_id(prompt)));
         }
         finish(notes, entry, live)
     }
 
-    /// The frames for a client that came or went. The queue items of one that went stay, without their owner.
-    pub(in crate::acp) fn presence(&self, member: &Member, connected: bool) -> Vec<Bytes> {
+    pub(in crate::acp) fn presence(&self, member: &Member, connected: bool) -> Bytes {
         let sender = &member.sender;
-        let peer = sender.shown_id();
         if !connected {
-            let owned = self.items.iter().filter(|(_, item)| item.is_waiting && *item.peer == *peer);
-            let orphaned = owned.map(|(prompt, _)| self.item("queue_item_orphaned", prompt).with("peerId", peer).end());
-            return std::iter::once(self.note("peer_left").with("peerId", peer).end()).chain(orphaned).collect();
+            return self.note("peer_left").with("peerId", sender.shown_id()).end();
         }
         let role = match member.role {
             Role::Observer => "observer",
             Role::Controller => sender.peer.as_ref().and_then(|peer| peer.role.as_deref()).unwrap_or("controller"),
         };
-        let joined = self.note("peer_joined").with("peerId", peer);
-        vec![joined.with("peerName", sender.name.as_deref()).with("role", role).end()]
+        let joined = self.note("peer_joined").with("peerId", sender.shown_id());
+        joined.with("peerName", sender.name.as_deref()).with("role", role).end()
     }
 
     fn accepted(&mut self, prompt: &PromptId, sender: &Sender, frame: &Raw, first: bool, busy: bool) -> Vec<Note> {
@@ -140,8 +127,7 @@ impl Frames {
         if !busy && !prompt.as_str().starts_with(QUEUE_ITEM) {
             return Vec::new();
         }
-        let item = QueueItem { peer: sender.shown_id().into(), is_waiting: true };
-        self.items.insert(prompt.clone(), item);
+        self.items.insert(prompt.clone());
         let added = self.item("queue_item_added", prompt).with("peerId", sender.shown_id());
         vec![added.with("text", text_of(frame)).with("status", "queued")]
     }
@@ -155,7 +141,7 @@ impl Frames {
     }
 
     fn ended(&mut self, prompt: &PromptId, end: &PromptEnd, waited: bool) -> Vec<Note> {
-        let item = self.items.remove(prompt).is_some();
+        let item = self.items.remove(prompt);
         self.steers.remove(prompt);
         if waited {
             // It never was a turn.
@@ -189,9 +175,15 @@ impl Frames {
 
     /// Nobody can answer this one: the request itself comes besides, to those who may.
     fn opened(&self, ask: &Ask) -> Vec<Note> {
-        let Some(request) = frame::peek::<AgentRequest<'_>>(ask.frame.bytes()) else { return Vec::new() };
+        let request = match frame::peek::<AgentRequest<'_>>(ask.frame.bytes()) {
+            Ok(request) => request,
+            Err(error) => {
+                tracing::error!(%error, "an ask in the log cannot be shown");
+                return Vec::new();
+            }
+        };
         let note = self.note("agent_request_opened").with("requestId", ask.id.0);
-        let note = note.with("requestMethod", &*request.method).raw("requestParams", request.params.get());
+        let note = note.with("requestMethod", &*request.method).raw("requestParams", request.params.raw());
         vec![note.maybe("amuxTurnId", ask.prompt.as_ref().map(turn_id))]
     }
 
@@ -203,8 +195,8 @@ impl Frames {
                 let reply = frame::peek::<Reply<'_>>(answer.bytes()).unwrap_or_default();
                 let note = note.with("resolvedBy", by);
                 match (reply.result, reply.error) {
-                    (Some(result), _) => note.raw("result", result.get()),
-                    (None, Some(error)) => note.raw("error", error.get()),
+                    (Some(result), _) => note.raw("result", result.raw()),
+                    (None, Some(error)) => note.raw("error", error.raw()),
                     (None, None) => note,
                 }
             }
@@ -257,29 +249,17 @@ pub(super) fn session_context(name: &str, cwd: &str) -> Bytes {
     Note::new("session_context", name).with("cwd", cwd).end()
 }
 
-/// To every peer when a prompt is refused.
+/// To the one whose prompt was refused.
 pub(super) fn session_busy(name: &str, held_by: Option<&str>) -> Bytes {
     Note::new("session_busy", name).with("busy", true).with("heldBy", held_by).end()
 }
 
 /// The text of a prompt, without what is not text.
 fn text_of(prompt: &Raw) -> String {
-    let request: Value = serde_json::from_slice(prompt.bytes()).unwrap_or_default();
+    let request = frame::to_value(prompt.bytes());
     let blocks = request["params"]["prompt"].as_array().cloned().unwrap_or_default();
     let texts: Vec<&str> = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
     texts.join("\n")
-}
-
-#[derive(Deserialize)]
-struct Request<'a> {
-    #[serde(borrow)]
-    params: Params<'a>,
-}
-
-#[derive(Deserialize)]
-struct Params<'a> {
-    #[serde(borrow)]
-    prompt: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -287,15 +267,15 @@ struct AgentRequest<'a> {
     #[serde(borrow)]
     method: std::borrow::Cow<'a, str>,
     #[serde(borrow)]
-    params: &'a RawValue,
+    params: Json<'a>,
 }
 
 #[derive(Default, Deserialize)]
 struct Reply<'a> {
     #[serde(borrow)]
-    result: Option<&'a RawValue>,
+    result: Option<Json<'a>>,
     #[serde(borrow)]
-    error: Option<&'a RawValue>,
+    error: Option<Json<'a>>,
 }
 
 #[cfg(test)]

@@ -4,23 +4,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use serde_json::value::RawValue;
+use serde_json::{Value, json};
 use wharf_host::core::{Ask, Event, Seq};
-use wharf_host::{Cursor, Entry, frame};
+use wharf_host::{Cursor, Entry};
+use wharf_json::Json;
 
 use super::frames::Frames;
 use crate::acp::history::{NotInline, entry_at};
 use crate::acp::view::{Shown, View};
-
-#[derive(Deserialize, Serialize)]
-struct Notification<'a> {
-    #[serde(borrow)]
-    method: std::borrow::Cow<'a, str>,
-    #[serde(borrow)]
-    params: &'a RawValue,
-}
 
 /// The raw history from the cursor to `head`, as `view` shows it, if it stays under `limit` bytes.
 pub(in crate::acp) async fn read(
@@ -69,7 +60,9 @@ pub(in crate::acp) fn pending(asks: &[Ask]) -> Vec<Value> {
 }
 
 fn raw(frame: &[u8]) -> Option<Value> {
-    serde_json::to_value(frame::peek::<Notification<'_>>(frame)?).ok()
+    let frame = Json::parse(frame).ok()?;
+    let (method, params) = (frame.text_at(&["method"]).ok()??, frame.member("params").ok()??);
+    Some(json!({ "method": method, "params": params.to_value() }))
 }
 
 /// The event before the last so many turns.

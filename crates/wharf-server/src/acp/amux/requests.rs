@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use wharf_host::core::{Overlap, PromptId, PromptReceipt, Raw, Refusal, Role, SessionId, Submission};
 use wharf_host::frame::Envelope;
 use wharf_host::{CallError, SessionHandle, new_prompt_id};
+use wharf_json::Json;
 
 use super::frames::{QUEUE_ITEM, session_busy, turn_id};
 use crate::acp::connection::Connection;
@@ -29,12 +30,11 @@ struct Params {
 
 impl Params {
     fn of(frame: &[u8]) -> Result<Self, RpcError> {
-        let frame: Value = serde_json::from_slice(frame).unwrap_or_default();
-        match frame.get("params") {
-            Some(params) => serde_json::from_value(params.clone())
-                .map_err(|_| RpcError::params("`text` and `queueItemId` are strings, `prompt` is a list")),
-            None => Ok(Self::default()),
-        }
+        let params = Json::parse(frame).and_then(|frame| frame.member("params"));
+        let read = params.and_then(|params| params.map_or_else(|| Ok(Self::default()), wharf_json::read));
+        read.map_err(|error| {
+            RpcError::params(format!("`text` and `queueItemId` are strings, `prompt` is a list: {error}"))
+        })
     }
 
     fn content(self) -> Result<Value, RpcError> {
@@ -149,14 +149,13 @@ impl Connection {
         if self.binds(session) { Overlap::Refuse } else { Overlap::Queue }
     }
 
-    /// Why a prompt was not taken. If an amux client was too late, all peers are told who was faster.
+    /// Why a prompt was not taken. An amux client that was too late is also told who was faster.
     pub(in crate::acp) async fn prompt_refused(&self, handle: &SessionHandle, error: &CallError) -> RpcError {
         let (CallError::Refused(Refusal::TurnInProgress), Some(bound)) = (error, &self.bound) else {
             return from_call(error, handle.id().as_str());
         };
         let held_by = held_by(handle).await;
         let frame = session_busy(bound.name(), held_by.as_deref());
-        bound.tell_others(&self.identity.scope, handle.id(), &frame);
         let _ = self.out.send(Out::Answer { session: Some(handle.id().clone()), frame: frame.into() }).await;
         RpcError::new(BUSY, "session busy")
     }

@@ -15,6 +15,7 @@ use super::problem::Problem;
 use super::{CONNECTION_ID, SESSION_ID, find, text};
 use crate::App;
 use crate::acp::AcpQuery;
+use crate::acp::connection::without_bom;
 use crate::acp::errors::RpcError;
 use crate::auth::Identity;
 use crate::intake::NoBody;
@@ -47,10 +48,15 @@ async fn take(
         ));
     }
     let (frame, permit) = read(app, headers, body).await?;
-    let frame = frame::one_line(frame);
+    let frame = frame::one_line(without_bom(frame));
     let envelope = match frame::scan(&frame) {
         Ok(envelope) => envelope,
-        Err(error) => return unreadable(error),
+        Err(error) => {
+            if let Ok(http) = find(app, &identity, headers) {
+                http.connection.settle_malformed(&frame, &error.to_string()).await;
+            }
+            return unreadable(error);
+        }
     };
     if envelope.kind == FrameKind::Request && envelope.method == "initialize" && !headers.contains_key(CONNECTION_ID) {
         return initialize(app, identity, query, &frame, &envelope).await;

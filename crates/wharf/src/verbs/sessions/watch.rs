@@ -53,11 +53,11 @@ fn take(known: &mut Known, event: &Event) -> anyhow::Result<Vec<(Descriptor, Box
     let told: Vec<Box<RawValue>> = match event.kind.as_str() {
         "snapshot" => {
             known.clear();
-            serde_json::from_str::<Snapshot>(&event.data)?.sessions
+            wharf_json::read_own::<Snapshot>(event.data.as_bytes())?.sessions
         }
-        "session" => vec![serde_json::from_str(&event.data)?],
+        "session" => vec![wharf_json::read_own(event.data.as_bytes())?],
         "forgotten" => {
-            let data: Value = serde_json::from_str(&event.data)?;
+            let data: Value = wharf_json::read_own(event.data.as_bytes())?;
             known.remove(data["id"].as_str().unwrap_or_default());
             Vec::new()
         }
@@ -66,7 +66,7 @@ fn take(known: &mut Known, event: &Event) -> anyhow::Result<Vec<(Descriptor, Box
     };
     let mut sessions = Vec::new();
     for json in told {
-        let session: Descriptor = serde_json::from_str(json.get())?;
+        let session: Descriptor = wharf_json::read_own(json.get().as_bytes())?;
         known.insert(session.id.clone(), session.clone());
         sessions.push((session, json));
     }
@@ -94,7 +94,7 @@ fn tell(known: &mut Known, event: &Event, verb: &Sessions) -> anyhow::Result<std
         }
     }
     if event.kind == "forgotten" {
-        let data: Value = serde_json::from_str(&event.data)?;
+        let data: Value = wharf_json::read_own(event.data.as_bytes())?;
         let id = data["id"].as_str().unwrap_or_default();
         let line = if verb.json { event.data.clone() } else { format!("{id}\tforgotten") };
         return Ok(output::stream(&line));

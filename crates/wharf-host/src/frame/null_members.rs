@@ -1,0 +1,46 @@
+//! Members of a JSON-RPC message that are null and thereby absent. Some libraries write `"error":null` beside a result; others
+//! take its mere presence for an error, so it is not passed on to them.
+
+use bytes::Bytes;
+use wharf_json::{Json, Kind, ReadError};
+
+use super::FrameKind;
+
+/// Returns the frame without a `method`, `result` or `error` that is null. A result that is null is an answer's only one
+/// and stays.
+pub fn without_null_members(frame: &[u8], kind: FrameKind) -> Result<Bytes, ReadError> {
+    let mut text = Json::parse(frame)?.raw().to_owned();
+    for name in ["method", "result", "error"] {
+        let json = Json::parse(text.as_bytes())?;
+        let is_null = json.members().any(|(key, value)| key == name && value.kind() == Kind::Null);
+        if is_null && !(kind == FrameKind::Result && name == "result") {
+            text = wharf_json::remove(json, &[name])?.into_owned();
+        }
+    }
+    Ok(text.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::scan;
+
+    #[test]
+    fn null_members_are_left_out_and_nothing_else_changes() {
+        for (frame, expected) in [
+            (r#"{"id":1, "result":{"n":1e400},"error":null}"#, r#"{"id":1, "result":{"n":1e400}}"#),
+            (r#"{"error":null,"id":1,"result":null}"#, r#"{"id":1,"result":null}"#),
+            (r#"{"id":1,"result":null,"error":{"code":1}}"#, r#"{"id":1,"error":{"code":1}}"#),
+            (r#"{"id":1,"method":null,"result":1}"#, r#"{"id":1,"result":1}"#),
+            (
+                r#"{"id":1,"method":"m","result":null,"error":null,"params":null}"#,
+                r#"{"id":1,"method":"m","params":null}"#,
+            ),
+        ] {
+            let envelope = scan(frame.as_bytes()).unwrap();
+            assert!(envelope.has_null_members, "{frame}");
+            assert_eq!(without_null_members(frame.as_bytes(), envelope.kind).unwrap(), expected);
+            assert!(!scan(expected.as_bytes()).unwrap().has_null_members, "{expected}");
+        }
+    }
+}
