@@ -38,4 +38,27 @@ mod tests {
         }
         assert_eq!(all().len(), 10);
     }
+
+    fn named(name: &str) -> &'static Manifest {
+        all().iter().find(|manifest| &*manifest.id == name).unwrap()
+    }
+
+    #[test]
+    fn install_hints_suit_the_system() {
+        for manifest in all() {
+            let hint = manifest.install_hint_for("linux").unwrap();
+            assert!(!hint.starts_with("brew"), "{}: {hint}", &*manifest.id);
+        }
+        assert!(named("goose").install_hint_for("linux").unwrap().starts_with("curl "));
+        assert_eq!(named("kimi").install_hint_for("linux").unwrap(), "npm install -g @moonshot-ai/kimi-code");
+    }
+
+    /// However it was installed: asking a package manager finds only what that one installed.
+    #[test]
+    fn version_checks_ask_the_program_itself() {
+        for manifest in all() {
+            let program = manifest.version_check.command.first();
+            assert_eq!(program, Some(&manifest.bin), "{}", &*manifest.id);
+        }
+    }
 }

@@ -23,6 +23,16 @@ impl Install {
         Ok(Self { method, what: node.need(member)?.text()? })
     }
 
+    /// Returns true if people on this system (as [`std::env::consts::OS`] names it) usually install programs so.
+    pub(super) fn suits(&self, system: &str) -> bool {
+        match self.method {
+            "brew" => system == "macos",
+            "apt" | "dnf" | "pacman" => system == "linux",
+            "choco" | "scoop" => system == "windows",
+            _ => true,
+        }
+    }
+
     /// A line for a shell, or what to do.
     pub(super) fn hint(&self) -> String {
         let what = shell_words::quote(&self.what);

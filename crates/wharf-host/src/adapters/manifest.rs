@@ -182,9 +182,14 @@ impl Manifest {
         }
     }
 
-    /// One line that installs it.
+    /// One line that installs it here.
     pub(crate) fn install_hint(&self) -> Option<String> {
-        self.install.first().map(Install::hint)
+        self.install_hint_for(std::env::consts::OS)
+    }
+
+    /// The first way that suits the system, else the first.
+    pub(super) fn install_hint_for(&self, system: &str) -> Option<String> {
+        self.install.iter().find(|way| way.suits(system)).or(self.install.first()).map(Install::hint)
     }
 }
 

@@ -277,6 +277,17 @@ fn an_unknown_agent_is_refused_with_the_nearest_known_one() {
 }
 
 #[test]
+fn install_hint_is_the_first_way_that_suits_the_system() {
+    let several = GOOD.replace(
+        "install: [{ method: npm, package: \"@me/mine\" }]",
+        "install: [{ method: brew, package: mine }, { method: apt, package: mine }, { method: npm, package: mine }]",
+    );
+    let manifest = parse(&several).unwrap();
+    let hints = ["macos", "linux", "freebsd"].map(|system| manifest.install_hint_for(system).unwrap());
+    assert_eq!(hints, ["brew install mine", "sudo apt install mine", "npm install -g mine"]);
+}
+
+#[test]
 fn a_program_that_is_not_there_is_named_with_the_way_to_install_it() {
     let (dir, config) = with_manifests(&[("mine", GOOD)]);
     let found = find(&config, "mine").unwrap();
