@@ -35,6 +35,30 @@ fn a_permission_passes_and_so_does_its_answer() {
 }
 
 #[test]
+fn an_answer_under_another_spelling_of_its_id_is_known() {
+    for id in ["\"1\"", "1.0", "10e-1"] {
+        let mut stage = Stage::opened();
+        stage.frame(&ask(1, "a", Some(1)));
+        let odd = answer(1).replace("\"id\":1,", &format!("\"id\":{id},"));
+        assert_eq!(stage.line(&format!("\u{feff}{odd}")).host, [answer(1)], "{id}");
+    }
+}
+
+#[test]
+fn a_malformed_answer_fails_the_request_that_it_names_under_the_hosts_id() {
+    let mut stage = Stage::opened();
+    stage.frame(&ask(1, "a", Some(1)));
+    stage.frame(&ask(2, "b", Some(2)));
+    assert!(reconnected(&mut stage).nothing());
+    assert!(stage.frame(&ask(1, "b", None)).nothing());
+    let told = stage.line(r#"{"jsonrpc":"2.0","id":2,"id":2,"result":{}}"#);
+    assert_eq!(told.host.len(), 1, "{told:?}");
+    let failed = told.to_host(0);
+    assert_eq!((&failed["id"], &failed["error"]["code"]), (&1.into(), &(-32603).into()), "{failed}");
+    assert!(stage.line(&answer(2)).nothing(), "it has its answer");
+}
+
+#[test]
 fn a_permission_that_is_asked_again_is_not_shown_again() {
     let mut stage = Stage::opened();
     for (id, call) in [(1, "a"), (2, "b"), (3, "c")] {

@@ -37,7 +37,9 @@ fn event_ids_are_asked_for_and_taken_out_again() {
     let asked = stage.line(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"x":1.0}}"#);
     assert_eq!(
         asked.host,
-        [r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"_meta":{"wharf":{"eventIds":true}},"x":1.0}}"#]
+        [
+            r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"_meta":{"wharf":{"clientId":"me","eventIds":true}},"x":1.0}}"#
+        ]
     );
     assert_eq!(stage.chunk("a").client, [update("", r#""sessionUpdate":"agent_message_chunk","content":"a""#)]);
 }
@@ -50,13 +52,13 @@ fn a_client_that_can_log_in_in_a_terminal_has_this_program_to_run_there() {
         )
     };
     let told = Stage::new().line(&hello(""));
-    assert_eq!(told.host, [hello(r#""_meta":{"wharf":{"terminalAuth":true,"eventIds":true}},"#)]);
+    assert_eq!(told.host, [hello(r#""_meta":{"wharf":{"terminalAuth":true,"clientId":"me","eventIds":true}},"#)]);
 }
 
 #[test]
 fn a_client_that_asks_for_event_ids_keeps_them() {
     let mut stage = Stage::new();
-    let line = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"_meta":{"wharf":{"eventIds":true}}}}"#;
+    let line = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"_meta":{"wharf":{"clientId":"me","eventIds":true}}}}"#;
     assert_eq!(stage.line(line).host, [line]);
     assert!(stage.chunk("a").client[0].contains(r#""eventId":"3-1""#));
 }
@@ -125,7 +127,7 @@ fn the_environment_goes_with_initialize_and_with_nothing_else() {
     stage.bridge.handle_environment([("PATH".to_owned(), "/a \"b\"".to_owned())].into());
     let sent = stage.line(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#);
     let wharf = &sent.to_host(0)["params"]["_meta"]["wharf"];
-    assert_eq!(*wharf, serde_json::json!({ "env": { "PATH": "/a \"b\"" }, "eventIds": true }));
+    assert_eq!(*wharf, serde_json::json!({ "clientId": "me", "env": { "PATH": "/a \"b\"" }, "eventIds": true }));
     stage.frame(r#"{"jsonrpc":"2.0","id":0,"result":{}}"#);
     let new = r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/","mcpServers":[]}}"#;
     assert_eq!(stage.line(new).host, [new]);
