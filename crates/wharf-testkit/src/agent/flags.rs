@@ -42,6 +42,7 @@ pub struct Flags {
     pub no_load: bool,
     pub resume: bool,
     pub close: bool,
+    pub delete: bool,
     pub replay: u64,
     pub replay_on_resume: bool,
     pub replay_after_load: bool,
@@ -96,6 +97,7 @@ wharf-scripted-agent: an ACP agent for tests; prompts are scripts, see the crate
   --no-load             has no session/load
   --resume              has session/resume
   --close               has session/close
+  --delete              has session/delete
   --replay N            session/load replays N prompts with their answers (2)
   --replay-on-resume    session/resume replays too
   --replay-after-load   the replay comes after the response
@@ -161,6 +163,7 @@ impl Flags {
             "--no-load" => &mut self.no_load,
             "--resume" => &mut self.resume,
             "--close" => &mut self.close,
+            "--delete" => &mut self.delete,
             "--replay-on-resume" => &mut self.replay_on_resume,
             "--replay-after-load" => &mut self.replay_after_load,
             "--replay-forever" => &mut self.replay_forever,

@@ -17,6 +17,7 @@ pub const COMMANDS: &str = "\
   echo TEXT             one message chunk
   think TEXT, user TEXT   a thought; an echo of the user's message
   plan, tool, title TEXT, usage, commands   the update of that name
+  tool-open ID, tool-done ID   a tool call that has begun; its completion
   mode [ID]             switches the mode by itself, then tells mode, model and cwd
   settings              tells mode, model and effort
   stream N [SIZE]       N numbered chunks, the text being the index, a blank and filling (200)
@@ -112,6 +113,7 @@ impl Actor {
             "think" => self.turn.update(&wire::chunk("agent_thought_chunk", "thought", rest)),
             "user" => self.turn.update(&wire::chunk("user_message_chunk", "user", rest)),
             "plan" | "tool" | "title" | "usage" | "commands" | "unknown-update" => self.turn.update(&plain(name, rest)),
+            "tool-open" | "tool-done" => self.turn.update(&tool(rest, name == "tool-open")),
             "mode" => self.mode(rest),
             "settings" => {
                 let settings = lock(&self.state).settings.clone();
@@ -206,6 +208,14 @@ impl Actor {
 /// The number at this place of the arguments, or a default.
 pub(super) fn number<T: std::str::FromStr>(rest: &str, place: usize, default: T) -> T {
     rest.split_whitespace().nth(place).and_then(|word| word.parse().ok()).unwrap_or(default)
+}
+
+/// A tool call under way, or its end.
+fn tool(id: &str, opens: bool) -> Value {
+    match opens {
+        true => json!({ "sessionUpdate": "tool_call", "toolCallId": id, "title": "a tool", "status": "in_progress" }),
+        false => json!({ "sessionUpdate": "tool_call_update", "toolCallId": id, "status": "completed" }),
+    }
 }
 
 /// Updates without a story.

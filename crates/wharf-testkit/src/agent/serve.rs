@@ -193,6 +193,13 @@ impl Agent {
                 self.signal(|id| id == session, || Signal::Cancel);
                 self.sessions.remove(session).map(|_| json!({})).ok_or_else(|| wire::unknown_session(session))
             }
+            // Any session's: those of other processes are on the same disk.
+            "session/delete" if self.flags.delete => {
+                let session = params["sessionId"].as_str().unwrap_or_default();
+                self.signal(|id| id == session, || Signal::Cancel);
+                self.sessions.remove(session);
+                Ok(json!({}))
+            }
             _ => Err(wire::fault(wire::METHOD_NOT_FOUND, format!("Method not found: {method}"))),
         }
     }

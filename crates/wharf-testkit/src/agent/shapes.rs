@@ -14,6 +14,7 @@ pub(super) fn initialize(flags: &Flags, client: &Value) -> Value {
     let offered = [
         ("resume", flags.resume),
         ("close", flags.close),
+        ("delete", flags.delete),
         ("promptQueueing", flags.native_queue),
         ("ready", flags.ready),
     ];
