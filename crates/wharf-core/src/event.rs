@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AskId, ChosenId, ClientId, PromptId, Raw, Seq, SessionId, StartNo};
+use crate::{AskId, ChosenId, ClientId, Millis, PromptId, Raw, Seq, SessionId, StartNo};
 
 /// A fact of a session. The log holds these and nothing else (rule 1.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +20,14 @@ pub enum Event {
         traits: AgentTraits,
         /// The agent's answer as it came: modes, config options, models.
         answer: Raw,
+    },
+    /// A start failed and is tried again after `retry_in`: the session goes on starting (rule 12.5).
+    StartFailed {
+        start: StartNo,
+        exit_code: Option<i32>,
+        /// What happened, for a person.
+        message: Option<Arc<str>>,
+        retry_in: Millis,
     },
     /// The session is over, for now or for good.
     Ended(Ending),
@@ -48,7 +56,7 @@ pub enum Event {
     CancelRequested { prompt: PromptId, by: Option<Sender>, limit: Option<TurnLimit> },
     /// The prompt's one end, whether its turn had begun or not.
     PromptEnded { prompt: PromptId, end: PromptEnd },
-    /// The host died while the turn ran: the prompt waits again, before all others.
+    /// The host or the agent died while the turn ran: the prompt waits again, before all others. At most once.
     PromptRequeued { prompt: PromptId },
     /// A `session/update` of the agent (or one that Wharf made in its stead), as clients are to see it.
     AgentUpdated {

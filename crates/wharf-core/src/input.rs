@@ -19,6 +19,8 @@ pub struct Settings {
     pub on_restart: OnRestart,
     pub max_queue: usize,
     pub max_asks: usize,
+    /// After which times a start that failed is tried again while prompts wait for it (rule 12.5).
+    pub start_retries: Vec<Millis>,
     /// A snapshot is taken at the first quiet moment after this many events.
     pub snapshot_every: u64,
 }
@@ -34,17 +36,30 @@ impl Default for Settings {
             on_restart: OnRestart::Mark,
             max_queue: 100,
             max_asks: 100,
+            start_retries: vec![Millis(1_000), Millis(4_000), Millis(15_000)],
             snapshot_every: 10_000,
         }
     }
 }
 
-/// What becomes of a turn that a host's death cut off (rule 2.7).
+/// Why a start failed, as far as it decides what comes next (rule 12.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartFault {
+    /// The agent's program is missing, or the adapter is not known: a second try would find the same.
+    NotInstalled,
+    /// The agent wants its user to log in first.
+    LoginNeeded,
+    /// The agent does not know the session that it was to load or resume.
+    SessionUnknown,
+    Other,
+}
+
+/// What becomes of a turn that a death of the host or the agent cut off (rules 2.7, 12.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnRestart {
     /// It is ended, and its sender told.
     Mark,
-    /// It goes back to the head of the queue.
+    /// It goes back to the head of the queue, once.
     Requeue,
 }
 
@@ -60,6 +75,7 @@ pub enum Input {
     /// It could not be started.
     StartFailed {
         start: StartNo,
+        cause: StartFault,
         exit_code: Option<i32>,
         message: Arc<str>,
     },

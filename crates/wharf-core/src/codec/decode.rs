@@ -48,6 +48,16 @@ pub fn decode(body: &Bytes) -> Result<(Millis, Event), CodecError> {
             kind,
             Event::AgentStarted { start: StartNo, agent_session: Arc<str>, traits: AgentTraits, answer: Raw }
         ),
+        "start_failed" => read!(
+            body,
+            kind,
+            Event::StartFailed {
+                start: StartNo,
+                exit_code: Option<i32>,
+                message: Option<Arc<str>>,
+                retry_in: Millis,
+            }
+        ),
         "agent_updated" => parse_update(body, kind)?,
         "ask_opened" => Event::AskOpened(parse::<AskMembers>(body, kind)?.ask),
         "ask_resolved" => {

@@ -21,6 +21,12 @@ pub fn encode(event: &Event, at: Millis, out: &mut Vec<u8>) {
             o.value("traits", traits);
             o.raw("answer", answer);
         }),
+        Event::StartFailed { start, exit_code, message, retry_in } => encode_as("start_failed", at, out, |o| {
+            o.value("start", start);
+            o.optional("exit_code", exit_code.as_ref());
+            o.optional("message", message.as_ref());
+            o.value("retry_in", retry_in);
+        }),
         Event::Ended(ending) => encode_as("ended", at, out, |o| o.value("ending", ending)),
         Event::AskOpened(ask) => encode_as("ask_opened", at, out, |o| o.object("ask", |o| ask_members(ask, o))),
         Event::AskResolved { ask, outcome, by } => encode_as("ask_resolved", at, out, |o| {
@@ -83,6 +89,7 @@ fn encode_prompt_event(event: &Event, at: Millis, out: &mut Vec<u8>) {
         Event::Created(_)
         | Event::AgentStarting { .. }
         | Event::AgentStarted { .. }
+        | Event::StartFailed { .. }
         | Event::Ended(_)
         | Event::AgentUpdated { .. }
         | Event::AskOpened(_)

@@ -7,8 +7,8 @@ use super::keys::Keys;
 use super::state::{Latest, Paused, QueuedPrompt, State, Turn};
 use crate::codec::{SNAPSHOT_VERSION, Saved, SavedRef};
 use crate::{
-    AgentTraits, AskId, EndReason, Ending, Event, Fault, Millis, Origin, PromptEnd, PromptId, Raw, Seq, StartNo,
-    Status, UpdateKind,
+    AgentTraits, AskId, EndReason, Ending, Event, Fault, Millis, Origin, PromptEnd, PromptId, Raw, Seq, StartKind,
+    StartNo, Status, UpdateKind,
 };
 
 /// How many settled asks are told from unknown ones. A late answer comes within seconds, so this is ample.
@@ -22,6 +22,7 @@ impl State {
             Event::Snapshot(saved) => Self::from_saved(saved, seq),
             Event::AgentStarting { .. }
             | Event::AgentStarted { .. }
+            | Event::StartFailed { .. }
             | Event::Ended(_)
             | Event::PromptAccepted { .. }
             | Event::PromptUpdated { .. }
@@ -62,7 +63,10 @@ impl State {
             snapshot: None,
             keys: Keys::default(),
             settled: VecDeque::new(),
-            progressed: false,
+            how: None,
+            answered: false,
+            deaths: 0,
+            failed_starts: 0,
             flooded: false,
         }
     }
@@ -89,12 +93,15 @@ impl State {
             }
             // A second creation is damage.
             Event::Created(_) | Event::Unknown { .. } => {}
-            Event::AgentStarting { start, .. } => {
+            Event::AgentStarting { start, how } => {
                 self.status = Status::Starting;
                 self.start = *start;
                 self.started_at = at;
                 (self.ending, self.ended_at) = (None, None);
-                (self.progressed, self.flooded) = (false, false);
+                self.flooded = false;
+                self.how = Some(*how);
+                // A fresh session of the agent remembers nothing.
+                self.answered &= *how != StartKind::New;
             }
             Event::AgentStarted { start, agent_session, traits, answer } => {
                 self.status = Status::Running;
@@ -102,7 +109,9 @@ impl State {
                 self.agent_session = Some(agent_session.clone());
                 self.traits = *traits;
                 self.answer = Some(answer.clone());
+                self.failed_starts = 0;
             }
+            Event::StartFailed { .. } => self.failed_starts = self.failed_starts.saturating_add(1),
             Event::Ended(ending) => self.apply_ended(at, ending),
             Event::AskOpened(ask) => {
                 self.last_output_at = Some(at);
@@ -130,7 +139,8 @@ impl State {
                     self.keys.add(key.clone(), prompt.clone(), sender, frame);
                 }
                 let (prompt, sender, frame, key) = (prompt.clone(), sender.clone(), frame.clone(), key.clone());
-                let queued = QueuedPrompt { prompt, sender, frame, content: seq, key, accepted_at: at };
+                let (content, accepted_at, requeued) = (seq, at, false);
+                let queued = QueuedPrompt { prompt, sender, frame, content, key, accepted_at, requeued };
                 self.queue.insert(if *first { 0 } else { self.queue.len() }, queued);
             }
             Event::PromptUpdated { prompt, frame, .. } => {
@@ -145,7 +155,8 @@ impl State {
                 }
             }
             Event::TurnStarted { prompt, .. } => {
-                if let Some(QueuedPrompt { prompt, sender, frame, content, key, accepted_at }) = self.unqueue(prompt) {
+                if let Some(queued) = self.unqueue(prompt) {
+                    let QueuedPrompt { prompt, sender, frame, content, key, accepted_at, requeued } = queued;
                     let (started_seq, started_at, cancel, held_for) = (seq, at, false, Millis(0));
                     self.turns.push(Turn {
                         prompt,
@@ -158,6 +169,7 @@ impl State {
                         started_at,
                         cancel,
                         held_for,
+                        requeued,
                     });
                 }
             }
@@ -169,12 +181,14 @@ impl State {
             Event::PromptEnded { prompt, end } => self.apply_prompt_ended(at, prompt, end),
             Event::PromptRequeued { prompt } => {
                 if let Some(Turn { prompt, sender, frame, content, key, accepted_at, .. }) = self.untrack(prompt) {
-                    self.queue.push_front(QueuedPrompt { prompt, sender, frame, content, key, accepted_at });
+                    let requeued = true;
+                    self.queue.push_front(QueuedPrompt { prompt, sender, frame, content, key, accepted_at, requeued });
                 }
             }
             Event::Created(_)
             | Event::AgentStarting { .. }
             | Event::AgentStarted { .. }
+            | Event::StartFailed { .. }
             | Event::Ended(_)
             | Event::AgentUpdated { .. }
             | Event::AskOpened(_)
@@ -192,7 +206,9 @@ impl State {
         if said {
             self.last_output_at = Some(at);
         }
-        self.progressed |= matches!(end, PromptEnd::Answered { .. });
+        if matches!(end, PromptEnd::Answered { .. }) {
+            (self.answered, self.deaths) = (true, 0);
+        }
         self.keys.end(prompt, end);
         if self.untrack(prompt).is_none() {
             self.unqueue(prompt);
@@ -203,6 +219,10 @@ impl State {
         if matches!(ending.reason, EndReason::AgentExited | EndReason::StartFailed) {
             self.last_output_at = Some(at);
         }
+        if matches!(ending.reason, EndReason::AgentExited | EndReason::Unresponsive) {
+            self.deaths = self.deaths.saturating_add(1);
+        }
+        self.failed_starts = 0;
         // There is no agent to be held any more.
         self.paused = None;
         self.status = ending.status;

@@ -3,7 +3,13 @@
 use std::sync::Arc;
 
 use super::{Draft, Session};
-use crate::{Effect, EndReason, Ending, Event, OnRestart, PromptEnd, Refusal, Reply, StartKind, StartNo, Status};
+use crate::{
+    Effect, EndReason, Ending, Event, Millis, OnRestart, PromptEnd, Refusal, Reply, StartFault, StartKind, StartNo,
+    Status,
+};
+
+/// So many deaths of an agent without an answered prompt between them end the queue: it would be used up one by one.
+const MAX_DEATHS: u32 = 3;
 
 impl Session {
     /// Sets out to start the agent. Callers make sure that no start is under way.
@@ -22,6 +28,12 @@ impl Session {
         }
     }
 
+    /// How the agent is started for prompts that wait. Afresh if it has answered nothing that it could remember, or if it
+    /// cannot bring a session back (rule 12.5).
+    fn way_on(&self) -> StartKind {
+        self.state.way_back().filter(|_| self.state.answered).unwrap_or(StartKind::New)
+    }
+
     /// Brings the session back for work that waits. A kill beats a start: a session that a user killed stays dead, and
     /// so does one that has no prompts left to be brought back for.
     pub(super) fn wake_if_allowed(&mut self, for_queue: bool, draft: &mut Draft) -> Reply {
@@ -30,6 +42,10 @@ impl Session {
         }
         if for_queue && self.state.queue.is_empty() {
             return Reply::Refused(Refusal::NotResumable);
+        }
+        if for_queue && self.state.resumable() {
+            self.start_agent(self.way_on(), draft);
+            return Reply::Done;
         }
         self.resume(draft)
     }
@@ -46,11 +62,17 @@ impl Session {
     }
 
     pub(super) fn agent_started(&mut self, started: Event, start: StartNo, draft: &mut Draft) {
-        if start != self.state.start {
+        if start != self.state.start || self.live.retry_at.is_some() {
             return;
         }
         match self.state.status {
-            Status::Starting => self.record(started, draft),
+            Status::Starting => {
+                let forgets = self.state.agent_session.is_some() && self.state.how == Some(StartKind::New);
+                self.record(started, draft);
+                if forgets {
+                    self.tell_of_lost_memory(draft);
+                }
+            }
             Status::Running => {}
             // A kill beats a start, even one that had succeeded by then.
             Status::Exited | Status::Killed | Status::Error => draft.act(Effect::StopAgent { start }),
@@ -60,16 +82,53 @@ impl Session {
     pub(super) fn start_failed(
         &mut self,
         start: StartNo,
+        cause: StartFault,
         exit_code: Option<i32>,
         message: Arc<str>,
         draft: &mut Draft,
     ) {
-        if start != self.state.start || self.state.status != Status::Starting {
+        if start != self.state.start || self.state.status != Status::Starting || self.live.retry_at.is_some() {
+            return;
+        }
+        if let Some((how, retry_in)) = self.next_try(cause) {
+            let message = worth_telling(message);
+            self.record(Event::StartFailed { start, exit_code, message, retry_in }, draft);
+            if retry_in.is_zero() {
+                self.start_agent(how, draft);
+            } else {
+                self.live.retry_at = Some(draft.now.after(retry_in));
+            }
             return;
         }
         self.end_queue(&PromptEnd::StartFailed, draft);
         let (status, reason, message) = (Status::Error, EndReason::StartFailed, worth_telling(message));
         self.end(Ending { status, reason, exit_code, message }, &PromptEnd::StartFailed, draft);
+    }
+
+    /// Is the start tried again, how and when? Only while prompts wait for it: whoever else wants the agent is told, and
+    /// asks again.
+    fn next_try(&self, cause: StartFault) -> Option<(StartKind, Millis)> {
+        if self.state.queue.is_empty() {
+            return None;
+        }
+        let how = self.state.how.unwrap_or(StartKind::New);
+        match cause {
+            StartFault::NotInstalled | StartFault::LoginNeeded => None,
+            StartFault::SessionUnknown if how != StartKind::New => {
+                let nothing_to_lose = !self.state.answered || self.state.deaths > 0;
+                nothing_to_lose.then_some((StartKind::New, Millis(0)))
+            }
+            StartFault::SessionUnknown | StartFault::Other => {
+                let wait = self.settings.start_retries.get(self.state.failed_starts as usize)?;
+                Some((how, Millis(wait.0.max(1))))
+            }
+        }
+    }
+
+    fn try_start_again(&mut self, draft: &mut Draft) {
+        if self.live.retry_at.is_some_and(|at| at <= draft.now) {
+            self.start_agent(self.state.how.unwrap_or(StartKind::New), draft);
+        }
     }
 
     pub(super) fn agent_exited(
@@ -83,25 +142,32 @@ impl Session {
             return;
         }
         match self.state.status {
-            Status::Starting => return self.start_failed(start, exit_code, message, draft),
+            Status::Starting => return self.start_failed(start, StartFault::Other, exit_code, message, draft),
             Status::Running => {}
             Status::Exited | Status::Killed | Status::Error => return,
         }
-        let progressed = self.state.progressed;
         let status = if exit_code.is_some() { Status::Exited } else { Status::Error };
         let (reason, message) = (EndReason::AgentExited, worth_telling(message));
-        self.end(Ending { status, reason, exit_code, message }, &PromptEnd::AgentExited, draft);
-        self.go_on_with_queue(progressed, draft);
+        self.end_by_death(Ending { status, reason, exit_code, message }, draft);
+        self.go_on_with_queue(draft);
     }
 
-    /// Brings the agent back for the prompts that wait, or ends them. An agent that died without having done anything
-    /// would do so again, so that one is not brought back.
-    fn go_on_with_queue(&mut self, worthwhile: bool, draft: &mut Draft) {
-        if worthwhile && !self.state.queue.is_empty() {
-            self.wake(draft);
+    /// Ends the session because its agent is gone. A turn that was cut off waits again where the settings say so, once.
+    fn end_by_death(&mut self, ending: Ending, draft: &mut Draft) {
+        self.abandon_asks(draft);
+        if self.settings.on_restart == OnRestart::Requeue && self.state.deaths + 1 < MAX_DEATHS {
+            self.requeue_turns(draft);
         }
-        if !self.state.status.is_alive() {
+        self.end_turns(&PromptEnd::AgentExited, draft);
+        self.record(Event::Ended(ending), draft);
+    }
+
+    /// Starts the agent again for the prompts that wait, or ends them after too many deaths.
+    fn go_on_with_queue(&mut self, draft: &mut Draft) {
+        if self.state.deaths >= MAX_DEATHS {
             self.end_queue(&PromptEnd::AgentExited, draft);
+        } else if !self.state.queue.is_empty() {
+            self.start_agent(self.way_on(), draft);
         }
     }
 
@@ -177,9 +243,11 @@ impl Session {
         }
     }
 
-    /// Puts the running turns back in their order. One that was to be cancelled has got what was asked for.
+    /// Puts the running turns back in their order, except those that were put back before. A turn that was to be
+    /// cancelled has got what was asked for.
     fn requeue_turns(&mut self, draft: &mut Draft) {
-        let running: Vec<_> = self.state.turns.iter().map(|turn| (turn.prompt.clone(), turn.cancel)).collect();
+        let running = self.state.turns.iter().filter(|turn| turn.cancel || !turn.requeued);
+        let running: Vec<_> = running.map(|turn| (turn.prompt.clone(), turn.cancel)).collect();
         for (prompt, cancel) in running.into_iter().rev() {
             let event = if cancel {
                 Event::PromptEnded { prompt, end: PromptEnd::Cancelled }
@@ -197,6 +265,7 @@ impl Session {
         if self.idle_deadline().is_some_and(|deadline| deadline <= draft.now) {
             self.kill(EndReason::Idle, draft);
         }
+        self.try_start_again(draft);
         if self.live.cancel_deadlines.values().any(|deadline| *deadline <= draft.now) {
             self.lose_patience(draft);
         }
@@ -216,10 +285,10 @@ impl Session {
         }
         let (status, reason) = (Status::Killed, EndReason::Unresponsive);
         let message = Some("the agent did not end a cancelled turn in time".into());
-        self.end(Ending { status, reason, exit_code: None, message }, &PromptEnd::AgentExited, draft);
+        self.end_by_death(Ending { status, reason, exit_code: None, message }, draft);
         draft.act(Effect::StopAgent { start });
+        self.go_on_with_queue(draft);
         self.wake(draft);
-        self.go_on_with_queue(true, draft);
     }
 }
 

@@ -17,6 +17,8 @@ pub(super) struct Live {
     pub(super) ask_deadlines: BTreeMap<AskId, Millis>,
     /// When an ask was last settled: from then on the agent can be expected to say something.
     pub(super) answered_at: Option<Millis>,
+    /// When a start that failed is tried again.
+    pub(super) retry_at: Option<Millis>,
     /// Since when nobody is attached and nothing is to do.
     pub(super) idle_since: Option<Millis>,
     /// Where the last turn of each client ended, the newest at the back.
@@ -91,7 +93,7 @@ impl Live {
     }
 
     pub(super) fn deadlines(&self) -> impl Iterator<Item = Millis> {
-        self.cancel_deadlines.values().chain(self.ask_deadlines.values()).copied()
+        self.cancel_deadlines.values().chain(self.ask_deadlines.values()).chain(&self.retry_at).copied()
     }
 
     /// Has every attached client that could answer declined, and is there one?
@@ -122,7 +124,9 @@ impl Live {
 
     /// Nobody was heard for so long: what was due meanwhile is due later.
     pub(super) fn postpone(&mut self, by: Millis, now: Millis) {
-        for deadline in self.cancel_deadlines.values_mut().chain(self.ask_deadlines.values_mut()) {
+        for deadline in
+            self.cancel_deadlines.values_mut().chain(self.ask_deadlines.values_mut()).chain(&mut self.retry_at)
+        {
             *deadline = deadline.after(by);
         }
         self.answered_at = Some(now);
@@ -137,6 +141,8 @@ impl Live {
             self.ask_deadlines.remove(ask);
         } else if let Event::PromptEnded { prompt, .. } | Event::PromptRequeued { prompt } = event {
             self.cancel_deadlines.remove(prompt);
+        } else if let Event::AgentStarting { .. } | Event::Ended(_) = event {
+            self.retry_at = None;
         }
     }
 }

@@ -10,6 +10,7 @@ mod keys;
 mod life;
 mod limits;
 mod live;
+mod notice;
 mod pause;
 mod state;
 mod turns;
@@ -126,7 +127,9 @@ impl Session {
             Input::AgentStarted { start, agent_session, traits, answer } => {
                 self.agent_started(Event::AgentStarted { start, agent_session, traits, answer }, start, draft);
             }
-            Input::StartFailed { start, exit_code, message } => self.start_failed(start, exit_code, message, draft),
+            Input::StartFailed { start, cause, exit_code, message } => {
+                self.start_failed(start, cause, exit_code, message, draft);
+            }
             Input::AgentExited { start, exit_code, message } => self.agent_exited(start, exit_code, message, draft),
             Input::AgentAnswered { prompt, stop_reason, frame } => {
                 self.agent_answered(prompt, stop_reason, frame, draft);

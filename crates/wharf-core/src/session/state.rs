@@ -12,6 +12,10 @@ use crate::{
     StartKind, StartNo, Status,
 };
 
+const fn yes() -> bool {
+    true
+}
+
 /// The durable state. It changes only by [`State::apply`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
@@ -46,8 +50,19 @@ pub struct State {
     pub(super) keys: Keys,
     /// The asks that were settled last, the newest at the back.
     pub(super) settled: VecDeque<AskId>,
-    /// Has this start of the agent answered a prompt? One that has not is not worth starting again by itself.
-    pub(super) progressed: bool,
+    /// How the agent was last set out to be started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) how: Option<StartKind>,
+    /// Has the agent's own session answered a prompt? Until then it has nothing to remember. A snapshot that does not
+    /// tell counts as yes: no conversation is given up for want of a word.
+    #[serde(default = "yes")]
+    pub(super) answered: bool,
+    /// How often the agent has gone away by itself or was given up, since the last answered prompt.
+    #[serde(default)]
+    pub(super) deaths: u32,
+    /// How many starts have failed in a row.
+    #[serde(default)]
+    pub(super) failed_starts: u32,
     /// Has this start of the agent been found to ask too much?
     pub(super) flooded: bool,
 }
@@ -63,6 +78,9 @@ pub struct QueuedPrompt {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Arc<str>>,
     pub accepted_at: Millis,
+    /// Has its turn been cut off once already?
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub requeued: bool,
 }
 
 /// A prompt that the agent works on.
@@ -83,6 +101,9 @@ pub struct Turn {
     /// For how long the agent was held while it ran.
     #[serde(default, skip_serializing_if = "Millis::is_zero")]
     pub held_for: Millis,
+    /// Is it the second turn of a prompt whose first was cut off?
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub requeued: bool,
 }
 
 /// Since when, and why, the agent is held (rule 10.5).

@@ -151,6 +151,10 @@ fn lives() -> Vec<Event> {
         events.push(Event::Paused { why });
     }
     events.push(Event::Continued);
+    let start = StartNo(3);
+    events.push(Event::StartFailed { start, exit_code: None, message: None, retry_in: Millis(1) });
+    let message = Some("no \"agent\"".into());
+    events.push(Event::StartFailed { start, exit_code: Some(1), message, retry_in: Millis(15_000) });
     events
 }
 

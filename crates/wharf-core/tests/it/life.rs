@@ -60,10 +60,9 @@ fn running_is_entered_when_the_agent_has_answered() {
 #[test]
 fn a_failed_first_start_ends_the_session_for_good() {
     let mut stage = Stage::starting(Settings::default());
-    stage.prompt("p1", "ann");
     let step = stage.give(start_failed(1));
     let error = exit(Status::Error, EndReason::StartFailed, Some(127), "not found");
-    assert_eq!(outcome(&step), (vec![ended("p1", PromptEnd::StartFailed), error], vec![]));
+    assert_eq!(outcome(&step), (vec![error], vec![]));
     assert!(!stage.session.state().resumable());
     assert_refused(&stage.prompt("p2", "ann"), &Refusal::NotResumable);
     assert_refused(&stage.give(Input::Resume), &Refusal::NotResumable);
@@ -78,12 +77,12 @@ fn an_agent_that_exits_while_it_starts_has_failed_to_start() {
 
 #[test]
 fn a_failed_resume_can_be_tried_again() {
-    let mut stage = busy(RESUMES);
-    stage.give(exited(1, Some(0)));
-    stage.prompt("p3", "ann");
+    let mut stage = Stage::running_with(Settings::default(), RESUMES);
+    stage.kill(EndReason::Closed);
+    stage.give(wake("ann", Role::Controller));
     stage.give(start_failed(2));
     assert!(stage.session.state().resumable());
-    assert_eq!(stage.prompt("p4", "ann").effects, [start(3, StartKind::Resume)]);
+    assert_eq!(stage.prompt("p1", "ann").effects, [start(3, StartKind::Resume)]);
 }
 
 #[test]
@@ -96,11 +95,11 @@ fn an_exit_ends_the_turn_and_closes_its_asks_without_an_answer() {
         gone,
         ended("p1", PromptEnd::AgentExited),
         exit(Status::Exited, EndReason::AgentExited, Some(1), "bye"),
-        ended("p2", PromptEnd::AgentExited),
+        starting(2, StartKind::New),
     ];
-    assert_eq!(outcome(&step), (events, vec![]));
+    assert_eq!(outcome(&step), (events, vec![start(2, StartKind::New)]));
     let state = stage.session.state();
-    assert_eq!((state.ended_at, state.last_output_at), (Some(stage.now), Some(stage.now)));
+    assert_eq!(state.last_output_at, Some(stage.now));
 }
 
 #[test]
@@ -120,11 +119,6 @@ fn an_agent_that_got_something_done_is_brought_back_for_the_queue() {
     assert_eq!(step.events, [ended("p2", PromptEnd::AgentExited), exit, starting(2, StartKind::Resume)]);
     assert_eq!(step.effects, [start(2, StartKind::Resume)]);
     assert!(matches!(stage.give(started(2, RESUMES)).effects.as_slice(), [Effect::SendPrompt { .. }]));
-    // This time it dies at once.
-    stage.prompt("p4", "ann");
-    let step = stage.give(exited(2, Some(1)));
-    assert_eq!(step.effects, []);
-    assert_eq!(step.events.last(), Some(&ended("p4", PromptEnd::AgentExited)));
 }
 
 #[test]
@@ -255,8 +249,8 @@ fn an_agent_that_ignores_a_cancel_is_ended_and_brought_back_for_the_queue() {
     assert_eq!(step.events[0], ended("p1", PromptEnd::Cancelled));
     assert!(matches!(&step.events[1], Event::Ended(ending)
         if ending.status == Status::Killed && ending.reason == EndReason::Unresponsive));
-    assert_eq!(step.events[2..], [starting(2, StartKind::Resume)]);
-    assert_eq!(step.effects, [stop(1), start(2, StartKind::Resume)]);
+    assert_eq!(step.events[2..], [starting(2, StartKind::New)]);
+    assert_eq!(step.effects, [stop(1), start(2, StartKind::New)]);
     assert_eq!(stage.queue(), ["p2"]);
     // The late answer of the old agent is dropped.
     assert_nothing(&stage.give(answered("p1")));
@@ -274,12 +268,12 @@ fn an_agent_that_ignores_a_cancel_is_brought_back_even_if_nothing_waits() {
 }
 
 #[test]
-fn an_agent_that_ignores_a_cancel_and_cannot_come_back_takes_the_queue_along() {
+fn an_agent_that_ignores_a_cancel_and_cannot_come_back_is_started_afresh_for_the_queue() {
     let mut stage = busy(AgentTraits::default());
     stage.cancel("ann");
     let step = stage.wait(30_000);
-    assert_eq!(step.events.last(), Some(&ended("p2", PromptEnd::AgentExited)));
-    assert_eq!(step.effects, [stop(1)]);
+    assert_eq!(step.effects, [stop(1), start(2, StartKind::New)]);
+    assert_eq!(stage.queue(), ["p2"]);
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn a_turn_over_its_deadline_is_cancelled_and_then_its_agent_is_started_again() {
     assert_eq!(step.events[0], ended("p1", PromptEnd::Cancelled));
     assert!(matches!(&step.events[1], Event::Ended(ending)
         if ending.status == Status::Killed && ending.reason == EndReason::Unresponsive));
-    assert_eq!(step.effects, [stop(1), start(2, StartKind::Resume)]);
+    assert_eq!(step.effects, [stop(1), start(2, StartKind::New)]);
     assert_eq!(stage.queue(), ["p2"]);
 }
 

@@ -4,6 +4,7 @@
 
 mod asks;
 mod codec;
+mod deaths;
 mod identity;
 mod join;
 mod life;

@@ -2,7 +2,8 @@
 
 use wharf_core::{
     AgentTraits, AskId, AskKind, Attachment, CancelScope, Effect, EndReason, Event, Input, Millis, NewSession, Origin,
-    Overlap, PromptId, Raw, Refusal, Reply, Role, Sender, Seq, Session, SessionId, Settings, StartNo, Step, Submission,
+    Overlap, PromptId, Raw, Refusal, Reply, Role, Sender, Seq, Session, SessionId, Settings, StartFault, StartNo, Step,
+    Submission,
 };
 
 pub(crate) struct Stage {
@@ -183,7 +184,11 @@ pub(crate) fn started(start: u64, traits: AgentTraits) -> Input {
 }
 
 pub(crate) fn start_failed(start: u64) -> Input {
-    Input::StartFailed { start: StartNo(start), exit_code: Some(127), message: "not found".into() }
+    start_failed_by(start, StartFault::Other)
+}
+
+pub(crate) fn start_failed_by(start: u64, cause: StartFault) -> Input {
+    Input::StartFailed { start: StartNo(start), cause, exit_code: Some(127), message: "not found".into() }
 }
 
 pub(crate) fn exited(start: u64, exit_code: Option<i32>) -> Input {

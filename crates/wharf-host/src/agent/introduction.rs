@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::process::ChildStdout;
 use tokio::time::Instant;
-use wharf_core::{AgentTraits, Fault, Raw, UpdateKind};
+use wharf_core::{AgentTraits, Fault, Raw, StartFault, UpdateKind};
 use wharf_json::{Json, ReadError, salvage};
 
 use super::AgentProcess;
@@ -71,19 +71,21 @@ pub(crate) struct Early {
 pub struct StartFailure {
     pub message: String,
     pub exit_code: Option<i32>,
+    /// What decides whether it is worth trying again.
+    pub cause: StartFault,
     /// The agent's own error response, if it answered with one.
     pub answer: Option<Bytes>,
 }
 
 impl StartFailure {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), exit_code: None, answer: None }
+        Self { message: message.into(), exit_code: None, cause: StartFault::Other, answer: None }
     }
 }
 
 impl From<crate::adapters::AdapterError> for StartFailure {
     fn from(error: crate::adapters::AdapterError) -> Self {
-        Self::new(error.to_string())
+        Self { cause: StartFault::NotInstalled, ..Self::new(error.to_string()) }
     }
 }
 
@@ -118,7 +120,8 @@ impl Greeted {
         }
         match by(self.deadline, self.answer(id)).await {
             Some(Some(Sorted::Answer(FrameKind::Error, frame))) => {
-                Err(StartFailure { message: refusal(method, &frame), exit_code: None, answer: Some(frame) })
+                let cause = if is_login_needed(&frame) { StartFault::LoginNeeded } else { StartFault::Other };
+                Err(StartFailure { cause, answer: Some(frame.clone()), ..StartFailure::new(refusal(method, &frame)) })
             }
             Some(Some(Sorted::Answer(_, frame))) => Ok(frame),
             Some(Some(Sorted::Malformed(why))) => {
@@ -209,7 +212,7 @@ impl Greeted {
         self.process.end();
         let exit = tokio::time::timeout(EXIT_WAIT, self.process.gone()).await.unwrap_or_default();
         let message = format!("{message}: {}", exit.describe());
-        StartFailure { message: self.with_stderr(&message), exit_code: exit.code, answer: None }
+        StartFailure { exit_code: exit.code, ..StartFailure::new(self.with_stderr(&message)) }
     }
 
     fn with_stderr(&self, message: &str) -> String {
@@ -336,6 +339,14 @@ pub(crate) fn not_yet(frame: &[u8], envelope: &Envelope<'_>) -> Bytes {
     let id = String::from_utf8_lossy(id);
     let message = serde_json::Value::from(format!("{} is not available here", envelope.method));
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":{message}}}}}"#).into()
+}
+
+/// ACP's code for an agent that wants its user to log in.
+const AUTH_REQUIRED: i128 = -32000;
+
+fn is_login_needed(frame: &[u8]) -> bool {
+    let code = Json::parse(frame).and_then(|answer| answer.at(&["error", "code"]));
+    code.is_ok_and(|code| code.and_then(Json::integer) == Some(AUTH_REQUIRED))
 }
 
 /// Says with which words and code the agent refused, as far as they can be read.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::process::ChildStdout;
-use wharf_core::{AgentTraits, Raw, StartKind};
+use wharf_core::{AgentTraits, Raw, StartFault, StartKind};
 use wharf_json::{Json, ReadError};
 
 use super::AgentProcess;
@@ -74,8 +74,9 @@ pub(crate) async fn open(mut greeted: Greeted, opening: &Opening) -> Result<Open
     }
     if opening.how != StartKind::New {
         greeted.replay_over(opening.quiet).await?;
-        restore(&mut greeted, &agent_session, &answer, &opening.in_force).await?;
     }
+    // Also of a fresh session, which takes the place of another.
+    restore(&mut greeted, &agent_session, &answer, &opening.in_force).await?;
     let Greeted { process, reader, outbox, stderr, introduction, early, next_id, .. } = greeted;
     let answer = Raw::new_checked_before(frame::one_line(answer));
     Ok(Opened { process, reader, outbox, stderr, agent_session, traits: introduction.traits, answer, early, next_id })
@@ -112,7 +113,7 @@ fn forgotten(failure: StartFailure, how: StartKind) -> StartFailure {
         "the agent does not know this session any more: its log can be read, to go on start a new one ({})",
         failure.message
     );
-    StartFailure { message, ..failure }
+    StartFailure { message, cause: StartFault::SessionUnknown, ..failure }
 }
 
 fn request(opening: &Opening, id: u64) -> Result<(&'static str, Bytes), StartFailure> {

@@ -19,6 +19,7 @@ const KNOWN: &[&str] = &[
     "adapters",
     "env_passthrough",
     "start_timeout",
+    "start_retries",
     "cancel_timeout",
     "ask_timeout",
     "on_restart",

@@ -63,6 +63,8 @@ pub struct Config {
     pub ask_timeout: Duration,
     pub on_restart: OnRestartWord,
     pub resume_on_start: ResumeOnStart,
+    /// After which times a start that failed is tried again while prompts wait for it.
+    pub start_retries: Vec<Duration>,
     /// How long a client that never says `session/ready` waits for its first update.
     pub ready_timeout: Duration,
     /// Which agents are told that their client has files and terminals.
@@ -298,6 +300,7 @@ impl Default for Config {
             ask_timeout: Duration::NEVER,
             on_restart: OnRestartWord::Mark,
             resume_on_start: ResumeOnStart::Queued,
+            start_retries: [1_000, 4_000, 15_000].map(Duration::from_millis).to_vec(),
             ready_timeout: Duration::from_millis(100),
             serve_tools: ServeTools::default(),
             redact_output: true,
@@ -387,6 +390,7 @@ impl Config {
                 OnRestartWord::Mark => OnRestart::Mark,
                 OnRestartWord::Requeue => OnRestart::Requeue,
             },
+            start_retries: self.start_retries.iter().filter_map(|wait| wait.core()).collect(),
             max_queue: self.limits.queue,
             max_asks: self.limits.asks,
             ..Settings::default()

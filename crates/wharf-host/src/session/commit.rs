@@ -291,7 +291,8 @@ impl SessionTask {
         let ending = self.ending.take();
         let spare = self.around.spare.take();
         let origin = self.session.state().origin.clone();
-        let agent_session = self.session.state().agent_session.as_ref().map(ToString::to_string);
+        let known = self.session.state().agent_session.as_ref().filter(|_| how != StartKind::New);
+        let agent_session = known.map(ToString::to_string);
         let log_id = self.shared.log_id.clone();
         let (in_force, shared) = (in_force(self.session.state()), Arc::clone(&self.shared));
         let need = std::mem::replace(&mut self.need, Need::Client);

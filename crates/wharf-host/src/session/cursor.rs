@@ -51,6 +51,7 @@ impl Entry {
             Event::AskOpened(ask) => Some(&ask.frame),
             Event::Created(_)
             | Event::AgentStarting { .. }
+            | Event::StartFailed { .. }
             | Event::Ended(_)
             | Event::PromptMoved { .. }
             | Event::PromptRequeued { .. }

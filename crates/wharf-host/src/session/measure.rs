@@ -65,6 +65,10 @@ impl Measure {
                 tracing::info!(%session, adapter = %self.adapter, reason = word(ending.reason), code = ending.exit_code,
                     "a session has ended");
             }
+            Event::StartFailed { start, exit_code, retry_in, .. } => {
+                tracing::warn!(%session, adapter = %self.adapter, %start, code = exit_code, retry_ms = retry_in.0,
+                    "an agent could not be started; it is tried again");
+            }
             Event::PromptAccepted { prompt, sender, .. } => {
                 self.prompts.insert(prompt.clone(), Timing { accepted_at: at, started_at: None });
                 tracing::debug!(%session, client = %sender.client, token = sender.token.as_deref(), "a prompt was taken");

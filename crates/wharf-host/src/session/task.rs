@@ -335,9 +335,13 @@ impl SessionTask {
                 self.hear();
             }
             Err(failure) => {
+                let (cause, exit_code) = (failure.cause, failure.exit_code);
                 let message = failure.message.as_str().into();
-                self.input(Input::StartFailed { start, exit_code: failure.exit_code, message }, None);
-                self.answer_start(Err(failure));
+                self.input(Input::StartFailed { start, cause, exit_code, message }, None);
+                // Who waits for the agent waits on while it is tried again.
+                if self.session.state().status != Status::Starting {
+                    self.answer_start(Err(failure));
+                }
             }
         }
     }

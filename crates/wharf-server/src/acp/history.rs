@@ -122,6 +122,7 @@ impl History {
             Event::Created(_)
             | Event::AgentStarting { .. }
             | Event::AgentStarted { .. }
+            | Event::StartFailed { .. }
             | Event::Ended(_)
             | Event::PromptMoved { .. }
             | Event::PromptRequeued { .. }

@@ -208,8 +208,13 @@ impl View {
                 if own && self.amux.is_none() { Shown::Nothing } else { Shown::Prompt { content: *content } }
             }
             Event::PromptEnded { prompt, end } => self.ended(prompt, end, live),
-            Event::PromptAccepted { prompt, .. } | Event::PromptRequeued { prompt } => {
+            Event::PromptAccepted { prompt, .. } => {
                 self.waiting.insert(prompt.clone());
+                Shown::Nothing
+            }
+            Event::PromptRequeued { prompt } => {
+                self.waiting.insert(prompt.clone());
+                self.turn = TurnSeen::None;
                 Shown::Nothing
             }
             Event::AskOpened(ask) => {
@@ -220,6 +225,7 @@ impl View {
             Event::Created(_)
             | Event::AgentStarting { .. }
             | Event::AgentStarted { .. }
+            | Event::StartFailed { .. }
             | Event::Ended(_)
             | Event::PromptUpdated { .. }
             | Event::PromptMoved { .. }

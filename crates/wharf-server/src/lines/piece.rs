@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use wharf_host::core::{
-    Ask, AskKind, EndReason, Ending, Event, PauseReason, PromptEnd, PromptId, Raw, Status, UpdateKind,
+    Ask, AskKind, EndReason, Ending, Event, Millis, PauseReason, PromptEnd, PromptId, Raw, Status, UpdateKind,
 };
 use wharf_json::{Json, ReadError, TextChunk};
 
@@ -62,6 +62,7 @@ impl Piece {
             Event::AskOpened(ask) => Self::Break(vec![awaiting(ask)]),
             Event::PromptEnded { prompt, end } => ended_prompt(prompt, end),
             Event::Ended(ending) => Self::Break(ended(ending)),
+            Event::StartFailed { message, retry_in, .. } => Self::Break(tried_again(message.as_deref(), *retry_in)),
             Event::Paused { why } => Self::Break(vec![error_line(format!("[paused] {}", why_paused(*why)))]),
             Event::Continued => Self::Break(vec![error_line("[continued]".to_owned())]),
             Event::Created(_)
@@ -87,7 +88,8 @@ fn updated(kind: UpdateKind, frame: &Raw) -> Piece {
         UpdateKind::AgentThoughtChunk => update(frame).and_then(|update| chunk(LineKind::Thought, update)),
         UpdateKind::ToolCall => update(frame).and_then(|update| tool(update, true)),
         UpdateKind::ToolCallUpdate => update(frame).and_then(|update| tool(update, false)),
-        UpdateKind::UserMessageChunk | UpdateKind::Plan | UpdateKind::Other => Ok(Piece::Break(Vec::new())),
+        UpdateKind::Other => update(frame).and_then(notice),
+        UpdateKind::UserMessageChunk | UpdateKind::Plan => Ok(Piece::Break(Vec::new())),
         UpdateKind::AvailableCommandsUpdate
         | UpdateKind::CurrentModeUpdate
         | UpdateKind::ConfigOptionUpdate
@@ -133,6 +135,14 @@ fn chunk(kind: LineKind, update: Json<'_>) -> Result<Piece, ReadError> {
         }
         (None, None) => Ok(Piece::Break(Vec::new())),
     }
+}
+
+/// A notice says something that a person should know, and is no part of the conversation.
+fn notice(update: Json<'_>) -> Result<Piece, ReadError> {
+    let is_notice = text(update, "sessionUpdate")?.as_deref() == Some("notice");
+    let message = if is_notice { text(update, "message")? } else { None };
+    let line = message.map(|message| error_line(format!("[notice] {}", one_line(&message, LONGEST))));
+    Ok(Piece::Break(line.into_iter().collect()))
 }
 
 /// A call is announced once; the updates of it show only that it failed.
@@ -223,6 +233,18 @@ fn ended(ending: &Ending) -> Vec<Whole> {
     let Some(message) = ending.message.as_deref().filter(|_| !went_well) else { return Vec::new() };
     let (message, stderr) = message.split_once(STDERR).unwrap_or((message, ""));
     let first = error_line(format!("[error] {}", one_line(message, LONGEST)));
+    [first].into_iter().chain(tail(stderr)).collect()
+}
+
+/// A start that failed and is tried again.
+fn tried_again(message: Option<&str>, retry_in: Millis) -> Vec<Whole> {
+    let (message, stderr) =
+        message.and_then(|message| message.split_once(STDERR)).unwrap_or((message.unwrap_or_default(), ""));
+    let when = match retry_in.0 {
+        0 => "trying again without its memory".to_owned(),
+        wait => format!("trying again in {} s", wait.div_ceil(1_000)),
+    };
+    let first = error_line(format!("[error] {}; {when}", one_line(message, LONGEST)));
     [first].into_iter().chain(tail(stderr)).collect()
 }
 

@@ -89,6 +89,7 @@ impl Projector {
             Event::Created(_)
             | Event::AgentStarting { .. }
             | Event::AgentStarted { .. }
+            | Event::StartFailed { .. }
             | Event::Ended(_)
             | Event::PromptUpdated { .. }
             | Event::PromptMoved { .. }

@@ -132,6 +132,7 @@ pub(super) fn begins(event: &Event, of: &PromptId) -> Option<bool> {
         | Event::Created(_)
         | Event::AgentStarting { .. }
         | Event::AgentStarted { .. }
+        | Event::StartFailed { .. }
         | Event::Ended(_)
         | Event::PromptUpdated { .. }
         | Event::PromptMoved { .. }

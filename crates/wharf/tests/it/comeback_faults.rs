@@ -68,7 +68,13 @@ fn options(faulty: bool) -> Result<HostOptions> {
             std::iter::once(agent.as_str()).chain(flags.iter().copied()).map(str::to_owned).collect();
         options = options.agent(fault.name, &command);
     }
-    Ok(section(options, "[limits]\nstarts = 100"))
+    Ok(section(tried_once(options), "[limits]\nstarts = 100"))
+}
+
+/// Starts that fail are not tried again: how that is done is told in `lives`.
+fn tried_once(mut options: HostOptions) -> HostOptions {
+    options.config.get_or_insert_default().insert_str(0, "start_retries = []\n");
+    options
 }
 
 /// A session with another mode and option than an agent begins with, and a login before it.
@@ -165,13 +171,14 @@ async fn whatever_phase_an_agent_fails_in_its_session_can_still_come_back() -> R
 
 #[tokio::test]
 async fn prompts_that_waited_for_a_host_get_their_end_when_the_agent_cannot_come_back() -> Result<()> {
-    let mut host = scripted(&[])?.setting("start_timeout", LIMIT).start()?;
+    let mut host = tried_once(scripted(&[])?).setting("start_timeout", LIMIT).start()?;
     let (client, session) = crate::open(&host).await?;
     client.prompt(&session, "echo before").await?;
     let _running = client.start_prompt(&session, "hang").await;
     let _waiting = client.start_prompt(&session, "echo later").await;
     log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("later")).await?;
-    host.options_mut().config = scripted(&["--hang-on", "session/load"])?.setting("start_timeout", LIMIT).config;
+    let hangs = scripted(&["--hang-on", "session/load"])?.setting("start_timeout", LIMIT);
+    host.options_mut().config = tried_once(hangs).config;
     host.restart()?;
     let ended = log::expect(&host, &session, "prompt_ended", |event| event["end"]["how"] == "start_failed").await?;
     assert_ne!(ended["prompt"], Value::Null);

@@ -1,12 +1,14 @@
-//! Deaths, kills and deletes: a person's decision holds, and the queue survives its agent (rules 12.5, 12.7, 12.16).
+//! Deaths and kills: a person's decision holds, and the queue survives its agent (rules 2.4, 12.5).
 
-use anyhow::{Result, ensure};
+use std::os::unix::fs::PermissionsExt as _;
+
+use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use wharf_testkit::cold::Cold;
 use wharf_testkit::host::{Host, HostOptions};
 use wharf_testkit::http::Http;
 
-use crate::{log, open, refused, scripted, section, told};
+use crate::{log, open, refused, scripted, section, stop_reason, told};
 
 /// A host that stands still, with this many cold sessions in each of which a prompt waits.
 fn cold(options: HostOptions, count: usize) -> Result<(Host, Vec<String>)> {
@@ -61,6 +63,143 @@ async fn request_for_the_agent_of_a_killed_session_does_not_bring_it_back() -> R
     http.poke(&format!("/sessions/{session}/kill")).await?.expect(200)?;
     let error = refused(client.request("session/set_mode", json!({ "sessionId": session, "modeId": "code" })).await)?;
     assert_eq!(error.data["reason"], "killed", "{error}");
+    let known = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
+    assert_eq!((&known["status"], &known["endReason"]), (&json!("killed"), &json!("user")), "{known}");
+    Ok(())
+}
+
+/// A host whose agent exits at those of its starts whose numbers are named; a failed start is soon tried again.
+fn flaky(failing: &str) -> Result<(HostOptions, tempfile::TempDir)> {
+    let folder = tempfile::TempDir::with_prefix("wharf-flaky-")?;
+    let script = folder.path().join("agent");
+    let agent = wharf_testkit::program::scripted_agent()?;
+    let count = folder.path().join("count");
+    let text = format!(
+        "#!/bin/sh\necho >> {count}\nn=$(wc -l < {count})\ncase \" {failing} \" in *\" $n \"*) echo start $n fails >&2; exit 9;; esac\nexec {agent} \"$@\"\n",
+        count = count.display(),
+        agent = agent.display(),
+    );
+    std::fs::write(&script, text)?;
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755))?;
+    let command = script.to_str().context("not UTF-8")?.to_owned();
+    let options = scripted(&[])?.agent("flaky", &[command]);
+    Ok((soon_tried_again(options), folder))
+}
+
+fn soon_tried_again(mut options: HostOptions) -> HostOptions {
+    options.config.get_or_insert_default().insert_str(0, "start_retries = [\"50ms\", \"50ms\", \"50ms\"]\n");
+    options
+}
+
+#[tokio::test]
+async fn queue_survives_an_agent_that_dies_in_its_first_turn() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    client.request("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
+    let crashes = client.start_prompt(&session, "pause 300; crash").await;
+    let waits = client.start_prompt(&session, "mode").await;
+    assert_eq!(refused(crashes.answer().await)?.data["reason"], "agent_exited");
+    assert_eq!(stop_reason(waits.answer().await)?, "end_turn");
+    // The agent begins anew, but not with other rights than before; and nobody is left to believe that it remembers.
+    ensure!(client.texts().concat().starts_with("mode=auto"), "{:?}", client.texts());
+    log::expect(&host, &session, "agent_updated", |event| {
+        let update = &event["frame"]["params"]["update"];
+        update["sessionUpdate"] == "notice" && update["message"].to_string().contains("memory")
+    })
+    .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn queue_goes_on_without_an_agent_that_cannot_come_back() -> Result<()> {
+    let host = scripted(&["--no-load"])?.start()?;
+    let (client, session) = open(&host).await?;
+    told(&client, &session, "echo before").await?;
+    let crashes = client.start_prompt(&session, "pause 300; crash").await;
+    let waits = client.start_prompt(&session, "echo after").await;
+    assert_eq!(refused(crashes.answer().await)?.data["reason"], "agent_exited");
+    assert_eq!(stop_reason(waits.answer().await)?, "end_turn");
+    Ok(())
+}
+
+#[tokio::test]
+async fn third_death_in_a_row_ends_the_queue() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    let mut calls = Vec::new();
+    for prompt in ["pause 300; crash", "crash", "crash", "echo four", "echo five"] {
+        calls.push(client.start_prompt(&session, prompt).await);
+    }
+    for call in calls {
+        assert_eq!(refused(call.answer().await)?.data["reason"], "agent_exited");
+    }
+    assert_eq!(log::events(&host, &session, "agent_starting")?.len(), 3);
+    // The session itself can still be used.
+    assert_eq!(told(&client, &session, "echo six").await?, "six");
+    Ok(())
+}
+
+#[tokio::test]
+async fn cut_off_prompt_is_run_once_more_where_the_settings_say_so() -> Result<()> {
+    let host = scripted(&[])?.setting("on_restart", "requeue").start()?;
+    let (client, session) = open(&host).await?;
+    let crashes = client.start_prompt(&session, "pause 100; echo trying; crash").await;
+    let waits = client.start_prompt(&session, "echo after").await;
+    assert_eq!(refused(crashes.answer().await)?.data["reason"], "agent_exited");
+    assert_eq!(stop_reason(waits.answer().await)?, "end_turn");
+    assert_eq!(client.texts(), ["trying", "trying", "after"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn failed_start_is_tried_again_for_the_queue() -> Result<()> {
+    // The first start introduces the agent, the second is the session's, the third follows the crash.
+    let (options, _folder) = flaky("3 4")?;
+    let host = options.start()?;
+    let client = crate::client_of(&host, "flaky").await?;
+    client.initialize().await?;
+    let session = client.new_session(&crate::cwd(&host)?).await?;
+    let crashes = client.start_prompt(&session, "pause 300; crash").await;
+    let waits = client.start_prompt(&session, "echo after").await;
+    assert_eq!(refused(crashes.answer().await)?.data["reason"], "agent_exited");
+    assert_eq!(stop_reason(waits.answer().await)?, "end_turn");
+    let failed = log::events(&host, &session, "start_failed")?;
+    ensure!(failed.len() == 2 && failed[0]["message"].to_string().contains("start 3 fails"), "{failed:?}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn start_that_keeps_failing_ends_the_queue_with_its_reason() -> Result<()> {
+    let (options, _folder) = flaky("3 4 5 6")?;
+    let host = options.start()?;
+    let client = crate::client_of(&host, "flaky").await?;
+    client.initialize().await?;
+    let session = client.new_session(&crate::cwd(&host)?).await?;
+    let crashes = client.start_prompt(&session, "pause 300; crash").await;
+    let waits = client.start_prompt(&session, "echo after").await;
+    assert_eq!(refused(crashes.answer().await)?.data["reason"], "agent_exited");
+    assert_eq!(refused(waits.answer().await)?.data["reason"], "start_failed");
+    let known = Http::new(&host).get(&format!("/sessions/{session}")).await?.expect(200)?;
+    ensure!(known["message"].to_string().contains("start 6 fails"), "{known}");
+    assert_eq!(told(&client, &session, "echo later").await?, "later");
+    Ok(())
+}
+
+#[tokio::test]
+async fn kill_ends_a_session_that_waits_for_its_next_try() -> Result<()> {
+    let (mut options, _folder) = flaky("3 4 5 6")?;
+    options.config = options.config.map(|config| config.replace("\"50ms\", \"50ms\", \"50ms\"", "\"600s\""));
+    let host = options.start()?;
+    let client = crate::client_of(&host, "flaky").await?;
+    client.initialize().await?;
+    let session = client.new_session(&crate::cwd(&host)?).await?;
+    let crashes = client.start_prompt(&session, "pause 300; crash").await;
+    let waits = client.start_prompt(&session, "echo after").await;
+    refused(crashes.answer().await)?;
+    log::expect(&host, &session, "start_failed", |_| true).await?;
+    let http = Http::new(&host);
+    http.poke(&format!("/sessions/{session}/kill")).await?.expect(200)?;
+    assert_eq!(refused(waits.answer().await)?.data["reason"], "session_ended");
     let known = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
     assert_eq!((&known["status"], &known["endReason"]), (&json!("killed"), &json!("user")), "{known}");
     Ok(())

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use wharf_core::{
     AskId, AskKind, Attachment, CancelScope, EndReason, Fault, Input, Millis, Overlap, PauseReason, PromptId, Raw,
-    Role, Sender, Seq, StartNo, Status, Submission, UpdateKind,
+    Role, Sender, Seq, StartFault, StartNo, Status, Submission, UpdateKind,
 };
 
 use super::Walk;
@@ -117,14 +117,20 @@ impl Walk {
 
     fn news_of_start(&mut self, start: StartNo) -> Input {
         let exit_code = self.dice.one_in(2).then_some(1);
-        match self.dice.below(10) {
-            0 => Input::StartFailed { start, exit_code, message: "no".into() },
+        match self.dice.below(8) {
+            0 => Input::StartFailed { start, cause: self.start_fault(), exit_code, message: "no".into() },
             1 => Input::AgentExited { start, exit_code, message: "".into() },
             _ => {
                 let agent_session = format!("agent-{start}").into();
                 Input::AgentStarted { start, agent_session, traits: self.traits, answer: self.frame() }
             }
         }
+    }
+
+    fn start_fault(&mut self) -> StartFault {
+        let causes = [StartFault::NotInstalled, StartFault::LoginNeeded, StartFault::SessionUnknown, StartFault::Other];
+        // Mostly what is tried again.
+        causes.get(self.dice.below(9) as usize).copied().unwrap_or(StartFault::Other)
     }
 
     fn stale_or_exit(&mut self) -> Input {

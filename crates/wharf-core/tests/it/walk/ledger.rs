@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use wharf_core::{
-    AskId, Effect, EndReason, Event, Input, PromptId, Raw, Reply, Seq, Session, Settings, StartNo, State, Status, Step,
+    AskId, Effect, EndReason, Event, Input, PromptEnd, PromptId, Raw, Reply, Seq, Session, Settings, StartKind,
+    StartNo, State, Status, Step,
 };
 
-pub(super) const KINDS: [&str; 18] = [
+pub(super) const KINDS: [&str; 19] = [
     "created",
     "agent_starting",
     "agent_started",
@@ -25,6 +26,7 @@ pub(super) const KINDS: [&str; 18] = [
     "snapshot",
     "paused",
     "continued",
+    "start_failed",
 ];
 
 #[derive(Default)]
@@ -42,6 +44,14 @@ pub(super) struct Ledger {
     pub(super) held: Vec<PromptId>,
     /// The request ids of the agent that wait for their answer, sorted.
     waiting: Vec<Raw>,
+    /// A start failed and the next try is waited for.
+    retrying: bool,
+    /// Starts that failed in a row.
+    failed_starts: u32,
+    /// Ends of the agent by itself since the last answered prompt.
+    deaths: u32,
+    /// The step under way had such an end.
+    died: bool,
     /// A user killed the session and has not resumed it.
     killed_by_user: bool,
     /// The submission under way may go to a busy agent.
@@ -57,6 +67,7 @@ struct Prompt {
     keyed: bool,
     /// How often the running turn's end was asked for.
     cancels: u32,
+    requeues: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +105,7 @@ impl Ledger {
             assert!(!receipt.duplicate || step.events.is_empty(), "a repeated submission is no news");
             assert!(self.prompts.contains_key(&receipt.prompt) || !receipt.duplicate);
         }
+        self.died = false;
         let mut seq = head;
         for event in &step.events {
             seq = seq.next();
@@ -126,15 +138,21 @@ impl Ledger {
                 self.status = Some(Status::Starting);
                 0
             }
-            Event::AgentStarting { start, .. } => {
+            Event::AgentStarting { start, how } => {
                 assert_eq!(start.0, self.last_start.0 + 1);
                 assert!(!self.killed_by_user, "a start undoes a user's kill");
-                assert!(seq == Seq(2) || self.status.is_some_and(|status| !status.is_alive()), "two starts at once");
+                let free = self.retrying || self.status.is_some_and(|status| !status.is_alive());
+                assert!(seq == Seq(2) || free, "two starts at once");
+                let waits = self.prompts.values().any(|prompt| prompt.life == Life::Waiting);
+                assert!(seq == Seq(2) || *how != StartKind::New || waits || self.retrying, "memory lost for nothing");
+                self.retrying = false;
                 (self.last_start, self.status) = (*start, Some(Status::Starting));
                 1
             }
             Event::AgentStarted { start, .. } => {
                 assert_eq!((self.status, self.last_start), (Some(Status::Starting), *start));
+                assert!(!self.retrying, "a start that failed has succeeded");
+                self.failed_starts = 0;
                 self.status = Some(Status::Running);
                 2
             }
@@ -144,6 +162,10 @@ impl Ledger {
                 if matches!(ending.reason, EndReason::AgentExited | EndReason::StartFailed) {
                     self.process = None;
                 }
+                if matches!(ending.reason, EndReason::AgentExited | EndReason::Unresponsive) {
+                    (self.deaths, self.died) = (self.deaths + 1, true);
+                }
+                (self.retrying, self.failed_starts) = (false, 0);
                 self.killed_by_user |= ending.reason == EndReason::User;
                 self.paused = false;
                 self.held.clear();
@@ -153,7 +175,7 @@ impl Ledger {
             }
             Event::PromptAccepted { prompt, frame, key, .. } => {
                 let (frame, keyed) = (frame.clone(), key.is_some());
-                let new = Prompt { life: Life::Waiting, frame, content: seq, keyed, cancels: 0 };
+                let new = Prompt { life: Life::Waiting, frame, content: seq, keyed, cancels: 0, requeues: 0 };
                 assert!(self.prompts.insert(prompt.clone(), new).is_none(), "{prompt} accepted twice");
                 4
             }
@@ -181,12 +203,18 @@ impl Ledger {
                 assert_eq!(known.cancels, 1, "the agent is told once");
                 8
             }
-            Event::PromptEnded { prompt, .. } => {
+            Event::PromptEnded { prompt, end } => {
+                if matches!(end, PromptEnd::Answered { .. }) {
+                    self.deaths = 0;
+                }
                 self.turn_to(prompt, &[Life::Waiting, Life::Running], Life::Ended);
                 9
             }
             Event::PromptRequeued { prompt } => {
                 self.turn_to(prompt, &[Life::Running], Life::Waiting);
+                let known = self.prompts.get_mut(prompt).unwrap();
+                (known.requeues, known.cancels) = (known.requeues + 1, 0);
+                assert_eq!(known.requeues, 1, "{prompt} is put back without end");
                 10
             }
             Event::AgentUpdated { .. } => 11,
@@ -211,6 +239,15 @@ impl Ledger {
                 assert!(self.paused, "nobody is held");
                 self.paused = false;
                 17
+            }
+            Event::StartFailed { start, .. } => {
+                assert_eq!((self.status, self.last_start), (Some(Status::Starting), *start));
+                self.failed_starts += 1;
+                // One more where an agent that has forgotten its session is started afresh.
+                assert!(!self.retrying && self.failed_starts <= 4, "a start is tried without end");
+                self.retrying = true;
+                self.process = None;
+                18
             }
             Event::Unknown { .. } => panic!("the session made up an event"),
         };
@@ -256,7 +293,16 @@ impl Ledger {
     pub(super) fn check_state(&self, session: &Session, settings: &Settings) {
         let state = session.state();
         assert_eq!(Some(state.status), self.status);
-        assert_eq!(state.status.is_alive(), self.process.is_some(), "an agent is forgotten or made up");
+        assert_eq!(
+            state.status.is_alive(),
+            self.process.is_some() || self.retrying,
+            "an agent is forgotten or made up"
+        );
+        if self.died && self.deaths >= 3 {
+            assert!(state.queue.is_empty(), "a third death leaves prompts waiting");
+        } else if self.died && !state.queue.is_empty() {
+            assert_eq!(state.status, Status::Starting, "prompts wait for an agent that nobody starts");
+        }
         let turns = state.turns.iter().map(|turn| &turn.prompt);
         assert!(turns.eq(&self.held), "the agent holds {:?}", self.held);
         let mut open: Vec<_> = state.asks.values().map(|ask| ask.agent_request.clone()).collect();
@@ -273,7 +319,8 @@ impl Ledger {
         let stranded = !state.status.is_alive() && !state.queue.is_empty() && !state.resumable();
         assert!(!stranded, "prompts wait for an agent that cannot come back");
         let (deadline, running) = (session.deadline(), state.status == Status::Running);
-        assert!(running || deadline.is_none(), "a deadline for an agent that does not run");
+        assert!(running || self.retrying || deadline.is_none(), "a deadline for an agent that does not run");
+        assert!(!self.retrying || deadline.is_some() || self.paused, "a start is never tried again");
         let cancelled = settings.cancel_timeout.is_some() && state.turns.iter().any(|turn| turn.cancel);
         assert!(!cancelled || deadline.is_some() || self.paused, "a cancelled turn could take forever");
     }

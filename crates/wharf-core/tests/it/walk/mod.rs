@@ -239,6 +239,7 @@ fn settings(dice: &mut Dice) -> Settings {
         on_restart: if dice.one_in(2) { OnRestart::Mark } else { OnRestart::Requeue },
         max_queue: if dice.one_in(3) { 2 } else { 100 },
         max_asks: if dice.one_in(3) { 2 } else { 100 },
+        start_retries: if dice.one_in(3) { Vec::new() } else { vec![Millis(10), Millis(40), Millis(150)] },
         snapshot_every: [4, 15, 1_000][dice.below(3) as usize],
     }
 }

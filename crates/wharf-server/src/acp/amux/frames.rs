@@ -64,6 +64,7 @@ impl Frames {
             | Event::Created(_)
             | Event::AgentStarting { .. }
             | Event::AgentStarted { .. }
+            | Event::StartFailed { .. }
             | Event::Ended(_)
             | Event::PromptUpdated { .. }
             | Event::PromptMoved { .. }

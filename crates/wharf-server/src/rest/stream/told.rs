@@ -51,6 +51,7 @@ pub(super) async fn told(handle: &SessionHandle, entry: &Entry) -> Option<Told> 
         Event::Paused { why } => ("pause", json!({ "paused": true, "why": why })),
         Event::Continued => ("pause", json!({ "paused": false })),
         Event::Created(_)
+        | Event::StartFailed { .. }
         | Event::PromptAccepted { .. }
         | Event::PromptUpdated { .. }
         | Event::PromptMoved { .. }
