@@ -64,6 +64,8 @@ pub enum Event {
         frame: Raw,
         /// The title, if a `session_info_update` carries one.
         title: Option<Arc<str>>,
+        /// The tool call, if the update begins or ends one.
+        tool: Option<ToolCall>,
     },
     /// The agent asked for something that needs one answer.
     AskOpened(Ask),
@@ -330,6 +332,24 @@ impl UpdateKind {
                 | Self::UsageUpdate
         )
     }
+}
+
+/// A tool call, and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolCall {
+    pub id: Arc<str>,
+    pub state: ToolCallState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolCallState {
+    /// It is pending or in progress.
+    Open,
+    /// The agent told its end.
+    Closed,
+    /// Its turn was cut off, and Wharf told its end in the agent's stead (rule 12.16).
+    Cut,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     AgentTraits, AskId, AskKind, EndReason, Fault, Millis, Origin, PauseReason, PromptId, Raw, Sender, Seq, StartNo,
-    UpdateKind,
+    ToolCall, UpdateKind,
 };
 
 /// Settings that decide. All durations in milliseconds; `None` means never.
@@ -90,6 +90,8 @@ pub enum Input {
         update: UpdateKind,
         frame: Raw,
         title: Option<Arc<str>>,
+        /// The tool call, if the update begins or ends one.
+        tool: Option<ToolCall>,
     },
     /// The agent's response to the prompt. `stop_reason` is `None` for a JSON-RPC error.
     AgentAnswered {

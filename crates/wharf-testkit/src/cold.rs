@@ -74,7 +74,7 @@ impl Cold<'_> {
         let frame =
             json!({ "jsonrpc": "2.0", "method": "session/update", "params": { "sessionId": id, "update": update } });
         let frame = raw(&frame.to_string());
-        events.push(Event::AgentUpdated { update: UpdateKind::AgentMessageChunk, frame, title: None });
+        events.push(Event::AgentUpdated { update: UpdateKind::AgentMessageChunk, frame, title: None, tool: None });
         let frame = raw(r#"{"jsonrpc":"2.0","id":2,"result":{"stopReason":"end_turn"}}"#);
         let end = PromptEnd::Answered { stop_reason: "end_turn".into(), frame };
         events.push(Event::PromptEnded { prompt: PromptId::new("first"), end });

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::{CodecError, SNAPSHOT_VERSION};
 use crate::{
     AgentTraits, Ask, AskId, AskOutcome, Ending, Event, Fault, Millis, Origin, PauseReason, PromptEnd, PromptId, Raw,
-    Sender, Seq, StartKind, StartNo, TurnLimit, UpdateKind,
+    Sender, Seq, StartKind, StartNo, ToolCall, TurnLimit, UpdateKind,
 };
 
 #[derive(Deserialize)]
@@ -128,11 +128,11 @@ fn decode_update(body: &Bytes) -> Option<(Millis, Event)> {
     let at = number.iter().fold(0, |at: u64, digit| at * 10 + u64::from(digit - b'0'));
     let rest = rest.strip_prefix(br#","update":""#)?;
     let (tag, rest) = rest.split_at(rest.iter().position(|byte| *byte == b'"')?);
-    // A title is rare and may hold escapes: not for this path.
+    // A title or a tool call is rare and may hold escapes: not for this path.
     let frame = rest.strip_prefix(br#"","frame":"#)?.strip_suffix(b"}")?;
     let update = UpdateKind::from_tag(std::str::from_utf8(tag).ok()?);
     let frame = Raw::new(body.slice_ref(frame))?;
-    Some((Millis(at), Event::AgentUpdated { update, frame, title: None }))
+    Some((Millis(at), Event::AgentUpdated { update, frame, title: None, tool: None }))
 }
 
 fn parse_update(body: &Bytes, kind: &str) -> Result<Event, CodecError> {
@@ -141,12 +141,14 @@ fn parse_update(body: &Bytes, kind: &str) -> Result<Event, CodecError> {
         #[serde(borrow)]
         update: Cow<'a, str>,
         title: Option<Arc<str>>,
+        tool: Option<ToolCall>,
         #[serde(borrow)]
         frame: &'a RawValue,
     }
-    let Members { update, title, frame } = wharf_json::read_own(body).map_err(|error| malformed(kind, &error))?;
+    let Members { update, title, tool, frame } =
+        wharf_json::read_own(body).map_err(|error| malformed(kind, &error))?;
     let frame = raw(body.slice_ref(frame.get().as_bytes()), kind)?;
-    Ok(Event::AgentUpdated { update: UpdateKind::from_tag(&update), frame, title })
+    Ok(Event::AgentUpdated { update: UpdateKind::from_tag(&update), frame, title, tool })
 }
 
 fn decode_snapshot(body: &Bytes, kind: &str) -> Result<Event, CodecError> {

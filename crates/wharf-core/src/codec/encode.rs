@@ -2,12 +2,14 @@
 
 use serde::Serialize;
 
-use crate::{Ask, AskOutcome, Event, Millis, PromptEnd, Raw, UpdateKind};
+use crate::{Ask, AskOutcome, Event, Millis, PromptEnd, Raw, ToolCall, UpdateKind};
 
 /// Appends the event as one JSON object in one line, without a line break at its end.
 pub fn encode(event: &Event, at: Millis, out: &mut Vec<u8>) {
     match event {
-        Event::AgentUpdated { update, frame, title } => encode_update(*update, frame, title.as_deref(), at, out),
+        Event::AgentUpdated { update, frame, title, tool } => {
+            encode_update(*update, frame, title.as_deref(), tool.as_ref(), at, out);
+        }
         // What an unknown event says is unknown: it is kept as it came, its time included.
         Event::Unknown { body, .. } => out.extend_from_slice(body.bytes()),
         Event::Created(origin) => encode_as("created", at, out, |o| o.value("origin", origin)),
@@ -103,7 +105,14 @@ fn encode_prompt_event(event: &Event, at: Millis, out: &mut Vec<u8>) {
 }
 
 /// The hot path: no parser, no formatter.
-fn encode_update(update: UpdateKind, frame: &Raw, title: Option<&str>, at: Millis, out: &mut Vec<u8>) {
+fn encode_update(
+    update: UpdateKind,
+    frame: &Raw,
+    title: Option<&str>,
+    tool: Option<&ToolCall>,
+    at: Millis,
+    out: &mut Vec<u8>,
+) {
     // 100 covers everything but the frame and a title.
     out.reserve(frame.len() + 100);
     out.extend_from_slice(br#"{"kind":"agent_updated","at":"#);
@@ -114,6 +123,10 @@ fn encode_update(update: UpdateKind, frame: &Raw, title: Option<&str>, at: Milli
     if let Some(title) = title {
         out.extend_from_slice(br#","title":"#);
         write_value(title, out);
+    }
+    if let Some(tool) = tool {
+        out.extend_from_slice(br#","tool":"#);
+        write_value(tool, out);
     }
     out.extend_from_slice(br#","frame":"#);
     out.extend_from_slice(frame.bytes());

@@ -8,11 +8,13 @@ use super::state::{Latest, Paused, QueuedPrompt, State, Turn};
 use crate::codec::{SNAPSHOT_VERSION, Saved, SavedRef};
 use crate::{
     AgentTraits, AskId, EndReason, Ending, Event, Fault, Millis, Origin, PromptEnd, PromptId, Raw, Seq, StartKind,
-    StartNo, Status, UpdateKind,
+    StartNo, Status, ToolCall, ToolCallState, UpdateKind,
 };
 
 /// How many settled asks are told from unknown ones. A late answer comes within seconds, so this is ample.
 const MAX_SETTLED: usize = 256;
+/// How many open tool calls of a turn are followed; no agent at work has as many.
+const MAX_OPEN_TOOLS: usize = 1_000;
 
 impl State {
     /// The state after the entry that a restore begins with: the first event, or a snapshot.
@@ -63,6 +65,7 @@ impl State {
             snapshot: None,
             keys: Keys::default(),
             settled: VecDeque::new(),
+            open_tools: Vec::new(),
             how: None,
             answered: false,
             deaths: 0,
@@ -85,8 +88,13 @@ impl State {
     pub fn apply(&mut self, seq: Seq, at: Millis, event: &Event) {
         self.head = seq;
         match event {
-            Event::AgentUpdated { update, frame, title } => {
-                self.last_output_at = Some(at);
+            Event::AgentUpdated { update, frame, title, tool } => {
+                if tool.as_ref().is_none_or(|tool| tool.state != ToolCallState::Cut) {
+                    self.last_output_at = Some(at);
+                }
+                if let Some(tool) = tool {
+                    self.apply_tool(tool);
+                }
                 if update.is_state() {
                     self.latest.apply(*update, frame, title.as_ref());
                 }
@@ -212,6 +220,22 @@ impl State {
         self.keys.end(prompt, end);
         if self.untrack(prompt).is_none() {
             self.unqueue(prompt);
+        } else if said && self.turns.is_empty() {
+            // What an answer leaves open is the agent's to end.
+            self.open_tools.clear();
+        }
+    }
+
+    fn apply_tool(&mut self, tool: &ToolCall) {
+        let known = self.open_tools.iter().position(|open| *open == tool.id);
+        match (tool.state, known) {
+            (ToolCallState::Open, None) if self.open_tools.len() < MAX_OPEN_TOOLS => {
+                self.open_tools.push(tool.id.clone());
+            }
+            (ToolCallState::Closed | ToolCallState::Cut, Some(place)) => {
+                self.open_tools.remove(place);
+            }
+            (ToolCallState::Open | ToolCallState::Closed | ToolCallState::Cut, _) => {}
         }
     }
 
@@ -223,6 +247,7 @@ impl State {
             self.deaths = self.deaths.saturating_add(1);
         }
         self.failed_starts = 0;
+        self.open_tools.clear();
         // There is no agent to be held any more.
         self.paused = None;
         self.status = ending.status;

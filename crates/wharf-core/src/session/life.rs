@@ -155,6 +155,7 @@ impl Session {
     /// Ends the session because its agent is gone. A turn that was cut off waits again where the settings say so, once.
     fn end_by_death(&mut self, ending: Ending, draft: &mut Draft) {
         self.abandon_asks(draft);
+        self.fail_open_tools(draft);
         if self.settings.on_restart == OnRestart::Requeue && self.state.deaths + 1 < MAX_DEATHS {
             self.requeue_turns(draft);
         }
@@ -174,6 +175,7 @@ impl Session {
     /// Ends everything that lives only as long as the agent, then the session.
     fn end(&mut self, ending: Ending, turns: &PromptEnd, draft: &mut Draft) {
         self.abandon_asks(draft);
+        self.fail_open_tools(draft);
         self.end_turns(turns, draft);
         self.record(Event::Ended(ending), draft);
     }
@@ -196,6 +198,7 @@ impl Session {
         let again = reason == EndReason::User && self.state.resumable() && !self.state.killed_by_user();
         if was_alive || again {
             self.abandon_asks(draft);
+            self.fail_open_tools(draft);
             self.end_turns(&end, draft);
         }
         if !spares_queue {
@@ -230,6 +233,7 @@ impl Session {
     pub(super) fn host_restarted(&mut self, draft: &mut Draft) {
         let comes_back = self.state.way_back().is_some();
         self.abandon_asks(draft);
+        self.fail_open_tools(draft);
         if comes_back && self.settings.on_restart == OnRestart::Requeue {
             self.requeue_turns(draft);
         }
@@ -280,6 +284,7 @@ impl Session {
         let cancelled = self.state.turns.iter().filter(|turn| turn.cancel);
         let cancelled: Vec<_> = cancelled.map(|turn| turn.prompt.clone()).collect();
         self.abandon_asks(draft);
+        self.fail_open_tools(draft);
         for prompt in cancelled {
             self.record(Event::PromptEnded { prompt, end: PromptEnd::Cancelled }, draft);
         }

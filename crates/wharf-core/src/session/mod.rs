@@ -119,10 +119,10 @@ impl Session {
 
     fn decide(&mut self, input: Input, draft: &mut Draft) -> Reply {
         match input {
-            Input::AgentUpdated { update, frame, title } => {
+            Input::AgentUpdated { update, frame, title, tool } => {
                 // By far the most frequent input, with one event: room for four of them would be a kilobyte.
                 draft.events.reserve_exact(1);
-                self.record(Event::AgentUpdated { update, frame, title }, draft);
+                self.record(Event::AgentUpdated { update, frame, title, tool }, draft);
             }
             Input::AgentStarted { start, agent_session, traits, answer } => {
                 self.agent_started(Event::AgentStarted { start, agent_session, traits, answer }, start, draft);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Draft, Session};
-use crate::{Event, Raw, UpdateKind};
+use crate::{Event, Raw, ToolCall, ToolCallState, UpdateKind};
 
 /// Told when an agent goes on in a session that it does not remember (rule 12.5).
 const LOST_MEMORY: &str =
@@ -12,15 +12,27 @@ const LOST_MEMORY: &str =
 impl Session {
     pub(super) fn tell_of_lost_memory(&mut self, draft: &mut Draft) {
         let update = json!({ "sessionUpdate": "notice", "level": "warning", "message": LOST_MEMORY });
-        self.record_update(UpdateKind::Other, &update, draft);
+        self.record_update(UpdateKind::Other, &update, None, draft);
+    }
+
+    /// Tells the end of every tool call that the running turns leave open: they are cut off (rule 12.16).
+    pub(super) fn fail_open_tools(&mut self, draft: &mut Draft) {
+        if self.state.turns.is_empty() {
+            return;
+        }
+        for id in self.state.open_tools.clone() {
+            let update = json!({ "sessionUpdate": "tool_call_update", "toolCallId": &*id, "status": "failed" });
+            let tool = ToolCall { id, state: ToolCallState::Cut };
+            self.record_update(UpdateKind::ToolCallUpdate, &update, Some(tool), draft);
+        }
     }
 
     /// Records a `session/update` that no agent sent.
-    fn record_update(&mut self, kind: UpdateKind, update: &Value, draft: &mut Draft) {
+    fn record_update(&mut self, kind: UpdateKind, update: &Value, tool: Option<ToolCall>, draft: &mut Draft) {
         let params = json!({ "sessionId": self.state.origin.session.as_str(), "update": update });
         let frame = json!({ "jsonrpc": "2.0", "method": "session/update", "params": params }).to_string();
         if let Some(frame) = Raw::new(frame) {
-            self.record(Event::AgentUpdated { update: kind, frame, title: None }, draft);
+            self.record(Event::AgentUpdated { update: kind, frame, title: None, tool }, draft);
         }
     }
 }

@@ -50,6 +50,9 @@ pub struct State {
     pub(super) keys: Keys,
     /// The asks that were settled last, the newest at the back.
     pub(super) settled: VecDeque<AskId>,
+    /// The tool calls of the running turns that have not ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) open_tools: Vec<Arc<str>>,
     /// How the agent was last set out to be started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) how: Option<StartKind>,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use wharf_core::{
     AgentTraits, Ask, AskId, AskKind, AskOutcome, CodecError, EndReason, Ending, Event, Fault, Millis, Origin,
     PauseReason, PromptEnd, PromptId, Raw, Sender, Seq, Session, SessionId, Settings, SpawnKey, StartKind, StartNo,
-    Status, TurnLimit, UpdateKind, decode, encode,
+    Status, ToolCall, ToolCallState, TurnLimit, UpdateKind, decode, encode,
 };
 
 use crate::stage::*;
@@ -100,9 +100,19 @@ fn updates() -> Vec<Event> {
     ];
     let titles: [Option<Arc<str>>; 3] =
         [None, Some("A \"title\"\n\\ with ,\"frame\":{} in it".into()), Some("".into())];
-    let update =
-        |update, title: &Option<Arc<str>>| Event::AgentUpdated { update, frame: raw(ODD), title: title.clone() };
-    kinds.into_iter().flat_map(|kind| titles.iter().map(move |title| update(kind, title))).collect()
+    let update = |update, title: &Option<Arc<str>>| Event::AgentUpdated {
+        update,
+        frame: raw(ODD),
+        title: title.clone(),
+        tool: None,
+    };
+    let mut events: Vec<Event> =
+        kinds.into_iter().flat_map(|kind| titles.iter().map(move |title| update(kind, title))).collect();
+    for state in [ToolCallState::Open, ToolCallState::Closed, ToolCallState::Cut] {
+        let tool = Some(ToolCall { id: "t \"1\" ,\"frame\":".into(), state });
+        events.push(Event::AgentUpdated { update: UpdateKind::ToolCall, frame: raw(ODD), title: None, tool });
+    }
+    events
 }
 
 fn lives() -> Vec<Event> {
@@ -216,7 +226,7 @@ fn every_event_is_one_line_that_begins_with_kind_and_time() {
 #[test]
 fn an_update_looks_like_this() {
     let (update, frame) = (UpdateKind::AgentMessageChunk, raw(r#"{"method":"session/update"}"#));
-    let event = Event::AgentUpdated { update, frame, title: None };
+    let event = Event::AgentUpdated { update, frame, title: None, tool: None };
     let expected = r#"{"kind":"agent_updated","at":1763240000123,"update":"agent_message_chunk","frame":{"method":"session/update"}}"#;
     assert_eq!(encoded(&event), expected);
 }
@@ -243,7 +253,8 @@ fn an_update_in_another_order_of_members_is_read_too() {
     let body = Bytes::from_static(
         br#"{ "at":7,"later":[1], "frame":{"x":1.0},"kind":"agent_updated","update":"from_the_future"}"#,
     );
-    let expected = Event::AgentUpdated { update: UpdateKind::Other, frame: raw(r#"{"x":1.0}"#), title: None };
+    let expected =
+        Event::AgentUpdated { update: UpdateKind::Other, frame: raw(r#"{"x":1.0}"#), title: None, tool: None };
     assert_eq!(decode(&body), Ok((Millis(7), expected)));
 }
 

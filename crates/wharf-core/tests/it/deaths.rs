@@ -2,7 +2,7 @@
 
 use wharf_core::{
     AgentTraits, Effect, EndReason, Event, Input, Millis, OnRestart, PromptEnd, Settings, StartFault, StartKind,
-    StartNo, Status,
+    StartNo, Status, ToolCall, ToolCallState, UpdateKind,
 };
 
 use crate::life::{ended, killed, start, starting};
@@ -233,4 +233,62 @@ fn kill_ends_the_wait_for_the_next_try() {
     assert_eq!(step.effects, [Effect::StopAgent { start: StartNo(2) }]);
     assert_eq!((stage.queue(), stage.session.deadline()), (vec![], None));
     assert_nothing(&stage.wait(60_000));
+}
+
+fn tool(id: &str, state: ToolCallState) -> Input {
+    let tool = Some(ToolCall { id: id.into(), state });
+    Input::AgentUpdated { update: UpdateKind::ToolCall, frame: raw("{}"), title: None, tool }
+}
+
+/// The tool calls that Wharf ended, in order.
+fn cut(events: &[Event]) -> Vec<&str> {
+    let cut = events.iter().filter_map(|event| match event {
+        Event::AgentUpdated { tool: Some(ToolCall { id, state: ToolCallState::Cut }), frame, .. } => {
+            let expected = format!(r#""status":"failed","toolCallId":"{id}""#);
+            let told = frame.as_str();
+            assert!(
+                told.contains(r#""sessionId":"sess_1""#) && told.contains(r#""status":"failed""#),
+                "{expected} in {told}"
+            );
+            Some(&**id)
+        }
+        _ => None,
+    });
+    cut.collect()
+}
+
+#[test]
+fn tool_calls_of_a_turn_that_is_cut_off_have_failed() {
+    let begin = || {
+        let mut stage = queued(OnRestart::Mark, RESUMES);
+        for (id, state) in [("a", ToolCallState::Open), ("b", ToolCallState::Open), ("c", ToolCallState::Open)] {
+            stage.give(tool(id, state));
+        }
+        stage.give(tool("b", ToolCallState::Closed));
+        stage
+    };
+    let heard_at = begin().session.state().last_output_at;
+    let mut stage = begin();
+    let step = stage.restart_host();
+    assert_eq!(cut(&step.events), ["a", "c"]);
+    assert_eq!(stage.session.state().last_output_at, heard_at, "the agent has said nothing");
+    assert_eq!(cut(&begin().give(exited(1, None)).events), ["a", "c"]);
+    assert_eq!(cut(&begin().kill(EndReason::User).events), ["a", "c"]);
+    assert_eq!(cut(&begin().kill(EndReason::HostShutdown).events), ["a", "c"]);
+    let mut stage = begin();
+    stage.cancel("ann");
+    assert_eq!(cut(&stage.wait(30_000).events), ["a", "c"]);
+    // Before the end of the turn that they belong to.
+    let step = begin().kill(EndReason::User);
+    let ends = step.events.iter().position(|event| matches!(event, Event::PromptEnded { .. }));
+    assert!(step.events.iter().position(|event| matches!(event, Event::AgentUpdated { .. })) < ends);
+}
+
+#[test]
+fn tool_calls_that_an_answer_leaves_open_are_the_agents_own() {
+    let mut stage = Stage::running_with(Settings::default(), RESUMES);
+    stage.prompt("p1", "ann");
+    stage.give(tool("a", ToolCallState::Open));
+    stage.give(answered("p1"));
+    assert_eq!(cut(&stage.kill(EndReason::User).events), Vec::<&str>::new());
 }

@@ -21,7 +21,7 @@ fn presence(client: &str, role: Role, connected: bool) -> Effect {
 }
 
 fn updated(update: UpdateKind, frame: &str, title: Option<&str>) -> Input {
-    Input::AgentUpdated { update, frame: raw(frame), title: title.map(Into::into) }
+    Input::AgentUpdated { update, frame: raw(frame), title: title.map(Into::into), tool: None }
 }
 
 #[test]

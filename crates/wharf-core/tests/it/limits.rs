@@ -52,7 +52,7 @@ fn a_turn_that_settles_in_time_has_an_ordinary_end() {
 fn an_agent_that_says_something_is_given_more_time() {
     let mut stage = limited(None, Some(500));
     stage.wait(400);
-    stage.give(Input::AgentUpdated { update: UpdateKind::Plan, frame: raw("{}"), title: None });
+    stage.give(Input::AgentUpdated { update: UpdateKind::Plan, frame: raw("{}"), title: None, tool: None });
     assert_nothing(&stage.wait(400));
     let step = stage.wait(100);
     assert_eq!(step.events, [cancelled("p1", TurnLimit::NoProgress)]);

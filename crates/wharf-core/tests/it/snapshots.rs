@@ -9,7 +9,7 @@ fn every(snapshot_every: u64) -> Settings {
 }
 
 fn update() -> Input {
-    Input::AgentUpdated { update: UpdateKind::AgentMessageChunk, frame: raw("{}"), title: None }
+    Input::AgentUpdated { update: UpdateKind::AgentMessageChunk, frame: raw("{}"), title: None, tool: None }
 }
 
 fn snapshots(log: &[(Seq, Millis, Event)]) -> Vec<usize> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Deserialize;
-use wharf_core::{AskKind, ClientId, Fault, Input, Raw, UpdateKind};
+use wharf_core::{AskKind, ClientId, Fault, Input, Raw, ToolCall, ToolCallState, UpdateKind};
 use wharf_json::{Json, Salvaged, salvage};
 
 use super::voice::{Forwarded, Owed, Voice, error};
@@ -13,6 +13,9 @@ use crate::frame::{self, Envelope, FrameKind, Line, Span};
 
 /// The buffer that the frames of a stream are cut from: one allocation serves some hundred of them.
 const ARENA: usize = 64 * 1024;
+
+/// The longest id of a tool call that is kept.
+const MAX_TOOL_ID_BYTES: usize = 1_024;
 
 /// What a line comes to.
 #[derive(Debug)]
@@ -136,10 +139,12 @@ impl Ear {
 
     fn updated(&mut self, frame: &[u8], envelope: &Envelope<'_>) -> Option<Input> {
         let update = envelope.update.unwrap_or(UpdateKind::Other);
+        let is_tool = matches!(update, UpdateKind::ToolCall | UpdateKind::ToolCallUpdate);
+        let tool = if is_tool { tool_call(frame, update) } else { None };
         let frame = self.rewritten(frame, envelope, update.is_state())?;
         let told = envelope.title.as_deref().filter(|_| update == UpdateKind::SessionInfoUpdate);
         let title = told.map(Arc::from);
-        Some(Input::AgentUpdated { update, frame, title })
+        Some(Input::AgentUpdated { update, frame, title, tool })
     }
 
     fn asked(&mut self, frame: &[u8], envelope: &Envelope<'_>, voice: &mut Voice) -> Heard {
@@ -248,6 +253,21 @@ impl Ear {
     }
 }
 
+/// The tool call that the update begins or ends. One whose id is longer than any agent's is not followed.
+fn tool_call(frame: &[u8], update: UpdateKind) -> Option<ToolCall> {
+    let told = Json::parse(frame).ok()?.at(&["params", "update"]).ok()??;
+    let (id, status) = (told.text_at(&["toolCallId"]).ok()??, told.text_at(&["status"]).ok()?);
+    let state = match status.as_deref() {
+        Some("pending" | "in_progress") => ToolCallState::Open,
+        // A call begins as pending.
+        None if update == UpdateKind::ToolCall => ToolCallState::Open,
+        // A word that is not known may be an end.
+        Some(_) => ToolCallState::Closed,
+        None => return None,
+    };
+    (id.len() <= MAX_TOOL_ID_BYTES).then(|| ToolCall { id: id.as_ref().into(), state })
+}
+
 fn answered(frame: &[u8], envelope: &Envelope<'_>, voice: &mut Voice) -> Heard {
     let id = envelope.id.clone().and_then(|span| Json::parse(&frame[span]).ok()?.id_number());
     // Not ours, or settled without it: dropped (rule 3.15).
@@ -343,7 +363,7 @@ struct PermissionParams<'a> {
     #[serde(borrow)]
     options: Vec<PermissionOption<'a>>,
     #[serde(borrow)]
-    tool_call: Option<ToolCall<'a>>,
+    tool_call: Option<AskedToolCall<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -355,7 +375,7 @@ struct PermissionOption<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ToolCall<'a> {
+struct AskedToolCall<'a> {
     #[serde(borrow)]
     tool_call_id: std::borrow::Cow<'a, str>,
 }

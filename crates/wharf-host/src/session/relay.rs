@@ -137,7 +137,7 @@ impl SessionTask {
         };
         let params = json!({ "sessionId": self.shared.id.as_str(), "update": body });
         let frame = json!({ "jsonrpc": "2.0", "method": "session/update", "params": params }).to_string();
-        Some(Input::AgentUpdated { update, frame: Raw::new(frame)?, title: None })
+        Some(Input::AgentUpdated { update, frame: Raw::new(frame)?, title: None, tool: None })
     }
 
     /// A request of the agent for one party.

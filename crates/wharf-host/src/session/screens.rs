@@ -136,7 +136,10 @@ impl SessionTask {
             }
         }
         for frame in self.screens.news(self.shared.id.as_str()) {
-            self.input(Input::AgentUpdated { update: UpdateKind::ToolCallUpdate, frame, title: None }, None);
+            self.input(
+                Input::AgentUpdated { update: UpdateKind::ToolCallUpdate, frame, title: None, tool: None },
+                None,
+            );
         }
     }
 

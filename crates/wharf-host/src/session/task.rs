@@ -382,8 +382,9 @@ impl SessionTask {
                 update: update @ (UpdateKind::ToolCall | UpdateKind::ToolCallUpdate),
                 frame,
                 title,
+                tool,
             }) => {
-                self.input(Input::AgentUpdated { update, frame: frame.clone(), title }, None);
+                self.input(Input::AgentUpdated { update, frame: frame.clone(), title, tool }, None);
                 self.tool_call_shown(&frame);
             }
             Heard::Input(input) => {

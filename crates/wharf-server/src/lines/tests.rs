@@ -19,7 +19,7 @@ fn raw(value: &Value) -> Raw {
 fn update(body: Value) -> Event {
     let update = UpdateKind::from_tag(body["sessionUpdate"].as_str().unwrap());
     let frame = json!({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s", "update": body}});
-    Event::AgentUpdated { update, frame: raw(&frame), title: None }
+    Event::AgentUpdated { update, frame: raw(&frame), title: None, tool: None }
 }
 
 fn says(text: &str) -> Event {

@@ -19,6 +19,7 @@ mod delegation;
 mod demo;
 mod doctor;
 mod doors;
+mod endings;
 mod event_ids;
 mod faults;
 mod full_disk;

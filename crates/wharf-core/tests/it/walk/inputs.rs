@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use wharf_core::{
     AskId, AskKind, Attachment, CancelScope, EndReason, Fault, Input, Millis, Overlap, PauseReason, PromptId, Raw,
-    Role, Sender, Seq, StartFault, StartNo, Status, Submission, UpdateKind,
+    Role, Sender, Seq, StartFault, StartNo, Status, Submission, ToolCall, ToolCallState, UpdateKind,
 };
 
 use super::Walk;
@@ -106,13 +106,25 @@ impl Walk {
     }
 
     fn agent_updated(&mut self) -> Input {
+        if self.dice.one_in(2) {
+            return self.tool_call();
+        }
         let update = match self.dice.below(4) {
             0 => UpdateKind::SessionInfoUpdate,
             1 => UpdateKind::CurrentModeUpdate,
             _ => UpdateKind::AgentMessageChunk,
         };
         let title = self.dice.one_in(4).then(|| "a \"title\"".into());
-        Input::AgentUpdated { update, frame: self.frame(), title }
+        Input::AgentUpdated { update, frame: self.frame(), title, tool: None }
+    }
+
+    /// Few ids, so that some are used again.
+    fn tool_call(&mut self) -> Input {
+        let opens = !self.dice.one_in(3);
+        let state = if opens { ToolCallState::Open } else { ToolCallState::Closed };
+        let tool = Some(ToolCall { id: format!("t{}", self.dice.below(4)).into(), state });
+        let update = if opens { UpdateKind::ToolCall } else { UpdateKind::ToolCallUpdate };
+        Input::AgentUpdated { update, frame: self.frame(), title: None, tool }
     }
 
     fn news_of_start(&mut self, start: StartNo) -> Input {

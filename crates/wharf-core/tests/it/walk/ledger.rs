@@ -1,10 +1,11 @@
 //! The books that a walk keeps beside the session, from what goes in and comes out alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use wharf_core::{
     AskId, Effect, EndReason, Event, Input, PromptEnd, PromptId, Raw, Reply, Seq, Session, Settings, StartKind,
-    StartNo, State, Status, Step,
+    StartNo, State, Status, Step, ToolCall, ToolCallState,
 };
 
 pub(super) const KINDS: [&str; 19] = [
@@ -44,6 +45,7 @@ pub(super) struct Ledger {
     pub(super) held: Vec<PromptId>,
     /// The request ids of the agent that wait for their answer, sorted.
     waiting: Vec<Raw>,
+    open_tools: BTreeSet<Arc<str>>,
     /// A start failed and the next try is waited for.
     retrying: bool,
     /// Starts that failed in a row.
@@ -166,6 +168,7 @@ impl Ledger {
                     (self.deaths, self.died) = (self.deaths + 1, true);
                 }
                 (self.retrying, self.failed_starts) = (false, 0);
+                self.open_tools.clear();
                 self.killed_by_user |= ending.reason == EndReason::User;
                 self.paused = false;
                 self.held.clear();
@@ -207,17 +210,22 @@ impl Ledger {
                 if matches!(end, PromptEnd::Answered { .. }) {
                     self.deaths = 0;
                 }
+                self.check_tools(prompt, matches!(end, PromptEnd::Answered { .. } | PromptEnd::Failed { .. }));
                 self.turn_to(prompt, &[Life::Waiting, Life::Running], Life::Ended);
                 9
             }
             Event::PromptRequeued { prompt } => {
+                self.check_tools(prompt, false);
                 self.turn_to(prompt, &[Life::Running], Life::Waiting);
                 let known = self.prompts.get_mut(prompt).unwrap();
                 (known.requeues, known.cancels) = (known.requeues + 1, 0);
                 assert_eq!(known.requeues, 1, "{prompt} is put back without end");
                 10
             }
-            Event::AgentUpdated { .. } => 11,
+            Event::AgentUpdated { tool, .. } => {
+                self.note_tool(tool.as_ref());
+                11
+            }
             Event::AskOpened(ask) => {
                 assert_eq!(ask.id, AskId::from(seq));
                 assert_eq!(self.status, Some(Status::Running));
@@ -252,6 +260,30 @@ impl Ledger {
             Event::Unknown { .. } => panic!("the session made up an event"),
         };
         self.tally[kind] += 1;
+    }
+
+    fn note_tool(&mut self, tool: Option<&ToolCall>) {
+        let Some(ToolCall { id, state }) = tool else { return };
+        let (open, running) = (self.open_tools.contains(id), self.running() > 0);
+        match state {
+            ToolCallState::Open => drop(self.open_tools.insert(id.clone())),
+            ToolCallState::Closed => drop(self.open_tools.remove(id)),
+            ToolCallState::Cut => {
+                assert!(open && running, "a tool call is ended that was not open");
+                self.open_tools.remove(id);
+            }
+        }
+    }
+
+    /// A turn that ends without the agent's answer leaves no tool call open.
+    fn check_tools(&mut self, prompt: &PromptId, answered: bool) {
+        if self.prompts[prompt].life != Life::Running {
+            return;
+        }
+        assert!(answered || self.open_tools.is_empty(), "a tool call outlives its turn");
+        if self.running() == 1 {
+            self.open_tools.clear();
+        }
     }
 
     fn check_effect(&mut self, effect: &Effect, step: &Step) {
