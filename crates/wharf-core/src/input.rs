@@ -205,6 +205,8 @@ pub struct Attachment {
     pub elicits: bool,
     /// Start the agent if the session is cold and can come back (ignored for observers).
     pub wake: bool,
+    /// Without an agent there is no use in it: a controller is refused if a user killed the session.
+    pub needs_agent: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

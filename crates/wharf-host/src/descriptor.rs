@@ -147,6 +147,11 @@ impl Descriptor {
         }
     }
 
+    /// Has a user killed it? Then only an explicit resume brings it back.
+    pub fn is_killed(&self) -> bool {
+        !self.status.is_alive() && self.end_reason == Some(EndReason::User)
+    }
+
     /// Did the agent of that session lead to this one?
     pub fn descends_from(&self, session: &SessionId) -> bool {
         self.lineage.contains(session)

@@ -2,12 +2,16 @@
 
 use super::live::Attached;
 use super::{Draft, Session};
-use crate::{Attachment, Effect, Joined, Member, Millis, Reply, Role, Sender, Status};
+use crate::{Attachment, Effect, Joined, Member, Millis, Refusal, Reply, Role, Sender, Status};
 
 impl Session {
     /// A client that attaches again replaces its attachment.
     pub(super) fn attach(&mut self, attachment: Attachment, draft: &mut Draft) -> Reply {
-        let Attachment { sender, role, elicits, wake } = attachment;
+        let Attachment { sender, role, elicits, wake, needs_agent } = attachment;
+        let dead = !self.state.status.is_alive() && self.state.killed_by_user();
+        if needs_agent && role == Role::Controller && dead {
+            return Reply::Refused(Refusal::Killed);
+        }
         let (client, is_here) = (sender.clone(), self.live.has_other_connection(&sender));
         let member = Member { sender, role };
         let attached = Attached { member: member.clone(), elicits };

@@ -162,6 +162,18 @@ fn only_an_explicit_resume_undoes_a_users_kill() {
 }
 
 #[test]
+fn killed_session_is_for_reading_only() {
+    let mut stage = Stage::running_with(Settings::default(), RESUMES);
+    stage.kill(EndReason::User);
+    assert_refused(&stage.give(come_for_agent("ann", Role::Controller)), &Refusal::Killed);
+    assert_eq!(stage.session.members().count(), 0);
+    assert!(matches!(stage.give(come_for_agent("ann", Role::Observer)).reply, Reply::Joined(_)));
+    assert!(matches!(stage.give(wake("bob", Role::Controller)).reply, Reply::Joined(_)));
+    stage.give(Input::Resume);
+    assert!(matches!(stage.give(come_for_agent("ann", Role::Controller)).reply, Reply::Joined(_)));
+}
+
+#[test]
 fn wake_does_not_undo_a_users_kill() {
     let mut stage = busy(RESUMES);
     stage.kill(EndReason::HostShutdown);

@@ -163,11 +163,16 @@ pub(crate) fn to_agent(prompt: &str, client: &str) -> Input {
 }
 
 pub(crate) fn attach(client: &str, role: Role, elicits: bool) -> Input {
-    Input::Attach(Attachment { sender: sender(client), role, elicits, wake: false })
+    Input::Attach(Attachment { sender: sender(client), role, elicits, wake: false, needs_agent: false })
 }
 
 pub(crate) fn wake(client: &str, role: Role) -> Input {
-    Input::Attach(Attachment { sender: sender(client), role, elicits: false, wake: true })
+    Input::Attach(Attachment { sender: sender(client), role, elicits: false, wake: true, needs_agent: false })
+}
+
+/// As `session/resume` and `session/attach` come: for the agent.
+pub(crate) fn come_for_agent(client: &str, role: Role) -> Input {
+    Input::Attach(Attachment { sender: sender(client), role, elicits: false, wake: true, needs_agent: true })
 }
 
 pub(crate) fn detach(client: &str) -> Input {

@@ -205,8 +205,13 @@ impl SessionHandle {
     /// Attaches a client.
     pub async fn attach(&self, attachment: Attachment, attendance: Attendance) -> Result<Joined, CallError> {
         let client = attachment.sender.client.clone();
-        self.send(Command::Attend { client, attendance: Some(Box::new(attendance)) }).await?;
-        match self.call(Input::Attach(attachment)).await? {
+        let attend = Command::Attend { client: client.clone(), attendance: Some(Box::new(attendance)) };
+        self.send(attend).await?;
+        let reply = self.call(Input::Attach(attachment)).await;
+        if let Err(CallError::Refused(_)) = reply {
+            self.send(Command::Attend { client, attendance: None }).await?;
+        }
+        match reply? {
             Reply::Joined(joined) => Ok(*joined),
             other @ (Reply::Done | Reply::Prompt(_) | Reply::Cancelled { .. } | Reply::Refused(_)) => {
                 Err(unexpected(&other))

@@ -55,6 +55,8 @@ impl SessionTask {
                 self.relays.departed.remove(&client);
                 self.lanes.insert(client, attendance);
             }
+            // A client that could not attach anew is still there as it was.
+            None if self.session.members().any(|member| member.sender.client == client) => {}
             None => {
                 let left = self.lanes.remove(&client);
                 if let Some(left) = left.filter(|_| self.owes(&client)) {

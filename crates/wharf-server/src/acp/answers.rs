@@ -131,7 +131,11 @@ fn present(agent: Option<&Raw>, latest: &Latest, known: &Descriptor) -> Result<O
     }
     if !known.status.is_alive() {
         // Its history can be read, its agent is not there: said plainly (rule 2.6).
-        let word = json!({ "status": known.status, "resumable": known.resumable });
+        let mut word = json!({ "status": known.status, "resumable": known.resumable });
+        if known.is_killed() {
+            let resume = format!("wharf resume {}", known.id);
+            word["ended"] = json!({ "reason": known.end_reason, "at": known.ended_at, "resume": resume });
+        }
         result.set_value(&["_meta", "wharf"], &word)?;
     }
     Ok(result)

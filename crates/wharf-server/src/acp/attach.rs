@@ -185,7 +185,7 @@ impl Connection {
         let attendance = || Attendance { serves, ..self.attendance(false) };
         let attachment = |wake| {
             let (sender, known) = (sender.clone(), self.attachment(handle.id(), wake));
-            wharf_host::core::Attachment { role, sender, ..known }
+            wharf_host::core::Attachment { role, sender, needs_agent: true, ..known }
         };
         let fail = |error| from_call(&error, handle.id().as_str());
         let joined = self.come_to(handle, attachment(true), attendance()).await.map_err(fail)?;

@@ -174,7 +174,9 @@ fn from_refusal(refusal: &Refusal, session: &str) -> RpcError {
             "the session has ended and its agent cannot be brought back; start a new one".to_owned(),
             "not_resumable",
         ),
-        Refusal::Killed => (-32603, "the session was killed; resume it explicitly to go on".to_owned(), "killed"),
+        Refusal::Killed => {
+            (-32603, format!("the session was killed; to bring it back: wharf resume {session}"), "killed")
+        }
         Refusal::Observer => (-32011, "this client only observes".to_owned(), "observer"),
         Refusal::TurnInProgress => {
             (-32603, "a turn is running; queue the prompt or wait".to_owned(), "turn_in_progress")

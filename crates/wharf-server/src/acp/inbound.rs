@@ -265,7 +265,8 @@ impl Connection {
     }
 
     pub(super) fn attachment(&self, session: &SessionId, wake: bool) -> Attachment {
-        Attachment { sender: self.sender_in(session), role: self.role(), elicits: self.info().abilities().forms, wake }
+        let (role, elicits) = (self.role(), self.info().abilities().forms);
+        Attachment { sender: self.sender_in(session), role, elicits, wake, needs_agent: false }
     }
 
     /// May the request have to wait for an agent's start or its answer? What is only passed on to an agent that runs

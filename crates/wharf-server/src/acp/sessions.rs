@@ -8,9 +8,9 @@ use std::sync::{Arc, PoisonError};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use wharf_host::core::{EndReason, Joined, Raw, Role, Seq, Status};
+use wharf_host::core::{Attachment, EndReason, Joined, Raw, Refusal, Role, Seq, Status};
 use wharf_host::frame::{self, Envelope};
-use wharf_host::{CreateError, Created, Descriptor, NewSessionRequest, Renewal, SessionHandle, TurnWord};
+use wharf_host::{CallError, CreateError, Created, Descriptor, NewSessionRequest, Renewal, SessionHandle, TurnWord};
 use wharf_json::Json;
 
 use super::answers;
@@ -98,7 +98,8 @@ impl Connection {
 
     /// Replays the log as updates, then answers, then goes on live. A live agent is not disturbed (rule 3.5).
     pub(super) async fn load_session(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
-        let (handle, joined) = self.enter(frame, envelope).await?;
+        // Also of a session that a user killed: its history can be read.
+        let (handle, joined) = self.enter(frame, envelope, false).await?;
         let answer = answers::loaded(joined.answer.as_ref(), &joined.latest, &handle.descriptor(), id)
             .map_err(unreadable_answer)?;
         let answer = self.placed(&handle, joined.head, answer).await;
@@ -112,7 +113,7 @@ impl Connection {
 
     /// Joins without a replay. The latest state follows the answer.
     pub(super) async fn resume_session(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
-        let (handle, joined) = self.enter(frame, envelope).await?;
+        let (handle, joined) = self.enter(frame, envelope, true).await?;
         let known = handle.descriptor();
         if !known.status.is_alive() && !known.resumable && self.role() == Role::Controller {
             self.leave(&handle).await;
@@ -134,24 +135,35 @@ impl Connection {
         Ok(None)
     }
 
-    /// Attaches to a session; a cold one's agent is brought back for a controller (rule 2.6).
+    /// Attaches to a session; a cold one's agent is brought back for a controller (rule 2.6). A controller that needs the
+    /// agent is refused if a user killed the session (rule 12.16).
     pub(super) async fn enter(
         &self,
         frame: &Bytes,
         envelope: &Envelope<'_>,
+        needs_agent: bool,
     ) -> Result<(SessionHandle, Joined), RpcError> {
         let session = named(envelope)?;
         if self.role() == Role::Controller {
+            if needs_agent && self.sight().descriptor(&session).is_some_and(|known| known.is_killed()) {
+                let killed = CallError::Refused(Refusal::Killed);
+                return Err(from_call(&killed, session.as_str()));
+            }
             let renewal = Renewal { frame, env: &self.env(), ground: self.identity.ground() };
             self.sight().renew(&session, &renewal).map_err(|error| from_create(&error))?;
         }
         let handle = self.open(envelope).await?;
-        self.enter_session(handle).await
+        self.enter_session(handle, needs_agent).await
     }
 
-    pub(super) async fn enter_session(&self, handle: SessionHandle) -> Result<(SessionHandle, Joined), RpcError> {
+    pub(super) async fn enter_session(
+        &self,
+        handle: SessionHandle,
+        needs_agent: bool,
+    ) -> Result<(SessionHandle, Joined), RpcError> {
         let fail = |error| from_call(&error, handle.id().as_str());
-        let come = self.come_to(&handle, self.attachment(handle.id(), true), self.attendance(true)).await;
+        let attachment = Attachment { needs_agent, ..self.attachment(handle.id(), true) };
+        let come = self.come_to(&handle, attachment, self.attendance(true)).await;
         let mut joined = come.map_err(fail)?;
         if handle.descriptor().status == Status::Starting {
             if let Err(failure) = handle.up().await {

@@ -122,7 +122,7 @@ pub(crate) fn from_workspace(error: &WorkspaceError) -> Problem {
 
 pub(super) fn from_call(app: &App, id: &SessionId, error: &CallError) -> Problem {
     let problem = match error {
-        CallError::Refused(refusal) => from_refusal(refusal),
+        CallError::Refused(refusal) => from_refusal(refusal, id),
         CallError::StorageFull => {
             let detail = "the disk is full: nothing was done; free some space, then try again";
             Problem::new(StatusCode::INSUFFICIENT_STORAGE, "storage_full", detail)
@@ -144,13 +144,16 @@ pub(super) fn from_call(app: &App, id: &SessionId, error: &CallError) -> Problem
     problem.with("sessionId", id.as_str())
 }
 
-fn from_refusal(refusal: &Refusal) -> Problem {
+fn from_refusal(refusal: &Refusal, id: &SessionId) -> Problem {
     let conflict = |code, detail: &str| Problem::new(StatusCode::CONFLICT, code, detail);
     match refusal {
         Refusal::NotResumable => {
             conflict("not_resumable", "the session has ended and its agent cannot be brought back; start a new one")
         }
-        Refusal::Killed => conflict("session_killed", "the session was killed; resume it first"),
+        Refusal::Killed => conflict(
+            "killed",
+            &format!("the session was killed; to bring it back: wharf resume {id}, or POST /sessions/{id}/resume"),
+        ),
         Refusal::Observer => Problem::new(StatusCode::FORBIDDEN, "observer", "this client only observes"),
         Refusal::TurnInProgress => conflict(
             "turn_in_progress",

@@ -107,7 +107,7 @@ pub(super) async fn forget(
     ),
     responses(
         (status = 200, description = "The prompt is accepted", body = Prompted),
-        (status = 409, description = "`turn_in_progress`, `not_resumable`, `session_killed`"),
+        (status = 409, description = "`turn_in_progress`, `not_resumable`, `killed`"),
         (status = 422, description = "`invalid_idempotency_key`, `idempotency_key_reused`"),
         (status = 429, description = "`queue_full`"),
     )

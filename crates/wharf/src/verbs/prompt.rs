@@ -86,7 +86,7 @@ fn in_our_words(error: anyhow::Error, session: &str) -> anyhow::Error {
         "turn_in_progress" => {
             format!("{session} is busy; add --queue to wait for its turn, or --interrupt to cancel the one that runs")
         }
-        "session_killed" => format!("{session} was killed; bring it back first: wharf resume {short}"),
+        "killed" => format!("{session} was killed; bring it back first: wharf resume {short}"),
         _ => return error,
     };
     Failure::new(Failure::exit_of(&error), words).into()

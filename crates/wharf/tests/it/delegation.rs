@@ -99,7 +99,7 @@ async fn an_agent_starts_a_child_works_with_it_and_ends_it() -> Result<()> {
     let listed = mcp.call("agent_sessions_list", json!({})).await?;
     assert_eq!(ids(&listed), [&id, &parent.agent.session]);
     assert_eq!(mcp.call("agent_kill", json!({ "sessionId": id })).await?["ok"], true);
-    assert_eq!(mcp.refusal("agent_prompt", json!({ "sessionId": id, "prompt": "again" })).await?.0, "session_killed");
+    assert_eq!(mcp.refusal("agent_prompt", json!({ "sessionId": id, "prompt": "again" })).await?.0, "killed");
 
     // The facts are in the log, with whose agent did it.
     let origin = log::events(&host, &id, "created")?.remove(0)["origin"].take();

@@ -2,8 +2,9 @@
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
+use wharf_testkit::http::Http;
 
-use crate::{log, open, refused, scripted};
+use crate::{log, open, refused, scripted, told};
 
 #[tokio::test]
 async fn tool_call_that_a_death_cut_off_has_failed() -> Result<()> {
@@ -35,5 +36,39 @@ async fn tool_call_that_a_kill_of_the_host_cut_off_has_failed() -> Result<()> {
     host.restart()?;
     let joined = crate::join(&host, &session).await?;
     joined.expect_update("its end", |update| update["toolCallId"] == "t1" && update["status"] == "failed").await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn killed_session_can_be_read_and_says_how_it_comes_back() -> Result<()> {
+    let host = scripted(&["--resume"])?.start()?;
+    let (client, session) = open(&host).await?;
+    told(&client, &session, "echo before").await?;
+    let http = Http::new(&host);
+    http.poke(&format!("/sessions/{session}/kill")).await?.expect(200)?;
+    client.close().await;
+
+    let client = crate::client(&host).await?;
+    let params = json!({ "sessionId": session, "cwd": crate::cwd(&host)?, "mcpServers": [] });
+    let words = format!("wharf resume {session}");
+    for (method, params) in [
+        ("session/resume", params.clone()),
+        ("session/attach", json!({ "sessionId": session })),
+        ("session/prompt", json!({ "sessionId": session, "prompt": [{ "type": "text", "text": "echo again" }] })),
+        ("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })),
+    ] {
+        let error = refused(client.request(method, params).await)?;
+        assert_eq!(error.data["reason"], "killed", "{method}: {error}");
+        ensure!(error.to_string().contains(&words), "{method}: {error}");
+    }
+    let loaded = client.request("session/load", params).await?;
+    assert_eq!(loaded["_meta"]["wharf"]["ended"]["reason"], "user", "{loaded}");
+    assert_eq!(client.texts(), ["before"]);
+    let looks = client.request("session/attach", json!({ "sessionId": session, "role": "observer" })).await?;
+    assert_eq!(looks["sessionId"], *session);
+    let prompt = http.post(&format!("/sessions/{session}/prompt"), &json!({ "prompt": "echo again" })).await?;
+    assert_eq!(prompt.fault(), (409, "killed".to_owned()));
+    http.poke(&format!("/sessions/{session}/resume")).await?.expect(200)?;
+    assert_eq!(told(&crate::join(&host, &session).await?, &session, "echo again").await?, "beforeagain");
     Ok(())
 }

@@ -153,7 +153,7 @@ async fn kill_agent_session_returns_ok_and_the_session() -> Result<()> {
         let waited = mcp.call("wait_agent_session", json!({ "sessionId": session })).await?;
         assert_eq!((&waited["outcome"], &waited["session"]["status"]), (&json!("session_ended"), &json!("killed")));
         let prompt = json!({ "sessionId": session, "prompt": "echo late" });
-        assert_eq!(mcp.refusal("prompt_agent_session", prompt).await?.0, "session_killed");
+        assert_eq!(mcp.refusal("prompt_agent_session", prompt).await?.0, "killed");
     }
     Ok(())
 }

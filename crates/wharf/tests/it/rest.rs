@@ -218,7 +218,7 @@ async fn post_kill_is_idempotent_and_a_prompt_to_a_killed_session_is_409() -> Re
     assert_eq!((&session["status"], &session["endReason"]), (&json!("killed"), &json!("user")));
     assert!(session["endedAt"].is_string());
     let refused = http.post(&format!("/sessions/{id}/prompt"), &json!({ "prompt": "echo x" })).await?;
-    assert_eq!(refused.fault(), (409, "session_killed".to_owned()));
+    assert_eq!(refused.fault(), (409, "killed".to_owned()));
     Ok(())
 }
 

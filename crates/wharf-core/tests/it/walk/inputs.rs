@@ -157,8 +157,8 @@ impl Walk {
 
     fn attach(&mut self) -> Input {
         let role = if self.dice.one_in(6) { Role::Observer } else { Role::Controller };
-        let (elicits, wake) = (self.dice.one_in(2), self.dice.one_in(2));
-        Input::Attach(Attachment { sender: self.client(), role, elicits, wake })
+        let (elicits, wake, needs_agent) = (self.dice.one_in(2), self.dice.one_in(2), self.dice.one_in(2));
+        Input::Attach(Attachment { sender: self.client(), role, elicits, wake, needs_agent })
     }
 
     fn cancel(&mut self) -> Input {

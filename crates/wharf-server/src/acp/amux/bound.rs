@@ -110,7 +110,7 @@ impl Connection {
         let session = SessionId::new(known.id.as_str());
         let before = self.attached(&session);
         let handle = self.sight().open(&session).await.map_err(|error| from_open(&error))?;
-        let (handle, joined) = self.enter_session(handle).await?;
+        let (handle, joined) = self.enter_session(handle, true).await?;
         let answer = answers::joined(joined.answer.as_ref(), &joined.latest, &handle.descriptor(), id)
             .map_err(unreadable_answer)?;
         if before.is_some() {
