@@ -128,6 +128,7 @@ pub struct AgentTraits {
     pub load: bool,
     pub resume: bool,
     pub close: bool,
+    pub delete: bool,
     /// It takes a prompt while another runs and queues by itself.
     pub queues: bool,
     /// It wants `session/ready`.

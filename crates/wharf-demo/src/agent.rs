@@ -83,6 +83,7 @@ impl Agent {
             "session/set_mode" => self.set_mode(params),
             "session/set_config_option" => self.set_option(params),
             "session/close" => self.close(params),
+            "session/delete" => Ok(self.delete(params)),
             "session/list" => Ok(self.list(params)),
             _ => Err(wire::fault(wire::METHOD_NOT_FOUND, format!("Method not found: {method}"))),
         };
@@ -203,6 +204,14 @@ impl Agent {
         Ok(json!({}))
     }
 
+    /// Deletes a session with its history, whichever process made it. An unknown one is deleted already.
+    fn delete(&mut self, params: &Value) -> Value {
+        let id = params["sessionId"].as_str().unwrap_or_default();
+        let _ = self.close(params);
+        history::remove(&self.directory, id);
+        json!({})
+    }
+
     fn list(&self, params: &Value) -> Value {
         let wanted = params["cwd"].as_str();
         let known = history::ids(&self.directory).into_iter().filter_map(|id| Session::open(&self.directory, &id).ok());
@@ -247,7 +256,7 @@ fn initialize() -> Value {
             "loadSession": true,
             "promptCapabilities": { "image": true, "audio": false, "embeddedContext": true },
             "mcpCapabilities": { "http": false, "sse": false },
-            "sessionCapabilities": { "list": {}, "resume": {}, "close": {} },
+            "sessionCapabilities": { "list": {}, "resume": {}, "close": {}, "delete": {} },
         },
         "authMethods": [],
     })

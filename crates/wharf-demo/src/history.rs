@@ -56,8 +56,7 @@ impl History {
 
     /// Opens the file of a known session.
     pub(crate) fn open(directory: &Path, id: &str) -> io::Result<Self> {
-        let is_ours = id.strip_prefix("demo-").is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
-        if !is_ours {
+        if !is_ours(id) {
             return Err(io::ErrorKind::NotFound.into());
         }
         let path = file_path(directory, id);
@@ -77,6 +76,18 @@ impl History {
         let text = self.path.as_ref().and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
+}
+
+/// Deletes a session's file, if there is one.
+pub(crate) fn remove(directory: &Path, id: &str) {
+    if is_ours(id) {
+        let _ = fs::remove_file(file_path(directory, id));
+    }
+}
+
+/// Is it an id of a session on file? Anything else could name a file elsewhere.
+fn is_ours(id: &str) -> bool {
+    id.strip_prefix("demo-").is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// The ids of all sessions on file, newest first.

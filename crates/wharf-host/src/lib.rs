@@ -46,6 +46,7 @@ pub use host::{
 };
 pub use ids::{Now, new_client_id, new_prompt_id, new_session_id, random_text};
 pub use sandbox::SandboxError;
+pub use session::AgentDelete;
 pub use session::cursor::{Batch, Cursor, Entry, ReadError};
 pub use session::handle::{
     Abilities, Attendance, CallError, Cancelled, Direct, Forward, Lane, LaneMessage, Serves, SessionHandle,

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use wharf_host::core::SessionId;
-use wharf_host::{CreateError, Descriptor, Host, OpenError, Renewal, SessionHandle};
+use wharf_host::{AgentDelete, CreateError, Descriptor, Host, OpenError, Renewal, SessionHandle};
 
 use crate::App;
 use crate::auth::{Identity, Scope};
@@ -65,12 +65,12 @@ impl Sight {
         self.descriptor(id).map_or(Ok(()), |_| self.host.renew(id, renewal))
     }
 
-    /// Ends the session if it runs and deletes its log and what is beside it. True if there was one in sight.
-    pub(crate) async fn forget(&self, id: &SessionId) -> Result<bool, OpenError> {
+    /// See [`Host::forget`]. `None` if there was no such session in sight.
+    pub(crate) async fn forget(&self, id: &SessionId) -> Result<Option<AgentDelete>, OpenError> {
         match self.descriptor(id) {
             Some(_) => self.host.forget(id).await,
             None if matches!(self.why_not_open(id), OpenError::Unreadable { .. }) => self.host.forget(id).await,
-            None => Ok(false),
+            None => Ok(None),
         }
     }
 

@@ -125,7 +125,7 @@ fn lives() -> Vec<Event> {
     for how in [StartKind::New, StartKind::Load, StartKind::Resume] {
         events.push(Event::AgentStarting { start: StartNo(u64::MAX), how });
     }
-    let traits = AgentTraits { load: true, resume: true, close: true, queues: true, ready: true };
+    let traits = AgentTraits { load: true, resume: true, close: true, delete: true, queues: true, ready: true };
     let agent_session: Arc<str> = "7f-\u{1f980}".into();
     for traits in [traits, AgentTraits::default()] {
         let (start, agent_session) = (StartNo(1), agent_session.clone());

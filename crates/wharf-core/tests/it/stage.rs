@@ -15,9 +15,9 @@ pub(crate) struct Stage {
 }
 
 pub(crate) const RESUMES: AgentTraits =
-    AgentTraits { load: false, resume: true, close: false, queues: false, ready: false };
+    AgentTraits { load: false, resume: true, close: false, delete: false, queues: false, ready: false };
 pub(crate) const QUEUES: AgentTraits =
-    AgentTraits { load: false, resume: false, close: false, queues: true, ready: false };
+    AgentTraits { load: false, resume: false, close: false, delete: false, queues: true, ready: false };
 
 impl Stage {
     /// A session whose agent is being started.

@@ -372,6 +372,7 @@ fn traits(answer: &[u8]) -> Result<AgentTraits, ReadError> {
         load: is_true(&["result", "agentCapabilities", "loadSession"])?,
         resume: has(&session("resume"))?,
         close: has(&session("close"))?,
+        delete: has(&session("delete"))?,
         queues: has(&session("promptQueueing"))?
             || is_true(&["result", "agentCapabilities", "_meta", "claudeCode", "promptQueueing"])?,
         ready: has(&session("ready"))? || is_true(&["result", "capabilities", "session", "ready"])?,
@@ -389,7 +390,7 @@ mod tests {
             let answer = format!(
                 r#"{{"id":0,"x":{odd},"result":{{"x":{odd},"agentCapabilities":{{"loadSession":true,"x":{odd},"sessionCapabilities":{{"resume":{{"x":{odd}}},"close":{odd},"promptQueueing":null,"ready":false}}}}}}}}"#
             );
-            let expected = AgentTraits { load: true, resume: true, close: true, queues: false, ready: false };
+            let expected = AgentTraits { load: true, resume: true, close: true, delete: false, queues: false, ready: false };
             assert_eq!(traits(answer.as_bytes()), Ok(expected), "{}", &odd[..odd.len().min(10)]);
         }
     }

@@ -176,6 +176,14 @@ async fn restore(greeted: &mut Greeted, session: &str, answer: &[u8], in_force: 
 }
 
 impl Greeted {
+    /// Has the agent delete one of its sessions.
+    pub(crate) async fn delete_session(&mut self, session: &str) -> Result<(), StartFailure> {
+        let id = self.take_id();
+        let params = json!({ "sessionId": session });
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": "session/delete", "params": params }).to_string();
+        self.exchange("session/delete", request.into(), id).await.map(drop)
+    }
+
     /// A request without whose success the session must not come back.
     async fn demand(&mut self, method: &str, params: Value, what: &str) -> Result<Bytes, StartFailure> {
         let id = self.take_id();

@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use wharf_core::{EndReason, SessionId};
+use wharf_core::{EndReason, Origin, SessionId, State, Status};
+use wharf_store::LogId;
 
-use super::{CreateError, Host, OpenError, StartInputs};
+use super::{CreateError, Host, Inner, Need, OpenError, StartInputs};
+use crate::agent::introduction::{StartFailure, greet};
 use crate::registry::Known;
+use crate::session::AgentDelete;
 use crate::workspaces::Ground;
 
 /// What a client that brings a session back sends anew.
@@ -21,19 +24,22 @@ pub struct Renewal<'a> {
 }
 
 impl Host {
-    /// Ends the session if it runs and deletes its log and what is beside it. True if there was one.
-    pub async fn forget(&self, id: &SessionId) -> Result<bool, OpenError> {
+    /// Ends the session if it runs, has its agent delete its own copy, and deletes the log and what is beside it. `None` if
+    /// there was no such session.
+    pub async fn forget(&self, id: &SessionId) -> Result<Option<AgentDelete>, OpenError> {
         // Before the lock: an agent has seconds for its end, and others open their sessions meanwhile.
-        if let Some(Known::Live(handle)) = self.inner.registry.get(id) {
-            let _ = handle.kill(EndReason::User).await;
-            handle.shut_down().await;
-        }
+        let agent = match self.open(id).await {
+            Ok(handle) => handle.delete().await,
+            Err(OpenError::Unknown(_)) => return Ok(None),
+            // What cannot be read can still be deleted, but nobody knows what the agent has of it.
+            Err(OpenError::Unreadable { .. }) => AgentDelete::Failed,
+        };
         let _one = self.inner.opening.lock().await;
         let log_id = match self.inner.registry.get(id) {
             // One that cannot be read can be forgotten all the same.
             None => match self.inner.unreadable().get(id) {
                 Some(log) => log.log_id.clone(),
-                None => return Ok(false),
+                None => return Ok(None),
             },
             Some(Known::Live(handle)) => {
                 let _ = handle.kill(EndReason::User).await;
@@ -49,7 +55,7 @@ impl Host {
         let why = match removed {
             Ok(Ok(())) => {
                 self.inner.unreadable().remove(id);
-                return Ok(true);
+                return Ok(Some(agent));
             }
             Ok(Err(error)) => error.to_string(),
             Err(error) => error.to_string(),
@@ -81,5 +87,52 @@ impl Host {
     pub fn running(&self, adapter: &str) -> Vec<crate::SessionHandle> {
         let live = self.inner.registry.live().into_iter();
         live.filter(|handle| handle.descriptor().adapter_slug == adapter).collect()
+    }
+}
+
+/// How long a process may take that is started only to delete a session: real agents take up to twenty seconds to start.
+const COLD_DELETE_WITHIN: std::time::Duration = std::time::Duration::from_secs(30);
+
+impl Inner {
+    /// Has an agent delete its own copy of a session that does not run: any process of that adapter, else one that is
+    /// started for it (rule 12.7).
+    pub(crate) async fn delete_agent_copy(&self, log_id: &LogId, state: &State) -> AgentDelete {
+        let Some(agent_session) = &state.agent_session else { return AgentDelete::NotNeeded };
+        let work = async {
+            for handle in self.registry.live() {
+                let known = handle.descriptor();
+                let fits = known.status == Status::Running && known.adapter_slug == *state.origin.adapter;
+                if fits && let Some(outcome) = handle.delete_other(Arc::clone(agent_session)).await {
+                    return outcome;
+                }
+            }
+            self.delete_by_new_process(log_id, &state.origin, agent_session).await.unwrap_or(AgentDelete::Failed)
+        };
+        tokio::time::timeout(COLD_DELETE_WITHIN, work).await.unwrap_or(AgentDelete::Failed)
+    }
+
+    async fn delete_by_new_process(
+        &self,
+        log_id: &LogId,
+        origin: &Origin,
+        agent_session: &str,
+    ) -> Result<AgentDelete, StartFailure> {
+        if self.introduced(&origin.adapter).is_some_and(|known| !known.traits.delete) {
+            return Ok(AgentDelete::NotNeeded);
+        }
+        let inputs = self.start_inputs(log_id).map_err(StartFailure::new)?;
+        let agent = self.agent(&origin.adapter, inputs.mode.as_deref(), &inputs.options)?;
+        agent.program(&inputs.env)?;
+        let launch = self.launch_of(&agent, origin, &inputs)?;
+        let _start = self.starts.enter(Need::Client).await;
+        let mut greeted = greet(&launch, &inputs.capabilities).await?;
+        if !greeted.introduction.traits.delete {
+            return Ok(AgentDelete::NotNeeded);
+        }
+        for frame in &inputs.prelude {
+            greeted.ask(frame.bytes()).await?;
+        }
+        greeted.delete_session(agent_session).await?;
+        Ok(AgentDelete::Done)
     }
 }

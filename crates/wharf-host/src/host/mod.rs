@@ -228,12 +228,7 @@ impl Host {
     /// What the adapter's agent has said of itself to somebody, if it has; starts nothing. Only the program counts that
     /// the host itself would find: one that a caller brought along by its `PATH` speaks for that caller alone.
     pub fn introduced(&self, adapter: &str) -> Option<Introduction> {
-        let agent = self.inner.agent(adapter, None, &BTreeMap::new()).ok()?;
-        let program = agent.program(&BTreeMap::new()).ok()?;
-        let fits = |key: &&Introduced| key.program == program && key.command == agent.command && !key.terminal;
-        let known = self.inner.introductions();
-        let key = known.keys().find(fits)?;
-        known.get(key).cloned()
+        self.inner.introduced(adapter)
     }
 
     /// The roots of the process trees of a session: its agent's, and its terminals'.
@@ -273,6 +268,15 @@ impl Inner {
 
     fn introductions(&self) -> std::sync::MutexGuard<'_, HashMap<Introduced, Introduction>> {
         self.introductions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn introduced(&self, adapter: &str) -> Option<Introduction> {
+        let agent = self.agent(adapter, None, &BTreeMap::new()).ok()?;
+        let program = agent.program(&BTreeMap::new()).ok()?;
+        let fits = |key: &&Introduced| key.program == program && key.command == agent.command && !key.terminal;
+        let known = self.introductions();
+        let key = known.keys().find(fits)?;
+        known.get(key).cloned()
     }
 
     /// The adapter's agent, in this mode with these options.

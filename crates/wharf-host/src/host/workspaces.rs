@@ -33,7 +33,7 @@ impl Host {
                 let forgotten = self.forget(&SessionId::new(known.id.as_str())).await;
                 let why =
                     |error: super::OpenError| WorkspaceError::Purge { slug: slug.to_owned(), why: error.to_string() };
-                purged += usize::from(forgotten.map_err(why)?);
+                purged += usize::from(forgotten.map_err(why)?.is_some());
             }
         }
         let workspace = self.inner.workspaces.remove(slug)?;

@@ -1,10 +1,13 @@
 //! What a session's task is told, by callers and by the work that it has set going.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use tokio::sync::oneshot;
 use wharf_core::{Ask, ClientId, Input, QueuedPrompt, Raw, Reply, Seq, StartNo, Turn};
 
 use super::handle::{Attendance, CallError, Forward};
+use super::link::AgentDelete;
 use crate::agent::introduction::StartFailure;
 use crate::agent::{AgentExit, Opened};
 use crate::host::Need;
@@ -81,6 +84,15 @@ pub(crate) enum Command {
         start: StartNo,
         exit: AgentExit,
         stderr: String,
+    },
+    /// Ends the session for good and has its agent delete its own copy.
+    Delete {
+        done: oneshot::Sender<AgentDelete>,
+    },
+    /// Has this session's agent delete another session of its adapter; dropped if there is no agent.
+    DeleteOther {
+        agent_session: Arc<str>,
+        done: oneshot::Sender<AgentDelete>,
     },
     ShutDown {
         done: oneshot::Sender<()>,

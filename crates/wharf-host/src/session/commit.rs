@@ -11,6 +11,7 @@ use super::command::{Command, ReplyTo, Started, StartedTo, UpTo};
 use super::cursor::Entry;
 use super::handle::{CallError, Direct};
 use super::in_force::in_force;
+use super::link::AgentLink;
 use super::pause::{reason, refusal};
 use super::task::SessionTask;
 use crate::agent::introduction::{StartFailure, greet};
@@ -343,12 +344,23 @@ impl SessionTask {
             starter.abort();
         }
         if let Some(agent) = self.agent.take_if(|agent| agent.start == start) {
-            self.shared.set_shim(0);
-            let (ending, unanswered) = agent.end();
-            self.ending = Some(ending);
-            self.settle_relays(unanswered);
+            self.end_agent(agent);
         }
         self.answer_start_now(StartFailure::new("the session was ended while its agent was starting"));
+    }
+
+    pub(super) fn end_agent(&mut self, agent: AgentLink) {
+        self.shared.set_shim(0);
+        let unanswered = if self.deletes {
+            let (deletion, unanswered) = agent.end_and_delete();
+            self.deletion = Some(deletion);
+            unanswered
+        } else {
+            let (ending, unanswered) = agent.end();
+            self.ending = Some(ending);
+            unanswered
+        };
+        self.settle_relays(unanswered);
     }
 
     fn answer_start_now(&mut self, failure: StartFailure) {

@@ -11,6 +11,7 @@ use wharf_core::{
 
 use super::command::Command;
 use super::cursor::Cursor;
+use super::link::AgentDelete;
 use super::shared::Shared;
 use crate::agent::introduction::StartFailure;
 use crate::byte_budget::{ByteBudget, BytePermit};
@@ -360,6 +361,23 @@ impl SessionHandle {
         if self.send(Command::ShutDown { done }).await.is_ok() {
             let _ = wait.await;
         }
+    }
+
+    /// Ends the session for good; returns when its agent's tree is gone, with what became of the agent's own copy.
+    pub(crate) async fn delete(&self) -> AgentDelete {
+        let (done, wait) = oneshot::channel();
+        // A task that is gone, its log lost, has no agent either: nobody can say what the agent still has.
+        match self.send(Command::Delete { done }).await {
+            Ok(()) => wait.await.unwrap_or(AgentDelete::Failed),
+            Err(_) => AgentDelete::Failed,
+        }
+    }
+
+    /// Has this session's agent delete another session of its adapter; `None` if there is no agent to do so.
+    pub(crate) async fn delete_other(&self, agent_session: Arc<str>) -> Option<AgentDelete> {
+        let (done, wait) = oneshot::channel();
+        self.send(Command::DeleteOther { agent_session, done }).await.ok()?;
+        wait.await.ok()
     }
 
     async fn call(&self, input: Input) -> Result<Reply, CallError> {

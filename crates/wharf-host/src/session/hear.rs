@@ -7,6 +7,7 @@ use serde::Deserialize;
 use wharf_core::{AskKind, ClientId, Fault, Input, Raw, ToolCall, ToolCallState, UpdateKind};
 use wharf_json::{Json, Salvaged, salvage};
 
+use super::link::AgentDelete;
 use super::voice::{Forwarded, Owed, Voice, error};
 use crate::agent::introduction::fault;
 use crate::frame::{self, Envelope, FrameKind, Line, Span};
@@ -275,6 +276,10 @@ fn answered(frame: &[u8], envelope: &Envelope<'_>, voice: &mut Voice) -> Heard {
     let ok = envelope.kind == FrameKind::Result;
     let copy = frame::one_line(Bytes::copy_from_slice(frame));
     match owed {
+        Owed::Delete(done) => {
+            let _ = done.send(AgentDelete::from_answer(ok));
+            Heard::Nothing
+        }
         Owed::Forward(to) => {
             let frame = frame::scan(&copy).map(|envelope| frame::with_id(&copy, &envelope, &to.request));
             frame.map_or(Heard::Nothing, |frame| Heard::Answer { to, frame, ok })

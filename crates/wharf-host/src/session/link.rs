@@ -2,19 +2,57 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::process::ChildStdout;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use wharf_core::{AgentTraits, Fault, StartNo};
 
-use super::voice::{Deaf, Forwarded, Voice};
+use super::voice::{Deaf, Forwarded, Voice, about_session};
 use crate::agent::{AgentProcess, Opened, StderrTail};
-use crate::frame::FrameReader;
+use crate::frame::{self, FrameKind, FrameReader, Line};
 
 /// How long an agent may take over `session/close` and over noticing that its stdin closed, before SIGTERM.
 const POLITE: Duration = Duration::from_millis(500);
 /// Faults of one start that are logged one by one; after that they are counted.
 const FAULTS_SHOWN: u64 = 100;
+
+/// How long an agent may take to delete a session.
+const DELETED_WITHIN: Duration = Duration::from_secs(5);
+
+/// What became of the agent's own copy of a deleted session (rule 12.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AgentDelete {
+    /// There is none, or the agent has no `session/delete`.
+    NotNeeded,
+    Done,
+    /// The agent refused, did not answer or could not be started: its copy may be left.
+    Failed,
+}
+
+impl AgentDelete {
+    pub(crate) const fn from_answer(ok: bool) -> Self {
+        if ok { Self::Done } else { Self::Failed }
+    }
+}
+
+/// Waits for the answer to a request while everything else is thrown away: is it a result? `None` if none comes in time.
+async fn answer_within(reader: &mut FrameReader<ChildStdout>, id: u64, limit: Duration) -> Option<bool> {
+    let id = id.to_string();
+    let answer = async {
+        loop {
+            while let Some(line) = reader.next_line() {
+                let Line::Frame(frame) = line else { continue };
+                let Ok(envelope) = frame::scan(frame) else { continue };
+                let is_answer = matches!(envelope.kind, FrameKind::Result | FrameKind::Error);
+                if is_answer && envelope.id.is_some_and(|span| &frame[span] == id.as_bytes()) {
+                    return Some(envelope.kind == FrameKind::Result);
+                }
+            }
+            let Ok(1..) = reader.fill().await else { return None };
+        }
+    };
+    tokio::time::timeout(limit, answer).await.unwrap_or(None)
+}
 
 #[derive(Debug)]
 pub(super) struct AgentLink {
@@ -54,14 +92,49 @@ impl AgentLink {
         }
     }
 
+    /// Asks the agent to delete another session of its adapter.
+    pub(super) fn delete_other(&mut self, session: &str, done: oneshot::Sender<AgentDelete>) {
+        if self.traits.delete {
+            self.speak(|voice| voice.delete(session, done));
+        } else {
+            let _ = done.send(AgentDelete::NotNeeded);
+        }
+    }
+
+    /// Ends the turn, has the agent close and delete the session, then ends the agent (rule 12.7).
+    pub(super) fn end_and_delete(self) -> (JoinHandle<AgentDelete>, Vec<Forwarded>) {
+        let Self { mut process, mut reader, mut voice, traits, .. } = self;
+        if voice.owes_prompt() {
+            let _ = voice.cancel();
+        }
+        let (close, delete) = (voice.take_id(), voice.take_id());
+        let (outbox, session) = (voice.outbox(), voice.session().to_owned());
+        let unanswered = voice.into_unanswered();
+        let ending = tokio::spawn(async move {
+            if traits.close && outbox.send(about_session("session/close", close, &session)).is_ok() {
+                answer_within(&mut reader, close, POLITE).await;
+            }
+            let outcome = match traits.delete {
+                true if outbox.send(about_session("session/delete", delete, &session)).is_ok() => {
+                    AgentDelete::from_answer(answer_within(&mut reader, delete, DELETED_WITHIN).await == Some(true))
+                }
+                true => AgentDelete::Failed,
+                false => AgentDelete::NotNeeded,
+            };
+            drop(outbox);
+            process.end();
+            process.gone().await;
+            outcome
+        });
+        (ending, unanswered)
+    }
+
     /// Ends the agent: asked first, then told (rule 2.2).
     pub(super) fn end(self) -> (JoinHandle<()>, Vec<Forwarded>) {
         let Self { mut process, mut reader, mut voice, traits, .. } = self;
         if traits.close {
-            let (id, session) = (voice.take_id(), serde_json::Value::from(voice.session()));
-            let close =
-                format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"session/close","params":{{"sessionId":{session}}}}}"#);
-            let _ = voice.say(Bytes::from(close));
+            let close = about_session("session/close", voice.take_id(), voice.session());
+            let _ = voice.say(close);
         }
         // With the voice goes the last hold on its stdin.
         let unanswered = voice.into_unanswered();

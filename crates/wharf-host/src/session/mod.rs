@@ -21,6 +21,7 @@ mod task;
 mod voice;
 
 pub(crate) use command::Started;
+pub use link::AgentDelete;
 pub(crate) use restore::{RestoreError, restore};
 pub(crate) use shared::Shared;
 pub(crate) use tail::TailBudget;

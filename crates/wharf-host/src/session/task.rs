@@ -16,7 +16,7 @@ use super::command::{Command, ReplyTo, Started, StartedTo, UpTo};
 use super::commit::{Synced, Waiting};
 use super::handle::{Abilities, CallError, Lanes};
 use super::hear::{Ear, Heard};
-use super::link::AgentLink;
+use super::link::{AgentDelete, AgentLink};
 use super::measure::Measure;
 use super::pause::Retry;
 use super::relay::Relays;
@@ -70,6 +70,9 @@ pub(crate) struct SessionTask {
     pub(super) wanted_start: Option<(StartNo, Option<Abilities>)>,
     /// The last agent on its way out; the next start waits for it.
     pub(super) ending: Option<JoinHandle<()>>,
+    /// The session is being deleted: its agent is to delete it too before it ends, and what became of that.
+    pub(super) deletes: bool,
+    pub(super) deletion: Option<JoinHandle<AgentDelete>>,
     /// Decided and not yet in the log.
     pub(super) fresh: Vec<(Millis, Event)>,
     pub(super) waiting: VecDeque<Waiting>,
@@ -124,6 +127,8 @@ impl SessionTask {
             need: Need::Client,
             wanted_start: None,
             ending: None,
+            deletes: false,
+            deletion: None,
             fresh: Vec::new(),
             waiting: VecDeque::new(),
             synced,
@@ -182,6 +187,10 @@ impl SessionTask {
                     match next.take() {
                         Some(Command::ShutDown { done }) => {
                             self.shut_down(done).await;
+                            return true;
+                        }
+                        Some(Command::Delete { done }) => {
+                            self.delete(done).await;
                             return true;
                         }
                         Some(command) => self.obey(command),
@@ -278,7 +287,12 @@ impl SessionTask {
                 }
                 self.input(Input::AgentExited { start, exit_code: exit.code, message: message.into() }, None);
             }
-            Command::ShutDown { .. } => {}
+            Command::DeleteOther { agent_session, done } => {
+                if let Some(agent) = &mut self.agent {
+                    agent.delete_other(&agent_session, done);
+                }
+            }
+            Command::Delete { .. } | Command::ShutDown { .. } => {}
         }
     }
 
@@ -442,7 +456,35 @@ impl SessionTask {
     }
 
     async fn shut_down(&mut self, done: oneshot::Sender<()>) {
-        self.input(Input::Kill { reason: EndReason::HostShutdown }, None);
+        self.kill_and_sync(EndReason::HostShutdown).await;
+        if let Some(agent) = self.agent.take() {
+            self.ending = Some(agent.end().0);
+        }
+        if let Some(ending) = self.ending.take() {
+            let _ = ending.await;
+        }
+        let _ = done.send(());
+    }
+
+    /// Ends the session for good: the agent deletes its own copy, on the process that runs, else on another one.
+    async fn delete(&mut self, done: oneshot::Sender<AgentDelete>) {
+        self.deletes = true;
+        self.kill_and_sync(EndReason::User).await;
+        if let Some(agent) = self.agent.take() {
+            self.end_agent(agent);
+        }
+        if let Some(ending) = self.ending.take() {
+            let _ = ending.await;
+        }
+        let outcome = match self.deletion.take() {
+            Some(deletion) => deletion.await.unwrap_or(AgentDelete::Failed),
+            None => self.around.host.delete_agent_copy(&self.shared.log_id, self.session.state()).await,
+        };
+        let _ = done.send(outcome);
+    }
+
+    async fn kill_and_sync(&mut self, reason: EndReason) {
+        self.input(Input::Kill { reason }, None);
         self.carry_out();
         // The kill's effects wait for the disk like any other.
         while !self.waiting.is_empty() && !self.broken && !self.stalled {
@@ -454,13 +496,6 @@ impl SessionTask {
         if let Some((_, starter)) = self.starter.take() {
             starter.abort();
         }
-        if let Some(agent) = self.agent.take() {
-            self.ending = Some(agent.end().0);
-        }
-        if let Some(ending) = self.ending.take() {
-            let _ = ending.await;
-        }
-        let _ = done.send(());
     }
 
     fn wait(&self) -> Duration {

@@ -3,8 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
+use tokio::sync::oneshot;
 use wharf_core::{AskReply, ClientId, PromptId, Raw};
 
+use super::link::AgentDelete;
 use crate::agent::Outbox;
 use crate::frame::{self, Envelope};
 use crate::tools::AnswerPlace;
@@ -17,6 +19,8 @@ const OWED: usize = 1_024;
 pub(super) enum Owed {
     Prompt(PromptId),
     Forward(Forwarded),
+    /// The host's own request to delete a session; told whether the agent did.
+    Delete(oneshot::Sender<AgentDelete>),
 }
 
 /// A client's request that was passed on.
@@ -119,7 +123,7 @@ impl Voice {
     pub(super) fn cancel_forward(&self, client: &ClientId, request: &[u8]) -> Result<(), Deaf> {
         let found = self.owed.iter().find(|(_, owed)| match owed {
             Owed::Forward(to) => to.client == *client && to.request == request,
-            Owed::Prompt(_) => false,
+            Owed::Prompt(_) | Owed::Delete(_) => false,
         });
         let Some((id, _)) = found else { return Ok(()) };
         let frame = format!(r#"{{"jsonrpc":"2.0","method":"$/cancel_request","params":{{"requestId":{id}}}}}"#);
@@ -168,7 +172,7 @@ impl Voice {
     pub(super) fn forwarded(&self, id: u64) -> Option<&Forwarded> {
         match self.owed.get(&id) {
             Some(Owed::Forward(to)) => Some(to),
-            Some(Owed::Prompt(_)) | None => None,
+            Some(Owed::Prompt(_) | Owed::Delete(_)) | None => None,
         }
     }
 
@@ -181,9 +185,26 @@ impl Voice {
     pub(super) fn into_unanswered(self) -> Vec<Forwarded> {
         let forwards = self.owed.into_values().filter_map(|owed| match owed {
             Owed::Forward(to) => Some(to),
-            Owed::Prompt(_) => None,
+            Owed::Prompt(_) | Owed::Delete(_) => None,
         });
         forwards.collect()
+    }
+
+    /// The way to the agent, to be used beside the voice's own end.
+    pub(super) fn outbox(&self) -> Outbox {
+        self.outbox.clone()
+    }
+
+    /// Is the agent at work on a prompt?
+    pub(super) fn owes_prompt(&self) -> bool {
+        self.owed.values().any(|owed| matches!(owed, Owed::Prompt(_)))
+    }
+
+    /// Asks the agent to delete a session, its own or another that it has on disk.
+    pub(super) fn delete(&mut self, session: &str, done: oneshot::Sender<AgentDelete>) -> Result<(), Deaf> {
+        let id = self.take_id();
+        self.owed.insert(id, Owed::Delete(done));
+        self.say(about_session("session/delete", id, session))
     }
 
     pub(super) fn note_elicitation(&mut self, agent_request: Bytes) {
@@ -195,6 +216,12 @@ impl Voice {
         self.next_id += 1;
         id
     }
+}
+
+/// A request whose only parameter is the agent's id of a session.
+pub(super) fn about_session(method: &str, id: u64, session: &str) -> Bytes {
+    let session = serde_json::Value::from(session);
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{"sessionId":{session}}}}}"#).into()
 }
 
 pub(super) fn error(id: &str, code: i32, message: &str) -> Bytes {

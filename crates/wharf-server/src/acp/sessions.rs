@@ -267,19 +267,24 @@ impl Connection {
     /// Forgets the session. Unknown ids succeed; one that others use needs `force`.
     pub(super) async fn delete_session(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
         let session = named(envelope)?;
-        if self.role() == Role::Observer {
+        let attached = self.attached(&session);
+        if self.role() == Role::Observer || attached.as_ref().is_some_and(|own| own.role == Role::Observer) {
             return Err(observer(session.as_str()));
         }
+        let mut answer = json!({});
         if let Some(known) = self.sight().descriptor(&session) {
-            let own = usize::from(self.attached(&session).is_some());
+            let own = usize::from(attached.is_some());
             if known.clients > own && !forced(frame)? {
                 return Err(in_use(session.as_str(), known.clients - own));
             }
             self.note_left(&session);
             let _ = self.out.send(Out::Leave(session.clone())).await;
-            self.sight().forget(&session).await.map_err(|error| from_open(&error))?;
+            let agent = self.sight().forget(&session).await.map_err(|error| from_open(&error))?;
+            if let Some(word) = agent.and_then(crate::calls::left_with_agent) {
+                answer = json!({ "_meta": { "wharf": { "agentDelete": word } } });
+            }
         }
-        Ok(Some(result(id, &json!({}))))
+        Ok(Some(result(id, &answer)))
     }
 
     /// The agent's own error goes to the client as it came: it may be asking for a login. Such a session never was.

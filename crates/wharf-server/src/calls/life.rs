@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use utoipa::ToSchema;
-use wharf_host::CallError;
 use wharf_host::core::{EndReason, Refusal, SessionId};
+use wharf_host::{AgentDelete, CallError};
 
 use super::faults::{from_call, spawn_failed, unreadable};
 use super::{Caller, Session, open};
@@ -20,9 +20,14 @@ pub(crate) struct Killed {
 
 /// `ok` is false if there was no such session.
 #[derive(Debug, Serialize, ToSchema, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Forgotten {
     pub(crate) ok: bool,
     pub(crate) id: String,
+    /// `failed`: the agent did not delete its own copy, which may be left. Absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub(crate) agent_delete: Option<&'static str>,
 }
 
 /// The running turn was asked to end.
@@ -46,8 +51,18 @@ pub(crate) async fn kill(app: &App, who: &Caller, id: &str) -> Result<Killed, Pr
 /// Ends the session if need be and deletes its history.
 pub(crate) async fn forget(app: &App, who: &Caller, id: &str) -> Result<Forgotten, Problem> {
     who.may_change()?;
-    let known = app.seen_by(&who.identity).forget(&SessionId::new(id)).await.map_err(|error| unreadable(id, &error))?;
-    Ok(Forgotten { ok: known, id: id.to_owned() })
+    let sight = app.seen_by(&who.identity);
+    let agent = sight.forget(&SessionId::new(id)).await.map_err(|error| unreadable(id, &error))?;
+    let agent_delete = agent.and_then(left_with_agent);
+    Ok(Forgotten { ok: agent.is_some(), id: id.to_owned(), agent_delete })
+}
+
+/// The word for an agent's own copy that may be left of a deleted session.
+pub(crate) const fn left_with_agent(agent: AgentDelete) -> Option<&'static str> {
+    match agent {
+        AgentDelete::Failed => Some("failed"),
+        AgentDelete::Done | AgentDelete::NotNeeded => None,
+    }
 }
 
 /// Ends the running turn, whoever began it. What waits in the queue stays there.

@@ -33,8 +33,11 @@ pub(crate) async fn run(global: &Global, verb: Forget) -> anyhow::Result<Exit> {
         return Ok(Exit::Refused);
     }
     for session in &sessions {
-        client.call(&Call::delete(path(&["sessions", &session.id]))).await?;
+        let answer = client.value(&Call::delete(path(&["sessions", &session.id]))).await?;
         output::line(&format!("{} forgotten", session.id));
+        if answer["agentDelete"] == "failed" {
+            output::note(&format!("{}: its agent did not delete its own copy, which may be left", session.id));
+        }
     }
     Ok(Exit::Ok)
 }

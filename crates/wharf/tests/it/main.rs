@@ -16,6 +16,7 @@ mod collector;
 mod comeback;
 mod comeback_faults;
 mod delegation;
+mod deletes;
 mod demo;
 mod doctor;
 mod doors;

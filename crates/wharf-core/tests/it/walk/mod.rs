@@ -128,6 +128,7 @@ impl Walk {
             load: dice.one_in(2),
             resume: dice.one_in(2),
             close: false,
+            delete: false,
             queues: dice.one_in(3),
             ready: false,
         };

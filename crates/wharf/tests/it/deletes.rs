@@ -1,0 +1,149 @@
+//! `session/delete` and REST `DELETE` reach the agent too, and are not for observers (rule 12.7).
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use wharf_testkit::host::Host;
+use wharf_testkit::http::Http;
+
+use crate::{log, open, refused, scripted, told};
+
+/// A host whose agent writes down what it is sent.
+fn recording(flags: &[&str]) -> Result<(Host, tempfile::TempDir)> {
+    let folder = tempfile::TempDir::with_prefix("wharf-record-")?;
+    let record = folder.path().join("record");
+    let flags = [flags, &["--record", record.to_str().context("not UTF-8")?]].concat();
+    Ok((scripted(&flags)?.start()?, folder))
+}
+
+/// The methods about ended sessions that the agent was sent, and the session that each was about.
+fn sent(folder: &tempfile::TempDir) -> Result<Vec<(String, String)>> {
+    let text = std::fs::read_to_string(folder.path().join("record"))?;
+    let frames = text.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
+    let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let told = frames.iter().map(|frame| (word(&frame["method"]), word(&frame["params"]["sessionId"])));
+    let wanted = ["session/cancel", "session/close", "session/delete"];
+    Ok(told.filter(|(method, _)| wanted.contains(&method.as_str())).collect())
+}
+
+async fn agent_session(http: &Http, session: &str) -> Result<String> {
+    let known = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
+    Ok(known["agentSessionId"].as_str().context("no agentSessionId")?.to_owned())
+}
+
+#[tokio::test]
+async fn delete_of_a_live_session_reaches_its_agent() -> Result<()> {
+    let (host, folder) = recording(&["--close", "--delete"])?;
+    let (client, session) = open(&host).await?;
+    let http = Http::new(&host);
+    let own = agent_session(&http, &session).await?;
+    let running = client.start_prompt(&session, "echo on; hang").await;
+    client.expect_text("on").await;
+    let answer = client.request("session/delete", json!({ "sessionId": session })).await?;
+    assert_eq!(answer, json!({}));
+    refused(running.answer().await)?;
+    let expected = ["session/cancel", "session/close", "session/delete"].map(|method| (method.to_owned(), own.clone()));
+    assert_eq!(sent(&folder)?, expected);
+    ensure!(!log::folder(&host, &session).exists(), "the log is still there");
+    Ok(())
+}
+
+#[tokio::test]
+async fn delete_of_a_cold_session_reaches_an_agent() -> Result<()> {
+    let (host, folder) = recording(&["--delete"])?;
+    let (client, session) = open(&host).await?;
+    let http = Http::new(&host);
+    let own = agent_session(&http, &session).await?;
+    http.poke(&format!("/sessions/{session}/kill")).await?.expect(200)?;
+    // No agent runs: one is started for it.
+    let answer = http.delete(&format!("/sessions/{session}")).await?.expect(200)?;
+    assert_eq!(answer, json!({ "ok": true, "id": session }));
+    assert_eq!(sent(&folder)?, [("session/delete".to_owned(), own)]);
+
+    let cold = client.new_session(&crate::cwd(&host)?).await?;
+    let own = agent_session(&http, &cold).await?;
+    http.poke(&format!("/sessions/{cold}/kill")).await?.expect(200)?;
+    // Another session's agent does it.
+    client.new_session(&crate::cwd(&host)?).await?;
+    let before = std::fs::read_to_string(folder.path().join("record"))?.matches("\"initialize\"").count();
+    client.request("session/delete", json!({ "sessionId": cold })).await?;
+    assert_eq!(sent(&folder)?.last(), Some(&("session/delete".to_owned(), own)));
+    let after = std::fs::read_to_string(folder.path().join("record"))?.matches("\"initialize\"").count();
+    assert_eq!(before, after, "an agent was started although one ran");
+    Ok(())
+}
+
+#[tokio::test]
+async fn delete_that_the_agent_refuses_removes_the_log_and_says_so() -> Result<()> {
+    let (host, _folder) = recording(&["--delete", "--error-on", "session/delete=-32603"])?;
+    let (client, session) = open(&host).await?;
+    let answer = client.request("session/delete", json!({ "sessionId": session })).await?;
+    assert_eq!(answer, json!({ "_meta": { "wharf": { "agentDelete": "failed" } } }));
+    ensure!(!log::folder(&host, &session).exists(), "the log is still there");
+    let http = Http::new(&host);
+    let second = client.new_session(&crate::cwd(&host)?).await?;
+    http.poke(&format!("/sessions/{second}/kill")).await?.expect(200)?;
+    let answer = http.delete(&format!("/sessions/{second}")).await?.expect(200)?;
+    assert_eq!(answer, json!({ "ok": true, "id": second, "agentDelete": "failed" }));
+    Ok(())
+}
+
+#[tokio::test]
+async fn delete_does_not_wait_for_an_agent_that_does_not_answer() -> Result<()> {
+    let (host, _folder) = recording(&["--delete", "--hang-on", "session/delete"])?;
+    let (client, session) = open(&host).await?;
+    let answer = client.request("session/delete", json!({ "sessionId": session })).await?;
+    assert_eq!(answer["_meta"]["wharf"]["agentDelete"], "failed");
+    ensure!(!log::folder(&host, &session).exists(), "the log is still there");
+    Ok(())
+}
+
+#[tokio::test]
+async fn agent_without_delete_is_not_sent_one() -> Result<()> {
+    let (host, folder) = recording(&[])?;
+    let (client, session) = open(&host).await?;
+    let http = Http::new(&host);
+    assert_eq!(client.request("session/delete", json!({ "sessionId": session })).await?, json!({}));
+    let cold = client.new_session(&crate::cwd(&host)?).await?;
+    http.poke(&format!("/sessions/{cold}/kill")).await?.expect(200)?;
+    assert_eq!(client.request("session/delete", json!({ "sessionId": cold })).await?, json!({}));
+    assert_eq!(sent(&folder)?, []);
+    Ok(())
+}
+
+#[tokio::test]
+async fn client_attached_as_observer_deletes_nothing() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (_owner, session) = open(&host).await?;
+    let client = crate::client(&host).await?;
+    client.request("session/attach", json!({ "sessionId": session, "role": "observer" })).await?;
+    let force = json!({ "sessionId": session, "_meta": { "wharf": { "force": true } } });
+    for method in ["session/delete", "session/close"] {
+        let error = refused(client.request(method, force.clone()).await)?;
+        assert_eq!(error.code, -32011, "{method}: {error}");
+    }
+    ensure!(log::folder(&host, &session).exists(), "an observer deleted the session");
+    let known = Http::new(&host).get(&format!("/sessions/{session}")).await?.expect(200)?;
+    assert_eq!(known["status"], "running");
+    Ok(())
+}
+
+#[tokio::test]
+async fn forget_removes_the_demo_agents_copy() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let state = host.directory().join("demo");
+    let client = crate::client_of(&host, "demo").await?;
+    client.initialize().await?;
+    let copies = || -> Result<usize> { Ok(std::fs::read_dir(&state)?.count()) };
+    for kill_first in [false, true] {
+        let session = client.new_session(&crate::cwd(&host)?).await?;
+        told(&client, &session, "hello").await?;
+        assert_eq!(copies()?, 1);
+        let http = Http::new(&host);
+        if kill_first {
+            http.poke(&format!("/sessions/{session}/kill")).await?.expect(200)?;
+        }
+        http.delete(&format!("/sessions/{session}")).await?.expect(200)?;
+        assert_eq!(copies()?, 0, "killed first: {kill_first}");
+    }
+    Ok(())
+}
