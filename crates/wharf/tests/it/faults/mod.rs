@@ -4,6 +4,7 @@
 mod agents;
 mod clients;
 mod kills;
+mod lives;
 mod people;
 mod tally;
 mod witness;

@@ -1,0 +1,116 @@
+//! Kills of a user against starts of the host, and agents that die with prompts behind them.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Value, json};
+use wharf_testkit::cold::Cold;
+use wharf_testkit::dice::Dice;
+use wharf_testkit::host::Host;
+use wharf_testkit::http::Http;
+use wharf_testkit::{PATIENCE, look};
+
+use crate::{log, scripted, section};
+
+/// Restarts of the host; `WHARF_FAULT_ROUNDS` says otherwise.
+const RESTARTS: u32 = 5;
+const SESSIONS: usize = 10;
+/// Prompts of one queue, of which some make the agent die.
+const PROMPTS: usize = 30;
+
+/// Kills some of the sessions, at any moment of their return.
+async fn kill_some(http: &Http, dice: &mut Dice, sessions: &[String], killed: &mut BTreeSet<String>) -> Result<()> {
+    for session in sessions {
+        // Some time passes, as much as these take.
+        for _ in 0..dice.below(8) {
+            http.get("/healthz").await?;
+        }
+        if dice.once_in(6) {
+            http.poke(&format!("/sessions/{session}/kill")).await?.expect(200)?;
+            killed.insert(session.clone());
+        }
+    }
+    Ok(())
+}
+
+/// The starts of the agent after the user's kill.
+fn starts_after_kill(host: &Host, session: &str) -> Result<usize> {
+    let events: Vec<Value> =
+        log::records(host, session)?.into_iter().map(|mut record| record["event"].take()).collect();
+    let kill = events.iter().position(|event| event["kind"] == "ended" && event["ending"]["reason"] == "user");
+    let after = &events[kill.context("the kill is not in the log")?..];
+    Ok(after.iter().filter(|event| event["kind"] == "agent_starting").count())
+}
+
+#[tokio::test]
+async fn no_start_undoes_a_kill_in_any_moment_of_a_return() -> Result<()> {
+    let rounds = std::env::var("WHARF_FAULT_ROUNDS").map_or(Ok(RESTARTS), |rounds| rounds.parse())?;
+    let mut dice = Dice::thrown()?;
+    let options = section(scripted(&["--slow-start", "30"])?, "[limits]\nstarts = 2");
+    let mut host = options.start()?;
+    host.kill9()?;
+    let directory = host.directory().to_owned();
+    let cold = Cold { count: SESSIONS, agent: "scripted", cwd: &directory, waiting: Some("echo waited") };
+    let sessions = cold.make(&host.state_dir())?;
+    let mut killed = BTreeSet::new();
+    for _ in 0..rounds {
+        host.restart()?;
+        let http = Http::new(&host);
+        kill_some(&http, &mut dice, &sessions, &mut killed).await?;
+        for session in sessions.iter().filter(|session| !killed.contains(*session)) {
+            // One is cut off by the next kill of the host, the other waits for the host after it.
+            for prompt in ["pause 500; echo on", "echo later"] {
+                let body = json!({ "prompt": prompt, "queue": true });
+                http.post(&format!("/sessions/{session}/prompt"), &body).await?.expect(200)?;
+            }
+        }
+        kill_some(&http, &mut dice, &sessions, &mut killed).await?;
+        host.kill9()?;
+    }
+    host.restart()?;
+    let http = Http::new(&host);
+    for session in sessions.iter().filter(|session| !killed.contains(*session)) {
+        crate::rest::idle(&http, session).await?;
+    }
+    println!("{} of {SESSIONS} sessions were killed", killed.len());
+    for session in &killed {
+        let known = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
+        ensure!(known["status"] == "killed" && known["endReason"] == "user", "{known}");
+        ensure!(starts_after_kill(&host, session)? == 0, "{session} was started after its kill");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn prompts_behind_agents_that_die_run_until_the_third_death_in_a_row() -> Result<()> {
+    let mut dice = Dice::thrown()?;
+    let options = section(scripted(&["--resume"])?, "replay_quiet = \"10ms\"");
+    let host = options.start()?;
+    let http = Http::new(&host);
+    let session = crate::rest::spawn(&http, &host).await?;
+    // The first holds the others up until all of them wait.
+    let mut dies = vec![false];
+    dies.extend((1..PROMPTS).map(|_| dice.once_in(2)));
+    for (number, dies) in dies.iter().enumerate() {
+        let pause = if number == 0 { "pause 500; " } else { "" };
+        let prompt = if *dies { "crash".to_owned() } else { format!("{pause}echo {number}") };
+        let body = json!({ "prompt": prompt, "queue": true });
+        http.post(&format!("/sessions/{session}/prompt"), &body).await?.expect(200)?;
+    }
+    let ends = look::until(2 * PATIENCE, || {
+        let ends = log::events(&host, &session, "prompt_ended")?;
+        Ok((ends.len() >= PROMPTS).then_some(ends))
+    });
+    let ends = ends.await?.context("prompts without an end")?;
+    let told: Vec<bool> = ends.iter().map(|end| end["end"]["how"] == "answered").collect();
+    // Three deaths in a row end what waits behind them.
+    let third = dies.windows(3).position(|three| three == [true; 3]).map_or(PROMPTS, |at| at + 3);
+    let expected: Vec<bool> = dies.iter().enumerate().map(|(number, dies)| number < third && !dies).collect();
+    ensure!(told == expected, "{dies:?} ended as {told:?}");
+    let starts = log::events(&host, &session, "agent_starting")?.len();
+    let deaths = dies[..third.min(PROMPTS)].iter().filter(|dies| **dies).count();
+    // No start follows a death with nothing behind it.
+    let last = usize::from(third < PROMPTS || dies.last() == Some(&true));
+    ensure!(starts == 1 + deaths - last, "{starts} starts for {deaths} deaths: {dies:?}");
+    Ok(())
+}
