@@ -49,6 +49,8 @@ pub enum StartFault {
     NotInstalled,
     /// The agent wants its user to log in first.
     LoginNeeded,
+    /// The agent refused a mode or an option that was in force: a person has to decide how to go on.
+    SettingRefused,
     /// The agent does not know the session that it was to load or resume.
     SessionUnknown,
     Other,

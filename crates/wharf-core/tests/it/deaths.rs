@@ -197,8 +197,8 @@ fn first_start_is_tried_again_for_prompts_that_wait() {
 }
 
 #[test]
-fn missing_program_and_missing_login_are_not_tried_again() {
-    for cause in [StartFault::NotInstalled, StartFault::LoginNeeded] {
+fn start_that_a_person_has_to_mend_is_not_tried_again() {
+    for cause in [StartFault::NotInstalled, StartFault::LoginNeeded, StartFault::SettingRefused] {
         let mut stage = queued(OnRestart::Mark, RESUMES);
         stage.give(exited(1, Some(1)));
         stage.give(start_failed_by(2, cause));

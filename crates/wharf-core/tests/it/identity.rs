@@ -151,7 +151,13 @@ fn two_connections_of_one_client_are_counted_listed_and_announced_once() {
     let mut stage = Stage::running();
     let attach = |connection: &str| {
         let sender = known("phone", connection);
-        Input::Attach(wharf_core::Attachment { sender, role: Role::Controller, elicits: false, wake: false })
+        Input::Attach(wharf_core::Attachment {
+            sender,
+            role: Role::Controller,
+            elicits: false,
+            wake: false,
+            needs_agent: false,
+        })
     };
     assert_eq!(stage.give(attach("c1")).effects.len(), 1);
     let step = stage.give(attach("c2"));
@@ -174,6 +180,7 @@ fn decline_on_one_connection_counts_for_the_client() {
             role: Role::Controller,
             elicits: true,
             wake: false,
+            needs_agent: false,
         }));
     }
     stage.give(submit_as("p1", known("phone", "c1")));

@@ -100,7 +100,13 @@ fn its_own_agent_looking_on_is_no_client_and_keeps_no_session_alive() {
     let since = stage.now;
     for (client, parent) in [("own", Some(origin().session)), ("ann", None)] {
         let sender = Sender { parent, ..sender(client) };
-        stage.give(Input::Attach(Attachment { sender, role: Role::Observer, elicits: false, wake: false }));
+        stage.give(Input::Attach(Attachment {
+            sender,
+            role: Role::Observer,
+            elicits: false,
+            wake: false,
+            needs_agent: false,
+        }));
         let (clients, deadline) = if client == "own" { (0, Some(since.after(Millis(100)))) } else { (1, None) };
         assert_eq!((stage.session.clients(), stage.session.deadline()), (clients, deadline), "{client}");
     }

@@ -189,6 +189,8 @@ impl Greeted {
         let id = self.take_id();
         let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string();
         self.exchange(method, request.into(), id).await.map_err(|failure| StartFailure {
+            // An agent that went away or said nothing may do better the next time.
+            cause: if failure.answer.is_some() { StartFault::SettingRefused } else { failure.cause },
             message: format!(
                 "the agent did not take back the {what} that was in force, and without it might do more than it was \
                  allowed to: {}",
