@@ -128,6 +128,8 @@ pub struct AgentTraits {
     pub load: bool,
     pub resume: bool,
     pub close: bool,
+    /// Left out of the log where the agent has it not, as before there was this member.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub delete: bool,
     /// It takes a prompt while another runs and queues by itself.
     pub queues: bool,

@@ -145,8 +145,7 @@ fn parse_update(body: &Bytes, kind: &str) -> Result<Event, CodecError> {
         #[serde(borrow)]
         frame: &'a RawValue,
     }
-    let Members { update, title, tool, frame } =
-        wharf_json::read_own(body).map_err(|error| malformed(kind, &error))?;
+    let Members { update, title, tool, frame } = wharf_json::read_own(body).map_err(|error| malformed(kind, &error))?;
     let frame = raw(body.slice_ref(frame.get().as_bytes()), kind)?;
     Ok(Event::AgentUpdated { update: UpdateKind::from_tag(&update), frame, title, tool })
 }

@@ -105,10 +105,10 @@ impl Session {
         self.end(Ending { status, reason, exit_code, message }, &PromptEnd::StartFailed, draft);
     }
 
-    /// Is the start tried again, how and when? Only while prompts wait for it: whoever else wants the agent is told, and
-    /// asks again.
+    /// Is the start tried again, how and when? Only while prompts wait for it, and only of an agent that has been up once:
+    /// whoever starts a session, or comes to one, is told at once and can try again.
     fn next_try(&self, cause: StartFault) -> Option<(StartKind, Millis)> {
-        if self.state.queue.is_empty() {
+        if self.state.queue.is_empty() || self.state.agent_session.is_none() {
             return None;
         }
         let how = self.state.how.unwrap_or(StartKind::New);

@@ -24,9 +24,9 @@ fn queued(on_restart: OnRestart, traits: AgentTraits) -> Stage {
 }
 
 fn ends(stage: &Stage) -> Vec<(&str, &PromptEnd)> {
-    let ends = stage.log.iter().filter_map(|(_, _, event)| match event {
-        Event::PromptEnded { prompt, end } => Some((prompt.as_str(), end)),
-        _ => None,
+    let ends = stage.log.iter().filter_map(|(_, _, event)| {
+        let Event::PromptEnded { prompt, end } = event else { return None };
+        Some((prompt.as_str(), end))
     });
     ends.collect()
 }
@@ -112,9 +112,9 @@ fn agent_that_is_given_up_counts_as_dead() {
     }
     assert_eq!(stage.queue(), Vec::<&str>::new());
     assert_eq!(ends(&stage)[3..], [("p4", &PromptEnd::AgentExited), ("p5", &PromptEnd::AgentExited)]);
-    let reasons = stage.log.iter().filter_map(|(_, _, event)| match event {
-        Event::Ended(ending) => Some(ending.reason),
-        _ => None,
+    let reasons = stage.log.iter().filter_map(|(_, _, event)| {
+        let Event::Ended(ending) = event else { return None };
+        Some(ending.reason)
     });
     assert_eq!(reasons.collect::<Vec<_>>(), [EndReason::Unresponsive; 3]);
 }
@@ -186,14 +186,12 @@ fn start_that_succeeds_begins_the_tries_anew() {
 }
 
 #[test]
-fn first_start_is_tried_again_for_prompts_that_wait() {
+fn start_of_a_session_that_never_ran_is_not_tried_again() {
     let mut stage = Stage::starting(Settings::default());
     stage.prompt("p1", "ann");
-    assert_eq!(stage.give(start_failed(1)).events, [retried(1, 1_000)]);
-    assert_eq!(stage.wait(1_000).effects, [start(2, StartKind::New)]);
-    let step = stage.give(started(2, RESUMES));
-    assert!(!step.events.iter().any(is_notice), "an agent that never ran has lost nothing");
-    assert_eq!(stage.turns(), ["p1"]);
+    stage.give(start_failed(1));
+    assert_eq!(ends(&stage), [("p1", &PromptEnd::StartFailed)]);
+    assert_eq!(stage.session.state().status, Status::Error);
 }
 
 #[test]
@@ -242,17 +240,13 @@ fn tool(id: &str, state: ToolCallState) -> Input {
 
 /// The tool calls that Wharf ended, in order.
 fn cut(events: &[Event]) -> Vec<&str> {
-    let cut = events.iter().filter_map(|event| match event {
-        Event::AgentUpdated { tool: Some(ToolCall { id, state: ToolCallState::Cut }), frame, .. } => {
-            let expected = format!(r#""status":"failed","toolCallId":"{id}""#);
-            let told = frame.as_str();
-            assert!(
-                told.contains(r#""sessionId":"sess_1""#) && told.contains(r#""status":"failed""#),
-                "{expected} in {told}"
-            );
-            Some(&**id)
-        }
-        _ => None,
+    let cut = events.iter().filter_map(|event| {
+        let Event::AgentUpdated { tool: Some(ToolCall { id, state: ToolCallState::Cut }), frame, .. } = event else {
+            return None;
+        };
+        let told = frame.as_str();
+        assert!(told.contains(r#""sessionId":"sess_1""#) && told.contains(r#""status":"failed""#), "{id} in {told}");
+        Some(&**id)
     });
     cut.collect()
 }

@@ -12,7 +12,10 @@ fn initialize_names_the_agent_and_what_it_can_do() -> Result<()> {
     assert_eq!(answer["protocolVersion"], 1);
     assert_eq!(answer["agentInfo"]["name"], "wharf-demo");
     assert_eq!(answer["agentCapabilities"]["loadSession"], true);
-    assert_eq!(answer["agentCapabilities"]["sessionCapabilities"], json!({ "close": {}, "list": {}, "resume": {} }));
+    assert_eq!(
+        answer["agentCapabilities"]["sessionCapabilities"],
+        json!({ "close": {}, "delete": {}, "list": {}, "resume": {} })
+    );
     Ok(())
 }
 

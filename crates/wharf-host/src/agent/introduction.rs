@@ -390,7 +390,8 @@ mod tests {
             let answer = format!(
                 r#"{{"id":0,"x":{odd},"result":{{"x":{odd},"agentCapabilities":{{"loadSession":true,"x":{odd},"sessionCapabilities":{{"resume":{{"x":{odd}}},"close":{odd},"promptQueueing":null,"ready":false}}}}}}}}"#
             );
-            let expected = AgentTraits { load: true, resume: true, close: true, delete: false, queues: false, ready: false };
+            let expected =
+                AgentTraits { load: true, resume: true, close: true, delete: false, queues: false, ready: false };
             assert_eq!(traits(answer.as_bytes()), Ok(expected), "{}", &odd[..odd.len().min(10)]);
         }
     }

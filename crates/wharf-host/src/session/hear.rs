@@ -317,6 +317,10 @@ fn malformed(kind: Fault, detail: String, found: &Salvaged, voice: &mut Voice) -
 
 fn fail_owed(id: u64, message: &str, voice: &mut Voice) -> Option<Heard> {
     Some(match voice.settle(id)? {
+        Owed::Delete(done) => {
+            let _ = done.send(AgentDelete::Failed);
+            Heard::Nothing
+        }
         Owed::Forward(to) => {
             let frame = error(&String::from_utf8_lossy(&to.request), -32603, message);
             Heard::Answer { to, frame, ok: false }

@@ -69,6 +69,6 @@ async fn killed_session_can_be_read_and_says_how_it_comes_back() -> Result<()> {
     let prompt = http.post(&format!("/sessions/{session}/prompt"), &json!({ "prompt": "echo again" })).await?;
     assert_eq!(prompt.fault(), (409, "killed".to_owned()));
     http.poke(&format!("/sessions/{session}/resume")).await?.expect(200)?;
-    assert_eq!(told(&crate::join(&host, &session).await?, &session, "echo again").await?, "beforeagain");
+    assert_eq!(told(&crate::join(&host, &session).await?, &session, "echo again").await?, "again");
     Ok(())
 }
