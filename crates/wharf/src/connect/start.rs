@@ -125,8 +125,9 @@ fn is_kept(name: &str) -> bool {
         "SSH_AUTH_SOCK",
     ];
     const BEGINNINGS: [&str; 4] = ["LC_", "XDG_", "SSL_CERT_", "WHARF_"];
-    // An agent's own identity is not its host's.
-    let is_agents = [wharf_host::SESSION_VARIABLE, wharf_host::TOKEN_VARIABLE].contains(&name);
+    // An agent's own identity is not its host's, and the host is not of the agent's process tree.
+    let agents = [wharf_host::SESSION_VARIABLE, wharf_host::TOKEN_VARIABLE, wharf_host::agent::sweep::TAG];
+    let is_agents = agents.contains(&name);
     let is_named = NAMES.contains(&name) || name == "NODE_EXTRA_CA_CERTS";
     let is_proxy = name.to_ascii_uppercase().ends_with("_PROXY");
     !is_agents && (is_named || is_proxy || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning)))
@@ -192,8 +193,17 @@ mod tests {
             "SSH_AUTH_SOCK",
             "WHARF_LOG",
         ];
-        let dropped =
-            ["ANTHROPIC_API_KEY", "LD_PRELOAD", "PWD", "TERM", "VIRTUAL_ENV", "WHARF_SESSION", "WHARF_TOKEN", "PROXY"];
+        let dropped = [
+            "ANTHROPIC_API_KEY",
+            "LD_PRELOAD",
+            "PWD",
+            "TERM",
+            "VIRTUAL_ENV",
+            "WHARF_SESSION",
+            "WHARF_TOKEN",
+            "WHARF_AGENT_TAG",
+            "PROXY",
+        ];
         let all = kept.iter().chain(&dropped).map(|name| (OsString::from(name), OsString::from("/x")));
         let names: Vec<OsString> = kept_environment(all).map(|(name, _)| name).collect();
         assert_eq!(names, kept);
