@@ -1,5 +1,4 @@
-//! The first exchange with an agent: `initialize`. What it answers is kept per adapter, so that a client that only
-//! joins a session starts nothing (rule 3.2).
+//! The first exchange with an agent: `initialize`.
 
 use std::time::Duration;
 
@@ -30,6 +29,11 @@ pub struct Introduction {
 }
 
 impl Introduction {
+    /// `answer` is the response frame to `initialize`.
+    pub(crate) fn of_answer(answer: Bytes) -> Result<Self, ReadError> {
+        Ok(Self { traits: traits(&answer)?, frame: Raw::new_checked_before(answer) })
+    }
+
     /// For a caller for whom no agent is started, where none has spoken yet: Wharf's own name, and nothing promised.
     pub fn of_nobody() -> Self {
         let version = env!("CARGO_PKG_VERSION");
@@ -106,9 +110,8 @@ pub(crate) async fn greet(launch: &Launch, capabilities: &str) -> Result<Greeted
         r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":1,"clientCapabilities":{capabilities},"clientInfo":{{"name":"wharf","title":"Wharf","version":"{version}"}}}}}}"#
     );
     let answer = greeted.exchange("initialize", request.into(), 0).await?;
-    let traits = traits(&answer)
+    greeted.introduction = Introduction::of_answer(answer)
         .map_err(|error| StartFailure::new(format!("the agent's answer to `initialize` cannot be used: {error}")))?;
-    greeted.introduction = Introduction { traits, frame: Raw::new_checked_before(answer) };
     Ok(greeted)
 }
 

@@ -13,6 +13,7 @@ use wharf_store::{
     StoreError,
 };
 
+use super::initialize_cache::InitializeCache;
 use super::rate::Rate;
 use super::{Host, Inner, Need, Starts, UnreadableLog};
 use crate::agent::records::{DirectoryIdentity, Records};
@@ -77,6 +78,7 @@ impl Host {
         let places = Arc::new(tokio::sync::Semaphore::new(config.limits.sessions));
         let spare_places = Arc::new(tokio::sync::Semaphore::new(config.limits.sessions));
         let rate = Rate::new(config.limits.spawns_per_minute);
+        let initialize_cache = Arc::new(InitializeCache::load(root.join("initialize.json"), &state_id));
         let inner = Arc::new(Inner {
             config,
             starts,
@@ -91,7 +93,7 @@ impl Host {
             badges: Arc::default(),
             url: tokio::sync::watch::Sender::new("".into()),
             state_id,
-            introductions: std::sync::Mutex::default(),
+            initialize_cache,
             opening: Mutex::new(()),
             spawning: Mutex::new(()),
             delegating: Mutex::new(()),

@@ -7,6 +7,7 @@ mod confined;
 mod create;
 mod delegate;
 mod forget;
+mod initialize_cache;
 mod rate;
 mod spare;
 mod spawn;
@@ -16,7 +17,7 @@ mod storage;
 mod workspaces;
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
@@ -28,6 +29,7 @@ pub use begin::StartError;
 pub use create::{CreateError, Created, NewSessionRequest};
 pub use delegate::DelegationError;
 pub use forget::Renewal;
+use initialize_cache::InitializeCache;
 pub use spare::Spare;
 pub use spawn::{SpawnRequest, Spawned};
 pub(crate) use start_file::{StartInputs, write_private};
@@ -72,7 +74,7 @@ pub(crate) struct Inner {
     url: watch::Sender<Arc<str>>,
     /// Random, made once per state directory: the tags of its agents begin with it.
     state_id: String,
-    introductions: Mutex<HashMap<Introduced, Introduction>>,
+    pub(crate) initialize_cache: Arc<InitializeCache>,
     pub(crate) starts: Arc<Starts>,
     /// One cold session is brought up at a time, so that two callers get the same task.
     opening: tokio::sync::Mutex<()>,
@@ -98,17 +100,6 @@ pub(crate) struct Inner {
 struct UnreadableLog {
     log_id: LogId,
     why: String,
-}
-
-/// Whose introduction it is. Programs of the same name are different agents, and so is one with other variables: what
-/// one caller brings along must not be what another is told.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct Introduced {
-    program: PathBuf,
-    command: Vec<String>,
-    /// An agent offers logins in a terminal only to those who say that they can do that.
-    terminal: bool,
-    env: BTreeMap<String, String>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -197,7 +188,8 @@ impl Host {
         }
     }
 
-    /// What the adapter's agent says of itself: from memory, or by starting one, which is then handed over.
+    /// Returns the answer of the adapter's agent to `initialize`: from the cache, or by starting an agent, which is then
+    /// handed over.
     pub async fn introduce(
         &self,
         adapter: &str,
@@ -206,27 +198,19 @@ impl Host {
         env: &BTreeMap<String, String>,
     ) -> Result<(Introduction, Option<Spare>), StartFailure> {
         let agent = self.inner.agent(adapter, None, &BTreeMap::new())?;
-        let terminal = Json::parse(capabilities.as_bytes())
-            .and_then(|told| told.bool_at(&["auth", "terminal"]))
-            .map_err(|error| StartFailure::new(format!("clientCapabilities: {error}")))?;
-        let terminal = terminal == Some(true);
-        let env = self.inner.config.adapters().environment(&agent, env);
-        let key = Introduced { program: agent.program(&env)?, command: agent.command, terminal, env };
-        if let Some(known) = self.inner.introductions().get(&key) {
-            return Ok((known.clone(), None));
+        let passed = self.inner.config.adapters().environment(&agent, env);
+        agent.program(&passed)?;
+        let told = self.inner.config.serve_tools.advertise(capabilities, None);
+        let cache = &self.inner.initialize_cache;
+        if let Some(known) = cache.key(&agent, &passed, &told, cwd).and_then(|key| cache.find(&key)) {
+            return Ok((known, None));
         }
-        let spare = self.spare(adapter, capabilities, cwd, &key.env).await?;
-        let introduction = spare.greeted.introduction.clone();
-        let mut known = self.inner.introductions();
-        if known.len() >= INTRODUCTIONS {
-            known.clear();
-        }
-        known.insert(key, introduction.clone());
-        Ok((introduction, Some(spare)))
+        let spare = self.spare(adapter, capabilities, cwd, env).await?;
+        Ok((spare.greeted.introduction.clone(), Some(spare)))
     }
 
-    /// What the adapter's agent has said of itself to somebody, if it has; starts nothing. Only the program counts that
-    /// the host itself would find: one that a caller brought along by its `PATH` speaks for that caller alone.
+    /// Returns an answer that the adapter's agent gave to some client; starts nothing. Only the program counts that the
+    /// host itself would find: one that a caller brought along by its `PATH` speaks for that caller alone.
     pub fn introduced(&self, adapter: &str) -> Option<Introduction> {
         self.inner.introduced(adapter)
     }
@@ -258,25 +242,15 @@ impl Host {
     }
 }
 
-/// How many are remembered; each takes some kilobytes.
-const INTRODUCTIONS: usize = 64;
-
 impl Inner {
     fn unreadable(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, UnreadableLog>> {
         self.unreadable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn introductions(&self) -> std::sync::MutexGuard<'_, HashMap<Introduced, Introduction>> {
-        self.introductions.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn introduced(&self, adapter: &str) -> Option<Introduction> {
         let agent = self.agent(adapter, None, &BTreeMap::new()).ok()?;
-        let program = agent.program(&BTreeMap::new()).ok()?;
-        let fits = |key: &&Introduced| key.program == program && key.command == agent.command && !key.terminal;
-        let known = self.introductions();
-        let key = known.keys().find(fits)?;
-        known.get(key).cloned()
+        let cache = &self.initialize_cache;
+        cache.find_any(&cache.key(&agent, &BTreeMap::new(), "", None)?)
     }
 
     /// The adapter's agent, in this mode with these options.

@@ -72,7 +72,12 @@ impl Host {
         let launch = Launch { sandbox: sandbox.clone(), ..self.inner.launch(&agent, Some(&session), &cwd, &env) };
         let _start = self.inner.starts.enter(Need::Client).await;
         let capabilities = self.inner.config.serve_tools.advertise(capabilities, None);
+        let cache = &self.inner.initialize_cache;
+        let key = cache.key(&agent, &env, &capabilities, known.as_deref());
         let greeted = greet(&launch, &capabilities).await?;
+        if let Some(key) = key {
+            cache.store(key, &greeted.introduction).await;
+        }
         Ok(Spare { greeted, session, cwd, sandbox, asked: false, _place: place })
     }
 }

@@ -317,7 +317,12 @@ impl SessionTask {
                         agent.program(&inputs.env)?;
                         let launch = host.launch_of(&agent, &origin, &inputs)?;
                         let capabilities = host.capabilities_for_start(&log_id, &mut inputs, starter);
+                        let cwd = Some(launch.cwd.as_path());
+                        let key = host.initialize_cache.key(&agent, &inputs.env, &capabilities, cwd);
                         let mut greeted = greet(&launch, &capabilities).await?;
+                        if let Some(key) = key {
+                            host.initialize_cache.store(key, &greeted.introduction).await;
+                        }
                         for frame in &inputs.prelude {
                             greeted.ask(frame.bytes()).await?;
                         }

@@ -33,6 +33,7 @@ mod http2;
 mod http_streams;
 mod http_wire;
 mod identity;
+mod initialize_cache;
 mod intruders;
 mod joining;
 mod known_clients;

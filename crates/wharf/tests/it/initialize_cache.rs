@@ -1,0 +1,136 @@
+//! `initialize` is answered from what agents answered before (rules 3.2, 12.8): without a start, after a restart of the
+//! host too, and not by an agent that has changed since.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use wharf_testkit::client::Client;
+use wharf_testkit::host::{Host, HostOptions};
+
+use crate::{client_of, cwd, scripted};
+
+/// An agent that is a script, which can be exchanged.
+struct Program {
+    directory: tempfile::TempDir,
+}
+
+impl Program {
+    fn new(flags: &str) -> Result<Self> {
+        let program = Self { directory: tempfile::TempDir::with_prefix("wharf-program-")? };
+        program.replace(&program.script(), flags)?;
+        Ok(program)
+    }
+
+    fn script(&self) -> PathBuf {
+        self.directory.path().join("agent")
+    }
+
+    /// Puts another version in the place of the file.
+    fn replace(&self, file: &PathBuf, flags: &str) -> Result<()> {
+        let agent = wharf_testkit::program::scripted_agent()?;
+        let starts = self.directory.path().join("starts");
+        let new = self.directory.path().join("new");
+        let text = format!("#!/bin/sh\necho >> {}\nexec {} {flags} \"$@\"\n", starts.display(), agent.display());
+        fs::write(&new, text)?;
+        fs::set_permissions(&new, fs::Permissions::from_mode(0o755))?;
+        Ok(fs::rename(&new, file)?)
+    }
+
+    fn starts(&self) -> usize {
+        fs::read_to_string(self.directory.path().join("starts")).unwrap_or_default().lines().count()
+    }
+
+    fn host(&self, command: &[&str]) -> Result<HostOptions> {
+        let script = self.script().display().to_string();
+        let command = command.iter().map(|word| word.replace("SCRIPT", &script)).collect::<Vec<_>>();
+        Ok(scripted(&[])?.agent("mine", &command))
+    }
+}
+
+/// The logins that the agent offers at `initialize`.
+async fn logins(host: &Host) -> Result<(Client, usize)> {
+    let client = client_of(host, "mine").await?;
+    let answer = client.initialize().await?;
+    Ok((client, answer["authMethods"].as_array().context("no list of logins")?.len()))
+}
+
+#[tokio::test]
+async fn an_agent_that_was_upgraded_in_place_answers_anew() -> Result<()> {
+    // The program itself, and a script that is given to an interpreter.
+    for command in [&["SCRIPT"][..], &["/bin/sh", "SCRIPT"]] {
+        let program = Program::new("")?;
+        let host = program.host(command)?.start()?;
+        assert_eq!(logins(&host).await?.1, 0);
+        assert_eq!(logins(&host).await?.1, 0);
+        assert_eq!(program.starts(), 1, "the second was answered from memory");
+        program.replace(&program.script(), "--auth")?;
+        assert_eq!(logins(&host).await?.1, 1, "{command:?}");
+        assert_eq!((logins(&host).await?.1, program.starts()), (1, 2));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_host_that_was_restarted_answers_without_a_start() -> Result<()> {
+    let program = Program::new("--auth")?;
+    let options = program.host(&["SCRIPT"])?.variable("MINE_KEY", "a-secret-of-the-user");
+    let mut host = crate::section(options, "env = { OTHER = \"another-secret\" }").start()?;
+    logins(&host).await?;
+    host.kill9()?;
+    host.restart()?;
+    assert_eq!((logins(&host).await?.1, program.starts()), (1, 1));
+    let file = host.state_dir().join("initialize.json");
+    assert_eq!(fs::metadata(&file)?.permissions().mode() & 0o777, 0o600);
+    let text = fs::read_to_string(&file)?;
+    for word in ["secret", "MINE_KEY", "OTHER", "/bin/", &program.script().display().to_string()] {
+        assert!(!text.contains(word), "{word}: {text}");
+    }
+    // Nor is an agent that was exchanged meanwhile taken for the one that it was.
+    host.kill9()?;
+    program.replace(&program.script(), "")?;
+    host.restart()?;
+    assert_eq!((logins(&host).await?.1, program.starts()), (0, 2));
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_real_start_refreshes_the_answer() -> Result<()> {
+    // The program never changes; what it runs does.
+    let program = Program::new("")?;
+    let inner = program.directory.path().join("inner");
+    program.replace(&inner, "")?;
+    fs::write(program.script(), format!("#!/bin/sh\nexec {}\n", inner.display()))?;
+    fs::set_permissions(program.script(), fs::Permissions::from_mode(0o755))?;
+    let host = program.host(&["SCRIPT"])?.start()?;
+    let (client, before) = logins(&host).await?;
+    program.replace(&inner, "--terminal-auth --auth")?;
+    assert_eq!((before, logins(&host).await?.1), (0, 0), "nothing tells of the change");
+    // A session that needs a login: its agent is started and answers.
+    let refused = client.new_session(&cwd(&host)?).await;
+    assert!(refused.is_err(), "{refused:?}");
+    assert_eq!(logins(&host).await?.1, 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn other_capabilities_and_variables_are_answered_by_themselves() -> Result<()> {
+    let program = Program::new("")?;
+    let host = program.host(&["SCRIPT"])?.start()?;
+    let greet = async |capabilities: Value, env: Value| {
+        let client = client_of(&host, "mine").await?;
+        let meta = json!({ "wharf": { "env": env } });
+        let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities, "_meta": meta });
+        client.request("initialize", params).await?;
+        anyhow::Ok(program.starts())
+    };
+    assert_eq!(greet(json!({}), json!({})).await?, 1);
+    assert_eq!(greet(json!({ "terminal": true }), json!({})).await?, 2);
+    assert_eq!(greet(json!({}), json!({ "LANG": "fr_FR.UTF-8" })).await?, 3);
+    assert_eq!(greet(json!({ "terminal": true }), json!({})).await?, 3);
+    // A variable that the agent does not get makes no difference.
+    assert_eq!(greet(json!({}), json!({ "NOT_PASSED": "1" })).await?, 3);
+    Ok(())
+}
