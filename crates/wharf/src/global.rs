@@ -51,7 +51,12 @@ impl Global {
 
     /// The host, started if need be and allowed, and of a version that we understand.
     pub(crate) async fn client(&self) -> anyhow::Result<Client> {
-        Client::open(self.reach("wharf")?, self.verbose).await
+        self.client_for("wharf").await
+    }
+
+    /// The same for a verb that goes by this name.
+    pub(crate) async fn client_for(&self, who: &'static str) -> anyhow::Result<Client> {
+        Client::open(self.reach(who)?, self.verbose).await
     }
 
     /// The host if it runs. It may be of any version.

@@ -22,7 +22,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
 use wharf_core::{EndReason, Epoch, Input, SessionId};
-use wharf_json::Json;
 use wharf_store::{Engine, FileLease, LogId};
 
 pub use begin::StartError;

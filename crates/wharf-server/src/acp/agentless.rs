@@ -4,18 +4,16 @@ use std::path::PathBuf;
 use std::sync::PoisonError;
 
 use bytes::Bytes;
-use wharf_host::core::Role;
-use wharf_host::{Forward, Introduction, StartFailure, frame, new_client_id};
+use wharf_host::core::{Role, Status};
+use wharf_host::{Forward, Introduction, SessionHandle, StartFailure, frame, new_client_id};
 
 use super::answers;
 use super::client::ClientInfo;
-use super::connection::Connection;
+use super::connection::{Attached, Connection};
 use super::errors::{RpcError, from_start, observer, unreadable_answer};
 use super::inbound::Outcome;
 use crate::auth::Scope;
 
-/// The newest logins that are kept for later agents: more than an agent has ways to log in.
-const LOGINS: usize = 8;
 /// Bytes of one of them.
 const LOGIN: usize = 1 << 20;
 
@@ -23,12 +21,19 @@ impl Connection {
     pub(super) async fn initialize(&self, frame: &Bytes, id: &Bytes) -> Outcome {
         let info = ClientInfo::of(frame)?;
         let _ = self.introduced.set(info);
+        let info = self.info();
+        let known = || self.app.host.introduced(&self.agent);
         let introduction = match self.role() {
-            Role::Controller => self.introduce().await?,
             // Observers start nothing, not even for this (rule 4.8).
-            Role::Observer => self.app.host.introduced(&self.agent).unwrap_or_else(Introduction::of_nobody),
+            Role::Observer => known().unwrap_or_else(Introduction::of_nobody),
+            Role::Controller if info.returns => known().unwrap_or_else(Introduction::of_nobody),
+            Role::Controller if info.joins => match known() {
+                Some(known) => known,
+                None => self.introduce().await?,
+            },
+            Role::Controller => self.introduce().await?,
         };
-        let (amux, terminal_auth) = (self.bound.is_some(), self.info().terminal_auth);
+        let (amux, terminal_auth) = (self.bound.is_some(), info.terminal_auth);
         let answer = answers::initialize(&introduction.frame, id, amux, terminal_auth);
         Ok(Some(answer.map_err(unreadable_answer)?))
     }
@@ -53,11 +58,7 @@ impl Connection {
         if let Ok(Some(answer)) = &outcome
             && frame::scan(answer).is_ok_and(|envelope| envelope.kind == frame::FrameKind::Result)
         {
-            let mut logins = self.logins();
-            if logins.len() >= LOGINS {
-                logins.remove(0);
-            }
-            logins.push(frame.clone());
+            self.ledger.add_login(frame.clone());
         }
         outcome
     }
@@ -71,21 +72,31 @@ impl Connection {
         if self.identity.scope != Scope::Host {
             return Err(RpcError::host_only("logout"));
         }
-        self.logins().clear();
-        for handle in self.app.host.running(&self.agent) {
-            // Asked in nobody's name: the client's own request is answered by the agent without a session.
+        self.ledger.clear_logins();
+        // The one that answers the client's own request is not told twice.
+        let own = if self.spare.lock().await.is_none() { self.own_session() } else { None };
+        let others = self.app.host.running(&self.agent).into_iter();
+        for handle in others.filter(|handle| own.as_ref().is_none_or(|own| own.id() != handle.id())) {
+            // Asked in no client's name: the client's own request is answered by the connection's own agent.
             let (client, request) = (new_client_id(), Some(id.clone()));
             let _ = handle.tell_agent(Forward { client, frame: frame.clone(), request }).await;
         }
         self.ask_agent(frame, id).await
     }
 
-    /// A request without a session goes to the connection's own agent, which is started for it if need be.
+    /// A request without a session goes to the agent process that the connection has: the one that waits for its session,
+    /// else that of a session. If there is none, one is started (rule 12.15).
     pub(super) async fn ask_agent(&self, frame: &Bytes, id: &Bytes) -> Outcome {
         if self.role() == Role::Observer {
             return Err(observer(""));
         }
         let mut spare = self.spare.lock().await;
+        if spare.is_none()
+            && let Some(handle) = self.own_session()
+        {
+            drop(spare);
+            return self.pass_on(&handle, frame, id).await;
+        }
         if spare.is_none() {
             let told = self.told();
             let started = self.app.host.spare(&self.agent, &told, self.place().as_deref(), &self.env()).await;
@@ -100,6 +111,17 @@ impl Connection {
             }
         };
         Ok(frame::scan(&answer).ok().map(|envelope| frame::with_id(&answer, &envelope, id)))
+    }
+
+    /// Returns the newest session that this client controls and whose agent is one of the connection's adapter.
+    fn own_session(&self) -> Option<SessionHandle> {
+        let fits = |attached: &Attached| {
+            let known = attached.handle.descriptor();
+            attached.role == Role::Controller && known.status == Status::Running && known.adapter_slug == *self.agent
+        };
+        let own = self.all_attached().into_iter().filter(fits).map(|attached| attached.handle);
+        // Ids sort by age.
+        own.max_by(|a, b| a.id().as_str().cmp(b.id().as_str()))
     }
 
     /// Where an agent without a session is started: where the client last wanted a session, or says that it works.

@@ -27,6 +27,10 @@ pub(super) struct ClientInfo {
     pub(super) env: Arc<BTreeMap<String, String>>,
     /// It can have `wharf acp` run in a terminal, and so do logins there (rule 3.1).
     pub(super) terminal_auth: bool,
+    /// It only joins sessions, which have their agents: what an agent answered to another client does for it too.
+    pub(super) joins: bool,
+    /// It was connected before and has its answer to `initialize`: no agent is started for another.
+    pub(super) returns: bool,
     /// Where it works, if it says so: its sessions will probably be there.
     pub(super) cwd: Option<PathBuf>,
     /// The id that it gives itself.
@@ -61,6 +65,8 @@ impl ClientInfo {
             multi_client_updates: is_true(&wish("multiClientUpdates"))?,
             env: Arc::new(request.seek(&wish("env"))?.map(variables).unwrap_or_default()),
             terminal_auth: is_true(&wish("terminalAuth"))? && may_login,
+            joins: is_true(&wish("joins"))?,
+            returns: is_true(&wish("returns"))?,
             cwd: text(&wish("cwd"))?.map(|cwd| PathBuf::from(cwd.as_ref())),
             chosen: None,
         })

@@ -60,8 +60,6 @@ pub(super) struct Connection {
     pub(super) spare: tokio::sync::Mutex<Option<Spare>>,
     /// Where the client last wanted a session.
     pub(super) last_cwd: Mutex<Option<PathBuf>>,
-    /// Logins that succeeded, for this connection's later agents.
-    logins: Mutex<Vec<Bytes>>,
     pub(super) under_way: UnderWay,
 }
 
@@ -116,7 +114,6 @@ impl Connection {
             history_turn: Arc::new(Semaphore::new(1)),
             spare: tokio::sync::Mutex::default(),
             last_cwd: Mutex::default(),
-            logins: Mutex::default(),
             under_way,
         };
         (Arc::new(connection), outlet)
@@ -217,6 +214,10 @@ impl Connection {
         self.sessions().get(session).cloned()
     }
 
+    pub(super) fn all_attached(&self) -> Vec<Attached> {
+        self.sessions().values().cloned().collect()
+    }
+
     /// Has it joined no session yet?
     pub(super) fn attached_nothing(&self) -> bool {
         self.sessions().is_empty()
@@ -250,10 +251,6 @@ impl Connection {
     /// Takes a session off the list; `None` if it was not on it.
     pub(super) fn note_left(&self, session: &SessionId) -> Option<SessionHandle> {
         self.sessions().remove(session).map(|attached| attached.handle)
-    }
-
-    pub(super) fn logins(&self) -> MutexGuard<'_, Vec<Bytes>> {
-        self.logins.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The client is gone: its sessions live on without it.

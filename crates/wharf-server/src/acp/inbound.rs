@@ -194,8 +194,16 @@ impl Connection {
         if handle.descriptor().status != Status::Running {
             handle.up().await.map_err(|failure| super::errors::from_start(&failure))?;
         }
-        let tells_options = envelope.method == "session/set_config_option";
-        self.ledger.forward(id.clone(), Forwarded { session: session.clone(), tells_options });
+        self.pass_on(&handle, frame, id).await
+    }
+
+    /// Hands a request to the agent of an attached session.
+    pub(super) async fn pass_on(&self, handle: &SessionHandle, frame: &Bytes, id: &Bytes) -> Outcome {
+        let session = handle.id().clone();
+        let method = frame::scan(frame).map(|envelope| envelope.method.into_owned()).unwrap_or_default();
+        let tells_options = method == "session/set_config_option";
+        let login = (method == "authenticate").then(|| frame.clone());
+        self.ledger.forward(id.clone(), Forwarded { session: session.clone(), tells_options, login });
         let forward = Forward { client: self.client.clone(), frame: frame.clone(), request: Some(id.clone()) };
         handle.forward(forward).await.map_err(|error| {
             self.ledger.settle_forward(id);

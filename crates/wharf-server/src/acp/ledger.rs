@@ -10,6 +10,9 @@ use wharf_json::Json;
 /// Terminals of one client that are known to be its own: more than agents keep on a screen.
 const TERMINALS: usize = 256;
 
+/// The newest logins that are kept for later agents: more than an agent has ways to log in.
+const MAX_LOGINS: usize = 8;
+
 /// Shared by the two halves of a connection: a prompt is noted before it is submitted, so its end finds it here.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
@@ -28,6 +31,8 @@ struct Books {
     next_request: u64,
     /// Terminals that the client has made, the newest last.
     terminals: VecDeque<(SessionId, String)>,
+    /// Logins that succeeded, for this connection's later agents.
+    logins: VecDeque<Bytes>,
 }
 
 /// A request that was passed on.
@@ -36,6 +41,8 @@ pub(super) struct Forwarded {
     pub(super) session: SessionId,
     /// Its answer lists the session's options.
     pub(super) tells_options: bool,
+    /// The request, if it is a login: it is repeated for later agents if it succeeds.
+    pub(super) login: Option<Bytes>,
 }
 
 /// Something that the client was asked.
@@ -120,6 +127,22 @@ impl Ledger {
     /// What was passed on and has its answer now. Kept until the connection ends if it is never answered.
     pub(super) fn settle_forward(&self, request: &[u8]) -> Option<Forwarded> {
         self.lock().forwards.remove(request)
+    }
+
+    pub(super) fn add_login(&self, login: Bytes) {
+        let mut books = self.lock();
+        if books.logins.len() >= MAX_LOGINS {
+            books.logins.pop_front();
+        }
+        books.logins.push_back(login);
+    }
+
+    pub(super) fn logins(&self) -> Vec<Bytes> {
+        self.lock().logins.iter().cloned().collect()
+    }
+
+    pub(super) fn clear_logins(&self) {
+        self.lock().logins.clear();
     }
 
     /// Notes something that the client is asked; the id is ours and new.

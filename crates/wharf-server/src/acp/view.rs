@@ -297,9 +297,14 @@ impl View {
     pub(super) fn passed(&self, frame: Bytes) -> Bytes {
         if let Ok(envelope) = frame::scan(&frame)
             && let (FrameKind::Result | FrameKind::Error, Some(id)) = (envelope.kind, envelope.id)
-            && self.ledger.settle_forward(&frame[id]).is_some_and(|forward| forward.tells_options)
+            && let Some(forward) = self.ledger.settle_forward(&frame[id])
         {
-            return self.understood.answer(&frame);
+            if let Some(login) = forward.login.filter(|_| envelope.kind == FrameKind::Result) {
+                self.ledger.add_login(login);
+            }
+            if forward.tells_options {
+                return self.understood.answer(&frame);
+            }
         }
         frame
     }

@@ -138,6 +138,10 @@ impl Bridge {
             // By this the host knows its prompts again after a reconnect.
             ask("clientId", &Value::from(self.options.name.as_str()).to_string());
         }
+        if self.options.session.is_some() {
+            // The session has its agent: none needs to be started for the answer.
+            ask("joins", "true");
+        }
         if let Some(cwd) = &self.options.cwd {
             ask("cwd", &Value::from(cwd.as_str()).to_string());
         }

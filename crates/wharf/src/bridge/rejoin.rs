@@ -55,8 +55,10 @@ impl Bridge {
             return;
         }
         let id = self.own_id();
-        if let Ok(envelope) = frame::scan(initialize) {
-            self.tell_host(frame::with_id(initialize, &envelope, &id));
+        // The client has its answer: no agent needs to be started for another.
+        let initialize = meta::with_wish(initialize, "returns", "true").unwrap_or_else(|| initialize.clone());
+        if let Ok(envelope) = frame::scan(&initialize) {
+            self.tell_host(frame::with_id(&initialize, &envelope, &id));
         }
         self.phase = Phase::Greeting(id);
     }

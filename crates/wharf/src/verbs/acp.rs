@@ -6,14 +6,15 @@ use wharf_host::Config;
 
 use crate::bridge::{self, Bridge, Dial, Options};
 use crate::global::Global;
-use crate::{connect, paths};
+use crate::{connect, paths, which};
 
 #[derive(Debug, Args)]
 pub(crate) struct Acp {
     /// Which agent [default: the host's default].
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// Join this session: the client's `session/new` gives this one.
+    /// Join this session: the client's `session/new` gives this one. Its id, a part of it, its label, or `.` for the one of
+    /// the current directory.
     #[arg(long, value_name = "ID")]
     session: Option<String>,
     /// Run the agent itself in this terminal, with the arguments after `--`: editors do so for a login.
@@ -27,15 +28,27 @@ pub(crate) struct Acp {
 }
 
 pub(crate) fn run(global: &Global, acp: Acp) -> anyhow::Result<()> {
+    // One editor's messages: one thread is enough, and starts sooner.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
+    let acp = runtime.block_on(find_session(global, acp))?;
     if acp.in_terminal {
         return Err(run_agent(global, &acp)?);
     }
+    runtime.block_on(serve(global, acp))
+}
+
+/// Finds the session that is meant: by its whole id and with its agent, whatever the default is.
+async fn find_session(global: &Global, acp: Acp) -> anyhow::Result<Acp> {
+    let Some(meant) = &acp.session else { return Ok(acp) };
+    let known = which::session(&global.client_for("wharf acp").await?, Some(meant)).await?;
+    Ok(Acp { session: Some(known.id), agent: Some(known.adapter_slug), ..acp })
+}
+
+async fn serve(global: &Global, acp: Acp) -> anyhow::Result<()> {
     let dial = Dial::new(global.reach("wharf acp")?, acp.agent.as_deref());
     let cwd = std::env::current_dir().ok().and_then(|cwd| cwd.to_str().map(ToOwned::to_owned));
-    let bridge = Bridge::new(Options { name: wharf_host::random_text(26), session: acp.session, cwd });
-    // One editor's messages: one thread is enough, and starts sooner.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
-    runtime.block_on(bridge::run(bridge, dial))
+    let options = Options { name: wharf_host::random_text(26), session: acp.session, cwd };
+    bridge::run(Bridge::new(options), dial).await
 }
 
 /// Replaces this program by the agent; the error is why that failed.

@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "a test prints its seed")]
 
 mod accounts;
+mod acp_session;
 mod adapters;
 mod amux;
 mod attach;
