@@ -130,7 +130,7 @@ async fn client_attached_as_observer_deletes_nothing() -> Result<()> {
 #[tokio::test]
 async fn forget_removes_the_demo_agents_copy() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let state = host.state_dir().join("demo");
+    let state = host.state_dir().join("demo-agent");
     let client = crate::client_of(&host, "demo").await?;
     client.initialize().await?;
     let copies = || -> Result<usize> { Ok(std::fs::read_dir(&state)?.count()) };
