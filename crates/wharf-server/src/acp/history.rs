@@ -18,6 +18,8 @@ pub(super) struct History {
     /// Prompts that were accepted and have not begun.
     prompts: HashMap<PromptId, (Value, Value)>,
     tools: HashMap<String, usize>,
+    /// Tool calls that began before this history does, as they stood then; `None` until one is needed.
+    earlier_tools: Option<HashMap<String, Value>>,
     asks: HashMap<AskId, usize>,
     plan: Option<usize>,
     /// Half of a character that the last text ended with.
@@ -32,10 +34,12 @@ impl History {
     /// The typed history from the cursor to `head`, if it stays under `limit` bytes.
     pub(super) async fn read(mut cursor: Cursor, head: Seq, limit: usize) -> Result<Vec<Value>, NotInline> {
         let mut history = Self::default();
+        let begin = cursor.position();
         while cursor.position() < head {
             let batch = cursor.next().await.map_err(|_| NotInline)?;
             for entry in batch.entries().iter().filter(|entry| entry.seq <= head) {
                 history.recall(&cursor, entry).await;
+                history.recall_tools(&cursor, begin, entry, limit).await?;
                 history.fold(entry);
             }
             if history.bytes > limit {
@@ -83,6 +87,39 @@ impl History {
         {
             self.prompts.insert(prompt.clone(), (params(frame)["prompt"].take(), who(sender)));
         }
+    }
+
+    /// Reads the tool calls that began before this history, when one of them is updated in it: an update says only what
+    /// changed (rule 12.11).
+    async fn recall_tools(
+        &mut self,
+        cursor: &Cursor,
+        begin: Seq,
+        entry: &Entry,
+        limit: usize,
+    ) -> Result<(), NotInline> {
+        let is_update = matches!(entry.event, Event::AgentUpdated { update: UpdateKind::ToolCallUpdate, .. });
+        if !is_update || begin == Seq::ZERO || self.earlier_tools.is_some() {
+            return Ok(());
+        }
+        let (mut past, mut cursor) = (Self::default(), cursor.clone_at(Seq::ZERO.next()));
+        while cursor.position() < begin {
+            let batch = cursor.next().await.map_err(|_| NotInline)?;
+            for entry in batch.entries().iter().filter(|entry| entry.seq <= begin) {
+                if let Event::AgentUpdated {
+                    update: UpdateKind::ToolCall | UpdateKind::ToolCallUpdate, frame, ..
+                } = &entry.event
+                {
+                    past.tool(entry, update(frame));
+                }
+            }
+            if past.bytes > limit {
+                return Err(NotInline);
+            }
+        }
+        let Self { mut entries, tools, .. } = past;
+        self.earlier_tools = Some(tools.into_iter().map(|(id, at)| (id, entries[at].take())).collect());
+        Ok(())
     }
 
     fn pending(ask: &Ask) -> Value {
@@ -195,6 +232,11 @@ impl History {
                 }
             }
             None => {
+                let earlier = self.earlier_tools.as_mut().and_then(|earlier| earlier.remove(&id));
+                if let (Some(Value::Object(mut known)), Some(new)) = (earlier, update.as_object_mut()) {
+                    known.append(new);
+                    update = known.into();
+                }
                 self.tools.insert(id, self.entries.len());
                 update["type"] = "tool_call".into();
                 self.push(entry, update);

@@ -29,7 +29,7 @@ pub(super) fn for_client(frame: &Bytes, own: impl Fn(&str) -> bool) -> Option<By
     let mut texts = Vec::new();
     for item in shown.content.into_iter().flat_map(Json::items) {
         let value = item.to_value();
-        if let Some(id) = terminal(&value).filter(|id| !own(id)) {
+        if let Some(id) = terminal(&value).filter(|id| !own(id) && !is_agents_own(id, &shown.meta)) {
             texts.extend(item.span_in(frame).map(|span| (span, text_item(&no_output_kept(id)).to_string())));
         }
     }
@@ -63,11 +63,19 @@ fn instead_of(meta: &Value) -> impl Iterator<Item = &str> {
     meta["wharf"]["terminals"].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
+/// Returns true if the agent runs the terminal itself and tells its output in `_meta`, as codex does: no client made it, and
+/// every client can show it.
+fn is_agents_own(id: &str, meta: &Value) -> bool {
+    meta["terminal_info"]["terminal_id"] == id
+}
+
 /// The same for a tool call of a history.
 pub(super) fn as_text(tool_call: &mut Value) {
+    let meta = tool_call.get("_meta").cloned().unwrap_or_default();
     // Not by index: that would put a `content` of null into an update that has none.
     for item in tool_call.get_mut("content").and_then(Value::as_array_mut).into_iter().flatten() {
-        if let Some(text) = terminal(item).map(|id| text_item(&no_output_kept(id))) {
+        let lost = terminal(item).filter(|id| !is_agents_own(id, &meta));
+        if let Some(text) = lost.map(|id| text_item(&no_output_kept(id))) {
             *item = text;
         }
     }
@@ -97,6 +105,17 @@ mod tests {
             assert_eq!(for_client(&whole, |id| id == "t1"), Some(frame(&[one, diff, &text("t2")])));
             assert_eq!(for_client(&whole, |_| false), Some(frame(&[&text("t1"), diff, &text("t2")])));
         }
+    }
+
+    #[test]
+    fn a_terminal_that_the_agent_runs_itself_is_shown_to_everyone() {
+        let call =
+            r#"{"content":[{"type":"terminal","terminalId":"t"}],"_meta":{"terminal_info":{"terminal_id":"t"}}}"#;
+        let frame = Bytes::from(format!(r#"{{"params":{{"update":{call}}}}}"#));
+        assert_eq!(for_client(&frame, |_| false), Some(frame.clone()));
+        let mut folded: Value = Json::parse(call.as_bytes()).unwrap().to_value();
+        as_text(&mut folded);
+        assert_eq!(folded["content"][0]["type"], "terminal");
     }
 
     #[test]

@@ -200,6 +200,31 @@ async fn after_message_tells_also_a_prompt_that_had_been_waiting() -> Result<()>
     Ok(())
 }
 
+#[tokio::test]
+async fn after_message_gives_a_tool_call_whole_that_began_before() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (first, session) = open(&host).await?;
+    let begun = json!({ "sessionUpdate": "tool_call", "toolCallId": "t", "title": "Build", "kind": "execute",
+        "status": "pending", "rawInput": { "command": "make" } });
+    let done = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "completed" });
+    for script in [format!("rawupdate {begun}"), "echo between".to_owned(), format!("rawupdate {done}")] {
+        first.prompt(&session, &script).await?;
+    }
+    let between = first.transcript().into_iter().find(|frame| frame.text() == Some("between")).context("no chunk")?;
+    let id = &between.params()["update"]["messageId"];
+    let after = json!({ "historyPolicy": "after_message", "afterMessageId": id });
+    let (_client, answer) = attached(&host, &session, after).await?;
+    assert_eq!(kinds(&answer), ["turn_complete", "prompt", "tool_call", "turn_complete"]);
+    let mut call = answer["history"][2].clone();
+    for place in ["seq", "timestamp"] {
+        call.as_object_mut().context("no entry")?.remove(place);
+    }
+    let expected = json!({ "type": "tool_call", "toolCallId": "t", "title": "Build", "kind": "execute",
+        "status": "completed", "rawInput": { "command": "make" } });
+    assert_eq!(call, expected);
+    Ok(())
+}
+
 /// The ids of the events that a client was shown.
 fn event_ids(client: &Client) -> Vec<String> {
     let id = |frame: &Frame| frame.params()["_meta"]["wharf"]["eventId"].as_str().map(str::to_owned);

@@ -141,6 +141,11 @@ async fn recorded_claude_frames_pass_unchanged() -> Result<()> {
 }
 
 #[tokio::test]
+async fn recorded_codex_frames_pass_unchanged() -> Result<()> {
+    frames_pass_unchanged("codex").await
+}
+
+#[tokio::test]
 async fn recorded_fast_agent_frames_pass_unchanged() -> Result<()> {
     frames_pass_unchanged("fast-agent").await
 }
