@@ -19,6 +19,9 @@ const STDERR: &str = "\nstderr: ";
 pub(super) enum Piece {
     /// Shows nothing and breaks no line: bookkeeping, or a state that the agent reports between two words.
     Nothing,
+    /// Shows nothing. Ends a message that has no id, since nothing else tells it from the next one: agents report their
+    /// usage after each answer of the model.
+    Gap,
     /// More of a message.
     Text(Chunk),
     /// Ends the line that is being written; then these lines, each whole.
@@ -93,8 +96,8 @@ fn updated(kind: UpdateKind, frame: &Raw) -> Piece {
         UpdateKind::AvailableCommandsUpdate
         | UpdateKind::CurrentModeUpdate
         | UpdateKind::ConfigOptionUpdate
-        | UpdateKind::SessionInfoUpdate
-        | UpdateKind::UsageUpdate => Ok(Piece::Nothing),
+        | UpdateKind::SessionInfoUpdate => Ok(Piece::Nothing),
+        UpdateKind::UsageUpdate => Ok(Piece::Gap),
     };
     read.unwrap_or_else(|error| Piece::Break(vec![unreadable(&error)]))
 }

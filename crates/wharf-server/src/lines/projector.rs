@@ -23,6 +23,8 @@ pub(crate) struct Projector {
     cut: CutPair,
     /// Began inside a line, whose rest is left out.
     mid_line: bool,
+    /// A gap came since it began inside a line: a message without an id is another one now.
+    gap: bool,
     /// Prompts that are known to wait (false) or to have a turn (true).
     begun: HashMap<PromptId, bool>,
 }
@@ -52,6 +54,12 @@ impl Projector {
         let mut sheet = Sheet { entry, n: 0, out };
         match Piece::of(&entry.event) {
             Piece::Nothing => {}
+            Piece::Gap if self.run.is_none() => self.gap = true,
+            Piece::Gap => {
+                if self.run.as_ref().is_some_and(|run| run.message.is_none()) {
+                    self.flush(&mut sheet);
+                }
+            }
             Piece::Text(chunk) => self.write(chunk, &mut sheet),
             Piece::Break(lines) => self.break_with(lines, &mut sheet),
             Piece::End { prompt, whether, lines } => {
@@ -108,7 +116,8 @@ impl Projector {
     fn write(&mut self, chunk: Chunk, sheet: &mut Sheet<'_>) {
         if self.run.as_ref() != Some(&chunk.run) {
             // The first text after a beginning inside a line goes on with that line.
-            let goes_on = self.mid_line && self.run.is_none();
+            let is_next = self.gap && chunk.run.message.is_none();
+            let goes_on = self.mid_line && self.run.is_none() && !is_next;
             self.flush(sheet);
             self.mid_line = goes_on;
             self.run = Some(chunk.run);
@@ -171,7 +180,7 @@ impl Projector {
         }
         self.run = None;
         self.cut = CutPair::default();
-        self.mid_line = false;
+        (self.mid_line, self.gap) = (false, false);
         self.redactor.reset();
     }
 

@@ -45,7 +45,7 @@ impl Mark {
     pub(super) fn of(event: &Event) -> Self {
         match Piece::of(event) {
             // Whether it broke the line is not known here; going back further is never wrong.
-            Piece::Nothing | Piece::End { whether: Whether::IfBegun, .. } => Self::Nothing,
+            Piece::Nothing | Piece::Gap | Piece::End { whether: Whether::IfBegun, .. } => Self::Nothing,
             Piece::Break(_) | Piece::End { whether: Whether::Surely, .. } => Self::Break,
             Piece::Text(chunk) => {
                 let breaks = chunk.text.text.bytes().filter(|byte| *byte == b'\n').count();

@@ -35,6 +35,10 @@ fn thinks(text: &str) -> Event {
     update(json!({"sessionUpdate": "agent_thought_chunk", "content": {"type": "text", "text": text}}))
 }
 
+fn usage() -> Event {
+    update(json!({"sessionUpdate": "usage_update", "used": 1, "size": 2}))
+}
+
 fn tool(title: &str) -> Event {
     update(json!({"sessionUpdate": "tool_call", "toolCallId": "t", "title": title, "status": "pending"}))
 }
@@ -197,13 +201,20 @@ fn the_prompt_of_the_user_is_not_output() {
 
 #[test]
 fn states_between_two_words_do_not_break_the_line_and_other_messages_do() {
-    let usage = update(json!({"sessionUpdate": "usage_update", "used": 1, "size": 2}));
-    assert_eq!(texts(vec![says("one wo"), usage, accepted("q"), says("rd\n")]), ["one word"]);
+    let info = update(json!({"sessionUpdate": "session_info_update", "title": "t"}));
+    assert_eq!(texts(vec![says("one wo"), info, accepted("q"), says("rd\n")]), ["one word"]);
+    assert_eq!(texts(vec![says_in("a", "one wo"), usage(), says_in("a", "rd\n")]), ["one word"]);
     let plan = update(json!({"sessionUpdate": "plan", "entries": []}));
     assert_eq!(texts(vec![says("one"), plan, says("two\n")]), ["one", "two"]);
     assert_eq!(texts(vec![says_in("a", "one"), says_in("b", "two\n")]), ["one", "two"]);
     let image = json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "image", "mimeType": "image/png"}});
     assert_eq!(texts(vec![says("see"), update(image)]), ["see", "[image image/png]"]);
+}
+
+#[test]
+fn usage_ends_a_message_without_an_id() {
+    let messages = vec![says("I will look."), usage(), says("It is "), says("done."), tool("next")];
+    assert_eq!(texts(messages), ["I will look.", "It is done.", "[tool] next"]);
 }
 
 #[test]
