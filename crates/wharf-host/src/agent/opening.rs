@@ -231,4 +231,18 @@ mod tests {
         assert_eq!(InForce::of_answer(answer), expected);
         assert_eq!(InForce::of_answer(br#"{"id":1,"result":null}"#), InForce::default());
     }
+
+    #[test]
+    fn start_parameters_keep_every_byte_whatever_they_hold() {
+        let params = r#"{"z":1.50,"x":1e400 ,"cut":"\ud83d","cwd":"/a","_meta":{"b":1,"a":2},"mcpServers":[ ]}"#;
+        let frame = format!(r#"{{"jsonrpc":"2.0","id":"x","method":"session/new","params":{params}}}"#);
+        let (_, sent) = reopening("session/load", frame.as_bytes(), "agent's", 7).unwrap();
+        let expected = format!(
+            r#"{{"jsonrpc":"2.0","id":7,"method":"session/load","params":{},"sessionId":"agent's"}}}}"#,
+            params.strip_suffix('}').unwrap()
+        );
+        assert_eq!(sent, expected);
+        let twice = br#"{"params":{"cwd":"/a"},"params":{"cwd":"/b"}}"#;
+        reopening("session/load", twice, "agent's", 7).unwrap_err();
+    }
 }

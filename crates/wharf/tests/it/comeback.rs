@@ -462,6 +462,42 @@ async fn observers_read_a_cold_session_and_start_nothing() -> Result<()> {
 }
 
 #[tokio::test]
+async fn start_parameters_are_sent_again_byte_for_byte() -> Result<()> {
+    let recording = Recording::new()?;
+    let mut host = recording.scripted(&[])?.start()?;
+    let (first, directory) = (client(&host).await?, cwd(&host)?);
+    let odd = r#""z" : 1.50e1,"a":{"y":-0.0,"x":"\u0041"},"mcpServers":[ {"name":"one","command":"/bin/true","args":[],"env":[]} ]"#;
+    first
+        .send_raw(&format!(
+            r#"{{"jsonrpc":"2.0","id":"new","method":"session/new","params":{{{odd},"cwd":"{directory}"}}}}"#
+        ))
+        .await;
+    let opened = first.expect("the answer", |frame| *frame.id() == "new").await;
+    let session = opened.body["result"]["sessionId"].as_str().context("no id")?.to_owned();
+    first.prompt(&session, "echo before").await?;
+    host.restart()?;
+    let second = client(&host).await?;
+    assert_eq!(told(&second, &session, "echo after").await?, "after");
+    let sent = recording.text()?;
+    let loads: Vec<&str> = sent.lines().filter(|line| line.contains("session/load")).collect();
+    assert!(loads.len() == 1 && loads[0].contains(odd), "{loads:?}");
+
+    // A client that brings it back with servers of its own changes those and nothing else.
+    host.restart()?;
+    let third = client(&host).await?;
+    let servers = r#"[ {"env":[],"name":"two","command":"/bin/true","args":[], "n":1.0} ]"#;
+    third
+        .send_raw(&format!(r#"{{"jsonrpc":"2.0","id":"load","method":"session/load","params":{{"cwd":"{directory}","mcpServers":{servers},"sessionId":"{session}"}}}}"#))
+        .await;
+    third.expect("the answer", |frame| *frame.id() == "load").await;
+    let sent = recording.text()?;
+    let last = sent.lines().filter(|line| line.contains("session/load")).next_back().context("no load")?;
+    let expected = odd.replace(r#"[ {"name":"one","command":"/bin/true","args":[],"env":[]} ]"#, servers);
+    assert!(last.contains(&expected), "{last}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn whoever_comes_at_once_gets_the_same_agent() -> Result<()> {
     let mut host = scripted(&["--delay", "session/load=200"])?.start()?;
     let (first, session) = open(&host).await?;

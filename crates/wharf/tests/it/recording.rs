@@ -31,6 +31,11 @@ impl Recording {
         crate::scripted(&[&["--record", path], flags].concat())
     }
 
+    /// All that the agent was sent, byte for byte.
+    pub(crate) fn text(&self) -> Result<String> {
+        fs::read_to_string(self.path()).context("reading the recording")
+    }
+
     /// Every message, in order.
     pub(crate) fn messages(&self) -> Result<Vec<Value>> {
         let text = match fs::read_to_string(self.path()) {
