@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::{Ask, AskId, Event, Latest, Member, PromptEnd, PromptId, Raw, Seq, StartKind, StartNo, TurnState};
+use crate::{
+    AgentSetting, Ask, AskId, Event, Latest, Member, PromptEnd, PromptId, Raw, Seq, StartKind, StartNo, TurnState,
+};
 
 /// Everything that one input led to. The host appends the events, shows them, then runs the effects, in this order.
 #[derive(Clone, Debug, Default)]
@@ -76,6 +78,10 @@ pub struct Joined {
     pub others: Vec<Member>,
     /// The agent's last answer to `session/new`, `load` or `resume`.
     pub answer: Option<Raw>,
+    /// The event that holds `answer`.
+    pub answer_at: Seq,
+    /// The agent's settings in force; see [`crate::State::settings`].
+    pub settings: Option<Vec<AgentSetting>>,
     pub latest: Latest,
     pub turn: TurnState,
     /// The prompts that wait for their turn, in order.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::codec::present;
 use crate::{AskId, ChosenId, ClientId, Millis, PromptId, Raw, Seq, SessionId, StartNo};
 
 /// A fact of a session. The log holds these and nothing else (rule 1.1).
@@ -67,6 +68,8 @@ pub enum Event {
         /// The tool call, if the update begins or ends one.
         tool: Option<ToolCall>,
     },
+    /// Settings of the agent were set or reported: from here on these are in force (rule 12.9).
+    SettingsChanged { settings: Vec<AgentSetting> },
     /// The agent asked for something that needs one answer.
     AskOpened(Ask),
     /// The ask's one end.
@@ -267,6 +270,28 @@ pub enum PromptEnd {
     SessionEnded,
     HostShutdown,
     HostRestarted,
+}
+
+/// A setting of the agent and the value that is in force. Ids and values are JSON text as the agent spelled it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentSetting {
+    pub of: SettingSpelling,
+    /// The id of a config option.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    pub id: Option<Raw>,
+    /// The category of a config option: `mode` and `model` have two spellings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub category: Option<Arc<str>>,
+    pub value: Raw,
+}
+
+/// Where an agent tells a setting: in `modes`, in `models` or in `configOptions`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SettingSpelling {
+    Mode,
+    Model,
+    Option,
 }
 
 /// The `sessionUpdate` of an update, as far as Wharf treats kinds differently.

@@ -98,6 +98,11 @@ impl Seq {
     pub const fn next(self) -> Self {
         Self(self.0 + 1)
     }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's form")]
+    pub(crate) const fn is_zero(&self) -> bool {
+        self.0 == 0
+    }
 }
 
 impl Millis {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    AgentTraits, AskId, AskKind, EndReason, Fault, Millis, Origin, PauseReason, PromptId, Raw, Sender, Seq, StartNo,
-    ToolCall, UpdateKind,
+    AgentSetting, AgentTraits, AskId, AskKind, EndReason, Fault, Millis, Origin, PauseReason, PromptId, Raw, Sender,
+    Seq, StartNo, ToolCall, UpdateKind,
 };
 
 /// Settings that decide. All durations in milliseconds; `None` means never.
@@ -94,6 +94,10 @@ pub enum Input {
         title: Option<Arc<str>>,
         /// The tool call, if the update begins or ends one.
         tool: Option<ToolCall>,
+    },
+    /// Settings of the agent were set or reported.
+    SettingsChanged {
+        settings: Vec<AgentSetting>,
     },
     /// The agent's response to the prompt. `stop_reason` is `None` for a JSON-RPC error.
     AgentAnswered {

@@ -18,8 +18,9 @@ mod session;
 pub use codec::{CodecError, FORMAT_VERSION, decode, encode};
 pub use effect::{AskReply, Effect, Joined, PromptReceipt, Refusal, Reply, Step};
 pub use event::{
-    AgentTraits, Ask, AskKind, AskOutcome, EndReason, Ending, Event, Fault, Member, Origin, PauseReason, Peer,
-    PromptEnd, Sender, SpawnKey, StartKind, Status, ToolCall, ToolCallState, TurnLimit, UpdateKind,
+    AgentSetting, AgentTraits, Ask, AskKind, AskOutcome, EndReason, Ending, Event, Fault, Member, Origin, PauseReason,
+    Peer, PromptEnd, Sender, SettingSpelling, SpawnKey, StartKind, Status, ToolCall, ToolCallState, TurnLimit,
+    UpdateKind,
 };
 pub use id::{AskId, ClientId, Epoch, Millis, PromptId, Seq, SessionId, StartNo};
 pub use identity::{ChosenId, ClientIdentity, InvalidChosenId, MAX_CHOSEN_ID_BYTES};

@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 
 use super::{CodecError, SNAPSHOT_VERSION};
 use crate::{
-    AgentTraits, Ask, AskId, AskOutcome, Ending, Event, Fault, Millis, Origin, PauseReason, PromptEnd, PromptId, Raw,
-    Sender, Seq, StartKind, StartNo, ToolCall, TurnLimit, UpdateKind,
+    AgentSetting, AgentTraits, Ask, AskId, AskOutcome, Ending, Event, Fault, Millis, Origin, PauseReason, PromptEnd,
+    PromptId, Raw, Sender, Seq, StartKind, StartNo, ToolCall, TurnLimit, UpdateKind,
 };
 
 #[derive(Deserialize)]
@@ -59,6 +59,7 @@ pub fn decode(body: &Bytes) -> Result<(Millis, Event), CodecError> {
             }
         ),
         "agent_updated" => parse_update(body, kind)?,
+        "settings_changed" => read!(body, kind, Event::SettingsChanged { settings: Vec<AgentSetting> }),
         "ask_opened" => Event::AskOpened(parse::<AskMembers>(body, kind)?.ask),
         "ask_resolved" => {
             read!(body, kind, Event::AskResolved { ask: AskId, outcome: AskOutcome, by: Option<Sender> })

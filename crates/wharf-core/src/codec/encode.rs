@@ -30,6 +30,9 @@ pub fn encode(event: &Event, at: Millis, out: &mut Vec<u8>) {
             o.value("retry_in", retry_in);
         }),
         Event::Ended(ending) => encode_as("ended", at, out, |o| o.value("ending", ending)),
+        Event::SettingsChanged { settings } => {
+            encode_as("settings_changed", at, out, |o| o.value("settings", settings));
+        }
         Event::AskOpened(ask) => encode_as("ask_opened", at, out, |o| o.object("ask", |o| ask_members(ask, o))),
         Event::AskResolved { ask, outcome, by } => encode_as("ask_resolved", at, out, |o| {
             o.value("ask", ask);
@@ -94,6 +97,7 @@ fn encode_prompt_event(event: &Event, at: Millis, out: &mut Vec<u8>) {
         | Event::StartFailed { .. }
         | Event::Ended(_)
         | Event::AgentUpdated { .. }
+        | Event::SettingsChanged { .. }
         | Event::AskOpened(_)
         | Event::AskResolved { .. }
         | Event::AgentFaulted { .. }

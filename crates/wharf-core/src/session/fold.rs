@@ -34,6 +34,7 @@ impl State {
             | Event::PromptEnded { .. }
             | Event::PromptRequeued { .. }
             | Event::AgentUpdated { .. }
+            | Event::SettingsChanged { .. }
             | Event::AskOpened(_)
             | Event::AskResolved { .. }
             | Event::AgentFaulted { .. }
@@ -56,6 +57,8 @@ impl State {
             agent_session: None,
             traits: AgentTraits::default(),
             answer: None,
+            answer_at: Seq::ZERO,
+            settings: None,
             queue: VecDeque::new(),
             turns: Vec::new(),
             paused: None,
@@ -96,7 +99,7 @@ impl State {
                     self.apply_tool(tool);
                 }
                 if update.is_state() {
-                    self.latest.apply(*update, frame, title.as_ref());
+                    self.latest.apply(*update, seq, frame, title.as_ref());
                 }
             }
             // A second creation is damage.
@@ -116,10 +119,11 @@ impl State {
                 self.start = *start;
                 self.agent_session = Some(agent_session.clone());
                 self.traits = *traits;
-                self.answer = Some(answer.clone());
+                (self.answer, self.answer_at) = (Some(answer.clone()), seq);
                 self.failed_starts = 0;
             }
             Event::StartFailed { .. } => self.failed_starts = self.failed_starts.saturating_add(1),
+            Event::SettingsChanged { settings } => self.settings = Some(settings.clone()),
             Event::Ended(ending) => self.apply_ended(at, ending),
             Event::AskOpened(ask) => {
                 self.last_output_at = Some(at);
@@ -199,6 +203,7 @@ impl State {
             | Event::StartFailed { .. }
             | Event::Ended(_)
             | Event::AgentUpdated { .. }
+            | Event::SettingsChanged { .. }
             | Event::AskOpened(_)
             | Event::AskResolved { .. }
             | Event::AgentFaulted { .. }
@@ -283,11 +288,11 @@ impl State {
 }
 
 impl Latest {
-    fn apply(&mut self, update: UpdateKind, frame: &Raw, title: Option<&Arc<str>>) {
+    fn apply(&mut self, update: UpdateKind, seq: Seq, frame: &Raw, title: Option<&Arc<str>>) {
         match update {
             UpdateKind::AvailableCommandsUpdate => self.commands = Some(frame.detached()),
-            UpdateKind::CurrentModeUpdate => self.mode = Some(frame.detached()),
-            UpdateKind::ConfigOptionUpdate => self.config = Some(frame.detached()),
+            UpdateKind::CurrentModeUpdate => (self.mode, self.mode_at) = (Some(frame.detached()), seq),
+            UpdateKind::ConfigOptionUpdate => (self.config, self.config_at) = (Some(frame.detached()), seq),
             UpdateKind::UsageUpdate => self.usage = Some(frame.detached()),
             UpdateKind::SessionInfoUpdate => {
                 if title.is_some() || self.info.is_none() {

@@ -36,9 +36,10 @@ impl Session {
         let others = self.live.clients().into_values().filter(|member| !member.sender.is_same_client(&client));
         let others = others.cloned().collect();
         let (answer, latest) = (self.state.answer.clone(), self.state.latest.clone());
+        let (answer_at, settings) = (self.state.answer_at, self.state.settings.clone());
         let (head, turn) = (self.state.head, self.state.turn());
         let queued = self.state.queue.iter().map(|queued| queued.prompt.clone()).collect();
-        Reply::Joined(Box::new(Joined { head, open_asks, others, answer, latest, turn, queued }))
+        Reply::Joined(Box::new(Joined { head, open_asks, others, answer, answer_at, settings, latest, turn, queued }))
     }
 
     pub(super) fn detach(&mut self, sender: &Sender, draft: &mut Draft) {

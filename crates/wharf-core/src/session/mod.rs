@@ -124,6 +124,7 @@ impl Session {
                 draft.events.reserve_exact(1);
                 self.record(Event::AgentUpdated { update, frame, title, tool }, draft);
             }
+            Input::SettingsChanged { settings } => self.record(Event::SettingsChanged { settings }, draft),
             Input::AgentStarted { start, agent_session, traits, answer } => {
                 self.agent_started(Event::AgentStarted { start, agent_session, traits, answer }, start, draft);
             }

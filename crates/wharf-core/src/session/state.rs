@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::keys::Keys;
 use crate::codec::present;
 use crate::{
-    AgentTraits, Ask, AskId, EndReason, Ending, Millis, Origin, PauseReason, PromptEnd, PromptId, Raw, Sender, Seq,
-    StartKind, StartNo, Status,
+    AgentSetting, AgentTraits, Ask, AskId, EndReason, Ending, Millis, Origin, PauseReason, PromptEnd, PromptId, Raw,
+    Sender, Seq, StartKind, StartNo, Status,
 };
 
 const fn yes() -> bool {
@@ -35,6 +35,12 @@ pub struct State {
     /// The agent's last answer to `session/new`, `load` or `resume`.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub answer: Option<Raw>,
+    /// The event that holds `answer`; zero in snapshots of old versions.
+    #[serde(default, skip_serializing_if = "Seq::is_zero")]
+    pub answer_at: Seq,
+    /// The agent's settings in force. `None` until they are a fact: then the answer and the updates tell them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<Vec<AgentSetting>>,
     pub queue: VecDeque<QueuedPrompt>,
     /// In the order in which they began. More than one only if the agent queues by itself.
     pub turns: Vec<Turn>,
@@ -126,6 +132,11 @@ pub struct Latest {
     pub mode: Option<Raw>,
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub config: Option<Raw>,
+    /// The events that hold `mode` and `config`; zero in snapshots of old versions.
+    #[serde(skip_serializing_if = "Seq::is_zero")]
+    pub mode_at: Seq,
+    #[serde(skip_serializing_if = "Seq::is_zero")]
+    pub config_at: Seq,
     /// The latest with a title, if there was any with one.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub info: Option<Raw>,

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use wharf_core::{
-    AgentTraits, Ask, AskId, AskKind, AskOutcome, CodecError, EndReason, Ending, Event, Fault, Millis, Origin,
-    PauseReason, PromptEnd, PromptId, Raw, Sender, Seq, Session, SessionId, Settings, SpawnKey, StartKind, StartNo,
-    Status, ToolCall, ToolCallState, TurnLimit, UpdateKind, decode, encode,
+    AgentSetting, AgentTraits, Ask, AskId, AskKind, AskOutcome, CodecError, EndReason, Ending, Event, Fault, Millis,
+    Origin, PauseReason, PromptEnd, PromptId, Raw, Sender, Seq, Session, SessionId, SettingSpelling, Settings,
+    SpawnKey, StartKind, StartNo, Status, ToolCall, ToolCallState, TurnLimit, UpdateKind, decode, encode,
 };
 
 use crate::stage::*;
@@ -165,6 +165,20 @@ fn lives() -> Vec<Event> {
     events.push(Event::StartFailed { start, exit_code: None, message: None, retry_in: Millis(1) });
     let message = Some("no \"agent\"".into());
     events.push(Event::StartFailed { start, exit_code: Some(1), message, retry_in: Millis(15_000) });
+    let setting = |of, id: Option<&str>, category: Option<&str>| AgentSetting {
+        of,
+        id: id.map(raw),
+        category: category.map(Into::into),
+        value: raw(ODD),
+    };
+    events.push(Event::SettingsChanged {
+        settings: vec![
+            setting(SettingSpelling::Mode, None, None),
+            setting(SettingSpelling::Model, None, None),
+            setting(SettingSpelling::Option, Some(r#""a\u0062""#), Some("mode")),
+        ],
+    });
+    events.push(Event::SettingsChanged { settings: Vec::new() });
     events
 }
 

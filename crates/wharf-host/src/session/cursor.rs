@@ -50,6 +50,7 @@ impl Entry {
             }
             Event::AskOpened(ask) => Some(&ask.frame),
             Event::Created(_)
+            | Event::SettingsChanged { .. }
             | Event::AgentStarting { .. }
             | Event::StartFailed { .. }
             | Event::Ended(_)

@@ -98,6 +98,7 @@ impl Measure {
             | Event::AskResolved { .. }
             // A pause is told where it is decided.
             | Event::Paused { .. }
+            | Event::SettingsChanged { .. }
             | Event::Continued
             | Event::Snapshot(_)
             | Event::Unknown { .. } => {}

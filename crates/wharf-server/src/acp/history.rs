@@ -166,6 +166,7 @@ impl History {
             | Event::CancelRequested { .. }
             | Event::AgentFaulted { .. }
             | Event::Paused { .. }
+            | Event::SettingsChanged { .. }
             | Event::Continued
             | Event::Snapshot(_)
             | Event::Unknown { .. } => {}

@@ -232,6 +232,7 @@ impl View {
             | Event::CancelRequested { .. }
             | Event::AgentFaulted { .. }
             | Event::Paused { .. }
+            | Event::SettingsChanged { .. }
             | Event::Continued
             | Event::Snapshot(_)
             | Event::Unknown { .. } => Shown::Nothing,

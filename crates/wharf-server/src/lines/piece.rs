@@ -69,6 +69,7 @@ impl Piece {
             Event::Paused { why } => Self::Break(vec![error_line(format!("[paused] {}", why_paused(*why)))]),
             Event::Continued => Self::Break(vec![error_line("[continued]".to_owned())]),
             Event::Created(_)
+            | Event::SettingsChanged { .. }
             | Event::AgentStarting { .. }
             | Event::AgentStarted { .. }
             | Event::TurnStarted { .. }

@@ -107,6 +107,7 @@ impl Projector {
             | Event::AskResolved { .. }
             | Event::AgentFaulted { .. }
             | Event::Paused { .. }
+            | Event::SettingsChanged { .. }
             | Event::Continued
             | Event::Snapshot(_)
             | Event::Unknown { .. } => {}

@@ -143,6 +143,7 @@ pub(super) fn begins(event: &Event, of: &PromptId) -> Option<bool> {
         | Event::AskResolved { .. }
         | Event::AgentFaulted { .. }
         | Event::Paused { .. }
+        | Event::SettingsChanged { .. }
         | Event::Continued
         | Event::Snapshot(_)
         | Event::Unknown { .. } => None,

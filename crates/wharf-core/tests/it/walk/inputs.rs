@@ -38,6 +38,7 @@ impl Walk {
             93 => Input::Resume,
             94 => Input::Wake { for_queue: self.dice.one_in(2) },
             95 => self.disk(),
+            96 if self.dice.one_in(2) => Input::SettingsChanged { settings: Vec::new() },
             96 => Input::AgentFaulted { fault: Fault::Malformed, detail: "x".into() },
             _ => self.time_passed(),
         }

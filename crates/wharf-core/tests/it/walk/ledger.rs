@@ -8,7 +8,7 @@ use wharf_core::{
     StartNo, State, Status, Step, ToolCall, ToolCallState,
 };
 
-pub(super) const KINDS: [&str; 19] = [
+pub(super) const KINDS: [&str; 20] = [
     "created",
     "agent_starting",
     "agent_started",
@@ -28,6 +28,7 @@ pub(super) const KINDS: [&str; 19] = [
     "paused",
     "continued",
     "start_failed",
+    "settings_changed",
 ];
 
 #[derive(Default)]
@@ -257,6 +258,7 @@ impl Ledger {
                 self.process = None;
                 18
             }
+            Event::SettingsChanged { .. } => 19,
             Event::Unknown { .. } => panic!("the session made up an event"),
         };
         self.tally[kind] += 1;

@@ -71,6 +71,7 @@ impl Frames {
             | Event::PromptRequeued { .. }
             | Event::AgentFaulted { .. }
             | Event::Paused { .. }
+            | Event::SettingsChanged { .. }
             | Event::Continued
             | Event::Snapshot(_)
             | Event::Unknown { .. } => Vec::new(),

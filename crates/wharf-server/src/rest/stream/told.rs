@@ -52,6 +52,7 @@ pub(super) async fn told(handle: &SessionHandle, entry: &Entry) -> Option<Told> 
         Event::Continued => ("pause", json!({ "paused": false })),
         Event::Created(_)
         | Event::StartFailed { .. }
+        | Event::SettingsChanged { .. }
         | Event::PromptAccepted { .. }
         | Event::PromptUpdated { .. }
         | Event::PromptMoved { .. }
