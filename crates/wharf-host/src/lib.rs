@@ -23,6 +23,7 @@ pub mod redact;
 mod registry;
 pub mod sandbox;
 mod session;
+mod settings;
 mod tools;
 mod workspaces;
 
@@ -51,6 +52,7 @@ pub use session::cursor::{Batch, Cursor, Entry, ReadError};
 pub use session::handle::{
     Abilities, Attendance, CallError, Cancelled, Direct, Forward, Lane, LaneMessage, Serves, SessionHandle,
 };
+pub use settings::{ReturnTerms, SettingSources, current_settings};
 pub use tools::outside as outside_files;
 pub use wharf_core as core;
 pub use workspaces::{BadSlug, Ground, Place, Slug, Workspace, WorkspaceError, WorkspaceList, Workspaces};

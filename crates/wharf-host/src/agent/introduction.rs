@@ -85,6 +85,12 @@ impl StartFailure {
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), exit_code: None, cause: StartFault::Other, answer: None }
     }
+
+    /// The agent's own error object, if it answered with one.
+    pub fn agent_error(&self) -> Option<serde_json::Value> {
+        let frame = Json::parse(self.answer.as_ref()?).ok()?;
+        frame.member("error").ok()?.map(Json::to_value)
+    }
 }
 
 impl From<crate::adapters::AdapterError> for StartFailure {
@@ -313,11 +319,17 @@ impl Early {
         }
     }
 
-    /// Adds a state update in the agent's name.
-    pub(super) fn state(&mut self, session: &str, update: &serde_json::Value) {
-        let params = serde_json::json!({ "sessionId": session, "update": update });
-        let frame = serde_json::json!({ "jsonrpc": "2.0", "method": "session/update", "params": params });
-        self.frames.push(frame.to_string().into());
+    /// Drops reports of settings that came before the answer to a load or resume which tells them too: the answer is newer,
+    /// but they would be taken as if they came after it.
+    pub(super) fn drop_outdated_settings(&mut self, answer: &[u8]) {
+        let result = Json::parse(answer).and_then(|answer| answer.member("result")).ok().flatten();
+        let tells = |name: &str| result.is_some_and(|result| matches!(result.member(name), Ok(Some(_))));
+        let (modes, options) = (tells("modes"), tells("configOptions"));
+        self.frames.retain(|frame| match frame::scan(frame).ok().and_then(|envelope| envelope.update) {
+            Some(UpdateKind::CurrentModeUpdate) => !modes,
+            Some(UpdateKind::ConfigOptionUpdate) => !options,
+            _ => true,
+        });
     }
 
     pub(crate) fn fault(&mut self, error: &frame::ScanError) {
@@ -352,16 +364,19 @@ fn is_login_needed(frame: &[u8]) -> bool {
     code.is_ok_and(|code| code.and_then(Json::integer) == Some(AUTH_REQUIRED))
 }
 
-/// Says with which words and code the agent refused, as far as they can be read.
+/// How much of an agent's `error.data` is shown.
+const MAX_ERROR_DATA_CHARS: usize = 2_000;
+
+/// The agent's error in its own words, with its data.
 fn refusal(method: &str, frame: &[u8]) -> String {
-    let error = Json::parse(frame).and_then(|answer| answer.member("error"));
-    let Ok(Some(error)) = error else { return format!("the agent refused `{method}`") };
-    let (message, code) = (error.at(&["message"]), error.at(&["code"]));
-    match (message, code) {
-        (Ok(Some(message)), Ok(Some(code))) => format!("the agent refused `{method}`: {message} ({code})"),
-        (Ok(Some(message)), _) => format!("the agent refused `{method}`: {message}"),
-        _ => format!("the agent refused `{method}`: {error}"),
-    }
+    let error = Json::parse(frame).and_then(|frame| frame.member("error")).ok().flatten();
+    let member = |name: &str| error.and_then(|error| error.member(name).ok()?);
+    let shown = |json: Json<'_>| json.text().map_or_else(|| json.raw().to_owned(), Into::into);
+    let Some(message) = member("message") else { return format!("the agent refused `{method}`") };
+    let code = member("code").map(|code| code.raw().to_owned());
+    let data = member("data").map(|data| shown(data).chars().take(MAX_ERROR_DATA_CHARS).collect());
+    let details: Vec<String> = code.into_iter().chain(data).collect();
+    format!("the agent refused `{method}`: {} ({})", shown(message), details.join("; "))
 }
 
 /// Returns the capabilities that decide what the core may do. One of another type than ACP's counts as absent; one that

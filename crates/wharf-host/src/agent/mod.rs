@@ -20,6 +20,6 @@ pub use files::raise_open_files;
 pub(crate) use introduction::Greeted;
 pub(crate) use launch::Launch;
 pub use launch::{SplitError, split_command};
-pub(crate) use opening::{InForce, Opened, Opening, open};
+pub(crate) use opening::{Opened, Opening, open};
 pub(crate) use outbox::Outbox;
 pub(crate) use stderr::StderrTail;

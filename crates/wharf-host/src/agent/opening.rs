@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::process::ChildStdout;
-use wharf_core::{AgentTraits, Raw, StartFault, StartKind};
+use wharf_core::{AgentSetting, AgentTraits, Raw, StartFault, StartKind};
 use wharf_json::{Json, ReadError};
 
 use super::AgentProcess;
@@ -14,6 +14,7 @@ use super::introduction::{Early, Greeted, StartFailure};
 use super::outbox::Outbox;
 use super::stderr::StderrTail;
 use crate::frame::{self, FrameReader};
+use crate::settings::{Restoration, SettingRequest, Settings, Step};
 
 /// How the session is to be opened.
 #[derive(Clone, Debug)]
@@ -23,18 +24,11 @@ pub(crate) struct Opening {
     pub(crate) new_frame: Raw,
     /// The agent's own id of the session, for load and resume.
     pub(crate) agent_session: Option<String>,
-    /// What must hold again before the first prompt.
-    pub(crate) in_force: InForce,
+    /// The settings that must be in force before the first prompt: a session never comes back with more rights than it
+    /// had (rule 2.6).
+    pub(crate) wanted: Vec<AgentSetting>,
     /// How long nothing of a replay must come before it counts as over.
     pub(crate) quiet: Duration,
-}
-
-/// The mode and the options that a session had: it never comes back with more rights than that (rule 2.6).
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct InForce {
-    pub(crate) mode: Option<String>,
-    /// Option id and value.
-    pub(crate) options: Vec<(String, Value)>,
 }
 
 /// An agent with its session.
@@ -47,6 +41,8 @@ pub(crate) struct Opened {
     pub(crate) agent_session: String,
     pub(crate) traits: AgentTraits,
     pub(crate) answer: Raw,
+    /// The settings that the agent has now.
+    pub(crate) settings: Vec<AgentSetting>,
     /// What came before the answer, to be taken as if it came after it (rule 3.6).
     pub(crate) early: Early,
     /// The first request id that is free.
@@ -73,13 +69,15 @@ pub(crate) async fn open(mut greeted: Greeted, opening: &Opening) -> Result<Open
         greeted.say_ready(&agent_session);
     }
     if opening.how != StartKind::New {
+        greeted.early.drop_outdated_settings(&answer);
         greeted.replay_over(opening.quiet).await?;
     }
     // Also of a fresh session, which takes the place of another.
-    restore(&mut greeted, &agent_session, &answer, &opening.in_force).await?;
+    let settings = restore(&mut greeted, &agent_session, &answer, opening.wanted.clone()).await?;
     let Greeted { process, reader, outbox, stderr, introduction, early, next_id, .. } = greeted;
     let answer = Raw::new_checked_before(frame::one_line(answer));
-    Ok(Opened { process, reader, outbox, stderr, agent_session, traits: introduction.traits, answer, early, next_id })
+    let traits = introduction.traits;
+    Ok(Opened { process, reader, outbox, stderr, agent_session, traits, answer, settings, early, next_id })
 }
 
 /// Returns the session's id in the answer, and checks that what Wharf reads of the answer later stands there once.
@@ -146,33 +144,41 @@ fn reopening(
     Ok((method, frame::one_line(frame.into())))
 }
 
-/// Sets the mode and the options that were in force, where the agent did not come back with them. What was set is
-/// noted as an update: the log must tell what is in force now.
-async fn restore(greeted: &mut Greeted, session: &str, answer: &[u8], in_force: &InForce) -> Result<(), StartFailure> {
-    let now = InForce::of_answer(answer);
-    if let Some(mode) = &in_force.mode
-        && now.mode.as_ref() != Some(mode)
-    {
-        let params = json!({ "sessionId": session, "modeId": mode });
-        greeted.demand("session/set_mode", params, &format!("mode {mode:?}")).await?;
-        greeted.early.state(session, &json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode }));
+/// Sets what differs from what was in force, until nothing does, and returns the settings that the agent has then.
+async fn restore(
+    greeted: &mut Greeted,
+    session: &str,
+    answer: &[u8],
+    wanted: Vec<AgentSetting>,
+) -> Result<Vec<AgentSetting>, StartFailure> {
+    let mut reported = Settings::default();
+    reported.take_answer(answer);
+    let mut restoration = Restoration::new(wanted);
+    let mut looked_at = 0;
+    loop {
+        for frame in greeted.early.frames.iter().skip(looked_at) {
+            if let Some(kind) = frame::scan(frame).ok().and_then(|envelope| envelope.update) {
+                // A report that cannot be read is a fault of the agent, which the session's task notes.
+                let _ = reported.take_update(kind, frame);
+            }
+        }
+        looked_at = greeted.early.frames.len();
+        match restoration.next(&reported) {
+            Step::Done => return Ok(reported.into_in_force()),
+            Step::Set(request) => {
+                let answer = greeted.demand(&request, session).await?;
+                let result = Json::parse(&answer).and_then(|answer| answer.at(&["result", "configOptions"]));
+                match result {
+                    Ok(Some(list)) => reported.take_options(list),
+                    Ok(None) | Err(_) => reported.take_set(&request),
+                }
+            }
+            Step::NotKept(request) => {
+                let message = refused_setting(&request, "the agent agreed to it and then reported another value");
+                return Err(StartFailure { cause: StartFault::SettingRefused, ..StartFailure::new(message) });
+            }
+        }
     }
-    for (option, value) in &in_force.options {
-        if now.options.iter().any(|known| known.0 == *option && known.1 == *value) {
-            continue;
-        }
-        let mut params = json!({ "sessionId": session, "configId": option, "value": value });
-        if value.is_boolean() {
-            params["type"] = "boolean".into();
-        }
-        let answer = greeted.demand("session/set_config_option", params, &format!("option {option:?}")).await?;
-        let answer = frame::to_value(&answer);
-        let options = &answer["result"]["configOptions"];
-        if options.is_array() {
-            greeted.early.state(session, &json!({ "sessionUpdate": "config_option_update", "configOptions": options }));
-        }
-    }
-    Ok(())
 }
 
 impl Greeted {
@@ -185,52 +191,30 @@ impl Greeted {
     }
 
     /// A request without whose success the session must not come back.
-    async fn demand(&mut self, method: &str, params: Value, what: &str) -> Result<Bytes, StartFailure> {
+    async fn demand(&mut self, request: &SettingRequest, session: &str) -> Result<Bytes, StartFailure> {
         let id = self.take_id();
-        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string();
-        self.exchange(method, request.into(), id).await.map_err(|failure| StartFailure {
+        self.exchange(request.method(), request.frame(session, id), id).await.map_err(|failure| StartFailure {
             // An agent that went away or said nothing may do better the next time.
             cause: if failure.answer.is_some() { StartFault::SettingRefused } else { failure.cause },
-            message: format!(
-                "the agent did not take back the {what} that was in force, and without it might do more than it was \
-                 allowed to: {}",
-                failure.message
-            ),
+            message: refused_setting(request, &failure.message),
             ..failure
         })
     }
 }
 
-impl InForce {
-    /// What a `session/new`, `load` or `resume` answer tells.
-    pub(crate) fn of_answer(answer: &[u8]) -> Self {
-        let answer = frame::to_value(answer);
-        let result = &answer["result"];
-        let mode = result["modes"]["currentModeId"].as_str().map(ToOwned::to_owned);
-        Self { mode, options: Self::options(&result["configOptions"]) }
-    }
-
-    /// The current values in a list of config options.
-    pub(crate) fn options(list: &Value) -> Vec<(String, Value)> {
-        let options = list.as_array().into_iter().flatten();
-        options.filter_map(|option| Some((option["id"].as_str()?.to_owned(), option["currentValue"].clone()))).collect()
-    }
+/// Names the value, the agent's reason, and the ways on.
+fn refused_setting(request: &SettingRequest, reason: &str) -> String {
+    format!(
+        "the agent did not take back the {} that was in force, and without it might do more than it was allowed to: \
+         {reason}. To go on, choose a mode with `wharf resume --session-mode MODE`, or accept the settings that the \
+         agent has with `wharf resume --accept-agent-settings`",
+        request.describe()
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_in_force_is_read_from_the_answer() {
-        let answer = br#"{"id":1,"result":{"modes":{"currentModeId":"ask","availableModes":[]},"configOptions":[{"id":"model","type":"select","currentValue":"big"},{"id":"fast","type":"boolean","currentValue":true}]}}"#;
-        let expected = InForce {
-            mode: Some("ask".to_owned()),
-            options: vec![("model".to_owned(), "big".into()), ("fast".to_owned(), true.into())],
-        };
-        assert_eq!(InForce::of_answer(answer), expected);
-        assert_eq!(InForce::of_answer(br#"{"id":1,"result":null}"#), InForce::default());
-    }
 
     #[test]
     fn start_parameters_keep_every_byte_whatever_they_hold() {

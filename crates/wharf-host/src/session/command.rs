@@ -11,6 +11,7 @@ use super::link::AgentDelete;
 use crate::agent::introduction::StartFailure;
 use crate::agent::{AgentExit, Opened};
 use crate::host::Need;
+use crate::settings::ReturnTerms;
 use crate::tools::AnswerPlace;
 
 /// What the task is told.
@@ -69,6 +70,12 @@ pub(crate) enum Command {
     /// Brings the session back after a restart of the host, unless a user killed it meanwhile.
     ComeBack {
         need: Need,
+        reply: ReplyTo,
+    },
+    /// Brings an ended session back with these settings: for an attached client, or for a user, who may have killed it.
+    ComeBackOn {
+        client: Option<ClientId>,
+        terms: ReturnTerms,
         reply: ReplyTo,
     },
     WaitUp {

@@ -10,7 +10,6 @@ use wharf_store::AppendError;
 use super::command::{Command, ReplyTo, Started, StartedTo, UpTo};
 use super::cursor::Entry;
 use super::handle::{CallError, Direct};
-use super::in_force::in_force;
 use super::link::AgentLink;
 use super::pause::{reason, refusal};
 use super::task::SessionTask;
@@ -20,6 +19,7 @@ use crate::descriptor::Descriptor;
 use crate::host::Need;
 use crate::ids::Now;
 use crate::index::Row;
+use crate::settings::Settings;
 
 /// How far the log is safe on disk; or why it will never be.
 #[derive(Clone, Debug, Default)]
@@ -295,7 +295,9 @@ impl SessionTask {
         let known = self.session.state().agent_session.as_ref().filter(|_| how != StartKind::New);
         let agent_session = known.map(ToString::to_string);
         let log_id = self.shared.log_id.clone();
-        let (in_force, shared) = (in_force(self.session.state()), Arc::clone(&self.shared));
+        let terms = std::mem::take(&mut self.terms);
+        let wanted = Settings::of(self.session.state()).on_return(&terms);
+        let shared = Arc::clone(&self.shared);
         let need = std::mem::replace(&mut self.need, Need::Client);
         let starter = self.wanted_start.take_if(|(wanted, _)| *wanted == start).map(|(_, abilities)| abilities);
         let starter = tokio::spawn(async move {
@@ -334,7 +336,7 @@ impl SessionTask {
                     greeted.introduction.traits.resume = false;
                 }
                 let (new_frame, quiet) = (inputs.new_frame, agent.replay_quiet);
-                let opening = agent::Opening { how, new_frame, agent_session, in_force, quiet };
+                let opening = agent::Opening { how, new_frame, agent_session, wanted, quiet };
                 agent::open(greeted, &opening).await
             };
             let outcome = Box::new(place.hold(work).await);

@@ -17,6 +17,7 @@ use crate::agent::introduction::StartFailure;
 use crate::byte_budget::{ByteBudget, BytePermit};
 use crate::descriptor::Descriptor;
 use crate::host::Need;
+use crate::settings::ReturnTerms;
 
 /// Why a call did not go through.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -277,6 +278,11 @@ impl SessionHandle {
         self.call(Input::Resume).await.map(drop)
     }
 
+    /// The same, with other settings than those that were in force.
+    pub async fn resume_on(&self, terms: ReturnTerms) -> Result<(), CallError> {
+        self.come_back_on(None, terms).await
+    }
+
     /// Brings an ended session back because its agent is needed; refused if a user killed it.
     pub async fn wake(&self) -> Result<(), CallError> {
         self.call(Input::Wake { for_queue: false }).await.map(drop)
@@ -286,6 +292,17 @@ impl SessionHandle {
     pub async fn wake_for(&self, client: ClientId) -> Result<(), CallError> {
         let (reply, wait) = oneshot::channel();
         self.send(Command::WakeFor { client, reply }).await?;
+        done(wait.await.map_err(|_| CallError::Gone)??)
+    }
+
+    /// The same, with other settings than those that were in force.
+    pub async fn wake_on(&self, client: ClientId, terms: ReturnTerms) -> Result<(), CallError> {
+        self.come_back_on(Some(client), terms).await
+    }
+
+    async fn come_back_on(&self, client: Option<ClientId>, terms: ReturnTerms) -> Result<(), CallError> {
+        let (reply, wait) = oneshot::channel();
+        self.send(Command::ComeBackOn { client, terms, reply }).await?;
         done(wait.await.map_err(|_| CallError::Gone)??)
     }
 

@@ -1,20 +1,129 @@
-//! The mode and options that a session has now, to be had again by an agent that comes back.
+//! The agent's settings that are in force: noted as facts, and told to clients in every spelling (rules 12.9, 12.12).
 
+use std::time::Duration;
+
+use bytes::Bytes;
 use serde_json::Value;
-use wharf_core::{Raw, State};
+use tokio::time::Instant;
+use wharf_core::{AgentSetting, Fault, Input, Raw, UpdateKind};
+use wharf_json::Json;
 
-use crate::agent::InForce;
-use crate::frame;
+use super::task::SessionTask;
+use crate::settings::{SettingRequest, Settings, ToldSettings, is_same_in_force, newest_list, patched_options};
 
-/// From the latest updates, else from the agent's last answer.
-pub(super) fn in_force(state: &State) -> InForce {
-    let told = state.answer.as_ref().map(|answer| InForce::of_answer(answer.bytes())).unwrap_or_default();
-    let mode = update(state.latest.mode.as_ref())["currentModeId"].as_str().map(ToOwned::to_owned);
-    let options = InForce::options(&update(state.latest.config.as_ref())["configOptions"]);
-    InForce { mode: mode.or(told.mode), options: if options.is_empty() { told.options } else { options } }
+/// How long the agent may take to report a change itself before clients are told of it in its stead.
+const REPORT_WAIT: Duration = Duration::from_millis(250);
+
+/// What the clients of a session know of its settings.
+#[derive(Debug)]
+pub(super) struct SettingNews {
+    told: ToldSettings,
+    /// When they are told what they do not know yet.
+    due: Option<Instant>,
+    /// The newest list of config options, if it is not in the log: it came in an answer.
+    list: Option<Raw>,
 }
 
-fn update(frame: Option<&Raw>) -> Value {
-    let mut frame = frame.map(|frame| frame::to_value(frame.bytes())).unwrap_or_default();
-    frame["params"]["update"].take()
+impl SettingNews {
+    pub(super) fn new(told: ToldSettings) -> Self {
+        Self { told, due: None, list: None }
+    }
+
+    /// How long until something is to be told.
+    pub(super) fn wait(&self) -> Option<Duration> {
+        self.due.map(|due| due.saturating_duration_since(Instant::now()))
+    }
+}
+
+impl SessionTask {
+    /// Takes an update in which the agent reports its mode or config options.
+    pub(super) fn settings_reported(&mut self, update: UpdateKind, frame: Raw) {
+        let before = Settings::of(self.session.state());
+        let mut settings = before.clone();
+        let taken = settings.take_update(update, frame.bytes());
+        self.news.told.take_update(update, frame.bytes());
+        if update == UpdateKind::ConfigOptionUpdate {
+            self.news.list = None;
+        }
+        self.input(Input::AgentUpdated { update, frame, title: None, tool: None }, None);
+        if let Err(error) = taken {
+            self.fault(Fault::Malformed, format!("a {} that cannot be read: {error}", update.tag()));
+        }
+        if let Some(agent) = &mut self.agent {
+            agent.voice.note_reported(&settings);
+        }
+        self.note_settings(before.in_force(), settings.in_force());
+    }
+
+    /// Takes the agent's agreement to a client's request for a setting.
+    pub(super) fn setting_agreed(&mut self, request: &SettingRequest, was_reported: bool, answer: &Bytes) {
+        let before = Settings::of(self.session.state());
+        let mut settings = before.clone();
+        match Json::parse(answer).and_then(|answer| answer.at(&["result", "configOptions"])) {
+            Ok(Some(list)) => {
+                settings.take_options(list);
+                self.news.list = Raw::new(list.raw().to_owned());
+            }
+            // The agent has reported this value since it was asked for: what it reported last is newer.
+            Ok(None) | Err(_) if was_reported => {}
+            Ok(None) | Err(_) => settings.take_set(request),
+        }
+        self.note_settings(before.in_force(), settings.in_force());
+    }
+
+    /// Takes the settings that an agent has which has just started.
+    pub(super) fn settings_opened(&mut self, settings: &[AgentSetting]) {
+        let before = Settings::of(self.session.state());
+        self.news.told.add_new(settings);
+        self.note_settings(before.in_force(), settings);
+    }
+
+    /// Makes it a fact if other settings are in force than before, and has clients told.
+    fn note_settings(&mut self, before: &[AgentSetting], settings: &[AgentSetting]) {
+        if !is_same_in_force(before, settings) {
+            self.input(Input::SettingsChanged { settings: settings.to_vec() }, None);
+        }
+        self.watch_news();
+    }
+
+    /// Clients that do not know what is in force are told soon, unless the agent reports it before.
+    fn watch_news(&mut self) {
+        let settings = Settings::of(self.session.state());
+        let SettingNews { told, due, list } = &mut self.news;
+        let missing = told.missing_mode(settings.in_force()).is_some() || told.lacks_options(settings.in_force());
+        if missing && self.agent.is_some() {
+            due.get_or_insert_with(|| Instant::now() + REPORT_WAIT);
+        } else {
+            (*due, *list) = (None, None);
+        }
+    }
+
+    /// Tells clients what the agent has not reported itself, in each spelling that they do not know yet.
+    pub(super) fn tell_settings(&mut self) {
+        let state = self.session.state();
+        let settings = Settings::of(state);
+        let in_force = settings.in_force();
+        let mut updates = Vec::new();
+        if let Some(mode) = self.news.told.missing_mode(in_force) {
+            let body = format!(r#"{{"sessionUpdate":"current_mode_update","currentModeId":{}}}"#, mode.as_str());
+            updates.push((UpdateKind::CurrentModeUpdate, body));
+        }
+        if self.news.told.lacks_options(in_force) {
+            let answered = self.news.list.as_ref().and_then(|list| Json::parse(list.bytes()).ok());
+            if let Some(list) = answered.or_else(|| newest_list(state.into())) {
+                let options = patched_options(list, in_force);
+                let body = format!(r#"{{"sessionUpdate":"config_option_update","configOptions":{options}}}"#);
+                updates.push((UpdateKind::ConfigOptionUpdate, body));
+            }
+        }
+        self.news = SettingNews::new(ToldSettings::all(in_force));
+        let session = Value::from(self.shared.id.as_str());
+        for (update, body) in updates {
+            let params = format!(r#"{{"sessionId":{session},"update":{body}}}"#);
+            let frame = format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{params}}}"#);
+            if let Some(frame) = Raw::new(frame) {
+                self.input(Input::AgentUpdated { update, frame, title: None, tool: None }, None);
+            }
+        }
+    }
 }

@@ -67,7 +67,7 @@ pub(super) struct AgentLink {
 
 impl AgentLink {
     pub(super) fn new(start: StartNo, opened: Opened) -> Self {
-        let Opened { process, reader, outbox, stderr, agent_session, traits, next_id, answer: _, early: _ } = opened;
+        let Opened { process, reader, outbox, stderr, agent_session, traits, next_id, .. } = opened;
         let voice = Voice::new(outbox, agent_session, next_id);
         Self { start, process, reader, stderr, voice, traits, faults: 0 }
     }

@@ -6,10 +6,9 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde_json::json;
 use tokio::sync::oneshot;
-use wharf_core::{ClientId, Input, Raw, UpdateKind};
-use wharf_json::Json;
+use wharf_core::{ClientId, Input, Raw};
+use wharf_json::ReadError;
 
 use super::command::Command;
 use super::handle::{Attendance, Direct, Forward, LaneMessage, Lanes, Serves};
@@ -18,6 +17,7 @@ use super::screens::terminal_of;
 use super::task::SessionTask;
 use super::voice::{ForwardKind, Forwarded, error, error_with};
 use crate::frame;
+use crate::settings::SettingRequest;
 use crate::tools::{self, Tools};
 
 /// How long a client may take over a request of the agent that it serves alone. A person may be asked in between.
@@ -86,10 +86,14 @@ impl SessionTask {
                 let frame = error(&String::from_utf8_lossy(&request), -32603, message);
                 self.direct(&client, Direct::Frame(frame));
             }
-            (Some(agent), Some(request)) => {
-                let kind = ForwardKind::of(&frame);
-                agent.speak(|voice| voice.forward(&frame, Forwarded { client, request, kind }));
-            }
+            (Some(agent), Some(request)) => match ForwardKind::of(&frame) {
+                Ok(kind) => agent.speak(|voice| voice.forward(&frame, Forwarded { client, request, kind })),
+                // The agent might understand it otherwise than the log would tell.
+                Err(why) => {
+                    let frame = error(&String::from_utf8_lossy(&request), -32602, &why.to_string());
+                    self.direct(&client, Direct::Frame(frame));
+                }
+            },
             (Some(agent), None) => agent.speak(|voice| voice.notify(&frame)),
             (None, Some(request)) => self.tell_gone(&Forwarded { client, request, kind: ForwardKind::Other }),
             (None, None) => {}
@@ -102,10 +106,10 @@ impl SessionTask {
         }
     }
 
-    /// The agent's answer goes to the one who asked; if it changed something, everyone is told (rule 3.9).
+    /// The agent's answer goes to the one who asked; a setting that it agreed to is a fact before it does (rule 12.9).
     pub(super) fn answered(&mut self, to: &Forwarded, frame: Bytes, ok: bool) {
-        if ok && let Some(update) = self.news_of(&to.kind, &frame) {
-            self.input(update, None);
+        if ok && let ForwardKind::Set { request, was_reported } = &to.kind {
+            self.setting_agreed(request, *was_reported, &frame);
         }
         self.direct(&to.client, Direct::Frame(frame));
         if !self.owes(&to.client) {
@@ -116,30 +120,6 @@ impl SessionTask {
     /// Does the agent owe this client an answer?
     fn owes(&self, client: &ClientId) -> bool {
         self.agent.as_ref().is_some_and(|agent| agent.voice.owes(client))
-    }
-
-    /// The standard update for a change that the agent itself has not told.
-    fn news_of(&self, kind: &ForwardKind, frame: &[u8]) -> Option<Input> {
-        let known = super::in_force::in_force(self.session.state());
-        let (update, body) = match kind {
-            ForwardKind::SetMode { mode } if known.mode.as_ref() != Some(mode) => (
-                UpdateKind::CurrentModeUpdate,
-                json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode }),
-            ),
-            ForwardKind::SetOption => {
-                let answer = frame::to_value(frame);
-                let options = &answer["result"]["configOptions"];
-                if crate::agent::InForce::options(options) == known.options {
-                    return None;
-                }
-                let body = json!({ "sessionUpdate": "config_option_update", "configOptions": options });
-                (UpdateKind::ConfigOptionUpdate, body)
-            }
-            ForwardKind::SetMode { .. } | ForwardKind::Other => return None,
-        };
-        let params = json!({ "sessionId": self.shared.id.as_str(), "update": body });
-        let frame = json!({ "jsonrpc": "2.0", "method": "session/update", "params": params }).to_string();
-        Some(Input::AgentUpdated { update, frame: Raw::new(frame)?, title: None, tool: None })
     }
 
     /// A request of the agent for one party.
@@ -322,15 +302,9 @@ impl SessionTask {
 }
 
 impl ForwardKind {
-    fn of(frame: &[u8]) -> Self {
-        match frame::scan(frame) {
-            Ok(envelope) if envelope.method == "session/set_mode" => {
-                // One that cannot be read is the agent's to refuse.
-                let mode = Json::parse(frame).and_then(|request| request.text_at(&["params", "modeId"]));
-                mode.ok().flatten().map_or(Self::Other, |mode| Self::SetMode { mode: mode.into_owned() })
-            }
-            Ok(envelope) if envelope.method == "session/set_config_option" => Self::SetOption,
-            Ok(_) | Err(_) => Self::Other,
-        }
+    fn of(frame: &[u8]) -> Result<Self, ReadError> {
+        let Ok(envelope) = frame::scan(frame) else { return Ok(Self::Other) };
+        let request = SettingRequest::read(&envelope.method, frame)?;
+        Ok(request.map_or(Self::Other, |request| Self::Set { request, was_reported: false }))
     }
 }

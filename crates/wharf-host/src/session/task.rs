@@ -16,6 +16,7 @@ use super::command::{Command, ReplyTo, Started, StartedTo, UpTo};
 use super::commit::{Synced, Waiting};
 use super::handle::{Abilities, CallError, Lanes};
 use super::hear::{Ear, Heard};
+use super::in_force::SettingNews;
 use super::link::{AgentDelete, AgentLink};
 use super::measure::Measure;
 use super::pause::Retry;
@@ -27,6 +28,7 @@ use crate::agent::{Greeted, Opened};
 use crate::frame::Line;
 use crate::host::{Inner, Need};
 use crate::ids::Now;
+use crate::settings::{ReturnTerms, ToldSettings};
 
 /// Commands taken in one go, so that a flood of them cannot keep the agent's output waiting.
 const COMMANDS_AT_ONCE: usize = 64;
@@ -68,6 +70,9 @@ pub(crate) struct SessionTask {
     pub(super) need: Need,
     /// The start that a caller waits for, and what that caller can do if it is an ACP client.
     pub(super) wanted_start: Option<(StartNo, Option<Abilities>)>,
+    /// The settings of the next start.
+    pub(super) terms: ReturnTerms,
+    pub(super) news: SettingNews,
     /// The last agent on its way out; the next start waits for it.
     pub(super) ending: Option<JoinHandle<()>>,
     /// The session is being deleted: its agent is to delete it too before it ends, and what became of that.
@@ -111,6 +116,7 @@ impl SessionTask {
         let mut task = Self {
             last_snapshot: session.state().snapshot,
             measure: Measure::new(&session),
+            news: SettingNews::new(ToldSettings::of(session.state())),
             session,
             shared,
             around,
@@ -126,6 +132,7 @@ impl SessionTask {
             starter: None,
             need: Need::Client,
             wanted_start: None,
+            terms: ReturnTerms::default(),
             ending: None,
             deletes: false,
             deletion: None,
@@ -205,7 +212,9 @@ impl SessionTask {
             Wake::Agent(Ok(0) | Err(_)) => self.lost(),
             Wake::Synced => {}
             Wake::Time => {
-                if self.session.deadline().is_some_and(|deadline| deadline <= self.clock.now()) {
+                if !self.is_held() && self.news.wait().is_some_and(|wait| wait.is_zero()) {
+                    self.tell_settings();
+                } else if self.session.deadline().is_some_and(|deadline| deadline <= self.clock.now()) {
                     self.input(Input::TimePassed, None);
                 } else if !self.is_held() && self.is_idle() {
                     return self.around.host.registry.retire(&self.shared);
@@ -278,6 +287,19 @@ impl SessionTask {
                 self.need = need;
                 self.wish(Input::Wake { for_queue: matches!(need, Need::Queued(_)) }, reply);
             }
+            Command::ComeBackOn { client, terms, reply } => {
+                let before = self.session.state().start;
+                match client {
+                    Some(client) => {
+                        let abilities = self.abilities_of(&client);
+                        self.wish_of(Some(abilities), Input::Wake { for_queue: false }, reply);
+                    }
+                    None => self.wish_of(Some(None), Input::Resume, reply),
+                }
+                if self.session.state().start != before {
+                    self.terms = terms;
+                }
+            }
             Command::WaitUp { reply } => self.wait_up(reply),
             Command::AgentUp { start, outcome } => self.agent_up(start, *outcome),
             Command::AgentGone { start, exit, stderr } => {
@@ -328,7 +350,7 @@ impl SessionTask {
                 self.ending = Some(AgentLink::new(start, opened).end().0);
             }
             Ok(mut opened) => {
-                let early = std::mem::take(&mut opened.early);
+                let (early, settings) = (std::mem::take(&mut opened.early), std::mem::take(&mut opened.settings));
                 let (traits, answer) = (opened.traits, opened.answer.clone());
                 let agent_session = opened.agent_session.as_str().into();
                 let link = AgentLink::new(start, opened);
@@ -345,6 +367,7 @@ impl SessionTask {
                 for frame in early.frames {
                     self.hear_line(&frame);
                 }
+                self.settings_opened(&settings);
                 // What came in the same breath as the answer is in the reader already: no further wake would tell.
                 self.hear();
             }
@@ -401,6 +424,11 @@ impl SessionTask {
                 self.input(Input::AgentUpdated { update, frame: frame.clone(), title, tool }, None);
                 self.tool_call_shown(&frame);
             }
+            Heard::Input(Input::AgentUpdated {
+                update: update @ (UpdateKind::CurrentModeUpdate | UpdateKind::ConfigOptionUpdate),
+                frame,
+                ..
+            }) => self.settings_reported(update, frame),
             Heard::Input(input) => {
                 if matches!(input, Input::AgentAnswered { .. }) {
                     self.tell_screens(None);
@@ -502,10 +530,9 @@ impl SessionTask {
         if self.is_held() {
             return self.retry.left();
         }
-        match self.session.deadline() {
-            Some(deadline) => Duration::from_millis(deadline.0.saturating_sub(self.clock.now().0)).min(IDLE),
-            None => IDLE,
-        }
+        let deadline = self.session.deadline();
+        let deadline = deadline.map(|deadline| Duration::from_millis(deadline.0.saturating_sub(self.clock.now().0)));
+        deadline.into_iter().chain(self.news.wait()).fold(IDLE, Duration::min)
     }
 
     fn owes_an_answer(&self) -> bool {

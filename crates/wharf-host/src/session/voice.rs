@@ -9,6 +9,7 @@ use wharf_core::{AskReply, ClientId, PromptId, Raw};
 use super::link::AgentDelete;
 use crate::agent::Outbox;
 use crate::frame::{self, Envelope};
+use crate::settings::{SettingRequest, Settings};
 use crate::tools::AnswerPlace;
 
 /// Requests that the agent may leave unanswered before no more are passed on.
@@ -32,11 +33,14 @@ pub(super) struct Forwarded {
     pub(super) kind: ForwardKind,
 }
 
-/// Requests whose success the other clients are told of (rule 3.9).
+/// Requests whose success changes what is in force (rule 12.9).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ForwardKind {
-    SetMode { mode: String },
-    SetOption,
+    Set {
+        request: SettingRequest,
+        /// Has the agent reported this value since it was asked for?
+        was_reported: bool,
+    },
     Other,
 }
 
@@ -173,6 +177,15 @@ impl Voice {
         match self.owed.get(&id) {
             Some(Owed::Forward(to)) => Some(to),
             Some(Owed::Prompt(_) | Owed::Delete(_)) | None => None,
+        }
+    }
+
+    /// Notes on the requests for settings which of their values the agent reports.
+    pub(super) fn note_reported(&mut self, settings: &Settings) {
+        for owed in self.owed.values_mut() {
+            if let Owed::Forward(Forwarded { kind: ForwardKind::Set { request, was_reported }, .. }) = owed {
+                *was_reported |= settings.has(request);
+            }
         }
     }
 

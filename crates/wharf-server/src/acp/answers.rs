@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use wharf_host::Descriptor;
-use wharf_host::core::{Latest, Raw};
+use wharf_host::core::{Joined, Latest, Raw};
+use wharf_host::{Descriptor, current_settings};
 use wharf_json::{Json, ReadError};
 
 /// What Wharf adds to any agent's session capabilities (rule 3.3).
@@ -107,27 +107,23 @@ pub(super) fn new_session(agent: &Raw, session: &str, id: &[u8]) -> Result<Bytes
     Ok(result.respond(id))
 }
 
-/// What `session/load` answers: the modes, options and models as they are now.
-pub(super) fn loaded(agent: Option<&Raw>, latest: &Latest, known: &Descriptor, id: &[u8]) -> Result<Bytes, ReadError> {
-    Ok(present(agent, latest, known)?.respond(id))
+/// What `session/load` answers: the modes, options and models that are in force.
+pub(super) fn loaded(joined: &Joined, known: &Descriptor, id: &[u8]) -> Result<Bytes, ReadError> {
+    Ok(present(joined, known)?.respond(id))
 }
 
 /// What `session/new` answers where there is a session already.
-pub(super) fn joined(agent: Option<&Raw>, latest: &Latest, known: &Descriptor, id: &[u8]) -> Result<Bytes, ReadError> {
-    let mut result = present(agent, latest, known)?;
+pub(super) fn joined(joined: &Joined, known: &Descriptor, id: &[u8]) -> Result<Bytes, ReadError> {
+    let mut result = present(joined, known)?;
     result.set_value(&["sessionId"], &known.id.as_str().into())?;
     Ok(result.respond(id))
 }
 
-fn present(agent: Option<&Raw>, latest: &Latest, known: &Descriptor) -> Result<Outcome, ReadError> {
-    let mut result = agent.map_or_else(|| Ok(Outcome("{}".to_owned())), Outcome::of)?;
+fn present(joined: &Joined, known: &Descriptor) -> Result<Outcome, ReadError> {
+    let mut result = joined.answer.as_ref().map_or_else(|| Ok(Outcome("{}".to_owned())), Outcome::of)?;
     result.remove(&["sessionId"])?;
-    let has_modes = result.json()?.member("modes")?.is_some_and(Json::is_object);
-    if let Some(mode) = update_member(latest.mode.as_ref(), "currentModeId")?.filter(|_| has_modes) {
-        result.set(&["modes", "currentModeId"], mode.raw())?;
-    }
-    if let Some(options) = update_member(latest.config.as_ref(), "configOptions")? {
-        result.set(&["configOptions"], options.raw())?;
+    for (name, value) in current_settings(joined) {
+        result.set(&[name], &value)?;
     }
     if !known.status.is_alive() {
         // Its history can be read, its agent is not there: said plainly (rule 2.6).
@@ -145,10 +141,6 @@ fn present(agent: Option<&Raw>, latest: &Latest, known: &Descriptor) -> Result<O
 pub(super) fn latest(latest: &Latest) -> Vec<Bytes> {
     let frames = [&latest.commands, &latest.info, &latest.usage];
     frames.into_iter().flatten().map(|frame| frame.bytes().clone()).collect()
-}
-
-fn update_member<'a>(frame: Option<&'a Raw>, name: &str) -> Result<Option<Json<'a>>, ReadError> {
-    frame.map_or(Ok(None), |frame| Json::parse(frame.bytes())?.at(&["params", "update", name]))
 }
 
 #[cfg(test)]

@@ -100,8 +100,7 @@ impl Connection {
     pub(super) async fn load_session(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
         // Also of a session that a user killed: its history can be read.
         let (handle, joined) = self.enter(frame, envelope, false).await?;
-        let answer = answers::loaded(joined.answer.as_ref(), &joined.latest, &handle.descriptor(), id)
-            .map_err(unreadable_answer)?;
+        let answer = answers::loaded(&joined, &handle.descriptor(), id).map_err(unreadable_answer)?;
         let answer = self.placed(&handle, joined.head, answer).await;
         let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), joined.head, TurnSeen::None)
             .with_queue(joined.queued);
@@ -119,8 +118,7 @@ impl Connection {
             self.leave(&handle).await;
             return Err(not_resumable(handle.id().as_str()));
         }
-        let answer = answers::loaded(joined.answer.as_ref(), &joined.latest, &handle.descriptor(), id)
-            .map_err(unreadable_answer)?;
+        let answer = answers::loaded(&joined, &handle.descriptor(), id).map_err(unreadable_answer)?;
         let answer = self.placed(&handle, joined.head, answer).await;
         let turn = super::attach::turn_seen(joined.turn);
         let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), joined.head, turn)

@@ -77,6 +77,7 @@ mod scopes;
 mod secrets;
 mod serving;
 mod serving_agents;
+mod settings;
 mod sharing;
 mod slow_client;
 mod stand_in;

@@ -111,8 +111,7 @@ impl Connection {
         let before = self.attached(&session);
         let handle = self.sight().open(&session).await.map_err(|error| from_open(&error))?;
         let (handle, joined) = self.enter_session(handle, true).await?;
-        let answer = answers::joined(joined.answer.as_ref(), &joined.latest, &handle.descriptor(), id)
-            .map_err(unreadable_answer)?;
+        let answer = answers::joined(&joined, &handle.descriptor(), id).map_err(unreadable_answer)?;
         if before.is_some() {
             // It has the session already: only the answer is wanted.
             return Ok(Some(self.placed(&handle, joined.head, answer).await));

@@ -1,0 +1,70 @@
+//! A request that sets one setting.
+
+use bytes::Bytes;
+use wharf_core::{AgentSetting, Raw, SettingSpelling};
+use wharf_json::{Json, ReadError};
+
+use super::to_raw;
+
+/// The setting and the value that a `session/set_mode`, `set_model` or `set_config_option` asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SettingRequest {
+    pub(super) of: SettingSpelling,
+    /// The id of the config option.
+    pub(super) option: Option<Raw>,
+    pub(super) value: Raw,
+}
+
+impl SettingRequest {
+    /// Reads a client's request. `Ok(None)`: it sets nothing.
+    pub(crate) fn read(method: &str, frame: &[u8]) -> Result<Option<Self>, ReadError> {
+        let (of, name) = match method {
+            "session/set_mode" => (SettingSpelling::Mode, "modeId"),
+            "session/set_model" => (SettingSpelling::Model, "modelId"),
+            "session/set_config_option" => (SettingSpelling::Option, "value"),
+            _ => return Ok(None),
+        };
+        let Some(params) = Json::parse(frame)?.member("params")? else { return Ok(None) };
+        let option = params.member("configId")?.and_then(to_raw).filter(|_| of == SettingSpelling::Option);
+        let Some(value) = params.member(name)?.and_then(to_raw) else { return Ok(None) };
+        Ok((option.is_some() || of != SettingSpelling::Option).then_some(Self { of, option, value }))
+    }
+
+    pub(super) fn of(setting: &AgentSetting) -> Self {
+        Self { of: setting.of, option: setting.id.clone(), value: setting.value.clone() }
+    }
+
+    pub(crate) fn method(&self) -> &'static str {
+        match self.of {
+            SettingSpelling::Mode => "session/set_mode",
+            SettingSpelling::Model => "session/set_model",
+            SettingSpelling::Option => "session/set_config_option",
+        }
+    }
+
+    /// The setting and its value, for a person.
+    pub(crate) fn describe(&self) -> String {
+        let value = self.value.as_str();
+        match (&self.option, self.of) {
+            (Some(option), _) => format!("option {} = {value}", option.as_str()),
+            (None, SettingSpelling::Model) => format!("model {value}"),
+            (None, SettingSpelling::Mode | SettingSpelling::Option) => format!("mode {value}"),
+        }
+    }
+
+    /// The request to the agent, with the values as the agent spelled them.
+    pub(crate) fn frame(&self, session: &str, id: u64) -> Bytes {
+        let session = serde_json::Value::from(session);
+        let (method, value) = (self.method(), self.value.as_str());
+        let setting = match (&self.option, self.of) {
+            (Some(option), _) => {
+                let kind = if matches!(value, "true" | "false") { r#","type":"boolean""# } else { "" };
+                format!(r#""configId":{},"value":{value}{kind}"#, option.as_str())
+            }
+            (None, SettingSpelling::Model) => format!(r#""modelId":{value}"#),
+            (None, SettingSpelling::Mode | SettingSpelling::Option) => format!(r#""modeId":{value}"#),
+        };
+        let params = format!(r#"{{"sessionId":{session},{setting}}}"#);
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#).into()
+    }
+}
