@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use wharf_host::core::{ChosenId, Epoch, Joined, Member, Role, Sender, Seq, SessionId, Status, TurnState};
 use wharf_host::frame::{self, Envelope};
-use wharf_host::{Attendance, ByteBudget, Cursor, Serves, SessionHandle};
+use wharf_host::{Attendance, ByteBudget, Cursor, ReturnTerms, Serves, SessionHandle};
 
 use super::amux;
 use super::connection::Connection;
@@ -119,7 +119,8 @@ impl Connection {
         let role = if params.role.as_deref() == Some("observer") { Role::Observer } else { self.role() };
         let asked = params.meta.as_ref().and_then(|meta| meta.wharf).unwrap_or_default();
         let sender = self.named_sender(&session, &params)?;
-        let joined = self.present(&handle, role, sender, asked.serves).await?;
+        let terms = super::sessions::return_terms(frame)?;
+        let joined = self.present(&handle, role, sender, asked.serves, terms).await?;
         let turn = if params.wants_history() { Some(self.begin_history().await?) } else { None };
         let policy = self.while_connected(policy(&handle, &joined, &params)).await?;
         let others: Vec<Value> = joined.others.iter().map(listed).collect();
@@ -180,6 +181,7 @@ impl Connection {
         role: Role,
         sender: Sender,
         served: bool,
+        terms: ReturnTerms,
     ) -> Result<Joined, RpcError> {
         let serves = if served && role == Role::Controller { Serves::Again } else { Serves::No };
         let attendance = || Attendance { serves, ..self.attendance(false) };
@@ -188,6 +190,7 @@ impl Connection {
             wharf_host::core::Attachment { role, sender, needs_agent: true, ..known }
         };
         let fail = |error| from_call(&error, handle.id().as_str());
+        self.wake_on_terms(handle, terms, attachment(false), attendance()).await?;
         let joined = self.come_to(handle, attachment(true), attendance()).await.map_err(fail)?;
         if handle.descriptor().status != Status::Starting || role == Role::Observer {
             return Ok(joined);

@@ -150,7 +150,11 @@ pub(super) fn from_create(error: &CreateError) -> RpcError {
 }
 
 pub(super) fn from_start(failure: &StartFailure) -> RpcError {
-    RpcError::with(-32603, failure.message.clone(), json!({ "reason": "start_failed" }))
+    let mut data = json!({ "reason": "start_failed" });
+    if let Some(error) = failure.agent_error() {
+        data["agentError"] = error;
+    }
+    RpcError::with(-32603, failure.message.clone(), data)
 }
 
 pub(super) fn from_call(error: &CallError, session: &str) -> RpcError {

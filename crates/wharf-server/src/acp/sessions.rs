@@ -10,7 +10,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use wharf_host::core::{Attachment, EndReason, Joined, Raw, Refusal, Role, Seq, Status};
 use wharf_host::frame::{self, Envelope};
-use wharf_host::{CallError, CreateError, Created, Descriptor, NewSessionRequest, Renewal, SessionHandle, TurnWord};
+use wharf_host::{
+    Attendance, CallError, CreateError, Created, Descriptor, NewSessionRequest, Renewal, ReturnTerms, SessionHandle,
+    TurnWord,
+};
 use wharf_json::Json;
 
 use super::answers;
@@ -151,7 +154,34 @@ impl Connection {
             self.sight().renew(&session, &renewal).map_err(|error| from_create(&error))?;
         }
         let handle = self.open(envelope).await?;
+        let attachment = self.attachment(handle.id(), false);
+        self.wake_on_terms(&handle, return_terms(frame)?, attachment, self.attendance(true)).await?;
         self.enter_session(handle, needs_agent).await
+    }
+
+    /// Brings a cold session back with other settings than those that were in force, if a controller asks for that in
+    /// `_meta.wharf` (rule 12.12). Nothing changes for a session that has its agent.
+    pub(super) async fn wake_on_terms(
+        &self,
+        handle: &SessionHandle,
+        terms: ReturnTerms,
+        attachment: Attachment,
+        attendance: Attendance,
+    ) -> Result<(), RpcError> {
+        let is_observer = attachment.role == Role::Observer;
+        if terms == ReturnTerms::default() || is_observer || handle.descriptor().status.is_alive() {
+            return Ok(());
+        }
+        let fail = |error: &CallError| from_call(error, handle.id().as_str());
+        let client = attachment.sender.client.clone();
+        self.come_to(handle, attachment, attendance).await.map_err(|error| fail(&error))?;
+        match handle.wake_on(client, terms).await {
+            Ok(()) | Err(CallError::Refused(Refusal::AlreadyRunning)) => Ok(()),
+            Err(error) => {
+                self.leave(handle).await;
+                Err(fail(&error))
+            }
+        }
     }
 
     pub(super) async fn enter_session(
@@ -303,6 +333,9 @@ fn listed(known: &Descriptor) -> Value {
         "agent": known.adapter_slug, "status": known.status, "turn": turn_word(known.turn),
         "clients": known.clients, "queued": known.queued, "resumable": known.resumable, "label": known.label,
     });
+    if let Some(reason) = known.end_reason {
+        own["endReason"] = json!(reason);
+    }
     add_resources(&mut own, known);
     if let Some(parent) = &known.parent_session_id {
         own["parentSessionId"] = parent.as_str().into();
@@ -330,6 +363,21 @@ fn turn_word(turn: TurnWord) -> &'static str {
         TurnWord::Running => "running",
         TurnWord::AwaitingInput => "awaiting_input",
     }
+}
+
+/// The settings that a request asks for besides those in force.
+pub(super) fn return_terms(frame: &[u8]) -> Result<ReturnTerms, RpcError> {
+    let wrong = |error: &dyn std::fmt::Display| RpcError::params(format!("_meta.wharf: {error}"));
+    let own = Json::parse(frame).and_then(|frame| frame.seek(&["params", "_meta", "wharf"]));
+    let Some(own) = own.map_err(|error| wrong(&error))?.filter(|own| own.is_object()) else {
+        return Ok(ReturnTerms::default());
+    };
+    let session_mode = own.text_at(&["sessionMode"]).map_err(|error| wrong(&error))?;
+    if session_mode.as_deref() == Some("") {
+        return Err(wrong(&"`sessionMode` is empty"));
+    }
+    let accept = own.bool_at(&["acceptAgentSettings"]).map_err(|error| wrong(&error))?;
+    Ok(ReturnTerms { session_mode: session_mode.map(Into::into), accept_agent_settings: accept.unwrap_or(false) })
 }
 
 fn forced(frame: &[u8]) -> Result<bool, RpcError> {

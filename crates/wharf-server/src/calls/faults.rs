@@ -40,7 +40,10 @@ pub(super) fn spawn_failed(session: &str, failure: &StartFailure) -> Problem {
         None => (failure.message.as_str(), ""),
     };
     let problem = Problem::new(StatusCode::BAD_GATEWAY, "spawn_failed", message).with("sessionId", session);
-    let problem = problem.with("stderr", stderr);
+    let mut problem = problem.with("stderr", stderr);
+    if let Some(error) = failure.agent_error() {
+        problem = problem.with("agentError", error);
+    }
     match failure.exit_code {
         Some(code) => problem.with("exitCode", code),
         None => problem,

@@ -1,12 +1,12 @@
 //! The end of a turn, the end of a session, its return, and its being forgotten.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use wharf_host::core::{EndReason, Refusal, SessionId};
-use wharf_host::{AgentDelete, CallError};
+use wharf_host::{AgentDelete, CallError, ReturnTerms};
 
-use super::faults::{from_call, spawn_failed, unreadable};
+use super::faults::{from_call, invalid, spawn_failed, unreadable};
 use super::{Caller, Session, open};
 use crate::App;
 use crate::problem::Problem;
@@ -73,11 +73,27 @@ pub(crate) async fn interrupt(app: &App, who: &Caller, id: &str) -> Result<Inter
     Ok(Interrupted { ok: true, id: id.to_owned(), was_busy: done.was_busy })
 }
 
+/// The settings that a session comes back with, besides those that were in force.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ResumeArgs {
+    /// This mode instead of the one that was in force.
+    #[schema(min_length = 1)]
+    pub(crate) session_mode: Option<String>,
+    /// Take the settings that the agent has, instead of setting those that were in force.
+    pub(crate) accept_agent_settings: Option<bool>,
+}
+
 /// Brings an ended session back, also one that a user killed, and waits until it runs.
-pub(crate) async fn resume(app: &App, who: &Caller, id: &str) -> Result<Session, Problem> {
+pub(crate) async fn resume(app: &App, who: &Caller, id: &str, args: ResumeArgs) -> Result<Session, Problem> {
     who.may_change()?;
+    let ResumeArgs { session_mode, accept_agent_settings } = args;
+    if session_mode.as_deref() == Some("") {
+        return Err(invalid("sessionMode: is empty"));
+    }
     let handle = open(app, who, id).await?;
-    match handle.resume().await {
+    let terms = ReturnTerms { session_mode, accept_agent_settings: accept_agent_settings.unwrap_or(false) };
+    match handle.resume_on(terms).await {
         Ok(()) | Err(CallError::Refused(Refusal::AlreadyRunning)) => {}
         Err(error) => return Err(from_call(app, handle.id(), &error)),
     }

@@ -22,7 +22,7 @@ pub(crate) use asks::{ActionWord, AnswerArgs, Answered, AskList, AskWord, OpenAs
 pub(crate) use caller::{Caller, shown_name};
 pub(crate) use events::{EventPage, EventsArgs, events, unknown_event};
 pub(crate) use faults::{from_workspace, unreadable};
-pub(crate) use life::{Forgotten, Interrupted, Killed, forget, interrupt, kill, left_with_agent, resume};
+pub(crate) use life::{Forgotten, Interrupted, Killed, ResumeArgs, forget, interrupt, kill, left_with_agent, resume};
 pub(crate) use list::{ListArgs, SessionList, get, list};
 pub(crate) use output::{Output, OutputArgs, output};
 pub(crate) use prompt::{Content, ContentShape, KEY, PromptArgs, Prompted, prompt};

@@ -21,6 +21,10 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 #[derive(Debug)]
 pub(crate) struct Body<T>(pub(crate) T);
 
+/// A JSON body that may be left out.
+#[derive(Debug)]
+pub(crate) struct MaybeBody<T>(pub(crate) Option<T>);
+
 /// The query string.
 #[derive(Debug)]
 pub(crate) struct Params<T>(pub(crate) T);
@@ -112,6 +116,20 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
             Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_body", detail)
         })?;
         Ok(Self(value))
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest<App> for MaybeBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let (head, body) = request.into_parts();
+        let bytes = app.intake.read(&head.headers, body).await?;
+        if bytes.is_empty() {
+            return Ok(Self(None));
+        }
+        let request = Request::from_parts(head, bytes.into());
+        Body::from_request(request, app).await.map(|Body(value)| Self(Some(value)))
     }
 }
 

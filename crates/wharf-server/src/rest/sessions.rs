@@ -5,11 +5,11 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-use super::extract::{Body, Key, Named, Params, prefers};
+use super::extract::{Body, Key, MaybeBody, Named, Params, prefers};
 use crate::App;
 use crate::calls::{
-    self, Caller, Forgotten, Interrupted, Killed, ListArgs, PromptArgs, Prompted, Session, SessionList, SpawnArgs,
-    SpawnedSession,
+    self, Caller, Forgotten, Interrupted, Killed, ListArgs, PromptArgs, Prompted, ResumeArgs, Session, SessionList,
+    SpawnArgs, SpawnedSession,
 };
 use crate::problem::Problem;
 
@@ -151,6 +151,7 @@ pub(super) async fn kill(
 /// Brings an ended session back, also one that a user killed. The answer comes when it runs.
 #[utoipa::path(
     post, path = "/sessions/{id}/resume", tag = "sessions", params(("id" = String, Path)),
+    request_body(content = Option<ResumeArgs>, description = "Other settings than those that were in force; may be left out"),
     responses(
         (status = 200, description = "It runs", body = Session),
         (status = 409, description = "`not_resumable`"),
@@ -161,6 +162,7 @@ pub(super) async fn resume(
     State(app): State<App>,
     caller: Caller,
     Named(id): Named<String>,
+    MaybeBody(args): MaybeBody<ResumeArgs>,
 ) -> Result<Json<Session>, Problem> {
-    calls::resume(&app, &caller, &id).await.map(Json)
+    calls::resume(&app, &caller, &id, args.unwrap_or_default()).await.map(Json)
 }

@@ -25,6 +25,12 @@ pub(crate) struct Kill {
 pub(crate) struct Resume {
     /// Which session [default: the newest of the current directory].
     id: Option<String>,
+    /// The agent's mode from now on, instead of the one that was in force.
+    #[arg(long, value_name = "MODE", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    session_mode: Option<String>,
+    /// Take the settings that the agent has, instead of setting those that were in force.
+    #[arg(long)]
+    accept_agent_settings: bool,
     /// The JSON of the host.
     #[arg(long)]
     json: bool,
@@ -62,7 +68,11 @@ pub(crate) async fn kill(global: &Global, verb: Kill) -> anyhow::Result<Exit> {
 pub(crate) async fn resume(global: &Global, verb: Resume) -> anyhow::Result<Exit> {
     let client = global.client().await?;
     let session = which::session(&client, verb.id.as_deref()).await?;
-    let answer = client.call(&Call::post(path(&["sessions", &session.id, "resume"]), json!({}))).await?;
+    let mut body = json!({ "acceptAgentSettings": verb.accept_agent_settings });
+    if let Some(mode) = verb.session_mode {
+        body["sessionMode"] = mode.into();
+    }
+    let answer = client.call(&Call::post(path(&["sessions", &session.id, "resume"]), body)).await?;
     if verb.json {
         output::line(answer.text().trim_end());
         return Ok(Exit::Ok);

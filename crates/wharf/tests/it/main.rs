@@ -78,6 +78,7 @@ mod secrets;
 mod serving;
 mod serving_agents;
 mod settings;
+mod settings_refused;
 mod sharing;
 mod slow_client;
 mod stand_in;

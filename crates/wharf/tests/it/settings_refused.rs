@@ -1,0 +1,108 @@
+//! An agent that refuses on return what was in force, and the ways on from there (rule 12.12).
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use wharf_testkit::host::Host;
+use wharf_testkit::http::Http;
+
+use crate::cli;
+use crate::{client, cwd, open, refused, scripted, told};
+
+/// A session whose agent does not tell its mode on return, and refuses to be given the one that it has.
+async fn stuck_session(folder: &TempDir) -> Result<(Host, String)> {
+    let folder = folder.path().to_str().context("the path is not UTF-8")?;
+    let mut host = scripted(&["--settings", folder, "--refuse-same", "--silent-load"])?.start()?;
+    let (client, session) = open(&host).await?;
+    client.request("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
+    client.prompt(&session, "echo before").await?;
+    host.restart()?;
+    Ok((host, session))
+}
+
+const REASON: [&str; 4] =
+    [r#"mode "auto""#, "already in that mode", r#"{"current":"auto"}"#, "--accept-agent-settings"];
+
+fn assert_names_reason(text: &str) {
+    for part in REASON {
+        assert!(text.contains(part), "{part} is not in: {text}");
+    }
+}
+
+#[tokio::test]
+async fn refusal_names_the_value_and_the_agents_reason_on_every_surface() -> Result<()> {
+    let folder = TempDir::new()?;
+    let (host, session) = stuck_session(&folder).await?;
+    let client = client(&host).await?;
+    let error = refused(client.load_session(&session, &cwd(&host)?).await)?;
+    assert_names_reason(&error.message);
+    assert_eq!(error.data["reason"], "start_failed", "{error}");
+    let answer = Http::new(&host).post(&format!("/sessions/{session}/resume"), &json!({})).await?;
+    assert_eq!(answer.status, 502);
+    assert_names_reason(answer.json()["detail"].as_str().unwrap_or_default());
+    assert_names_reason(&cli::refused(&host, &["resume", &session], 13)?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn agents_own_settings_are_accepted_when_the_caller_says_so() -> Result<()> {
+    let accept = json!({ "acceptAgentSettings": true });
+    for way in ["rest", "cli", "load", "resume", "attach"] {
+        let folder = TempDir::new()?;
+        let (host, session) = stuck_session(&folder).await?;
+        let client = client(&host).await?;
+        let params =
+            json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [], "_meta": { "wharf": accept } });
+        match way {
+            "rest" => {
+                let path = format!("/sessions/{session}/resume");
+                Http::new(&host).post(&path, &accept).await?.expect(200)?;
+            }
+            "cli" => drop(cli::wharf(&host, &["resume", &session, "--accept-agent-settings"])?),
+            method => drop(client.request(&format!("session/{method}"), params).await?),
+        }
+        assert!(told(&client, &session, "settings").await?.starts_with("mode=auto "), "{way}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn another_mode_is_taken_when_the_caller_names_one() -> Result<()> {
+    let named = json!({ "sessionMode": "ask" });
+    for way in ["rest", "cli", "load"] {
+        let folder = TempDir::new()?;
+        let (host, session) = stuck_session(&folder).await?;
+        let client = client(&host).await?;
+        let params = json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [], "_meta": { "wharf": named } });
+        match way {
+            "rest" => {
+                let path = format!("/sessions/{session}/resume");
+                // The effort and model have no other spelling either: they are refused like the mode was.
+                let body = json!({ "sessionMode": "ask", "acceptAgentSettings": true });
+                Http::new(&host).post(&path, &body).await?.expect(200)?;
+            }
+            "cli" => {
+                let flags = ["resume", &session, "--session-mode", "ask", "--accept-agent-settings"];
+                cli::wharf(&host, &flags)?;
+            }
+            _ => {
+                let mut params = params;
+                params["_meta"]["wharf"]["acceptAgentSettings"] = true.into();
+                client.request("session/load", params).await?;
+            }
+        }
+        assert!(told(&client, &session, "settings").await?.starts_with("mode=ask "), "{way}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn mode_and_acceptance_are_checked_in_the_body() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (_client, session) = open(&host).await?;
+    for wrong in [json!({ "sessionMode": 7 }), json!({ "acceptAgentSettings": "yes" }), json!({ "sessionMode": "" })] {
+        let answer = Http::new(&host).post(&format!("/sessions/{session}/resume"), &wrong).await?;
+        assert_eq!(answer.status, 422, "{wrong}");
+    }
+    Ok(())
+}
