@@ -24,7 +24,13 @@ pub(crate) fn of(session: &Descriptor) -> (&'static str, Style) {
 
 /// It has no agent now, and the next prompt brings it back (rule 2.6).
 pub(crate) fn sleeps(session: &Descriptor) -> bool {
-    !session.status.is_alive() && session.resumable && session.end_reason != Some(EndReason::User)
+    let stays_away = matches!(session.end_reason, Some(EndReason::User | EndReason::StartFailed));
+    !session.status.is_alive() && session.resumable && !stays_away
+}
+
+/// Its agent could not be brought back: a person has to see to it.
+pub(crate) fn needs_care(session: &Descriptor) -> bool {
+    !session.status.is_alive() && session.resumable && session.end_reason == Some(EndReason::StartFailed)
 }
 
 /// What people call it: its label, else its title.

@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::run::AskFlags;
-use crate::client::{Call, Client, Place, path};
+use crate::client::{Call, Client, Follow, Place, path};
 use crate::exit::{Exit, Failure};
 use crate::global::Global;
 use crate::look::table::tabbed;
@@ -45,7 +45,8 @@ pub(crate) async fn run(global: &Global, verb: Prompt) -> anyhow::Result<Exit> {
     let client = global.client().await?;
     let session = which::session(&client, Some(&verb.id)).await?;
     let mut signals = if verb.wait { Some(Signals::listen()?) } else { None };
-    let from = if verb.wait { Some(newest(&client, &session.id).await?) } else { None };
+    let asleep = !session.status.is_alive();
+    let from = if verb.wait || asleep { Some(newest(&client, &session.id).await?) } else { None };
     let mut body = json!({ "prompt": text });
     for (name, wanted) in [("queue", verb.queue), ("interrupt", verb.interrupt)] {
         if wanted {
@@ -54,6 +55,12 @@ pub(crate) async fn run(global: &Global, verb: Prompt) -> anyhow::Result<Exit> {
     }
     let call = Call::post(path(&["sessions", &session.id, "prompt"]), body).once();
     let answer = client.call(&call).await.map_err(|error| in_our_words(error, &session.id))?;
+    if let Some(from) = from.clone().filter(|_| asleep && !verb.wait) {
+        let answer: Value = answer.json()?;
+        if !comes_back(&client, &session.id, &answer["promptId"], from).await? {
+            return Ok(super::run::tell_ended(&client, &session.id).await);
+        }
+    }
     if verb.json {
         output::line(answer.text().trim_end());
         return Ok(Exit::Ok);
@@ -77,6 +84,20 @@ pub(crate) async fn run(global: &Global, verb: Prompt) -> anyhow::Result<Exit> {
             Exit::Interrupted
         }
     })
+}
+
+/// Waits until the agent of a session that slept is up. Returns false if it did not come: then the prompt has ended.
+async fn comes_back(client: &Client, session: &str, prompt: &Value, from: Place) -> anyhow::Result<bool> {
+    let mut follow = Follow::new(client, path(&["sessions", session, "stream"]), from);
+    while let Some(event) = follow.next().await? {
+        let data = wharf_host::frame::to_value(event.data.as_bytes());
+        match (event.kind.as_str(), data["status"].as_str(), data["turn"].as_str()) {
+            ("status", Some("running"), _) => return Ok(true),
+            ("turn", _, Some(turn)) if data["promptId"] == *prompt => return Ok(turn == "started"),
+            _ => {}
+        }
+    }
+    Ok(false)
 }
 
 /// The same refusal, with what to do about it here.

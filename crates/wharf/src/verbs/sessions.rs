@@ -19,7 +19,7 @@ const PATH_WIDTH: usize = 32;
 
 #[derive(Debug, Args)]
 pub(crate) struct Sessions {
-    /// Ended sessions too, not only those that live or wake at the next prompt.
+    /// Ended sessions too, not only those that live, wake at the next prompt or failed to.
     #[arg(short, long)]
     all: bool,
     /// Go on and show every change.
@@ -50,7 +50,8 @@ impl Sessions {
     /// Is it one that was asked for?
     fn wants(&self, session: &Descriptor) -> bool {
         let is = |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
-        let matters = self.all || session.status.is_alive() || state::sleeps(session);
+        let can_go_on = session.status.is_alive() || state::sleeps(session) || state::needs_care(session);
+        let matters = self.all || can_go_on;
         matters && is(&self.agent, &session.adapter_slug) && is(&self.workspace, &session.workspace_slug)
     }
 }

@@ -491,7 +491,7 @@ async fn start_parameters_are_sent_again_byte_for_byte() -> Result<()> {
         .await;
     third.expect("the answer", |frame| *frame.id() == "load").await;
     let sent = recording.text()?;
-    let last = sent.lines().filter(|line| line.contains("session/load")).next_back().context("no load")?;
+    let last = sent.lines().rfind(|line| line.contains("session/load")).context("no load")?;
     let expected = odd.replace(r#"[ {"name":"one","command":"/bin/true","args":[],"env":[]} ]"#, servers);
     assert!(last.contains(&expected), "{last}");
     Ok(())

@@ -97,6 +97,22 @@ async fn another_mode_is_taken_when_the_caller_names_one() -> Result<()> {
 }
 
 #[tokio::test]
+async fn prompt_verb_fails_when_the_session_cannot_come_back() -> Result<()> {
+    let folder = TempDir::new()?;
+    let (host, session) = stuck_session(&folder).await?;
+    let told = cli::refused(&host, &["prompt", &session, "echo never"], 13)?;
+    assert_names_reason(&told);
+    let listed = cli::wharf(&host, &["sessions"])?;
+    assert!(listed.contains("error") && !listed.contains("asleep"), "{listed}");
+    let listed = cli::wharf(&host, &["sessions", "--json"])?;
+    let listed: Value = serde_json::from_str(&listed)?;
+    let known = &listed["sessions"][0];
+    assert_eq!((&known["status"], &known["endReason"]), (&json!("error"), &json!("start_failed")), "{known}");
+    assert_names_reason(known["message"].as_str().unwrap_or_default());
+    Ok(())
+}
+
+#[tokio::test]
 async fn mode_and_acceptance_are_checked_in_the_body() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (_client, session) = open(&host).await?;
