@@ -50,7 +50,8 @@ pub use sandbox::SandboxError;
 pub use session::AgentDelete;
 pub use session::cursor::{Batch, Cursor, Entry, ReadError};
 pub use session::handle::{
-    Abilities, Attendance, CallError, Cancelled, Direct, Forward, Lane, LaneMessage, Serves, SessionHandle,
+    Abilities, AgentReport, Attendance, CallError, Cancelled, Direct, Forward, Lane, LaneMessage, PassedOn, Serves,
+    SessionHandle, Taken,
 };
 pub use settings::{ReturnTerms, SettingSources, current_settings};
 pub use tools::outside as outside_files;

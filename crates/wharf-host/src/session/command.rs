@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 use wharf_core::{Ask, ClientId, Input, QueuedPrompt, Raw, Reply, Seq, StartNo, Turn};
 
-use super::handle::{Attendance, CallError, Forward};
+use super::handle::{AgentReport, Attendance, CallError, Forward, Taken};
 use super::link::AgentDelete;
 use crate::agent::introduction::StartFailure;
 use crate::agent::{AgentExit, Opened};
@@ -28,8 +28,8 @@ pub(crate) enum Command {
     },
     Forward {
         forward: Forward,
-        /// Told that it was passed on; dropped if the client is not there any more.
-        taken: Option<oneshot::Sender<()>>,
+        /// Told that it was taken; dropped if the client is not there any more.
+        taken: Option<oneshot::Sender<Taken>>,
     },
     CancelForward {
         client: ClientId,
@@ -66,6 +66,10 @@ pub(crate) enum Command {
     WakeFor {
         client: ClientId,
         reply: ReplyTo,
+    },
+    /// What the agent last said of itself.
+    AgentReport {
+        reply: oneshot::Sender<AgentReport>,
     },
     /// Brings the session back after a restart of the host, unless a user killed it meanwhile.
     ComeBack {

@@ -43,6 +43,7 @@ enum Act {
     Reply(ReplyTo, Reply),
     Started(StartedTo, Box<Result<Started, StartFailure>>),
     Up(UpTo, Box<Result<(), StartFailure>>),
+    PassOnPending,
 }
 
 impl SessionTask {
@@ -59,7 +60,16 @@ impl SessionTask {
         }
     }
 
+    /// Has what waits for the start passed on after the first prompt.
+    pub(super) fn pass_on_later(&mut self) {
+        let after = self.session.head();
+        self.waiting.push_back(Waiting { after, sync: false, act: Act::PassOnPending });
+    }
+
     pub(super) fn answer_start(&mut self, outcome: Result<Started, StartFailure>) {
+        if let Err(failure) = &outcome {
+            self.refuse_pending(failure);
+        }
         let up = outcome.as_ref().map(|_| ()).map_err(Clone::clone);
         let after = self.session.head();
         for to in self.start_waiters.drain(..) {
@@ -250,6 +260,7 @@ impl SessionTask {
                 Act::Up(to, outcome) => {
                     let _ = to.send(*outcome);
                 }
+                Act::PassOnPending => self.pass_on_pending(),
             }
         }
     }
@@ -371,6 +382,7 @@ impl SessionTask {
     }
 
     fn answer_start_now(&mut self, failure: StartFailure) {
+        self.refuse_pending(&failure);
         for to in self.start_waiters.drain(..) {
             let _ = to.send(Err(failure.clone()));
         }
@@ -424,7 +436,7 @@ impl Waiting {
             Act::Up(to, _) => {
                 let _ = to.send(Err(StartFailure::new(error.to_string())));
             }
-            Act::Effect(_) => {}
+            Act::Effect(_) | Act::PassOnPending => {}
         }
     }
 }

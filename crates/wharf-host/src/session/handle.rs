@@ -5,8 +5,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::{Notify, mpsc, oneshot};
 use wharf_core::{
-    Ask, AskId, Attachment, CancelScope, ClientId, EndReason, Input, Joined, Member, PromptId, PromptReceipt,
-    QueuedPrompt, Raw, Refusal, Reply, Sender, Seq, SessionId, Submission, Turn,
+    AgentSetting, Ask, AskId, Attachment, CancelScope, ClientId, EndReason, Input, Joined, Latest, Member, PromptId,
+    PromptReceipt, QueuedPrompt, Raw, Refusal, Reply, Sender, Seq, SessionId, State, Submission, Turn,
 };
 
 use super::command::Command;
@@ -157,6 +157,36 @@ pub struct Forward {
     pub frame: Bytes,
     /// The request's id as the client spelled it; `None` for a notification.
     pub request: Option<Bytes>,
+}
+
+/// Told when a message was passed on to an agent that was starting, or why it was not.
+pub type PassedOn = oneshot::Receiver<Result<(), StartFailure>>;
+
+/// What became of a message for the agent.
+#[derive(Debug)]
+pub enum Taken {
+    /// It was passed on.
+    Now,
+    /// The agent is starting. The message is passed on in its order when the agent runs, and this is told then.
+    Later(PassedOn),
+    /// Too many of this connection's messages wait for the start.
+    Refused,
+}
+
+/// What the agent last said of itself, as in [`Joined`].
+#[derive(Clone, Debug)]
+pub struct AgentReport {
+    pub answer: Option<Raw>,
+    pub answer_at: Seq,
+    pub settings: Option<Vec<AgentSetting>>,
+    pub latest: Latest,
+}
+
+impl AgentReport {
+    pub(super) fn of(state: &State) -> Self {
+        let (answer, answer_at) = (state.answer.clone(), state.answer_at);
+        Self { answer, answer_at, settings: state.settings.clone(), latest: state.latest.clone() }
+    }
 }
 
 /// The outcome of a cancel.
@@ -350,8 +380,15 @@ impl SessionHandle {
         wait.await.unwrap_or_else(|_| Err(gone()))
     }
 
+    /// Returns what the agent last said of itself.
+    pub async fn agent_report(&self) -> Result<AgentReport, CallError> {
+        let (reply, wait) = oneshot::channel();
+        self.send(Command::AgentReport { reply }).await?;
+        wait.await.map_err(|_| CallError::Gone)
+    }
+
     /// Passes a message on to the agent; the answer comes by the client's lane, which it must have.
-    pub async fn forward(&self, forward: Forward) -> Result<(), CallError> {
+    pub async fn forward(&self, forward: Forward) -> Result<Taken, CallError> {
         let (taken, wait) = oneshot::channel();
         self.send(Command::Forward { forward, taken: Some(taken) }).await?;
         wait.await.map_err(|_| CallError::Left)

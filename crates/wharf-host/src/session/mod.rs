@@ -12,6 +12,7 @@ mod link;
 mod measure;
 mod pages;
 mod pause;
+mod pending;
 mod relay;
 mod restore;
 mod screens;

@@ -11,7 +11,7 @@ use wharf_core::{ClientId, Input, Raw};
 use wharf_json::ReadError;
 
 use super::command::Command;
-use super::handle::{Attendance, Direct, Forward, LaneMessage, Lanes, Serves};
+use super::handle::{Attendance, Direct, Forward, LaneMessage, Lanes, Serves, Taken};
 use super::hear::{AgentRequest, Whom};
 use super::screens::terminal_of;
 use super::task::SessionTask;
@@ -72,14 +72,21 @@ impl SessionTask {
     }
 
     /// A client's request or notification for the agent.
-    pub(super) fn forward(&mut self, forward: Forward, taken: Option<oneshot::Sender<()>>) {
-        let Forward { client, frame, request } = forward;
+    pub(super) fn forward(&mut self, forward: Forward, taken: Option<oneshot::Sender<Taken>>) {
         if let Some(taken) = taken {
-            if !self.lanes.contains_key(&client) {
+            if !self.lanes.contains_key(&forward.client) {
                 return;
             }
-            let _ = taken.send(());
+            if self.must_wait() {
+                return self.hold_back(forward, taken);
+            }
+            let _ = taken.send(Taken::Now);
         }
+        self.pass_on(forward);
+    }
+
+    pub(super) fn pass_on(&mut self, forward: Forward) {
+        let Forward { client, frame, request } = forward;
         match (&mut self.agent, request) {
             (Some(agent), Some(request)) if agent.voice.owes_too_much() => {
                 let message = "the agent has too many requests to answer; wait for some of its answers";
@@ -101,6 +108,9 @@ impl SessionTask {
     }
 
     pub(super) fn cancel_forward(&mut self, client: &ClientId, request: &[u8]) {
+        if self.cancel_pending(client, request) {
+            return;
+        }
         if let Some(agent) = &mut self.agent {
             agent.speak(|voice| voice.cancel_forward(client, request));
         }
@@ -119,7 +129,7 @@ impl SessionTask {
 
     /// Does the agent owe this client an answer?
     fn owes(&self, client: &ClientId) -> bool {
-        self.agent.as_ref().is_some_and(|agent| agent.voice.owes(client))
+        self.holds_back(client) || self.agent.as_ref().is_some_and(|agent| agent.voice.owes(client))
     }
 
     /// A request of the agent for one party.

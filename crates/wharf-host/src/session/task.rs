@@ -14,12 +14,13 @@ use wharf_core::{
 use super::clock::Clock;
 use super::command::{Command, ReplyTo, Started, StartedTo, UpTo};
 use super::commit::{Synced, Waiting};
-use super::handle::{Abilities, CallError, Lanes};
+use super::handle::{Abilities, AgentReport, CallError, Lanes};
 use super::hear::{Ear, Heard};
 use super::in_force::SettingNews;
 use super::link::{AgentDelete, AgentLink};
 use super::measure::Measure;
 use super::pause::Retry;
+use super::pending::PendingForward;
 use super::relay::Relays;
 use super::screens::Screens;
 use super::shared::Shared;
@@ -63,6 +64,8 @@ pub(crate) struct SessionTask {
     pub(super) screens: Screens,
 
     pub(super) start_waiters: Vec<UpTo>,
+    /// Messages for the agent that wait for its start.
+    pub(super) pending: VecDeque<PendingForward>,
     ear: Ear,
     pub(super) agent: Option<AgentLink>,
     pub(super) starter: Option<(StartNo, JoinHandle<()>)>,
@@ -127,6 +130,7 @@ impl SessionTask {
             screens: Screens::default(),
 
             start_waiters: Vec::new(),
+            pending: VecDeque::new(),
             ear,
             agent: None,
             starter: None,
@@ -277,6 +281,9 @@ impl SessionTask {
             Command::Turns { reply } => {
                 let _ = reply.send(self.session.state().turns.clone());
             }
+            Command::AgentReport { reply } => {
+                let _ = reply.send(AgentReport::of(self.session.state()));
+            }
             Command::Queue { reply } => {
                 let _ = reply.send(self.session.state().queue.iter().cloned().collect());
             }
@@ -359,7 +366,9 @@ impl SessionTask {
                 self.shared.set_shim(link.process.shim());
                 self.agent = Some(link);
                 self.screens = Screens::default();
+                self.pass_on_before_prompt();
                 self.input(Input::AgentStarted { start, agent_session, traits, answer: answer.clone() }, None);
+                self.pass_on_later();
                 self.answer_start(Ok(Started { seq: self.session.head(), answer }));
                 for (fault, detail) in early.faults {
                     self.fault(fault, detail);

@@ -5,19 +5,21 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use wharf_host::core::{ChosenId, Epoch, Joined, Member, Role, Sender, Seq, SessionId, Status, TurnState};
+use wharf_host::core::{Attachment, ChosenId, Epoch, Joined, Member, Role, Sender, Seq, SessionId, TurnState};
 use wharf_host::frame::{self, Envelope};
 use wharf_host::{Attendance, ByteBudget, Cursor, ReturnTerms, Serves, SessionHandle};
 
 use super::amux;
 use super::connection::Connection;
-use super::errors::{RpcError, attach_unknown, from_call, from_start, unreadable_params};
+use super::errors::{RpcError, attach_unknown, not_attached, unreadable_params};
 use super::event_id;
 use super::history::History;
 use super::history_limit::HistoryTurn;
 use super::inbound::{Outcome, named, result};
+use super::order::Turn;
 use super::out_frame::OutFrame;
 use super::outbound::Join;
+use super::sessions::Arrival;
 use super::updates::who;
 use super::view::{TurnSeen, View, Wishes};
 use crate::calls::shown_name;
@@ -105,7 +107,13 @@ impl Policy {
 }
 
 impl Connection {
-    pub(super) async fn attach_session(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
+    pub(super) async fn attach_session(
+        &self,
+        frame: &Bytes,
+        envelope: &Envelope<'_>,
+        id: &Bytes,
+        turn: Option<Turn>,
+    ) -> Outcome {
         let handle = match self.meant(envelope).await? {
             Some(handle) => handle,
             None => {
@@ -120,7 +128,8 @@ impl Connection {
         let asked = params.meta.as_ref().and_then(|meta| meta.wharf).unwrap_or_default();
         let sender = self.named_sender(&session, &params)?;
         let terms = super::sessions::return_terms(frame)?;
-        let joined = self.present(&handle, role, sender, asked.serves, terms).await?;
+        let arrival = self.present(handle, (role, sender), (asked.serves, terms), turn).await?;
+        let Arrival { handle, joined, showing } = arrival;
         let turn = if params.wants_history() { Some(self.begin_history().await?) } else { None };
         let policy = self.while_connected(policy(&handle, &joined, &params)).await?;
         let others: Vec<Value> = joined.others.iter().map(listed).collect();
@@ -145,7 +154,8 @@ impl Connection {
         let answer = self.reserved(answer, turn).await?;
         let (answer, asks) = (Some((Seq::ZERO, answer)), (history, asked));
         let only_news = stream.is_none();
-        self.join(Join { cursor: handle.cursor(from), view, answer, asks, hold: None, only_news }).await;
+        let cursor = handle.cursor(from);
+        self.join_in_turn(Join { cursor, view, answer, asks, hold: None, only_news }, showing).await;
         Ok(None)
     }
 
@@ -177,29 +187,21 @@ impl Connection {
     /// Attaches, and brings a cold session's agent back for a controller.
     async fn present(
         &self,
-        handle: &SessionHandle,
-        role: Role,
-        sender: Sender,
-        served: bool,
-        terms: ReturnTerms,
-    ) -> Result<Joined, RpcError> {
+        handle: SessionHandle,
+        (role, sender): (Role, Sender),
+        (served, terms): (bool, ReturnTerms),
+        turn: Option<Turn>,
+    ) -> Result<Arrival, RpcError> {
         let serves = if served && role == Role::Controller { Serves::Again } else { Serves::No };
-        let attendance = || Attendance { serves, ..self.attendance(false) };
-        let attachment = |wake| {
-            let (sender, known) = (sender.clone(), self.attachment(handle.id(), wake));
-            wharf_host::core::Attachment { role, sender, needs_agent: true, ..known }
-        };
-        let fail = |error| from_call(&error, handle.id().as_str());
-        self.wake_on_terms(handle, terms, attachment(false), attendance()).await?;
-        let joined = self.come_to(handle, attachment(true), attendance()).await.map_err(fail)?;
-        if handle.descriptor().status != Status::Starting || role == Role::Observer {
-            return Ok(joined);
+        let attendance = Attendance { serves, ..self.attendance(false) };
+        let attachment = Attachment { role, sender, needs_agent: true, ..self.attachment(handle.id(), true) };
+        let asleep = Attachment { wake: false, ..attachment.clone() };
+        self.wake_on_terms(&handle, terms, asleep, attendance.clone()).await?;
+        let arrival = self.arrive(handle, attachment, attendance, turn).await?;
+        if role == Role::Controller {
+            self.is_started(&arrival).await?;
         }
-        if let Err(failure) = handle.up().await {
-            self.leave(handle).await;
-            return Err(from_start(&failure));
-        }
-        self.come_to(handle, attachment(false), attendance()).await.map_err(fail)
+        Ok(arrival)
     }
 
     /// Puts the history into the answer, or says from where it is streamed.
@@ -259,7 +261,10 @@ impl Connection {
             return self.detach_bound(bound, id).await;
         }
         let session = named(envelope)?;
-        let Some(attached) = self.attached(&session) else { return Err(attach_unknown(session.as_str())) };
+        let Some(attached) = self.attached(&session) else {
+            let known = self.sight().descriptor(&session).is_some();
+            return Err(if known { not_attached(session.as_str()) } else { attach_unknown(session.as_str()) });
+        };
         self.leave(&attached.handle).await;
         Ok(Some(result(id, &json!({ "sessionId": session.as_str(), "status": "detached" }))))
     }

@@ -17,6 +17,7 @@ use super::amux::Bound;
 use super::client::ClientInfo;
 use super::errors::RpcError;
 use super::ledger::Ledger;
+use super::order::Order;
 use super::out_frame::OutFrame;
 use super::outbound::Out;
 use super::shown::ShownUpTo;
@@ -61,6 +62,10 @@ pub(super) struct Connection {
     /// Where the client last wanted a session.
     pub(super) last_cwd: Mutex<Option<PathBuf>>,
     pub(super) under_way: UnderWay,
+    /// The messages that wait to be accepted, by session.
+    pub(super) order: Arc<Order>,
+    /// The sessions that are about to be shown: in the order in which the client came to them.
+    pub(super) joins: Arc<Order>,
 }
 
 /// Where a connection's messages come out, for the task that writes them.
@@ -115,6 +120,8 @@ impl Connection {
             spare: tokio::sync::Mutex::default(),
             last_cwd: Mutex::default(),
             under_way,
+            order: Arc::default(),
+            joins: Arc::default(),
         };
         (Arc::new(connection), outlet)
     }

@@ -103,6 +103,12 @@ pub(super) fn attach_unknown(session: &str) -> RpcError {
     RpcError::with(-32001, "Session not found", json!({ "sessionId": session }))
 }
 
+/// On detach from a session that exists.
+pub(super) fn not_attached(session: &str) -> RpcError {
+    let data = json!({ "sessionId": session, "reason": "not_attached" });
+    RpcError::with(-32001, "this connection is not attached to the session", data)
+}
+
 pub(super) fn in_use(session: &str, others: usize) -> RpcError {
     let message = format!("{others} other clients use this session; pass _meta.wharf.force to delete it all the same");
     RpcError::with(-32603, message, json!({ "sessionId": session, "reason": "in_use" }))

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use wharf_host::core::{Attachment, Refusal, Role, Seq, SessionId, Status, TurnState};
 use wharf_host::frame::{self, Envelope, FrameKind};
-use wharf_host::{BytePermit, CallError, Forward, SessionHandle};
+use wharf_host::{BytePermit, CallError, Forward, PassedOn, SessionHandle, Taken};
 use wharf_json::{Json, salvage};
 
 use super::connection::{Attached, Connection};
-use super::errors::{RpcError, from_call, from_open, observer};
+use super::errors::{RpcError, from_call, from_open, from_start, observer};
 use super::ledger::{Forwarded, Wanted, What};
+use super::order::Turn;
 use super::outbound::{Join, Out};
+use super::prompts::{CancelParams, Request};
 use super::under_way::{LONGEST_ID, too_long};
 use super::view::{TurnSeen, View};
 
@@ -37,6 +39,8 @@ pub(super) type Outcome = Result<Option<Bytes>, RpcError>;
 
 impl Connection {
     pub(super) async fn dispatch(self: &Arc<Self>, frame: &Bytes, envelope: &Envelope<'_>, permit: Option<BytePermit>) {
+        // First of all: this is the message's place among those about its session.
+        let turn = self.take_turn(frame, envelope);
         // Any message that names a session says that the client has it (rule 6.1).
         if let Some(session) = &envelope.session
             && let session = SessionId::new(session.value.as_ref())
@@ -45,20 +49,48 @@ impl Connection {
             let _ = self.out.send(Out::Ready(session)).await;
         }
         match envelope.kind {
-            FrameKind::Request => self.request(frame, envelope, permit).await,
-            FrameKind::Notification => self.notification(frame, envelope).await,
+            FrameKind::Request => self.request(frame, envelope, permit, turn).await,
+            FrameKind::Notification => self.notification_in_turn(frame, envelope, permit, turn).await,
             FrameKind::Result | FrameKind::Error => self.response(frame, envelope).await,
         }
     }
 
-    async fn request(self: &Arc<Self>, frame: &Bytes, envelope: &Envelope<'_>, permit: Option<BytePermit>) {
+    /// Takes the message's place in the line of its session; `None` if it never waits.
+    fn take_turn(&self, frame: &Bytes, envelope: &Envelope<'_>) -> Option<Turn> {
+        let session = match (envelope.kind, envelope.method.as_ref()) {
+            (FrameKind::Result | FrameKind::Error, _) => None,
+            (FrameKind::Request, "initialize" | "authenticate" | "logout" | "session/new" | "session/list") => None,
+            (FrameKind::Request, "session/status") | (FrameKind::Notification, "session/ready") => None,
+            // It must not come before the request that it is about.
+            (FrameKind::Notification, "$/cancel_request") => self.order.find(cancelled_request(frame)?.as_bytes()),
+            (FrameKind::Request | FrameKind::Notification, _) => match &self.bound {
+                Some(bound) if self.is_bound_to(envelope) => Some(SessionId::new(Arc::clone(bound.name()))),
+                Some(_) | None => envelope.session.as_ref().map(|session| SessionId::new(session.value.as_ref())),
+            },
+        }?;
+        let request = (envelope.kind == FrameKind::Request).then(|| request_id(frame, envelope));
+        Some(self.order.enter(&session, request))
+    }
+
+    async fn request(
+        self: &Arc<Self>,
+        frame: &Bytes,
+        envelope: &Envelope<'_>,
+        permit: Option<BytePermit>,
+        mut turn: Option<Turn>,
+    ) {
         let id = request_id(frame, envelope);
         if let Some(error) = too_long(envelope) {
             let id = if id.len() > LONGEST_ID { Bytes::from_static(b"null") } else { id };
             return self.refuse(&id, envelope, error).await;
         }
         let session = envelope.session.as_ref().map(|session| SessionId::new(session.value.as_ref()));
-        if self.waits(&envelope.method, session.as_ref()) {
+        if let Some(Err(error)) = turn.as_ref().map(Turn::check_room) {
+            drop(turn);
+            return self.refuse(&id, envelope, error).await;
+        }
+        let is_next = turn.as_mut().is_none_or(Turn::has_come);
+        if !is_next || self.waits(&envelope.method, session.as_ref()) {
             // Who does not read its answers is not read either: it has the refusal to take first.
             let place = match self.under_way.take(frame.len()) {
                 Ok(place) => place,
@@ -68,14 +100,18 @@ impl Connection {
             let (connection, frame) = (Arc::clone(self), frame.clone());
             tokio::spawn(async move {
                 let _held = (place, permit);
+                if let Some(turn) = &mut turn {
+                    turn.is_beside = true;
+                    turn.come().await;
+                }
                 if let Ok(envelope) = frame::scan(&frame) {
-                    let outcome = connection.handle(&frame, &envelope, &id).await;
+                    let outcome = connection.handle(&frame, &envelope, &id, turn).await;
                     connection.note_refused(&envelope, &outcome);
                     connection.answer(session, &id, outcome).await;
                 }
             });
         } else {
-            let outcome = self.handle(frame, envelope, &id).await;
+            let outcome = self.handle(frame, envelope, &id, turn).await;
             self.note_refused(envelope, &outcome);
             self.answer(session, &id, outcome).await;
         }
@@ -87,19 +123,33 @@ impl Connection {
         self.answer(None, id, outcome).await;
     }
 
-    async fn handle(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
+    /// Handles a request. Its turn is over when it was accepted, at the latest when it is done.
+    async fn handle(
+        self: &Arc<Self>,
+        frame: &Bytes,
+        envelope: &Envelope<'_>,
+        id: &Bytes,
+        turn: Option<Turn>,
+    ) -> Outcome {
+        match envelope.method.as_ref() {
+            "session/load" => return self.load_session(frame, envelope, id, turn).await,
+            "session/resume" => return self.resume_session(frame, envelope, id, turn).await,
+            "session/attach" => return self.attach_session(frame, envelope, id, turn).await,
+            _ => {}
+        }
+        if envelope.session.is_some() && is_for_agent(&envelope.method) {
+            return self.forward(frame, envelope, id, turn).await;
+        }
+        let _turn = turn;
         match envelope.method.as_ref() {
             "initialize" => self.initialize(frame, id).await,
             "authenticate" => self.authenticate(frame, id).await,
             "logout" => self.logout(frame, id).await,
             "session/new" => self.new_session(frame, id).await,
-            "session/load" => self.load_session(frame, envelope, id).await,
-            "session/resume" => self.resume_session(frame, envelope, id).await,
             "session/list" => self.list_sessions(frame, id),
             "session/status" => self.session_status(envelope, id),
             "session/close" => self.close_session(frame, envelope, id).await,
             "session/delete" => self.delete_session(frame, envelope, id).await,
-            "session/attach" => self.attach_session(frame, envelope, id).await,
             "session/detach" => self.detach_session(envelope, id).await,
             "session/prompt" => self.prompt(frame, envelope, id).await,
             "_wharf/queue/list" => self.queue_list(envelope, id).await,
@@ -108,10 +158,36 @@ impl Connection {
             "_wharf/queue/move" => self.queue_move(frame, envelope, id).await,
             method if method.starts_with("amux/") => self.amux_request(frame, envelope, id).await,
             method if method.starts_with("_wharf/") => Err(RpcError::unknown_method(method)),
-            // Anything else is the agent's to answer or to refuse (rule 3.10).
-            _ if envelope.session.is_some() => self.forward(frame, envelope, id).await,
             _ => self.ask_agent(frame, id).await,
         }
+    }
+
+    /// Handles a notification in its turn, beside the messages that follow if it has to wait.
+    async fn notification_in_turn(
+        self: &Arc<Self>,
+        frame: &Bytes,
+        envelope: &Envelope<'_>,
+        permit: Option<BytePermit>,
+        mut turn: Option<Turn>,
+    ) {
+        if turn.as_mut().is_none_or(Turn::has_come) {
+            return self.notification(frame, envelope).await;
+        }
+        let Some(mut turn) = turn else { return };
+        let has_room = turn.check_room().is_ok();
+        let Some(place) = self.under_way.take(frame.len()).ok().filter(|_| has_room) else {
+            // No more is read until there is room: a cancel must not be lost.
+            turn.come().await;
+            return self.notification(frame, envelope).await;
+        };
+        let (connection, frame) = (Arc::clone(self), frame.clone());
+        tokio::spawn(async move {
+            let _held = (place, permit);
+            turn.come().await;
+            if let Ok(envelope) = frame::scan(&frame) {
+                connection.notification(&frame, &envelope).await;
+            }
+        });
     }
 
     async fn notification(&self, frame: &Bytes, envelope: &Envelope<'_>) {
@@ -181,7 +257,13 @@ impl Connection {
     }
 
     /// Passes a request on to the session's agent; the answer comes by the lane.
-    async fn forward(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
+    async fn forward(
+        self: &Arc<Self>,
+        frame: &Bytes,
+        envelope: &Envelope<'_>,
+        id: &Bytes,
+        turn: Option<Turn>,
+    ) -> Outcome {
         let handle = self.controlled(envelope).await?;
         let session = handle.id().clone();
         if !handle.descriptor().status.is_alive() {
@@ -191,14 +273,39 @@ impl Connection {
                 Err(error) => return Err(from_call(&error, session.as_str())),
             }
         }
-        if handle.descriptor().status != Status::Running {
-            handle.up().await.map_err(|failure| super::errors::from_start(&failure))?;
+        let taken = self.hand_over(&handle, frame, id).await?;
+        let is_beside = turn.is_some_and(|turn| turn.is_beside);
+        match taken {
+            Taken::Later(passed_on) if !is_beside => {
+                let (connection, id) = (Arc::clone(self), id.clone());
+                tokio::spawn(async move {
+                    let outcome = connection.wait_for_start(passed_on, &id, &session).await;
+                    connection.answer(Some(session), &id, outcome).await;
+                });
+                Ok(None)
+            }
+            Taken::Now | Taken::Later(_) | Taken::Refused => self.settle_taken(taken, id, &session).await,
         }
-        self.pass_on(&handle, frame, id).await
     }
 
     /// Hands a request to the agent of an attached session.
     pub(super) async fn pass_on(&self, handle: &SessionHandle, frame: &Bytes, id: &Bytes) -> Outcome {
+        let taken = self.hand_over(handle, frame, id).await?;
+        self.settle_taken(taken, id, handle.id()).await
+    }
+
+    async fn settle_taken(&self, taken: Taken, id: &Bytes, session: &SessionId) -> Outcome {
+        match taken {
+            Taken::Now => Ok(None),
+            Taken::Refused => {
+                self.ledger.settle_forward(id);
+                Err(RpcError::too_many_requests())
+            }
+            Taken::Later(passed_on) => self.wait_for_start(passed_on, id, session).await,
+        }
+    }
+
+    async fn hand_over(&self, handle: &SessionHandle, frame: &Bytes, id: &Bytes) -> Result<Taken, RpcError> {
         let session = handle.id().clone();
         let method = frame::scan(frame).map(|envelope| envelope.method.into_owned()).unwrap_or_default();
         let tells_options = method == "session/set_config_option";
@@ -208,8 +315,18 @@ impl Connection {
         handle.forward(forward).await.map_err(|error| {
             self.ledger.settle_forward(id);
             from_call(&error, session.as_str())
-        })?;
-        Ok(None)
+        })
+    }
+
+    /// Waits until a request was passed on to an agent that starts. If it does not start, that is the answer.
+    async fn wait_for_start(&self, passed_on: PassedOn, id: &Bytes, session: &SessionId) -> Outcome {
+        let error = match passed_on.await {
+            Ok(Ok(())) => return Ok(None),
+            Ok(Err(failure)) => from_start(&failure),
+            Err(_) => from_call(&CallError::Gone, session.as_str()),
+        };
+        self.ledger.settle_forward(id);
+        Err(error)
     }
 
     /// The session that a message names, attached if it was not; for those who may change it.
@@ -314,6 +431,16 @@ impl Connection {
             self.close_failed().await;
         }
     }
+}
+
+/// Is the method the agent's to answer or to refuse (rule 3.10)?
+fn is_for_agent(method: &str) -> bool {
+    !METHODS.contains(&method) && !method.starts_with("amux/") && !method.starts_with("_wharf/")
+}
+
+/// The id of the request that a `$/cancel_request` takes back, as JSON text.
+fn cancelled_request(frame: &Bytes) -> Option<&str> {
+    frame::peek::<Request<CancelParams<'_>>>(frame).ok().map(|request| request.params.request_id.raw())
 }
 
 /// A copy: what is kept of a request must not keep the whole of it.

@@ -15,6 +15,7 @@ mod history_limit;
 mod http;
 mod inbound;
 mod ledger;
+mod order;
 mod out_frame;
 mod outbound;
 mod prompts;

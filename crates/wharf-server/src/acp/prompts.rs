@@ -272,9 +272,9 @@ struct WharfMeta {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct CancelParams<'a> {
+pub(super) struct CancelParams<'a> {
     #[serde(borrow)]
-    request_id: Json<'a>,
+    pub(super) request_id: Json<'a>,
 }
 
 #[derive(Deserialize)]

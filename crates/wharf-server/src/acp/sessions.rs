@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use wharf_host::core::{Attachment, EndReason, Joined, Raw, Refusal, Role, Seq, Status};
 use wharf_host::frame::{self, Envelope};
 use wharf_host::{
-    Attendance, CallError, CreateError, Created, Descriptor, NewSessionRequest, Renewal, ReturnTerms, SessionHandle,
-    TurnWord,
+    AgentReport, Attendance, CallError, CreateError, Created, Descriptor, NewSessionRequest, Renewal, ReturnTerms,
+    SessionHandle, TurnWord,
 };
 use wharf_json::Json;
 
@@ -24,12 +24,23 @@ use super::errors::{
 };
 use super::event_id::{answer_with_event_id, event_id_at};
 use super::inbound::{Outcome, named, result};
+use super::order::Turn;
 use super::outbound::{Join, Out};
 use super::prompts::Request;
 use super::view::{TurnSeen, View};
 
 /// Sessions in one page of a list.
 const PAGE: usize = 100;
+
+/// A client that has come to a session and is not shown it yet.
+#[derive(Debug)]
+pub(super) struct Arrival {
+    pub(super) handle: SessionHandle,
+    /// The session as it was when the client came: what happened since is shown as news.
+    pub(super) joined: Joined,
+    /// Its turn to be shown the session.
+    pub(super) showing: Turn,
+}
 
 impl Connection {
     pub(super) async fn new_session(&self, frame: &Bytes, id: &Bytes) -> Outcome {
@@ -100,22 +111,34 @@ impl Connection {
     }
 
     /// Replays the log as updates, then answers, then goes on live. A live agent is not disturbed (rule 3.5).
-    pub(super) async fn load_session(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
+    pub(super) async fn load_session(
+        &self,
+        frame: &Bytes,
+        envelope: &Envelope<'_>,
+        id: &Bytes,
+        turn: Option<Turn>,
+    ) -> Outcome {
         // Also of a session that a user killed: its history can be read.
-        let (handle, joined) = self.enter(frame, envelope, false).await?;
+        let Arrival { handle, joined, showing } = self.enter(frame, envelope, false, turn).await?;
         let answer = answers::loaded(&joined, &handle.descriptor(), id).map_err(unreadable_answer)?;
         let answer = self.placed(&handle, joined.head, answer).await;
         let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), joined.head, TurnSeen::None)
             .with_queue(joined.queued);
         let (answer, asks) = (Some((joined.head, self.counted(answer))), (joined.head, joined.open_asks));
-        self.join(Join { cursor: handle.cursor(Seq::ZERO), view, answer, asks, hold: self.hold(), only_news: false })
-            .await;
+        let cursor = handle.cursor(Seq::ZERO);
+        self.join_in_turn(Join { cursor, view, answer, asks, hold: self.hold(), only_news: false }, showing).await;
         Ok(None)
     }
 
     /// Joins without a replay. The latest state follows the answer.
-    pub(super) async fn resume_session(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
-        let (handle, joined) = self.enter(frame, envelope, true).await?;
+    pub(super) async fn resume_session(
+        &self,
+        frame: &Bytes,
+        envelope: &Envelope<'_>,
+        id: &Bytes,
+        turn: Option<Turn>,
+    ) -> Outcome {
+        let Arrival { handle, joined, showing } = self.enter(frame, envelope, true, turn).await?;
         let known = handle.descriptor();
         if !known.status.is_alive() && !known.resumable && self.role() == Role::Controller {
             self.leave(&handle).await;
@@ -128,8 +151,8 @@ impl Connection {
             .with_queue(joined.queued);
         let latest = answers::latest(&joined.latest);
         let (answer, asks) = (Some((joined.head, self.counted(answer))), (joined.head, joined.open_asks));
-        self.join(Join { cursor: handle.cursor(joined.head), view, answer, asks, hold: self.hold(), only_news: true })
-            .await;
+        let cursor = handle.cursor(joined.head);
+        self.join_in_turn(Join { cursor, view, answer, asks, hold: self.hold(), only_news: true }, showing).await;
         for frame in latest {
             self.lane_frame(&handle, frame, joined.head).await;
         }
@@ -143,7 +166,8 @@ impl Connection {
         frame: &Bytes,
         envelope: &Envelope<'_>,
         needs_agent: bool,
-    ) -> Result<(SessionHandle, Joined), RpcError> {
+        turn: Option<Turn>,
+    ) -> Result<Arrival, RpcError> {
         let session = named(envelope)?;
         if self.role() == Role::Controller {
             if needs_agent && self.sight().descriptor(&session).is_some_and(|known| known.is_killed()) {
@@ -156,7 +180,7 @@ impl Connection {
         let handle = self.open(envelope).await?;
         let attachment = self.attachment(handle.id(), false);
         self.wake_on_terms(&handle, return_terms(frame)?, attachment, self.attendance(true)).await?;
-        self.enter_session(handle, needs_agent).await
+        self.enter_session(handle, needs_agent, turn).await
     }
 
     /// Brings a cold session back with other settings than those that were in force, if a controller asks for that in
@@ -188,21 +212,68 @@ impl Connection {
         &self,
         handle: SessionHandle,
         needs_agent: bool,
-    ) -> Result<(SessionHandle, Joined), RpcError> {
-        let fail = |error| from_call(&error, handle.id().as_str());
+        turn: Option<Turn>,
+    ) -> Result<Arrival, RpcError> {
         let attachment = Attachment { needs_agent, ..self.attachment(handle.id(), true) };
-        let come = self.come_to(&handle, attachment, self.attendance(true)).await;
-        let mut joined = come.map_err(fail)?;
-        if handle.descriptor().status == Status::Starting {
-            if let Err(failure) = handle.up().await {
-                self.leave(&handle).await;
-                return Err(from_start(&failure));
-            }
-            // What is true now that the agent is up.
-            let come = self.come_to(&handle, self.attachment(handle.id(), false), self.attendance(true)).await;
-            joined = come.map_err(fail)?;
+        let attendance = self.attendance(true);
+        let mut arrival = self.arrive(handle, attachment, attendance, turn).await?;
+        if self.is_started(&arrival).await? {
+            // What the agent says of itself now that it is up. The client is shown all that happened since it came.
+            let report = arrival.handle.agent_report().await;
+            let report = report.map_err(|error| from_call(&error, arrival.handle.id().as_str()))?;
+            let AgentReport { answer, answer_at, settings, latest } = report;
+            arrival.joined = Joined { answer, answer_at, settings, latest, ..arrival.joined };
         }
-        Ok((handle, joined))
+        Ok(arrival)
+    }
+
+    /// Attaches, and has a cold session brought back if the attachment says so. From here on the next message of the client
+    /// about this session is accepted.
+    pub(super) async fn arrive(
+        &self,
+        handle: SessionHandle,
+        attachment: Attachment,
+        attendance: Attendance,
+        turn: Option<Turn>,
+    ) -> Result<Arrival, RpcError> {
+        let come = self.come_to(&handle, attachment, attendance).await;
+        let joined = come.map_err(|error| from_call(&error, handle.id().as_str()))?;
+        let showing = self.joins.enter(handle.id(), None);
+        drop(turn);
+        Ok(Arrival { handle, joined, showing })
+    }
+
+    /// Waits if the agent is starting: returns true if it was and runs now. If it could not be started the client leaves.
+    pub(super) async fn is_started(&self, arrival: &Arrival) -> Result<bool, RpcError> {
+        if arrival.handle.descriptor().status != Status::Starting {
+            return Ok(false);
+        }
+        match arrival.handle.up().await {
+            Ok(()) => Ok(true),
+            Err(failure) => {
+                self.leave_unshown(arrival).await;
+                Err(from_start(&failure))
+            }
+        }
+    }
+
+    /// Leaves a session that was not shown yet. Prompts that were sent meanwhile are answered all the same.
+    async fn leave_unshown(&self, arrival: &Arrival) {
+        let Arrival { handle, joined, .. } = arrival;
+        let mut turn = self.order.enter(handle.id(), None);
+        turn.come().await;
+        let wishes = self.wishes();
+        let view = View::new(handle.id().clone(), wishes, Arc::clone(&self.ledger), joined.head, TurnSeen::None);
+        let (cursor, asks) = (handle.cursor(joined.head), (joined.head, Vec::new()));
+        let join = Join { cursor, view, answer: None, asks, hold: None, only_news: true };
+        let _ = self.out.send(Out::Implied(Box::new(join))).await;
+        self.leave(handle).await;
+    }
+
+    /// Has a session shown, after those to which the client came before.
+    pub(super) async fn join_in_turn(&self, join: Join, mut showing: Turn) {
+        showing.come().await;
+        self.join(join).await;
     }
 
     /// An answer that tells up to an event, as this client understands it; with the event's id for one that wants to come

@@ -55,6 +55,7 @@ mod odd_frames;
 mod odd_members;
 mod once;
 mod openapi;
+mod order;
 mod orphans;
 mod program;
 mod queue;

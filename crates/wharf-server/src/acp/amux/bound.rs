@@ -18,6 +18,7 @@ use crate::acp::connection::{Attached, Connection};
 use crate::acp::errors::{RpcError, attach_unknown, from_create, from_open, observer, unreadable_answer};
 use crate::acp::inbound::Outcome;
 use crate::acp::outbound::Join;
+use crate::acp::sessions::Arrival;
 use crate::acp::view::{TurnSeen, View};
 use crate::auth::Identity;
 
@@ -110,7 +111,7 @@ impl Connection {
         let session = SessionId::new(known.id.as_str());
         let before = self.attached(&session);
         let handle = self.sight().open(&session).await.map_err(|error| from_open(&error))?;
-        let (handle, joined) = self.enter_session(handle, true).await?;
+        let Arrival { handle, joined, showing } = self.enter_session(handle, true, None).await?;
         let answer = answers::joined(&joined, &handle.descriptor(), id).map_err(unreadable_answer)?;
         if before.is_some() {
             // It has the session already: only the answer is wanted.
@@ -122,7 +123,8 @@ impl Connection {
         let view = view.with_queue(joined.queued);
         let answer = self.placed(&handle, from, answer).await;
         let (answer, asks) = (Some((Seq::ZERO, answer.into())), (joined.head, joined.open_asks));
-        self.join(Join { cursor: handle.cursor(from), view, answer, asks, hold: self.hold(), only_news: false }).await;
+        let cursor = handle.cursor(from);
+        self.join_in_turn(Join { cursor, view, answer, asks, hold: self.hold(), only_news: false }, showing).await;
         if from > Seq::ZERO {
             for frame in answers::latest(&joined.latest) {
                 self.lane_frame(&handle, frame, joined.head).await;

@@ -52,10 +52,11 @@ async fn take(
     let envelope = match frame::scan(&frame) {
         Ok(envelope) => envelope,
         Err(error) => {
-            if let Ok(http) = find(app, &identity, headers) {
-                http.connection.settle_malformed(&frame, &error.to_string()).await;
-            }
-            return unreadable(error);
+            let id = match find(app, &identity, headers) {
+                Ok(http) => http.connection.settle_malformed(&frame, &error.to_string()).await,
+                Err(_) => Bytes::from_static(b"null"),
+            };
+            return unreadable(error, &id);
         }
     };
     if envelope.kind == FrameKind::Request && envelope.method == "initialize" && !headers.contains_key(CONNECTION_ID) {
@@ -129,7 +130,7 @@ async fn read(app: &App, headers: &HeaderMap, body: Body) -> Result<(Bytes, Byte
     })
 }
 
-fn unreadable(error: ScanError) -> Result<Response, Problem> {
+fn unreadable(error: ScanError, id: &[u8]) -> Result<Response, Problem> {
     let error = match error {
         ScanError::Batch => {
             return Err(Problem::new(
@@ -141,7 +142,7 @@ fn unreadable(error: ScanError) -> Result<Response, Problem> {
         ScanError::NotMessage(why) => RpcError::invalid_request(why),
         ScanError::NotUtf8 | ScanError::NotJson(_) => RpcError::parse(error.to_string()),
     };
-    Ok(json(StatusCode::BAD_REQUEST, error.frame(b"null")))
+    Ok(json(StatusCode::BAD_REQUEST, error.frame(id)))
 }
 
 fn json(status: StatusCode, body: Bytes) -> Response {
