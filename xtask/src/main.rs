@@ -1,4 +1,5 @@
-//! The repo's chores: `cargo xtask tidy`, `cargo xtask test`, `cargo xtask bench`.
+//! The repo's chores: `cargo xtask tidy`, `cargo xtask test`, `cargo xtask soak`,
+//! `cargo xtask bench`.
 //!
 //! It is *not* part of the product and depends on none of the repo's crates, so that it builds in seconds and still
 //! runs when they do not compile.
@@ -8,6 +9,7 @@ mod bench;
 mod output;
 mod process;
 mod repo;
+mod soak;
 mod test_run;
 mod tidy;
 
@@ -20,6 +22,7 @@ usage: cargo xtask COMMAND
 
   test [--fast]                 run every test; --fast leaves out the long random walks and the doc tests
   tidy                          check the invariants that a machine can check
+  soak NAME                     run a random test for long: walk (ten minutes) or kills (500 kills of the host)
   bench [--quick] [--no-build] [MEASURE …]
                                 measure the release binary; measures: burst, tick, never_reading";
 
@@ -40,6 +43,7 @@ fn dispatch(args: &[String]) -> Result<()> {
     match command.as_str() {
         "test" => test_run::run(&root, rest),
         "tidy" => tidy::run(&root, rest),
+        "soak" => soak::run(&root, rest),
         "bench" => bench::run(&root, rest),
         "help" | "--help" | "-h" => {
             output::line(USAGE);

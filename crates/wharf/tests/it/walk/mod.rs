@@ -1,7 +1,9 @@
 //! A random walk over the real server: clients of every way in that prompt, answer, cancel, attach, look on, leave, drop
 //! and come back as they please. Whatever they do, in the end everyone has the same transcript and everything has
-//! exactly one end. `WHARF_WALK_SECONDS` says for how long, `WHARF_WALK_SEED` makes their choices again.
+//! exactly one end, and every cancel hit what its sender meant. They come back under the same id. `WHARF_WALK_SECONDS`
+//! says for how long, `WHARF_WALK_SEED` makes their choices again.
 
+mod cancels;
 mod checks;
 
 use std::collections::HashMap;
@@ -24,7 +26,7 @@ const PEOPLE: u64 = 6;
 const AT_ONCE: usize = 4;
 
 fn walk_for() -> Result<Duration> {
-    let seconds = std::env::var("WHARF_WALK_SECONDS").map_or(Ok(10), |seconds| seconds.parse())?;
+    let seconds = std::env::var("WHARF_WALK_SECONDS").map_or(Ok(20), |seconds| seconds.parse())?;
     Ok(Duration::from_secs(seconds))
 }
 
@@ -107,7 +109,8 @@ impl Person {
         let (role, token) =
             if looks { (Role::Observer, self.looking.as_str()) } else { (Role::Controller, host.token()) };
         let (multi, has_ids) = (self.dice.once_in(2), self.dice.once_in(2));
-        let meta = json!({ "wharf": { "multiClientUpdates": multi, "eventIds": has_ids } });
+        let meta = json!({ "wharf": { "multiClientUpdates": multi, "eventIds": has_ids,
+            "clientId": format!("person-{}", self.name) } });
         let client = way.client_with_token(host, token, meta).await.with_context(|| format!("{way:?}"))?;
         client.set_patience(walk_for()? + Duration::from_secs(60));
         let dice = Mutex::new(Dice::of(self.dice.roll()));
@@ -247,6 +250,7 @@ async fn whatever_clients_do_everyone_ends_up_with_the_same_story() -> Result<()
     for session in &sessions {
         checks::log(&host, session)?;
         let records = log::records(&host, session)?;
+        println!("{:?}", cancels::check(&records)?);
         for connection in here.iter().chain(&gone) {
             checks::shown(&records, session, connection).with_context(|| format!("{:?}", connection.way))?;
         }

@@ -1,0 +1,90 @@
+//! Every cancel hit what its sender could mean, as far as the log tells.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Result, ensure};
+use serde_json::Value;
+
+/// How soon after the end of its own turn a client cannot mean another's on the same connection.
+const CROSSING_MILLIS: u64 = 1_000;
+
+/// The turns that were cancelled.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    own: usize,
+    others: usize,
+}
+
+/// The prompts of a session as the log goes by.
+#[derive(Default)]
+struct Prompts<'a> {
+    senders: BTreeMap<&'a str, &'a Value>,
+    waiting: BTreeSet<&'a str>,
+    running: BTreeSet<&'a str>,
+    /// When the last turn of each connection's own ended.
+    ended_at: BTreeMap<&'a str, u64>,
+}
+
+/// Checks each cancel of the log.
+pub(super) fn check(records: &[Value]) -> Result<Tally> {
+    let (mut prompts, mut tally) = (Prompts::default(), Tally::default());
+    for event in records.iter().map(|record| &record["event"]) {
+        let prompt = event["prompt"].as_str().unwrap_or_default();
+        match event["kind"].as_str().unwrap_or_default() {
+            "prompt_accepted" => {
+                prompts.senders.insert(prompt, &event["sender"]);
+                prompts.waiting.insert(prompt);
+            }
+            "turn_started" => prompts.start(prompt),
+            "prompt_requeued" => prompts.requeue(prompt),
+            "prompt_ended" => prompts.end(prompt, event["at"].as_u64().unwrap_or_default()),
+            "cancel_requested" if event["by"].is_object() => prompts.check_cancel(prompt, event, &mut tally)?,
+            _ => {}
+        }
+    }
+    Ok(tally)
+}
+
+impl<'a> Prompts<'a> {
+    fn start(&mut self, prompt: &'a str) {
+        self.waiting.remove(prompt);
+        self.running.insert(prompt);
+    }
+
+    fn requeue(&mut self, prompt: &'a str) {
+        self.running.remove(prompt);
+        self.waiting.insert(prompt);
+    }
+
+    fn end(&mut self, prompt: &'a str, at: u64) {
+        self.waiting.remove(prompt);
+        if self.running.remove(prompt)
+            && let Some(connection) = self.senders.get(prompt).and_then(|sender| sender["client"].as_str())
+        {
+            self.ended_at.insert(connection, at);
+        }
+    }
+
+    fn check_cancel(&self, prompt: &str, event: &Value, tally: &mut Tally) -> Result<()> {
+        let by = &event["by"];
+        let is_own = |prompt: &str| self.senders.get(prompt).is_some_and(|sender| identity(sender) == identity(by));
+        if is_own(prompt) {
+            tally.own += 1;
+            return Ok(());
+        }
+        tally.others += 1;
+        let own = self.waiting.iter().chain(&self.running).find(|prompt| is_own(prompt));
+        ensure!(own.is_none(), "{by} cancelled {prompt} of another and had {own:?} of its own");
+        let at = event["at"].as_u64().unwrap_or_default();
+        let ended = by["client"].as_str().and_then(|connection| self.ended_at.get(connection));
+        let crossed = ended.is_some_and(|ended| at < ended + CROSSING_MILLIS);
+        ensure!(!crossed, "{by} cancelled {prompt} of another right after its own turn ended: {ended:?}, {at}");
+        Ok(())
+    }
+}
+
+/// The pair by which a client is known.
+fn identity(sender: &Value) -> (&Value, &str) {
+    let ids = [&sender["chosen"], &sender["peer"]["id"], &sender["client"]];
+    (&sender["token"], ids.into_iter().find_map(Value::as_str).unwrap_or_default())
+}

@@ -1,0 +1,55 @@
+//! `cargo xtask soak NAME`: tests that find more the longer they run, for as long as a person is willing to wait.
+
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::output::{line, progress};
+use crate::process::{cargo, check};
+
+/// A long run of a test that has a short one among the ordinary tests.
+struct Soak {
+    name: &'static str,
+    test: &'static str,
+    /// The variable that says how long it runs, and what it is set to.
+    length: (&'static str, &'static str),
+    summary: &'static str,
+}
+
+const SOAKS: [Soak; 2] = [
+    Soak {
+        name: "walk",
+        test: "walk::whatever_clients_do_everyone_ends_up_with_the_same_story",
+        length: ("WHARF_WALK_SECONDS", "600"),
+        summary: "ten minutes of clients that do as they please and reconnect",
+    },
+    Soak {
+        name: "kills",
+        test: "faults::kills::two_hundred_kills_lose_nothing_and_double_nothing",
+        length: ("WHARF_FAULT_ROUNDS", "500"),
+        summary: "500 kills of the host amid traffic",
+    },
+];
+
+pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
+    let [name] = args else { bail!("soak takes one name: {}", names()) };
+    let soak = SOAKS.iter().find(|soak| soak.name == name);
+    let soak = soak.with_context(|| format!("no soak called {name:?}; there are: {}", names()))?;
+    let (variable, length) = soak.length;
+    // A length that is set already is kept, so that a shorter run can be tried.
+    let length = std::env::var(variable).unwrap_or_else(|_| length.to_owned());
+    progress("building the programs that the tests drive");
+    check(cargo(root).args(["build", "-p", "wharf", "-p", "wharf-testkit", "--bins"]))?;
+    progress(soak.summary);
+    let began = Instant::now();
+    // `cargo test` and not nextest, which would end a test that takes long. The test prints its seed and its figures.
+    let test = ["test", "-p", "wharf", "--test", "it", "--", "--exact", "--nocapture", soak.test];
+    check(cargo(root).args(test).env(variable, &length))?;
+    line(&format!("soak {name}: passed in {} s ({variable}={length})", began.elapsed().as_secs()));
+    Ok(())
+}
+
+fn names() -> String {
+    SOAKS.map(|soak| format!("{} ({})", soak.name, soak.summary)).join(", ")
+}
