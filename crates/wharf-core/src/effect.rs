@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    AgentSetting, Ask, AskId, Event, Latest, Member, PromptEnd, PromptId, Raw, Seq, StartKind, StartNo, TurnState,
+    AgentSetting, Ask, AskId, Event, Latest, Member, PromptEnd, PromptId, QueuedPrompt, Raw, Seq, StartKind, StartNo,
+    TurnState,
 };
 
 /// Everything that one input led to. The host appends the events, shows them, then runs the effects, in this order.
@@ -85,7 +86,7 @@ pub struct Joined {
     pub latest: Latest,
     pub turn: TurnState,
     /// The prompts that wait for their turn, in order.
-    pub queued: Vec<PromptId>,
+    pub queued: Vec<QueuedPrompt>,
 }
 
 /// A no, as data. Each surface has its own words for it.

@@ -44,7 +44,14 @@ pub enum Event {
         first: bool,
     },
     /// A waiting prompt's frame was replaced.
-    PromptUpdated { prompt: PromptId, by: Sender, frame: Raw },
+    PromptUpdated {
+        prompt: PromptId,
+        /// The editor.
+        by: Sender,
+        frame: Raw,
+        /// The sender of the prompt, which stays its sender. `None` in older logs.
+        sender: Option<Sender>,
+    },
     /// A waiting prompt was moved to `position` (0 = next).
     PromptMoved { prompt: PromptId, by: Sender, position: usize },
     /// The prompt left the queue and is on its way to the agent: a turn begins.
@@ -459,6 +466,15 @@ pub struct Member {
 }
 
 impl Event {
+    /// Returns a prompt's frame and its sender, if the event holds them: its acceptance or an edit.
+    pub fn prompt_content(&self) -> Option<(&Raw, &Sender)> {
+        if let Self::PromptAccepted { frame, sender, .. } = self {
+            return Some((frame, sender));
+        }
+        let Self::PromptUpdated { frame, by, sender, .. } = self else { return None };
+        Some((frame, sender.as_ref().unwrap_or(by)))
+    }
+
     /// True if the acknowledgement of this fact, or what is done because of it, waits for the disk (rule 1.4).
     pub const fn wants_sync(&self) -> bool {
         matches!(

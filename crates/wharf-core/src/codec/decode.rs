@@ -90,7 +90,9 @@ fn decode_prompt_event(body: &Bytes, kind: &str) -> Result<Option<Event>, CodecE
                 first: bool,
             }
         ),
-        "prompt_updated" => read!(body, kind, Event::PromptUpdated { prompt: PromptId, by: Sender, frame: Raw }),
+        "prompt_updated" => {
+            read!(body, kind, Event::PromptUpdated { prompt: PromptId, by: Sender, frame: Raw, sender: Option<Sender> })
+        }
         "prompt_moved" => read!(body, kind, Event::PromptMoved { prompt: PromptId, by: Sender, position: usize }),
         "turn_started" => read!(body, kind, Event::TurnStarted { prompt: PromptId, content: Seq }),
         "cancel_requested" => {

@@ -67,9 +67,10 @@ fn encode_prompt_event(event: &Event, at: Millis, out: &mut Vec<u8>) {
             }
             o.raw("frame", frame);
         }),
-        Event::PromptUpdated { prompt, by, frame } => encode_as("prompt_updated", at, out, |o| {
+        Event::PromptUpdated { prompt, by, frame, sender } => encode_as("prompt_updated", at, out, |o| {
             o.value("prompt", prompt);
             o.value("by", by);
+            o.optional("sender", sender.as_ref());
             o.raw("frame", frame);
         }),
         Event::PromptMoved { prompt, by, position } => encode_as("prompt_moved", at, out, |o| {

@@ -151,13 +151,14 @@ impl State {
                     self.keys.add(key.clone(), prompt.clone(), sender, frame);
                 }
                 let (prompt, sender, frame, key) = (prompt.clone(), sender.clone(), frame.clone(), key.clone());
-                let (content, accepted_at, requeued) = (seq, at, false);
-                let queued = QueuedPrompt { prompt, sender, frame, content, key, accepted_at, requeued };
+                let (content, accepted_at, requeued, edited_by) = (seq, at, false, None);
+                let queued = QueuedPrompt { prompt, sender, frame, content, key, accepted_at, requeued, edited_by };
                 self.queue.insert(if *first { 0 } else { self.queue.len() }, queued);
             }
-            Event::PromptUpdated { prompt, frame, .. } => {
+            Event::PromptUpdated { prompt, frame, by, .. } => {
                 if let Some(queued) = self.queue.iter_mut().find(|queued| queued.prompt == *prompt) {
                     queued.frame = frame.clone();
+                    queued.edited_by = Some(by.clone());
                     queued.content = seq;
                 }
             }
@@ -168,7 +169,7 @@ impl State {
             }
             Event::TurnStarted { prompt, .. } => {
                 if let Some(queued) = self.unqueue(prompt) {
-                    let QueuedPrompt { prompt, sender, frame, content, key, accepted_at, requeued } = queued;
+                    let QueuedPrompt { prompt, sender, frame, content, key, accepted_at, requeued, .. } = queued;
                     let (started_seq, started_at, cancel, held_for) = (seq, at, false, Millis(0));
                     self.turns.push(Turn {
                         prompt,
@@ -193,8 +194,17 @@ impl State {
             Event::PromptEnded { prompt, end } => self.apply_prompt_ended(at, prompt, end),
             Event::PromptRequeued { prompt } => {
                 if let Some(Turn { prompt, sender, frame, content, key, accepted_at, .. }) = self.untrack(prompt) {
-                    let requeued = true;
-                    self.queue.push_front(QueuedPrompt { prompt, sender, frame, content, key, accepted_at, requeued });
+                    let (requeued, edited_by) = (true, None);
+                    self.queue.push_front(QueuedPrompt {
+                        prompt,
+                        sender,
+                        frame,
+                        content,
+                        key,
+                        accepted_at,
+                        requeued,
+                        edited_by,
+                    });
                 }
             }
             Event::Created(_)

@@ -38,7 +38,7 @@ impl Session {
         let (answer, latest) = (self.state.answer.clone(), self.state.latest.clone());
         let (answer_at, settings) = (self.state.answer_at, self.state.settings.clone());
         let (head, turn) = (self.state.head, self.state.turn());
-        let queued = self.state.queue.iter().map(|queued| queued.prompt.clone()).collect();
+        let queued = self.state.queue.iter().cloned().collect();
         Reply::Joined(Box::new(Joined { head, open_asks, others, answer, answer_at, settings, latest, turn, queued }))
     }
 

@@ -90,6 +90,9 @@ pub struct QueuedPrompt {
     /// Has its turn been cut off once already?
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub requeued: bool,
+    /// The client that edited it last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub edited_by: Option<Sender>,
 }
 
 /// A prompt that the agent works on.

@@ -212,7 +212,8 @@ impl Session {
         if let Some(refusal) = self.not_waiting(&prompt, &by) {
             return Reply::Refused(refusal);
         }
-        self.record(Event::PromptUpdated { prompt, by, frame }, draft);
+        let sender = self.state.queue.iter().find(|queued| queued.prompt == prompt).map(|queued| queued.sender.clone());
+        self.record(Event::PromptUpdated { prompt, by, frame, sender }, draft);
         Reply::Done
     }
 

@@ -259,6 +259,14 @@ fn a_waiting_prompt_can_be_changed_moved_and_removed_by_everyone() {
     let frame: Raw = prompt_frame("p2, but better");
     stage.give(Input::UpdatePrompt { prompt: id("p2"), by: by.clone(), frame: frame.clone() });
     let updated_at = stage.session.head().0;
+    let queued = &stage.session.state().queue[0];
+    assert_eq!(
+        (&queued.sender, &queued.edited_by),
+        (&sender("ann"), &Some(sender("bob"))),
+        "the sender stays the sender"
+    );
+    let (_, content_sender) = stage.log.last().unwrap().2.prompt_content().unwrap();
+    assert_eq!(*content_sender, sender("ann"));
     let step = stage.give(Input::RemovePrompt { prompt: id("p3"), by: by.clone() });
     assert_eq!(step.events, [ended("p3", PromptEnd::Removed { by: Some(by) })]);
     let step = stage.give(answered("p1"));

@@ -148,7 +148,8 @@ impl Connection {
         };
         // An exact reconnect sees what it missed as it would have seen it live: only asks from before are asked again.
         let history = if let Policy::After { name: AFTER_EVENT, seq } = policy { seq } else { joined.head };
-        let view = View::new(session, wishes, Arc::clone(&self.ledger), history, seen).with_queue(joined.queued);
+        let view =
+            View::new(session, wishes, Arc::clone(&self.ledger), history, seen).with_queue(&joined.queued, joined.head);
         let asked = joined.open_asks.into_iter().filter(|ask| ask.id.0 <= history.0).collect();
         let answer = self.placed(&handle, from, result(id, &answer)).await;
         let answer = self.reserved(answer, turn).await?;

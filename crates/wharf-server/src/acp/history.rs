@@ -83,7 +83,7 @@ impl History {
             return;
         }
         if let Some(Entry { event, .. }) = entry_at(cursor, *content).await
-            && let Event::PromptAccepted { frame, sender, .. } | Event::PromptUpdated { frame, by: sender, .. } = &event
+            && let Some((frame, sender)) = event.prompt_content()
         {
             self.prompts.insert(prompt.clone(), (params(frame)["prompt"].take(), who(sender)));
         }

@@ -362,7 +362,8 @@ impl Connection {
         let joined = joined.map_err(|error| from_call(&error, id.as_str()))?;
         let idle = joined.turn == TurnState::Idle || after.is_some();
         let turn = if idle { TurnSeen::None } else { TurnSeen::Other };
-        let view = View::new(id, self.wishes(), Arc::clone(&self.ledger), joined.head, turn).with_queue(joined.queued);
+        let view = View::new(id, self.wishes(), Arc::clone(&self.ledger), joined.head, turn)
+            .with_queue(&joined.queued, joined.head);
         let (cursor, asks) = (handle.cursor(after.unwrap_or(joined.head)), (joined.head, joined.open_asks));
         let only_news = after.is_none();
         let join = Join { cursor, view, answer: None, asks, hold: None, only_news };

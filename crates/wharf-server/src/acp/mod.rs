@@ -19,6 +19,7 @@ mod order;
 mod out_frame;
 mod outbound;
 mod prompts;
+mod queue_view;
 mod sessions;
 mod show;
 mod shown;

@@ -123,7 +123,7 @@ impl Connection {
         let answer = answers::loaded(&joined, &handle.descriptor(), id).map_err(unreadable_answer)?;
         let answer = self.placed(&handle, joined.head, answer).await;
         let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), joined.head, TurnSeen::None)
-            .with_queue(joined.queued);
+            .with_queue(&joined.queued, joined.head);
         let (answer, asks) = (Some((joined.head, self.counted(answer))), (joined.head, joined.open_asks));
         let cursor = handle.cursor(Seq::ZERO);
         self.join_in_turn(Join { cursor, view, answer, asks, hold: self.hold(), only_news: false }, showing).await;
@@ -148,7 +148,7 @@ impl Connection {
         let answer = self.placed(&handle, joined.head, answer).await;
         let turn = super::attach::turn_seen(joined.turn);
         let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), joined.head, turn)
-            .with_queue(joined.queued);
+            .with_queue(&joined.queued, joined.head);
         let latest = answers::latest(&joined.latest);
         let (answer, asks) = (Some((joined.head, self.counted(answer))), (joined.head, joined.open_asks));
         let cursor = handle.cursor(joined.head);

@@ -57,9 +57,7 @@ impl<W: Wire> Writer<W> {
         let mut there = watched.cursor.clone_at(content);
         let Ok(batch) = there.next().await else { return Ok(()) };
         let Some(found) = batch.entries().first().filter(|found| found.seq == content) else { return Ok(()) };
-        if let Event::PromptAccepted { frame, sender, .. } | Event::PromptUpdated { frame, by: sender, .. } =
-            &found.event
-        {
+        if let Some((frame, sender)) = found.event.prompt_content() {
             // One of its own that was answered on another stream before it came here.
             let own = matches!(found.event, Event::PromptAccepted { .. }) && sender.client == self.client;
             let mut frames = watched.view.turn_started(entry, frame, sender);
@@ -124,6 +122,11 @@ impl<W: Wire> Writer<W> {
             if let Some(message) = watched.later.pop_front() {
                 self.say(&watched.view, message).await?;
             }
+        }
+        if watched.may_tell_queue(gate)
+            && let Some(update) = watched.view.take_queue_update(Moment::now())
+        {
+            self.wire.feed(Origin::Beside(watched.session()), update.into()).await?;
         }
         Ok(())
     }

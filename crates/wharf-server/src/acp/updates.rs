@@ -10,8 +10,9 @@ use wharf_host::frame;
 use wharf_json::Json;
 
 use super::understood::Understood;
+use crate::calls::prompt_text;
 
-fn update(session: &SessionId, tag: &str, mut body: Value) -> Bytes {
+pub(super) fn update(session: &SessionId, tag: &str, mut body: Value) -> Bytes {
     body["type"] = tag.into();
     body["sessionUpdate"] = tag.into();
     let params = json!({ "sessionId": session.as_str(), "update": body });
@@ -21,6 +22,12 @@ fn update(session: &SessionId, tag: &str, mut body: Value) -> Bytes {
 /// `{clientId, name, version}`.
 pub(super) fn who(sender: &Sender) -> Value {
     json!({ "clientId": sender.shown_id(), "name": sender.name, "version": sender.version })
+}
+
+/// The beginning of a prompt's text, for lists.
+pub(super) fn prompt_preview(prompt: &Raw) -> String {
+    const MAX_PREVIEW_CHARS: usize = 120;
+    prompt_text(prompt).chars().take(MAX_PREVIEW_CHARS).collect()
 }
 
 /// Something that this client alone is to know. ACP's own update for one that understands it, else an extension.

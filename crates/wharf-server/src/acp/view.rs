@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Deserialize;
+use tokio::time::Instant as Moment;
 use wharf_host::core::{
-    Ask, AskId, AskKind, AskOutcome, Event, Member, PromptEnd, PromptId, Raw, Role, Sender, Seq, SessionId, UpdateKind,
+    Ask, AskId, AskKind, AskOutcome, Event, Member, PromptEnd, PromptId, QueuedPrompt, Raw, Role, Sender, Seq,
+    SessionId, UpdateKind,
 };
 use wharf_host::frame::FrameKind;
 use wharf_host::{Entry, frame};
@@ -15,6 +17,7 @@ use wharf_json::Json;
 use super::amux::{Before, Frames};
 use super::errors::from_end;
 use super::ledger::{Asked, Ledger, Wanted, What};
+use super::queue_view::QueueView;
 use super::terminals;
 use super::understood::Understood;
 use super::updates;
@@ -41,6 +44,7 @@ pub(super) struct View {
     pub(super) understood: Understood,
     /// The asks that are open as far as this view goes.
     asks: BTreeMap<AskId, Ask>,
+    queue: QueueView,
 }
 
 /// What this client knows of the turn that runs.
@@ -77,14 +81,40 @@ impl View {
     pub(super) fn new(session: SessionId, wishes: Wishes, ledger: Arc<Ledger>, history: Seq, turn: TurnSeen) -> Self {
         let Wishes { role, multi, event_ids, forms, understood } = wishes;
         let (newest, waiting, asks) = (None, BTreeSet::new(), BTreeMap::new());
-        let amux = None;
-        Self { session, role, ledger, history, turn, newest, waiting, forms, multi, event_ids, amux, understood, asks }
+        let (amux, queue) = (None, QueueView::default());
+        Self {
+            session,
+            role,
+            ledger,
+            history,
+            turn,
+            newest,
+            waiting,
+            forms,
+            multi,
+            event_ids,
+            amux,
+            understood,
+            asks,
+            queue,
+        }
     }
 
     /// With the prompts that waited when the client came.
-    pub(super) fn with_queue(mut self, queued: Vec<PromptId>) -> Self {
-        self.waiting.extend(queued);
+    pub(super) fn with_queue(mut self, queued: &[QueuedPrompt], upto: Seq) -> Self {
+        self.waiting.extend(queued.iter().map(|queued| queued.prompt.clone()));
+        self.queue = QueueView::new(queued, upto);
         self
+    }
+
+    /// When the client is to be told of the queue, if it wants to know and does not.
+    pub(super) fn queue_due(&self, now: Moment) -> Option<Moment> {
+        self.queue.due(now).filter(|_| self.multi)
+    }
+
+    /// The update that tells of the queue, if it is time for one.
+    pub(super) fn take_queue_update(&mut self, now: Moment) -> Option<Bytes> {
+        self.queue.take_update(&self.session, now).filter(|_| self.multi)
     }
 
     /// An amux client is told of the others as those who attached are, in its own words besides (rule 9.2).
@@ -189,6 +219,7 @@ impl View {
     }
 
     fn show_acp(&mut self, entry: &Entry) -> Shown {
+        self.queue.apply(entry);
         let live = entry.seq > self.history;
         match &entry.event {
             Event::AgentUpdated { update: UpdateKind::UserMessageChunk, frame, .. } => self.echo(frame, live),

@@ -167,7 +167,8 @@ impl Watched {
     /// When to look at it again, if nothing comes before.
     pub(super) fn due(&self, gate: Gate) -> Option<Moment> {
         let away = self.away(gate).filter(|_| self.scout.is_none());
-        [self.held_until, away].into_iter().flatten().min()
+        let queue = self.view.queue_due(Moment::now()).filter(|_| self.may_tell_queue(gate));
+        [self.held_until, away, queue].into_iter().flatten().min()
     }
 
     /// Does what was due by now.
@@ -177,7 +178,13 @@ impl Watched {
         if sent_out {
             self.scout = Some(self.cursor.clone());
         }
-        released || sent_out
+        released || sent_out || (self.may_tell_queue(gate) && self.view.queue_due(now).is_some_and(|at| at <= now))
+    }
+
+    /// Is the client up to date enough to be told of the queue?
+    pub(super) fn may_tell_queue(&self, gate: Gate) -> bool {
+        let is_free = self.answer.is_none() && self.held_until.is_none() && self.left.is_none();
+        is_free && gate.lets_through() && self.is_past(self.view.history())
     }
 
     /// The gate may have changed. A stream of its own says that the client has the session (rule 6.1).

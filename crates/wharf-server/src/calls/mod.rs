@@ -26,7 +26,7 @@ pub(crate) use life::{Forgotten, Interrupted, Killed, ResumeArgs, forget, interr
 pub(crate) use list::{ListArgs, SessionList, get, list};
 pub(crate) use output::{Output, OutputArgs, output};
 pub(crate) use prompt::{Content, ContentShape, KEY, PromptArgs, Prompted, prompt};
-pub(crate) use queue::{Queue, QueueChange, QueueChanged, change_queued, queue, remove_queued};
+pub(crate) use queue::{Queue, QueueChange, QueueChanged, change_queued, prompt_text, queue, remove_queued};
 pub(crate) use session::{Session, StatusWord, TurnKind};
 pub(crate) use spawn::{SpawnArgs, SpawnedSession, spawn};
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use wharf_host::core::{PromptId, QueuedPrompt};
+use wharf_host::core::{PromptId, QueuedPrompt, Raw};
 use wharf_host::{SessionHandle, timestamp};
 use wharf_json::Json;
 
@@ -63,9 +63,7 @@ pub(crate) struct QueueChanged {
 
 impl Waiting {
     fn of(position: usize, queued: &QueuedPrompt) -> Self {
-        let prompt = Json::parse(queued.frame.bytes()).and_then(|frame| frame.at(&["params", "prompt"]));
-        let parts = prompt.map(|prompt| prompt.into_iter().flat_map(Json::items).map(shown).collect::<Vec<_>>());
-        let mut text = parts.map_or_else(|error| format!("[unreadable] {error}"), |parts| parts.join("\n"));
+        let mut text = prompt_text(&queued.frame);
         if text.len() > SHOWN {
             text.truncate(text.floor_char_boundary(SHOWN));
             text.push('…');
@@ -79,6 +77,13 @@ impl Waiting {
             accepted_at: Some(timestamp(queued.accepted_at)),
         }
     }
+}
+
+/// The text of a prompt, with a word for each part that is none.
+pub(crate) fn prompt_text(frame: &Raw) -> String {
+    let prompt = Json::parse(frame.bytes()).and_then(|frame| frame.at(&["params", "prompt"]));
+    let parts = prompt.map(|prompt| prompt.into_iter().flat_map(Json::items).map(shown).collect::<Vec<_>>());
+    parts.map_or_else(|error| format!("[unreadable] {error}"), |parts| parts.join("\n"))
 }
 
 fn shown(block: Json<'_>) -> String {

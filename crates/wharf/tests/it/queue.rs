@@ -91,6 +91,40 @@ async fn the_queue_is_listed_changed_and_run_in_its_new_order() -> Result<()> {
 }
 
 #[tokio::test]
+async fn queue_changes_are_shown_and_an_edited_prompt_keeps_its_sender() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (ann, session, running) = busy(&host).await?;
+    let bob = client(&host).await?;
+    let info = json!({ "name": "bob" });
+    let params = json!({ "sessionId": session, "clientId": "bob", "clientInfo": info, "historyPolicy": "none" });
+    bob.request("session/attach", params).await?;
+    let cat = client(&host).await?;
+    cat.request("session/attach", json!({ "sessionId": session, "historyPolicy": "none" })).await?;
+    let waiting = queue(&host, &ann, &session, "echo a").await?;
+    let changed =
+        |total: usize| move |update: &Value| update["sessionUpdate"] == "queue_changed" && update["total"] == total;
+    let shown = cat.expect_update("the prompt in the queue", changed(1)).await;
+    let entry = shown.params()["update"]["prompts"][0].clone();
+    assert_eq!((&entry["position"], &entry["preview"]), (&json!(0), &json!("echo a")));
+    assert_eq!((&entry["sentBy"]["name"], entry.get("editedBy")), (&json!("wharf-testkit"), None));
+    let update = json!({ "sessionId": session, "promptId": entry["promptId"], "prompt": text("echo B") });
+    bob.request("_wharf/queue/update", update).await?;
+    let edited = |update: &Value| update["prompts"][0]["preview"] == "echo B";
+    let shown = cat.expect_update("the edited prompt", edited).await;
+    let entry = &shown.params()["update"]["prompts"][0];
+    assert_eq!(entry["sentBy"]["name"], "wharf-testkit", "the editor was taken for the sender");
+    assert_eq!(entry["editedBy"]["clientId"], "bob");
+    go(&ann, &session).await;
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn");
+    let begun = |update: &Value| update["sessionUpdate"] == "prompt_received" && update["prompt"] == text("echo B");
+    let begun = cat.expect_update("its turn", begun).await;
+    assert_eq!(begun.params()["update"]["sentBy"]["name"], "wharf-testkit", "the editor was taken for the sender");
+    assert_eq!(stop_reason(waiting.answer().await)?, "end_turn");
+    assert!(!ann.transcript().iter().any(|frame| frame.raw.contains("queue_changed")), "it did not ask for that");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_prompt_that_has_started_cannot_be_changed_any_more() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (first, session, running) = busy(&host).await?;

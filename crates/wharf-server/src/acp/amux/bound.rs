@@ -120,7 +120,7 @@ impl Connection {
         let from = self.replay_from(bound, &handle, joined.head).await;
         let turn = if from < joined.head { TurnSeen::None } else { crate::acp::attach::turn_seen(joined.turn) };
         let view = View::new(session, self.wishes(), Arc::clone(&self.ledger), joined.head, turn);
-        let view = view.with_queue(joined.queued);
+        let view = view.with_queue(&joined.queued, joined.head);
         let answer = self.placed(&handle, from, answer).await;
         let (answer, asks) = (Some((Seq::ZERO, answer.into())), (joined.head, joined.open_asks));
         let cursor = handle.cursor(from);

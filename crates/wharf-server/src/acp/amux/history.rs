@@ -43,14 +43,15 @@ async fn shown(view: &mut View, cursor: &Cursor, entry: &Entry) -> Vec<Bytes> {
         Shown::Nothing => Vec::new(),
         Shown::Frame(frame) => vec![frame],
         Shown::Frames(frames) => frames,
-        Shown::Prompt { content } => match entry_at(cursor, content).await.map(|found| found.event) {
-            Some(Event::PromptAccepted { frame, sender, .. } | Event::PromptUpdated { frame, by: sender, .. }) => {
-                let mut frames = view.turn_started(entry, &frame, &sender);
-                frames.extend(view.prompt(&frame, &sender, entry.seq));
-                frames
-            }
-            Some(_) | None => Vec::new(),
-        },
+        Shown::Prompt { content } => {
+            let found = entry_at(cursor, content).await;
+            let Some((frame, sender)) = found.as_ref().and_then(|found| found.event.prompt_content()) else {
+                return Vec::new();
+            };
+            let mut frames = view.turn_started(entry, frame, sender);
+            frames.extend(view.prompt(frame, sender, entry.seq));
+            frames
+        }
     }
 }
 
