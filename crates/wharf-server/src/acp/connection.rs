@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Instant;
 
 use bytes::Bytes;
 use tokio::sync::{Notify, Semaphore, mpsc, watch};
@@ -240,6 +241,7 @@ impl Connection {
         let _moving = self.moving.lock().await;
         let (role, sender) = (attachment.role, attachment.sender.clone());
         let joined = handle.attach(attachment, attendance).await?;
+        self.shown.arrive(handle.id(), joined.head, Instant::now());
         self.note_attached(Attached { handle: handle.clone(), role, sender });
         Ok(joined)
     }

@@ -30,11 +30,22 @@ struct Progress {
 }
 
 impl ShownUpTo {
+    /// Notes that the client has come to the session, when everything up to `head` was past.
+    pub(super) fn arrive(&self, session: &SessionId, head: Seq, at: Instant) {
+        let new = || Progress { shown: None, start: head, noted_at: at, joined: head, samples: VecDeque::new() };
+        self.lock().entry(session.clone()).or_insert_with(new);
+    }
+
     /// Notes that the client joins and is shown the events after `start`; those up to `history` are past for it.
     pub(super) fn join(&self, session: &SessionId, start: Seq, history: Seq, at: Instant) {
         let mut shown = self.lock();
         let new = || Progress { shown: None, start, noted_at: at, joined: history, samples: VecDeque::new() };
         let progress = shown.entry(session.clone()).or_insert_with(new);
+        progress.start = progress.start.max(start);
+        if progress.shown.is_none() {
+            // A client that comes back to an event is shown what it missed as news.
+            progress.joined = progress.joined.min(history);
+        }
         progress.samples.push_back((at, history));
         progress.forget_old(at);
     }
@@ -61,7 +72,7 @@ impl ShownUpTo {
 
     /// Returns the last event that the client knows: shown, or before its joining. `None` if it has not joined yet.
     pub(super) fn seen(&self, session: &SessionId) -> Option<Seq> {
-        self.lock().get(session).map(|progress| progress.shown.unwrap_or(progress.start))
+        self.lock().get(session).map(|progress| progress.shown.unwrap_or_default().max(progress.start))
     }
 
     /// Returns the last event that had been shown a second before `at`, or that was history when the client joined.
@@ -111,6 +122,18 @@ mod tests {
         assert_eq!(shown.settled(&session, after(1_009)), Some(Seq(5)));
         // The last position counts, also if nothing follows it.
         assert_eq!(shown.settled(&session, after(1_150)), Some(Seq(8)));
+    }
+
+    #[test]
+    fn a_client_that_is_not_shown_a_session_yet_has_seen_what_was_past_when_it_came() {
+        let (shown, session, start) = (ShownUpTo::default(), SessionId::new("s"), Instant::now());
+        shown.arrive(&session, Seq(5), start);
+        // Its own turn ends in event 8, before the session is shown to it: a cancel now was meant for that turn.
+        assert_eq!((shown.seen(&session), shown.settled(&session, start)), (Some(Seq(5)), Some(Seq(5))));
+        shown.join(&session, Seq::ZERO, Seq(9), start);
+        assert_eq!((shown.seen(&session), shown.settled(&session, start)), (Some(Seq(5)), Some(Seq(5))));
+        shown.join(&session, Seq(3), Seq(3), start);
+        assert_eq!(shown.settled(&session, start), Some(Seq(3)));
     }
 
     #[test]
