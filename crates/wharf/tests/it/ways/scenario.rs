@@ -1,6 +1,8 @@
 //! One story over every way in: two who share a session, others who come late, and one who is lost and comes back. It
 //! leaves the same log, whichever way they came.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use wharf_testkit::client::Client;
@@ -27,6 +29,13 @@ struct Stage {
     session: String,
     answers: Vec<Value>,
     texts: Vec<Vec<String>>,
+    clients: AtomicU32,
+}
+
+/// A client that says who it is: the bridge would give it an id of its own.
+async fn known(way: Way, host: &Host, number: u32) -> Result<Client> {
+    let id = format!("client-{number}");
+    way.client(host, json!({ "wharf": { "multiClientUpdates": true, "clientId": id } })).await
 }
 
 fn selected(option: &str) -> Value {
@@ -35,7 +44,7 @@ fn selected(option: &str) -> Value {
 
 impl Stage {
     async fn client(&self) -> Result<Client> {
-        self.way.client(&self.host, json!({ "wharf": { "multiClientUpdates": true } })).await
+        known(self.way, &self.host, self.clients.fetch_add(1, Ordering::Relaxed)).await
     }
 
     async fn attach(&mut self, client: &Client, more: Value) -> Result<Value> {
@@ -223,9 +232,9 @@ fn bare(mut value: Value) -> Value {
 
 async fn play(way: Way) -> Result<Traces> {
     let host = scripted(&["--session-id", "the-agents-own"])?.start()?;
-    let first = way.client(&host, json!({ "wharf": { "multiClientUpdates": true } })).await?;
+    let first = known(way, &host, 0).await?;
     let session = first.new_session(&cwd(&host)?).await?;
-    let mut stage = Stage { way, host, session, answers: Vec::new(), texts: Vec::new() };
+    let mut stage = Stage { way, host, session, answers: Vec::new(), texts: Vec::new(), clients: AtomicU32::new(1) };
     let second = stage.client().await?;
     second.load_session(&stage.session, &cwd(&stage.host)?).await?;
 
