@@ -101,6 +101,7 @@ async fn look(host: &Weak<Inner>) -> Option<Look> {
     let inner = host.upgrade()?;
     let (live, records) = (inner.registry.live(), inner.records.clone());
     drop(inner);
+    live.iter().for_each(|handle| handle.shared.tail.release_large());
     let roots: Vec<(SessionHandle, Vec<u32>)> = live
         .into_iter()
         .map(|handle| (handle.shared.shims(), handle))

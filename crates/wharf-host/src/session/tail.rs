@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 use wharf_core::Seq;
@@ -15,6 +16,8 @@ use crate::metrics::Counter;
 /// So many pages are read from the disk at once, over all sessions: each may hold a message of the maximal size before
 /// it is counted.
 const DISK_READS: usize = 4;
+/// How long a batch that is larger than its session's share stays for readers that keep up.
+const LARGE_BATCH_KEPT_FOR: Duration = Duration::from_secs(5);
 
 /// The bound for all sessions of a host.
 #[derive(Debug)]
@@ -64,6 +67,7 @@ struct Batches {
 struct Kept {
     batch: Batch,
     bytes: usize,
+    published_at: Instant,
 }
 
 impl Tail {
@@ -76,10 +80,21 @@ impl Tail {
         let bytes = entries.iter().map(|entry| entry.weight() + ENTRY_OVERHEAD_BYTES).sum();
         self.budget.used.fetch_add(bytes, Ordering::Relaxed);
         let mut batches = self.lock();
-        batches.kept.push_back(Kept { batch: Batch::new(entries), bytes });
+        batches.kept.push_back(Kept { batch: Batch::new(entries), bytes, published_at: Instant::now() });
         batches.bytes += bytes;
         // The newest batch stays, since its readers are being woken for it; a large one only while all have room.
         while self.over(batches.bytes) && (batches.kept.len() > 1 || self.has_no_room_for(bytes)) {
+            self.drop_oldest(&mut batches);
+        }
+    }
+
+    /// Drops batches that are larger than a session's share, once their readers have had time to take them: a session that
+    /// falls silent after a large update does not keep it in memory.
+    pub(crate) fn release_large(&self) {
+        let mut batches = self.lock();
+        while batches.bytes > self.budget.per_session
+            && batches.kept.front().is_some_and(|kept| kept.published_at.elapsed() > LARGE_BATCH_KEPT_FOR)
+        {
             self.drop_oldest(&mut batches);
         }
     }
