@@ -179,7 +179,8 @@ async fn an_agent_that_reads_many_large_files_at_once_gets_them_all() -> Result<
 
 #[tokio::test]
 async fn large_answers_that_nobody_reads_leave_room_for_small_ones() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let limits = "[limits]\nframe = \"1MiB\"\nbodies = \"2MiB\"\nbuffers = \"4MiB\"";
+    let host = section(scripted(&[])?, limits).start()?;
     let (client, session) = open(&host).await?;
     client.prompt(&session, "stream 200 1000").await?;
     let socket = TcpStream::connect(host.url().trim_start_matches("http://")).await?;
@@ -194,13 +195,17 @@ async fn large_answers_that_nobody_reads_leave_room_for_small_ones() -> Result<(
         let (answer, _) = requests.clone().ready().await?.send_request(request, true)?;
         Ok(tokio::time::timeout(PATIENCE, answer).await??)
     };
+    // Each has some 300 KiB.
     let mut held = Vec::new();
-    for _ in 0..32 {
+    let refused = loop {
         let answer = ask("limit=1000").await?;
-        assert_eq!(answer.status(), 200);
+        if answer.status() != 200 {
+            break answer;
+        }
         held.push(answer);
-    }
-    let refused = ask("limit=1000").await?;
+        assert!(held.len() < 32, "more is held than limits.buffers");
+    };
+    assert!(held.len() > 2, "{}", held.len());
     assert_eq!((refused.status().as_u16(), refused.headers()["retry-after"].to_str()?), (503, "1"));
     assert_eq!(ask("limit=1").await?.status(), 200, "a small one needs no place");
     let http = Http::new(&host);
