@@ -66,7 +66,14 @@ fn become_command(program: &OsString, args: &[OsString]) -> (String, u8) {
 /// What this system can do, asked once.
 pub fn support() -> Support {
     static SUPPORT: std::sync::OnceLock<Support> = std::sync::OnceLock::new();
-    SUPPORT.get_or_init(|| judge(system::abi(), std::env::var_os("WHARF_WITHOUT_LANDLOCK").is_some())).clone()
+    let ask = || match judge(system::abi(), std::env::var_os("WHARF_WITHOUT_LANDLOCK").is_some()) {
+        Support::Landlock { abi } => match system::check_filter() {
+            Ok(()) => Support::Landlock { abi },
+            Err(why) => Support::None(why),
+        },
+        none @ Support::None(_) => none,
+    };
+    SUPPORT.get_or_init(ask).clone()
 }
 
 /// Without this version a confined process could empty every file that it can read (`truncate`).
@@ -95,6 +102,7 @@ mod system {
     };
 
     use super::super::paths::all_but;
+    use super::super::seccomp;
     use super::Profile;
 
     pub(super) const NONE: &str = "this kernel has no Landlock, or it is not enabled (it is a part of `lsm=`)";
@@ -116,7 +124,17 @@ mod system {
         }
     }
 
+    /// Whether the kernel takes the filter on system calls. A thread can be under it alone, and then it ends.
+    pub(super) fn check_filter() -> Result<(), String> {
+        std::thread::spawn(seccomp::apply).join().unwrap_or_else(|_| Err("the filter cannot be tried".to_owned()))
+    }
+
     pub(super) fn apply(profile: &Profile) -> Result<(), String> {
+        restrict_files(profile)?;
+        seccomp::apply()
+    }
+
+    fn restrict_files(profile: &Profile) -> Result<(), String> {
         let (read, all) = (AccessFs::from_read(BEST), AccessFs::from_all(BEST));
         let readable = all_but(Path::new("/"), &profile.hidden);
         let write = profile.write.iter().filter_map(|path| opened(path).transpose());
@@ -170,6 +188,10 @@ mod system {
 
     pub(super) fn abi() -> i32 {
         0
+    }
+
+    pub(super) fn check_filter() -> Result<(), String> {
+        Err(NONE.to_owned())
     }
 
     pub(super) fn apply(_profile: &Profile) -> Result<(), String> {

@@ -1,12 +1,14 @@
 //! Keeping an agent to its own files: it writes only where it may, and cannot read the host's state and token.
 //!
-//! The kernel does it (Landlock, Linux). The shim starts `wharf __confine PROFILE -- COMMAND…`, which gives up the
+//! The kernel does it (Landlock, Linux; a filter on system calls for what Landlock does not cover). The shim starts `wharf __confine PROFILE -- COMMAND…`, which gives up the
 //! rights and becomes the command; everything that the command starts is confined in the same way.
 
 mod confine;
 mod paths;
 mod places;
 mod plan;
+#[cfg(target_os = "linux")]
+mod seccomp;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -73,6 +73,7 @@ mod rest_stream;
 mod restart;
 mod revocation;
 mod sandbox;
+mod sandbox_limits;
 mod scope_audit;
 mod scopes;
 mod secrets;

@@ -14,7 +14,7 @@ use wharf_testkit::http::Http;
 use crate::{client, client_with, cwd, log, open, pids, refused, scripted, section, told};
 
 /// Places around a session, none of them inside of another that an agent may write.
-struct Yard {
+pub(crate) struct Yard {
     _dir: tempfile::TempDir,
     work: PathBuf,
     temp: PathBuf,
@@ -23,7 +23,7 @@ struct Yard {
 }
 
 impl Yard {
-    fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let root = dir.path().canonicalize()?;
         let [work, temp, out] = ["work", "temp", "out"].map(|name| root.join(name));
@@ -35,7 +35,7 @@ impl Yard {
     }
 
     /// A host whose agents are confined.
-    fn options(&self, flags: &[&str]) -> Result<HostOptions> {
+    pub(crate) fn options(&self, flags: &[&str]) -> Result<HostOptions> {
         Ok(self.confined(scripted(flags)?))
     }
 
@@ -43,7 +43,7 @@ impl Yard {
         section(options, "[sandbox]\nmode = \"landlock\"").variable("TMPDIR", &self.temp.display().to_string())
     }
 
-    async fn open(&self, host: &Host) -> Result<(Client, String)> {
+    pub(crate) async fn open(&self, host: &Host) -> Result<(Client, String)> {
         let client = client(host).await?;
         let session = client.new_session(&self.work.display().to_string()).await?;
         Ok((client, session))
@@ -51,7 +51,7 @@ impl Yard {
 }
 
 /// Says so where there is nothing to try it on.
-fn landlock() -> bool {
+pub(crate) fn landlock() -> bool {
     match support() {
         Support::Landlock { .. } => true,
         Support::None(why) => {
