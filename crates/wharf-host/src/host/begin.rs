@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
@@ -15,7 +15,7 @@ use wharf_store::{
 
 use super::initialize_cache::InitializeCache;
 use super::rate::Rate;
-use super::{Host, Inner, Need, Starts, UnreadableLog};
+use super::{Host, Inner, Need, Starts, UnreadableLog, modes};
 use crate::agent::records::{DirectoryIdentity, Records};
 use crate::config::{Config, ResumeOnStart};
 use crate::descriptor::Descriptor;
@@ -49,7 +49,7 @@ impl Host {
         let root = config.state_dir.clone();
         let unusable = |why: &dyn std::fmt::Display| StartError::StateDir { path: root.clone(), why: why.to_string() };
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&root).map_err(|error| unusable(&error))?;
-        keep_private(&root).map_err(|error| unusable(&error))?;
+        modes::repair_at_start(&root).map_err(|error| unusable(&error))?;
         let lease = lease(&root).map_err(|error| match error {
             LeaseError::Held { pid, .. } => StartError::Held {
                 path: root.clone(),
@@ -108,6 +108,7 @@ impl Host {
         let host = Self { inner };
         host.bring_back(back);
         crate::accounts::keep(&host.inner);
+        modes::watch(&host.inner);
         Ok(host)
     }
 }
@@ -289,14 +290,4 @@ impl Inner {
 fn ended(row: &IndexRow, stat: &LogStat) -> Option<Descriptor> {
     let descriptor = Descriptor::from_summary(&row.summary)?;
     (row.bytes == stat.bytes && !descriptor.status.is_alive()).then_some(descriptor)
-}
-
-/// A directory that was there before may be open to others; what Wharf keeps in it must not be (rule 10.6).
-fn keep_private(root: &Path) -> std::io::Result<()> {
-    let permissions = std::fs::metadata(root)?.permissions();
-    if permissions.mode() & 0o077 != 0 {
-        tracing::warn!(dir = %root.display(), "the state directory was open to others; it is now yours alone");
-        std::fs::set_permissions(root, std::fs::Permissions::from_mode(0o700))?;
-    }
-    Ok(())
 }

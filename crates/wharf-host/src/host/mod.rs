@@ -8,6 +8,7 @@ mod create;
 mod delegate;
 mod forget;
 mod initialize_cache;
+mod modes;
 mod rate;
 mod spare;
 mod spawn;

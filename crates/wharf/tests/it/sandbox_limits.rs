@@ -1,13 +1,20 @@
-//! A confined agent against the host itself: limits and priorities, which Landlock does not cover.
+//! A confined agent against the host itself: limits, priorities and modes of files, which Landlock does not cover.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use wharf_testkit::client::Client;
 use wharf_testkit::host::Host;
+use wharf_testkit::look;
 
 use crate::sandbox::{Yard, landlock};
-use crate::told;
+use crate::{open, scripted, told};
+
+/// How soon a changed mode has to be put back.
+const REPAIRED_WITHIN: Duration = Duration::from_secs(1);
 
 async fn confined(yard: &Yard) -> Result<(Host, Client, String)> {
     let host = yard.options(&[])?.start()?;
@@ -70,5 +77,69 @@ async fn confined_agent_sets_its_own_limits_and_priorities() -> Result<()> {
     ] {
         assert_eq!(attempt(&client, &session, deed).await?, "done\n", "{deed}");
     }
+    Ok(())
+}
+
+fn mode(path: &Path) -> Result<u32> {
+    Ok(fs::symlink_metadata(path)?.permissions().mode() & 0o777)
+}
+
+async fn assert_repaired(path: &Path, wanted: u32) -> Result<()> {
+    let repaired = look::until(REPAIRED_WITHIN, || Ok(Some(()).filter(|()| mode(path).ok() == Some(wanted)))).await?;
+    repaired.with_context(|| format!("{} still has mode {:o}", path.display(), mode(path).unwrap_or_default()))
+}
+
+#[tokio::test]
+async fn modes_of_secrets_and_state_that_a_confined_agent_changes_are_put_back_within_a_second() -> Result<()> {
+    if !landlock() {
+        return Ok(());
+    }
+    let yard = Yard::new()?;
+    let (host, client, session) = confined(&yard).await?;
+    let state = host.state_dir();
+    let own = state.join("workspaces/default/sessions").join(&session);
+    for (path, changed, wanted) in [
+        (state.join("token"), "0644", 0o600),
+        (state.join("tokens.json"), "0666", 0o600),
+        (state.clone(), "0755", 0o700),
+        (state.clone(), "0", 0o700),
+        (state.join("workspaces"), "0", 0o700),
+        (own.join("start.json"), "0644", 0o600),
+        (own.join("log"), "0", 0o700),
+        (own.clone(), "0755", 0o700),
+    ] {
+        if !path.exists() {
+            assert!(path.ends_with("tokens.json"), "{}", path.display());
+            continue;
+        }
+        // The prompt's own answer takes some time, in which the mode may be back already.
+        let said = told(&client, &session, &format!("sh chmod {changed} {} && echo changed", path.display())).await?;
+        assert_eq!(said, "changed\n", "{}", path.display());
+        assert_repaired(&path, wanted).await?;
+    }
+    let stderr = host.stderr();
+    let line = stderr.lines().find(|line| line.contains("mode") && line.contains("/token")).context("not told")?;
+    assert!(line.contains(&session) && line.contains("644"), "{line}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn modes_that_were_changed_while_no_host_ran_are_put_back_at_the_start() -> Result<()> {
+    let mut host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    assert_eq!(told(&client, &session, "echo before").await?, "before");
+    host.kill9()?;
+    let state = host.state_dir();
+    let own = state.join("workspaces/default/sessions").join(&session);
+    let deep = [own.join("start.json"), own.join("log"), own.clone(), state.join("workspaces"), state.join("token")];
+    for path in &deep {
+        fs::set_permissions(path, fs::Permissions::from_mode(if path.is_dir() { 0o755 } else { 0o644 }))?;
+    }
+    fs::set_permissions(&state, fs::Permissions::from_mode(0o755))?;
+    host.restart()?;
+    for path in &deep {
+        assert_eq!(mode(path)?, if path.is_dir() { 0o700 } else { 0o600 }, "{}", path.display());
+    }
+    assert_eq!(mode(&state)?, 0o700);
     Ok(())
 }
