@@ -243,6 +243,7 @@ fn router(app: App) -> Router {
     let rest::Routers { guarded, open } = rest::routers();
     Router::new()
         .route("/acp", get(acp::get).connect(acp::get).post(acp::post).delete(acp::delete))
+        .route("/acp/sessions", get(acp::list_sessions))
         .merge(mcp::routes(&app))
         .route("/mcp/stdio", get(mcp::stdio))
         .merge(guarded)

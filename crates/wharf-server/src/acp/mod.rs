@@ -94,6 +94,26 @@ pub(crate) async fn get(
     }
 }
 
+/// The query of `GET /acp/sessions`.
+#[derive(Debug, Default, Deserialize)]
+pub(crate) struct ListQuery {
+    agent: Option<String>,
+    cwd: Option<String>,
+    cursor: Option<String>,
+}
+
+/// `GET /acp/sessions`: the sessions of one agent as `session/list` has them, for amux clients that have no connection.
+pub(crate) async fn list_sessions(
+    State(app): State<App>,
+    Extension(identity): Extension<Identity>,
+    Query(ListQuery { agent, cwd, cursor }): Query<ListQuery>,
+) -> axum::Json<serde_json::Value> {
+    let agent = AcpQuery { agent }.agent(&app);
+    let mut found = app.seen_by(&identity).descriptors();
+    found.retain(|known| known.adapter_slug == *agent);
+    axum::Json(sessions::list_page(found, cwd.as_deref(), cursor.as_deref()))
+}
+
 fn upgrade_to_socket(
     app: App,
     identity: Identity,

@@ -310,20 +310,10 @@ impl Connection {
         let all = params.meta.map(|meta| meta.seek(&["wharf", "all"])).transpose().map_err(unreadable_params)?;
         let all = all.flatten().and_then(Json::bool) == Some(true);
         let mut found = self.sight().descriptors();
-        found.retain(|known| all || known.adapter_slug == *self.agent);
-        found.retain(|known| params.cwd.as_ref().is_none_or(|cwd| known.cwd == *cwd));
-        // Ids sort by age, so the last id of a page says where the next one begins, whatever comes or goes.
-        found.sort_by(|a, b| b.id.cmp(&a.id));
-        if let Some(cursor) = &params.cursor {
-            found.retain(|known| known.id < *cursor);
+        if !all {
+            found.retain(|known| known.adapter_slug == *self.agent);
         }
-        let next = (found.len() > PAGE).then(|| found[PAGE - 1].id.clone());
-        let sessions: Vec<Value> = found.iter().take(PAGE).map(|known| listed(known)).collect();
-        let mut answer = json!({ "sessions": sessions });
-        if let Some(next) = next {
-            answer["nextCursor"] = next.into();
-        }
-        Ok(Some(result(id, &answer)))
+        Ok(Some(result(id, &list_page(found, params.cwd.as_deref(), params.cursor.as_deref()))))
     }
 
     /// Is the session live? Answered from the registry: nothing is woken, nothing appended (rules 5.1, 5.2).
@@ -397,6 +387,23 @@ impl Connection {
         }
         Err(from_create(error))
     }
+}
+
+/// Returns one page of these sessions as `session/list` has it, the newest first.
+pub(super) fn list_page(mut found: Vec<Arc<Descriptor>>, cwd: Option<&str>, cursor: Option<&str>) -> Value {
+    found.retain(|known| cwd.is_none_or(|cwd| known.cwd == cwd));
+    // Ids sort by age, so the last id of a page says where the next one begins, whatever comes or goes.
+    found.sort_by(|a, b| b.id.cmp(&a.id));
+    if let Some(cursor) = cursor {
+        found.retain(|known| *known.id < *cursor);
+    }
+    let next = (found.len() > PAGE).then(|| found[PAGE - 1].id.clone());
+    let sessions: Vec<Value> = found.iter().take(PAGE).map(|known| listed(known)).collect();
+    let mut answer = json!({ "sessions": sessions });
+    if let Some(next) = next {
+        answer["nextCursor"] = next.into();
+    }
+    answer
 }
 
 fn listed(known: &Descriptor) -> Value {

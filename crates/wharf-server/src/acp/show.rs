@@ -61,7 +61,7 @@ impl<W: Wire> Writer<W> {
             // One of its own that was answered on another stream before it came here.
             let own = matches!(found.event, Event::PromptAccepted { .. }) && sender.client == self.client;
             let mut frames = watched.view.turn_started(entry, frame, sender);
-            if !(own && watched.view.is_live(entry.seq)) {
+            if !(own && watched.view.is_live(entry.seq)) || watched.view.hears_own_turns() {
                 frames.extend(watched.view.prompt(frame, sender, entry.seq));
             }
             self.feed_events(watched, shown, frames).await?;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use wharf_host::core::{Ask, AskKind, AskOutcome, Member, PromptEnd, Raw, Sender, SessionId};
+use wharf_host::core::{Ask, AskId, AskKind, AskOutcome, Member, PromptEnd, Raw, Sender, SessionId};
 use wharf_host::frame;
 use wharf_json::Json;
 
@@ -54,8 +54,15 @@ pub(super) fn turn_complete(session: &SessionId, end: &PromptEnd) -> Bytes {
     update(session, "turn_complete", json!({ "stopReason": stop_reason(end) }))
 }
 
-/// The end of an ask, in the words for its kind.
-pub(super) fn ask_resolved(session: &SessionId, ask: &Ask, outcome: &AskOutcome, by: Option<&Sender>) -> Bytes {
+/// The end of an ask, in the words for its kind. `request` is the number under which amux peers know the request; they are
+/// also told the answer itself.
+pub(super) fn ask_resolved(
+    session: &SessionId,
+    ask: &Ask,
+    outcome: &AskOutcome,
+    by: Option<&Sender>,
+    request: Option<AskId>,
+) -> Bytes {
     let chosen = match outcome {
         AskOutcome::Answered { option, .. } => option.as_deref(),
         AskOutcome::Declined { .. } | AskOutcome::Cancelled | AskOutcome::Withdrawn | AskOutcome::AgentGone => None,
@@ -64,12 +71,20 @@ pub(super) fn ask_resolved(session: &SessionId, ask: &Ask, outcome: &AskOutcome,
         let body = json!({ "action": action(outcome), "outcome": outcome_word(outcome), "resolvedBy": by.map(who) });
         return update(session, "elicitation_resolved", body);
     }
-    let body = json!({
+    let mut body = json!({
         "toolCallId": ask.tool_call,
         "chosenOptionId": chosen,
         "outcome": outcome_word(outcome),
         "resolvedBy": by.map(who),
     });
+    if let Some(AskId(request)) = request {
+        body["requestId"] = request.into();
+        if let AskOutcome::Answered { answer, .. } | AskOutcome::Declined { answer } = outcome
+            && let Ok(Some(result)) = wharf_json::Json::parse(answer.bytes()).and_then(|answer| answer.member("result"))
+        {
+            body["result"] = result.to_value();
+        }
+    }
     update(session, "permission_resolved", body)
 }
 

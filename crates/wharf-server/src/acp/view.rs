@@ -122,6 +122,11 @@ impl View {
         (self.multi, self.amux) = (true, Some(frames));
     }
 
+    /// Returns true if the client is told of its own turns too, as amux does.
+    pub(super) const fn hears_own_turns(&self) -> bool {
+        self.amux.is_some()
+    }
+
     /// Is it told now what others do? An amux client is told it of the past as well.
     fn tells(&self, live: bool) -> bool {
         self.multi && (live || self.amux.is_some())
@@ -136,7 +141,7 @@ impl View {
     /// Someone came or went.
     pub(super) fn presence(&self, member: &Member, connected: bool) -> Vec<Bytes> {
         let update = self.multi.then(|| updates::presence(&self.session, member, connected));
-        let beside = self.amux.as_ref().map(|amux| amux.presence(member, connected));
+        let beside = self.amux.as_ref().map(|amux| amux.presence(member, connected)).unwrap_or_default();
         beside.into_iter().chain(update).collect()
     }
 
@@ -276,10 +281,10 @@ impl View {
             self.turn = TurnSeen::None;
         }
         let answers = self.answers(prompt, end);
-        if answers.is_empty() && !never_ran && self.tells(live) {
-            return Shown::Frame(updates::turn_complete(&self.session, end));
-        }
-        Shown::Frames(answers)
+        // An amux client is told of its own turns as the others are.
+        let is_told = self.tells(live) && (answers.is_empty() || self.amux.is_some());
+        let told = (is_told && !never_ran).then(|| updates::turn_complete(&self.session, end));
+        Shown::Frames(told.into_iter().chain(answers).collect())
     }
 
     fn resolved(&mut self, ask: AskId, outcome: &AskOutcome, by: Option<&Sender>, live: bool) -> Shown {
@@ -289,7 +294,8 @@ impl View {
         if self.tells(live)
             && let Some(ask) = known
         {
-            frames.push(updates::ask_resolved(&self.session, &ask, outcome, by));
+            let request = self.amux.is_some().then_some(ask.id);
+            frames.push(updates::ask_resolved(&self.session, &ask, outcome, by, request));
         }
         Shown::Frames(frames)
     }

@@ -49,6 +49,9 @@ pub(super) async fn run(
     let heard = Arc::new(Mutex::new(Instant::now()));
     let outbound = Socket::new(sink, Arc::clone(&heard), app.host.buffers());
     let (connection, outlet) = Connection::new(app, identity, agent, bound);
+    if let Some(seat) = &seat {
+        seat.listen(&connection.out);
+    }
     let (app, identity) = (connection.app.clone(), connection.identity.clone());
     let mut writer = tokio::spawn({
         let (writing, app) = (write(outbound, outlet), app.clone());

@@ -22,6 +22,12 @@ pub(crate) struct Serve {
     /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:7433].
     #[arg(long, env = "WHARF_LISTEN", value_name = "ADDR")]
     listen: Option<String>,
+    /// The host part of `--listen`, as amux has it.
+    #[arg(long, value_name = "HOST", conflicts_with = "listen")]
+    host: Option<String>,
+    /// The port of `--listen`, as amux has it.
+    #[arg(long, value_name = "PORT", conflicts_with = "listen")]
+    port: Option<u16>,
     /// A PEM file with the certificate for TLS; those that lead to its root may follow in it.
     #[arg(long, env = "WHARF_TLS_CERT", value_name = "FILE")]
     tls_cert: Option<PathBuf>,
@@ -128,6 +134,9 @@ fn config(global: &Global, serve: &Serve) -> anyhow::Result<Config> {
     if let Some(listen) = &serve.listen {
         config.listen.clone_from(listen);
     }
+    if serve.host.is_some() || serve.port.is_some() {
+        config.listen = join_address(&config.listen, serve.host.as_deref(), serve.port)?;
+    }
     config.auth = serve.auth.unwrap_or(config.auth);
     config.log_format = serve.log_format.unwrap_or(config.log_format);
     config.tls.cert = serve.tls_cert.clone().or(config.tls.cert);
@@ -154,6 +163,18 @@ fn config(global: &Global, serve: &Serve) -> anyhow::Result<Config> {
     config.adapters().find(&config.default_agent, None, &std::collections::BTreeMap::new())?;
     config.check_sandboxes()?;
     Ok(config)
+}
+
+/// Returns `address` with another host or port.
+fn join_address(address: &str, host: Option<&str>, port: Option<u16>) -> anyhow::Result<String> {
+    let (old_host, old_port) =
+        address.rsplit_once(':').with_context(|| format!("reading listen {address:?}: it has no port"))?;
+    let host = match host {
+        Some(host) if host.contains(':') && !host.starts_with('[') => format!("[{host}]"),
+        Some(host) => host.to_owned(),
+        None => old_host.to_owned(),
+    };
+    Ok(format!("{host}:{}", port.map_or_else(|| old_port.to_owned(), |port| port.to_string())))
 }
 
 fn greet(url: &str, token_file: &str, state_dir: &str) {
@@ -195,3 +216,18 @@ fn start_log(config: &Config) -> anyhow::Result<()> {
 
 /// Whatever else is wanted, these say no more.
 const QUIET: [&str; 6] = ["rmcp=warn", "h2=warn", "hyper=warn", "hyper_util=warn", "tower=warn", "tungstenite=warn"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_and_port_replace_their_part_of_the_address() {
+        let joined = |host, port| join_address("127.0.0.1:7433", host, port).unwrap();
+        assert_eq!(joined(None, Some(0)), "127.0.0.1:0");
+        assert_eq!(joined(Some("localhost"), None), "localhost:7433");
+        assert_eq!(joined(Some("::1"), Some(80)), "[::1]:80");
+        assert_eq!(joined(Some("[::1]"), Some(80)), "[::1]:80");
+        assert!(join_address("nowhere", None, Some(1)).is_err());
+    }
+}

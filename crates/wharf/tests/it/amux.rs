@@ -78,9 +78,9 @@ async fn two_peers_share_a_session_and_hear_of_each_other() -> Result<()> {
     assert_eq!(turns[0], turns[1], "a turn has one id");
     ben.expect_update("turn_complete", |update| update["type"] == "turn_complete").await;
     let (of_ann, of_ben) = (tags(&ann), tags(&ben));
-    assert_eq!(of_ann.iter().filter(|tag| *tag == "prompt_received").count(), 0, "it is its own");
     let expected = ["prompt_received", "agent_message_chunk", "turn_complete"];
     assert_eq!(of_ben, expected, "the updates of those who attached, without attaching");
+    assert_eq!(of_ann[1..], expected, "the prompter is told as the others are");
 
     ben.close().await;
     assert_eq!(note(&ann, "peer_left").await?, json!({ "peerId": "ben" }));
@@ -129,6 +129,9 @@ async fn permissions_are_told_of_under_the_number_that_they_are_asked_with() -> 
     for client in [&ann, &ben] {
         let resolved = note(client, "agent_request_resolved").await?;
         assert_eq!(resolved, json!({ "requestId": numbers[0], "resolvedBy": "ben", "result": answer }));
+        let update = client.expect_update("its sibling", |update| update["type"] == "permission_resolved").await;
+        let update = update.update().context("no update")?;
+        assert_eq!((&update["requestId"], &update["result"]), (&numbers[0], &answer));
     }
     Ok(())
 }
@@ -191,7 +194,9 @@ async fn a_plain_prompt_during_a_turn_is_refused_with_who_holds_it() -> Result<(
     note(&ben, "turn_started").await?;
     let error = refused(ben.prompt(&session, "echo me too").await)?;
     assert_eq!((error.code, error.message.as_str()), (-32001, "session busy"));
-    assert_eq!(note(&ben, "session_busy").await?, json!({ "busy": true, "heldBy": "ann" }));
+    for client in [&ann, &ben] {
+        assert_eq!(note(client, "session_busy").await?, json!({ "busy": true, "heldBy": "ann" }));
+    }
     ann.notify("_go", json!({ "sessionId": session })).await;
     assert_eq!(stop_reason(call.answer().await)?, "end_turn");
     assert_eq!(stop_reason(ben.prompt(&session, "echo mine").await)?, "end_turn");
@@ -551,5 +556,38 @@ async fn without_auth_only_this_machine_is_listened_to() -> Result<()> {
     assert!(said.contains("auth = \"none\"") && said.contains("127.0.0.1"), "{said}");
     let said = program::refusal(state.path(), &["--auth", "maybe"])?;
     assert!(said.contains("token") && said.contains("none"), "{said}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn queue_items_of_a_peer_that_leaves_are_orphaned_and_still_run() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (ann, session) = peer(&host, "ann").await?;
+    let (ben, _) = peer(&host, "ben").await?;
+    let call = ann.start_prompt(&session, "wait").await;
+    note(&ben, "turn_started").await?;
+    let item = ben.request("amux/queue_prompt", json!({ "text": "echo orphan" })).await?["queueItemId"].clone();
+    note(&ann, "queue_item_added").await?;
+    ben.close().await;
+    assert_eq!(note(&ann, "peer_left").await?, json!({ "peerId": "ben" }));
+    assert_eq!(note(&ann, "queue_item_orphaned").await?, json!({ "queueItemId": item, "peerId": "ben" }));
+    ann.notify("_go", json!({ "sessionId": session })).await;
+    call.answer().await?;
+    ann.expect_text("orphan").await;
+    assert_eq!(note(&ann, "queue_item_completed").await?["queueItemId"], item);
+    Ok(())
+}
+
+#[tokio::test]
+async fn sessions_are_listed_over_plain_http() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (_ann, session) = peer(&host, "ann").await?;
+    let http = wharf_testkit::http::Http::new(&host);
+    let listed = http.get(&format!("/acp/sessions?cwd={}", cwd(&host)?)).await?.expect(200)?;
+    assert_eq!(listed["sessions"][0]["sessionId"], session, "{listed}");
+    let elsewhere = http.get("/acp/sessions?cwd=/elsewhere").await?.expect(200)?;
+    assert_eq!(elsewhere, json!({ "sessions": [] }));
+    let others = http.get("/acp/sessions?agent=demo").await?.expect(200)?;
+    assert_eq!(others, json!({ "sessions": [] }));
     Ok(())
 }

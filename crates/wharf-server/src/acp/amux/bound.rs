@@ -20,7 +20,7 @@ use crate::acp::inbound::Outcome;
 use crate::acp::outbound::Join;
 use crate::acp::sessions::Arrival;
 use crate::acp::view::{TurnSeen, View};
-use crate::auth::Identity;
+use crate::auth::{Identity, Scope};
 
 /// WebSocket close codes of amux.
 const BAD_QUERY: u16 = 4400;
@@ -67,6 +67,11 @@ pub(in crate::acp) async fn admit(app: &App, identity: &Identity, query: Query) 
 impl Bound {
     pub(in crate::acp) fn name(&self) -> &Arc<str> {
         &self.room.name
+    }
+
+    /// Tells the other peers of the room something about its session.
+    pub(super) fn tell_others(&self, scope: &Scope, session: &SessionId, frame: &Bytes) {
+        self.room.tell_others(&(scope.clone(), Arc::clone(&self.peer.id)), session, frame);
     }
 
     /// Other role words are labels (rule 4.8).

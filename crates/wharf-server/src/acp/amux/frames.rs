@@ -1,7 +1,7 @@
 //! Events → `amux/*` frames (rule 9.2). Turn and queue item ids are made of prompt ids: they are the same for every
 //! client and after every restart.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -25,9 +25,16 @@ pub(in crate::acp) struct Frames {
     drivers: BTreeMap<PromptId, Arc<str>>,
     newest: Option<PromptId>,
     /// Prompts that were shown as queue items.
-    items: BTreeSet<PromptId>,
+    items: BTreeMap<PromptId, QueueItem>,
     /// Prompts that replace a turn, and which.
     steers: BTreeMap<PromptId, Option<PromptId>>,
+}
+
+/// A prompt that was shown as a queue item.
+#[derive(Debug)]
+struct QueueItem {
+    peer: Arc<str>,
+    is_waiting: bool,
 }
 
 /// How things were before an event.
@@ -46,7 +53,7 @@ impl Frames {
     pub(in crate::acp) fn new(name: Arc<str>, turns: &[Turn]) -> Self {
         let drivers = turns.iter().map(|turn| (turn.prompt.clone(), turn.sender.shown_id().into())).collect();
         let newest = turns.last().map(|turn| turn.prompt.clone());
-        Self { name, drivers, newest, items: BTreeSet::new(), steers: BTreeMap::new() }
+        Self { name, drivers, newest, items: BTreeMap::new(), steers: BTreeMap::new() }
     }
 
     /// The frames for an event, all but a turn's start: that needs the prompt, see [`Frames::started`].
@@ -96,23 +103,28 @@ impl Frames {
             .raw("content", content)
             .maybe("supersedesTurnId", replaced.map(|replaced| turn_id(&replaced)));
         let mut notes = vec![turn];
-        if self.items.contains(prompt) {
+        if let Some(item) = self.items.get_mut(prompt) {
+            item.is_waiting = false;
             notes.push(self.item("queue_item_submitted", prompt).with("amuxTurnId", turn_id(prompt)));
         }
         finish(notes, entry, live)
     }
 
-    pub(in crate::acp) fn presence(&self, member: &Member, connected: bool) -> Bytes {
+    /// The frames for a client that came or went. The queue items of one that went stay, without their owner.
+    pub(in crate::acp) fn presence(&self, member: &Member, connected: bool) -> Vec<Bytes> {
         let sender = &member.sender;
+        let peer = sender.shown_id();
         if !connected {
-            return self.note("peer_left").with("peerId", sender.shown_id()).end();
+            let owned = self.items.iter().filter(|(_, item)| item.is_waiting && *item.peer == *peer);
+            let orphaned = owned.map(|(prompt, _)| self.item("queue_item_orphaned", prompt).with("peerId", peer).end());
+            return std::iter::once(self.note("peer_left").with("peerId", peer).end()).chain(orphaned).collect();
         }
         let role = match member.role {
             Role::Observer => "observer",
             Role::Controller => sender.peer.as_ref().and_then(|peer| peer.role.as_deref()).unwrap_or("controller"),
         };
-        let joined = self.note("peer_joined").with("peerId", sender.shown_id());
-        joined.with("peerName", sender.name.as_deref()).with("role", role).end()
+        let joined = self.note("peer_joined").with("peerId", peer);
+        vec![joined.with("peerName", sender.name.as_deref()).with("role", role).end()]
     }
 
     fn accepted(&mut self, prompt: &PromptId, sender: &Sender, frame: &Raw, first: bool, busy: bool) -> Vec<Note> {
@@ -129,7 +141,8 @@ impl Frames {
         if !busy && !prompt.as_str().starts_with(QUEUE_ITEM) {
             return Vec::new();
         }
-        self.items.insert(prompt.clone());
+        let item = QueueItem { peer: sender.shown_id().into(), is_waiting: true };
+        self.items.insert(prompt.clone(), item);
         let added = self.item("queue_item_added", prompt).with("peerId", sender.shown_id());
         vec![added.with("text", text_of(frame)).with("status", "queued")]
     }
@@ -143,7 +156,7 @@ impl Frames {
     }
 
     fn ended(&mut self, prompt: &PromptId, end: &PromptEnd, waited: bool) -> Vec<Note> {
-        let item = self.items.remove(prompt);
+        let item = self.items.remove(prompt).is_some();
         self.steers.remove(prompt);
         if waited {
             // It never was a turn.
@@ -251,7 +264,7 @@ pub(super) fn session_context(name: &str, cwd: &str) -> Bytes {
     Note::new("session_context", name).with("cwd", cwd).end()
 }
 
-/// To the one whose prompt was refused.
+/// To every peer when a prompt is refused.
 pub(super) fn session_busy(name: &str, held_by: Option<&str>) -> Bytes {
     Note::new("session_busy", name).with("busy", true).with("heldBy", held_by).end()
 }

@@ -149,13 +149,14 @@ impl Connection {
         if self.binds(session) { Overlap::Refuse } else { Overlap::Queue }
     }
 
-    /// Why a prompt was not taken. An amux client that was too late is also told who was faster.
+    /// Why a prompt was not taken. If an amux client was too late, all peers are told who was faster.
     pub(in crate::acp) async fn prompt_refused(&self, handle: &SessionHandle, error: &CallError) -> RpcError {
         let (CallError::Refused(Refusal::TurnInProgress), Some(bound)) = (error, &self.bound) else {
             return from_call(error, handle.id().as_str());
         };
         let held_by = held_by(handle).await;
         let frame = session_busy(bound.name(), held_by.as_deref());
+        bound.tell_others(&self.identity.scope, handle.id(), &frame);
         let _ = self.out.send(Out::Answer { session: Some(handle.id().clone()), frame: frame.into() }).await;
         RpcError::new(BUSY, "session busy")
     }

@@ -4,8 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use bytes::Bytes;
+use tokio::sync::{Notify, mpsc};
+use wharf_host::core::SessionId;
 
+use crate::acp::outbound::Out;
 use crate::auth::Scope;
 
 /// How long a peer id that is in use is waited for: a client that comes back may be faster than the news that it left.
@@ -21,6 +24,8 @@ pub(super) struct Room {
     rooms: Arc<Rooms>,
     pub(super) name: Arc<str>,
     peers: Mutex<Vec<Sitter>>,
+    /// Where the frames of each peer's connection go.
+    outs: Mutex<Vec<(Sitter, mpsc::WeakSender<Out>)>>,
     left: Notify,
     /// Held by whoever looks for the session and starts it if there is none.
     pub(super) starting: tokio::sync::Mutex<()>,
@@ -64,6 +69,7 @@ impl Rooms {
             rooms: Arc::clone(self),
             name: Arc::clone(name),
             peers: Mutex::default(),
+            outs: Mutex::default(),
             left: Notify::new(),
             starting: tokio::sync::Mutex::default(),
         });
@@ -81,6 +87,22 @@ impl Room {
         peers.push(peer.clone());
         Some(Seat { room: Arc::clone(self), peer: peer.clone() })
     }
+
+    /// Sends a frame to every other peer of the same scope. A connection that is full misses it: it is told nothing that
+    /// it needs.
+    pub(super) fn tell_others(&self, (scope, id): &Sitter, session: &SessionId, frame: &Bytes) {
+        for ((_, _), out) in self
+            .outs
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .iter()
+            .filter(|((other_scope, other), _)| other_scope == scope && other != id)
+        {
+            if let Some(out) = out.upgrade() {
+                let _ = out.try_send(Out::Answer { session: Some(session.clone()), frame: frame.clone().into() });
+            }
+        }
+    }
 }
 
 impl Drop for Room {
@@ -93,8 +115,17 @@ impl Drop for Room {
     }
 }
 
+impl Seat {
+    /// Lets the peer be told what concerns all of the room.
+    pub(in crate::acp) fn listen(&self, out: &mpsc::Sender<Out>) {
+        let mut outs = self.room.outs.lock().unwrap_or_else(PoisonError::into_inner);
+        outs.push((self.peer.clone(), out.downgrade()));
+    }
+}
+
 impl Drop for Seat {
     fn drop(&mut self) {
+        self.room.outs.lock().unwrap_or_else(PoisonError::into_inner).retain(|(peer, _)| *peer != self.peer);
         self.room.peers.lock().unwrap_or_else(PoisonError::into_inner).retain(|peer| *peer != self.peer);
         self.room.left.notify_waiters();
     }

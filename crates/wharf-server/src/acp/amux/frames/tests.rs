@@ -167,7 +167,7 @@ fn a_request_is_told_of_with_who_settled_it() {
 fn presence_is_told_by_peer_id_and_label() {
     let frames = frames();
     let member = |sender, role| Member { sender, role };
-    let joined = |member: &Member| told(&[frames.presence(member, true)]).pop().unwrap().1;
+    let joined = |member: &Member| told(&frames.presence(member, true)).pop().unwrap().1;
     assert_eq!(
         joined(&member(ann(), Role::Controller)),
         json!({ "peerId": "ann", "peerName": "Ann", "role": "driver" })
@@ -177,7 +177,7 @@ fn presence_is_told_by_peer_id_and_label() {
         json!({ "peerId": "cli_2", "peerName": null, "role": "controller" })
     );
     assert_eq!(joined(&member(ann(), Role::Observer))["role"], "observer");
-    let left = told(&[frames.presence(&member(ann(), Role::Controller), false)]);
+    let left = told(&frames.presence(&member(ann(), Role::Controller), false));
     assert_eq!(left, [note("peer_left", json!({ "peerId": "ann" }))]);
 }
 
