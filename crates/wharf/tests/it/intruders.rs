@@ -15,7 +15,7 @@ use wharf_testkit::{PATIENCE, look};
 use crate::recording::Recording;
 use crate::rest::{caller, spawn, until};
 use crate::ways::observers_token;
-use crate::{client, open, refused, scripted, section, told};
+use crate::{client, log, open, refused, scripted, section, told};
 
 /// A program of the intruder's own under the name of a well-known agent; it leaves a mark when it runs.
 fn impostor(host: &Host) -> Result<(PathBuf, PathBuf)> {
@@ -127,13 +127,16 @@ async fn forgetting_a_stubborn_agent_keeps_nobody_else_waiting() -> Result<()> {
 #[tokio::test]
 async fn requests_that_wait_hold_only_so_much_and_everything_else_gets_through() -> Result<()> {
     let host = section(scripted(&["--hang-on", "_never"])?, "[limits]\nframe = \"1MiB\"").start()?;
-    let (client, session) = open(&host).await?;
-    let running = client.start_prompt(&session, "hang").await;
+    let (_other, session) = open(&host).await?;
+    let client = client(&host).await?;
     let large = json!({ "filling": "x".repeat(900 << 10) });
     // Both wait for the agent without a session, which never answers.
     let _waiting = [client.start("_never", large.clone()).await, client.start("_never", large.clone()).await];
     let error = refused(client.request("_never", large).await)?;
     assert_eq!(error.data["reason"], "too_many_requests", "{error}");
+    client.load_session(&session, &crate::cwd(&host)?).await?;
+    let running = client.start_prompt(&session, "hang").await;
+    log::expect(&host, &session, "turn_started", |_| true).await?;
     client.notify("session/cancel", json!({ "sessionId": session })).await;
     assert_eq!(running.answer().await?["stopReason"], "cancelled");
     assert_eq!(told(&client, &session, "echo unharmed").await?, "unharmed");
