@@ -26,7 +26,7 @@ pub enum Event {
     StartFailed {
         start: StartNo,
         exit_code: Option<i32>,
-        /// What happened, for a person.
+        /// The failure in words for a person.
         message: Option<Arc<str>>,
         retry_in: Millis,
     },

@@ -56,7 +56,7 @@ pub enum StartFault {
     Other,
 }
 
-/// What becomes of a turn that a death of the host or the agent cut off (rules 2.7, 12.5).
+/// The fate of a turn that a death of the host or the agent cut off (rules 2.7, 12.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnRestart {
     /// It is ended, and its sender told.

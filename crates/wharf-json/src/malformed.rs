@@ -1,4 +1,4 @@
-//! What can be told of a line that is no proper message: whom it concerns.
+//! Finds the request that a malformed line concerns.
 
 use crate::Json;
 use crate::walk::{skip_space, skip_string, skip_value};

@@ -1,4 +1,4 @@
-//! What a JSON string says.
+//! Reads the text of JSON strings.
 
 use std::borrow::Cow;
 

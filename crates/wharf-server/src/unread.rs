@@ -32,7 +32,7 @@ pub(crate) struct Unread {
     buffers: Arc<ByteBudget>,
 }
 
-/// What is left of an answer, with what counts it.
+/// The rest of an answer, with the permit that counts it.
 #[derive(Debug)]
 struct Rest {
     bytes: Bytes,

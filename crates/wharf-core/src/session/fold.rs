@@ -236,7 +236,7 @@ impl State {
         if self.untrack(prompt).is_none() {
             self.unqueue(prompt);
         } else if said && self.turns.is_empty() {
-            // What an answer leaves open is the agent's to end.
+            // The agent ends the tool calls that its answer leaves open.
             self.open_tools.clear();
         }
     }

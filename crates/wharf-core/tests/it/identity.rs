@@ -187,7 +187,7 @@ fn decline_on_one_connection_counts_for_the_client() {
     let ask = stage.ask("0");
     let step = stage.give(Input::Decline { ask, by: known("phone", "c2"), frame: decline_frame("phone") });
     assert!(matches!(&step.events[..], [Event::AskResolved { outcome: AskOutcome::Declined { .. }, .. }]));
-    // One that declined and lost a connection has still declined.
+    // A client that declined and lost a connection has still declined.
     stage.attach("bob");
     stage.give(asked(AskKind::Permission, "1"));
     let ask = *stage.session.state().asks.last_key_value().unwrap().0;

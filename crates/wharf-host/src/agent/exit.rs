@@ -133,7 +133,7 @@ async fn end_tree(shim: u32, child: &mut Child) {
     }
 }
 
-/// What the host knows of a shim while it runs.
+/// The host's knowledge of a shim while it runs.
 #[derive(Debug)]
 struct ShimFollower {
     shim: u32,

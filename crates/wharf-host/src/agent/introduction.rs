@@ -75,7 +75,7 @@ pub(crate) struct Early {
 pub struct StartFailure {
     pub message: String,
     pub exit_code: Option<i32>,
-    /// What decides whether it is worth trying again.
+    /// Decides whether the start is worth trying again.
     pub cause: StartFault,
     /// The agent's own error response, if it answered with one.
     pub answer: Option<Bytes>,

@@ -203,7 +203,7 @@ pub struct Limits {
     pub connections_per_token: usize,
     /// The body of a request.
     pub body: Size,
-    /// What is held of all messages that are on their way in.
+    /// Bytes that are held of all messages on their way in.
     pub bodies: Size,
     /// Messages on their way in and out, over all connections.
     pub buffers: Size,

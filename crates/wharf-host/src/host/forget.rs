@@ -31,12 +31,12 @@ impl Host {
         let agent = match self.open(id).await {
             Ok(handle) => handle.delete().await,
             Err(OpenError::Unknown(_)) => return Ok(None),
-            // What cannot be read can still be deleted, but nobody knows what the agent has of it.
+            // An unreadable session can still be deleted, but the agent's copy of it is not known.
             Err(OpenError::Unreadable { .. }) => AgentDelete::Failed,
         };
         let _one = self.inner.opening.lock().await;
         let log_id = match self.inner.registry.get(id) {
-            // One that cannot be read can be forgotten all the same.
+            // An unreadable session can be forgotten all the same.
             None => match self.inner.unreadable().get(id) {
                 Some(log) => log.log_id.clone(),
                 None => return Ok(None),

@@ -45,7 +45,7 @@ pub(crate) struct InitializeCache {
     writing: Mutex<()>,
 }
 
-/// What an answer belongs to.
+/// The agent that an answer belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CacheKey {
     /// The hash of all of it.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::Inner;
 
-/// Whoever changes modes again and again is answered this often: well within the second that is promised.
+/// A process that changes modes again and again is answered this often: well within the second that is promised.
 const REPAIR_EVERY: Duration = Duration::from_millis(200);
 /// The same for what is said about one path.
 const TELL_EVERY: Duration = Duration::from_secs(10);

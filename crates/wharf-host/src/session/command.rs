@@ -67,7 +67,7 @@ pub(crate) enum Command {
         client: ClientId,
         reply: ReplyTo,
     },
-    /// What the agent last said of itself.
+    /// Returns the agent's last statement about itself.
     AgentReport {
         reply: oneshot::Sender<AgentReport>,
     },

@@ -14,7 +14,7 @@ use crate::byte_budget::BytePermit;
 
 /// How much a lagging reader takes from the disk at once: bounds what a client that never reads can hold.
 const PAGE: usize = 256 * 1024;
-/// What an entry costs besides its frame: the event, its place in the batch, its share of the allocator.
+/// The cost of an entry besides its frame: the event, its place in the batch, its share of the allocator.
 pub(super) const ENTRY_OVERHEAD_BYTES: usize = 256;
 
 /// One event with its place in the log.

@@ -162,7 +162,7 @@ pub struct Forward {
 /// Told when a message was passed on to an agent that was starting, or why it was not.
 pub type PassedOn = oneshot::Receiver<Result<(), StartFailure>>;
 
-/// What became of a message for the agent.
+/// The fate of a message for the agent.
 #[derive(Debug)]
 pub enum Taken {
     /// It was passed on.
@@ -173,7 +173,7 @@ pub enum Taken {
     Refused,
 }
 
-/// What the agent last said of itself, as in [`Joined`].
+/// The agent's last statement about itself, as in [`Joined`].
 #[derive(Clone, Debug)]
 pub struct AgentReport {
     pub answer: Option<Raw>,

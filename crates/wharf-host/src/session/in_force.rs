@@ -14,7 +14,7 @@ use crate::settings::{SettingRequest, Settings, ToldSettings, is_same_in_force, 
 /// How long the agent may take to report a change itself before clients are told of it in its stead.
 const REPORT_WAIT: Duration = Duration::from_millis(250);
 
-/// What the clients of a session know of its settings.
+/// The settings of a session as its clients know them.
 #[derive(Debug)]
 pub(super) struct SettingNews {
     told: ToldSettings,

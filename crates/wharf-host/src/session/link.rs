@@ -19,7 +19,7 @@ const FAULTS_SHOWN: u64 = 100;
 /// How long an agent may take to delete a session.
 const DELETED_WITHIN: Duration = Duration::from_secs(5);
 
-/// What became of the agent's own copy of a deleted session (rule 12.7).
+/// The fate of the agent's own copy of a deleted session (rule 12.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AgentDelete {
     /// There is none, or the agent has no `session/delete`.

@@ -384,7 +384,7 @@ impl SessionTask {
                 let (cause, exit_code) = (failure.cause, failure.exit_code);
                 let message = failure.message.as_str().into();
                 self.input(Input::StartFailed { start, cause, exit_code, message }, None);
-                // Who waits for the agent waits on while it is tried again.
+                // Callers that wait for the agent wait on while it is tried again.
                 if self.session.state().status != Status::Starting {
                     self.answer_start(Err(failure));
                 }

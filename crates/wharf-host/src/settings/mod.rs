@@ -43,7 +43,7 @@ impl<'a> From<&'a Joined> for SettingSources<'a> {
     }
 }
 
-/// What an agent that comes back is given besides what was in force (rule 12.12).
+/// The settings that an agent is given on its return besides those in force (rule 12.12).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReturnTerms {
     /// The mode that is in force from then on, instead of the former one.

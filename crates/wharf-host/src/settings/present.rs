@@ -69,7 +69,7 @@ pub(crate) struct ToldSettings {
 }
 
 impl ToldSettings {
-    /// Those who join are told what is in force; those who are there, by updates.
+    /// A client that joins is told what is in force; attached clients are told by updates.
     pub(crate) fn of<'a>(sources: impl Into<SettingSources<'a>>) -> Self {
         let sources = sources.into();
         let mut told = Self::all(&Settings::of(sources).in_force);

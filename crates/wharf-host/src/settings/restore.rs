@@ -16,7 +16,7 @@ pub(crate) struct Restoration {
     done: Vec<AgentSetting>,
 }
 
-/// What is to be done next.
+/// The next step.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Nothing: the agent has what was in force.

@@ -134,7 +134,7 @@ impl Connection {
         place.or_else(|| ground.only().and_then(|_| workspaces.place(&ground, None, None).ok()).map(|place| place.cwd))
     }
 
-    /// What this client's agents may be told of their client.
+    /// Returns the capabilities that this client's agents may be told.
     pub(super) fn told(&self) -> String {
         self.info().for_agent()
     }

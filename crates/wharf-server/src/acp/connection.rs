@@ -199,7 +199,7 @@ impl Connection {
         env
     }
 
-    /// What the client said of itself. An amux client serves neither files nor terminals (rule 12.13).
+    /// Returns the client's statement about itself. An amux client serves neither files nor terminals (rule 12.13).
     pub(super) fn info(&self) -> ClientInfo {
         let info = self.introduced.get().cloned().unwrap_or_default();
         if self.bound.is_some() { info.without_tools() } else { info }

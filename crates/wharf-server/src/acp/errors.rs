@@ -48,7 +48,7 @@ impl RpcError {
         Self::with(-32603, message, json!({ "reason": "too_many_requests" }))
     }
 
-    /// Nobody is left to be told.
+    /// The client is gone and cannot be told.
     pub(super) fn client_gone() -> Self {
         Self::new(-32603, "the connection has ended")
     }

@@ -53,7 +53,7 @@ pub(super) struct Asked {
     pub(super) wanted: Wanted,
 }
 
-/// What the answer to a request is to say.
+/// The content of the answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     Permission,

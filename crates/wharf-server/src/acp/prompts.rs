@@ -91,7 +91,7 @@ impl Connection {
         let (prompt, queue) = match (wish("promptId"), wish("queue")) {
             (Ok(prompt), Ok(queue)) => (prompt.and_then(Json::text), queue.and_then(Json::text)),
             (Err(error), _) | (_, Err(error)) => {
-                // What it means to end cannot be told, and a notification has no answer.
+                // The turn that it means cannot be told, and a notification has no answer.
                 tracing::warn!(client = %self.client, %error, "a session/cancel cannot be read");
                 return;
             }

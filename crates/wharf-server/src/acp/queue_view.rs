@@ -23,7 +23,7 @@ pub(super) struct QueueView {
     waiting: Vec<Waiting>,
     /// Prompts whose turn runs: one may come back into the queue.
     running: Vec<Waiting>,
-    /// What the client was told last.
+    /// The queue as the client was told last.
     told: Vec<Waiting>,
     /// When it may be told again.
     next_at: Option<Moment>,

@@ -218,7 +218,7 @@ impl Connection {
         let attendance = self.attendance(true);
         let mut arrival = self.arrive(handle, attachment, attendance, turn).await?;
         if self.is_started(&arrival).await? {
-            // What the agent says of itself now that it is up. The client is shown all that happened since it came.
+            // The agent's statement about itself now that it is up. The client is shown all that happened since it came.
             let report = arrival.handle.agent_report().await;
             let report = report.map_err(|error| from_call(&error, arrival.handle.id().as_str()))?;
             let AgentReport { answer, answer_at, settings, latest } = report;

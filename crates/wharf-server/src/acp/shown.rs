@@ -23,7 +23,7 @@ struct Progress {
     /// From where on the client is shown the session.
     start: Seq,
     noted_at: Instant,
-    /// What was history when the client joined.
+    /// The end of the history when the client joined.
     joined: Seq,
     /// Earlier positions, the newest at the back.
     samples: VecDeque<(Instant, Seq)>,

@@ -88,7 +88,7 @@ pub(super) fn ask_resolved(
     update(session, "permission_resolved", body)
 }
 
-/// What the agent was told of an elicitation: the same word that the log has.
+/// Returns the action that the agent was told of an elicitation: the same word that the log has.
 fn action(outcome: &AskOutcome) -> String {
     match outcome {
         AskOutcome::Answered { answer, .. } | AskOutcome::Declined { answer } => {

@@ -115,7 +115,7 @@ pub(super) async fn run(
             }
         }
     }
-    // What is left of an unfinished message is of no use any more.
+    // The rest of an unfinished message is of no use any more.
     drop(unfinished.end());
     connection.leave_all().await;
     drop(seat);
@@ -128,7 +128,7 @@ pub(super) async fn run(
 
 const NO_ROOM: &str = "too much is being sent at once by all clients together (limits.bodies); try again";
 
-/// What a client is told whose message could not be read.
+/// Returns the words for a client whose message could not be read.
 fn close_reason(error: &Error) -> Option<(u16, &'static str)> {
     if let Error::Capacity(_) = error {
         return Some((TOO_BIG, "the message is over the limit (limits.frame)"));

@@ -16,7 +16,7 @@ const UNSENT: usize = 64;
 pub(super) struct Paced<T> {
     inner: T,
     unsent: Arc<watch::Sender<usize>>,
-    /// What has come of the next message.
+    /// The part of the next message that has come.
     unfinished: Arc<UnfinishedMessage>,
 }
 

@@ -142,7 +142,7 @@ impl Followed {
 
     /// The client prompts.
     pub(super) fn prompted(&mut self, request: Bytes, prompt: &[u8]) {
-        // What cannot be read is the host's to refuse.
+        // The host refuses frames that cannot be read.
         let Ok(prompt) = frame::peek::<Prompt<'_>>(prompt) else { return };
         let blocks = prompt.params.prompt.iter().map(|block| hash(block.raw())).collect();
         let whole: Vec<Value> = prompt.params.prompt.iter().map(|block| block.to_value()).collect();

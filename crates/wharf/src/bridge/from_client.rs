@@ -10,7 +10,7 @@ use super::{Bridge, Phase, Step, error, failure, meta};
 
 /// Can the client run its agent's program in a terminal for a login?
 fn has_terminal_auth(initialize: &[u8]) -> bool {
-    // What cannot be read is the host's to refuse.
+    // The host refuses frames that cannot be read.
     let path = ["params", "clientCapabilities", "auth", "terminal"];
     let terminal = Json::parse(initialize).and_then(|request| request.seek(&path));
     terminal.ok().flatten().and_then(Json::bool) == Some(true)

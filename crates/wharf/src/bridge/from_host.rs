@@ -182,7 +182,7 @@ fn named(frame: &Bytes, session: &str) -> Bytes {
 
 /// The name that the client attaches with, to be repeated when it comes back.
 fn attached_as(attach: &[u8]) -> AttachedAs {
-    // What cannot be read is the host's to refuse.
+    // The host refuses frames that cannot be read.
     let params = Json::parse(attach).and_then(|attach| attach.member("params")).ok().flatten();
     params.and_then(|params| wharf_json::read(params).ok()).unwrap_or_default()
 }

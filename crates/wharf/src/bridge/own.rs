@@ -22,7 +22,7 @@ struct Body<'a> {
 
 /// Is this `prompt_received` about a prompt of the client?
 pub(super) fn is_own_prompt(frame: &[u8], followed: &Followed) -> bool {
-    // What cannot be read is none that the host made of a prompt.
+    // An unreadable frame is not one that the host made of a prompt.
     let Ok(update) = frame::peek_update::<Body<'_>>(frame) else { return false };
     update.tag.as_deref() == Some("prompt_received")
         && update.tag == update.second_tag

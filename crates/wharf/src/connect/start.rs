@@ -81,7 +81,7 @@ impl Starter {
 }
 
 /// Starts this program again with these arguments, in a new session, and returns while that runs on. Prints its pid.
-/// What it writes goes to the stderr of this one.
+/// Its output goes to the stderr of this process.
 #[expect(clippy::disallowed_methods, reason = "all processes of this program are started from here")]
 pub(crate) fn detach(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let spawned = std::env::current_exe().context("finding this program").and_then(|program| {

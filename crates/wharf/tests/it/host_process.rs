@@ -108,7 +108,7 @@ fn sigquit_stops_the_host_in_order() -> Result<()> {
     Ok(())
 }
 
-/// What the system knows of a process, by the name of the file in `/proc`.
+/// The system's knowledge of a process, by the name of the file in `/proc`.
 fn proc_file(pid: u32, name: &str) -> Result<String> {
     let bytes = fs::read(format!("/proc/{pid}/{name}")).with_context(|| format!("reading {name} of {pid}"))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -19,7 +19,7 @@ async fn cold(recording: &Recording, flags: &[&str]) -> Result<(Host, String)> {
     Ok((host, session))
 }
 
-/// What the agent was told since its last start, by method.
+/// The methods that the agent was sent since its last start.
 fn told(recording: &Recording) -> Result<Vec<String>> {
     let methods = recording.methods()?;
     let start = methods.iter().position(|method| method == "session/resume").context("it was not brought back")?;

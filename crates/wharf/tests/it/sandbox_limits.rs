@@ -22,7 +22,7 @@ async fn confined(yard: &Yard) -> Result<(Host, Client, String)> {
     Ok((host, client, session))
 }
 
-/// What one shell command of the agent did: `done`, or the complaint.
+/// The result of one shell command of the agent: `done`, or the complaint.
 async fn attempt(client: &Client, session: &str, command: &str) -> Result<String> {
     told(client, session, &format!("sh {command} 2>&1 >/dev/null && echo done")).await
 }

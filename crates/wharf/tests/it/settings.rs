@@ -1,4 +1,4 @@
-//! What is in force of an agent's settings: told to every client in every spelling, and there again after a return
+//! Settings of an agent that are in force: told to every client in every spelling, and there again after a return
 //! (rules 12.9, 12.12).
 
 use anyhow::{Context, Result};

@@ -12,7 +12,7 @@ use wharf_testkit::http::Http;
 use crate::recording::Recording;
 use crate::{client, client_with, cwd, log, pids, rest, scripted, told};
 
-/// What an editor with files and a terminal says at `initialize`.
+/// The capabilities of an editor with files and a terminal at `initialize`.
 fn editor_tools() -> Value {
     json!({ "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true })
 }

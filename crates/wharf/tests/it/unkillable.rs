@@ -15,7 +15,7 @@ use crate::{TREE_ENDS_WITHIN, client, open, pids, scripted, told};
 const LIMIT_FILES: &str = "prlimit --pid $SHIM --nofile=1:1";
 /// A stopped shim does nothing at all.
 const STOP: &str = "kill -STOP $SHIM";
-/// What a host's stop may take (the promise of the command line).
+/// How long a host's stop may take (the promise of the command line).
 const HOST_STOPS_WITHIN: Duration = Duration::from_secs(10);
 
 /// A session whose agent has disabled its shim and started a child in a session of its own.

@@ -31,7 +31,7 @@ pub(super) struct Stream {
     reader: Option<Reader>,
     readers: u64,
     left_at: Option<Moment>,
-    /// What its reader is being given, and how much of the first it has.
+    /// The frames that its reader is being given, and how much of the first it has.
     ready: VecDeque<Marked>,
     ready_offset: usize,
     /// Says for how long the reader has taken nothing.

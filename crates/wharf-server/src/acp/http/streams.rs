@@ -199,7 +199,7 @@ impl Streams {
     }
 }
 
-/// What says that one of the streams is not read.
+/// Tells that one of the streams is not read.
 fn holder(streams: &Weak<Streams>, buffers: &ByteBudget) -> Arc<ByteHolder> {
     let streams = Weak::clone(streams);
     buffers.add_holder(Direction::Out, move || {
