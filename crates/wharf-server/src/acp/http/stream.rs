@@ -287,7 +287,9 @@ impl Stream {
                 // Writing to memory does not fail. A frame is one line, so it is one `data` field.
                 let _ = write!(chunk, "id: {mark}\ndata: ");
             }
-            self.ready_offset += frame.copy_to(self.ready_offset, limit - chunk.len().min(limit), &mut chunk);
+            // At least one byte follows the head, or the next chunk would begin with the head again.
+            let room = limit.saturating_sub(chunk.len()).max(1);
+            self.ready_offset += frame.copy_to(self.ready_offset, room, &mut chunk);
             if self.ready_offset < frame.len() {
                 break;
             }
@@ -307,6 +309,7 @@ impl Stream {
     /// Gives up everything that waits.
     pub(super) fn clear(&mut self) {
         self.ready.clear();
+        self.ready_offset = 0;
         self.outbox.clear();
         self.kept.clear();
     }

@@ -185,3 +185,25 @@ fn a_connection_is_idle_when_nobody_reads_and_nothing_comes() {
     streams.leave(None, seat.number);
     assert!(streams.is_idle(Duration::ZERO));
 }
+
+#[test]
+fn chunks_of_any_size_make_the_same_stream() {
+    let whole = |limit: usize| {
+        let mut stream = Stream::new(None);
+        stream.open(None).unwrap();
+        event(&mut stream, 4, Again::FromLog);
+        event(&mut stream, 5, Again::FromLog);
+        answer(&mut stream, "an answer");
+        let taken = stream.take(usize::MAX);
+        stream.make_ready(taken);
+        let mut text = Vec::new();
+        while let Some(chunk) = stream.next_chunk(limit) {
+            text.extend_from_slice(&chunk);
+        }
+        String::from_utf8(text).unwrap()
+    };
+    let expected = whole(usize::MAX);
+    for limit in 1..expected.len() {
+        assert_eq!(whole(limit), expected, "chunks of {limit}");
+    }
+}
