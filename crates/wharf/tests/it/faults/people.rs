@@ -76,6 +76,11 @@ impl Sender {
                     self.unsure = Some(text);
                     return Ok(());
                 }
+                // A full queue refuses without a trace. Short rounds add prompts faster than the agent takes them.
+                Some(answer) if answer.status == 429 && answer.body.contains("queue_full") => {
+                    self.unsure = Some(text);
+                    return Ok(());
+                }
                 Some(answer) => {
                     ensure!(answer.status == 200, "{} {}", answer.status, answer.body);
                     self.acknowledged.push(text);
