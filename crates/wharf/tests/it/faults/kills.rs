@@ -111,9 +111,14 @@ impl People {
         self.starter.work(host, &http, &Seen::default(), false).await?;
         let mut texts = BTreeMap::new();
         for session in [&self.sender.session, &self.editor.session] {
-            idle(&http, session).await?;
-            let last = json!({ "prompt": "echo the end", "queue": true });
-            http.post(&format!("/sessions/{session}/prompt"), &last).await?.expect(200)?;
+            let (path, last) =
+                (format!("/sessions/{session}/prompt"), json!({ "prompt": "echo the end", "queue": true }));
+            let mut answer = http.post(&path, &last).await?;
+            if answer.status == 429 {
+                idle(&http, session).await?;
+                answer = http.post(&path, &last).await?;
+            }
+            answer.expect(200)?;
             idle(&http, session).await?;
         }
         self.count_frames(host, tally).await?;
