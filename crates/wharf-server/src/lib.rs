@@ -8,7 +8,6 @@
 
 mod acp;
 mod auth;
-mod calls;
 mod ending;
 mod guard;
 mod intake;
@@ -22,6 +21,7 @@ mod running;
 mod sight;
 mod unfinished;
 mod unread;
+mod use_cases;
 
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;

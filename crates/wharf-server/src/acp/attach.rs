@@ -22,7 +22,7 @@ use super::outbound::Join;
 use super::sessions::Arrival;
 use super::updates::who;
 use super::view::{TurnSeen, View, Wishes};
-use crate::calls::shown_name;
+use crate::use_cases::shown_name;
 
 /// The policy of an exact reconnect.
 const AFTER_EVENT: &str = "after_event";

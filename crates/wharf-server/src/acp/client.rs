@@ -11,7 +11,7 @@ use wharf_json::{Json, ReadError};
 
 use super::errors::{RpcError, unreadable_params};
 use super::understood::Understood;
-use crate::calls::shown_name;
+use crate::use_cases::shown_name;
 
 /// Name, abilities and wishes.
 #[derive(Clone, Debug, Default)]

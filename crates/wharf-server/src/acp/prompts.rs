@@ -18,7 +18,7 @@ use super::inbound::{Outcome, result};
 use super::ledger::Wanted;
 use super::updates::{self, who};
 use super::view::response;
-use crate::calls::KEY;
+use crate::use_cases::KEY;
 
 impl Connection {
     pub(super) async fn prompt(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {

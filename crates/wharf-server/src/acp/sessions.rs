@@ -369,7 +369,7 @@ impl Connection {
             self.note_left(&session);
             let _ = self.out.send(Out::Leave(session.clone())).await;
             let agent = self.sight().forget(&session).await.map_err(|error| from_open(&error))?;
-            if let Some(word) = agent.and_then(crate::calls::left_with_agent) {
+            if let Some(word) = agent.and_then(crate::use_cases::left_with_agent) {
                 answer = json!({ "_meta": { "wharf": { "agentDelete": word } } });
             }
         }

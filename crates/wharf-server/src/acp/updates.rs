@@ -10,7 +10,7 @@ use wharf_host::frame;
 use wharf_json::Json;
 
 use super::understood::Understood;
-use crate::calls::prompt_text;
+use crate::use_cases::prompt_text;
 
 pub(super) fn update(session: &SessionId, tag: &str, mut body: Value) -> Bytes {
     body["type"] = tag.into();

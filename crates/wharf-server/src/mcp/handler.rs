@@ -22,8 +22,8 @@ use super::table::{TOOLS, Which, unknown_argument};
 use super::wait;
 use crate::App;
 use crate::auth::Identity;
-use crate::calls::{self, AnswerArgs, Caller, ListArgs, OutputArgs, PromptArgs};
 use crate::problem::Problem;
+use crate::use_cases::{self, AnswerArgs, Caller, ListArgs, OutputArgs, PromptArgs};
 
 const INSTRUCTIONS: &str = "Wharf runs coding agents in sessions that last. Start one with start_agent_session, send it work \
      with prompt_agent_session, then wait_agent_session until the turn ends and read the lines. If the outcome is \
@@ -121,7 +121,7 @@ impl Handler {
             return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_arguments", detail));
         }
         match which {
-            Which::Start => given(&calls::spawn(&self.app, who, read(arguments)?, None, true).await?.answer),
+            Which::Start => given(&use_cases::spawn(&self.app, who, read(arguments)?, None, true).await?.answer),
             Which::Prompt => self.prompt(who, read(arguments)?).await,
             Which::List => self.list(who, read(arguments)?),
             Which::Output => self.output(who, read(arguments)?).await,
@@ -134,7 +134,7 @@ impl Handler {
     async fn prompt(&self, who: &Caller, input: PromptInput) -> Outcome {
         let PromptInput { session_id, prompt, queue, interrupt, idempotency_key } = input;
         let args = PromptArgs { prompt, queue, interrupt };
-        let prompted = calls::prompt(&self.app, who, &session_id, args, idempotency_key.as_deref()).await?;
+        let prompted = use_cases::prompt(&self.app, who, &session_id, args, idempotency_key.as_deref()).await?;
         given(&PromptOutput {
             ok: true,
             session_id,
@@ -148,13 +148,13 @@ impl Handler {
         let ListInput { only_alive, workspace_slug, adapter, label, limit, cursor } = input;
         let alive = only_alive.filter(|only| *only);
         let args = ListArgs { limit, cursor, status: None, workspace: workspace_slug, adapter, label, alive };
-        given(&calls::list(&self.app, who, &args)?)
+        given(&use_cases::list(&self.app, who, &args)?)
     }
 
     /// The text is the lines themselves: that is what a model reads.
     async fn output(&self, who: &Caller, input: OutputInput) -> Outcome {
-        let output = calls::output(&self.app, who, &input.session_id, &OutputArgs { last_n: input.last_n }).await?;
-        let session = calls::get(&self.app, who, &input.session_id)?;
+        let output = use_cases::output(&self.app, who, &input.session_id, &OutputArgs { last_n: input.last_n }).await?;
+        let session = use_cases::get(&self.app, who, &input.session_id)?;
         let asks = wait::open_asks(&self.app, who, &session).await?;
         let (lines, over) = fitting(output.lines);
         let truncated = over || output.truncated;
@@ -166,7 +166,7 @@ impl Handler {
     }
 
     async fn kill(&self, who: &Caller, input: KillInput) -> Outcome {
-        let killed = calls::kill(&self.app, who, &input.session_id).await?;
+        let killed = use_cases::kill(&self.app, who, &input.session_id).await?;
         given(&KillOutput { ok: killed.ok, session_id: input.session_id })
     }
 
@@ -178,13 +178,13 @@ impl Handler {
             None => self.only_ask(who, &session_id).await?,
         };
         let args = AnswerArgs { option_id, cancel, action, content: content.map(Value::Object) };
-        let answered = calls::answer(&self.app, who, &session_id, &ask_id.to_string(), args).await?;
+        let answered = use_cases::answer(&self.app, who, &session_id, &ask_id.to_string(), args).await?;
         given(&AnswerOutput { ok: answered.ok, session_id, ask_id: answered.ask_id })
     }
 
     /// The open ask, if it is clear which is meant.
     async fn only_ask(&self, who: &Caller, session: &str) -> Result<u64, Problem> {
-        let open = calls::asks(&self.app, who, session).await?.asks;
+        let open = use_cases::asks(&self.app, who, session).await?.asks;
         match open.as_slice() {
             [ask] => Ok(ask.ask_id),
             [] => Err(Problem::new(StatusCode::NOT_FOUND, "unknown_ask", "the agent asks nothing at the moment")),

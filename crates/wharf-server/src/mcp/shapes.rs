@@ -8,7 +8,7 @@ use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::calls::{ActionWord, Content, ContentShape, OpenAsk, Session, StatusWord, TurnKind};
+use crate::use_cases::{ActionWord, Content, ContentShape, OpenAsk, Session, StatusWord, TurnKind};
 use wharf_host::TurnWord;
 use wharf_host::core::Status;
 

@@ -9,7 +9,7 @@ use super::shapes::{
     AnswerInput, AnswerOutput, KillInput, KillOutput, LinesOutput, ListInput, OutputInput, PromptInput, PromptOutput,
     WaitInput, WaitOutput, input_schema, schema,
 };
-use crate::calls::{SessionList, SpawnArgs, SpawnedSession};
+use crate::use_cases::{SessionList, SpawnArgs, SpawnedSession};
 
 /// A tool by what it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

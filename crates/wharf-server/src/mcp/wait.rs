@@ -13,10 +13,10 @@ use wharf_host::{Descriptor, SessionHandle, TurnWord};
 use super::shapes::{WaitInput, WaitOutcome, WaitOutput, fitting};
 use crate::App;
 use crate::acp::stop_reason;
-use crate::calls::{self, Caller, OpenAsk, OutputArgs, Session};
 use crate::ending::ended;
 use crate::lines::{Follow, Followed, Line, LineKind};
 use crate::problem::Problem;
+use crate::use_cases::{self, Caller, OpenAsk, OutputArgs, Session};
 
 const WAIT: f64 = 300.0;
 const LONGEST_WAIT: f64 = 3600.0;
@@ -39,7 +39,7 @@ pub(super) async fn wait(
     }
     let _place = app.stream_place(&who.identity)?;
     let id = input.session_id;
-    let handle = calls::open(app, who, &id).await?;
+    let handle = use_cases::open(app, who, &id).await?;
     let limit = Instant::now() + Duration::from_secs_f64(seconds);
     let wait = Wait::new(app, &handle, context).await?;
     let waited = tokio::select! {
@@ -48,7 +48,7 @@ pub(super) async fn wait(
             return Err(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", ending.reason()));
         }
     };
-    let output = calls::output(app, who, &id, &OutputArgs { last_n: input.last_n }).await?;
+    let output = use_cases::output(app, who, &id, &OutputArgs { last_n: input.last_n }).await?;
     let session = Session::from(&*handle.descriptor());
     let asks = open_asks(app, who, &session).await?;
     let (outcome, stop_reason) = waited;
@@ -60,7 +60,7 @@ pub(super) async fn wait(
 /// What the agent waits for.
 pub(super) async fn open_asks(app: &App, who: &Caller, session: &Session) -> Result<Vec<OpenAsk>, Problem> {
     match session.turn {
-        TurnWord::AwaitingInput => Ok(calls::asks(app, who, &session.id).await?.asks),
+        TurnWord::AwaitingInput => Ok(use_cases::asks(app, who, &session.id).await?.asks),
         TurnWord::Idle | TurnWord::Running => Ok(Vec::new()),
     }
 }

@@ -8,8 +8,8 @@ use wharf_host::AdapterInfo;
 
 use super::extract::Params;
 use crate::App;
-use crate::calls::Caller;
 use crate::problem::Problem;
+use crate::use_cases::Caller;
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]

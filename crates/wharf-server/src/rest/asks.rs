@@ -5,8 +5,8 @@ use axum::extract::State;
 
 use super::extract::{Body, Named};
 use crate::App;
-use crate::calls::{self, AnswerArgs, Answered, AskList, Caller};
 use crate::problem::Problem;
+use crate::use_cases::{self, AnswerArgs, Answered, AskList, Caller};
 
 /// What the agent waits for an answer to.
 #[utoipa::path(
@@ -18,7 +18,7 @@ pub(super) async fn list(
     caller: Caller,
     Named(id): Named<String>,
 ) -> Result<Json<AskList>, Problem> {
-    calls::asks(&app, &caller, &id).await.map(Json)
+    use_cases::asks(&app, &caller, &id).await.map(Json)
 }
 
 /// Answers the agent. The first valid answer wins, whoever gives it.
@@ -38,5 +38,5 @@ pub(super) async fn answer(
     Named((id, ask)): Named<(String, String)>,
     Body(args): Body<AnswerArgs>,
 ) -> Result<Json<Answered>, Problem> {
-    calls::answer(&app, &caller, &id, &ask, args).await.map(Json)
+    use_cases::answer(&app, &caller, &id, &ask, args).await.map(Json)
 }

@@ -10,8 +10,8 @@ use wharf_host::core::{ChosenId, InvalidChosenId};
 
 use crate::App;
 use crate::auth::Identity;
-use crate::calls::Caller;
 use crate::problem::Problem;
+use crate::use_cases::Caller;
 
 const CLIENT: HeaderName = HeaderName::from_static("x-wharf-client");
 const CLIENT_ID: HeaderName = HeaderName::from_static("wharf-client-id");

@@ -10,8 +10,8 @@ use wharf_host::core::SessionId;
 use wharf_host::metrics::Insight;
 
 use crate::App;
-use crate::calls::{Caller, Session};
 use crate::problem::Problem;
+use crate::use_cases::{Caller, Session};
 
 /// Says that the host is there. Needs no token.
 #[utoipa::path(

@@ -7,9 +7,9 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::App;
-use crate::calls::Caller;
 use crate::problem::Problem;
 use crate::running::VERSION;
+use crate::use_cases::Caller;
 
 /// The host itself.
 #[derive(Debug, Serialize, ToSchema)]

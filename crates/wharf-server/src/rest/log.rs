@@ -5,8 +5,8 @@ use axum::response::Response;
 
 use super::extract::{Named, Params};
 use crate::App;
-use crate::calls::{self, Caller, EventPage, EventsArgs, Output, OutputArgs};
 use crate::problem::Problem;
+use crate::use_cases::{self, Caller, EventPage, EventsArgs, Output, OutputArgs};
 
 /// The log of a session, a page at a time.
 #[utoipa::path(
@@ -23,7 +23,7 @@ pub(super) async fn events(
     Named(id): Named<String>,
     Params(args): Params<EventsArgs>,
 ) -> Result<Response, Problem> {
-    app.unread.answer(|| calls::events(&app, &caller, &id, &args)).await
+    app.unread.answer(|| use_cases::events(&app, &caller, &id, &args)).await
 }
 
 /// The newest lines of what the agent did and said.
@@ -40,5 +40,5 @@ pub(super) async fn output(
     Named(id): Named<String>,
     Params(args): Params<OutputArgs>,
 ) -> Result<Response, Problem> {
-    app.unread.answer(|| calls::output(&app, &caller, &id, &args)).await
+    app.unread.answer(|| use_cases::output(&app, &caller, &id, &args)).await
 }

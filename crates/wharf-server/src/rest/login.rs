@@ -15,9 +15,9 @@ use wharf_host::{WorkspaceError, random_text};
 use super::extract::Body;
 use crate::App;
 use crate::auth::{Access, GOOD_FOR, Identity, Terms, TokensFileError, cookie};
-use crate::calls::{Caller, from_workspace};
 use crate::guard::{peer_of, wrong};
 use crate::problem::Problem;
+use crate::use_cases::{Caller, from_workspace};
 
 /// A working day, and some of the night.
 const LOGIN: u64 = 12 * 3_600;

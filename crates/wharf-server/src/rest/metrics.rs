@@ -4,9 +4,9 @@ use axum::extract::State;
 use axum::http::{HeaderName, header};
 
 use crate::App;
-use crate::calls::Caller;
 use crate::metrics::{gather, in_text};
 use crate::problem::Problem;
+use crate::use_cases::Caller;
 
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 

@@ -5,8 +5,8 @@ use axum::extract::State;
 
 use super::extract::{Body, Named};
 use crate::App;
-use crate::calls::{self, Caller, Queue, QueueChange, QueueChanged};
 use crate::problem::Problem;
+use crate::use_cases::{self, Caller, Queue, QueueChange, QueueChanged};
 
 /// The prompts that wait.
 #[utoipa::path(
@@ -18,7 +18,7 @@ pub(super) async fn list(
     caller: Caller,
     Named(id): Named<String>,
 ) -> Result<Json<Queue>, Problem> {
-    calls::queue(&app, &caller, &id).await.map(Json)
+    use_cases::queue(&app, &caller, &id).await.map(Json)
 }
 
 /// Changes what a waiting prompt says, its place, or both.
@@ -37,7 +37,7 @@ pub(super) async fn change(
     Named((id, prompt)): Named<(String, String)>,
     Body(change): Body<QueueChange>,
 ) -> Result<Json<QueueChanged>, Problem> {
-    calls::change_queued(&app, &caller, &id, &prompt, change).await.map(Json)
+    use_cases::change_queued(&app, &caller, &id, &prompt, change).await.map(Json)
 }
 
 /// Takes a waiting prompt out of the queue.
@@ -55,5 +55,5 @@ pub(super) async fn remove(
     caller: Caller,
     Named((id, prompt)): Named<(String, String)>,
 ) -> Result<Json<QueueChanged>, Problem> {
-    calls::remove_queued(&app, &caller, &id, &prompt).await.map(Json)
+    use_cases::remove_queued(&app, &caller, &id, &prompt).await.map(Json)
 }

@@ -7,11 +7,11 @@ use axum::response::{IntoResponse, Response};
 
 use super::extract::{Body, Key, MaybeBody, Named, Params, prefers};
 use crate::App;
-use crate::calls::{
+use crate::problem::Problem;
+use crate::use_cases::{
     self, Caller, Forgotten, Interrupted, Killed, ListArgs, PromptArgs, Prompted, ResumeArgs, Session, SessionList,
     SpawnArgs, SpawnedSession,
 };
-use crate::problem::Problem;
 
 const RESPOND_ASYNC: &str = "respond-async";
 
@@ -25,7 +25,7 @@ pub(super) async fn list(
     caller: Caller,
     Params(args): Params<ListArgs>,
 ) -> Result<Json<SessionList>, Problem> {
-    calls::list(&app, &caller, &args).map(Json)
+    use_cases::list(&app, &caller, &args).map(Json)
 }
 
 /// Starts an agent. The answer comes when it runs.
@@ -56,7 +56,7 @@ pub(super) async fn spawn(
     Body(args): Body<SpawnArgs>,
 ) -> Result<Response, Problem> {
     let at_once = prefers(&headers, RESPOND_ASYNC);
-    let spawn = calls::spawn(&app, &caller, args, key.as_deref(), !at_once).await?;
+    let spawn = use_cases::spawn(&app, &caller, args, key.as_deref(), !at_once).await?;
     let status = if spawn.duplicate { StatusCode::OK } else { StatusCode::CREATED };
     let location = HeaderValue::from_str(&format!("/sessions/{}", spawn.answer.session.id));
     let mut response = (status, Json(spawn.answer)).into_response();
@@ -81,7 +81,7 @@ pub(super) async fn get(
     caller: Caller,
     Named(id): Named<String>,
 ) -> Result<Json<Session>, Problem> {
-    calls::get(&app, &caller, &id).map(Json)
+    use_cases::get(&app, &caller, &id).map(Json)
 }
 
 /// Forgets a session: it is ended if need be, and its history deleted. An unknown id gives `ok: false`.
@@ -94,7 +94,7 @@ pub(super) async fn forget(
     caller: Caller,
     Named(id): Named<String>,
 ) -> Result<Json<Forgotten>, Problem> {
-    calls::forget(&app, &caller, &id).await.map(Json)
+    use_cases::forget(&app, &caller, &id).await.map(Json)
 }
 
 /// Sends a prompt. The answer comes when the prompt is safely in the log, not when its turn has ended. A session that
@@ -119,7 +119,7 @@ pub(super) async fn prompt(
     Key(key): Key,
     Body(args): Body<PromptArgs>,
 ) -> Result<Json<Prompted>, Problem> {
-    calls::prompt(&app, &caller, &id, args, key.as_deref()).await.map(Json)
+    use_cases::prompt(&app, &caller, &id, args, key.as_deref()).await.map(Json)
 }
 
 /// Ends the running turn, whoever began it. What waits in the queue stays.
@@ -132,7 +132,7 @@ pub(super) async fn interrupt(
     caller: Caller,
     Named(id): Named<String>,
 ) -> Result<Json<Interrupted>, Problem> {
-    calls::interrupt(&app, &caller, &id).await.map(Json)
+    use_cases::interrupt(&app, &caller, &id).await.map(Json)
 }
 
 /// Ends the session. Its history stays. One that is dead already is left so.
@@ -145,7 +145,7 @@ pub(super) async fn kill(
     caller: Caller,
     Named(id): Named<String>,
 ) -> Result<Json<Killed>, Problem> {
-    calls::kill(&app, &caller, &id).await.map(Json)
+    use_cases::kill(&app, &caller, &id).await.map(Json)
 }
 
 /// Brings an ended session back, also one that a user killed. The answer comes when it runs.
@@ -164,5 +164,5 @@ pub(super) async fn resume(
     Named(id): Named<String>,
     MaybeBody(args): MaybeBody<ResumeArgs>,
 ) -> Result<Json<Session>, Problem> {
-    calls::resume(&app, &caller, &id, args.unwrap_or_default()).await.map(Json)
+    use_cases::resume(&app, &caller, &id, args.unwrap_or_default()).await.map(Json)
 }

@@ -11,8 +11,8 @@ use wharf_host::{Workspace, WorkspaceError, WorkspaceList};
 
 use super::extract::{Body, Named, Params};
 use crate::App;
-use crate::calls::{Caller, from_workspace};
 use crate::problem::Problem;
+use crate::use_cases::{Caller, from_workspace};
 
 /// How a registry is written: AIP-46's `workspaces.json`.
 #[derive(ToSchema)]

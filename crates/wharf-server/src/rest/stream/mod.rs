@@ -19,8 +19,8 @@ use serde_json::Value;
 use utoipa::IntoParams;
 
 use super::extract::{Named, Params};
-use crate::calls::{self, Caller};
 use crate::problem::Problem;
+use crate::use_cases::{self, Caller};
 use crate::{App, StreamPlace};
 use reading::Reading;
 use states::States;
@@ -60,7 +60,7 @@ pub(super) async fn follow(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let place = app.stream_place(&caller.identity)?;
-    let handle = calls::open(&app, &caller, &id).await?;
+    let handle = use_cases::open(&app, &caller, &id).await?;
     // A browser that reconnects sends the address that it was given and, in the header, where it is by now.
     let header = headers.get(LAST_EVENT_ID).map(|id| String::from_utf8_lossy(id.as_bytes()).trim().to_owned());
     let after = header.filter(|id| !id.is_empty()).or(query.after.filter(|id| !id.is_empty()));

@@ -13,9 +13,9 @@ use wharf_host::{Entry, SessionHandle};
 
 use super::told::{Told, told};
 use super::{COMMENT, Source, event};
-use crate::calls::{unknown_event, unreadable};
 use crate::lines::{Follow, Line, LineId, LinesError};
 use crate::problem::Problem;
+use crate::use_cases::{unknown_event, unreadable};
 
 /// How much goes into one chunk of the response; an event that is larger is one.
 const CHUNK: usize = 64 * 1024;

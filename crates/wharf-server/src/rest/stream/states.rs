@@ -12,8 +12,8 @@ use tokio::time::{Instant, Interval};
 use wharf_host::Descriptor;
 
 use super::{COMMENT, Source, event};
-use crate::calls::Session;
 use crate::sight::Sight;
+use crate::use_cases::Session;
 
 /// Changes that come faster are told together: no person sees more than ten a second.
 const APART: Duration = Duration::from_millis(100);

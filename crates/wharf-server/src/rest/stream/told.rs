@@ -5,7 +5,7 @@ use wharf_host::core::{AskId, AskKind, AskOutcome, Event, Seq, Status};
 use wharf_host::{Entry, SessionHandle};
 
 use crate::acp::stop_reason;
-use crate::calls::{AskWord, OpenAsk};
+use crate::use_cases::{AskWord, OpenAsk};
 
 /// The name and the data of a server-sent event.
 pub(super) struct Told {
