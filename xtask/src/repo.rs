@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn built_files_are_not_the_repos() {
+    fn build_output_is_not_part_of_the_repo() {
         let dir = tempfile::tempdir().unwrap();
         for file in ["src/a.rs", "target/b.rs", "target-me/c.rs", ".git/d", ".ci/run"] {
             let path = dir.path().join(file);

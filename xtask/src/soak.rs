@@ -20,13 +20,13 @@ struct Soak {
 const SOAKS: [Soak; 2] = [
     Soak {
         name: "walk",
-        test: "walk::whatever_clients_do_everyone_ends_up_with_the_same_story",
+        test: "walk::random_clients_end_with_the_same_transcript",
         length: ("WHARF_WALK_SECONDS", "600"),
         summary: "ten minutes of clients that do as they please and reconnect",
     },
     Soak {
         name: "kills",
-        test: "faults::kills::two_hundred_kills_lose_nothing_and_double_nothing",
+        test: "faults::kills::two_hundred_kills_lose_and_duplicate_no_records",
         length: ("WHARF_FAULT_ROUNDS", "500"),
         summary: "500 kills of the host amid traffic",
     },

@@ -124,7 +124,7 @@ mod tests {
     const ABSENT: Need = Need { command: "no-such-command", packages: &["one", "two"], reason: "the tests call it" };
 
     #[test]
-    fn what_is_there_is_not_asked_for() {
+    fn installed_tools_are_not_asked_for() {
         let shell = Need { command: "sh", packages: &["dash"], reason: "" };
         assert!(provide(&[shell]).is_ok());
     }

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn named_members_are_read_whatever_stands_beside_them() {
+    fn named_members_are_read_beside_odd_members() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         let text = format!(
             r#"{{ "x":1e400,"\ud83d":{deep},"n\u0061me":"a\ud83d","x":2, "any" : {{"y":1e400,"z":{deep}}} ,"list":[ 1,2 ],"maxBytes":null}}"#

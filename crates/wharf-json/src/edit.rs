@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ambiguous_is_not_changed() {
+    fn ambiguous_members_are_not_changed() {
         let text = r#"{"a":1,"\u0061":2}"#;
         for refused in [set(json(text), &["a"], "3"), remove(json(text), &["a"]).map(Cow::into_owned)] {
             assert_eq!(refused, Err(ReadError::Twice("a".to_owned())));

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_found_where_there_is_nothing() {
+    fn lines_without_an_id_yield_no_id() {
         for line in ["", "{", "[{\"id\":1}]", "17", "{\"id\"", "{\"id\":", "{\"id\" 7}", "{\"x\":\"\\", "\u{feff}"] {
             assert_eq!(salvage(line.as_bytes()), Salvaged::default(), "{line}");
         }

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_measure_is_refused_and_none_means_all() {
+    fn misspelt_measure_is_refused_and_an_empty_list_means_all() {
         assert!(Plan::parse(&["brust".to_owned()]).is_err());
         assert_eq!(Plan::parse(&["--quick".to_owned()]).unwrap().measures, MEASURES);
         assert_eq!(Plan::parse(&["tick".to_owned(), "--quick".to_owned()]).unwrap().measures, ["tick"]);

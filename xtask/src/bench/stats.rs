@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_not_more_exact_than_they_are() {
+    fn figures_are_rounded() {
         assert_eq!((rounded(123_456.7), rounded(12.345), rounded(0.123_456)), (123_457.0, 12.3, 0.123));
     }
 }

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_is_masked_and_has_its_length() {
+    fn sent_frames_are_masked_and_carry_their_length() {
         let mut socket = socket(Vec::new(), 1);
         socket.send("hi").unwrap();
         assert_eq!(socket.stream.written, [0x81, 0x82, 0, 0, 0, 0, b'h', b'i']);

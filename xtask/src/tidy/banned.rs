@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn speaking_of_them_is_allowed() {
+    fn comments_may_name_banned_words() {
         let source = Source::new(Path::new("a.rs"), "// no todo!() here\nlet a = \"unbounded_channel\";".to_owned());
         assert_eq!(check(&source), []);
     }

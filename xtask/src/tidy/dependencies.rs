@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_found_through_others_under_another_name_and_for_one_target() {
+    fn indirect_renamed_and_target_specific_dependencies_are_found() {
         let renamed = "[target.'cfg(unix)'.dependencies]\nx = { package = 'innocent', version = '1' }\n";
         let found = messages("wharf-store", renamed);
         assert_eq!(found.len(), 1);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_star_stands_for_any_ending() {
+    fn star_matches_any_suffix() {
         assert!(matches("wharf-*", "wharf-core") && !matches("wharf-*", "wharf") && !matches("time", "timely"));
     }
 }

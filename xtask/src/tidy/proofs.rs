@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_test_of_that_module_is_one() {
+    fn proof_must_be_a_test_of_its_module() {
         let source = |path: &str| Source::new(Path::new(path), "#[test]\nfn it_lasts() {}\n".to_owned());
         assert!(exists("faults::kills::it_lasts", &[source("crates/wharf/tests/it/faults/kills.rs")]));
         assert!(exists("walk::it_lasts", &[source("crates/wharf/tests/it/walk/mod.rs")]));

@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_for_nothing_is_found() {
+    fn row_without_a_setting_is_found() {
         let found = messages("| `listen` |\n| `agents.NAME.env` |\n| `lisen` |\n");
         assert_eq!(found, ["there is no setting `lisen`"]);
     }

@@ -117,7 +117,7 @@ mod tests {
     use crate::ClientId;
 
     #[test]
-    fn a_prompt_is_the_same_in_every_spelling_whatever_it_holds() {
+    fn prompt_digest_is_the_same_for_every_spelling() {
         let prompt = |blocks: &str, rest: &str| Raw::new(format!(r#"{{"id":{rest},"params":{{"prompt":{blocks}}}}}"#));
         let odd = digest(&prompt(r#"[{"text":"a\ud83d","n":1e400}]"#, "1").unwrap());
         assert_eq!(odd, digest(&prompt(r#"[ { "n":1e400, "text":"\u0061\ud83d" } ]"#, "\"other\"").unwrap()));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_an_older_snapshot_is_anyones_whatever_it_said() {
+    fn key_of_an_older_snapshot_matches_every_sender_and_content() {
         let keys: Keys = serde_json::from_str(r#"[{"key":"k","prompt":"p"}]"#).unwrap();
         for token in [None, Some("tok_a".into())] {
             let client = ClientId::new("cli_1");

@@ -66,7 +66,7 @@ fn an_answer_with_an_option_that_was_not_offered_changes_nothing() {
 }
 
 #[test]
-fn an_answer_to_what_was_never_asked_is_unknown() {
+fn answer_to_an_unknown_ask_is_refused() {
     let mut stage = at_work(&["ann"]);
     // The id of an event that is no ask.
     assert_refused(&stage.give(pick(AskId(1), "ann", "allow")), &Refusal::UnknownAsk(AskId(1)));
@@ -97,7 +97,7 @@ fn one_answer_outweighs_any_number_of_declines() {
 }
 
 #[test]
-fn one_who_leaves_is_not_waited_for() {
+fn detached_client_is_not_waited_for() {
     let mut stage = at_work(&["ann", "bob"]);
     let ask = stage.ask("0");
     stage.give(decline(ask, "ann"));
@@ -106,7 +106,7 @@ fn one_who_leaves_is_not_waited_for() {
 }
 
 #[test]
-fn one_who_comes_later_is_waited_for() {
+fn later_client_is_waited_for() {
     let mut stage = at_work(&["ann", "bob"]);
     let ask = stage.ask("0");
     stage.give(decline(ask, "ann"));
@@ -116,7 +116,7 @@ fn one_who_comes_later_is_waited_for() {
 }
 
 #[test]
-fn one_who_attaches_again_is_asked_again() {
+fn client_that_attaches_again_is_asked_again() {
     let mut stage = at_work(&["ann", "bob"]);
     let ask = stage.ask("0");
     stage.give(decline(ask, "ann"));
@@ -138,7 +138,7 @@ fn a_permission_that_the_last_client_declined_before_leaving_stays_open() {
 }
 
 #[test]
-fn declining_from_outside_counts_only_if_there_is_nobody_to_wait_for() {
+fn decline_of_a_detached_client_counts_only_when_no_client_is_attached() {
     let mut stage = at_work(&["ann"]);
     let ask = stage.ask("0");
     assert_nothing(&stage.give(decline(ask, "script")));
@@ -148,7 +148,7 @@ fn declining_from_outside_counts_only_if_there_is_nobody_to_wait_for() {
 }
 
 #[test]
-fn an_elicitation_goes_to_those_who_can_handle_it() {
+fn elicitation_goes_to_capable_clients() {
     let mut stage = at_work(&[]);
     stage.give(attach("ann", Role::Controller, true));
     stage.give(attach("bob", Role::Controller, false));
@@ -160,7 +160,7 @@ fn an_elicitation_goes_to_those_who_can_handle_it() {
 }
 
 #[test]
-fn an_elicitation_that_nobody_attached_can_handle_is_cancelled() {
+fn elicitation_without_a_capable_client_is_cancelled() {
     for clients in [&[][..], &["bob"]] {
         let mut stage = at_work(&[]);
         for client in clients {
@@ -175,7 +175,7 @@ fn an_elicitation_that_nobody_attached_can_handle_is_cancelled() {
 }
 
 #[test]
-fn an_elicitation_is_cancelled_when_the_last_who_could_handle_it_leaves() {
+fn elicitation_is_cancelled_when_the_last_capable_client_leaves() {
     let mut stage = at_work(&["ann"]);
     stage.give(asked(AskKind::Elicitation, "5"));
     assert!(stage.give(detach("ann")).effects.contains(&reply("5", AskReply::Cancelled)));
@@ -224,7 +224,7 @@ fn of_two_open_asks_under_one_id_the_newer_is_withdrawn() {
 }
 
 #[test]
-fn asks_over_the_limit_are_refused_and_the_fault_is_told_once() {
+fn asks_over_the_limit_are_refused_and_one_fault_is_recorded() {
     let mut stage = Stage::running_with(Settings { max_asks: 1, ..Settings::default() }, RESUMES);
     stage.prompt("p1", "ann");
     stage.ask("0");
@@ -273,13 +273,13 @@ fn a_time_limit_cancels_an_ask() {
 }
 
 #[test]
-fn an_agent_that_does_not_run_is_not_listened_to() {
+fn messages_of_an_agent_that_does_not_run_are_dropped() {
     let mut stage = Stage::starting(Settings::default());
     assert_nothing(&stage.give(asked(AskKind::Permission, "0")));
 }
 
 #[test]
-fn only_so_many_settled_asks_are_remembered() {
+fn number_of_remembered_settled_asks_is_limited() {
     let mut stage = at_work(&["ann"]);
     let first = stage.ask("0");
     stage.give(pick(first, "ann", "allow"));

@@ -239,7 +239,7 @@ fn every_event_is_one_line_that_begins_with_kind_and_time() {
 }
 
 #[test]
-fn an_update_looks_like_this() {
+fn update_is_encoded_in_the_documented_form() {
     let (update, frame) = (UpdateKind::AgentMessageChunk, raw(r#"{"method":"session/update"}"#));
     let event = Event::AgentUpdated { update, frame, title: None, tool: None };
     let expected = r#"{"kind":"agent_updated","at":1763240000123,"update":"agent_message_chunk","frame":{"method":"session/update"}}"#;
@@ -247,7 +247,7 @@ fn an_update_looks_like_this() {
 }
 
 #[test]
-fn encoding_appends() {
+fn encode_appends_to_the_buffer() {
     let mut out = b"before ".to_vec();
     encode(&Event::PromptRequeued { prompt: id("p1") }, Millis(5), &mut out);
     assert_eq!(out, br#"before {"kind":"prompt_requeued","at":5,"prompt":"p1"}"#);
@@ -297,7 +297,7 @@ fn a_snapshot_of_a_newer_version_is_refused_by_number() {
 }
 
 #[test]
-fn what_is_no_event_is_told_from_an_event_that_is_broken() {
+fn foreign_record_and_broken_event_are_different_errors() {
     for body in ["", "7", "{}", r#"{"kind":"created"}"#, r#"{"at":1}"#, "nonsense", "\u{fffd}"] {
         assert!(matches!(decode(&Bytes::from(body)), Err(CodecError::NotAnEvent { .. })), "{body}");
     }
@@ -314,7 +314,7 @@ fn what_is_no_event_is_told_from_an_event_that_is_broken() {
 }
 
 #[test]
-fn a_cut_off_record_never_panics_and_never_passes() {
+fn truncated_record_is_an_error_at_every_length() {
     for event in one_of_each() {
         let body = encoded(&event);
         for cut in 0..body.len() {

@@ -120,7 +120,7 @@ fn agent_that_is_given_up_counts_as_dead() {
 }
 
 #[test]
-fn turn_that_a_death_cut_off_is_requeued_once() {
+fn turn_interrupted_by_a_death_is_requeued_once() {
     let mut stage = queued(OnRestart::Requeue, RESUMES);
     let step = stage.give(exited(1, Some(1)));
     assert_eq!(step.events.first(), Some(&Event::PromptRequeued { prompt: id("p1") }));
@@ -133,7 +133,7 @@ fn turn_that_a_death_cut_off_is_requeued_once() {
 }
 
 #[test]
-fn turn_that_two_hosts_cut_off_is_requeued_once() {
+fn turn_interrupted_by_two_restarts_is_requeued_once() {
     let mut stage = queued(OnRestart::Requeue, RESUMES);
     stage.restart_host();
     stage.give(Input::Wake { for_queue: true });
@@ -195,7 +195,7 @@ fn start_of_a_session_that_never_ran_is_not_tried_again() {
 }
 
 #[test]
-fn start_that_a_person_has_to_mend_is_not_tried_again() {
+fn start_that_needs_a_user_action_is_not_retried() {
     for cause in [StartFault::NotInstalled, StartFault::LoginNeeded, StartFault::SettingRefused] {
         let mut stage = queued(OnRestart::Mark, RESUMES);
         stage.give(exited(1, Some(1)));
@@ -252,7 +252,7 @@ fn cut(events: &[Event]) -> Vec<&str> {
 }
 
 #[test]
-fn tool_calls_of_a_turn_that_is_cut_off_have_failed() {
+fn tool_calls_of_an_interrupted_turn_are_failed() {
     let begin = || {
         let mut stage = queued(OnRestart::Mark, RESUMES);
         for (id, state) in [("a", ToolCallState::Open), ("b", ToolCallState::Open), ("c", ToolCallState::Open)] {
@@ -279,7 +279,7 @@ fn tool_calls_of_a_turn_that_is_cut_off_have_failed() {
 }
 
 #[test]
-fn tool_calls_that_an_answer_leaves_open_are_the_agents_own() {
+fn tool_calls_left_open_by_an_answer_are_unchanged() {
     let mut stage = Stage::running_with(Settings::default(), RESUMES);
     stage.prompt("p1", "ann");
     stage.give(tool("a", ToolCallState::Open));

@@ -64,7 +64,7 @@ fn cancel_after_a_host_restart_ends_the_clients_prompts_and_not_the_next_ones() 
 }
 
 #[test]
-fn clients_with_the_same_id_and_different_tokens_are_strangers() {
+fn clients_with_the_same_id_and_different_tokens_are_different_clients() {
     let mut stage = Stage::running();
     let token = |token: &str| Sender { token: Some(token.into()), ..known("phone", token) };
     stage.give(submit_as("p1", token("tok_1")));

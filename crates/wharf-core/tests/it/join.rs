@@ -72,7 +72,7 @@ fn the_session_lives_on_with_no_client_attached() {
 }
 
 #[test]
-fn idle_time_counts_from_when_nobody_is_there_and_nothing_is_to_do() {
+fn idle_time_starts_without_clients_and_work() {
     let settings = Settings { idle_ttl: Some(Millis(100)), ..Settings::default() };
     let mut stage = Stage::running_with(settings, RESUMES);
     assert_eq!(stage.session.deadline(), Some(stage.now.after(Millis(100))));
@@ -94,7 +94,7 @@ fn idle_time_counts_from_when_nobody_is_there_and_nothing_is_to_do() {
 }
 
 #[test]
-fn its_own_agent_looking_on_is_no_client_and_keeps_no_session_alive() {
+fn agent_attached_to_its_own_session_does_not_keep_it_awake() {
     let settings = Settings { idle_ttl: Some(Millis(100)), ..Settings::default() };
     let mut stage = Stage::running_with(settings, RESUMES);
     let since = stage.now;
@@ -145,7 +145,7 @@ fn an_info_update_without_a_title_does_not_replace_one_with_a_title() {
 }
 
 #[test]
-fn updates_are_recorded_whatever_the_status() {
+fn updates_are_recorded_in_every_status() {
     let mut stage = Stage::starting(Settings::default());
     let step = stage.give(updated(UpdateKind::Plan, "{}", None));
     assert_eq!(step.events.len(), 1);

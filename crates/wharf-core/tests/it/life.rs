@@ -110,7 +110,7 @@ fn an_end_without_an_exit_code_is_an_error() {
 }
 
 #[test]
-fn an_agent_that_got_something_done_is_brought_back_for_the_queue() {
+fn agent_that_finished_a_turn_is_brought_back_for_the_queue() {
     let mut stage = busy(RESUMES);
     stage.give(answered("p1"));
     stage.prompt("p3", "ann");
@@ -122,7 +122,7 @@ fn an_agent_that_got_something_done_is_brought_back_for_the_queue() {
 }
 
 #[test]
-fn load_is_the_way_back_where_resume_is_not() {
+fn session_returns_by_load_when_the_agent_cannot_resume() {
     let mut stage = busy(AgentTraits { load: true, ..AgentTraits::default() });
     stage.kill(EndReason::Closed);
     assert_eq!(stage.give(Input::Resume).effects, [start(2, StartKind::Load)]);
@@ -183,7 +183,7 @@ fn wake_does_not_undo_a_users_kill() {
 }
 
 #[test]
-fn wake_for_the_queue_is_refused_when_nothing_waits_any_more() {
+fn wake_for_the_queue_is_refused_when_the_queue_is_empty() {
     let mut stage = busy(RESUMES);
     stage.kill(EndReason::HostShutdown);
     stage.kill(EndReason::Closed);
@@ -192,7 +192,7 @@ fn wake_for_the_queue_is_refused_when_nothing_waits_any_more() {
 }
 
 #[test]
-fn what_cannot_come_back_says_so() {
+fn session_that_cannot_come_back_refuses_a_resume() {
     let mut stage = Stage::running();
     stage.kill(EndReason::Closed);
     assert_refused(&stage.prompt("p1", "ann"), &Refusal::NotResumable);

@@ -49,7 +49,7 @@ fn a_turn_that_settles_in_time_has_an_ordinary_end() {
 }
 
 #[test]
-fn an_agent_that_says_something_is_given_more_time() {
+fn output_of_the_agent_extends_the_silence_deadline() {
     let mut stage = limited(None, Some(500));
     stage.wait(400);
     stage.give(Input::AgentUpdated { update: UpdateKind::Plan, frame: raw("{}"), title: None, tool: None });
@@ -59,7 +59,7 @@ fn an_agent_that_says_something_is_given_more_time() {
 }
 
 #[test]
-fn an_agent_that_waits_for_an_answer_is_not_silent() {
+fn open_ask_suspends_the_silence_deadline() {
     let mut stage = limited(None, Some(500));
     stage.attach("ann");
     let ask = stage.ask("0");
@@ -71,7 +71,7 @@ fn an_agent_that_waits_for_an_answer_is_not_silent() {
 }
 
 #[test]
-fn waiting_in_the_queue_is_not_taking_time() {
+fn time_in_the_queue_does_not_count_toward_the_turn_deadline() {
     let mut stage = limited(Some(1_000), None);
     stage.prompt("p2", "ann");
     stage.wait(900);

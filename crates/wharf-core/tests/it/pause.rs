@@ -8,7 +8,7 @@ use crate::stage::*;
 const FULL: Input = Input::StorageFailed { why: PauseReason::StorageFull };
 
 #[test]
-fn a_pause_is_a_fact_with_an_end() {
+fn storage_pause_is_recorded_with_its_end() {
     let mut stage = Stage::running();
     assert_eq!(stage.give(FULL).events, [Event::Paused { why: PauseReason::StorageFull }]);
     assert_nothing(&stage.give(FULL));
@@ -20,7 +20,7 @@ fn a_pause_is_a_fact_with_an_end() {
 }
 
 #[test]
-fn no_turn_begins_while_the_agent_is_held() {
+fn no_turn_begins_during_a_storage_pause() {
     let mut stage = Stage::running();
     stage.give(FULL);
     stage.prompt("p1", "ann");
@@ -31,7 +31,7 @@ fn no_turn_begins_while_the_agent_is_held() {
 }
 
 #[test]
-fn an_agent_that_was_held_is_given_that_time_back() {
+fn deadline_is_extended_by_the_time_of_a_storage_pause() {
     let settings = Settings {
         turn_deadline: Some(Millis(1_000)),
         no_progress: Some(Millis(500)),
@@ -59,7 +59,7 @@ fn an_agent_that_was_held_is_given_that_time_back() {
 }
 
 #[test]
-fn a_cancel_and_a_kill_need_no_space() {
+fn cancel_and_kill_work_during_a_storage_pause() {
     let mut stage = Stage::running();
     stage.attach("ann");
     stage.prompt("p1", "ann");
@@ -73,7 +73,7 @@ fn a_cancel_and_a_kill_need_no_space() {
 }
 
 #[test]
-fn a_host_that_died_meanwhile_leaves_no_pause() {
+fn restart_ends_a_storage_pause() {
     let mut stage = Stage::running_with(Settings::default(), RESUMES);
     stage.give(FULL);
     stage.restart_host();

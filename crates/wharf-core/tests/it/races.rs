@@ -8,7 +8,7 @@ use crate::life::{ended, killed, start, starting, stop};
 use crate::stage::*;
 
 #[test]
-fn two_answers_at_once_the_first_wins_and_the_second_is_told() {
+fn first_of_two_answers_wins_and_the_second_is_told() {
     let mut stage = Stage::running();
     stage.attach("ann");
     stage.attach("bob");
@@ -38,7 +38,7 @@ fn an_answer_to_a_settled_ask_is_dropped_however_it_was_settled() {
 }
 
 #[test]
-fn an_answer_and_a_withdrawal_at_once_the_first_wins() {
+fn first_of_answer_and_withdrawal_wins() {
     let mut stage = Stage::running();
     stage.prompt("p1", "ann");
     let ask = stage.ask("0");
@@ -139,7 +139,7 @@ fn two_loads_at_once_start_one_agent() {
 }
 
 #[test]
-fn news_of_an_earlier_start_is_stale() {
+fn messages_of_an_earlier_start_are_dropped() {
     let mut stage = Stage::running_with(Settings::default(), RESUMES);
     stage.kill(EndReason::Closed);
     assert_eq!(stage.give(Input::Resume).effects, [start(2, StartKind::Resume)]);

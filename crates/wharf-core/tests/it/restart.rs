@@ -15,7 +15,7 @@ fn cut_off(on_restart: OnRestart, traits: AgentTraits) -> Stage {
 }
 
 #[test]
-fn a_turn_that_a_crash_cut_off_has_its_end_and_the_queue_survives() {
+fn turn_interrupted_by_a_crash_ends_and_the_queue_survives() {
     let mut stage = cut_off(OnRestart::Mark, RESUMES);
     let ask = stage.ask("0");
     let step = stage.restart_host();
@@ -27,7 +27,7 @@ fn a_turn_that_a_crash_cut_off_has_its_end_and_the_queue_survives() {
 }
 
 #[test]
-fn a_crash_ends_the_queue_where_there_is_no_way_back() {
+fn crash_ends_the_queue_of_a_session_that_cannot_come_back() {
     let mut stage = cut_off(OnRestart::Requeue, AgentTraits::default());
     let step = stage.restart_host();
     assert_eq!(
@@ -41,7 +41,7 @@ fn a_crash_ends_the_queue_where_there_is_no_way_back() {
 }
 
 #[test]
-fn a_turn_that_a_crash_cut_off_can_run_again_first() {
+fn turn_interrupted_by_a_crash_can_be_requeued_first() {
     let mut stage = cut_off(OnRestart::Requeue, RESUMES);
     let step = stage.restart_host();
     assert_eq!(step.events, [Event::PromptRequeued { prompt: id("p1") }, killed(EndReason::HostRestarted)]);
@@ -52,7 +52,7 @@ fn a_turn_that_a_crash_cut_off_can_run_again_first() {
 }
 
 #[test]
-fn several_cut_off_turns_keep_their_order_and_a_cancelled_one_is_not_run_again() {
+fn interrupted_turns_are_requeued_in_order_without_cancelled_ones() {
     let settings = Settings { on_restart: OnRestart::Requeue, ..Settings::default() };
     let mut stage = Stage::running_with(settings, AgentTraits { resume: true, ..QUEUES });
     stage.prompt("p1", "ann");

@@ -108,7 +108,7 @@ fn a_second_interrupt_does_not_tell_the_agent_again() {
 }
 
 #[test]
-fn an_interrupt_of_nothing_is_a_prompt() {
+fn interrupt_without_a_turn_is_an_ordinary_prompt() {
     let mut stage = Stage::running();
     assert_eq!(stage.give(submit("p1", "ann", Overlap::Interrupt)).effects, [sent("p1")]);
 }
@@ -122,7 +122,7 @@ fn a_full_queue_refuses() {
 }
 
 #[test]
-fn a_prompt_id_stands_for_one_prompt() {
+fn repeated_prompt_id_is_refused() {
     let mut stage = Stage::running();
     stage.give(keyed("p0", "ann", "k"));
     stage.prompt("p1", "ann");
@@ -154,7 +154,7 @@ fn a_repeated_submission_is_the_same_prompt_while_it_waits_runs_and_after_it() {
 }
 
 #[test]
-fn a_key_is_its_senders_own_and_stands_for_one_content() {
+fn idempotency_key_belongs_to_its_sender_and_one_content() {
     let said = |prompt: &str, client: &str, token: Option<&str>, frame: &str| {
         let sender = Sender { token: token.map(Into::into), ..sender(client) };
         let key = Some("k".into());
@@ -211,7 +211,7 @@ fn an_agent_that_does_not_queue_is_handed_nothing_while_it_works() {
 }
 
 #[test]
-fn nothing_is_handed_to_an_agent_that_is_to_stop() {
+fn no_prompt_is_sent_to_an_agent_with_a_cancelled_turn() {
     let mut stage = Stage::running_with(Settings::default(), QUEUES);
     stage.prompt("p1", "ann");
     stage.cancel("ann");
@@ -321,7 +321,7 @@ fn the_agent_is_told_of_a_cancel_once() {
 }
 
 #[test]
-fn a_cancel_of_nothing_is_no_event() {
+fn cancel_without_a_turn_records_no_event() {
     let mut stage = Stage::running();
     let step = stage.cancel("ann");
     assert!(!was_busy(&step));
@@ -371,7 +371,7 @@ fn a_cancel_while_starting_ends_the_waiting_prompts() {
 }
 
 #[test]
-fn what_the_agent_asks_while_it_is_to_stop_is_cancelled_at_once() {
+fn asks_of_a_cancelled_turn_are_cancelled_at_once() {
     let mut stage = Stage::running();
     stage.prompt("p1", "ann");
     stage.cancel("ann");
@@ -385,7 +385,7 @@ fn what_the_agent_asks_while_it_is_to_stop_is_cancelled_at_once() {
 }
 
 #[test]
-fn of_several_turns_only_those_that_the_caller_has_seen_begin_are_cancelled() {
+fn cancel_ends_only_turns_whose_start_the_caller_has_seen() {
     let mut stage = Stage::running_with(Settings::default(), QUEUES);
     stage.prompt("p1", "ann");
     let seen: Seq = stage.session.head();
@@ -398,7 +398,7 @@ fn of_several_turns_only_those_that_the_caller_has_seen_begin_are_cancelled() {
 }
 
 #[test]
-fn who_sent_a_prompt_is_part_of_the_fact() {
+fn prompt_event_records_its_sender() {
     let mut stage = Stage::running();
     let parent = Some(wharf_core::SessionId::new("sess_0"));
     let who = wharf_core::Sender { name: Some("Ann's editor".into()), parent, ..sender("ann") };

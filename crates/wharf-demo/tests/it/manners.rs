@@ -12,7 +12,7 @@ fn code(demo: &mut Demo, method: &str, params: Value) -> Result<Value> {
 }
 
 #[test]
-fn wrong_requests_get_the_right_errors() -> Result<()> {
+fn wrong_requests_get_their_error_codes() -> Result<()> {
     let mut demo = Demo::start()?;
     let session = demo.session.clone();
     assert_eq!(code(&mut demo, "session/fly", json!({}))?, -32601);
@@ -28,7 +28,7 @@ fn wrong_requests_get_the_right_errors() -> Result<()> {
 }
 
 #[test]
-fn nonsense_is_answered_and_survived() -> Result<()> {
+fn malformed_input_is_answered_and_the_agent_goes_on() -> Result<()> {
     let mut demo = Demo::start()?;
     demo.agent.send_line(b"{ not json")?;
     demo.agent.expect("parse error", |message| message["error"]["code"] == -32700 && message["id"].is_null())?;

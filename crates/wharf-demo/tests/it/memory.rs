@@ -79,7 +79,7 @@ fn ids_of_messages_and_calls_stay_unique_over_a_restart() -> Result<()> {
 }
 
 #[test]
-fn without_a_writable_place_a_session_still_works() -> Result<()> {
+fn session_works_without_a_writable_directory() -> Result<()> {
     let demo = Demo::start()?;
     let blocked = demo.state.path().join("a-file");
     std::fs::write(&blocked, "")?;

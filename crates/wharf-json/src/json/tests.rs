@@ -11,7 +11,7 @@ fn twice(name: &str) -> ReadError {
 }
 
 #[test]
-fn legal_json_parses_whatever_its_numbers_escapes_and_depth() {
+fn legal_json_parses_with_any_numbers_escapes_and_depth() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let deep_objects = format!("{}1{}", r#"{"a":"#.repeat(100_000), "}".repeat(100_000));
     for text in ["1e400", "-0", "1E+2", "123456789012345678901234567890", r#""\ud83d""#, r#"{"\ud83d":1}"#] {

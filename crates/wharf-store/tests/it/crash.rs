@@ -19,7 +19,7 @@ const SEGMENT: u64 = 48 << 10;
 
 /// Not a test of its own: what the killed process runs.
 #[test]
-fn crash_child() {
+fn crash_writer_child() {
     let Ok(root) = std::env::var(CHILD) else { return };
     let root = Path::new(&root);
     let lease = FileLease::acquire(root).unwrap();
@@ -72,7 +72,7 @@ fn a_killed_writer_loses_nothing_it_acknowledged() {
 
 /// Runs the writer until it has acknowledged `times` batches, kills it, and gives the last seq that it acknowledged.
 fn kill_after(root: &Path, times: u64) -> u64 {
-    let mut child = crate::command("exec \"$0\" --exact crash::crash_child --nocapture")
+    let mut child = crate::command("exec \"$0\" --exact crash::crash_writer_child --nocapture")
         .env(CHILD, root)
         .stdout(Stdio::piped())
         .spawn()

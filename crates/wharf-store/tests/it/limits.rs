@@ -79,7 +79,7 @@ fn no_space_for_the_next_segment_leaves_the_log_as_it_was() {
 }
 
 #[test]
-fn a_failed_sync_is_told_and_closes_the_log_for_writing() {
+fn failed_sync_is_reported_and_closes_the_log_for_writing() {
     let dir = TempDir::new().unwrap();
     let engine = engine(dir.path(), SMALL);
     let log = engine.create(&id()).unwrap();
@@ -108,7 +108,7 @@ fn a_failed_sync_is_told_and_closes_the_log_for_writing() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_named_and_left_alone() {
+fn log_that_cannot_be_opened_is_named_and_left_alone() {
     let dir = TempDir::new().unwrap();
     write_log(dir.path(), SMALL, 60);
     let segments = files(dir.path(), ".log");

@@ -9,7 +9,7 @@ use wharf_store::{AppendError, Engine, Hostility, MemoryEngine, StoreError};
 use crate::{body, id};
 
 #[test]
-fn appends_fail_as_often_as_told_and_leave_nothing() {
+fn scripted_append_failures_leave_no_records() {
     let hostility = Hostility::default();
     let log = MemoryEngine::new(hostility.clone()).create(&id()).unwrap();
     hostility.fill_appends(2);
@@ -52,7 +52,7 @@ fn a_failed_sync_closes_the_log_for_writing() {
 }
 
 #[test]
-fn a_power_cut_takes_what_was_not_synced() {
+fn power_cut_drops_unsynced_records() {
     let engine = MemoryEngine::new(Hostility::default());
     let log = engine.create(&id()).unwrap();
     log.append(1, 0, &[body(1), body(2)]).unwrap();

@@ -87,7 +87,7 @@ fn small_disk_child() {
 }
 
 #[test]
-fn on_a_full_disk_the_reserve_takes_what_must_be_written_and_nothing_else() {
+fn reserve_on_a_full_disk_accepts_required_records_only() {
     let dir = TempDir::new().unwrap();
     // A disk of its own, which goes with the process; as a user's own root where that is needed and allowed.
     let mounted = "mount -t tmpfs -o size=6m tmpfs \"$WHARF_STORE_SMALL_DISK\" || { echo no-mount; exit 0; }";
@@ -118,7 +118,7 @@ fn the_hostile_engine_has_a_reserve_too() {
 }
 
 #[test]
-fn without_a_reserve_nothing_is_kept_and_nothing_is_refused_for_it() {
+fn store_without_a_reserve_keeps_no_space_back() {
     let dir = TempDir::new().unwrap();
     drop(engine(dir.path()));
     let engine = crate::engine(dir.path(), 64 << 20);

@@ -129,7 +129,7 @@ fn opening_a_long_segment_reads_only_its_end() {
 }
 
 #[test]
-fn everything_is_private() {
+fn files_and_directories_are_private_to_their_owner() {
     let dir = TempDir::new().unwrap();
     write_log(&dir.path().join("state"), SMALL, 100);
     let mut seen = 0;
@@ -173,7 +173,7 @@ fn leftovers_of_interrupted_work_are_swept() {
 }
 
 #[test]
-fn what_is_beside_a_log_goes_with_it() {
+fn files_beside_a_log_are_deleted_with_it() {
     let dir = TempDir::new().unwrap();
     write_log(dir.path(), SMALL, 10);
     let session = log_dir(dir.path()).parent().unwrap().to_owned();
@@ -234,7 +234,7 @@ fn an_engine_can_be_dropped_by_a_callback() {
 }
 
 #[test]
-fn a_callback_that_panics_stops_nobody_else() {
+fn panicking_callback_stops_no_other_sync() {
     let dir = TempDir::new().unwrap();
     let log = engine(dir.path(), SMALL);
     let log = (log.create(&id()).unwrap(), log);

@@ -46,7 +46,7 @@ fn a_log_cut_at_any_byte_is_a_prefix_and_goes_on() {
 }
 
 #[test]
-fn a_segment_that_was_just_begun_may_be_torn_too() {
+fn new_segment_with_a_torn_header_is_repaired() {
     let dir = TempDir::new().unwrap();
     write_log(dir.path(), SMALL, 100);
     let segments = files(dir.path(), ".log");

@@ -101,7 +101,7 @@ fn overlapping_prompts_are_rejected_or_queued() -> Result<()> {
 }
 
 #[test]
-fn nothing_is_told_and_no_prompt_taken_before_ready() -> Result<()> {
+fn agent_with_the_ready_flag_is_silent_and_refuses_prompts_before_ready() -> Result<()> {
     let (mut agent, session) = scripted(&["--ready"])?;
     let early = agent.start_prompt(&session, "echo hi")?;
     assert_eq!(agent.response(early)?["error"]["message"], "a prompt came before session/ready");

@@ -88,7 +88,7 @@ async fn requests_of_the_agent_are_answered_by_hand_or_by_rule() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_end_of_the_connection_is_told_to_those_who_wait() -> Result<()> {
+async fn pending_requests_fail_when_the_connection_ends() -> Result<()> {
     let client = client(Credentials::None).await?;
     let lost = client.start("silence", json!({})).await;
     client.notify("close", json!({})).await;

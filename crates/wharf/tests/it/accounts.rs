@@ -82,7 +82,7 @@ async fn memory_and_cpu_of_the_whole_tree_rise_and_fall() -> Result<()> {
 }
 
 #[tokio::test]
-async fn over_the_cap_for_all_the_one_that_was_idle_for_longest_sleeps_and_wakes_at_a_prompt() -> Result<()> {
+async fn longest_idle_session_sleeps_over_the_total_cap_and_wakes_at_a_prompt() -> Result<()> {
     let host = section(scripted(&[])?, "[limits]\nmemory = \"150MiB\"").start()?;
     let http = Http::new(&host);
     let (busy, oldest, newest) = (spawn(&http, &host).await?, spawn(&http, &host).await?, spawn(&http, &host).await?);

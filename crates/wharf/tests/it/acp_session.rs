@@ -24,7 +24,7 @@ async fn labelled(host: &Host) -> Result<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn acp_joins_a_session_by_every_form_of_its_id_whether_or_not_the_default_agent_is_installed() -> Result<()> {
+async fn acp_command_joins_a_session_by_every_form_of_its_id_without_the_default_agent() -> Result<()> {
     let recording = Recording::new()?;
     let options = recording.scripted(&[])?.agent("missing", &["/no/such/program".to_owned()]);
     let host = options.argument("--agent").argument("missing").start()?;
@@ -44,7 +44,7 @@ async fn acp_joins_a_session_by_every_form_of_its_id_whether_or_not_the_default_
 }
 
 #[tokio::test]
-async fn acp_says_so_if_there_is_no_such_session() -> Result<()> {
+async fn acp_command_names_a_session_that_does_not_exist() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let mut command = crate::program::command(&["acp", "--no-start", "--session", "none-like-this", "--state-dir"]);
     let output = command.arg(host.state_dir()).output()?;
@@ -98,7 +98,7 @@ fn a_bridge_that_returns_to_a_restarted_host_starts_only_the_agent_of_its_sessio
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn acp_with_a_cold_session_starts_its_agent_once() -> Result<()> {
+async fn acp_command_starts_the_agent_of_a_cold_session_once() -> Result<()> {
     let recording = Recording::new()?;
     let mut host = recording.scripted(&["--resume"])?.start()?;
     let session = labelled(&host).await?;

@@ -58,7 +58,7 @@ async fn told(http: &Http, session: &str, script: &str) -> Result<Vec<String>> {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_as_asked_is_refused_before_anything_is_made() -> Result<()> {
+async fn spawn_that_cannot_be_carried_out_is_refused_before_a_session_is_created() -> Result<()> {
     let mode = format!("{ACP}modes: [{{ id: plan }}]\noptions: [{{ id: turns, type: integer }}]");
     let manifests = [
         ("absent", "no-such-agent", ACP),
@@ -102,7 +102,7 @@ async fn what_cannot_be_started_as_asked_is_refused_before_anything_is_made() ->
 }
 
 #[tokio::test]
-async fn a_mode_and_options_reach_the_agent_and_hold_when_it_comes_back() -> Result<()> {
+async fn mode_and_options_reach_the_agent_and_are_restored_on_return() -> Result<()> {
     let more = format!(
         "{ACP}bin_args: [--resume]\nenv: {{ BASE: given }}\nmodes: [{{ id: plan, env: {{ MODE: planning }} }}]\n\
          options: [{{ id: turns, type: integer, env: {{ TURNS: 't{{value}}' }} }}]"
@@ -120,7 +120,7 @@ async fn a_mode_and_options_reach_the_agent_and_hold_when_it_comes_back() -> Res
 }
 
 #[tokio::test]
-async fn an_agent_gets_of_its_callers_environment_what_is_named_and_nothing_else() -> Result<()> {
+async fn agent_gets_only_the_named_variables_of_its_callers_environment() -> Result<()> {
     let more = format!(
         "{ACP}bin_args: [--resume]\nauth: {{ state: {{ env: [AGENT_KEY] }} }}\nmodels: {{ env: {{ a: MODEL_KEY }} }}"
     );
@@ -160,7 +160,7 @@ fn the_bridge_brings_the_variables_that_the_adapter_names() -> Result<()> {
 }
 
 #[tokio::test]
-async fn sessions_of_an_agent_that_is_stated_ephemeral_do_not_come_back() -> Result<()> {
+async fn sessions_of_an_ephemeral_agent_do_not_come_back() -> Result<()> {
     let more = format!("{ACP}bin_args: [--resume]\nsession: {{ mode: ephemeral }}");
     let Stage { host, _adapters } = stage(scripted(&[])?, &[("mayfly", "", &more)])?;
     let http = Http::new(&host);
@@ -174,7 +174,7 @@ async fn sessions_of_an_agent_that_is_stated_ephemeral_do_not_come_back() -> Res
 }
 
 #[tokio::test]
-async fn adapters_are_listed_with_what_is_there_and_what_is_missing() -> Result<()> {
+async fn adapter_list_shows_installed_and_missing_programs() -> Result<()> {
     let options = format!("{ACP}options: [{{ id: effort, type: enum, enum: [low, high], default: low }}]");
     let manifests = [("absent", "no-such-agent", ACP), ("there", "", options.as_str())];
     let Stage { host, _adapters } = stage(scripted(&[])?, &manifests)?;

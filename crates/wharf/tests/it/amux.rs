@@ -53,7 +53,7 @@ fn text(text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn two_peers_share_a_session_and_hear_of_each_other() -> Result<()> {
+async fn two_peers_share_a_session_and_are_announced_to_each_other() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (ann, session) = peer(&host, "ann").await?;
     assert_eq!(note(&ann, "session_context").await?, json!({ "cwd": cwd(&host)? }));
@@ -109,7 +109,7 @@ async fn a_plain_client_and_a_peer_share_a_session_too() -> Result<()> {
 }
 
 #[tokio::test]
-async fn permissions_are_told_of_under_the_number_that_they_are_asked_with() -> Result<()> {
+async fn permissions_are_announced_with_the_id_of_their_request() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (ann, session) = peer(&host, "ann").await?;
     let (ben, _) = peer(&host, "ben").await?;
@@ -186,7 +186,7 @@ async fn an_agent_that_does_not_start_closes_the_connection() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_plain_prompt_during_a_turn_is_refused_with_who_holds_it() -> Result<()> {
+async fn plain_prompt_during_a_turn_is_refused_with_the_holder_of_the_turn() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (ann, session) = peer(&host, "ann").await?;
     let (ben, _) = peer(&host, "ben").await?;
@@ -359,7 +359,7 @@ async fn observers_see_everything_and_change_nothing() -> Result<()> {
 }
 
 #[tokio::test]
-async fn late_joiners_start_nothing_and_are_shown_the_past() -> Result<()> {
+async fn late_joiners_start_no_agent_and_get_the_history() -> Result<()> {
     let recording = Recording::new()?;
     let host = recording.scripted(&[])?.start()?;
     let (ann, session) = peer(&host, "ann").await?;
@@ -387,7 +387,7 @@ async fn late_joiners_start_nothing_and_are_shown_the_past() -> Result<()> {
 }
 
 #[tokio::test]
-async fn how_much_of_the_past_is_a_setting_and_can_be_declined() -> Result<()> {
+async fn history_length_is_a_setting_and_history_can_be_declined() -> Result<()> {
     for (turns, shown) in [("unbounded", vec!["one", "two", "three"]), ("2", vec!["two", "three"]), ("0", vec![])] {
         let host = scripted(&[])?.argument("--replay-turns").argument(turns).start()?;
         let (ann, session) = peer(&host, "ann").await?;
@@ -408,7 +408,7 @@ async fn how_much_of_the_past_is_a_setting_and_can_be_declined() -> Result<()> {
 }
 
 #[tokio::test]
-async fn peers_that_come_together_start_one_session() -> Result<()> {
+async fn peers_that_connect_at_the_same_time_start_one_session() -> Result<()> {
     let host = scripted(&["--delay", "session/new=200"])?.start()?;
     let peers = ["a", "b", "c", "d"].map(|id| peer(&host, id));
     let peers = futures_util::future::join_all(peers).await;
@@ -419,7 +419,7 @@ async fn peers_that_come_together_start_one_session() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_name_outlives_the_host() -> Result<()> {
+async fn session_name_survives_a_restart_of_the_host() -> Result<()> {
     let mut host = scripted(&[])?.start()?;
     let (ann, session) = peer(&host, "ann").await?;
     ann.prompt(&session, "echo before").await?;
@@ -437,7 +437,7 @@ async fn a_name_outlives_the_host() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_name_is_free_when_its_session_is_forgotten_or_over_for_good() -> Result<()> {
+async fn session_name_is_free_when_its_session_is_deleted_or_cannot_come_back() -> Result<()> {
     let host = scripted(&["--no-load"])?.start()?;
     let (ann, first) = peer(&host, "ann").await?;
     ann.request("session/delete", json!({ "sessionId": first })).await?;
@@ -455,7 +455,7 @@ async fn a_name_is_free_when_its_session_is_forgotten_or_over_for_good() -> Resu
 }
 
 #[tokio::test]
-async fn attach_needs_no_id_and_gives_the_past_as_raw_frames() -> Result<()> {
+async fn attach_needs_no_id_and_returns_the_history_as_raw_frames() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (ann, session) = peer(&host, "ann").await?;
     ann.prompt(&session, "echo one").await?;
@@ -515,7 +515,7 @@ async fn detach_closes_the_connection_and_leaves_the_session() -> Result<()> {
 }
 
 #[tokio::test]
-async fn sessions_end_when_nobody_came_back_in_time() -> Result<()> {
+async fn session_ends_when_no_peer_returns_within_the_grace_time() -> Result<()> {
     let host = scripted(&[])?.argument("--session-ttl-seconds").argument("1").start()?;
     let (ann, session) = peer(&host, "ann").await?;
     ann.close().await;
@@ -550,7 +550,7 @@ async fn without_auth_old_clients_need_no_token_and_pages_are_still_refused() ->
 }
 
 #[tokio::test]
-async fn without_auth_only_this_machine_is_listened_to() -> Result<()> {
+async fn host_without_auth_listens_on_loopback_only() -> Result<()> {
     let state = tempfile::TempDir::new()?;
     let said = program::refusal(state.path(), &["--auth", "none", "--listen", "0.0.0.0:0"])?;
     assert!(said.contains("auth = \"none\"") && said.contains("127.0.0.1"), "{said}");

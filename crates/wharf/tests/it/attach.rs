@@ -107,7 +107,7 @@ async fn the_full_history_is_typed_and_folded() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_unknown_policy_means_everything_and_the_answer_says_so() -> Result<()> {
+async fn unknown_history_policy_counts_as_full_and_the_answer_says_so() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;
     first.prompt(&session, "echo one").await?;
@@ -120,7 +120,7 @@ async fn an_unknown_policy_means_everything_and_the_answer_says_so() -> Result<(
 }
 
 #[tokio::test]
-async fn pending_only_tells_what_is_open_and_none_tells_nothing() -> Result<()> {
+async fn history_pending_only_sends_open_asks_and_none_sends_nothing() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;
     let running = first.start_prompt(&session, "echo before; ask; echo after").await;
@@ -153,7 +153,7 @@ async fn pending_only_tells_what_is_open_and_none_tells_nothing() -> Result<()> 
 }
 
 #[tokio::test]
-async fn after_message_begins_behind_the_message_that_is_known() -> Result<()> {
+async fn history_after_message_begins_behind_the_known_message() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;
     for word in ["one", "two"] {
@@ -180,7 +180,7 @@ async fn after_message_begins_behind_the_message_that_is_known() -> Result<()> {
 }
 
 #[tokio::test]
-async fn after_message_tells_also_a_prompt_that_had_been_waiting() -> Result<()> {
+async fn history_after_message_includes_a_prompt_that_was_queued_earlier() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;
     let running = first.start_prompt(&session, "echo begun; wait; echo one").await;
@@ -201,7 +201,7 @@ async fn after_message_tells_also_a_prompt_that_had_been_waiting() -> Result<()>
 }
 
 #[tokio::test]
-async fn after_message_gives_a_tool_call_whole_that_began_before() -> Result<()> {
+async fn history_after_message_includes_the_start_of_an_earlier_tool_call() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;
     let begun = json!({ "sessionUpdate": "tool_call", "toolCallId": "t", "title": "Build", "kind": "execute",
@@ -232,7 +232,7 @@ fn event_ids(client: &Client) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn after_event_is_the_exact_reconnect() -> Result<()> {
+async fn history_after_event_resumes_without_gap_or_duplicate() -> Result<()> {
     let mut host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;
     let wish = json!({ "wharf": { "eventIds": true } });
@@ -264,7 +264,7 @@ async fn after_event_is_the_exact_reconnect() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_event_that_the_log_does_not_hold_means_everything_and_the_answer_says_so() -> Result<()> {
+async fn unknown_event_id_counts_as_full_history_and_the_answer_says_so() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;
     first.prompt(&session, "echo one").await?;
@@ -302,7 +302,7 @@ async fn a_long_history_is_streamed_after_the_answer() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_short_history_is_streamed_for_those_who_ask() -> Result<()> {
+async fn short_history_is_streamed_when_the_client_asks_for_it() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;
     first.prompt(&session, "echo one").await?;
@@ -336,7 +336,7 @@ async fn the_answer_lists_the_others_and_not_the_caller() -> Result<()> {
 }
 
 #[tokio::test]
-async fn those_who_attached_or_asked_for_it_are_told_what_others_do() -> Result<()> {
+async fn clients_that_attached_or_subscribed_are_notified_of_other_clients() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (plain, session) = open(&host).await?;
     let (attached, _) = attached(&host, &session, json!({ "historyPolicy": "none" })).await?;
@@ -390,7 +390,7 @@ async fn those_who_attached_or_asked_for_it_are_told_what_others_do() -> Result<
 }
 
 #[tokio::test]
-async fn one_is_not_told_of_what_one_does_oneself() -> Result<()> {
+async fn client_is_not_notified_of_its_own_actions() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (_first, session) = open(&host).await?;
     let (second, _) = attached(&host, &session, json!({})).await?;
@@ -400,7 +400,7 @@ async fn one_is_not_told_of_what_one_does_oneself() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_prompt_that_never_ran_is_no_turn_that_is_complete() -> Result<()> {
+async fn prompt_that_never_ran_is_not_reported_as_a_completed_turn() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;
     let (watcher, _) = attached(&host, &session, json!({})).await?;
@@ -422,7 +422,7 @@ async fn a_prompt_that_never_ran_is_no_turn_that_is_complete() -> Result<()> {
 }
 
 #[tokio::test]
-async fn whoever_detaches_hears_no_more_and_the_session_goes_on() -> Result<()> {
+async fn detached_client_receives_no_more_updates_and_the_session_goes_on() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;
     let (second, _) = attached(&host, &session, json!({})).await?;
@@ -439,7 +439,7 @@ async fn whoever_detaches_hears_no_more_and_the_session_goes_on() -> Result<()> 
 }
 
 #[tokio::test]
-async fn attaching_to_or_leaving_what_is_not_there_is_not_found() -> Result<()> {
+async fn attach_and_detach_of_an_unknown_session_are_not_found() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let client = client(&host).await?;
     for id in ["sess_00000000000000000000000000", "../../token", ""] {
@@ -498,7 +498,7 @@ async fn observers_see_everything_and_change_nothing() -> Result<()> {
 }
 
 #[tokio::test]
-async fn another_word_for_the_role_is_a_label() -> Result<()> {
+async fn unknown_role_is_kept_as_a_label() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (_first, session) = open(&host).await?;
     let (second, _) = attached(&host, &session, json!({ "role": "reviewer" })).await?;
@@ -507,7 +507,7 @@ async fn another_word_for_the_role_is_a_label() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_prompt_is_answered_also_to_a_client_that_attaches_again_meanwhile() -> Result<()> {
+async fn prompt_is_answered_when_its_client_attaches_again_meanwhile() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (client, session) = open(&host).await?;
     for policy in ["full", "none", "pending_only"].into_iter().cycle().take(60) {
@@ -520,7 +520,7 @@ async fn a_prompt_is_answered_also_to_a_client_that_attaches_again_meanwhile() -
 }
 
 #[tokio::test]
-async fn a_prompt_is_answered_also_to_a_client_that_leaves_meanwhile() -> Result<()> {
+async fn prompt_is_answered_when_its_client_detaches_meanwhile() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;
     let second = join(&host, &session).await?;
@@ -533,7 +533,7 @@ async fn a_prompt_is_answered_also_to_a_client_that_leaves_meanwhile() -> Result
 }
 
 #[tokio::test]
-async fn a_prompt_is_answered_also_when_its_session_is_closed_or_deleted() -> Result<()> {
+async fn prompt_is_answered_when_its_session_is_closed_or_deleted() -> Result<()> {
     let host = scripted(&[])?.start()?;
     for method in ["session/close", "session/delete"].into_iter().cycle().take(10) {
         let (client, session) = open(&host).await?;
@@ -547,7 +547,7 @@ async fn a_prompt_is_answered_also_when_its_session_is_closed_or_deleted() -> Re
 }
 
 #[tokio::test]
-async fn every_one_of_many_joins_at_once_is_answered() -> Result<()> {
+async fn each_of_many_simultaneous_attaches_is_answered() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;
     first.prompt(&session, "burst 5000").await?;

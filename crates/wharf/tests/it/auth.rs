@@ -12,7 +12,7 @@ async fn login(client: &Client) -> Result<Value> {
 }
 
 #[tokio::test]
-async fn the_agents_wish_for_a_login_comes_through_as_it_is() -> Result<()> {
+async fn auth_required_error_of_the_agent_reaches_the_client_unchanged() -> Result<()> {
     let host = scripted(&["--auth"])?.start()?;
     let client = client(&host).await?;
     let introduced = client.transcript();
@@ -36,7 +36,7 @@ async fn the_agents_wish_for_a_login_comes_through_as_it_is() -> Result<()> {
 }
 
 #[tokio::test]
-async fn later_sessions_of_the_connection_are_logged_in_too_and_others_are_not() -> Result<()> {
+async fn login_covers_later_sessions_of_its_connection_only() -> Result<()> {
     let recording = Recording::new()?;
     let mut host = recording.scripted(&["--auth"])?.start()?;
     let first = client(&host).await?;
@@ -65,7 +65,7 @@ async fn later_sessions_of_the_connection_are_logged_in_too_and_others_are_not()
 }
 
 #[tokio::test]
-async fn a_login_that_fails_comes_through_and_is_not_repeated() -> Result<()> {
+async fn failed_login_reaches_the_client_and_is_not_repeated() -> Result<()> {
     let recording = Recording::new()?;
     let host = recording.scripted(&["--error-on", "authenticate=-32055"])?.start()?;
     let client = client(&host).await?;
@@ -106,7 +106,7 @@ async fn a_logout_reaches_every_agent_and_is_answered_once() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_names_no_session_goes_to_the_connections_own_agent() -> Result<()> {
+async fn request_without_a_session_goes_to_the_agent_of_the_connection() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let client = client(&host).await?;
     let raw = r#"{"jsonrpc":"2.0","id":"\u00e9","method":"_echo","params":{"a": 1.50, "b":[ ]}}"#;
@@ -123,7 +123,7 @@ async fn what_names_no_session_goes_to_the_connections_own_agent() -> Result<()>
 }
 
 #[tokio::test]
-async fn observers_log_nobody_in_or_out() -> Result<()> {
+async fn observer_cannot_log_in_or_out() -> Result<()> {
     let host = scripted(&["--auth"])?.start()?;
     let observer = observer(&host).await?;
     for method in ["authenticate", "logout", "_echo"] {

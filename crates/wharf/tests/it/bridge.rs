@@ -85,7 +85,7 @@ async fn closing_stdin_ends_the_bridge_and_the_session_lives_on() -> Result<()> 
 }
 
 #[test]
-fn an_answer_that_is_owed_comes_also_after_stdin_is_closed() -> Result<()> {
+fn pending_response_is_written_after_stdin_is_closed() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let mut editor = editor(&host, &[])?;
     let asked = editor.start_request("initialize", json!({ "protocolVersion": 1 }))?;
@@ -96,7 +96,7 @@ fn an_answer_that_is_owed_comes_also_after_stdin_is_closed() -> Result<()> {
 }
 
 #[tokio::test]
-async fn with_a_session_named_a_new_session_is_that_one() -> Result<()> {
+async fn session_new_returns_the_session_named_on_the_command_line() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (_client, session) = open(&host).await?;
     let mut editor = editor(&host, &["--session", &session])?;
@@ -110,7 +110,7 @@ async fn with_a_session_named_a_new_session_is_that_one() -> Result<()> {
 }
 
 #[test]
-fn without_a_host_and_without_leave_to_start_one_it_says_so() -> Result<()> {
+fn bridge_without_host_and_autostart_explains_the_failure() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let arguments = ["acp", "--no-start", "--state-dir"];
     let output = crate::program::command(&arguments).arg(folder.path()).output()?;

@@ -90,7 +90,7 @@ async fn updates_pass_byte_for_byte_but_for_the_session_id() -> Result<()> {
 }
 
 #[tokio::test]
-async fn whole_frames_pass_whatever_the_order_and_spelling_of_their_members() -> Result<()> {
+async fn frames_pass_unchanged_in_every_order_and_spelling_of_members() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (client, session) = open(&host).await?;
     for line in [
@@ -207,7 +207,7 @@ async fn an_update_of_twenty_megabytes_passes_and_is_replayed() -> Result<()> {
 }
 
 #[tokio::test]
-async fn initialize_tells_the_agents_answer_and_that_sessions_can_be_loaded() -> Result<()> {
+async fn initialize_returns_the_agents_answer_with_load_session_enabled() -> Result<()> {
     let host = scripted(&["--no-load"])?.start()?;
     let client = Client::connect(&host.ws_url(), host.token()).await?;
     let params = json!({ "protocolVersion": 2, "clientCapabilities": {} });
@@ -221,7 +221,7 @@ async fn initialize_tells_the_agents_answer_and_that_sessions_can_be_loaded() ->
 }
 
 #[tokio::test]
-async fn loading_tells_the_mode_and_options_as_they_are_now() -> Result<()> {
+async fn load_returns_the_current_mode_and_options() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;
     first.prompt(&session, "mode auto").await?;

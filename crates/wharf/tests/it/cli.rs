@@ -72,7 +72,7 @@ async fn a_session_is_named_by_a_piece_of_its_id_by_its_label_or_by_the_director
 }
 
 #[tokio::test]
-async fn json_is_what_the_host_answers() -> Result<()> {
+async fn json_output_is_the_hosts_answer() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::new(&host);
     let id = kept(&host, &["--label", "quite \"a\" label"])?;
@@ -100,7 +100,7 @@ async fn json_is_what_the_host_answers() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_program_gets_plain_columns() -> Result<()> {
+async fn output_to_a_pipe_has_plain_columns() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::new(&host);
     let id = kept(&host, &["--label", "a\tb"])?;
@@ -238,7 +238,7 @@ fn a_registry_is_imported_and_its_agents_are_listed() -> Result<()> {
 }
 
 #[test]
-fn what_is_called_is_told_to_one_who_asks() -> Result<()> {
+fn verbose_output_lists_the_requests_to_the_host() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let output = typed(&host, &["sessions", "-v"]).output()?;
     let told = String::from_utf8_lossy(&output.stderr).into_owned();

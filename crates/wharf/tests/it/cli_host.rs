@@ -80,7 +80,7 @@ fn verbs_that_come_at_once_share_one_host() -> Result<()> {
 }
 
 #[test]
-fn without_leave_no_host_is_started() -> Result<()> {
+fn no_host_is_started_when_autostart_is_off() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let state = folder.path().join("state");
     for verb in [

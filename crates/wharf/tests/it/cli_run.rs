@@ -50,7 +50,7 @@ async fn the_exit_code_tells_how_the_turn_ended_and_the_history_stays() -> Resul
 }
 
 #[tokio::test]
-async fn an_agent_that_cannot_be_had_is_named() -> Result<()> {
+async fn missing_agent_is_named() -> Result<()> {
     let host =
         scripted(&[])?.agent("broken", &["false".to_owned()]).agent("absent", &["/no/such".to_owned()]).start()?;
     let unknown = refused(&host, &["run", "nobody", "echo x"], 4)?;
@@ -122,7 +122,7 @@ fn without_a_terminal_an_ask_stays_open_until_it_is_answered() -> Result<()> {
 }
 
 #[test]
-fn what_is_asked_is_denied_or_allowed_as_was_said_beforehand() -> Result<()> {
+fn asks_are_denied_or_allowed_as_the_flags_say() -> Result<()> {
     let host = scripted(&[])?.start()?;
     for (flag, answer) in [("--deny", "chosen: reject_once"), ("--allow", "chosen: allow_once")] {
         let output = wharf(&host, &["run", "scripted", flag, "ask 2"])?;
@@ -169,7 +169,7 @@ fn first(stream: Option<impl Read + Send + 'static>) -> Result<String> {
 }
 
 #[tokio::test]
-async fn a_reader_that_goes_away_ends_it_quietly() -> Result<()> {
+async fn closed_output_pipe_ends_the_command_without_an_error() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::new(&host);
     let mut verb = typed(&host, &["run", "scripted", "think begun; tick 100000 1000"]);
@@ -190,7 +190,7 @@ async fn a_reader_that_goes_away_ends_it_quietly() -> Result<()> {
 }
 
 #[test]
-fn the_agent_gets_the_path_and_what_its_adapter_names_and_nothing_else() -> Result<()> {
+fn agent_gets_path_and_the_variables_of_its_adapter_only() -> Result<()> {
     let mut options = scripted(&[])?;
     options.config.get_or_insert_default().insert_str(0, "env_passthrough = [\"WANTED\"]\n");
     let host = options.start()?;

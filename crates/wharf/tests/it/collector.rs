@@ -148,7 +148,7 @@ async fn metrics_and_turns_are_exported_by_otlp() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_collector_that_is_not_there_hurts_nobody() -> Result<()> {
+async fn host_works_when_the_collector_is_unreachable() -> Result<()> {
     let nobody = TcpListener::bind("127.0.0.1:0").await?.local_addr()?;
     let otlp = format!("[otlp]\nendpoint = \"http://{nobody}\"\ninterval = \"50ms\"");
     let mut host = section(scripted(&[])?, &otlp).start()?;

@@ -78,7 +78,7 @@ async fn comes_back(host: &Host, way: Way, session: &str, before: &[Value], how:
 }
 
 #[tokio::test]
-async fn each_way_brings_a_session_back_after_kill_9() -> Result<()> {
+async fn every_request_brings_a_session_back_after_kill_9() -> Result<()> {
     for (flags, how) in [(&[][..], "load"), (&["--resume"], "resume")] {
         let mut host = scripted(flags)?.start()?;
         let mut sessions = Vec::new();
@@ -99,7 +99,7 @@ async fn each_way_brings_a_session_back_after_kill_9() -> Result<()> {
 }
 
 #[tokio::test]
-async fn each_way_brings_a_session_back_after_the_agents_crash() -> Result<()> {
+async fn every_request_brings_a_session_back_after_a_crash_of_the_agent() -> Result<()> {
     let host = scripted(&[])?.start()?;
     for way in WAYS {
         let (client, session) = open(&host).await?;
@@ -140,7 +140,7 @@ async fn a_session_that_was_closed_comes_back_with_a_prompt() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_agents_own_replay_is_swallowed_whenever_it_comes() -> Result<()> {
+async fn replay_of_the_agent_is_dropped_before_and_after_its_answer() -> Result<()> {
     let cases: [&[&str]; 5] = [
         &["--replay", "5"],
         &["--replay-after-load"],
@@ -250,7 +250,7 @@ async fn a_session_does_not_come_back_with_more_rights_than_it_had() -> Result<(
 }
 
 #[tokio::test]
-async fn what_the_agent_was_started_with_is_kept_privately_and_used_again() -> Result<()> {
+async fn start_parameters_are_kept_privately_and_used_on_return() -> Result<()> {
     let recording = Recording::new()?;
     let mut host = recording.scripted(&[])?.start()?;
     let (cwd, other) = (cwd(&host)?, host.directory().join("other"));
@@ -337,7 +337,7 @@ async fn queued_prompts_run_after_an_orderly_restart_too() -> Result<()> {
 }
 
 #[tokio::test]
-async fn with_resume_on_start_none_queued_prompts_wait_for_someone() -> Result<()> {
+async fn queued_prompts_wait_for_a_client_with_resume_on_start_none() -> Result<()> {
     let mut host = scripted(&[])?.setting("resume_on_start", "none").start()?;
     let session = with_queue(&host).await?;
     host.restart()?;
@@ -357,7 +357,7 @@ async fn with_resume_on_start_none_queued_prompts_wait_for_someone() -> Result<(
 }
 
 #[tokio::test]
-async fn with_resume_on_start_all_every_session_is_back() -> Result<()> {
+async fn every_session_comes_back_with_resume_on_start_all() -> Result<()> {
     let options = and_scripted(scripted(&[])?, "mortal", &["--no-load"])?;
     let mut host = options.setting("resume_on_start", "all").start()?;
     let (_first, session) = open(&host).await?;
@@ -374,7 +374,7 @@ async fn with_resume_on_start_all_every_session_is_back() -> Result<()> {
 }
 
 #[tokio::test]
-async fn with_on_restart_requeue_the_turn_that_was_cut_off_runs_again() -> Result<()> {
+async fn interrupted_turn_runs_again_with_on_restart_requeue() -> Result<()> {
     let mut host = scripted(&[])?.setting("on_restart", "requeue").start()?;
     let (first, session) = open(&host).await?;
     let _running = first.start_prompt(&session, "echo begun; ask; echo done").await;
@@ -417,7 +417,7 @@ async fn an_agent_that_forgot_the_session_is_a_clear_error() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_agent_that_can_neither_load_nor_resume_is_said_plainly() -> Result<()> {
+async fn agent_that_can_neither_load_nor_resume_is_a_clear_error() -> Result<()> {
     let mut host = scripted(&["--no-load"])?.start()?;
     let (first, session) = open(&host).await?;
     first.prompt(&session, "echo before").await?;
@@ -498,7 +498,7 @@ async fn start_parameters_are_sent_again_byte_for_byte() -> Result<()> {
 }
 
 #[tokio::test]
-async fn whoever_comes_at_once_gets_the_same_agent() -> Result<()> {
+async fn clients_that_wake_a_session_at_the_same_time_share_one_agent() -> Result<()> {
     let mut host = scripted(&["--delay", "session/load=200"])?.start()?;
     let (first, session) = open(&host).await?;
     first.prompt(&session, "echo before").await?;

@@ -116,7 +116,7 @@ async fn fails(host: &Host, http: &Http, client: &Client, fault: &Fault, session
 }
 
 #[tokio::test]
-async fn whatever_phase_an_agent_fails_in_its_session_can_still_come_back() -> Result<()> {
+async fn session_can_come_back_after_its_agent_failed_in_any_phase() -> Result<()> {
     let mut host = options(false)?.start()?;
     let mut sessions = Vec::new();
     for fault in FAULTS {

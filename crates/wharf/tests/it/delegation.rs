@@ -70,7 +70,7 @@ async fn caller_of(host: &Host, session: &str) -> Result<Http> {
 }
 
 #[tokio::test]
-async fn nobody_delegates_unless_the_operator_says_so() -> Result<()> {
+async fn delegation_is_off_by_default() -> Result<()> {
     let host = and_scripted(scripted(&[])?, "child", &[])?.start()?;
     let mut parent = Parent::new(&host).await?;
     let before = made(&host)?;
@@ -122,7 +122,7 @@ async fn an_agent_starts_a_child_works_with_it_and_ends_it() -> Result<()> {
 }
 
 #[tokio::test]
-async fn from_inside_the_tree_no_token_is_needed() -> Result<()> {
+async fn process_of_an_agent_delegates_without_a_token() -> Result<()> {
     let host = delegating("")?.start()?;
     let agent = Agent::new(&host).await?;
     let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params":
@@ -147,7 +147,7 @@ async fn from_inside_the_tree_no_token_is_needed() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_may_not_be_started_is_refused_and_nothing_is_made() -> Result<()> {
+async fn forbidden_delegation_is_refused_and_creates_no_session() -> Result<()> {
     let host = delegating("max_depth = 1")?.start()?;
     let outside = tempfile::tempdir()?;
     let inside = host.directory().join("inside");
@@ -197,7 +197,7 @@ async fn what_may_not_be_started_is_refused_and_nothing_is_made() -> Result<()> 
 }
 
 #[tokio::test]
-async fn a_directory_that_leads_elsewhere_by_now_lets_no_child_out() -> Result<()> {
+async fn child_cannot_start_outside_through_a_replaced_directory() -> Result<()> {
     let host = delegating("max_depth = 1")?.start()?;
     let (outside, work) = (tempfile::tempdir()?, host.directory().join("work"));
     fs::create_dir(&work)?;
@@ -221,7 +221,7 @@ async fn a_directory_that_leads_elsewhere_by_now_lets_no_child_out() -> Result<(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn starts_at_the_same_time_do_not_outrun_the_quota() -> Result<()> {
+async fn simultaneous_starts_stay_within_the_quota() -> Result<()> {
     let host = delegating("max_children = 3")?.start()?;
     let mut parent = Parent::new(&host).await?;
     let mut starting = tokio::task::JoinSet::new();
@@ -253,7 +253,7 @@ async fn starts_at_the_same_time_do_not_outrun_the_quota() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_key_is_one_child_however_often_it_is_sent() -> Result<()> {
+async fn repeated_spawn_with_one_key_starts_one_child() -> Result<()> {
     let host = delegating("max_children = 1")?.start()?;
     let parent = Parent::new(&host).await?;
     let wanted = json!({ "adapter": "child" });
@@ -264,7 +264,7 @@ async fn a_key_is_one_child_however_often_it_is_sent() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_session_works_in_those_below_it_and_in_no_other() -> Result<()> {
+async fn agent_controls_its_descendant_sessions_only() -> Result<()> {
     let host = delegating("max_depth = 2")?.start()?;
     let user = Http::new(&host);
     let stranger = spawn(&user, &host).await?;
@@ -315,7 +315,7 @@ async fn a_session_works_in_those_below_it_and_in_no_other() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_a_child_asks_is_the_users_to_answer_unless_the_operator_says_otherwise() -> Result<()> {
+async fn asks_of_a_child_are_answered_by_the_user_unless_configured_otherwise() -> Result<()> {
     for (settings, may) in [("", false), ("answer = true", true)] {
         let host = delegating(settings)?.start()?;
         let mut parent = Parent::new(&host).await?;
@@ -360,7 +360,7 @@ async fn look_for(http: &Http, asks: &str) -> Result<u64> {
 }
 
 #[tokio::test]
-async fn children_end_with_a_parent_that_its_user_ends_unless_they_are_to_be_kept() -> Result<()> {
+async fn children_end_with_their_killed_parent_unless_configured_otherwise() -> Result<()> {
     for (settings, end) in [("max_depth = 2", "killed"), ("max_depth = 2\nchildren = \"keep\"", "running")] {
         let host = delegating(settings)?.start()?;
         let user = Http::new(&host);
@@ -386,7 +386,7 @@ async fn children_end_with_a_parent_that_its_user_ends_unless_they_are_to_be_kep
 }
 
 #[tokio::test]
-async fn who_descends_from_whom_survives_a_restart() -> Result<()> {
+async fn ancestry_of_sessions_survives_a_restart() -> Result<()> {
     let mut host = delegating("max_children = 1\nmax_depth = 2")?.start()?;
     let parent = Parent::new(&host).await?;
     let child = parent.child().await?;
@@ -430,7 +430,7 @@ async fn who_descends_from_whom_survives_a_restart() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_dead_parent_starts_nothing_through_a_connection_that_it_left() -> Result<()> {
+async fn dead_parent_starts_no_child_over_a_connection_it_left_open() -> Result<()> {
     let host = delegating("")?.start()?;
     let parent = Parent::new(&host).await?;
     parent.child().await?;

@@ -111,7 +111,7 @@ async fn agent_without_delete_is_not_sent_one() -> Result<()> {
 }
 
 #[tokio::test]
-async fn client_attached_as_observer_deletes_nothing() -> Result<()> {
+async fn observer_cannot_delete_a_session() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (_owner, session) = open(&host).await?;
     let client = crate::client(&host).await?;

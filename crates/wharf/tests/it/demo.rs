@@ -74,7 +74,7 @@ async fn an_edit_asks_both_clients_and_shows_a_diff() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_story_can_be_cancelled_and_a_death_is_told() -> Result<()> {
+async fn long_answer_can_be_cancelled_and_the_agents_exit_is_reported() -> Result<()> {
     let host = demo()?;
     let (client, session) = open(&host).await?;
     let story = client.start_prompt(&session, "slow").await;

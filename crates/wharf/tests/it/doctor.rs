@@ -28,7 +28,7 @@ fn found<'a>(told: &'a Value, check: &str) -> &'a Value {
 }
 
 #[test]
-fn a_machine_that_works_is_usable_and_the_host_is_told_of() -> Result<()> {
+fn doctor_reports_a_working_machine_and_the_running_host() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (told, code) = of_host(&host, &[])?;
     assert_eq!((&told["usable"], code), (&Value::Bool(true), Some(0)), "{told:#}");
@@ -41,7 +41,7 @@ fn a_machine_that_works_is_usable_and_the_host_is_told_of() -> Result<()> {
 }
 
 #[test]
-fn a_wrong_setting_is_broken_and_the_rest_is_still_told() -> Result<()> {
+fn doctor_reports_a_wrong_setting_and_still_checks_the_rest() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let (state, config) = (folder.path().join("state"), folder.path().join("config.toml"));
     for (text, word) in [
@@ -62,7 +62,7 @@ fn a_wrong_setting_is_broken_and_the_rest_is_still_told() -> Result<()> {
 }
 
 #[test]
-fn a_sandbox_that_cannot_be_had_is_told_before_a_session_needs_it() -> Result<()> {
+fn doctor_reports_an_unavailable_sandbox() -> Result<()> {
     let host = section(scripted(&[])?, "[sandbox]\nmode = \"landlock\"").start()?;
     let (told, code) = of_host(&host, &[("WHARF_WITHOUT_LANDLOCK", "1")])?;
     assert_eq!((&told["usable"], code), (&Value::Bool(false), Some(1)), "{told:#}");

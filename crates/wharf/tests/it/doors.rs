@@ -93,7 +93,7 @@ fn tcp_needs_the_token_in_a_header() -> Result<()> {
 }
 
 #[test]
-fn a_foreign_authority_and_a_foreign_page_are_refused() -> Result<()> {
+fn foreign_host_and_foreign_origin_are_refused() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let own = authority(&host);
     let (_, port) = own.split_once(':').context("no port")?;
@@ -121,7 +121,7 @@ fn a_foreign_authority_and_a_foreign_page_are_refused() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_browser_shows_the_token_as_a_subprotocol_and_gets_the_other_one() -> Result<()> {
+async fn browser_sends_the_token_as_a_subprotocol_and_gets_the_other_one() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (socket, response) = connect(&host.ws_url(), &Credentials::Subprotocol(host.token().to_owned())).await?;
     let selected = response.headers().get("sec-websocket-protocol").context("none selected")?;
@@ -178,7 +178,7 @@ async fn a_message_over_the_limit_closes_the_connection_and_no_other() -> Result
 }
 
 #[tokio::test]
-async fn nonsense_gets_its_error_and_the_connection_goes_on() -> Result<()> {
+async fn malformed_messages_get_an_error_and_the_connection_stays_open() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (client, session) = open(&host).await?;
     crate::catch_up(&client).await;
@@ -223,7 +223,7 @@ async fn nonsense_gets_its_error_and_the_connection_goes_on() -> Result<()> {
 }
 
 #[tokio::test]
-async fn answers_to_nothing_and_unknown_notifications_are_ignored() -> Result<()> {
+async fn unexpected_responses_and_unknown_notifications_are_ignored() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (client, session) = open(&host).await?;
     let before = client.transcript().len();
@@ -241,7 +241,7 @@ async fn answers_to_nothing_and_unknown_notifications_are_ignored() -> Result<()
 }
 
 #[tokio::test]
-async fn an_unknown_agent_is_named_with_the_known_ones() -> Result<()> {
+async fn unknown_agent_error_lists_the_known_agents() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let client = crate::client_of(&host, "scriptd").await?;
     let error = crate::refused(client.initialize().await)?;

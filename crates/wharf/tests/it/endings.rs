@@ -7,7 +7,7 @@ use wharf_testkit::http::Http;
 use crate::{log, open, refused, scripted, told};
 
 #[tokio::test]
-async fn tool_call_that_a_death_cut_off_has_failed() -> Result<()> {
+async fn interrupted_tool_call_is_failed_after_a_death_of_the_agent() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (client, session) = open(&host).await?;
     let error = refused(client.prompt(&session, "tool; tool-open t1; tool-open t2; tool-done t2; crash").await)?;
@@ -27,7 +27,7 @@ async fn tool_call_that_a_death_cut_off_has_failed() -> Result<()> {
 }
 
 #[tokio::test]
-async fn tool_call_that_a_kill_of_the_host_cut_off_has_failed() -> Result<()> {
+async fn interrupted_tool_call_is_failed_after_a_kill_of_the_host() -> Result<()> {
     let mut host = scripted(&[])?.start()?;
     let (client, session) = open(&host).await?;
     let _running = client.start_prompt(&session, "tool-open t1; hang").await;

@@ -26,7 +26,7 @@ fn from_log(client: &Client) -> Vec<Frame> {
 }
 
 #[tokio::test]
-async fn every_frame_that_comes_from_the_log_says_which_event_it_is() -> Result<()> {
+async fn frames_from_the_log_carry_their_event_id() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (prompter, session) = open(&host).await?;
     let (with_ids, plain) = (wishing(&host).await?, join(&host, &session).await?);
@@ -69,7 +69,7 @@ async fn every_frame_that_comes_from_the_log_says_which_event_it_is() -> Result<
 }
 
 #[tokio::test]
-async fn a_restart_raises_the_epoch_and_the_numbers_go_on() -> Result<()> {
+async fn restart_raises_the_epoch_and_sequence_numbers_continue() -> Result<()> {
     let mut host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;
     first.prompt(&session, "echo one").await?;
@@ -89,7 +89,7 @@ async fn a_restart_raises_the_epoch_and_the_numbers_go_on() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_id_joins_what_the_agent_has_in_its_meta_already() -> Result<()> {
+async fn event_id_is_added_to_the_agents_own_meta() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;
     let second = wishing(&host).await?;
@@ -109,7 +109,7 @@ fn place(answer: &Value) -> Option<&str> {
 }
 
 #[tokio::test]
-async fn the_answers_that_join_a_session_say_up_to_which_event_they_tell() -> Result<()> {
+async fn attach_and_load_answers_carry_the_last_replayed_event_id() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let first = wishing(&host).await?;
     let at = json!({ "cwd": cwd(&host)?, "mcpServers": [] });

@@ -51,7 +51,7 @@ async fn nothing_new_is_taken_on(host: &Host, http: &Http, client: &Client, sess
 }
 
 #[tokio::test]
-async fn on_a_full_disk_sessions_pause_and_go_on_with_everything_when_there_is_space() -> Result<()> {
+async fn sessions_pause_on_a_full_disk_and_resume_without_loss() -> Result<()> {
     if !SmallDisk::possible() {
         return Ok(());
     }
@@ -103,7 +103,7 @@ async fn on_a_full_disk_sessions_pause_and_go_on_with_everything_when_there_is_s
 }
 
 #[tokio::test]
-async fn a_host_begins_on_a_full_disk_and_can_be_used_to_end_things() -> Result<()> {
+async fn host_starts_on_a_full_disk_and_can_kill_and_delete_sessions() -> Result<()> {
     if !SmallDisk::possible() {
         return Ok(());
     }
@@ -136,7 +136,7 @@ async fn a_host_begins_on_a_full_disk_and_can_be_used_to_end_things() -> Result<
 }
 
 #[tokio::test]
-async fn a_state_directory_that_cannot_be_written_is_told_at_the_start() -> Result<()> {
+async fn unwritable_state_directory_is_an_error_at_startup() -> Result<()> {
     if !SmallDisk::possible() {
         return Ok(());
     }

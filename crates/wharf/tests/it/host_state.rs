@@ -28,7 +28,7 @@ async fn host_takes_no_prompt_and_stops_when_its_state_directory_is_deleted() ->
 }
 
 #[tokio::test]
-async fn host_leaves_the_socket_of_the_one_that_took_its_place() -> Result<()> {
+async fn host_leaves_the_socket_of_its_successor() -> Result<()> {
     let mut host = scripted(&[])?.start()?;
     let (moved, socket) = (host.directory().join("moved"), host.socket());
     fs::rename(host.state_dir(), &moved)?;

@@ -45,7 +45,7 @@ fn faults(host: &Host, session: &str) -> Result<Vec<String>> {
 }
 
 #[tokio::test]
-async fn fifty_megabytes_without_a_line_break_are_one_fault_and_little_memory() -> Result<()> {
+async fn fifty_megabytes_without_a_line_break_are_one_fault_and_use_little_memory() -> Result<()> {
     let host = section(scripted(&[])?, "[limits]\nframe = \"1MiB\"").start()?;
     let (client, session) = open(&host).await?;
     let bystander = Bystander::start(&host).await?;
@@ -58,7 +58,7 @@ async fn fifty_megabytes_without_a_line_break_are_one_fault_and_little_memory() 
 }
 
 #[tokio::test]
-async fn the_same_under_the_default_limit_stays_within_twice_that_limit() -> Result<()> {
+async fn endless_line_stays_within_twice_the_default_limit_of_memory() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (client, session) = open(&host).await?;
     let before = peak_kib(&host)?;
@@ -70,7 +70,7 @@ async fn the_same_under_the_default_limit_stays_within_twice_that_limit() -> Res
 }
 
 #[tokio::test]
-async fn a_turn_whose_answer_is_lost_in_garbage_can_be_cancelled() -> Result<()> {
+async fn turn_can_be_cancelled_when_its_answer_is_lost_in_garbage() -> Result<()> {
     let options = scripted(&[])?.setting("cancel_timeout", "300ms");
     let host = section(options, "[limits]\nframe = \"1MiB\"").start()?;
     let (client, session) = open(&host).await?;
@@ -130,7 +130,7 @@ async fn new_session(host: &Host, agent: &str) -> Result<RpcError> {
 }
 
 #[tokio::test]
-async fn an_agent_that_does_not_come_up_is_a_clear_error() -> Result<()> {
+async fn failed_start_of_an_agent_is_a_clear_error() -> Result<()> {
     // Long enough for those that do come up, however busy the machine.
     let options = scripted(&[])?.setting("start_timeout", "3s");
     let options = options.agent("missing", &["no-such-agent-acp".to_owned(), "--acp".to_owned()]);
@@ -176,7 +176,7 @@ async fn an_agent_that_does_not_come_up_is_a_clear_error() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_agent_that_does_not_answer_initialize_is_a_clear_error_there_too() -> Result<()> {
+async fn unanswered_initialize_is_a_clear_error() -> Result<()> {
     let options = scripted(&["--hang-on", "initialize"])?.setting("start_timeout", "500ms");
     let host = options.start()?;
     let client = Client::connect(&host.ws_url(), host.token()).await?;
@@ -189,7 +189,7 @@ async fn an_agent_that_does_not_answer_initialize_is_a_clear_error_there_too() -
 }
 
 #[tokio::test]
-async fn garbage_before_the_answers_does_not_hinder_a_start() -> Result<()> {
+async fn agent_starts_when_garbage_precedes_its_answers() -> Result<()> {
     let script = r#"echo 'Loading configuration…'; printf '\377\376\n'; exec "$0" --stderr hello"#;
     let agent = wharf_testkit::program::scripted_agent()?.display().to_string();
     let command = ["sh", "-c", script, &agent].map(str::to_owned);
@@ -202,7 +202,7 @@ async fn garbage_before_the_answers_does_not_hinder_a_start() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_end_of_an_agent_is_noticed_while_others_that_were_started_with_it_live_on() -> Result<()> {
+async fn exit_of_an_agent_is_noticed_while_its_siblings_run() -> Result<()> {
     const AT_ONCE: usize = 12;
     let host = std::sync::Arc::new(scripted(&[])?.start()?);
     for round in 0..2 {

@@ -116,7 +116,7 @@ fn agent_pid(stage: &Stage, handle: &SessionHandle) -> Result<u32> {
 }
 
 #[tokio::test]
-async fn without_space_the_agent_is_held_and_nothing_of_it_is_lost() -> Result<()> {
+async fn agent_is_paused_without_disk_space_and_its_output_is_kept() -> Result<()> {
     let stage = Stage::new()?;
     let handle = stage.session().await?;
     handle.prompt(submission("wait; burst 5000 200; echo whole")).await?;
@@ -147,7 +147,7 @@ async fn without_space_the_agent_is_held_and_nothing_of_it_is_lost() -> Result<(
 }
 
 #[tokio::test]
-async fn what_not_even_the_reserve_can_take_is_shown_to_nobody_until_it_is_written() -> Result<()> {
+async fn event_beyond_the_disk_reserve_is_published_only_after_its_append() -> Result<()> {
     let stage = Stage::new()?;
     let handle = stage.session().await?;
     handle.prompt(submission("wait; burst 2000 100; echo whole")).await?;
@@ -165,7 +165,7 @@ async fn what_not_even_the_reserve_can_take_is_shown_to_nobody_until_it_is_writt
 }
 
 #[tokio::test]
-async fn a_kill_ends_the_agent_even_if_it_cannot_be_written() -> Result<()> {
+async fn kill_ends_the_agent_when_its_event_cannot_be_written() -> Result<()> {
     let stage = Stage::new()?;
     let handle = stage.session().await?;
     let agent = agent_pid(&stage, &handle)?;
@@ -179,7 +179,7 @@ async fn a_kill_ends_the_agent_even_if_it_cannot_be_written() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_cancel_reaches_the_agent_even_if_it_cannot_be_written() -> Result<()> {
+async fn cancel_reaches_the_agent_when_its_event_cannot_be_written() -> Result<()> {
     let stage = Stage::new()?;
     let handle = stage.session().await?;
     handle.prompt(submission("hang")).await?;
@@ -195,7 +195,7 @@ async fn a_cancel_reaches_the_agent_even_if_it_cannot_be_written() -> Result<()>
 }
 
 #[tokio::test]
-async fn a_prompt_that_is_refused_leaves_no_trace() -> Result<()> {
+async fn refused_prompt_changes_neither_state_nor_log() -> Result<()> {
     let stage = Stage::new()?;
     let handle = stage.session().await?;
     let before = handle.head();
@@ -215,7 +215,7 @@ async fn a_prompt_that_is_refused_leaves_no_trace() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_file_system_that_turns_read_only_pauses_a_session_until_it_is_not() -> Result<()> {
+async fn read_only_file_system_pauses_a_session_until_it_is_writable() -> Result<()> {
     let stage = Stage::new()?;
     let handle = stage.session().await?;
     handle.prompt(submission("wait; burst 2000 100; echo whole")).await?;
@@ -233,7 +233,7 @@ async fn a_file_system_that_turns_read_only_pauses_a_session_until_it_is_not() -
 }
 
 #[tokio::test]
-async fn a_session_for_which_there_is_no_space_is_not_made() -> Result<()> {
+async fn session_is_not_created_without_disk_space() -> Result<()> {
     let stage = Stage::new()?;
     stage.disk.keep_reserve(10);
     stage.disk.fill_appends(usize::MAX);
@@ -245,7 +245,7 @@ async fn a_session_for_which_there_is_no_space_is_not_made() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_may_not_be_on_the_disk_is_never_acknowledged() -> Result<()> {
+async fn append_with_a_failed_sync_is_not_acknowledged() -> Result<()> {
     let stage = Stage::new()?;
     let (handle, other) = (stage.session().await?, stage.session().await?);
     let agent = agent_pid(&stage, &handle)?;
@@ -261,7 +261,7 @@ async fn what_may_not_be_on_the_disk_is_never_acknowledged() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_sync_that_takes_long_holds_up_nobody_else() -> Result<()> {
+async fn slow_sync_blocks_no_other_session() -> Result<()> {
     let stage = Stage::new()?;
     let (slow, other) = (stage.session().await?, stage.session().await?);
     stage.disk.hold_syncs_of(slow.id().as_str());

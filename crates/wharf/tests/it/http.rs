@@ -27,7 +27,7 @@ async fn initialize_makes_a_connection_and_is_answered_at_once() -> Result<()> {
 }
 
 #[tokio::test]
-async fn any_other_message_is_taken_with_202_and_answered_on_the_connections_stream() -> Result<()> {
+async fn message_after_initialize_is_accepted_with_202_and_answered_on_the_stream() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::open(&host).await?;
     // Before the stream is open: the answer waits for it.
@@ -67,7 +67,7 @@ async fn a_get_that_does_not_accept_events_is_406() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_batch_is_501_and_what_is_no_message_400() -> Result<()> {
+async fn batch_is_501_and_malformed_message_is_400() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::open(&host).await?;
     assert_eq!(http.post(&json!([list()])).await?.status, 501);
@@ -91,7 +91,7 @@ async fn a_message_over_the_limit_is_413() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_connection_id_must_be_there_and_known() -> Result<()> {
+async fn missing_or_unknown_connection_id_is_refused() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let mut http = Http::new(&host, host.token());
     for (id, expected) in [(None, 400), (Some("conn_unknown"), 404)] {
@@ -105,7 +105,7 @@ async fn a_connection_id_must_be_there_and_known() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_connection_is_nobody_elses() -> Result<()> {
+async fn connection_id_of_another_token_is_refused() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::open(&host).await?;
     let made = program::command(&["token", "create", "--role", "admin", "--json", "--state-dir"]);
@@ -122,7 +122,7 @@ async fn a_connection_is_nobody_elses() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_session_header_may_be_missing_but_not_contradict() -> Result<()> {
+async fn session_header_is_optional_but_must_match_the_body() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::open(&host).await?;
     let (_own, mut events, session) = http.session(&host).await?;
@@ -139,7 +139,7 @@ async fn the_session_header_may_be_missing_but_not_contradict() -> Result<()> {
 }
 
 #[tokio::test]
-async fn delete_leaves_and_the_session_lives_on() -> Result<()> {
+async fn delete_ends_the_connection_and_the_session_lives_on() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::open(&host).await?;
     let (mut own, mut events, session) = http.session(&host).await?;

@@ -24,7 +24,7 @@ async fn refused(http: &Http, session: Option<&str>, last: &str) -> Result<(u16,
 }
 
 #[tokio::test]
-async fn what_an_agent_says_before_the_stream_is_open_waits_for_it() -> Result<()> {
+async fn updates_before_the_stream_is_open_are_delivered_on_it() -> Result<()> {
     let host = scripted(&["--early-updates", "3"])?.start()?;
     let http = Http::open(&host).await?;
     let mut own = http.listen(None, None).await?;
@@ -112,7 +112,7 @@ async fn a_client_that_opens_no_session_stream_still_gets_its_answers() -> Resul
 }
 
 #[tokio::test]
-async fn an_answer_waits_for_a_reader_that_left_but_not_for_ever() -> Result<()> {
+async fn response_waits_for_a_disconnected_reader_for_a_limited_time() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::open(&host).await?;
     let (mut own, mut events, session) = http.session(&host).await?;
@@ -129,7 +129,7 @@ async fn an_answer_waits_for_a_reader_that_left_but_not_for_ever() -> Result<()>
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_in_a_burst_goes_on_with_nothing_lost_or_doubled() -> Result<()> {
+async fn stream_broken_during_a_burst_resumes_without_gap_or_duplicate() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::open(&host).await?;
     let (_own, mut events, session) = http.session(&host).await?;
@@ -198,7 +198,7 @@ async fn a_reader_that_comes_back_gets_answers_and_requests_too() -> Result<()> 
 }
 
 #[tokio::test]
-async fn the_newest_reader_has_the_stream() -> Result<()> {
+async fn newest_reader_takes_over_the_stream() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::open(&host).await?;
     let (mut own, mut events, session) = http.session(&host).await?;
@@ -214,7 +214,7 @@ async fn the_newest_reader_has_the_stream() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_id_that_the_stream_does_not_know_is_409() -> Result<()> {
+async fn unknown_stream_event_id_is_409() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::open(&host).await?;
     let (_own, mut events, session) = http.session(&host).await?;
@@ -288,7 +288,7 @@ async fn a_stream_goes_on_across_a_restart_of_the_host() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_reader_that_does_not_read_slows_nobody() -> Result<()> {
+async fn stalled_stream_reader_slows_no_other_client() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::open(&host).await?;
     let (mut own, mut events, session) = http.session(&host).await?;

@@ -80,7 +80,7 @@ pub(crate) fn ids(listed: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn every_agent_knows_its_session_and_has_a_token_of_its_own() -> Result<()> {
+async fn every_agent_gets_its_session_id_and_a_token_of_its_own() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let [one, two] = [Agent::new(&host).await?, Agent::new(&host).await?];
     for agent in [&one, &two] {
@@ -96,7 +96,7 @@ async fn every_agent_knows_its_session_and_has_a_token_of_its_own() -> Result<()
 }
 
 #[tokio::test]
-async fn an_agent_that_was_greeted_before_there_was_a_session_is_that_session_then() -> Result<()> {
+async fn prestarted_agent_gets_the_identity_of_its_session() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let here = cwd(&host)?;
     let told_where = client_with(&host, json!({}), json!({ "wharf": { "cwd": here } })).await?;
@@ -116,7 +116,7 @@ async fn an_agent_that_was_greeted_before_there_was_a_session_is_that_session_th
 }
 
 #[tokio::test]
-async fn nobody_else_says_who_an_agent_is() -> Result<()> {
+async fn clients_and_adapters_cannot_set_the_identity_of_an_agent() -> Result<()> {
     let names = ["WHARF_SESSION", "WHARF_TOKEN"];
     let mut options = section(scripted(&[])?, "env = { WHARF_SESSION = \"adapters\", WHARF_TOKEN = \"adapters\" }");
     options.environment.extend(names.map(|name| (name.into(), "hosts".into())));
@@ -133,7 +133,7 @@ async fn nobody_else_says_who_an_agent_is() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_token_is_nowhere_but_in_the_agents_environment() -> Result<()> {
+async fn agent_token_appears_only_in_the_agents_environment() -> Result<()> {
     let host = HostLog::loud(scripted(&["--resume"])?).start()?;
     let agent = Agent::new(&host).await?;
     let token = agent.token(&host).await?;
@@ -190,7 +190,7 @@ fn files(folder: &Path) -> Result<Vec<std::path::PathBuf>> {
 }
 
 #[tokio::test]
-async fn an_agent_sees_its_own_session_and_nothing_else() -> Result<()> {
+async fn agent_sees_its_own_session_only() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let other = spawn(&Http::new(&host), &host).await?;
     let agent = Agent::new(&host).await?;
@@ -231,7 +231,7 @@ async fn an_agent_sees_its_own_session_and_nothing_else() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_agent_changes_nothing() -> Result<()> {
+async fn agent_has_read_only_access() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let user = Http::new(&host);
     let other = spawn(&user, &host).await?;
@@ -285,7 +285,7 @@ async fn an_agent_changes_nothing() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_agent_never_answers_what_it_asks_itself() -> Result<()> {
+async fn agent_cannot_answer_its_own_ask() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let agent = Agent::new(&host).await?;
     let (http, own) = (agent.http(&host).await?, agent.session.clone());
@@ -341,7 +341,7 @@ async fn an_agent_never_answers_what_it_asks_itself() -> Result<()> {
 }
 
 #[tokio::test]
-async fn over_the_socket_a_process_of_an_agent_is_that_agent_whatever_it_shows() -> Result<()> {
+async fn process_of_an_agent_acts_as_that_agent_over_the_socket_with_any_token() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let other = spawn(&Http::new(&host), &host).await?;
     let agent = Agent::new(&host).await?;
@@ -389,7 +389,7 @@ async fn an_agent_is_known_from_its_start_on() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_token_ends_with_its_agent_and_the_next_one_has_another() -> Result<()> {
+async fn agent_token_ends_with_its_agent_and_the_next_agent_gets_a_new_one() -> Result<()> {
     let host = scripted(&["--resume"])?.start()?;
     let agent = Agent::new(&host).await?;
     let (user, own) = (Http::new(&host), agent.session.as_str());
@@ -409,7 +409,7 @@ async fn a_token_ends_with_its_agent_and_the_next_one_has_another() -> Result<()
 }
 
 #[tokio::test]
-async fn the_command_line_inside_an_agent_is_that_agent() -> Result<()> {
+async fn wharf_command_inside_an_agent_acts_as_that_agent() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let other = spawn(&Http::new(&host), &host).await?;
     let agent = Agent::new(&host).await?;

@@ -58,7 +58,7 @@ async fn logins(host: &Host) -> Result<(Client, usize)> {
 }
 
 #[tokio::test]
-async fn an_agent_that_was_upgraded_in_place_answers_anew() -> Result<()> {
+async fn agent_upgraded_in_place_is_asked_again() -> Result<()> {
     // The program itself, and a script that is given to an interpreter.
     for command in [&["SCRIPT"][..], &["/bin/sh", "SCRIPT"]] {
         let program = Program::new("")?;
@@ -74,7 +74,7 @@ async fn an_agent_that_was_upgraded_in_place_answers_anew() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_host_that_was_restarted_answers_without_a_start() -> Result<()> {
+async fn restarted_host_answers_initialize_without_starting_an_agent() -> Result<()> {
     let program = Program::new("--auth")?;
     let options = program.host(&["SCRIPT"])?.variable("MINE_KEY", "a-secret-of-the-user");
     let mut host = crate::section(options, "env = { OTHER = \"another-secret\" }").start()?;
@@ -116,7 +116,7 @@ async fn every_real_start_refreshes_the_answer() -> Result<()> {
 }
 
 #[tokio::test]
-async fn other_capabilities_and_variables_are_answered_by_themselves() -> Result<()> {
+async fn answers_are_cached_per_capabilities_and_variables() -> Result<()> {
     let program = Program::new("")?;
     let host = program.host(&["SCRIPT"])?.start()?;
     let greet = async |capabilities: Value, env: Value| {

@@ -32,7 +32,7 @@ fn with_path(path: &std::path::Path) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn only_those_who_may_name_any_directory_say_where_programs_are_looked_for() -> Result<()> {
+async fn only_admins_choose_the_path_of_programs() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (path, mark) = impostor(&host)?;
     let url = format!("{}?agent=goose", host.ws_url());
@@ -51,7 +51,7 @@ async fn only_those_who_may_name_any_directory_say_where_programs_are_looked_for
 }
 
 #[tokio::test]
-async fn an_observer_starts_no_agent_by_saying_hello() -> Result<()> {
+async fn observer_cannot_start_an_agent_by_initialize() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let looking = Client::connect(&host.ws_url(), &observers_token(&host)?).await?;
     let answer = looking.initialize().await?;
@@ -66,7 +66,7 @@ async fn an_observer_starts_no_agent_by_saying_hello() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_observer_logs_nobody_out() -> Result<()> {
+async fn observer_cannot_log_out() -> Result<()> {
     let recording = Recording::new()?;
     let host = recording.scripted(&[])?.start()?;
     let (one, session) = crate::open(&host).await?;
@@ -79,7 +79,7 @@ async fn an_observer_logs_nobody_out() -> Result<()> {
 }
 
 #[tokio::test]
-async fn odd_frames_do_not_hide_the_directories_that_they_name() -> Result<()> {
+async fn directories_in_odd_frames_are_checked() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let work = host.directory().join("work");
     fs::create_dir_all(&work)?;
@@ -106,7 +106,7 @@ async fn odd_frames_do_not_hide_the_directories_that_they_name() -> Result<()> {
 }
 
 #[tokio::test]
-async fn forgetting_a_stubborn_agent_keeps_nobody_else_waiting() -> Result<()> {
+async fn delete_of_a_hanging_agent_blocks_no_other_request() -> Result<()> {
     let mut host = scripted(&["--resume", "--ignore-eof", "--ignore-term"])?.start()?;
     let cold = spawn(&Http::new(&host), &host).await?;
     host.kill9()?;
@@ -125,7 +125,7 @@ async fn forgetting_a_stubborn_agent_keeps_nobody_else_waiting() -> Result<()> {
 }
 
 #[tokio::test]
-async fn requests_that_wait_hold_only_so_much_and_everything_else_gets_through() -> Result<()> {
+async fn waiting_requests_hold_bounded_memory_and_others_get_through() -> Result<()> {
     let host = section(scripted(&["--hang-on", "_never"])?, "[limits]\nframe = \"1MiB\"").start()?;
     let (_other, session) = open(&host).await?;
     let client = client(&host).await?;
@@ -144,7 +144,7 @@ async fn requests_that_wait_hold_only_so_much_and_everything_else_gets_through()
 }
 
 #[tokio::test]
-async fn what_a_refusal_would_repeat_has_a_limit() -> Result<()> {
+async fn values_repeated_in_a_refusal_are_cut() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let client = client(&host).await?;
     let long = "x".repeat(5_000);
@@ -181,7 +181,7 @@ async fn an_agent_that_reads_many_large_files_at_once_gets_them_all() -> Result<
 }
 
 #[tokio::test]
-async fn large_answers_that_nobody_reads_leave_room_for_small_ones() -> Result<()> {
+async fn unread_large_answers_leave_room_for_small_ones() -> Result<()> {
     let limits = "[limits]\nframe = \"1MiB\"\nbodies = \"2MiB\"\nbuffers = \"4MiB\"";
     let host = section(scripted(&[])?, limits).start()?;
     let (client, session) = open(&host).await?;

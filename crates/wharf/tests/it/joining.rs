@@ -19,7 +19,7 @@ fn check_whole(ticks: &[u64]) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_who_joins_again_without_the_past_misses_nothing_and_sees_nothing_twice() -> Result<()> {
+async fn reattach_without_history_leaves_no_gap_and_no_duplicate() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;
     let second = client(&host).await?;
@@ -41,7 +41,7 @@ async fn one_who_joins_again_without_the_past_misses_nothing_and_sees_nothing_tw
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn several_messages_that_attach_at_once_attach_once() -> Result<()> {
+async fn simultaneous_implicit_attaches_attach_once() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;
     let running = first.start_prompt(&session, "tick 3000 300").await;
@@ -75,7 +75,7 @@ async fn several_messages_that_attach_at_once_attach_once() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_who_leaves_and_comes_back_at_once_sees_nothing_twice() -> Result<()> {
+async fn detach_and_immediate_attach_give_no_duplicates() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;
     let running = first.start_prompt(&session, "tick 3000 300").await;

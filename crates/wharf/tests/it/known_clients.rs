@@ -82,7 +82,7 @@ async fn attach_takes_the_id_and_the_name_that_the_client_gives_itself() -> Resu
 }
 
 #[tokio::test]
-async fn cancel_that_crosses_the_end_of_ones_own_turn_leaves_the_next_clients_turn_alone() -> Result<()> {
+async fn cancel_that_crosses_the_end_of_its_own_turn_leaves_the_next_turn_alone() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (ann, session) = open(&host).await?;
     let own = ann.start_prompt(&session, "echo running; wait; echo done").await;

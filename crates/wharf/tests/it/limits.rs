@@ -58,7 +58,7 @@ async fn upgrade_refused(host: &Host, token: &str) -> Result<String> {
 }
 
 #[tokio::test]
-async fn a_connection_too_many_is_told_so_and_the_socket_has_room_still() -> Result<()> {
+async fn connection_over_the_limit_gets_an_error_and_the_socket_still_accepts() -> Result<()> {
     let host = limited("connections = 2")?.start()?;
     let (first, second) = (client(&host).await?, client(&host).await?);
     let http = Http::new(&host);
@@ -79,7 +79,7 @@ async fn a_connection_too_many_is_told_so_and_the_socket_has_room_still() -> Res
 }
 
 #[tokio::test]
-async fn agents_cannot_take_the_last_places_on_the_socket() -> Result<()> {
+async fn agents_cannot_take_the_last_permits_of_the_socket() -> Result<()> {
     let host = limited("connections = 4")?.start()?;
     let (client, session) = open(&host).await?;
     let ask = format!("socket {}", host.socket().display());
@@ -95,7 +95,7 @@ async fn agents_cannot_take_the_last_places_on_the_socket() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_token_with_too_many_connections_locks_only_itself_out() -> Result<()> {
+async fn connection_limit_of_one_token_affects_no_other_token() -> Result<()> {
     let host = limited("connections_per_token = 2")?.start()?;
     let greedy = caller(&host, "controller")?;
     let sockets = [
@@ -116,7 +116,7 @@ async fn a_token_with_too_many_connections_locks_only_itself_out() -> Result<()>
 }
 
 #[tokio::test]
-async fn connections_without_a_socket_count_too() -> Result<()> {
+async fn http_acp_connections_count_toward_the_limit() -> Result<()> {
     let host = limited("connections_per_token = 3")?.start()?;
     let greedy = caller(&host, "controller")?;
     let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": 1 } });
@@ -132,7 +132,7 @@ async fn connections_without_a_socket_count_too() -> Result<()> {
 }
 
 #[tokio::test]
-async fn event_streams_count_by_token_on_one_socket_too() -> Result<()> {
+async fn event_streams_on_one_socket_count_toward_the_token_limit() -> Result<()> {
     let host = limited("connections_per_token = 2")?.start()?;
     let (requests, connection) = h2::client::handshake(TcpStream::connect(authority(&host)).await?).await?;
     tokio::spawn(connection);
@@ -218,7 +218,7 @@ async fn all_bodies_together_have_a_limit() -> Result<()> {
 }
 
 #[tokio::test]
-async fn who_says_nothing_or_half_of_it_is_shown_out() -> Result<()> {
+async fn silent_and_half_sent_requests_time_out() -> Result<()> {
     let host = limited("silence = \"1s\"")?.start()?;
     let (working, session) = open(&host).await?;
     let own = format!("host: {}\r\n", authority(&host));
@@ -246,7 +246,7 @@ async fn who_says_nothing_or_half_of_it_is_shown_out() -> Result<()> {
 }
 
 #[tokio::test]
-async fn sessions_that_are_started_at_once_do_not_get_past_the_limit() -> Result<()> {
+async fn simultaneous_spawns_stay_within_the_session_limit() -> Result<()> {
     let host = limited("sessions = 3")?.start()?;
     let http = Http::new(&host);
     let body = json!({ "adapter": "scripted", "cwd": cwd(&host)? });
@@ -268,7 +268,7 @@ async fn sessions_that_are_started_at_once_do_not_get_past_the_limit() -> Result
 }
 
 #[tokio::test]
-async fn a_session_that_would_come_back_over_the_limit_stays_readable_and_waits() -> Result<()> {
+async fn session_that_cannot_return_over_the_limit_stays_readable() -> Result<()> {
     let host = limited("sessions = 1")?.start()?;
     let http = Http::new(&host);
     let first = spawn(&http, &host).await?;
@@ -292,7 +292,7 @@ async fn a_session_that_would_come_back_over_the_limit_stays_readable_and_waits(
 }
 
 #[tokio::test]
-async fn a_token_that_starts_sessions_too_fast_is_told_when_to_go_on() -> Result<()> {
+async fn spawn_rate_limit_answers_with_retry_after() -> Result<()> {
     let host = limited("spawns_per_minute = 2")?.start()?;
     let http = Http::new(&host);
     spawn(&http, &host).await?;
@@ -313,7 +313,7 @@ async fn a_token_that_starts_sessions_too_fast_is_told_when_to_go_on() -> Result
 }
 
 #[tokio::test]
-async fn an_agent_that_asks_too_much_is_refused_what_is_over_the_limit() -> Result<()> {
+async fn agent_requests_over_the_limit_are_refused() -> Result<()> {
     let host = limited("asks = 1")?.start()?;
     let (client, session) = open(&host).await?;
     let running = client.start_prompt(&session, "ask2; echo done").await;
@@ -329,7 +329,7 @@ async fn an_agent_that_asks_too_much_is_refused_what_is_over_the_limit() -> Resu
 }
 
 #[tokio::test]
-async fn one_answer_carries_no_more_of_a_log_than_the_limit() -> Result<()> {
+async fn one_answer_carries_log_events_up_to_the_byte_limit() -> Result<()> {
     let host = limited("history = \"16KiB\"")?.start()?;
     let (client, session) = open(&host).await?;
     client.prompt(&session, &["echo begin"; 1].concat()).await?;
@@ -406,7 +406,7 @@ async fn a_log_at_its_limit_ends_the_session_and_stays_readable() -> Result<()> 
 }
 
 #[tokio::test]
-async fn out_of_descriptors_the_host_goes_on_and_recovers() -> Result<()> {
+async fn host_recovers_after_running_out_of_file_descriptors() -> Result<()> {
     let (options, _folder) = started_after(scripted(&[])?, "ulimit -n 128")?;
     let host = options.start()?;
     assert!(host.stderr().contains("limits.connections"), "what does not fit is said: {}", host.stderr());
@@ -429,7 +429,7 @@ async fn out_of_descriptors_the_host_goes_on_and_recovers() -> Result<()> {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn the_host_takes_the_files_it_may_have_and_agents_get_what_they_would_have_had() -> Result<()> {
+async fn host_raises_its_file_limit_and_agents_keep_the_original_limit() -> Result<()> {
     let (options, _folder) = started_after(scripted(&[])?, "ulimit -Sn 200")?;
     let host = options.start()?;
     let soft = |pid: u32| -> Result<(String, String)> {
@@ -452,7 +452,7 @@ async fn the_host_takes_the_files_it_may_have_and_agents_get_what_they_would_hav
 }
 
 #[test]
-fn limits_that_cannot_be_are_refused_at_start() -> Result<()> {
+fn impossible_limits_are_refused_at_startup() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let config = folder.path().join("config.toml");
     let path = config.display().to_string();

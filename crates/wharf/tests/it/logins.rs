@@ -85,7 +85,7 @@ async fn wrong_tokens_are_told_to_wait_and_right_ones_are_not() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_code_logs_one_page_in_once() -> Result<()> {
+async fn login_code_works_once() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let made = code(&host, &[])?;
     let first = Page::open(&host, &made).await?;
@@ -115,7 +115,7 @@ async fn a_code_logs_one_page_in_once() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_login_is_taken_from_its_own_page_alone() -> Result<()> {
+async fn login_cookie_is_accepted_from_its_own_origin_only() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let page = Page::open(&host, &code(&host, &[])?).await?;
     let own = ("origin", page.origin.as_str());
@@ -147,7 +147,7 @@ async fn a_login_is_taken_from_its_own_page_alone() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_login_is_no_more_than_its_asker_and_ends_with_it() -> Result<()> {
+async fn login_has_the_rights_of_its_token_and_ends_with_it() -> Result<()> {
     let host = scripted(&[])?.start()?;
     crate::scopes::workspace(&host, "here").await?;
     let (id, observer) = create(&host, &["--role", "observer"])?;
@@ -176,7 +176,7 @@ async fn a_login_is_no_more_than_its_asker_and_ends_with_it() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_page_lets_no_other_page_in_and_goes_with_the_hosts_token() -> Result<()> {
+async fn login_cannot_create_another_login_and_ends_with_the_hosts_token() -> Result<()> {
     let mut host = scripted(&[])?.start()?;
     let page = Page::open(&host, &code(&host, &[])?).await?;
     let own = [("origin", page.origin.as_str())];
@@ -195,7 +195,7 @@ async fn a_page_lets_no_other_page_in_and_goes_with_the_hosts_token() -> Result<
 }
 
 #[tokio::test]
-async fn who_has_no_token_takes_nothing_of_what_others_may_send() -> Result<()> {
+async fn request_without_a_token_uses_no_body_budget() -> Result<()> {
     let host = section(scripted(&[])?, "[limits]\nbody = \"64KiB\"\nbodies = \"64KiB\"").start()?;
     let large = format!("{{\"code\":\"{}\"}}", "x".repeat(60_000));
     let answer = page(&host).send("POST", "/login", &[("content-type", "application/json")], &large).await?;

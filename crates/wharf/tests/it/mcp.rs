@@ -118,7 +118,7 @@ async fn get_agent_session_output_returns_the_last_n_lines() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_end_of_a_long_session_is_the_same_however_much_of_it_is_asked_for() -> Result<()> {
+async fn last_lines_of_a_long_session_are_the_same_for_every_count() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let rest = Http::new(&host);
     let mut mcp = Mcp::Http(rest.clone());
@@ -182,7 +182,7 @@ async fn one_session_is_driven_through_rest_and_mcp_in_turns() -> Result<()> {
 }
 
 #[tokio::test]
-async fn waiting_tells_of_progress_and_ends_at_its_time() -> Result<()> {
+async fn wait_reports_progress_and_ends_at_its_timeout() -> Result<()> {
     let host = scripted(&[])?.start()?;
     for mut mcp in Mcp::both(&host)? {
         let session = start(&mut mcp, &host).await?;
@@ -207,7 +207,7 @@ async fn waiting_tells_of_progress_and_ends_at_its_time() -> Result<()> {
 }
 
 #[tokio::test]
-async fn waiting_ends_where_the_agent_asks_and_an_answer_goes_on() -> Result<()> {
+async fn wait_returns_at_an_ask_and_the_answer_resumes_the_turn() -> Result<()> {
     let host = scripted(&[])?.start()?;
     for mut mcp in Mcp::both(&host)? {
         let session = start(&mut mcp, &host).await?;
@@ -231,7 +231,7 @@ async fn waiting_ends_where_the_agent_asks_and_an_answer_goes_on() -> Result<()>
 }
 
 #[tokio::test]
-async fn the_newer_names_are_taken_for_the_same_tools() -> Result<()> {
+async fn newer_tool_names_call_the_same_tools() -> Result<()> {
     let host = scripted(&[])?.start()?;
     for mut mcp in Mcp::both(&host)? {
         let session =
@@ -369,7 +369,7 @@ async fn bad_arguments_are_tool_errors_that_create_nothing() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_tools_stand_behind_the_guard() -> Result<()> {
+async fn mcp_checks_token_host_and_origin() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
     assert_eq!(post(&Http::with_token(&host, "wrong"), &list).await?.status, 401);
@@ -385,7 +385,7 @@ async fn the_tools_stand_behind_the_guard() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_newest_lines_are_not_looked_for_in_the_whole_of_a_heavy_log() -> Result<()> {
+async fn newest_lines_are_read_without_scanning_a_large_log() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let rest = Http::new(&host);
     let mut mcp = Mcp::Http(rest.clone());
@@ -410,7 +410,7 @@ async fn the_newest_lines_are_not_looked_for_in_the_whole_of_a_heavy_log() -> Re
 }
 
 #[tokio::test]
-async fn a_connection_has_a_bound_of_calls_under_way_and_the_host_one_of_waits() -> Result<()> {
+async fn calls_per_connection_and_waits_per_host_are_limited() -> Result<()> {
     for (connections, most, code) in [(5000, 64, "too_many_calls"), (8, 8, "too_many_streams")] {
         let host = section(scripted(&[])?, &format!("[limits]\nconnections = {connections}")).start()?;
         let mut mcp = Mcp::stdio(&host)?;
@@ -434,7 +434,7 @@ async fn a_connection_has_a_bound_of_calls_under_way_and_the_host_one_of_waits()
 }
 
 #[test]
-fn wharf_mcp_ends_with_its_client_and_says_so_if_the_host_does() -> Result<()> {
+fn wharf_mcp_exits_with_its_client_and_reports_the_end_of_the_host() -> Result<()> {
     let mut host = scripted(&[])?.start()?;
     let state_dir = host.state_dir();
     let begin = || AgentPipe::start(&wharf(), &["mcp", "--no-start"], &[("WHARF_STATE_DIR", &state_dir)]);

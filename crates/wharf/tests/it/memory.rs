@@ -124,7 +124,7 @@ async fn event_streams_that_are_not_read_share_the_bytes_of_a_large_update() -> 
 }
 
 #[tokio::test]
-async fn unfinished_messages_count_as_bodies_do() -> Result<()> {
+async fn unfinished_messages_count_toward_the_body_limit() -> Result<()> {
     let host = limited("bodies = \"64MiB\"")?.start()?;
     let (working, session) = open(&host).await?;
     let before = rss_kib(&host)?;

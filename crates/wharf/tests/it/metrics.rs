@@ -114,7 +114,7 @@ fn every_metric_is_documented(page: &Page) -> Result<()> {
 
 #[tokio::test]
 #[cfg(target_os = "linux")]
-async fn what_agents_and_the_host_use_is_told_by_adapter() -> Result<()> {
+async fn memory_and_cpu_are_reported_per_adapter() -> Result<()> {
     let host = crate::section(scripted(&[])?, "[limits]\nsession_memory = \"40MiB\"\nmemory = \"4GiB\"").start()?;
     let http = Http::new(&host);
     let id = spawn(&http, &host).await?;
@@ -143,7 +143,7 @@ async fn what_agents_and_the_host_use_is_told_by_adapter() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_reader_that_lags_is_seen() -> Result<()> {
+async fn lag_of_a_reader_is_reported() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::new(&host);
     let (ann, session) = open(&host).await?;
@@ -176,7 +176,7 @@ async fn metrics_need_a_token_and_an_observers_is_enough() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_host_that_stops_says_that_it_is_not_ready() -> Result<()> {
+async fn stopping_host_is_not_ready() -> Result<()> {
     let mut host = scripted(&["--ignore-eof", "--ignore-term"])?.start()?;
     let http = Http::new(&host);
     let id = spawn(&http, &host).await?;
@@ -211,7 +211,7 @@ async fn keep_asking(host: &Host) -> Result<tokio::task::JoinHandle<Option<Strin
 }
 
 #[tokio::test]
-async fn debugging_tells_how_sessions_are_and_nothing_of_what_was_said() -> Result<()> {
+async fn debug_output_shows_session_state_without_content() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::new(&host);
     let acp = client(&host).await?;

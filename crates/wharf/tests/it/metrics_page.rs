@@ -89,7 +89,7 @@ impl Page {
 }
 
 #[test]
-fn the_reader_refuses_what_is_not_well_formed() {
+fn metrics_parser_refuses_malformed_lines() {
     let head = "# HELP wharf_a_total One.\n# TYPE wharf_a_total counter\n";
     assert!(Page::parse(&format!("{head}wharf_a_total{{x=\"y\"}} 1\n")).is_ok());
     for wrong in

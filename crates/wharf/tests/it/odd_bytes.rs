@@ -90,7 +90,7 @@ async fn write(stage: &Stage, lines: &[String]) -> Result<wharf_testkit::client:
 }
 
 #[tokio::test]
-async fn what_an_agent_writes_reaches_clients_byte_for_byte() -> Result<()> {
+async fn frames_of_the_agent_reach_clients_byte_for_byte() -> Result<()> {
     let mut dice = Dice::thrown()?;
     let stage = Stage::open().await?;
     let watching = join(&stage.host, &stage.session).await?;
@@ -170,7 +170,7 @@ fn on_a_line(frame: &str) -> String {
 }
 
 #[tokio::test]
-async fn what_a_client_writes_reaches_the_agent_byte_for_byte_and_its_answer_comes_back_so() -> Result<()> {
+async fn requests_of_a_client_and_their_answers_pass_byte_for_byte() -> Result<()> {
     let mut dice = Dice::thrown()?;
     let stage = Stage::open().await?;
     for number in 0..BATCHES * BATCH {
@@ -223,7 +223,7 @@ async fn prompts_and_notifications_of_clients_reach_the_agent_byte_for_byte() ->
 
 /// The host writes nothing of all this to its own log that it could not read again.
 #[tokio::test]
-async fn what_was_odd_is_still_there_after_a_restart() -> Result<()> {
+async fn odd_bytes_survive_a_restart() -> Result<()> {
     let mut dice = Dice::thrown()?;
     let mut stage = Stage::open().await?;
     let updates: Vec<String> = (0..BATCH).map(|_| update(&mut dice)).collect();

@@ -111,7 +111,7 @@ async fn an_elicitation_answer_is_checked_and_announced() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_agent_keeps_its_capabilities_whatever_stands_beside_them() -> Result<()> {
+async fn capabilities_of_an_agent_are_read_beside_odd_members() -> Result<()> {
     // An argument may have 128 KiB.
     for odd in ["1e400", r#""\ud83d""#, &deep(20_000)] {
         let folder = tempfile::tempdir()?;
@@ -306,7 +306,7 @@ async fn an_odd_permission_is_shown_with_its_options() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_clients_abilities_are_known_whatever_stands_beside_them() -> Result<()> {
+async fn capabilities_of_a_client_are_read_beside_odd_members() -> Result<()> {
     let host = scripted(&[])?.start()?;
     for odd in odd_values() {
         let client = Client::connect(&host.ws_url(), host.token()).await?;
@@ -328,7 +328,7 @@ async fn a_clients_abilities_are_known_whatever_stands_beside_them() -> Result<(
 }
 
 #[tokio::test]
-async fn a_cancel_that_clears_the_queue_is_read_whatever_stands_beside_it() -> Result<()> {
+async fn cancel_that_clears_the_queue_is_read_beside_odd_members() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (client, session) = open(&host).await?;
     let other = join(&host, &session).await?;

@@ -115,7 +115,7 @@ fn shown(client: &Client) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn odd_members_of_an_agents_updates_change_nothing_for_anybody() -> Result<()> {
+async fn odd_members_in_updates_of_an_agent_change_no_other_member() -> Result<()> {
     let mut dice = Dice::thrown()?;
     let stage = Stage::open().await?;
     let (mut expected, mut lines, mut updates) = (Vec::new(), Vec::new(), Vec::new());
@@ -178,7 +178,7 @@ async fn check_history(stage: &Stage) -> Result<()> {
 }
 
 #[tokio::test]
-async fn odd_members_of_a_clients_prompts_change_nothing_for_anybody() -> Result<()> {
+async fn odd_members_in_prompts_change_no_other_member() -> Result<()> {
     let mut dice = Dice::thrown()?;
     let stage = Stage::open().await?;
     for number in 0..ROUNDS {
@@ -210,7 +210,7 @@ async fn odd_members_of_a_clients_prompts_change_nothing_for_anybody() -> Result
 }
 
 #[tokio::test]
-async fn odd_members_of_a_permission_and_its_answer_change_nothing_for_anybody() -> Result<()> {
+async fn odd_members_in_permissions_and_answers_change_no_other_member() -> Result<()> {
     let mut dice = Dice::thrown()?;
     let stage = Stage::open().await?;
     let http = Http::new(&stage.host);
@@ -245,7 +245,7 @@ async fn odd_members_of_a_permission_and_its_answer_change_nothing_for_anybody()
 }
 
 #[tokio::test]
-async fn odd_members_of_a_clients_other_requests_change_nothing_for_anybody() -> Result<()> {
+async fn odd_members_in_other_requests_change_no_other_member() -> Result<()> {
     let mut dice = Dice::thrown()?;
     let host = scripted(&["--resume"])?.start()?;
     for number in 0..ROUNDS / 4 {

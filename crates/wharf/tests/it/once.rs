@@ -42,7 +42,7 @@ impl Moment {
 }
 
 #[tokio::test]
-async fn a_spawn_with_a_prompt_that_is_repeated_happens_once_whenever_the_host_is_killed() -> Result<()> {
+async fn repeated_spawn_with_prompt_happens_once_when_the_host_is_killed_at_any_moment() -> Result<()> {
     let mut dice = Dice::thrown()?;
     let mut host = scripted(&[])?.start()?;
     let mut known: Vec<String> = Vec::new();

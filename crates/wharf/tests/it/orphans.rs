@@ -80,7 +80,7 @@ async fn kill_9_of_the_host_during_a_start_leaves_nothing_running() -> Result<()
 }
 
 #[tokio::test]
-async fn a_terminated_host_ends_stubborn_trees_in_time_and_exits_well() -> Result<()> {
+async fn terminated_host_ends_process_trees_that_ignore_sigterm_in_time() -> Result<()> {
     let mut host = scripted(&["--ignore-eof", "--ignore-term"])?.start()?;
     let trees = [Tree::grow(&host).await?, Tree::grow(&host).await?];
     let below = procs::descendants(host.pid());
@@ -135,7 +135,7 @@ async fn killing_the_shim_ends_the_agent_and_its_children_and_the_session_says_s
 }
 
 #[tokio::test]
-async fn what_has_taken_its_tag_off_and_lost_its_shim_is_ended_and_reaped_too() -> Result<()> {
+async fn untagged_process_without_a_shim_is_ended_and_reaped() -> Result<()> {
     let host = scripted(&["--resume"])?.start()?;
     let (client, session) = open(&host).await?;
     let (other, other_session) = open(&host).await?;
@@ -156,7 +156,7 @@ async fn what_has_taken_its_tag_off_and_lost_its_shim_is_ended_and_reaped_too() 
 }
 
 #[tokio::test]
-async fn what_outlived_host_and_shim_is_swept_at_the_next_start() -> Result<()> {
+async fn orphans_of_host_and_shim_are_ended_at_the_next_start() -> Result<()> {
     let mut host = scripted(&["--ignore-eof", "--ignore-term"])?.start()?;
     let tree = Tree::grow(&host).await?;
     let shim = tree.shim(&host)?;
@@ -201,7 +201,7 @@ async fn a_host_that_is_terminated_while_an_agent_starts_ends_it_too() -> Result
 }
 
 #[tokio::test]
-async fn an_agent_that_was_only_introduced_ends_with_its_connection() -> Result<()> {
+async fn agent_without_a_session_ends_with_its_connection() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let client = crate::client(&host).await?;
     let below = procs::descendants(host.pid());

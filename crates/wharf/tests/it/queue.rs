@@ -214,7 +214,7 @@ async fn an_agent_that_queues_by_itself_gets_the_prompt_at_once_where_that_is_se
 }
 
 #[tokio::test]
-async fn a_prompt_may_ask_to_be_handed_to_the_agent() -> Result<()> {
+async fn prompt_is_passed_to_a_busy_agent_when_it_asks_for_it() -> Result<()> {
     let to_agent = |session: &str| {
         let meta = json!({ "wharf": { "delivery": "agent" } });
         json!({ "sessionId": session, "prompt": text("echo two"), "_meta": meta })
@@ -338,7 +338,7 @@ async fn a_prompt_that_is_submitted_again_after_its_end_gets_the_same_answer_acr
 }
 
 #[tokio::test]
-async fn a_prompt_that_waited_through_a_restart_answers_whoever_submits_it_again() -> Result<()> {
+async fn prompt_queued_through_a_restart_answers_its_resubmission() -> Result<()> {
     let mut host = scripted(&[])?.start()?;
     let (first, session, _running) = busy(&host).await?;
     let _waiting = keyed(&first, &session, "k1", "ask; echo once").await;

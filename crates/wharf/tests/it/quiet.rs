@@ -57,7 +57,7 @@ async fn talk(host: &wharf_testkit::host::Host, http: &Http) -> Result<()> {
 }
 
 #[tokio::test]
-async fn operators_are_told_nothing_of_what_was_said() -> Result<()> {
+async fn operator_output_holds_no_session_content() -> Result<()> {
     for level in ["debug", "trace"] {
         let collector = Collector::start().await?;
         let options = section(scripted(&["--stderr", MARK])?.setting("ask_timeout", "50ms"), &collector.section());
@@ -119,7 +119,7 @@ async fn every_line_of_the_hosts_output_is_json_if_wanted() -> Result<()> {
 }
 
 #[test]
-fn a_level_or_format_that_nobody_knows_is_an_error() -> Result<()> {
+fn unknown_log_level_or_format_is_an_error() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let told = crate::program::refusal(dir.path(), &["--log-format", "xml"])?;
     assert!(told.contains("\"text\" or \"json\""), "{told}");

@@ -33,7 +33,7 @@ async fn said_early(host: &Host, session: &str, last: &str) -> Result<()> {
 }
 
 #[tokio::test]
-async fn updates_wait_until_the_client_says_that_it_has_the_session() -> Result<()> {
+async fn updates_wait_for_the_session_ready_message() -> Result<()> {
     let host = scripted(&["--early-updates", "3", "--commands"])?.setting("ready_timeout", FOREVER).start()?;
     let (first, session) = open(&host).await?;
     said_early(&host, &session, "availableCommands").await?;
@@ -49,7 +49,7 @@ async fn updates_wait_until_the_client_says_that_it_has_the_session() -> Result<
 }
 
 #[tokio::test]
-async fn any_message_that_names_the_session_says_so_too() -> Result<()> {
+async fn any_message_about_the_session_counts_as_ready() -> Result<()> {
     let host = scripted(&["--early-updates", "3"])?.setting("ready_timeout", FOREVER).start()?;
     let messages = [
         ("session/prompt", json!({ "prompt": [{ "type": "text", "text": "echo x" }] })),
@@ -70,7 +70,7 @@ async fn any_message_that_names_the_session_says_so_too() -> Result<()> {
 }
 
 #[tokio::test]
-async fn clients_that_know_nothing_of_it_wait_for_a_moment_only() -> Result<()> {
+async fn updates_to_clients_without_session_ready_wait_briefly() -> Result<()> {
     for timeout in [None, Some("10ms"), Some("0s")] {
         let options = scripted(&["--early-updates", "3"])?;
         let options = timeout.map_or_else(|| options.clone(), |time| options.clone().setting("ready_timeout", time));
@@ -82,7 +82,7 @@ async fn clients_that_know_nothing_of_it_wait_for_a_moment_only() -> Result<()> 
 }
 
 #[tokio::test]
-async fn the_answer_to_session_new_comes_before_all_else_of_the_session() -> Result<()> {
+async fn answer_to_session_new_precedes_updates_of_the_session() -> Result<()> {
     // The agent's backend is faster than its own answer, every time.
     let host = scripted(&["--early-updates", "20"])?.start()?;
     let client = client(&host).await?;
@@ -107,7 +107,7 @@ async fn the_answer_to_session_new_comes_before_all_else_of_the_session() -> Res
 }
 
 #[tokio::test]
-async fn the_replay_of_a_load_does_not_wait_and_what_follows_its_answer_does() -> Result<()> {
+async fn load_replay_is_sent_at_once_and_later_updates_wait_for_ready() -> Result<()> {
     let host = scripted(&[])?.setting("ready_timeout", FOREVER).start()?;
     let (first, session) = open(&host).await?;
     let running = first.start_prompt(&session, "echo before; commands; ask; stream 300; echo end").await;
@@ -138,7 +138,7 @@ async fn the_replay_of_a_load_does_not_wait_and_what_follows_its_answer_does() -
 }
 
 #[tokio::test]
-async fn an_agent_that_asks_for_it_is_told_that_its_session_is_known() -> Result<()> {
+async fn agent_that_asks_for_it_is_sent_session_ready() -> Result<()> {
     for flags in [&["--ready"][..], &["--ready", "--resume"]] {
         let recording = Recording::new()?;
         let mut host = recording.scripted(flags)?.start()?;
@@ -162,7 +162,7 @@ async fn an_agent_that_asks_for_it_is_told_that_its_session_is_known() -> Result
 }
 
 #[tokio::test]
-async fn an_agent_that_does_not_ask_for_it_is_not_told() -> Result<()> {
+async fn agent_that_does_not_ask_for_it_is_not_sent_session_ready() -> Result<()> {
     let recording = Recording::new()?;
     let host = recording.scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;

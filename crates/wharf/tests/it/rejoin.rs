@@ -32,7 +32,7 @@ fn joined(host: &Host, session: &str) -> Result<AgentPipe> {
 }
 
 #[tokio::test]
-async fn a_host_that_is_lost_before_the_first_event_leaves_no_gap() -> Result<()> {
+async fn host_lost_before_the_first_event_leaves_no_gap() -> Result<()> {
     let mut host = scripted(&["--resume"])?.start()?;
     let (first, session) = open(&host).await?;
     first.prompt(&session, "echo long ago").await?;
@@ -50,7 +50,7 @@ async fn a_host_that_is_lost_before_the_first_event_leaves_no_gap() -> Result<()
 }
 
 #[tokio::test]
-async fn after_a_restart_a_plain_editor_is_not_told_what_only_those_who_attach_are_told() -> Result<()> {
+async fn plain_editor_gets_no_attach_notifications_after_a_restart() -> Result<()> {
     let mut host = scripted(&["--resume"])?.start()?;
     let mut editor = editor(&host, &[])?;
     let session = editor.open_session()?;
@@ -91,7 +91,7 @@ async fn an_editor_serves_its_files_again_after_a_restart() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_service_is_taken_back_only_where_nobody_has_taken_it_over() -> Result<()> {
+async fn returning_client_serves_again_only_if_no_other_client_took_over() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let can = json!({ "fs": { "readTextFile": true } });
     let serving = async |content: &'static str| -> Result<_> {
@@ -115,7 +115,7 @@ async fn a_service_is_taken_back_only_where_nobody_has_taken_it_over() -> Result
 }
 
 #[tokio::test]
-async fn who_attaches_may_decline_to_be_told_of_others() -> Result<()> {
+async fn attaching_client_can_decline_notifications_about_others() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;
     let (plain, curious) = (client(&host).await?, client(&host).await?);

@@ -49,7 +49,7 @@ pub(crate) async fn output(http: &Http, id: &str) -> Result<Vec<String>> {
 }
 
 #[tokio::test]
-async fn get_sessions_lists_them_the_newest_first() -> Result<()> {
+async fn get_sessions_lists_newest_first() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::new(&host);
     assert_eq!(http.get("/sessions").await?.expect(200)?, json!({ "sessions": [] }));
@@ -290,7 +290,7 @@ async fn delete_forgets_and_an_unknown_id_is_ok_false() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_host_is_told_in_numbers() -> Result<()> {
+async fn get_host_returns_its_figures() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::new(&host);
     let id = spawn(&http, &host).await?;
@@ -355,7 +355,7 @@ async fn lists_come_in_pages_and_by_filters() -> Result<()> {
 }
 
 #[tokio::test]
-async fn too_many_sessions_are_429_and_none_is_made() -> Result<()> {
+async fn spawn_over_the_session_limit_is_429_and_creates_no_session() -> Result<()> {
     let host = crate::section(scripted(&[])?, "[limits]\nsessions = 1").start()?;
     let http = Http::new(&host);
     let id = spawn(&http, &host).await?;
@@ -368,7 +368,7 @@ async fn too_many_sessions_are_429_and_none_is_made() -> Result<()> {
 }
 
 #[tokio::test]
-async fn observers_look_and_change_nothing() -> Result<()> {
+async fn observers_read_and_change_nothing() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::new(&host);
     let id = spawn(&http, &host).await?;

@@ -18,7 +18,7 @@ async fn document(http: &Http) -> Result<Document> {
 }
 
 #[tokio::test]
-async fn the_document_is_openapi_3_1_and_tells_of_every_route() -> Result<()> {
+async fn document_is_openapi_3_1_and_lists_every_route() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let document = document(&Http::new(&host)).await?;
     assert!(document.0["openapi"].as_str().is_some_and(|version| version.starts_with("3.1")));
@@ -182,7 +182,7 @@ async fn every_answer_to_any_request_is_documented() -> Result<()> {
 }
 
 #[tokio::test]
-async fn nobody_gets_past_the_door_of_a_documented_route() -> Result<()> {
+async fn every_documented_route_requires_a_token() -> Result<()> {
     let host = section(scripted(&[])?, "[limits]\nfailed_logins = 1000").start()?;
     let document = document(&Http::new(&host)).await?;
     let (stranger, observer) = (Http::with_token(&host, "wrong"), caller(&host, "observer")?);
@@ -226,7 +226,7 @@ async fn nobody_gets_past_the_door_of_a_documented_route() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_documented_is_noticed() -> Result<()> {
+async fn checker_reports_an_undocumented_answer() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::new(&host);
     let document = document(&http).await?;

@@ -89,7 +89,7 @@ fn without_resources(text: &str) -> String {
 }
 
 #[test]
-fn the_transcript_in_the_documentation_is_what_happens() -> Result<()> {
+fn transcript_in_the_documentation_matches_the_server() -> Result<()> {
     let host = HostOptions { binary: Some(wharf()), ..HostOptions::default() }.start()?;
     let dir = cwd(&host)?;
     let mut script = program::script(&documents().join("rest.sh"));

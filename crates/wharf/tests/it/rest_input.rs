@@ -86,7 +86,7 @@ async fn a_spawn_with_wrong_input_creates_nothing() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_wrong_type_is_named() -> Result<()> {
+async fn member_of_a_wrong_type_is_named() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::new(&host);
     let answer = http.post("/sessions/agent", &json!({ "adapter": "scripted", "env": { "A": 1 } })).await?;
@@ -119,7 +119,7 @@ async fn a_body_must_be_json_and_not_too_large() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_prompt_with_wrong_input_reaches_nobody() -> Result<()> {
+async fn prompt_with_wrong_input_does_not_reach_the_agent() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::new(&host);
     let id = spawn(&http, &host).await?;

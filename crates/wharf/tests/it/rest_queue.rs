@@ -47,7 +47,7 @@ async fn asks_are_listed_and_answered_once() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_ask_is_cancelled_over_rest_when_nobody_else_could_answer() -> Result<()> {
+async fn ask_is_cancelled_over_rest_when_no_other_client_could_answer() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::new(&host);
     let id = spawn(&http, &host).await?;
@@ -135,7 +135,7 @@ async fn a_repeated_prompt_with_the_same_key_is_the_same_prompt() -> Result<()> 
 }
 
 #[tokio::test]
-async fn a_key_is_its_senders_own_and_stands_for_one_prompt() -> Result<()> {
+async fn idempotency_key_belongs_to_its_sender_and_one_prompt() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::new(&host);
     let id = spawn(&http, &host).await?;

@@ -39,7 +39,7 @@ async fn a_line_event_has_the_line_and_its_stream() -> Result<()> {
 }
 
 #[tokio::test]
-async fn status_turn_and_ask_events_tell_what_lines_cannot() -> Result<()> {
+async fn status_turn_and_ask_events_are_sent_beside_lines() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::new(&host);
     let id = spawn(&http, &host).await?;
@@ -83,7 +83,7 @@ async fn the_end_of_a_turn_comes_after_its_last_line() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_stream_ends_when_the_session_does_and_then_there_is_nothing_new() -> Result<()> {
+async fn stream_ends_with_the_session_and_a_reconnect_gets_no_events() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::new(&host);
     let id = spawn(&http, &host).await?;
@@ -103,7 +103,7 @@ async fn the_stream_ends_when_the_session_does_and_then_there_is_nothing_new() -
 }
 
 #[tokio::test]
-async fn every_last_event_id_resumes_with_nothing_lost_or_doubled() -> Result<()> {
+async fn every_last_event_id_resumes_without_gap_or_duplicate() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::new(&host);
     let script = "echo one; think a thought; tool; stream 30 20; plan; echo last";
@@ -203,7 +203,7 @@ async fn never_reads(host: &Host, path: &str) -> Result<tokio::net::TcpStream> {
 }
 
 #[tokio::test]
-async fn a_reader_that_never_reads_costs_little_and_holds_nobody_up() -> Result<()> {
+async fn stalled_reader_uses_little_memory_and_blocks_no_other_client() -> Result<()> {
     let mut options = scripted(&[])?;
     // Looking for secrets in every byte takes its time in a debug build.
     options.config.get_or_insert_default().insert_str(0, "redact_output = false\n");
@@ -249,7 +249,7 @@ async fn a_silent_stream_has_a_comment_every_25_to_30_seconds() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_reader_that_leaves_is_let_go() -> Result<()> {
+async fn disconnected_reader_is_released() -> Result<()> {
     let host = crate::section(scripted(&[])?, "[limits]\nconnections = 3").start()?;
     let http = Http::new(&host);
     let id = spawn(&http, &host).await?;
@@ -290,7 +290,7 @@ async fn the_stream_of_all_sessions_begins_with_a_snapshot_and_tells_changes() -
 }
 
 #[tokio::test]
-async fn what_an_agent_says_is_no_news_for_the_stream_of_all_sessions() -> Result<()> {
+async fn agent_updates_are_not_in_the_stream_of_all_sessions() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::new(&host);
     let id = spawn(&http, &host).await?;

@@ -21,12 +21,12 @@ fn kill_point(dice: &mut Dice) -> u64 {
 }
 
 #[tokio::test]
-async fn what_a_client_has_seen_of_a_burst_is_replayed_after_kill_9() -> Result<()> {
+async fn updates_seen_before_kill_9_are_replayed() -> Result<()> {
     cut_bursts(scripted(&["--no-load"])?.start()?, ROUNDS, false).await
 }
 
 #[tokio::test]
-async fn what_a_client_has_seen_of_a_burst_is_replayed_after_kill_9_and_the_agent_is_back() -> Result<()> {
+async fn updates_seen_before_kill_9_are_replayed_and_the_agent_is_back() -> Result<()> {
     cut_bursts(scripted(&[])?.start()?, ROUNDS_WITH_AGENT, true).await
 }
 
@@ -112,7 +112,7 @@ fn check_log(host: &Host, session: &str, updates: usize) -> Result<()> {
 }
 
 #[tokio::test]
-async fn prompts_waiting_for_an_agent_that_cannot_come_back_get_a_definite_end_and_asks_are_closed() -> Result<()> {
+async fn queued_prompts_and_asks_end_when_the_agent_cannot_come_back() -> Result<()> {
     let mut host = scripted(&["--no-load"])?.start()?;
     let (client, session) = crate::open(&host).await?;
     let _asking = client.start_prompt(&session, "ask").await;
@@ -134,7 +134,7 @@ async fn prompts_waiting_for_an_agent_that_cannot_come_back_get_a_definite_end_a
 }
 
 #[tokio::test]
-async fn a_session_that_ended_before_the_restart_is_replayed_whole_and_not_touched() -> Result<()> {
+async fn session_ended_before_the_restart_is_replayed_and_unchanged() -> Result<()> {
     let mut host = scripted(&["--no-load"])?.start()?;
     let (client, session) = crate::open(&host).await?;
     client.prompt(&session, "echo one; echo two").await?;

@@ -98,7 +98,7 @@ fn slow_start(http: Http, cwd: String) -> Open {
 }
 
 #[tokio::test]
-async fn a_revoked_token_ends_all_that_it_has_open_and_keeps_what_was_accepted() -> Result<()> {
+async fn revoked_token_closes_its_connections_and_accepted_prompts_run() -> Result<()> {
     let host = and_scripted(scripted(&[])?, "sleeper", &["--hang-on", "initialize"])?.start()?;
     let cwd = workspace(&host, "here").await?;
     let admin = Http::new(&host);
@@ -163,7 +163,7 @@ async fn a_revoked_token_ends_all_that_it_has_open_and_keeps_what_was_accepted()
 }
 
 #[tokio::test]
-async fn what_an_agents_token_opened_ends_with_the_agent() -> Result<()> {
+async fn connections_of_an_agent_token_end_with_the_agent() -> Result<()> {
     let host = scripted(&["--resume"])?.start()?;
     let admin = Http::new(&host);
     let agent = Agent::new(&host).await?;
@@ -194,7 +194,7 @@ async fn what_an_agents_token_opened_ends_with_the_agent() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_is_cut_off_too() -> Result<()> {
+async fn revocation_disconnects_a_client_that_does_not_read() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (owner, session) = crate::open(&host).await?;
     let (id, text) = create(&host, &["--role", "observer"])?;
@@ -228,7 +228,7 @@ async fn an_expired_token_ends_its_connections_too() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_file_that_cannot_be_read_ends_nothing() -> Result<()> {
+async fn unreadable_token_file_closes_no_connection() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (_, text) = create(&host, &["--role", "controller"])?;
     let client = Client::connect(&host.ws_url(), &text).await?;

@@ -69,7 +69,7 @@ fn is_confined(pid: u32) -> Result<bool> {
 const DENIED: &str = "failed: Permission denied";
 
 #[tokio::test]
-async fn a_confined_agent_writes_in_its_directory_and_for_a_while_and_nowhere_else() -> Result<()> {
+async fn confined_agent_writes_only_in_its_directory_and_temporary_files() -> Result<()> {
     if !landlock() {
         return Ok(());
     }
@@ -103,7 +103,7 @@ async fn a_confined_agent_writes_in_its_directory_and_for_a_while_and_nowhere_el
 }
 
 #[tokio::test]
-async fn a_confined_agent_cannot_read_what_is_the_hosts() -> Result<()> {
+async fn confined_agent_cannot_read_files_of_the_host() -> Result<()> {
     if !landlock() {
         return Ok(());
     }
@@ -161,7 +161,7 @@ async fn wharfs_own_files_and_terminals_obey_the_same_sandbox() -> Result<()> {
 }
 
 #[tokio::test]
-async fn wharf_reads_and_writes_for_a_confined_agent_wherever_the_sandbox_lets_it() -> Result<()> {
+async fn files_served_to_a_confined_agent_follow_its_sandbox() -> Result<()> {
     if !landlock() {
         return Ok(());
     }
@@ -219,7 +219,7 @@ async fn variables_that_an_agent_chooses_reach_no_program_that_is_not_confined()
 }
 
 #[tokio::test]
-async fn a_session_comes_back_confined_and_not_to_another_place() -> Result<()> {
+async fn session_comes_back_confined_to_the_same_directory() -> Result<()> {
     if !landlock() {
         return Ok(());
     }
@@ -251,7 +251,7 @@ async fn a_session_comes_back_confined_and_not_to_another_place() -> Result<()> 
 }
 
 #[tokio::test]
-async fn an_agent_that_only_introduces_itself_is_confined_and_gets_a_session_only_with_the_same_rights() -> Result<()> {
+async fn prestarted_agent_is_confined_and_serves_only_sessions_with_the_same_rights() -> Result<()> {
     if !landlock() {
         return Ok(());
     }
@@ -276,7 +276,7 @@ async fn an_agent_that_only_introduces_itself_is_confined_and_gets_a_session_onl
 }
 
 #[tokio::test]
-async fn without_landlock_no_session_starts_where_it_is_asked_for() -> Result<()> {
+async fn required_sandbox_without_landlock_refuses_sessions() -> Result<()> {
     let yard = Yard::new()?;
     let options = crate::and_scripted(yard.options(&[])?, "free", &[])?;
     let options = section(options, "[agents.free.sandbox]\nmode = \"off\"");
@@ -300,7 +300,7 @@ async fn without_landlock_no_session_starts_where_it_is_asked_for() -> Result<()
 }
 
 #[tokio::test]
-async fn a_session_that_would_hold_the_hosts_own_files_is_refused() -> Result<()> {
+async fn session_in_a_directory_that_holds_the_hosts_files_is_refused() -> Result<()> {
     if !landlock() {
         return Ok(());
     }
@@ -316,7 +316,7 @@ async fn a_session_that_would_hold_the_hosts_own_files_is_refused() -> Result<()
 }
 
 #[tokio::test]
-async fn the_sandbox_is_off_unless_it_is_asked_for_and_on_for_whom_it_is() -> Result<()> {
+async fn sandbox_is_off_by_default_and_on_for_configured_adapters() -> Result<()> {
     if !landlock() {
         return Ok(());
     }

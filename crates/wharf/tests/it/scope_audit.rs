@@ -111,7 +111,7 @@ fn is_refused(operation: &Operation<'_>, answer: &Answer) -> bool {
 }
 
 #[tokio::test]
-async fn no_route_tells_of_another_workspace_or_touches_it() -> Result<()> {
+async fn no_route_reads_or_changes_another_workspace() -> Result<()> {
     let (host, others, own) = host().await?;
     let before = others.state(&host).await?;
     let document = Document(own.get("/openapi.json").await?.expect(200)?);
@@ -179,7 +179,7 @@ fn methods() -> BTreeSet<&'static str> {
 }
 
 #[tokio::test]
-async fn no_method_of_acp_tells_of_another_workspace_or_touches_it() -> Result<()> {
+async fn no_acp_method_reads_or_changes_another_workspace() -> Result<()> {
     let (host, others, own) = host().await?;
     let before = others.state(&host).await?;
     let methods = methods();
@@ -218,7 +218,7 @@ async fn no_method_of_acp_tells_of_another_workspace_or_touches_it() -> Result<(
 }
 
 #[tokio::test]
-async fn no_stream_of_acp_over_http_leads_into_another_workspace() -> Result<()> {
+async fn no_acp_http_stream_reads_another_workspace() -> Result<()> {
     let (host, others, own) = host().await?;
     let before = others.state(&host).await?;
     let hello =
@@ -244,7 +244,7 @@ async fn no_stream_of_acp_over_http_leads_into_another_workspace() -> Result<()>
 }
 
 #[tokio::test]
-async fn no_tool_of_mcp_tells_of_another_workspace_or_touches_it() -> Result<()> {
+async fn no_mcp_tool_reads_or_changes_another_workspace() -> Result<()> {
     let (host, others, own) = host().await?;
     let before = others.state(&host).await?;
     let mut mcp = Mcp::Http(own);

@@ -72,7 +72,7 @@ async fn a_token_of_one_workspace_starts_sessions_there_and_nowhere_else() -> Re
 }
 
 #[tokio::test]
-async fn over_acp_new_sessions_are_in_the_workspace_too_and_names_are_its_own() -> Result<()> {
+async fn acp_sessions_and_names_stay_in_the_workspace_of_the_token() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (quokka, here) = (workspace(&host, "quokka").await?, workspace(&host, "here").await?);
     let text = |path: &PathBuf| path.to_str().map(str::to_owned).context("not UTF-8");
@@ -148,7 +148,7 @@ async fn a_workspace_that_has_tokens_stays_until_they_are_revoked() -> Result<()
 }
 
 #[tokio::test]
-async fn what_a_token_is_limited_to_is_checked_and_shown() -> Result<()> {
+async fn limits_of_a_token_are_checked_and_shown() -> Result<()> {
     let host = scripted(&[])?.start()?;
     workspace(&host, "here").await?;
     let unknown = stderr(token(&host, &["create", "--role", "observer", "--workspace", "there"])?)?;

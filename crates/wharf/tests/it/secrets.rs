@@ -71,7 +71,7 @@ async fn secrets_are_in_no_command_line_log_problem_or_description() -> Result<(
 }
 
 #[tokio::test]
-async fn what_a_client_sends_along_is_not_logged() -> Result<()> {
+async fn variables_sent_by_a_client_are_not_logged() -> Result<()> {
     let mut host = talkative()?.start()?;
     let client = client_with(&host, json!({}), json!({ "wharf": { "env": { "PROVIDER_KEY": KEY } } })).await?;
     let session = client.new_session(&cwd(&host)?).await?;

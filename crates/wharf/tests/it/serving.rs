@@ -23,7 +23,7 @@ fn mode(path: &Path) -> Result<u32> {
 }
 
 #[tokio::test]
-async fn one_line_of_json_says_where_it_listens() -> Result<()> {
+async fn json_output_is_one_line_with_the_addresses() -> Result<()> {
     let mut host = scripted(&[])?.start()?;
     let (client, session) = open(&host).await?;
     client.prompt(&session, "echo hi").await?;
@@ -40,7 +40,7 @@ async fn one_line_of_json_says_where_it_listens() -> Result<()> {
 }
 
 #[test]
-fn without_json_a_person_is_told_what_to_do_next() -> Result<()> {
+fn text_output_names_the_next_step() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let mut serve = command(&["serve", "--listen", FREE, "--state-dir"]);
     serve.arg(folder.path().join("state"));
@@ -101,7 +101,7 @@ fn a_second_host_on_the_same_state_is_refused_with_the_pid_of_the_first() -> Res
 }
 
 #[test]
-fn mistakes_are_named() -> Result<()> {
+fn wrong_flags_and_settings_are_named() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let state = folder.path().join("state");
     let config = folder.path().join("config.toml");

@@ -128,7 +128,7 @@ async fn a_server_that_vanishes_is_an_error_to_the_agent_and_wharf_takes_over() 
 }
 
 #[tokio::test]
-async fn whoever_loads_last_serves() -> Result<()> {
+async fn client_that_loaded_last_serves_the_agent() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let can = json!({ "fs": { "readTextFile": true } });
     let (first, session) = opened_with(&host, can.clone()).await?;
@@ -150,7 +150,7 @@ async fn whoever_loads_last_serves() -> Result<()> {
 }
 
 #[tokio::test]
-async fn where_wharf_may_not_serve_the_agent_gets_an_error_and_is_told_so_before() -> Result<()> {
+async fn agent_gets_an_error_and_no_capability_when_serving_is_off() -> Result<()> {
     let recording = Recording::new()?;
     let host = without_tools(recording.scripted(&[])?).start()?;
     let (client, session) = open(&host).await?;
@@ -176,7 +176,7 @@ async fn eliciting(host: &Host, session: &str) -> Result<Client> {
 }
 
 #[tokio::test]
-async fn a_form_goes_to_everyone_who_can_fill_it_in_and_the_first_answer_wins() -> Result<()> {
+async fn elicitation_form_goes_to_capable_clients_and_the_first_answer_wins() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (plain, session) = open(&host).await?;
     let (one, two) = (eliciting(&host, &session).await?, eliciting(&host, &session).await?);
@@ -202,7 +202,7 @@ async fn a_form_goes_to_everyone_who_can_fill_it_in_and_the_first_answer_wins() 
 }
 
 #[tokio::test]
-async fn a_form_is_cancelled_when_all_who_were_asked_cancel_it_or_nobody_can_fill_it_in() -> Result<()> {
+async fn elicitation_form_is_cancelled_when_all_clients_cancel_or_none_is_capable() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (plain, session) = open(&host).await?;
     let cancelled = r#"answered: {"action":"cancel"}"#;
@@ -227,7 +227,7 @@ async fn a_form_is_cancelled_when_all_who_were_asked_cancel_it_or_nobody_can_fil
 }
 
 #[tokio::test]
-async fn a_link_goes_only_to_the_one_who_prompts() -> Result<()> {
+async fn elicitation_link_goes_only_to_the_sender_of_the_prompt() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (plain, session) = open(&host).await?;
     let (one, two) = (eliciting(&host, &session).await?, eliciting(&host, &session).await?);
@@ -244,7 +244,7 @@ async fn a_link_goes_only_to_the_one_who_prompts() -> Result<()> {
 }
 
 #[tokio::test]
-async fn extensions_pass_both_ways_to_the_party_concerned() -> Result<()> {
+async fn extension_methods_pass_in_both_directions() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;
     let second = join(&host, &session).await?;
@@ -279,7 +279,7 @@ async fn extensions_pass_both_ways_to_the_party_concerned() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_change_of_mode_or_option_is_told_to_everyone() -> Result<()> {
+async fn change_of_mode_or_option_is_sent_to_all_clients() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;
     let second = join(&host, &session).await?;
@@ -350,7 +350,7 @@ async fn many_requests_at_once_reach_the_agent_in_their_order() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_request_that_was_passed_on_can_be_taken_back() -> Result<()> {
+async fn forwarded_request_can_be_cancelled() -> Result<()> {
     let recording = Recording::new()?;
     let host = recording.scripted(&["--hang-on", "_slow"])?.start()?;
     let (client, session) = open(&host).await?;
@@ -367,7 +367,7 @@ async fn a_request_that_was_passed_on_can_be_taken_back() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_request_is_answered_also_to_a_client_that_leaves_meanwhile() -> Result<()> {
+async fn request_is_answered_when_its_client_detaches_meanwhile() -> Result<()> {
     let host = scripted(&["--delay", "session/set_mode=200"])?.start()?;
     let (_first, session) = open(&host).await?;
     let second = join(&host, &session).await?;
@@ -378,7 +378,7 @@ async fn a_request_is_answered_also_to_a_client_that_leaves_meanwhile() -> Resul
 }
 
 #[tokio::test]
-async fn a_request_is_answered_also_to_a_client_that_attaches_again_meanwhile() -> Result<()> {
+async fn request_is_answered_when_its_client_attaches_again_meanwhile() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (client, session) = open(&host).await?;
     for round in 0..60 {

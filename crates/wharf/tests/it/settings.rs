@@ -204,7 +204,7 @@ async fn setting_is_in_the_log_when_its_answer_has_come() -> Result<()> {
 }
 
 #[tokio::test]
-async fn model_of_set_model_is_told_and_there_again_after_a_return() -> Result<()> {
+async fn model_of_set_model_is_reported_and_restored_on_return() -> Result<()> {
     let recording = Recording::new()?;
     let mut host = recording.scripted(&["--models"])?.start()?;
     let (first, session) = open(&host).await?;
@@ -256,7 +256,7 @@ async fn options_are_compared_again_after_each_that_is_set() -> Result<()> {
 }
 
 #[tokio::test]
-async fn mode_that_stands_beside_odd_json_is_restored_and_told() -> Result<()> {
+async fn mode_beside_odd_json_is_restored_and_reported() -> Result<()> {
     let odd = [r#""_meta":{"x":1e400},"#, r#""_meta":{"x":"\ud83d"},"#];
     for odd in odd {
         let mut host = crate::scripted(&[])?.start()?;

@@ -165,7 +165,7 @@ async fn loading_re_issues_an_open_permission_after_the_answer() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_permission_stays_open_while_nobody_is_there() -> Result<()> {
+async fn permission_stays_open_while_no_client_is_attached() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;
     let _running = first.start_prompt(&session, "ask; echo after").await;
@@ -241,7 +241,7 @@ async fn one_connection_may_have_many_sessions() -> Result<()> {
 }
 
 #[tokio::test]
-async fn clients_that_join_in_the_middle_of_a_burst_miss_nothing_and_get_nothing_twice() -> Result<()> {
+async fn clients_that_join_during_a_burst_get_no_gap_and_no_duplicate() -> Result<()> {
     const BURST: u64 = 20_000;
     let host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;
@@ -261,7 +261,7 @@ async fn clients_that_join_in_the_middle_of_a_burst_miss_nothing_and_get_nothing
 }
 
 #[tokio::test]
-async fn loading_again_during_ones_own_turn_replays_and_still_answers_the_prompt_once() -> Result<()> {
+async fn load_during_the_clients_own_turn_replays_and_answers_the_prompt_once() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (client, session) = open(&host).await?;
     let running = client.start_prompt(&session, "echo before; ask; echo after").await;
@@ -301,7 +301,7 @@ async fn every_copy_of_a_permission_is_withdrawn() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_in_the_middle_of_a_burst_disturbs_nobody() -> Result<()> {
+async fn client_that_leaves_during_a_burst_disturbs_no_other_client() -> Result<()> {
     const BURST: u64 = 20_000;
     let host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;

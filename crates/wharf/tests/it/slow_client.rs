@@ -31,7 +31,7 @@ async fn read_all(client: &mut Wire, mut look: impl FnMut() -> Result<()>) -> Re
 }
 
 #[tokio::test]
-async fn a_client_that_never_reads_slows_nobody_and_gets_everything_when_it_does() -> Result<()> {
+async fn client_that_never_reads_slows_no_other_and_gets_everything_later() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let mut reader = Wire::open(&host).await?;
     let session = reader.new_session(&cwd(&host)?).await?;

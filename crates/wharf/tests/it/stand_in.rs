@@ -57,7 +57,7 @@ impl Yard {
 }
 
 #[tokio::test]
-async fn an_agent_is_told_of_files_and_terminals_only_if_its_client_has_them() -> Result<()> {
+async fn files_and_terminals_are_offered_to_an_agent_only_if_its_client_has_them() -> Result<()> {
     let recording = Recording::new()?;
     let host = recording.scripted(&[])?.start()?;
     let reads = json!({ "fs": { "readTextFile": true }, "novel": { "x": 1 } });
@@ -70,7 +70,7 @@ async fn an_agent_is_told_of_files_and_terminals_only_if_its_client_has_them() -
 }
 
 #[tokio::test]
-async fn agents_of_rest_and_amux_are_told_of_neither_files_nor_terminals() -> Result<()> {
+async fn agents_of_rest_and_amux_are_offered_neither_files_nor_terminals() -> Result<()> {
     let recording = Recording::new()?;
     let host = recording.scripted(&[])?.start()?;
     rest::spawn(&Http::new(&host), &host).await?;
@@ -85,7 +85,7 @@ async fn agents_of_rest_and_amux_are_told_of_neither_files_nor_terminals() -> Re
 }
 
 #[tokio::test]
-async fn always_tells_every_agent_of_files_and_terminals() -> Result<()> {
+async fn setting_always_offers_files_and_terminals_to_every_agent() -> Result<()> {
     let recording = Recording::new()?;
     let host = section_first(recording.scripted(&[])?, "serve_tools = \"always\"").start()?;
     rest::spawn(&Http::new(&host), &host).await?;
@@ -106,7 +106,7 @@ fn section_first(mut options: wharf_testkit::host::HostOptions, line: &str) -> w
 }
 
 #[tokio::test]
-async fn the_old_true_and_false_still_work_and_the_host_warns_of_them() -> Result<()> {
+async fn deprecated_true_and_false_still_work_with_a_warning() -> Result<()> {
     for (old, new) in [("true", "always"), ("false", "never")] {
         let host = section_first(scripted(&[])?, &format!("serve_tools = {old}")).start()?;
         let words = host.stderr();
@@ -116,7 +116,7 @@ async fn the_old_true_and_false_still_work_and_the_host_warns_of_them() -> Resul
 }
 
 #[tokio::test]
-async fn a_session_that_comes_back_tells_its_agent_what_the_client_has_that_brings_it_back() -> Result<()> {
+async fn returning_agent_is_offered_the_capabilities_of_the_client_that_woke_it() -> Result<()> {
     let recording = Recording::new()?;
     let mut host = recording.scripted(&["--resume"])?.start()?;
     let mut creator = editor_tools();
@@ -148,8 +148,7 @@ async fn a_session_that_comes_back_tells_its_agent_what_the_client_has_that_brin
 }
 
 #[tokio::test]
-async fn an_agent_whose_client_is_gone_reads_and_writes_outside_of_its_directories_as_its_process_could() -> Result<()>
-{
+async fn agent_without_a_client_reads_and_writes_outside_its_directories_as_its_process_could() -> Result<()> {
     let yard = Yard::new()?;
     let (client, session) = left_by_its_editor(&yard.host, &yard.inside).await?;
     let (inside, outside) = (&yard.inside, yard.outside.display());
@@ -171,7 +170,7 @@ async fn an_agent_whose_client_is_gone_reads_and_writes_outside_of_its_directori
 }
 
 #[tokio::test]
-async fn proc_self_is_the_agents() -> Result<()> {
+async fn proc_self_means_the_agents_process() -> Result<()> {
     let yard = Yard::new()?;
     let (client, session) = left_by_its_editor(&yard.host, &yard.inside).await?;
     let agent = pids(&told(&client, &session, "pid").await?).pop().context("no pid")?;

@@ -27,7 +27,7 @@ async fn new_session(client: &Client, cwd: &Path) -> Result<String> {
 }
 
 #[tokio::test]
-async fn a_session_that_runs_is_live_and_one_that_does_not_is_not_found() -> Result<()> {
+async fn status_of_a_running_session_is_live_and_of_an_ended_one_not_found() -> Result<()> {
     let mut host = and_scripted(scripted(&[])?, "mortal", &["--no-load"])?.start()?;
     let (first, session) = open(&host).await?;
     let mortal = client_of(&host, "mortal").await?.new_session(&cwd(&host)?).await?;
@@ -96,7 +96,7 @@ async fn the_status_is_answered_while_the_session_streams_at_full_rate() -> Resu
 }
 
 #[tokio::test]
-async fn a_cold_session_is_not_woken_by_being_asked_for() -> Result<()> {
+async fn status_request_does_not_wake_a_cold_session() -> Result<()> {
     let mut host = scripted(&[])?.start()?;
     let (_first, session) = open(&host).await?;
     host.restart()?;
@@ -140,7 +140,7 @@ async fn the_list_shows_the_sessions_of_the_connections_agent_newest_first() -> 
 }
 
 #[tokio::test]
-async fn the_list_can_be_had_of_one_directory() -> Result<()> {
+async fn list_can_be_filtered_by_directory() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (here, there) = (host.directory().join("here"), host.directory().join("there"));
     std::fs::create_dir(&here)?;
@@ -167,7 +167,7 @@ async fn ended_sessions(host: &Host, client: &Client, count: usize) -> Result<Ve
 }
 
 #[tokio::test]
-async fn a_long_list_comes_in_pages_that_hold_while_sessions_come_and_go() -> Result<()> {
+async fn list_pages_stay_consistent_while_sessions_come_and_go() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let client = client(&host).await?;
     let mut made = ended_sessions(&host, &client, 104).await?;
@@ -207,7 +207,7 @@ async fn a_session_that_is_deleted_is_gone_and_deleting_it_again_succeeds() -> R
 }
 
 #[tokio::test]
-async fn closing_ends_a_session_only_when_the_last_client_does_it_or_insists() -> Result<()> {
+async fn close_ends_a_session_only_for_its_last_client_or_with_force() -> Result<()> {
     let host = scripted(&["--close"])?.start()?;
     let (first, session) = open(&host).await?;
     let second = join(&host, &session).await?;

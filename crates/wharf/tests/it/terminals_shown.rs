@@ -30,7 +30,7 @@ fn terminal(host: &wharf_testkit::host::Host, session: &str) -> Result<Value> {
 }
 
 #[tokio::test]
-async fn a_terminal_of_wharf_is_text_to_everyone_now_and_later() -> Result<()> {
+async fn terminal_output_of_wharf_is_shown_as_text_live_and_in_replays() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;
     let second = join(&host, &session).await?;
@@ -52,7 +52,7 @@ async fn a_terminal_of_wharf_is_text_to_everyone_now_and_later() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_terminal_that_runs_on_is_told_at_the_end_of_each_turn_and_of_the_agent() -> Result<()> {
+async fn output_of_a_running_terminal_is_recorded_at_the_end_of_turn_and_agent() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (client, session) = open(&host).await?;
     let at = host.directory().display();
@@ -96,7 +96,7 @@ async fn with_terminals(host: &wharf_testkit::host::Host) -> Result<Client> {
 }
 
 #[tokio::test]
-async fn a_terminal_of_a_client_is_text_to_all_others() -> Result<()> {
+async fn terminal_output_of_a_client_is_shown_as_text_to_other_clients() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let maker = with_terminals(&host).await?;
     let session = maker.new_session(&cwd(&host)?).await?;
@@ -116,7 +116,7 @@ async fn a_terminal_of_a_client_is_text_to_all_others() -> Result<()> {
 
 /// Also what is left out for a client is left out again.
 #[tokio::test]
-async fn a_stream_that_is_read_again_shows_the_same() -> Result<()> {
+async fn stream_shows_the_same_terminal_output_when_read_again() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::open(&host).await?;
     let (_own, mut events, session) = http.session(&host).await?;

@@ -82,7 +82,7 @@ async fn head(mut stream: TlsStream<TcpStream>, path: &str, headers: &str) -> Re
 const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 
 #[tokio::test]
-async fn a_session_is_held_over_tls_from_another_address() -> Result<()> {
+async fn session_works_over_tls_from_another_address() -> Result<()> {
     let pair = Pair::new()?;
     let options = pair.on(scripted(&[])?, "0.0.0.0:0");
     let host =
@@ -107,7 +107,7 @@ async fn a_session_is_held_over_tls_from_another_address() -> Result<()> {
 }
 
 #[tokio::test]
-async fn http2_is_negotiated_and_pages_of_our_own_are_let_in_by_it() -> Result<()> {
+async fn http2_is_negotiated_and_accepts_pages_of_the_same_origin() -> Result<()> {
     let pair = Pair::new()?;
     let host = pair.on(scripted(&[])?, "127.0.0.1:0").start()?;
     let stream = pair.connect(&host, &["h2", "http/1.1"]).await?;
@@ -155,7 +155,7 @@ async fn rebinding_and_foreign_pages_are_refused_on_every_address() -> Result<()
 }
 
 #[tokio::test]
-async fn a_handshake_that_never_ends_is_cut_off_and_holds_nobody_up() -> Result<()> {
+async fn endless_tls_handshake_times_out_and_blocks_no_other_client() -> Result<()> {
     let pair = Pair::new()?;
     let options = section(scripted(&[])?, "[limits]\nsilence = \"1s\"");
     let host = pair.on(options, "127.0.0.1:0").start()?;
@@ -178,7 +178,7 @@ async fn a_handshake_that_never_ends_is_cut_off_and_holds_nobody_up() -> Result<
 }
 
 #[test]
-fn what_is_wrong_with_the_files_is_said_at_start() -> Result<()> {
+fn wrong_certificate_files_are_named_at_startup() -> Result<()> {
     let (pair, other) = (Pair::new()?, Pair::new()?);
     let state = pair.0.path().join("state");
     let empty = pair.0.path().join("empty.pem");
@@ -204,7 +204,7 @@ fn what_is_wrong_with_the_files_is_said_at_start() -> Result<()> {
 }
 
 #[test]
-fn other_addresses_need_tls_or_the_word_that_they_do_not() -> Result<()> {
+fn addresses_beyond_loopback_need_tls_or_an_explicit_opt_out() -> Result<()> {
     let pair = Pair::new()?;
     let state = pair.0.path().join("state");
     let error = refusal(&state, &["--listen", "0.0.0.0:0"])?;

@@ -50,7 +50,7 @@ fn ids(list: &Value) -> Result<BTreeSet<String>> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ten_sessions_in_four_workspaces_are_the_same_by_every_surface() -> Result<()> {
+async fn ten_sessions_in_four_workspaces_look_the_same_on_every_surface() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::new(&host);
     for slug in WORKSPACES {

@@ -105,7 +105,7 @@ async fn tokens_survive_a_restart_and_revocations_too() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_damaged_file_is_said_and_left_alone() -> Result<()> {
+async fn damaged_token_file_is_reported_and_left_alone() -> Result<()> {
     let mut host = crate::scripted(&[])?.start()?;
     let (_, text) = create(&host, &["--role", "controller"])?;
     let file = host.state_dir().join("tokens.json");
@@ -150,7 +150,7 @@ fn a_token_is_shown_once_and_its_hash_never() -> Result<()> {
 }
 
 #[test]
-fn what_cannot_be_done_is_named() -> Result<()> {
+fn impossible_token_commands_name_their_reason() -> Result<()> {
     let host = crate::scripted(&[])?.start()?;
     let unknown = stderr(token(&host, &["revoke", "tok_nobody"])?)?;
     assert!(unknown.contains("\"tok_nobody\""), "{unknown}");

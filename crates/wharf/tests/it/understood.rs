@@ -61,7 +61,7 @@ async fn updates_that_a_client_does_not_understand_are_left_out_live_and_in_repl
 }
 
 #[tokio::test]
-async fn options_that_are_on_or_off_are_in_no_list_of_a_client_that_has_none() -> Result<()> {
+async fn boolean_options_are_hidden_from_clients_without_boolean_options() -> Result<()> {
     let host = scripted(&["--boolean-option"])?.start()?;
     let (able, plain) = (able(&host).await?, client(&host).await?);
     let opened = able.request("session/new", at(&host, None)?).await?;

@@ -14,7 +14,7 @@ fn greeted(client: &Client) -> Value {
 }
 
 #[tokio::test]
-async fn an_agent_that_was_greeted_elsewhere_is_replaced_by_one_in_the_right_place() -> Result<()> {
+async fn agent_initialized_in_another_directory_is_replaced() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let client = client(&host).await?;
     let session = client.new_session(&cwd(&host)?).await?;
@@ -24,7 +24,7 @@ async fn an_agent_that_was_greeted_elsewhere_is_replaced_by_one_in_the_right_pla
 }
 
 #[tokio::test]
-async fn an_agent_that_was_greeted_in_the_right_place_gets_the_session() -> Result<()> {
+async fn agent_initialized_in_the_sessions_directory_gets_the_session() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let here = cwd(&host)?;
     let told_where = client_with(&host, json!({}), json!({ "wharf": { "cwd": here } })).await?;
@@ -35,7 +35,7 @@ async fn an_agent_that_was_greeted_in_the_right_place_gets_the_session() -> Resu
 }
 
 #[test]
-fn an_editor_has_one_agent_from_its_first_word_to_its_session() -> Result<()> {
+fn editor_uses_one_agent_from_initialize_to_session() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let mut editor = editor(&host, &[])?;
     let hello = editor.request("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }))?;
@@ -49,7 +49,7 @@ fn an_editor_has_one_agent_from_its_first_word_to_its_session() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_login_between_two_tries_is_done_where_the_session_will_be() -> Result<()> {
+async fn login_between_two_attempts_reaches_the_agent_of_the_session() -> Result<()> {
     let recording = Recording::new()?;
     let host = recording.scripted(&["--auth"])?.start()?;
     let client = client(&host).await?;

@@ -40,7 +40,7 @@ fn is_kept_under(host: &Host, bucket: &str, session: &str) -> bool {
 }
 
 #[tokio::test]
-async fn sessions_are_kept_under_their_workspace_whichever_way_they_came() -> Result<()> {
+async fn sessions_of_every_surface_are_listed_under_their_workspace() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::new(&host);
     let (code, elsewhere) = (register(&http, &host, "code").await?, dir(&host, "elsewhere")?);
@@ -192,7 +192,7 @@ async fn the_registry_is_changed_by_admins_alone() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_damaged_registry_is_named_by_its_line_and_hurts_nothing_else() -> Result<()> {
+async fn damaged_registry_is_reported_by_line_and_affects_no_sessions() -> Result<()> {
     let mut host = scripted(&[])?.start()?;
     let http = Http::new(&host);
     let code = register(&http, &host, "code").await?;

@@ -46,7 +46,7 @@ struct Walk {
 }
 
 #[test]
-fn random_walks_keep_every_promise() {
+fn random_walks_keep_every_invariant() {
     if let Ok(seed) = std::env::var("WHARF_WALK_SEED") {
         Walk::walk(seed.parse().unwrap());
         return;
@@ -68,7 +68,7 @@ fn random_walks_keep_every_promise() {
 }
 
 #[test]
-fn walks_that_once_failed_keep_every_promise() {
+fn formerly_failing_walks_keep_every_invariant() {
     let seeds = REGRESSIONS.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
     for seed in seeds {
         Walk::walk(seed.trim().parse().unwrap());

@@ -34,7 +34,7 @@ async fn an_agent_that_floods_slows_no_other_session() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_agent_that_closes_its_output_and_stays_is_ended() -> Result<()> {
+async fn agent_that_closes_its_output_without_exiting_is_killed() -> Result<()> {
     let agent = wharf_testkit::program::scripted_agent()?;
     let directory = tempfile::TempDir::with_prefix("wharf-half-")?;
     let pipe = directory.path().join("pipe");
@@ -60,7 +60,7 @@ async fn an_agent_that_closes_its_output_and_stays_is_ended() -> Result<()> {
 }
 
 #[tokio::test]
-async fn many_agents_that_hang_in_every_way_leave_nothing_when_they_are_killed() -> Result<()> {
+async fn killed_hanging_agents_leave_no_processes() -> Result<()> {
     let mut options = scripted(&["--ignore-eof", "--ignore-term"])?;
     for (name, flags) in [
         ("mute", ["--hang-on", "initialize"]),

@@ -49,7 +49,7 @@ async fn begin(host: &Host, count: usize, beginning: &[u8]) -> Result<Vec<TcpStr
 }
 
 #[tokio::test]
-async fn clients_that_say_nothing_or_half_of_something_hold_up_nobody() -> Result<()> {
+async fn silent_and_half_sent_requests_block_no_other_client() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let witness = Witness::start(&host).await?;
     witness.works(3).await?;
@@ -77,7 +77,7 @@ async fn clients_that_say_nothing_or_half_of_something_hold_up_nobody() -> Resul
 }
 
 #[tokio::test]
-async fn a_client_that_connects_and_drops_in_a_loop_leaves_nothing_behind() -> Result<()> {
+async fn connect_and_drop_loop_leaks_no_connections() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let witness = Witness::start(&host).await?;
     witness.works(3).await?;
@@ -120,7 +120,7 @@ async fn crowd(host: &Host, count: usize) -> Result<Vec<RawSocket>> {
 }
 
 #[tokio::test]
-async fn five_thousand_connections_are_held_and_let_go() -> Result<()> {
+async fn five_thousand_connections_are_held_and_released() -> Result<()> {
     let host = section(scripted(&[])?, "[limits]\nconnections = 5100\nconnections_per_token = 5100").start()?;
     let witness = Witness::start(&host).await?;
     let before = open_files(&host)?;
@@ -141,7 +141,7 @@ async fn five_thousand_connections_are_held_and_let_go() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_host_without_files_to_open_goes_on_and_recovers() -> Result<()> {
+async fn host_without_file_descriptors_goes_on_and_recovers() -> Result<()> {
     let (options, _folder) = started_after(scripted(&[])?, "ulimit -n 96")?;
     let host = options.start()?;
     let witness = Witness::start(&host).await?;

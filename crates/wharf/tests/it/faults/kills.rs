@@ -30,7 +30,7 @@ struct People {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_kills_lose_nothing_and_double_nothing() -> Result<()> {
+async fn two_hundred_kills_lose_and_duplicate_no_records() -> Result<()> {
     let rounds = std::env::var("WHARF_FAULT_ROUNDS").map_or(Ok(ROUNDS), |rounds| rounds.parse())?;
     let mut dice = Dice::thrown()?;
     let recording = Recording::new()?;

@@ -43,7 +43,7 @@ fn starts_after_kill(host: &Host, session: &str) -> Result<usize> {
 }
 
 #[tokio::test]
-async fn no_start_undoes_a_kill_in_any_moment_of_a_return() -> Result<()> {
+async fn killed_session_stays_dead_when_killed_at_any_moment_of_a_return() -> Result<()> {
     let rounds = std::env::var("WHARF_FAULT_ROUNDS").map_or(Ok(RESTARTS), |rounds| rounds.parse())?;
     let mut dice = Dice::thrown()?;
     let options = section(scripted(&["--slow-start", "30"])?, "[limits]\nstarts = 2");
@@ -82,7 +82,7 @@ async fn no_start_undoes_a_kill_in_any_moment_of_a_return() -> Result<()> {
 }
 
 #[tokio::test]
-async fn prompts_behind_agents_that_die_run_until_the_third_death_in_a_row() -> Result<()> {
+async fn queued_prompts_run_until_the_third_agent_death_in_a_row() -> Result<()> {
     let mut dice = Dice::thrown()?;
     let options = section(scripted(&["--resume"])?, "replay_quiet = \"10ms\"");
     let host = options.start()?;

@@ -104,7 +104,7 @@ pub(super) fn prompt_text(event: &Value) -> Option<String> {
 }
 
 #[test]
-fn the_tally_sees_what_is_missing_changed_or_there_twice() {
+fn record_check_finds_missing_changed_and_duplicate_records() {
     let pair = |id: &str, text: &str| (id.to_owned(), text.to_owned());
     let there = [pair("1", "a"), pair("2", "b"), pair("3", "c"), pair("3", "c")];
     let mut tally = Tally::default();

@@ -219,7 +219,7 @@ fn opinion(dice: &mut Dice, ask: &Frame) -> Option<Result<Value, Value>> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_clients_do_everyone_ends_up_with_the_same_story() -> Result<()> {
+async fn random_clients_end_with_the_same_transcript() -> Result<()> {
     let mut dice = Dice::thrown()?;
     let recording = Recording::new()?;
     // One agent of each session writes down what it is told.

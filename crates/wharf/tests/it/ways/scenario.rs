@@ -249,7 +249,7 @@ async fn play(way: Way) -> Result<Traces> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_story_leaves_the_same_log_whichever_way_its_people_came() -> Result<()> {
+async fn one_scenario_leaves_the_same_log_over_every_transport() -> Result<()> {
     let expected = play(Way::WebSocket).await.context("over a WebSocket")?;
     for way in Way::ALL.into_iter().skip(1) {
         let traces = play(way).await.with_context(|| format!("{way:?}"))?;
