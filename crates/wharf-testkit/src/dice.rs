@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 pub struct Dice(u64);
 
 impl Dice {
-    /// With the seed of `WHARF_WALK_SEED`, or any; it is printed.
+    /// Takes the random seed from `WHARF_WALK_SEED`, or any other, and prints it.
     pub fn thrown() -> Result<Self> {
         let seed = match std::env::var("WHARF_WALK_SEED") {
             Ok(seed) => seed.parse().context("reading WHARF_WALK_SEED")?,

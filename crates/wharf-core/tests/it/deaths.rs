@@ -1,4 +1,4 @@
-//! Deaths of agents and failed starts: the queue survives them, within bounds (12.5).
+//! Deaths of agents and failed starts: the queue survives them, within bounds (rule 12.5).
 
 use wharf_core::{
     AgentTraits, Effect, EndReason, Event, Input, Millis, OnRestart, PromptEnd, Settings, StartFault, StartKind,

@@ -1,4 +1,4 @@
-//! Attaching, detaching, roles, idleness (4.8, 4.9) and what a joiner gets (3.5).
+//! Attaching, detaching, roles, idleness (rules 4.8, 4.9) and what a joiner gets (rule 3.5).
 
 use wharf_core::{
     AskKind, Attachment, Effect, EndReason, Event, Input, Joined, Member, Millis, Raw, Reply, Role, Sender, Settings,

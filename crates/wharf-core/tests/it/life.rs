@@ -1,4 +1,4 @@
-//! Starts, exits, kills and coming back (2.4, 2.6, 2.10).
+//! Starts, exits, kills and coming back (rules 2.4, 2.6, 2.10).
 
 use wharf_core::Input;
 use wharf_core::{

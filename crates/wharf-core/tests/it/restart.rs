@@ -1,4 +1,4 @@
-//! What a host's death leaves, and what becomes of it (2.7).
+//! What a host's death leaves, and what becomes of it (rule 2.7).
 
 use wharf_core::{
     AgentTraits, AskOutcome, Effect, EndReason, Event, Input, OnRestart, PromptEnd, Seq, Session, Settings, Status,

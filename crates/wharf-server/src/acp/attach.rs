@@ -1,4 +1,4 @@
-//! `session/attach` and `session/detach`: joining a live session with as much of its past as one wants (rule 4).
+//! `session/attach` and `session/detach`: joining a live session with as much of its past as one wants (§4).
 
 use std::sync::Arc;
 

@@ -75,7 +75,7 @@ impl Stream {
     }
 }
 
-/// The rows of the seed's projection table.
+/// The rows of AIP-46's table of output lines (rule 8.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LineKind {
     Text,

@@ -8,7 +8,7 @@ const RED: &str = "\u{1b}[31m";
 const YELLOW: &str = "\u{1b}[33m";
 const RESET: &str = "\u{1b}[0m";
 
-/// How a line begins, and its colour in the seed's table.
+/// How a line begins, and its colour in AIP-46's table (rule 8.4).
 const COLOURS: [(&str, &str); 6] = [
     ("[thought]", DIM),
     ("[tool]", CYAN),

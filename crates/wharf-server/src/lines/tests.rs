@@ -1,4 +1,4 @@
-//! The projection, row by row of the seed's table; and that neither chunks nor the place where reading begins matter.
+//! The output lines, row by row of AIP-46's table (rule 8.4). Neither chunks nor the place where reading begins matter.
 
 use std::sync::Arc;
 

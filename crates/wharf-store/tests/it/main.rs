@@ -107,7 +107,7 @@ fn command(script: &str) -> Command {
     command
 }
 
-/// Numbers that look random; the seed is printed so that a failure can be repeated.
+/// Numbers that look random; their seed is printed so that a failure can be repeated.
 struct Dice(u64);
 
 impl Dice {

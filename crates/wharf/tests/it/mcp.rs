@@ -1,4 +1,4 @@
-//! MCP: every row of the seed's table of tools, over HTTP and over `wharf mcp`; Wharf's own tools besides.
+//! MCP: every row of AIP-46's table of tools (rule 8.5), over HTTP and over `wharf mcp`; Wharf's own tools besides.
 
 use std::path::Path;
 

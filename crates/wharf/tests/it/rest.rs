@@ -1,4 +1,4 @@
-//! AIP-46 over HTTP: every row of the seed's table of routes, and Wharf's own routes besides.
+//! AIP-46 over HTTP: every row of its table of routes (rule 8.1), and Wharf's own routes besides.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

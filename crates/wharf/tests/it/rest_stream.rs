@@ -1,4 +1,4 @@
-//! AIP-46 over HTTP: output and event streams, every row of the seed's format and rule 8.3.
+//! AIP-46 over HTTP: output and event streams, in AIP-46's format (rules 8.3, 8.4).
 
 use std::time::Duration;
 

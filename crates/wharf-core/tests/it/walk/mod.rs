@@ -85,11 +85,11 @@ fn walk_all(seeds: impl Iterator<Item = u64>) -> [u64; KINDS.len()] {
     sum
 }
 
-/// Tells the seed if the walk fails.
+/// Tells its random seed if the walk fails.
 struct Seed(u64);
 
 impl Drop for Seed {
-    #[expect(clippy::print_stderr, reason = "the seed is what a failed walk has to tell")]
+    #[expect(clippy::print_stderr, reason = "a failed walk prints its random seed")]
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("the walk failed; replay it with WHARF_WALK_SEED={}", self.0);

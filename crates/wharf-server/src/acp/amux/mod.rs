@@ -1,4 +1,4 @@
-//! amux clients: a WebSocket that is bound to a session by name, with amux's own frames besides ACP's (rule 9).
+//! amux clients: a WebSocket that is bound to a session by name, with amux's own frames besides ACP's (§9).
 //! A connection without a [`Bound`] never comes here.
 
 mod bound;
