@@ -1,6 +1,7 @@
 //! `cargo xtask tidy`: the invariants of ARCHITECTURE.md and CONTRIBUTING.md that a machine can check, one rule per file.
 
 mod banned;
+mod citations;
 mod code_map;
 mod dependencies;
 mod enums;
@@ -71,6 +72,7 @@ fn check(repo: &Repo) -> Result<Vec<Finding>> {
     }
     findings.extend(paths::check(repo)?);
     findings.extend(links::check(repo)?);
+    findings.extend(citations::check(repo)?);
     findings.extend(code_map::check(repo)?);
     findings.extend(proofs::check(repo)?);
     findings.extend(settings::check(repo)?);
