@@ -31,7 +31,7 @@ pub use deserialize::{read, read_bytes};
 pub use edit::{remove, rename, set};
 pub use error::ReadError;
 pub use json::{Json, Kind};
-pub use malformed::{Salvaged, salvage};
+pub use malformed::{HEAD_BYTES, Salvaged, salvage, salvage_head};
 pub use own::read_own;
 pub use text::{CutPair, TextChunk};
 pub use value::MAX_VALUE_DEPTH;

@@ -1,7 +1,7 @@
 //! Finds the request that a malformed line concerns.
 
-use crate::Json;
 use crate::walk::{skip_space, skip_string, skip_value};
+use crate::{Json, Kind};
 
 /// The members of a malformed line that say whom it concerns.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -10,6 +10,8 @@ pub struct Salvaged {
     pub ids: Vec<String>,
     /// It has a `method`: a request or a notification, not an answer.
     pub has_method: bool,
+    /// It has a `result` or an `error`.
+    pub has_outcome: bool,
 }
 
 impl Salvaged {
@@ -19,8 +21,24 @@ impl Salvaged {
     }
 }
 
+/// How much of the beginning of a line over the limit is kept to find the request that it concerns.
+pub const HEAD_BYTES: usize = 4 << 10;
+
+/// Looks in the first bytes of a line whose rest is lost. Returns nothing unless they tell a request with its id, or an
+/// answer with its id. An id at the very end may be cut off and does not count.
+pub fn salvage_head(head: &[u8]) -> Salvaged {
+    // The last byte is part of the cut token, if there is one.
+    let found = walk_members(head, head.len());
+    if found.has_method || found.has_outcome { found } else { Salvaged::default() }
+}
+
 /// Looks for `id` and `method` among the outermost members of a line that may be cut off or otherwise no JSON.
 pub fn salvage(line: &[u8]) -> Salvaged {
+    walk_members(line, usize::MAX)
+}
+
+/// Notes the outermost members. A value that ends at `cut` is not whole.
+fn walk_members(line: &[u8], cut: usize) -> Salvaged {
     let mut found = Salvaged::default();
     let mut at = skip_space(line, 0);
     if line.get(at) != Some(&b'{') {
@@ -47,17 +65,21 @@ pub fn salvage(line: &[u8]) -> Salvaged {
         }
         let start = skip_space(line, colon + 1);
         let end = skip_value(line, start).max(start);
-        note(&mut found, key, line.get(start..end).unwrap_or_default());
+        let value = if end == cut { &[] } else { line.get(start..end).unwrap_or_default() };
+        note(&mut found, key, value);
         at = end;
     }
     found
 }
 
 fn note(found: &mut Salvaged, key: &[u8], value: &[u8]) {
-    let (Ok(key), Ok(value)) = (Json::parse(key), Json::parse(value)) else { return };
-    match key.text().as_deref() {
-        Some("id") => found.ids.push(value.raw().to_owned()),
-        Some("method") => found.has_method |= value.kind() != crate::Kind::Null,
+    let Ok(key) = Json::parse(key) else { return };
+    let value = Json::parse(value).ok();
+    let is_null = value.is_some_and(|value| value.kind() == Kind::Null);
+    match (key.text().as_deref(), value) {
+        (Some("id"), Some(value)) => found.ids.push(value.raw().to_owned()),
+        (Some("method"), Some(_)) => found.has_method |= !is_null,
+        (Some("result" | "error"), _) => found.has_outcome |= !is_null,
         _ => {}
     }
 }
@@ -80,6 +102,20 @@ mod tests {
         assert_eq!(found(r#"{"id":7,"method":"m","params":"#), (vec![7], true));
         assert_eq!(found(r#"{"method":null,"id":7,,,]"#), (vec![7], false));
         assert_eq!(salvage(b"{\"x\":\"\xff\",\"id\":7").ids, ["7"]);
+    }
+
+    #[test]
+    fn the_head_of_a_line_tells_the_request_that_it_concerns() {
+        let found = |head: &str| {
+            let found = salvage_head(head.as_bytes());
+            (found.id_numbers().collect::<Vec<u64>>(), found.has_method)
+        };
+        assert_eq!(found(r#"{"jsonrpc":"2.0","id":7,"result":{"text":"aaa"#), (vec![7], false));
+        assert_eq!(found(r#"{"error":{"code":1},"id":"7","x":"#), (vec![7], false));
+        assert_eq!(found(r#"{"id":7,"method":"_x/ask","params":{"text":"aaa"#), (vec![7], true));
+        assert_eq!(found(r#"{"result":{},"id":1"#), (vec![], false), "the rest of the number may be lost");
+        assert_eq!(found(r#"{"id":7,"params":{"text":"aaa"#), (vec![], false), "the method of a request may be lost");
+        assert_eq!(found(r#"{"id":7,"error":null,"params":{"text":"aaa"#), (vec![], false));
     }
 
     #[test]

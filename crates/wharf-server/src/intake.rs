@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, BodyDataStream};
 use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use tokio::time::Instant;
 use wharf_host::{BudgetFull, ByteBudget, BytePermit, Limits};
+use wharf_json::HEAD_BYTES;
 
 /// A body comes to its end within this, however steadily it comes.
 const WHOLE: Duration = Duration::from_secs(60);
@@ -59,25 +60,61 @@ impl Intake {
 
     /// The same, with what counts it for as long as it is looked at.
     pub(crate) async fn read_counted(&self, headers: &HeaderMap, body: Body) -> Result<(Bytes, BytePermit), NoBody> {
-        let limit = self.limit;
+        if self.is_too_large(headers) {
+            return Err(NoBody::TooLarge(self.limit));
+        }
+        self.read_chunks(&mut body.into_data_stream(), &mut BytesMut::new()).await
+    }
+
+    /// The same for a message. Of one that is too large the first bytes are returned, which may say what it is about.
+    pub(crate) async fn read_message(
+        &self,
+        headers: &HeaderMap,
+        body: Body,
+    ) -> Result<(Bytes, BytePermit), (NoBody, Bytes)> {
+        let mut chunks = body.into_data_stream();
+        let mut held = BytesMut::new();
+        let why = if self.is_too_large(headers) {
+            while held.len() < HEAD_BYTES
+                && let Ok(Some(Ok(chunk))) = tokio::time::timeout(self.stalled, chunks.next()).await
+            {
+                held.extend_from_slice(&chunk[..chunk.len().min(HEAD_BYTES)]);
+            }
+            NoBody::TooLarge(self.limit)
+        } else {
+            match self.read_chunks(&mut chunks, &mut held).await {
+                Ok(read) => return Ok(read),
+                Err(why) => why,
+            }
+        };
+        held.truncate(HEAD_BYTES);
+        Err((why, Bytes::copy_from_slice(&held)))
+    }
+
+    fn is_too_large(&self, headers: &HeaderMap) -> bool {
         let announced =
             headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.trim().parse().ok());
-        if announced.is_some_and(|length: usize| length > limit) {
-            return Err(NoBody::TooLarge(limit));
-        }
-        let mut chunks = body.into_data_stream();
-        let mut whole = BytesMut::new();
+        announced.is_some_and(|length: usize| length > self.limit)
+    }
+
+    /// Reads to the end. `held` has what came, if that is not reached.
+    async fn read_chunks(
+        &self,
+        chunks: &mut BodyDataStream,
+        held: &mut BytesMut,
+    ) -> Result<(Bytes, BytePermit), NoBody> {
+        let limit = self.limit;
         let mut permit = self.buffers.begin_in();
         let end = Instant::now() + self.whole;
         loop {
             match tokio::time::timeout_at(end.min(Instant::now() + self.stalled), chunks.next()).await {
                 Err(_) => return Err(NoBody::Stalled),
-                Ok(None) => return Ok((whole.freeze(), permit)),
+                Ok(None) => return Ok((std::mem::take(held).freeze(), permit)),
                 Ok(Some(Err(_))) => return Err(NoBody::CutOff),
-                Ok(Some(Ok(chunk))) if whole.len() + chunk.len() > limit => return Err(NoBody::TooLarge(limit)),
+                Ok(Some(Ok(chunk))) if held.len() + chunk.len() > limit => return Err(NoBody::TooLarge(limit)),
                 Ok(Some(Ok(chunk))) => {
                     permit.try_grow(chunk.len())?;
-                    whole.extend_from_slice(&chunk);
+                    held.extend_from_slice(&chunk);
                 }
             }
         }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio::process::ChildStdout;
 use tokio::time::Instant;
 use wharf_core::{AgentTraits, Fault, Raw, StartFault, UpdateKind};
-use wharf_json::{Json, ReadError, salvage};
+use wharf_json::{Json, ReadError, Salvaged, salvage, salvage_head};
 
 use super::AgentProcess;
 use super::launch::{Launch, Launched};
@@ -258,18 +258,17 @@ enum Sorted {
 fn sort(line: Line<'_>, id: Option<u64>, early: &mut Early, outbox: &Outbox) -> Option<Sorted> {
     let frame = match line {
         Line::Frame(frame) => frame,
-        Line::Oversized { bytes } => {
-            early.faults.push((Fault::Oversized, format!("a line of {bytes} bytes")));
-            return None;
+        Line::Oversized { bytes, head } => {
+            let detail = format!("a line of {bytes} bytes was skipped (limits.frame)");
+            early.faults.push((Fault::Oversized, detail.clone()));
+            return answers(&salvage_head(head), id).then_some(Sorted::Malformed(detail));
         }
     };
     let envelope = match frame::scan(frame) {
         Ok(envelope) => envelope,
         Err(error) => {
             early.fault(&error);
-            let found = salvage(frame);
-            let is_awaited = !found.has_method && found.id_numbers().any(|found| Some(found) == id);
-            return is_awaited.then(|| Sorted::Malformed(error.to_string()));
+            return answers(&salvage(frame), id).then(|| Sorted::Malformed(error.to_string()));
         }
     };
     match envelope.kind {
@@ -292,6 +291,11 @@ fn sort(line: Line<'_>, id: Option<u64>, early: &mut Early, outbox: &Outbox) -> 
             None
         }
     }
+}
+
+/// Tells if a line that cannot be read is the answer to the awaited request.
+fn answers(found: &Salvaged, id: Option<u64>) -> bool {
+    !found.has_method && found.id_numbers().any(|found| Some(found) == id)
 }
 
 /// The answer without null members, and with another name for a `_meta.wharf` of the agent's own.

@@ -153,7 +153,10 @@ async fn lines(chunks: Vec<Vec<u8>>, limit: usize) -> (Vec<String>, u64) {
         while let Some(line) = reader.next_line() {
             seen.push(match line {
                 Line::Frame(frame) => String::from_utf8_lossy(frame).into_owned(),
-                Line::Oversized { bytes } => format!("oversized {bytes}"),
+                Line::Oversized { bytes, head } => {
+                    assert!(bytes >= head.len() as u64 && head.len() <= wharf_json::HEAD_BYTES);
+                    format!("oversized {bytes} {}", String::from_utf8_lossy(&head[..head.len().min(6)]))
+                }
             });
         }
     }
@@ -172,11 +175,11 @@ async fn lines_are_found_wherever_the_stream_is_cut() {
 
 #[tokio::test]
 async fn a_line_over_the_limit_is_dropped_and_the_next_one_read() {
-    let huge = vec![b'x'; 300_000];
-    let chunks = vec![b"before\n".to_vec(), huge.clone(), huge, b"\nafter\n".to_vec()];
-    assert_eq!(lines(chunks, 1_000).await.0, ["before", "oversized 600000", "after"]);
-    let slightly = vec![b"12345678901\n1234567890\n".to_vec()];
-    assert_eq!(lines(slightly, 10).await.0, ["oversized 11", "1234567890"]);
+    let huge = [&b"\xef\xbb\xbfhead"[..], &[b'x'; 300_000]].concat();
+    let chunks = vec![b"before\n".to_vec(), huge, vec![b'x'; 300_000], b"\nafter\n".to_vec()];
+    assert_eq!(lines(chunks, 1_000).await.0, ["before", "oversized 600007 headxx", "after"]);
+    let slightly = vec![b"12345678901\n1234567890\n0987654321098\n".to_vec()];
+    assert_eq!(lines(slightly, 10).await.0, ["oversized 11 123456", "1234567890", "oversized 13 098765"]);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Deserialize;
 use wharf_core::{AskKind, ClientId, Fault, Input, Raw, ToolCall, ToolCallState, UpdateKind};
-use wharf_json::{Json, Salvaged, salvage};
+use wharf_json::{Json, Salvaged, salvage, salvage_head};
 
 use super::link::AgentDelete;
 use super::voice::{Forwarded, Owed, Voice, error};
@@ -82,8 +82,9 @@ impl Ear {
     pub(super) fn hear(&mut self, line: Line<'_>, voice: &mut Voice) -> Heard {
         let frame = match line {
             Line::Frame(frame) => frame,
-            Line::Oversized { bytes } => {
-                return Heard::Fault(Fault::Oversized, format!("a line of {bytes} bytes was skipped (limits.frame)"));
+            Line::Oversized { bytes, head } => {
+                let detail = format!("a line of {bytes} bytes was skipped (limits.frame)");
+                return malformed(Fault::Oversized, detail, &salvage_head(head), voice);
             }
         };
         let envelope = match frame::scan(frame) {

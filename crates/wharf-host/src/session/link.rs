@@ -6,6 +6,7 @@ use tokio::process::ChildStdout;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use wharf_core::{AgentTraits, Fault, StartNo};
+use wharf_json::{Json, salvage, salvage_head};
 
 use super::voice::{Deaf, Forwarded, Voice, about_session};
 use crate::agent::{AgentProcess, Opened, StderrTail};
@@ -35,17 +36,30 @@ impl AgentDelete {
     }
 }
 
+/// Returns whether the line is a result for the request, `None` if it is not its answer. An answer that cannot be read is
+/// no result.
+fn read_answer(line: &Line<'_>, id: u64) -> Option<bool> {
+    let found = match line {
+        Line::Oversized { head, .. } => salvage_head(head),
+        Line::Frame(frame) => match frame::scan(frame) {
+            Ok(envelope) => {
+                let found = Json::parse(&frame[envelope.id?]).ok()?.id_number();
+                let is_answer = matches!(envelope.kind, FrameKind::Result | FrameKind::Error);
+                return (is_answer && found == Some(id)).then_some(envelope.kind == FrameKind::Result);
+            }
+            Err(_) => salvage(frame),
+        },
+    };
+    (!found.has_method && found.id_numbers().any(|found| found == id)).then_some(false)
+}
+
 /// Waits for the answer to a request while everything else is thrown away: is it a result? `None` if none comes in time.
 async fn answer_within(reader: &mut FrameReader<ChildStdout>, id: u64, limit: Duration) -> Option<bool> {
-    let id = id.to_string();
     let answer = async {
         loop {
             while let Some(line) = reader.next_line() {
-                let Line::Frame(frame) = line else { continue };
-                let Ok(envelope) = frame::scan(frame) else { continue };
-                let is_answer = matches!(envelope.kind, FrameKind::Result | FrameKind::Error);
-                if is_answer && envelope.id.is_some_and(|span| &frame[span] == id.as_bytes()) {
-                    return Some(envelope.kind == FrameKind::Result);
+                if let Some(is_result) = read_answer(&line, id) {
+                    return Some(is_result);
                 }
             }
             let Ok(1..) = reader.fill().await else { return None };

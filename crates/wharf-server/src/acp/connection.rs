@@ -157,7 +157,7 @@ impl Connection {
             Ok(envelope) => return self.dispatch(&frame, &envelope, permit).await,
             Err(error) => error,
         };
-        let id = self.settle_malformed(&frame, &error.to_string()).await;
+        let id = self.settle_malformed(&wharf_json::salvage(&frame), &error.to_string()).await;
         let error = match error {
             frame::ScanError::Batch => RpcError::invalid_request("batches are not taken: send one message at a time"),
             frame::ScanError::NotMessage(why) => RpcError::invalid_request(why),

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use wharf_host::core::{Attachment, Refusal, Role, Seq, SessionId, Status, TurnState};
 use wharf_host::frame::{self, Envelope, FrameKind};
 use wharf_host::{BytePermit, CallError, Forward, PassedOn, SessionHandle, Taken};
-use wharf_json::{Json, salvage};
+use wharf_json::{Json, Salvaged};
 
 use super::connection::{Attached, Connection};
 use super::errors::{RpcError, from_call, from_open, from_start, observer};
@@ -232,8 +232,7 @@ impl Connection {
 
     /// A message that cannot be read. What it names is not left waiting: an answer that was awaited counts as a failed one.
     /// Returns the id with which to refuse it: its own, if it is a request.
-    pub(super) async fn settle_malformed(&self, frame: &[u8], why: &str) -> Bytes {
-        let found = salvage(frame);
+    pub(super) async fn settle_malformed(&self, found: &Salvaged, why: &str) -> Bytes {
         match found.ids.as_slice() {
             [id] if found.has_method && id.len() <= LONGEST_ID => return Bytes::copy_from_slice(id.as_bytes()),
             _ if found.has_method => return Bytes::from_static(b"null"),

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use wharf_host::frame::{Envelope, with_id};
-use wharf_json::Json;
+use wharf_json::{Json, Salvaged};
 
 use super::meta;
 
@@ -92,8 +92,7 @@ impl Asks {
     }
 
     /// An answer that cannot be read fails the requests that it names. Returns what the host is told.
-    pub(super) fn fail_named(&mut self, line: &[u8], why: &str) -> Vec<Bytes> {
-        let found = wharf_json::salvage(line);
+    pub(super) fn fail_named(&mut self, found: &Salvaged, why: &str) -> Vec<Bytes> {
         if found.has_method {
             return Vec::new();
         }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::Value;
 use wharf_host::frame::{self, Envelope, FrameKind};
-use wharf_json::Json;
+use wharf_json::{Json, Salvaged};
 
 use super::unanswered::{Request, moves};
 use super::{Bridge, Phase, Step, error, failure, meta};
@@ -23,8 +23,7 @@ impl Bridge {
         let line = line.slice(bom..);
         if std::str::from_utf8(&line).is_err() {
             // A text frame could not carry it.
-            let error = error(-32700, "not UTF-8", "parse_error").to_string();
-            self.tell_client(failure(b"null", &error));
+            self.refuse_unreadable(&wharf_json::salvage(&line), -32700, "not UTF-8", "parse_error");
         } else if matches!(self.phase, Phase::Open) && !self.needs_attaching(&line) {
             self.pass_line(line);
         } else {
@@ -33,11 +32,24 @@ impl Bridge {
         self.done()
     }
 
-    /// A line over what is read at once.
-    pub(crate) fn handle_oversized_line(&mut self, limit: usize) -> Step {
+    /// A line over what is read at once, of which only the first bytes are known.
+    pub(crate) fn handle_oversized_line(&mut self, head: &[u8], limit: usize) -> Step {
         let message = format!("a message over {limit} bytes was not read");
-        self.tell_client(failure(b"null", &error(-32600, &message, "too_big").to_string()));
+        let found = wharf_json::salvage_head(wharf_json::strip_bom(head));
+        self.refuse_unreadable(&found, -32600, &message, "too_big");
         self.done()
+    }
+
+    /// Refuses a line that the host cannot be sent: under its own id if it is a request. An answer fails the requests
+    /// that it names.
+    fn refuse_unreadable(&mut self, found: &Salvaged, code: i32, message: &str, reason: &str) {
+        let id = match found.ids.as_slice() {
+            [id] if found.has_method => id.as_bytes(),
+            _ => b"null",
+        };
+        self.tell_client(failure(id, &error(code, message, reason).to_string()));
+        let failed = self.asks.fail_named(found, message);
+        self.step.to_host.extend(failed);
     }
 
     fn wait(&mut self, line: Bytes) {
@@ -74,7 +86,7 @@ impl Bridge {
         let envelope = match frame::scan(&line) {
             Ok(envelope) => envelope,
             Err(error) => {
-                let failed = self.asks.fail_named(&line, &error.to_string());
+                let failed = self.asks.fail_named(&wharf_json::salvage(&line), &error.to_string());
                 if failed.is_empty() {
                     // The host says what is wrong with it.
                     self.tell_host(line);

@@ -194,7 +194,7 @@ impl Pump {
     fn heard(&mut self, line: Option<Input>) {
         let step = match line {
             Some(Input::Line(line)) => self.bridge.handle_line(line),
-            Some(Input::Oversized) => self.bridge.handle_oversized_line(stdio::LINE),
+            Some(Input::Oversized { head }) => self.bridge.handle_oversized_line(&head, stdio::LINE),
             None => {
                 self.ended_at = Some(Instant::now());
                 return;

@@ -6,6 +6,7 @@ use std::thread;
 use bytes::Bytes;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
+use wharf_json::HEAD_BYTES;
 
 /// The most that one line may hold; the host's own limit is as large if nobody changed it.
 pub(super) const LINE: usize = 32 << 20;
@@ -18,7 +19,10 @@ const BLOCKS: usize = 8;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Input {
     Line(Bytes),
-    Oversized,
+    /// A line over the limit, of which only the first bytes are kept.
+    Oversized {
+        head: Bytes,
+    },
 }
 
 /// Reads lines until stdin ends.
@@ -45,7 +49,8 @@ fn next_line(source: &mut impl BufRead) -> Option<Input> {
         }
         if line.last() != Some(&b'\n') && read > LINE {
             source.skip_until(b'\n').ok()?;
-            return Some(Input::Oversized);
+            line.truncate(HEAD_BYTES);
+            return Some(Input::Oversized { head: line.into() });
         }
         while line.last().is_some_and(|byte| matches!(byte, b'\n' | b'\r')) {
             line.pop();

@@ -57,6 +57,7 @@ mod once;
 mod openapi;
 mod order;
 mod orphans;
+mod oversized_answers;
 mod program;
 mod queue;
 mod quiet;

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use wharf_host::BytePermit;
 use wharf_host::frame::{self, Envelope, FrameKind, ScanError};
+use wharf_json::{salvage, salvage_head};
 
 use super::connections::{Connections, HttpConnection};
 use super::problem::Problem;
@@ -47,13 +48,16 @@ async fn take(
             "a message is sent as `Content-Type: application/json`",
         ));
     }
-    let (frame, permit) = read(app, headers, body).await?;
+    let (frame, permit) = match app.intake.read_message(headers, body).await {
+        Ok(read) => read,
+        Err((why, head)) => return Err(refuse_unread(app, &identity, headers, (why, head)).await),
+    };
     let frame = frame::one_line(without_bom(frame));
     let envelope = match frame::scan(&frame) {
         Ok(envelope) => envelope,
         Err(error) => {
             let id = match find(app, &identity, headers) {
-                Ok(http) => http.connection.settle_malformed(&frame, &error.to_string()).await,
+                Ok(http) => http.connection.settle_malformed(&salvage(&frame), &error.to_string()).await,
                 Err(_) => Bytes::from_static(b"null"),
             };
             return unreadable(error, &id);
@@ -114,20 +118,22 @@ fn check_session(headers: &HeaderMap, envelope: &Envelope<'_>) -> Result<(), Pro
     }
 }
 
-/// The body, up to the limit of a message.
-async fn read(app: &App, headers: &HeaderMap, body: Body) -> Result<(Bytes, BytePermit), Problem> {
-    app.intake.read_counted(headers, body).await.map_err(|why| match why {
-        NoBody::TooLarge(limit) => Problem::new(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            "too_large",
-            format!("a message may have {limit} bytes (limits.frame, limits.body)"),
-        ),
+/// Says why a message was not read. An answer that is too large fails the request that its first bytes name.
+async fn refuse_unread(app: &App, identity: &Identity, headers: &HeaderMap, (why, head): (NoBody, Bytes)) -> Problem {
+    match why {
+        NoBody::TooLarge(limit) => {
+            let detail = format!("a message may have {limit} bytes (limits.frame, limits.body)");
+            if let Ok(http) = find(app, identity, headers) {
+                http.connection.settle_malformed(&salvage_head(&without_bom(head)), &detail).await;
+            }
+            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
+        }
         NoBody::Stalled => {
             Problem::new(StatusCode::REQUEST_TIMEOUT, "stalled", "the message did not come to its end in time")
         }
         NoBody::CutOff => Problem::new(StatusCode::BAD_REQUEST, "cut_off", "the message did not come to its end"),
         NoBody::NoRoom => Problem::no_room(),
-    })
+    }
 }
 
 fn unreadable(error: ScanError, id: &[u8]) -> Result<Response, Problem> {

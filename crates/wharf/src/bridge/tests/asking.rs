@@ -1,6 +1,8 @@
 //! Requests of the host: the client is asked once, by an id that stays.
 
-use super::{S, Seen, Stage};
+use bytes::Bytes;
+
+use super::{S, Seen, Stage, seen};
 
 fn ask(id: u64, call: &str, event: Option<u64>) -> String {
     let meta = event.map(|event| format!(r#""_meta":{{"wharf":{{"eventId":"3-{event}"}}}},"#)).unwrap_or_default();
@@ -120,4 +122,17 @@ fn a_permission_that_was_settled_meanwhile_is_withdrawn_with_the_end_of_the_turn
     reconnected(&mut stage);
     let end = r#"{"jsonrpc":"2.0","id":2,"result":{"stopReason":"end_turn"}}"#;
     assert_eq!(stage.frame(end).client, [cancel(1), end.to_owned()]);
+}
+
+#[test]
+fn an_answer_that_the_host_cannot_be_sent_fails_the_request_that_it_names() {
+    let mut stage = Stage::opened();
+    stage.frame(&ask(1, "a", Some(1)));
+    let head = br#"{"jsonrpc":"2.0","id":1,"result":{"outcome":{"outcome":"aaa"#;
+    let told = seen(stage.bridge.handle_oversized_line(head, 7)).to_host(0);
+    assert_eq!((&told["id"], &told["error"]["code"]), (&1.into(), &(-32603).into()));
+    stage.frame(&ask(2, "b", Some(2)));
+    let latin = Bytes::from_static(b"{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"x\":\"\xe9\"}}");
+    let told = seen(stage.bridge.handle_line(latin)).to_host(0);
+    assert_eq!((&told["id"], &told["error"]["code"]), (&2.into(), &(-32603).into()));
 }

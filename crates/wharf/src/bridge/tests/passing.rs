@@ -94,7 +94,9 @@ fn what_a_text_frame_cannot_carry_is_answered_here() {
     let mut stage = Stage::opened();
     let out = seen(stage.bridge.handle_line(Bytes::from_static(b"{\"x\":\"\xff\"}")));
     assert_eq!(out.to_client(0)["error"]["code"], -32700);
-    assert_eq!(seen(stage.bridge.handle_oversized_line(7)).to_client(0)["error"]["code"], -32600);
+    let head = br#"{"jsonrpc":"2.0","id":"mine","method":"session/prompt","params":{"prompt":[{"text":"aaa"#;
+    let refused = seen(stage.bridge.handle_oversized_line(head, 7)).to_client(0);
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&"mine".into(), &(-32600).into()));
 }
 
 #[test]
