@@ -1,6 +1,8 @@
 //! Event ids in frames: `params._meta.wharf.eventId`, and in the answers that join a session `result._meta.wharf.eventId`,
 //! for clients that asked for them (rule 1.5).
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use wharf_host::core::{Epoch, Seq};
 use wharf_host::{ByteBudget, Entry, SessionHandle};
@@ -20,23 +22,27 @@ pub(super) fn parse(id: &str) -> Option<(Epoch, Seq)> {
 
 /// The frame with the id put in; every other byte stays, and those of a large frame are shared.
 pub(super) fn with_event_id(frame: &Bytes, id: &str) -> OutFrame {
-    let Some((at, text)) = place_id(frame, "params", id) else { return frame.clone().into() };
+    let Some((place, text)) = place_id(frame, "params", id) else { return frame.clone().into() };
     if frame.len() <= ByteBudget::UNCOUNTED_BYTES {
-        return insert(frame, at, &text).into();
+        return replace(frame, place, &text).into();
     }
-    OutFrame::extended(frame.slice(..at), text.into(), frame.slice(at..))
+    OutFrame::extended(frame.slice(..place.start), text.into(), frame.slice(place.end..))
 }
 
 /// The answer with the id of the event up to which it tells; every other byte stays.
 pub(super) fn answer_with_event_id(frame: &Bytes, id: &str) -> Bytes {
-    place_id(frame, "result", id).map_or_else(|| frame.clone(), |(at, text)| insert(frame, at, &text))
+    place_id(frame, "result", id).map_or_else(|| frame.clone(), |(place, text)| replace(frame, place, &text))
 }
 
 /// Finds the place of the id, and its text there: in the deepest object that there is of `_meta.wharf`. An agent's own `_meta.wharf` has another name by
 /// now, so one that is here is Wharf's. `None` if there is no object to put it into.
-fn place_id(frame: &Bytes, holder: &str, id: &str) -> Option<(usize, String)> {
+fn place_id(frame: &Bytes, holder: &str, id: &str) -> Option<(Range<usize>, String)> {
     let body = Json::parse(frame).ok()?.member(holder).ok().flatten().filter(|body| body.is_object())?;
     let Some(meta) = body.member("_meta").ok()? else {
+        if let Some((_, null)) = body.members().find(|(key, _)| key == "_meta") {
+            // The tab tells a reader who takes the id out again what was there.
+            return Some((null.span_in(frame)?, format!("{{\"wharf\":{{\"eventId\":\"{id}\"}}\t}}")));
+        }
         return first_member(frame, body, format!(r#""_meta":{{"wharf":{{"eventId":"{id}"}}}}"#), false);
     };
     if !meta.is_object() {
@@ -58,12 +64,12 @@ pub(super) async fn event_id_at(handle: &SessionHandle, seq: Seq) -> Option<Stri
     batch.entries().first().filter(|entry| entry.seq == seq).map(event_id)
 }
 
-fn insert(frame: &Bytes, at: usize, text: &str) -> Bytes {
-    [&frame[..at], text.as_bytes(), &frame[at..]].concat().into()
+fn replace(frame: &Bytes, place: Range<usize>, text: &str) -> Bytes {
+    [&frame[..place.start], text.as_bytes(), &frame[place.end..]].concat().into()
 }
 
 /// Where a member goes that is to stand before all others of an object, and its text with what follows it.
-fn first_member(frame: &Bytes, object: Json<'_>, mut text: String, was_there: bool) -> Option<(usize, String)> {
+fn first_member(frame: &Bytes, object: Json<'_>, mut text: String, was_there: bool) -> Option<(Range<usize>, String)> {
     let at = object.span_in(frame)?.start + 1;
     let comma = match (object.members().next().is_none(), was_there) {
         (false, _) => ",",
@@ -72,7 +78,7 @@ fn first_member(frame: &Bytes, object: Json<'_>, mut text: String, was_there: bo
         (true, false) => "",
     };
     text.push_str(comma);
-    Some((at, text))
+    Some((at..at, text))
 }
 
 #[cfg(test)]
@@ -94,6 +100,10 @@ mod tests {
             (
                 r#"{"method":"m","params":{"_meta":{},"a":1}}"#,
                 r#"{"method":"m","params":{"_meta":{"wharf":{"eventId":"2-7"} },"a":1}}"#,
+            ),
+            (
+                r#"{"method":"m","params":{"a":1,"\u005fmeta": null }}"#,
+                "{\"method\":\"m\",\"params\":{\"a\":1,\"\\u005fmeta\": {\"wharf\":{\"eventId\":\"2-7\"}\t} }}",
             ),
         ];
         for (frame, expected) in &cases {

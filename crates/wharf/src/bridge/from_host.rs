@@ -61,7 +61,7 @@ impl Bridge {
             return frame.clone();
         }
         let id = joins(&request.method).then(|| meta::event_id_of_answer(frame)).flatten();
-        let plain = id.clone().map_or_else(|| frame.clone(), |(_, span)| meta::without(frame, span));
+        let plain = id.clone().map_or_else(|| frame.clone(), |(_, place)| meta::without(frame, place));
         let mut joined = session.to_owned();
         match &*request.method {
             "session/new" => {
@@ -123,7 +123,7 @@ impl Bridge {
 
     /// Notes how far a session has been shown. Nothing if the client has this already.
     fn follow(&mut self, frame: &Bytes, envelope: &Envelope<'_>) -> Option<News> {
-        let Some((id, span)) = meta::event_id(frame) else {
+        let Some((id, place)) = meta::event_id(frame) else {
             return Some(News { plain: frame.clone(), shown: frame.clone() });
         };
         if let Some(session) = &envelope.session
@@ -131,7 +131,7 @@ impl Bridge {
         {
             return None;
         }
-        let plain = meta::without(frame, span);
+        let plain = meta::without(frame, place);
         let shown = if self.wishes.event_ids { frame.clone() } else { plain.clone() };
         Some(News { plain, shown })
     }

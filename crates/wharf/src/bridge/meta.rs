@@ -13,6 +13,9 @@ const IN_META: &str = r#""wharf":{"eventId":""#;
 /// Also first in a `wharf` that is there already.
 const IN_WHARF: &str = r#""eventId":""#;
 
+/// How a `_meta` ends that the host has put in the place of a null.
+const INSTEAD_OF_NULL: &str = "\t}";
+
 /// `<epoch>-<seq>` (rule 1.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EventId {
@@ -64,8 +67,22 @@ pub(super) fn with_wish(frame: &[u8], name: &str, value: &str) -> Option<Bytes> 
     Some(splice(frame, &mut [(place.span_in(frame)?, text.as_bytes())]).into())
 }
 
-/// The event id that the host put into a frame, and where it stands with all that was put in for it.
-pub(super) fn event_id(frame: &[u8]) -> Option<(EventId, Span)> {
+/// Where an event id stands with all that was put in for it, and the text that was there before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct IdPlace {
+    span: Span,
+    before: &'static str,
+}
+
+impl IdPlace {
+    /// Nothing was there.
+    fn new(frame: &[u8], from: &str, to: &str) -> Self {
+        Self { span: offset(frame, from)..offset(frame, to), before: "" }
+    }
+}
+
+/// The event id that the host put into a frame, and its place.
+pub(super) fn event_id(frame: &[u8]) -> Option<(EventId, IdPlace)> {
     let text = std::str::from_utf8(frame).ok()?;
     if !text.contains(IN_META) {
         return None;
@@ -74,36 +91,39 @@ pub(super) fn event_id(frame: &[u8]) -> Option<(EventId, Span)> {
 }
 
 /// The same for an answer.
-pub(super) fn event_id_of_answer(frame: &[u8]) -> Option<(EventId, Span)> {
+pub(super) fn event_id_of_answer(frame: &[u8]) -> Option<(EventId, IdPlace)> {
     id_in(frame, member(Json::parse(frame).ok()?, "result")?)
 }
 
-fn id_in(frame: &[u8], object: Json<'_>) -> Option<(EventId, Span)> {
+fn id_in(frame: &[u8], object: Json<'_>) -> Option<(EventId, IdPlace)> {
     let inside = object.raw().strip_prefix('{')?;
     if let Some((id, rest)) = inside.strip_prefix(IN_PARAMS).and_then(id_and_rest)
         && let Some(rest) = rest.strip_prefix('}')
     {
         // The whole `_meta` is the host's.
         let rest = rest.strip_prefix(',').unwrap_or(rest);
-        return Some((id, offset(frame, inside)..offset(frame, rest)));
+        return Some((id, IdPlace::new(frame, inside, rest)));
     }
     let meta = member(object, "_meta")?;
     let inside = meta.raw().strip_prefix('{')?;
     if let Some((id, rest)) = inside.strip_prefix(IN_META).and_then(id_and_rest) {
+        if rest == INSTEAD_OF_NULL {
+            return Some((id, IdPlace { span: meta.span_in(frame)?, before: "null" }));
+        }
         let rest = rest.strip_prefix([',', ' ']).unwrap_or(rest);
-        return Some((id, offset(frame, inside)..offset(frame, rest)));
+        return Some((id, IdPlace::new(frame, inside, rest)));
     }
     // A `wharf` that was there already.
     let wharf = member(meta, "wharf")?.raw().strip_prefix('{')?;
     let (id, rest) = wharf.strip_prefix(IN_WHARF)?.split_once('"')?;
     // The host leaves one of them behind what it puts in.
     let rest = rest.strip_prefix([',', ' '])?;
-    Some((EventId::parse(id)?, offset(frame, wharf)..offset(frame, rest)))
+    Some((EventId::parse(id)?, IdPlace::new(frame, wharf, rest)))
 }
 
-/// The frame without what stands there.
-pub(super) fn without(frame: &[u8], span: Span) -> Bytes {
-    splice(frame, &mut [(span, b"")]).into()
+/// The frame as it was before the event id was put in.
+pub(super) fn without(frame: &[u8], place: IdPlace) -> Bytes {
+    splice(frame, &mut [(place.span, place.before.as_bytes())]).into()
 }
 
 fn id_and_rest(text: &str) -> Option<(EventId, &str)> {

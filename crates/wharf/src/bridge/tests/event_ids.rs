@@ -25,6 +25,13 @@ fn an_event_id_is_taken_out_and_every_other_byte_stays() {
 }
 
 #[test]
+fn a_null_meta_comes_back_when_the_event_id_is_taken_out() {
+    let shown = "{\"params\":{\"_meta\": {\"wharf\":{\"eventId\":\"2-7\"}\t},\"a\":1}}";
+    let (_, place) = event_id(shown.as_bytes()).unwrap();
+    assert_eq!(without(shown.as_bytes(), place), r#"{"params":{"_meta": null,"a":1}}"#.as_bytes());
+}
+
+#[test]
 fn what_is_no_event_id_stays() {
     let frames = [
         r#"{"params":{"_meta":{"x":1,"wharf":{"eventId":"2-7"}}}}"#,
