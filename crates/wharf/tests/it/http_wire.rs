@@ -262,5 +262,6 @@ fn parse(event: &str) -> Result<Option<Event>> {
     let (id, data) = event.split_once('\n').with_context(|| event.to_owned())?;
     let id = id.strip_prefix("id: ").with_context(|| format!("no id in {event}"))?;
     let data = data.strip_prefix("data: ").with_context(|| format!("no data in {event}"))?;
-    Ok(Some(Event { id: id.to_owned(), raw: data.to_owned(), data: serde_json::from_str(data)? }))
+    let value = wharf_json::Json::parse(data.as_bytes())?.to_value();
+    Ok(Some(Event { id: id.to_owned(), raw: data.to_owned(), data: value }))
 }

@@ -51,6 +51,7 @@ mod metrics;
 mod metrics_page;
 mod odd_answers;
 mod odd_bytes;
+mod odd_client_answers;
 mod odd_frames;
 mod odd_members;
 mod once;

@@ -113,11 +113,15 @@ impl Outgoing for Posts {
             if self.line.http.connection.is_none() {
                 return self.connect(&text).await;
             }
-            let message: Value = serde_json::from_str(&text)?;
-            if let Some(session) = message["params"]["sessionId"].as_str() {
+            let message = wharf_json::Json::parse(text.as_bytes()).map_or(Value::Null, wharf_json::Json::to_value);
+            if let Some(session) = message["params"]["sessionId"].as_str().filter(|id| id.starts_with("sess_")) {
                 self.line.follow(session).await?;
             }
             let answer = self.line.http.post_text(&text).await?;
+            // A message that cannot be read is refused in the body.
+            if answer.status == 400 && answer.json()["jsonrpc"] == "2.0" {
+                return Ok(self.line.arrived.send(Ok(answer.body)).await?);
+            }
             ensure!(answer.status == 202, "{answer:?}");
             Ok(())
         }

@@ -1,0 +1,103 @@
+//! Answers of clients in odd spellings, over WebSocket, Streamable HTTP and the bridge: to a request that the agent made of
+//! one client. What the agent is told is the answer, or why there is none.
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+use wharf_testkit::client::Client;
+use wharf_testkit::host::Host;
+
+use crate::ways::Way;
+use crate::{cwd, scripted, stop_reason};
+
+const WAYS: [Way; 3] = [Way::WebSocket, Way::Http, Way::Bridge];
+
+/// An answer as a client spells it (`@` is the id), and words of the agent on what it was told.
+const ANSWERS: [(&str, &str); 13] = [
+    (r#"{"jsonrpc":"2.0","id":@,"result":{"yes":1},"error":null}"#, r#"answered: {"yes":1}"#),
+    (r#"{"jsonrpc":"2.0","error":null,"method":null,"id":@,"result":{"yes":1}}"#, r#"answered: {"yes":1}"#),
+    (r#"{"jsonrpc":"2.0","id":@,"result":null,"error":{"code":7,"message":"no"}}"#, r#""message":"no""#),
+    (r#"{"jsonrpc":"2.0","id":@,"method":null,"params":null,"result":{"yes":1}}"#, r#"answered: {"yes":1}"#),
+    (r#"{"jsonrpc":"2.0","id":"@","result":{"yes":1}}"#, r#"answered: {"yes":1}"#),
+    (r#"{"jsonrpc":"2.0","id":@.0,"result":{"yes":1}}"#, r#"answered: {"yes":1}"#),
+    (r#"{"jsonrpc":"2.0","id":@0e-1,"result":{"yes":1}}"#, r#"answered: {"yes":1}"#),
+    ("\u{feff}{\"jsonrpc\":\"2.0\",\"id\":@,\"result\":{\"yes\":1}}", r#"answered: {"yes":1}"#),
+    (r#"{"jsonrpc":"2.0","id":@,"result":null}"#, "answered: null"),
+    (r#"{"jsonrpc":"2.0","id":@,"id":@,"result":{"yes":1}}"#, "stands there twice"),
+    (r#"{"jsonrpc":"2.0","id":@,"result":{"yes":1},"error":{"code":7,"message":"no"}}"#, "could not be read"),
+    (r#"{"jsonrpc":"2.0","id":@}"#, "could not be read"),
+    (r#"{"jsonrpc":"2.0","id":@,"result":{"yes":"#, "could not be read"),
+];
+
+async fn told_after(client: &Client, session: &str, spelled: &str) -> Result<String> {
+    let running = client.start_prompt(session, r#"ext _x/ask {"a":1}"#).await;
+    let ask = client.expect_request("_x/ask").await;
+    client.send_raw(&spelled.replace('@', &ask.id().to_string())).await;
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn", "{spelled}");
+    client.texts().pop().context("the agent said nothing")
+}
+
+async fn opened(host: &Host, way: Way) -> Result<(Client, String)> {
+    let client = way.client(host, json!({})).await?;
+    let session = client.new_session(&cwd(host)?).await?;
+    Ok((client, session))
+}
+
+#[tokio::test]
+async fn odd_answers_of_clients_end_the_agents_request_on_every_way() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    for way in WAYS {
+        let (client, session) = opened(&host, way).await?;
+        for (spelled, words) in ANSWERS {
+            let told = told_after(&client, &session, spelled).await?;
+            ensure!(told.contains(words), "{way:?} {spelled}: the agent was told {told}");
+        }
+    }
+    Ok(())
+}
+
+/// Requests of clients, and words of their answer.
+const REQUESTS: [(&str, &str); 6] = [
+    ("\u{feff}{\"jsonrpc\":\"2.0\",\"id\":\"r\",\"method\":\"_echo\",\"params\":@}", r#""id":"r","result":{"#),
+    (r#"{"jsonrpc":"2.0","id":"r","method":"_echo","result":null,"error":null,"params":@}"#, r#""id":"r","result":{"#),
+    (r#"{"jsonrpc":"2.0","id":7.0,"method":"_echo","params":@}"#, r#""id":7.0,"result":{"#),
+    (r#"{"jsonrpc":"2.0","id":"r","id":"r","method":"_echo","params":@}"#, "`id` stands there twice"),
+    (r#"{"jsonrpc":"2.0","id":"r","method":"_echo","method":"_echo","params":@}"#, "`method` stands there twice"),
+    (r#"{"jsonrpc":"2.0","id":"r","method":"_echo","params":@,"params":@}"#, "`params` stands there twice"),
+];
+
+#[tokio::test]
+async fn odd_requests_of_clients_are_answered_on_every_way() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    for way in WAYS {
+        let (client, session) = opened(&host, way).await?;
+        let params = format!(r#"{{"sessionId":"{session}","n":1e400}}"#);
+        for (spelled, words) in REQUESTS {
+            client.send_raw(&spelled.replace('@', &params)).await;
+            let answers = |frame: &wharf_testkit::client::Frame| frame.method().is_empty() && frame.raw.contains(words);
+            client.expect(&format!("answer of {way:?} to {spelled} with {words}"), answers).await;
+        }
+    }
+    Ok(())
+}
+
+/// Requests of the agent, in spellings of some libraries.
+const AGENTS: [&str; 3] = [
+    "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":\"q\",\"method\":\"_x/ask\",\"params\":{\"sessionId\":\"$SESSION\"}}",
+    r#"{"jsonrpc":"2.0","id":"q","method":"_x/ask","result":null,"error":null,"params":{"sessionId":"$SESSION"}}"#,
+    r#"{"jsonrpc":"2.0","id":7.0,"method":"_x/ask","error":null,"params":{"sessionId":"$SESSION","_meta":null}}"#,
+];
+
+#[tokio::test]
+async fn odd_requests_of_the_agent_reach_the_client() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = opened(&host, Way::WebSocket).await?;
+    for line in AGENTS {
+        let running = client.start_prompt(&session, &format!("raw {line}")).await;
+        let asked = client.expect_request("_x/ask").await;
+        assert_eq!(asked.params()["sessionId"], session.as_str(), "{line}");
+        ensure!(!asked.raw.contains("\"error\""), "null members are left out: {}", asked.raw);
+        client.respond(asked.id(), json!({})).await;
+        running.answer().await?;
+    }
+    Ok(())
+}
