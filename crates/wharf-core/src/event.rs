@@ -61,7 +61,13 @@ pub enum Event {
         content: Seq,
     },
     /// Someone asked for the running turn's end, or a limit did.
-    CancelRequested { prompt: PromptId, by: Option<Sender>, limit: Option<TurnLimit> },
+    CancelRequested {
+        prompt: PromptId,
+        by: Option<Sender>,
+        limit: Option<TurnLimit>,
+        /// The reason that an amux client gave.
+        reason: Option<Arc<str>>,
+    },
     /// The prompt's one end, whether its turn had begun or not.
     PromptEnded { prompt: PromptId, end: PromptEnd },
     /// The host or the agent died while the turn ran: the prompt waits again, before all others. At most once.

@@ -152,6 +152,8 @@ pub enum Input {
     CancelPrompt {
         prompt: PromptId,
         by: Sender,
+        /// Recorded if the prompt's turn is cancelled. The caller bounds its length.
+        reason: Option<Arc<str>>,
     },
     RemovePrompt {
         prompt: PromptId,

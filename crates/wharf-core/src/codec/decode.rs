@@ -95,9 +95,16 @@ fn decode_prompt_event(body: &Bytes, kind: &str) -> Result<Option<Event>, CodecE
         }
         "prompt_moved" => read!(body, kind, Event::PromptMoved { prompt: PromptId, by: Sender, position: usize }),
         "turn_started" => read!(body, kind, Event::TurnStarted { prompt: PromptId, content: Seq }),
-        "cancel_requested" => {
-            read!(body, kind, Event::CancelRequested { prompt: PromptId, by: Option<Sender>, limit: Option<TurnLimit> })
-        }
+        "cancel_requested" => read!(
+            body,
+            kind,
+            Event::CancelRequested {
+                prompt: PromptId,
+                by: Option<Sender>,
+                limit: Option<TurnLimit>,
+                reason: Option<Arc<str>>,
+            }
+        ),
         "prompt_ended" => read!(body, kind, Event::PromptEnded { prompt: PromptId, end: PromptEnd }),
         "prompt_requeued" => read!(body, kind, Event::PromptRequeued { prompt: PromptId }),
         _ => return Ok(None),

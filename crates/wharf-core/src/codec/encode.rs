@@ -82,10 +82,11 @@ fn encode_prompt_event(event: &Event, at: Millis, out: &mut Vec<u8>) {
             o.value("prompt", prompt);
             o.value("content", content);
         }),
-        Event::CancelRequested { prompt, by, limit } => encode_as("cancel_requested", at, out, |o| {
+        Event::CancelRequested { prompt, by, limit, reason } => encode_as("cancel_requested", at, out, |o| {
             o.value("prompt", prompt);
             o.optional("by", by.as_ref());
             o.optional("limit", limit.as_ref());
+            o.optional("reason", reason.as_ref());
         }),
         Event::PromptEnded { prompt, end } => encode_as("prompt_ended", at, out, |o| {
             o.value("prompt", prompt);

@@ -1,5 +1,6 @@
 //! How long a turn may take, and how long the agent may say nothing in it (rule 2.8).
 
+use super::turns::CancelCause;
 use super::{Draft, Session};
 use crate::{Millis, PromptId, TurnLimit};
 
@@ -32,6 +33,7 @@ impl Session {
         prompts.dedup();
         // The agent is told once for all of them, so they have one reason too.
         let patience = self.settings.cancel_timeout.unwrap_or(PATIENCE);
-        self.cancel_turns(prompts, None, limits.first().copied(), Some(patience), draft);
+        let cause = CancelCause { limit: limits.first().copied(), ..CancelCause::default() };
+        self.cancel_turns(prompts, cause, Some(patience), draft);
     }
 }

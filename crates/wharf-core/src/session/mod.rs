@@ -147,7 +147,7 @@ impl Session {
             Input::Interrupt { by } => return self.interrupt(by, draft),
             Input::Answer { ask, by, option, frame } => return self.answer(ask, by, option, frame, draft),
             Input::Decline { ask, by, frame } => return self.decline(ask, by, frame, draft),
-            Input::CancelPrompt { prompt, by } => return self.cancel_prompt(prompt, by, draft),
+            Input::CancelPrompt { prompt, by, reason } => return self.cancel_prompt(prompt, by, reason, draft),
             Input::RemovePrompt { prompt, by } => return self.remove_prompt(prompt, by, draft),
             Input::UpdatePrompt { prompt, by, frame } => return self.update_prompt(prompt, by, frame, draft),
             Input::MovePrompt { prompt, by, position } => return self.move_prompt(prompt, by, position, draft),

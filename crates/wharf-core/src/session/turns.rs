@@ -8,6 +8,20 @@ use crate::{
     Sender, Status, Submission, TurnLimit,
 };
 
+/// The cause of a cancel: a client, with the reason that it gave, or a limit.
+#[derive(Debug, Default)]
+pub(super) struct CancelCause<'a> {
+    pub(super) by: Option<&'a Sender>,
+    pub(super) limit: Option<TurnLimit>,
+    pub(super) reason: Option<Arc<str>>,
+}
+
+impl<'a> CancelCause<'a> {
+    fn by(client: &'a Sender) -> Self {
+        Self { by: Some(client), ..Self::default() }
+    }
+}
+
 impl Session {
     pub(super) fn take_prompt(&mut self, submission: Submission, draft: &mut Draft) -> Reply {
         if self.live.observes(&submission.sender) {
@@ -33,7 +47,7 @@ impl Session {
             self.start_turn(&prompt, draft);
         } else if first {
             let running = self.state.turns.iter().map(|turn| turn.prompt.clone()).collect();
-            self.cancel_turns(running, Some(&sender), None, self.settings.cancel_timeout, draft);
+            self.cancel_turns(running, CancelCause::by(&sender), self.settings.cancel_timeout, draft);
         }
         self.wake(draft);
         self.start_next_turn(draft);
@@ -142,7 +156,7 @@ impl Session {
             self.record(Event::PromptEnded { prompt, end: PromptEnd::Cancelled }, draft);
         }
         let was_busy = !meant.is_empty();
-        self.cancel_turns(meant, Some(&by), None, self.settings.cancel_timeout, draft);
+        self.cancel_turns(meant, CancelCause::by(&by), self.settings.cancel_timeout, draft);
         Reply::Cancelled { was_busy, crossed }
     }
 
@@ -153,7 +167,7 @@ impl Session {
         }
         let running: Vec<_> = self.state.turns.iter().map(|turn| turn.prompt.clone()).collect();
         let was_busy = !running.is_empty();
-        self.cancel_turns(running, Some(&by), None, self.settings.cancel_timeout, draft);
+        self.cancel_turns(running, CancelCause::by(&by), self.settings.cancel_timeout, draft);
         Reply::Cancelled { was_busy, crossed: false }
     }
 
@@ -162,8 +176,7 @@ impl Session {
     pub(super) fn cancel_turns(
         &mut self,
         mut prompts: Vec<PromptId>,
-        by: Option<&Sender>,
-        limit: Option<TurnLimit>,
+        cause: CancelCause<'_>,
         patience: Option<Millis>,
         draft: &mut Draft,
     ) {
@@ -172,8 +185,10 @@ impl Session {
             return;
         }
         draft.act(Effect::SendCancel);
+        let CancelCause { by, limit, reason } = cause;
         for prompt in prompts {
-            self.record(Event::CancelRequested { prompt: prompt.clone(), by: by.cloned(), limit }, draft);
+            let (asked_by, reason) = (by.cloned(), reason.clone());
+            self.record(Event::CancelRequested { prompt: prompt.clone(), by: asked_by, limit, reason }, draft);
             self.cancel_asks_of(&prompt, by, draft);
             if let Some(wait) = patience {
                 self.live.cancel_deadlines.insert(prompt, draft.now.after(wait));
@@ -189,11 +204,18 @@ impl Session {
         }
     }
 
-    pub(super) fn cancel_prompt(&mut self, prompt: PromptId, by: Sender, draft: &mut Draft) -> Reply {
+    pub(super) fn cancel_prompt(
+        &mut self,
+        prompt: PromptId,
+        by: Sender,
+        reason: Option<Arc<str>>,
+        draft: &mut Draft,
+    ) -> Reply {
         match self.not_waiting(&prompt, &by) {
             None => self.remove_prompt(prompt, by, draft),
             Some(Refusal::AlreadyStarted(prompt)) => {
-                self.cancel_turns(vec![prompt], Some(&by), None, self.settings.cancel_timeout, draft);
+                let cause = CancelCause { reason, ..CancelCause::by(&by) };
+                self.cancel_turns(vec![prompt], cause, self.settings.cancel_timeout, draft);
                 Reply::Done
             }
             Some(refusal) => Reply::Refused(refusal),

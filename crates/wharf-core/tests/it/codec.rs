@@ -197,8 +197,13 @@ fn prompts() -> Vec<Event> {
         Event::PromptUpdated { prompt: prompt(), by: full_sender(), frame: raw(ODD), sender: Some(full_sender()) },
         Event::PromptMoved { prompt: prompt(), by: full_sender(), position: 3 },
         Event::TurnStarted { prompt: prompt(), content: Seq(4) },
-        Event::CancelRequested { prompt: prompt(), by: None, limit: Some(TurnLimit::NoProgress) },
-        Event::CancelRequested { prompt: prompt(), by: Some(full_sender()), limit: None },
+        Event::CancelRequested { prompt: prompt(), by: None, limit: Some(TurnLimit::NoProgress), reason: None },
+        Event::CancelRequested {
+            prompt: prompt(),
+            by: Some(full_sender()),
+            limit: None,
+            reason: Some("enough".into()),
+        },
         Event::PromptRequeued { prompt: prompt() },
     ];
     events.extend(ends().into_iter().map(|end| Event::PromptEnded { prompt: prompt(), end }));

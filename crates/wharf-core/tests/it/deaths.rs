@@ -106,7 +106,7 @@ fn answered_prompt_begins_the_count_of_deaths_anew() {
 fn agent_that_is_given_up_counts_as_dead() {
     let mut stage = queued(OnRestart::Mark, RESUMES);
     for number in 1..=3 {
-        stage.give(Input::CancelPrompt { prompt: id(&format!("p{number}")), by: sender("ann") });
+        stage.give(Input::CancelPrompt { prompt: id(&format!("p{number}")), by: sender("ann"), reason: None });
         stage.wait(30_000);
         stage.give(started(number + 1, RESUMES));
     }

@@ -18,7 +18,7 @@ fn limited(deadline: Option<u64>, no_progress: Option<u64>) -> Stage {
 }
 
 fn cancelled(prompt: &str, limit: TurnLimit) -> Event {
-    Event::CancelRequested { prompt: id(prompt), by: None, limit: Some(limit) }
+    Event::CancelRequested { prompt: id(prompt), by: None, limit: Some(limit), reason: None }
 }
 
 #[test]

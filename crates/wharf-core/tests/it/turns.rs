@@ -39,7 +39,7 @@ fn sent(prompt: &str) -> Effect {
 }
 
 fn cancel_requested(prompt: &str, client: &str) -> Event {
-    Event::CancelRequested { prompt: id(prompt), by: Some(sender(client)), limit: None }
+    Event::CancelRequested { prompt: id(prompt), by: Some(sender(client)), limit: None, reason: None }
 }
 
 #[test]

@@ -286,7 +286,17 @@ impl SessionHandle {
 
     /// Takes one prompt back: out of the queue, or by cancelling its turn.
     pub async fn cancel_prompt(&self, prompt: PromptId, by: Sender) -> Result<(), CallError> {
-        self.call(Input::CancelPrompt { prompt, by }).await.map(drop)
+        self.call(Input::CancelPrompt { prompt, by, reason: None }).await.map(drop)
+    }
+
+    /// The same, with the reason that the caller gives. It is recorded as it is: the caller bounds its length.
+    pub async fn cancel_prompt_because(
+        &self,
+        prompt: PromptId,
+        by: Sender,
+        reason: Option<Arc<str>>,
+    ) -> Result<(), CallError> {
+        self.call(Input::CancelPrompt { prompt, by, reason }).await.map(drop)
     }
 
     /// Takes a waiting prompt out of the queue.

@@ -299,9 +299,37 @@ async fn any_peer_ends_the_running_turn_by_request_or_by_notification() -> Resul
             ben.notify("amux/cancel_active_turn", params).await;
         }
         assert_eq!(stop_reason(call.answer().await)?, "cancelled");
-        let expected = json!({ "amuxTurnId": turn, "cancelledBy": "ben", "originalDriver": "ann" });
+        let expected = json!({ "amuxTurnId": turn, "cancelledBy": "ben", "originalDriver": "ann", "reason": "enough" });
         assert_eq!(note(&ann, "turn_cancelled").await?, expected);
     }
+    Ok(())
+}
+
+#[tokio::test]
+async fn reason_of_a_cancel_is_recorded_cut_and_optional() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (ann, session) = peer(&host, "ann").await?;
+    let (ben, _) = peer(&host, "ben").await?;
+    for (params, expected) in [
+        (json!({ "reason": "é".repeat(5_000) }), json!("é".repeat(1_024))),
+        (json!({ "reason": "" }), Value::Null),
+        (json!({ "reason": null }), Value::Null),
+        (json!({}), Value::Null),
+    ] {
+        let call = ann.start_prompt(&session, "hang").await;
+        note(&ben, "turn_started").await?;
+        ben.request("amux/cancel_active_turn", params).await?;
+        assert_eq!(stop_reason(call.answer().await)?, "cancelled");
+        assert_eq!(note(&ann, "turn_cancelled").await?["reason"], expected);
+        let logged = crate::log::events(&host, &session, "cancel_requested")?;
+        assert_eq!(logged.last().context("no cancel in the log")?["reason"], expected);
+    }
+    let call = ann.start_prompt(&session, "hang").await;
+    note(&ben, "turn_started").await?;
+    let params = json!({ "reason": 7 });
+    assert_eq!(refused(ben.request("amux/cancel_active_turn", params).await)?.code, -32602);
+    ben.request("amux/cancel_active_turn", json!({})).await?;
+    assert_eq!(stop_reason(call.answer().await)?, "cancelled");
     Ok(())
 }
 

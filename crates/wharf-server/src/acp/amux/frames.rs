@@ -62,7 +62,7 @@ impl Frames {
             Event::PromptAccepted { prompt, sender, frame, first, .. } => {
                 self.accepted(prompt, sender, frame, *first, before.busy)
             }
-            Event::CancelRequested { prompt, by, .. } => self.cancelled(prompt, by.as_ref()),
+            Event::CancelRequested { prompt, by, reason, .. } => self.cancelled(prompt, by.as_ref(), reason.as_deref()),
             Event::PromptEnded { prompt, end } => self.ended(prompt, end, before.waited),
             Event::AskOpened(ask) => self.opened(ask),
             Event::AskResolved { ask, outcome, by } => self.resolved(*ask, outcome, by.as_ref()),
@@ -147,12 +147,12 @@ impl Frames {
         vec![added.with("text", text_of(frame)).with("status", "queued")]
     }
 
-    fn cancelled(&self, prompt: &PromptId, by: Option<&Sender>) -> Vec<Note> {
+    fn cancelled(&self, prompt: &PromptId, by: Option<&Sender>, reason: Option<&str>) -> Vec<Note> {
         let steered = self.steers.values().any(|replaced| replaced.as_ref() == Some(prompt));
         let note = self.note("turn_cancelled").with("amuxTurnId", turn_id(prompt));
         let note = note.with("cancelledBy", by.map(Sender::shown_id));
         let note = note.with("originalDriver", self.drivers.get(prompt).map(|driver| &**driver));
-        vec![note.maybe("reason", steered.then_some("hard_steer"))]
+        vec![note.maybe("reason", reason.or(steered.then_some("hard_steer")))]
     }
 
     fn ended(&mut self, prompt: &PromptId, end: &PromptEnd, waited: bool) -> Vec<Note> {

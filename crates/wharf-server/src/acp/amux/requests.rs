@@ -1,5 +1,7 @@
 //! What an amux client may ask for beside ACP: steer, queue, unqueue, cancel; and its refused prompts (rules 9.2, 9.3).
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -20,12 +22,16 @@ const NOTHING_TO_STEER: i32 = -32002;
 const QUEUE_FULL: i32 = -32003;
 const UNKNOWN_ITEM: i32 = -32004;
 
+/// The longest reason for a cancel. It is kept in the log and told to every peer.
+const MAX_REASON_CHARS: usize = 1_024;
+
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Params {
     text: Option<String>,
     prompt: Option<Vec<Value>>,
     queue_item_id: Option<String>,
+    reason: Option<String>,
 }
 
 impl Params {
@@ -33,8 +39,14 @@ impl Params {
         let params = Json::parse(frame).and_then(|frame| frame.member("params"));
         let read = params.and_then(|params| params.map_or_else(|| Ok(Self::default()), wharf_json::read));
         read.map_err(|error| {
-            RpcError::params(format!("`text` and `queueItemId` are strings, `prompt` is a list: {error}"))
+            RpcError::params(format!("`text`, `queueItemId` and `reason` are strings, `prompt` is a list: {error}"))
         })
+    }
+
+    /// The reason for a cancel, cut off where it is too long: a cancel is not refused for its words.
+    fn short_reason(&self) -> Option<Arc<str>> {
+        let reason: String = self.reason.as_deref()?.chars().take(MAX_REASON_CHARS).collect();
+        (!reason.is_empty()).then(|| reason.into())
     }
 
     fn content(self) -> Result<Value, RpcError> {
@@ -65,7 +77,7 @@ impl Connection {
             "steer_active_turn" => self.steer(&attached.handle, params).await?,
             "queue_prompt" => self.queue_prompt(&attached.handle, params).await?,
             "unqueue_prompt" => self.unqueue_prompt(&attached.handle, params).await?,
-            _ => self.cancel_turn(&attached.handle).await?,
+            _ => self.cancel_turn(&attached.handle, params).await?,
         };
         Ok(Some(result(id, &answer)))
     }
@@ -101,14 +113,16 @@ impl Connection {
     }
 
     /// Any peer may end the running turn; what waits stays.
-    async fn cancel_turn(&self, handle: &SessionHandle) -> Result<Value, RpcError> {
+    async fn cancel_turn(&self, handle: &SessionHandle, params: Params) -> Result<Value, RpcError> {
+        let reason = params.short_reason();
         let fail = |error| from_call(&error, handle.id().as_str());
         let turns = handle.turns().await.map_err(fail)?;
         let Some(last) = turns.last() else {
             return Err(RpcError::new(NOTHING_TO_STEER, "no turn is active"));
         };
         for turn in &turns {
-            match handle.cancel_prompt(turn.prompt.clone(), self.sender_in(handle.id())).await {
+            let by = self.sender_in(handle.id());
+            match handle.cancel_prompt_because(turn.prompt.clone(), by, reason.clone()).await {
                 // It has ended by itself meanwhile.
                 Ok(()) | Err(CallError::Refused(Refusal::UnknownPrompt(_))) => {}
                 Err(error) => return Err(fail(error)),

@@ -121,7 +121,8 @@ fn a_steer_names_the_turn_that_it_replaces() {
     let control = told(&frames.event(&accepted("s", true), RUNNING));
     let expected = json!({ "kind": "steer", "mode": "hard", "peerId": "ann", "amuxTurnId": "at-p", "text": "hi" });
     assert_eq!(control, [note("control_submitted", expected)]);
-    let cancel = entry(Event::CancelRequested { prompt: PromptId::new("p"), by: Some(ann()), limit: None });
+    let cancel =
+        entry(Event::CancelRequested { prompt: PromptId::new("p"), by: Some(ann()), limit: None, reason: None });
     let expected =
         json!({ "amuxTurnId": "at-p", "cancelledBy": "ann", "originalDriver": "cli_2", "reason": "hard_steer" });
     assert_eq!(told(&frames.event(&cancel, RUNNING)), [note("turn_cancelled", expected)]);
