@@ -55,6 +55,11 @@ impl Sender {
         self.chosen.as_ref().map(ChosenId::as_str).or(peer).unwrap_or_else(|| self.client.as_str())
     }
 
+    /// Returns true if the client gave itself an id, so that it is the same client on its next connection.
+    pub fn is_known_again(&self) -> bool {
+        self.chosen.is_some() || self.peer.is_some()
+    }
+
     /// Returns the identity by which the client is known again on another connection with the same token.
     pub fn identity(&self) -> ClientIdentity {
         ClientIdentity { token: self.token.clone(), parent: self.parent.clone(), id: self.shown_id().into() }

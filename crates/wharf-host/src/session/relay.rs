@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
-use wharf_core::{ClientId, Input, Raw};
+use wharf_core::{ClientId, Input, Raw, Sender};
 use wharf_json::ReadError;
 
 use super::command::Command;
@@ -23,6 +23,11 @@ use crate::tools::{self, Tools};
 /// How long a client may take over a request of the agent that it serves alone. A person may be asked in between.
 const SERVED_WITHIN: Duration = Duration::from_secs(300);
 
+/// Links that are kept for clients that may come back, for each session. A person opens one at a time.
+const MAX_KEPT_LINKS: usize = 16;
+/// A larger elicitation is not kept. A link with its message has a few hundred bytes.
+const MAX_LINK_BYTES: usize = 64 << 10;
+
 /// A request of the agent that one client has been given.
 #[derive(Debug)]
 pub(super) struct Relay {
@@ -30,6 +35,15 @@ pub(super) struct Relay {
     agent_request: Raw,
     /// The terminal whose output is asked for.
     output_of: Option<String>,
+    /// A link that a client was asked to open, if the client can be known again on another connection.
+    link: Option<OpenLink>,
+}
+
+/// A URL elicitation. It stays its client's own over reconnects (rule 12.4).
+#[derive(Debug)]
+struct OpenLink {
+    owner: Sender,
+    frame: Bytes,
 }
 
 /// The clients that can be reached, and what they have been asked for the agent.
@@ -62,13 +76,49 @@ impl SessionTask {
                 if let Some(left) = left.filter(|_| self.owes(&client)) {
                     self.relays.departed.insert(client.clone(), left);
                 }
-                let left: Vec<u64> =
-                    self.relays.open.iter().filter(|(_, relay)| relay.client == client).map(|(id, _)| *id).collect();
-                for relay in left {
-                    self.fail_relay(relay, "the client that served this went away");
+                let left: Vec<(u64, bool)> = self
+                    .relays
+                    .open
+                    .iter()
+                    .filter(|(_, relay)| relay.client == client)
+                    .map(|(id, relay)| (*id, relay.link.is_some()))
+                    .collect();
+                for (relay, is_kept) in left {
+                    if is_kept {
+                        self.ask_link_again(relay);
+                    } else {
+                        self.fail_relay(relay, "the client that served this went away");
+                    }
                 }
             }
         }
+    }
+
+    /// Asks a client that has just attached for the links that were open when its last connection ended.
+    pub(super) fn ask_links_again(&mut self, client: &Sender) {
+        let waits = |relay: &Relay| {
+            !self.lanes.contains_key(&relay.client)
+                && relay.link.as_ref().is_some_and(|link| link.owner.is_same_client(client))
+        };
+        let mut waiting: Vec<u64> =
+            self.relays.open.iter().filter(|(_, relay)| waits(relay)).map(|(id, _)| *id).collect();
+        waiting.sort_unstable();
+        for relay in waiting {
+            self.ask_link_again(relay);
+        }
+    }
+
+    /// Asks for a link on another connection of its client. While there is none it waits: until the client is back, until
+    /// the agent takes it back, or until its time is over.
+    fn ask_link_again(&mut self, relay: u64) {
+        let Some(link) = self.relays.open.get(&relay).and_then(|open| open.link.as_ref()) else { return };
+        let able = |client: &ClientId| self.lanes.get(client).is_some_and(|known| known.can("elicitation/create"));
+        let Some(client) = self.connection_of(&link.owner, able) else { return };
+        let frame = link.frame.clone();
+        if let Some(open) = self.relays.open.get_mut(&relay) {
+            open.client = client.clone();
+        }
+        self.direct(&client, Direct::Request { relay, frame });
     }
 
     /// A client's request or notification for the agent.
@@ -172,7 +222,11 @@ impl SessionTask {
 
     /// A connection of the client whose prompt runs: the one that sent it, else another of the same client.
     fn prompter(&self, fits: impl Fn(&ClientId) -> bool) -> Option<ClientId> {
-        let sender = &self.session.state().turns.last()?.sender;
+        self.connection_of(&self.session.state().turns.last()?.sender, fits)
+    }
+
+    /// A connection of this client: the same, else another.
+    fn connection_of(&self, sender: &Sender, fits: impl Fn(&ClientId) -> bool) -> Option<ClientId> {
         let connections = self.session.members().filter(|member| member.sender.is_same_client(sender));
         let mut connections: Vec<_> = connections.map(|member| &member.sender.client).collect();
         connections.sort_by_key(|client| **client != sender.client);
@@ -182,9 +236,15 @@ impl SessionTask {
     fn relay(&mut self, client: ClientId, request: AgentRequest) {
         self.relays.next += 1;
         let relay = self.relays.next;
-        let AgentRequest { agent_request, frame, method, .. } = request;
+        let AgentRequest { agent_request, frame, method, whom } = request;
         let output_of = if method == "terminal/output" { terminal_of(&frame) } else { None };
-        self.relays.open.insert(relay, Relay { client: client.clone(), agent_request, output_of });
+        let is_link = method == "elicitation/create" && matches!(whom, Whom::Prompter);
+        let owner = self.session.state().turns.last().map(|turn| &turn.sender).filter(|_| is_link);
+        let kept = self.relays.open.values().filter(|open| open.link.is_some()).count();
+        let fits = frame.len() <= MAX_LINK_BYTES && kept < MAX_KEPT_LINKS;
+        let owner = owner.filter(|owner| fits && owner.is_known_again());
+        let link = owner.map(|owner| OpenLink { owner: owner.clone(), frame: frame.clone() });
+        self.relays.open.insert(relay, Relay { client: client.clone(), agent_request, output_of, link });
         self.direct(&client, Direct::Request { relay, frame });
         // A command may run for hours; its client's pings tell whether it is still there.
         if method != "terminal/wait_for_exit" {

@@ -262,7 +262,12 @@ impl SessionTask {
                 let caller = self.caller_of(&input);
                 self.wish_of(caller, *input, reply);
             }
+                let comes =
+                    if let Input::Attach(attachment) = &*input { Some(attachment.sender.clone()) } else { None };
             Command::WakeFor { client, reply } => {
+                if let Some(client) = comes {
+                    self.ask_links_again(&client);
+                }
                 self.wish_of(Some(self.abilities_of(&client)), Input::Wake { for_queue: false }, reply);
             }
             Command::Attend { client, attendance } => self.attend(client, attendance.map(|known| *known)),

@@ -123,6 +123,56 @@ async fn link_goes_to_the_sender_of_the_prompt_also_after_it_reconnected() -> Re
     Ok(())
 }
 
+/// A client that is known again by its id waits for the answer to a link on its next connection.
+#[tokio::test]
+async fn open_link_is_asked_again_when_its_sender_reconnects() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    for leaves_first in [true, false] {
+        let first = known(&host, "phone").await?;
+        let session = first.new_session(&cwd(&host)?).await?;
+        let other = known(&host, "laptop").await?;
+        other.request("session/attach", json!({ "sessionId": session })).await?;
+        first.start_prompt(&session, "elicit-url").await;
+        let asked = first.expect_request("elicitation/create").await;
+        if leaves_first {
+            first.close().await;
+            other.expect_update("its leaving", |update| update["sessionUpdate"] == "client_disconnected").await;
+        }
+        let again = known(&host, "phone").await?;
+        again.load_session(&session, &cwd(&host)?).await?;
+        if !leaves_first {
+            first.close().await;
+        }
+        let once_more = again.expect("the link or its end", |frame| {
+            frame.method() == "elicitation/create" || frame.text().is_some_and(|text| text.contains("failed"))
+        });
+        let once_more = once_more.await;
+        assert_eq!(once_more.method(), "elicitation/create", "{}", once_more.raw);
+        assert_eq!(once_more.params(), asked.params());
+        again.respond(once_more.id(), json!({ "action": "accept" })).await;
+        again.expect("the answer", |frame| frame.text().is_some_and(|text| text.contains("accept"))).await;
+        let told = |frame: &wharf_testkit::client::Frame| frame.method() == "elicitation/create";
+        assert!(!other.transcript().iter().any(told), "a link is for the sender of the prompt alone");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn open_link_of_a_client_without_an_id_fails_when_it_leaves() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let first = Client::connect(&host.ws_url(), host.token()).await?;
+    let abilities = json!({ "elicitation": { "url": {} } });
+    first.request("initialize", json!({ "protocolVersion": 1, "clientCapabilities": abilities })).await?;
+    let session = first.new_session(&cwd(&host)?).await?;
+    let other = known(&host, "laptop").await?;
+    other.load_session(&session, &cwd(&host)?).await?;
+    first.start_prompt(&session, "elicit-url").await;
+    first.expect_request("elicitation/create").await;
+    first.close().await;
+    other.expect("the failure", |frame| frame.text().is_some_and(|text| text.contains("failed"))).await;
+    Ok(())
+}
+
 #[tokio::test]
 async fn cancel_can_name_a_prompt_and_an_interrupt_always_means_the_running_turn() -> Result<()> {
     let host = scripted(&[])?.start()?;
