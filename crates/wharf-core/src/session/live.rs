@@ -88,8 +88,15 @@ impl Live {
         self.own_ends.iter().any(|(known, end)| *known == client && *end > seq)
     }
 
-    pub(super) fn observes(&self, sender: &Sender) -> bool {
-        self.attached.get(&sender.client).is_some_and(|attached| attached.member.role == Role::Observer)
+    /// Returns true if the caller only observes. A connection has the role that it attached with. A caller without an
+    /// attachment (REST, or a further connection) is an observer if its client is attached as nothing else.
+    pub(super) fn observes(&self, caller: &Sender) -> bool {
+        let is_observer = |member: &Member| member.role == Role::Observer;
+        if let Some(attached) = self.attached.get(&caller.client) {
+            return is_observer(&attached.member);
+        }
+        let mut own = self.members().filter(|member| member.sender.is_same_client(caller)).peekable();
+        own.peek().is_some() && own.all(is_observer)
     }
 
     pub(super) fn deadlines(&self) -> impl Iterator<Item = Millis> {

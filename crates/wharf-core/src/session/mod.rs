@@ -18,7 +18,7 @@ mod turns;
 use live::Live;
 pub use state::{Latest, Paused, QueuedPrompt, State, Turn, TurnState};
 
-use crate::{Effect, Event, Input, Member, Millis, NewSession, Reply, Seq, Settings, StartKind, Step};
+use crate::{Effect, Event, Input, Member, Millis, NewSession, Reply, Sender, Seq, Settings, StartKind, Step};
 
 /// One conversation, as a value.
 #[derive(Clone, Debug)]
@@ -104,6 +104,11 @@ impl Session {
     /// Who is attached.
     pub fn members(&self) -> impl Iterator<Item = &Member> {
         self.live.members()
+    }
+
+    /// Returns true if this caller only observes the session.
+    pub fn is_observed_by(&self, caller: &Sender) -> bool {
+        self.live.observes(caller)
     }
 
     /// When [`Input::TimePassed`] is due, if nothing else happens.

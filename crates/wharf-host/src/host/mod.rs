@@ -22,7 +22,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::watch;
-use wharf_core::{EndReason, Epoch, Input, SessionId};
+use wharf_core::{EndReason, Epoch, Input, Sender, SessionId};
 use wharf_store::{Engine, FileLease, LogId};
 
 pub use begin::StartError;
@@ -174,6 +174,15 @@ impl Host {
                 let first = step.map(|step| (step, self.inner.surroundings()));
                 Ok(self.inner.employ(session, shared, first))
             }
+        }
+    }
+
+    /// Returns true if this caller is attached to the session as an observer and not as a controller, on whichever
+    /// connection. Nobody is attached to a session that is not loaded, or whose task is gone.
+    pub async fn is_observer(&self, id: &SessionId, caller: Sender) -> bool {
+        match self.inner.registry.get(id) {
+            Some(Known::Live(handle)) => handle.is_observed_by(caller).await.unwrap_or(false),
+            Some(Known::Cold { .. }) | None => false,
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
-use wharf_core::{Ask, ClientId, Input, QueuedPrompt, Raw, Reply, Seq, StartNo, Turn};
+use wharf_core::{Ask, ClientId, Input, QueuedPrompt, Raw, Reply, Sender, Seq, StartNo, Turn};
 
 use super::handle::{AgentReport, Attendance, CallError, Forward, Taken};
 use super::link::AgentDelete;
@@ -68,6 +68,11 @@ pub(crate) enum Command {
         reply: ReplyTo,
     },
     /// Returns the agent's last statement about itself.
+    /// Whether this caller only observes.
+    IsObserver {
+        caller: Box<Sender>,
+        reply: oneshot::Sender<bool>,
+    },
     AgentReport {
         reply: oneshot::Sender<AgentReport>,
     },

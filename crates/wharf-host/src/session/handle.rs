@@ -390,6 +390,13 @@ impl SessionHandle {
         wait.await.unwrap_or_else(|_| Err(gone()))
     }
 
+    /// Returns true if this caller is attached as an observer, by this connection or another, and not as a controller.
+    pub async fn is_observed_by(&self, caller: Sender) -> Result<bool, CallError> {
+        let (reply, wait) = oneshot::channel();
+        self.send(Command::IsObserver { caller: Box::new(caller), reply }).await?;
+        wait.await.map_err(|_| CallError::Gone)
+    }
+
     /// Returns what the agent last said of itself.
     pub async fn agent_report(&self) -> Result<AgentReport, CallError> {
         let (reply, wait) = oneshot::channel();

@@ -288,6 +288,9 @@ impl SessionTask {
             }
             Command::AgentReport { reply } => {
                 let _ = reply.send(AgentReport::of(self.session.state()));
+            Command::IsObserver { caller, reply } => {
+                let _ = reply.send(self.session.is_observed_by(&caller));
+            }
             }
             Command::Queue { reply } => {
                 let _ = reply.send(self.session.state().queue.iter().cloned().collect());

@@ -342,7 +342,7 @@ impl Connection {
         let session = named(envelope)?;
         let handle = self.open(envelope).await?;
         let attached = self.attached(&session);
-        if attached.as_ref().map_or_else(|| self.role(), |attached| attached.role) == Role::Observer {
+        if self.observes(&session).await {
             return Err(observer(session.as_str()));
         }
         let others = handle.descriptor().clients.saturating_sub(usize::from(attached.is_some()));
@@ -354,10 +354,15 @@ impl Connection {
     }
 
     /// Forgets the session. Unknown ids succeed; one that others use needs `force`.
+    /// Returns true if the client may only look at the session: by its token, or by the attachments that it has.
+    async fn observes(&self, session: &wharf_host::core::SessionId) -> bool {
+        self.role() == Role::Observer || self.app.host.is_observer(session, self.sender_in(session)).await
+    }
+
     pub(super) async fn delete_session(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
         let session = named(envelope)?;
         let attached = self.attached(&session);
-        if self.role() == Role::Observer || attached.as_ref().is_some_and(|own| own.role == Role::Observer) {
+        if self.observes(&session).await {
             return Err(observer(session.as_str()));
         }
         let mut answer = json!({});

@@ -64,6 +64,16 @@ impl Caller {
         }
     }
 
+    /// Refuses a client that is attached to this session as an observer. It is known by its token and the id that it gives
+    /// itself (`Wharf-Client-Id`).
+    pub(crate) async fn may_change_as_attached(&self, app: &App, id: &str) -> Result<(), Problem> {
+        if !app.host.is_observer(&SessionId::new(id), self.sender()).await {
+            return Ok(());
+        }
+        let detail = "this client is attached to the session as an observer; detach it, or attach it as a controller";
+        Err(Problem::new(StatusCode::FORBIDDEN, "observer", detail))
+    }
+
     /// Refuses those who may not work in this session. An agent may in those that it led to, if it may delegate: never in
     /// its own.
     pub(crate) fn may_work_in(&self, app: &App, id: &str) -> Result<(), Problem> {

@@ -43,6 +43,7 @@ pub(crate) struct Interrupted {
 /// Ends the session; its history stays. One that is dead already is left so.
 pub(crate) async fn kill(app: &App, who: &Caller, id: &str) -> Result<Killed, Problem> {
     who.may_work_in(app, id)?;
+    who.may_change_as_attached(app, id).await?;
     let handle = open(app, who, id).await?;
     handle.kill(EndReason::User).await.map_err(|error| from_call(app, handle.id(), &error))?;
     Ok(Killed { ok: true, id: id.to_owned() })
@@ -51,6 +52,7 @@ pub(crate) async fn kill(app: &App, who: &Caller, id: &str) -> Result<Killed, Pr
 /// Ends the session if need be and deletes its history.
 pub(crate) async fn forget(app: &App, who: &Caller, id: &str) -> Result<Forgotten, Problem> {
     who.may_change()?;
+    who.may_change_as_attached(app, id).await?;
     let sight = app.seen_by(&who.identity);
     let agent = sight.forget(&SessionId::new(id)).await.map_err(|error| unreadable(id, &error))?;
     let agent_delete = agent.and_then(left_with_agent);
@@ -87,6 +89,7 @@ pub(crate) struct ResumeArgs {
 /// Brings an ended session back, also one that a user killed, and waits until it runs.
 pub(crate) async fn resume(app: &App, who: &Caller, id: &str, args: ResumeArgs) -> Result<Session, Problem> {
     who.may_change()?;
+    who.may_change_as_attached(app, id).await?;
     let ResumeArgs { session_mode, accept_agent_settings } = args;
     if session_mode.as_deref() == Some("") {
         return Err(invalid("sessionMode: is empty"));

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
+use wharf_testkit::client::Client;
 use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
 
@@ -124,6 +125,33 @@ async fn observer_cannot_delete_a_session() -> Result<()> {
     ensure!(log::folder(&host, &session).exists(), "an observer deleted the session");
     let known = Http::new(&host).get(&format!("/sessions/{session}")).await?.expect(200)?;
     assert_eq!(known["status"], "running");
+    Ok(())
+}
+
+/// A client is known by its token and its id: what its attachment may not do, it may not do another way.
+#[tokio::test]
+async fn observer_known_by_its_id_deletes_nothing_on_another_connection() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (_owner, session) = open(&host).await?;
+    let client = crate::client(&host).await?;
+    let observes = json!({ "sessionId": session, "role": "observer", "clientId": "phone" });
+    client.request("session/attach", observes).await?;
+    let http = Http::new(&host);
+    let path = format!("/sessions/{session}");
+    let refusal = http.send("DELETE", &path, &[("Wharf-Client-Id", "phone")], "").await?;
+    assert_eq!(refusal.fault(), (403, "observer".to_owned()));
+    let second = Client::connect(&host.ws_url(), host.token()).await?;
+    let meta = json!({ "wharf": { "clientId": "phone" } });
+    second.request("initialize", json!({ "protocolVersion": 1, "_meta": meta })).await?;
+    let force = json!({ "sessionId": session, "_meta": { "wharf": { "force": true } } });
+    let error = refused(second.request("session/delete", force).await)?;
+    assert_eq!(error.code, -32011, "{error}");
+    ensure!(log::folder(&host, &session).exists(), "an observer deleted the session");
+
+    // Whoever else has the token may, and so may the client once it observes no more.
+    client.request("session/detach", json!({ "sessionId": session })).await?;
+    http.send("DELETE", &path, &[("Wharf-Client-Id", "phone")], "").await?.expect(200)?;
+    ensure!(!log::folder(&host, &session).exists(), "the log is still there");
     Ok(())
 }
 

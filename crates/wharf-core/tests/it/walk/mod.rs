@@ -162,7 +162,13 @@ impl Walk {
         self.ledger.expect(&input, self.session.state());
         self.readers.expect(&input);
         let observes = |by: &wharf_core::Sender| {
-            self.session.members().any(|member| member.sender.client == by.client && member.role == Role::Observer)
+            let members: Vec<_> = self.session.members().collect();
+            let attached = members.iter().find(|member| member.sender.client == by.client);
+            let own = members.iter().filter(|member| member.sender.is_same_client(by));
+            attached.map_or_else(
+                || own.clone().count() > 0 && own.clone().all(|member| member.role == Role::Observer),
+                |attached| attached.role == Role::Observer,
+            )
         };
         let cancel = Cancel::expect(&input, self.session.state(), &self.log, self.host_since, observes);
         let step = self.session.handle(input, self.now);
