@@ -42,6 +42,17 @@ impl Default for Settings {
     }
 }
 
+/// The party that needs an ended session's agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WakeCause {
+    /// A caller that waits for it.
+    Caller,
+    /// The waiting prompts: refused if there are none any more.
+    Queue,
+    /// A host that starts and brings back what it can: refused if the session was closed.
+    HostStart,
+}
+
 /// Why a start failed, as far as it decides what comes next (rule 12.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartFault {
@@ -183,8 +194,7 @@ pub enum Input {
     Resume,
     /// Brings an ended session back because its agent is needed, unless a user killed it.
     Wake {
-        /// Only the waiting prompts need it: refused if there are none any more.
-        for_queue: bool,
+        cause: WakeCause,
     },
     /// What was decided last could not be written as usual.
     StorageFailed {

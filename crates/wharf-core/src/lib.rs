@@ -25,7 +25,7 @@ pub use event::{
 pub use id::{AskId, ClientId, Epoch, Millis, PromptId, Seq, SessionId, StartNo};
 pub use identity::{ChosenId, ClientIdentity, InvalidChosenId, MAX_CHOSEN_ID_BYTES};
 pub use input::{
-    Attachment, CancelScope, Input, NewSession, OnRestart, Overlap, Role, Settings, StartFault, Submission,
+    Attachment, CancelScope, Input, NewSession, OnRestart, Overlap, Role, Settings, StartFault, Submission, WakeCause,
 };
 pub use raw::Raw;
 pub use session::{Latest, Paused, QueuedPrompt, Session, State, Turn, TurnState};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Draft, Session};
 use crate::{
     Effect, EndReason, Ending, Event, Millis, OnRestart, PromptEnd, Refusal, Reply, StartFault, StartKind, StartNo,
-    Status,
+    Status, WakeCause,
 };
 
 /// So many deaths of an agent without an answered prompt between them end the queue: it would be used up one by one.
@@ -34,20 +34,25 @@ impl Session {
         self.state.way_back().filter(|_| self.state.answered).unwrap_or(StartKind::New)
     }
 
-    /// Brings the session back for work that waits. A kill beats a start: a session that a user killed stays dead, and
-    /// so does one that has no prompts left to be brought back for.
-    pub(super) fn wake_if_allowed(&mut self, for_queue: bool, draft: &mut Draft) -> Reply {
+    /// Brings the session back for those who need it. A kill beats a start: a session that a user killed stays dead. One
+    /// that was closed comes back only for a caller, and one whose prompts are gone not for them.
+    pub(super) fn wake_if_allowed(&mut self, cause: WakeCause, draft: &mut Draft) -> Reply {
         if !self.state.status.is_alive() && self.state.killed_by_user() {
             return Reply::Refused(Refusal::Killed);
         }
-        if for_queue && self.state.queue.is_empty() {
-            return Reply::Refused(Refusal::NotResumable);
+        match cause {
+            WakeCause::Queue if self.state.queue.is_empty() => Reply::Refused(Refusal::NotResumable),
+            WakeCause::Queue if self.state.resumable() => {
+                self.start_agent(self.way_on(), draft);
+                Reply::Done
+            }
+            WakeCause::HostStart if self.was_closed() => Reply::Refused(Refusal::NotResumable),
+            WakeCause::Queue | WakeCause::Caller | WakeCause::HostStart => self.resume(draft),
         }
-        if for_queue && self.state.resumable() {
-            self.start_agent(self.way_on(), draft);
-            return Reply::Done;
-        }
-        self.resume(draft)
+    }
+
+    fn was_closed(&self) -> bool {
+        self.state.ending.as_ref().is_some_and(|ending| ending.reason == EndReason::Closed)
     }
 
     pub(super) fn resume(&mut self, draft: &mut Draft) -> Reply {
@@ -194,8 +199,20 @@ impl Session {
             | EndReason::Unresponsive => (PromptEnd::SessionEnded, false),
         };
         let (was_alive, start) = (self.state.status.is_alive(), self.state.start);
-        // An ended session is killed again only to keep it from coming back by itself.
-        let again = reason == EndReason::User && self.state.resumable() && !self.state.killed_by_user();
+        // An ended session is killed or closed again only to keep it from coming back by itself.
+        let is_new = match reason {
+            EndReason::User => !self.state.killed_by_user(),
+            EndReason::Closed => !self.state.killed_by_user() && !self.was_closed(),
+            EndReason::Idle
+            | EndReason::Memory
+            | EndReason::LogFull
+            | EndReason::AgentExited
+            | EndReason::StartFailed
+            | EndReason::Unresponsive
+            | EndReason::HostShutdown
+            | EndReason::HostRestarted => false,
+        };
+        let again = is_new && self.state.resumable();
         if was_alive || again {
             self.abandon_asks(draft);
             self.fail_open_tools(draft);

@@ -161,7 +161,7 @@ impl Session {
             Input::StorageFailed { why } => self.pause(why, draft),
             Input::StorageBack => self.go_on(draft),
             Input::Resume => return self.resume(draft),
-            Input::Wake { for_queue } => return self.wake_if_allowed(for_queue, draft),
+            Input::Wake { cause } => return self.wake_if_allowed(cause, draft),
             Input::HostRestarted => self.host_restarted(draft),
             Input::TimePassed => self.time_passed(draft),
         }

@@ -2,7 +2,7 @@
 
 use wharf_core::{
     AgentTraits, Effect, EndReason, Event, Input, Millis, OnRestart, PromptEnd, Settings, StartFault, StartKind,
-    StartNo, Status, ToolCall, ToolCallState, UpdateKind,
+    StartNo, Status, ToolCall, ToolCallState, UpdateKind, WakeCause,
 };
 
 use crate::life::{ended, killed, start, starting};
@@ -136,7 +136,7 @@ fn turn_interrupted_by_a_death_is_requeued_once() {
 fn turn_interrupted_by_two_restarts_is_requeued_once() {
     let mut stage = queued(OnRestart::Requeue, RESUMES);
     stage.restart_host();
-    stage.give(Input::Wake { for_queue: true });
+    stage.give(Input::Wake { cause: WakeCause::Queue });
     stage.give(started(2, RESUMES));
     let step = stage.restart_host();
     assert_eq!(step.events, [ended("p1", PromptEnd::HostRestarted), killed(EndReason::HostRestarted)]);
@@ -146,7 +146,7 @@ fn turn_interrupted_by_two_restarts_is_requeued_once() {
 fn host_brings_the_queue_of_a_session_that_answered_nothing_back_afresh() {
     let mut stage = queued(OnRestart::Mark, RESUMES);
     stage.restart_host();
-    assert_eq!(stage.give(Input::Wake { for_queue: true }).effects, [start(2, StartKind::New)]);
+    assert_eq!(stage.give(Input::Wake { cause: WakeCause::Queue }).effects, [start(2, StartKind::New)]);
 }
 
 fn retried(start: u64, retry_in: u64) -> Event {

@@ -3,7 +3,7 @@
 use wharf_core::Input;
 use wharf_core::{
     AgentTraits, AskOutcome, Effect, EndReason, Ending, Event, Millis, PromptEnd, Refusal, Reply, Role, Settings,
-    StartKind, StartNo, Status,
+    StartKind, StartNo, Status, WakeCause,
 };
 
 use crate::stage::*;
@@ -178,8 +178,9 @@ fn wake_does_not_undo_a_users_kill() {
     let mut stage = busy(RESUMES);
     stage.kill(EndReason::HostShutdown);
     stage.kill(EndReason::User);
-    assert_refused(&stage.give(Input::Wake { for_queue: true }), &Refusal::Killed);
-    assert_refused(&stage.give(Input::Wake { for_queue: false }), &Refusal::Killed);
+    assert_refused(&stage.give(Input::Wake { cause: WakeCause::Queue }), &Refusal::Killed);
+    assert_refused(&stage.give(Input::Wake { cause: WakeCause::Caller }), &Refusal::Killed);
+    assert_refused(&stage.give(Input::Wake { cause: WakeCause::HostStart }), &Refusal::Killed);
 }
 
 #[test]
@@ -187,8 +188,22 @@ fn wake_for_the_queue_is_refused_when_the_queue_is_empty() {
     let mut stage = busy(RESUMES);
     stage.kill(EndReason::HostShutdown);
     stage.kill(EndReason::Closed);
-    assert_refused(&stage.give(Input::Wake { for_queue: true }), &Refusal::NotResumable);
-    assert_eq!(stage.give(Input::Wake { for_queue: false }).effects, [start(2, StartKind::Resume)]);
+    assert_refused(&stage.give(Input::Wake { cause: WakeCause::Queue }), &Refusal::NotResumable);
+    assert_eq!(stage.give(Input::Wake { cause: WakeCause::Caller }).effects, [start(2, StartKind::Resume)]);
+}
+
+#[test]
+fn host_that_starts_does_not_undo_a_close() {
+    let mut stage = Stage::running_with(Settings::default(), RESUMES);
+    stage.kill(EndReason::HostShutdown);
+    let closed = Ending { status: Status::Killed, reason: EndReason::Closed, exit_code: None, message: None };
+    assert_eq!(stage.kill(EndReason::Closed).events, [Event::Ended(closed)]);
+    assert_eq!(stage.kill(EndReason::Closed).events, [], "it is closed already");
+    assert_refused(&stage.give(Input::Wake { cause: WakeCause::HostStart }), &Refusal::NotResumable);
+    assert_eq!(stage.give(Input::Wake { cause: WakeCause::Caller }).effects, [start(2, StartKind::Resume)]);
+    stage.give(started(2, RESUMES));
+    stage.kill(EndReason::HostShutdown);
+    assert_eq!(stage.give(Input::Wake { cause: WakeCause::HostStart }).effects, [start(3, StartKind::Resume)]);
 }
 
 #[test]

@@ -230,7 +230,8 @@ impl Inner {
             ResumeOnStart::Queued => queued,
             ResumeOnStart::All => Some(queued.unwrap_or(Need::Nobody)),
         };
-        need.filter(|_| descriptor.resumable && descriptor.end_reason != Some(EndReason::User))
+        let was_ended = matches!(descriptor.end_reason, Some(EndReason::User | EndReason::Closed));
+        need.filter(|_| descriptor.resumable && !was_ended)
     }
 
     /// Reads a log and ends what its host could not end. The id, if the session is to come back.

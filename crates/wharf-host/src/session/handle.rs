@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tokio::sync::{Notify, mpsc, oneshot};
 use wharf_core::{
     AgentSetting, Ask, AskId, Attachment, CancelScope, ClientId, EndReason, Input, Joined, Latest, Member, PromptId,
-    PromptReceipt, QueuedPrompt, Raw, Refusal, Reply, Sender, Seq, SessionId, State, Submission, Turn,
+    PromptReceipt, QueuedPrompt, Raw, Refusal, Reply, Sender, Seq, SessionId, State, Submission, Turn, WakeCause,
 };
 
 use super::command::Command;
@@ -325,7 +325,7 @@ impl SessionHandle {
 
     /// Brings an ended session back because its agent is needed; refused if a user killed it.
     pub async fn wake(&self) -> Result<(), CallError> {
-        self.call(Input::Wake { for_queue: false }).await.map(drop)
+        self.call(Input::Wake { cause: WakeCause::Caller }).await.map(drop)
     }
 
     /// Brings an ended session back because an attached client needs its agent; refused if a user killed it.

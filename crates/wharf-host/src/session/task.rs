@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use wharf_core::{
     Attachment, ClientId, EndReason, Epoch, Event, Fault, Input, Millis, Refusal, Seq, Session, StartNo, Status, Step,
-    Submission, UpdateKind,
+    Submission, UpdateKind, WakeCause,
 };
 
 use super::clock::Clock;
@@ -268,7 +268,9 @@ impl SessionTask {
                 if let Some(client) = comes {
                     self.ask_links_again(&client);
                 }
-                self.wish_of(Some(self.abilities_of(&client)), Input::Wake { for_queue: false }, reply);
+            }
+            Command::WakeFor { client, reply } => {
+                self.wish_of(Some(self.abilities_of(&client)), Input::Wake { cause: WakeCause::Caller }, reply);
             }
             Command::Attend { client, attendance } => self.attend(client, attendance.map(|known| *known)),
             Command::Forward { forward, taken } => self.forward(forward, taken),
@@ -300,14 +302,19 @@ impl SessionTask {
             }
             Command::ComeBack { need, reply } => {
                 self.need = need;
-                self.wish(Input::Wake { for_queue: matches!(need, Need::Queued(_)) }, reply);
+                let cause = match need {
+                    Need::Client => WakeCause::Caller,
+                    Need::Queued(_) => WakeCause::Queue,
+                    Need::Nobody => WakeCause::HostStart,
+                };
+                self.wish(Input::Wake { cause }, reply);
             }
             Command::ComeBackOn { client, terms, reply } => {
                 let before = self.session.state().start;
                 match client {
                     Some(client) => {
                         let abilities = self.abilities_of(&client);
-                        self.wish_of(Some(abilities), Input::Wake { for_queue: false }, reply);
+                        self.wish_of(Some(abilities), Input::Wake { cause: WakeCause::Caller }, reply);
                     }
                     None => self.wish_of(Some(None), Input::Resume, reply),
                 }
@@ -348,7 +355,7 @@ impl SessionTask {
         if let Input::Attach(Attachment { sender, .. }) | Input::Prompt(Submission { sender, .. }) = input {
             return Some(self.abilities_of(&sender.client));
         }
-        matches!(input, Input::Resume | Input::Wake { for_queue: false }).then_some(None)
+        matches!(input, Input::Resume | Input::Wake { cause: WakeCause::Caller }).then_some(None)
     }
 
     fn abilities_of(&self, client: &ClientId) -> Option<Abilities> {

@@ -12,10 +12,15 @@ use crate::{log, open, refused, scripted, section, stop_reason, told};
 
 /// A host that stands still, with this many cold sessions in each of which a prompt waits.
 fn cold(options: HostOptions, count: usize) -> Result<(Host, Vec<String>)> {
+    cold_with(options, count, Some("echo waited"))
+}
+
+/// The same with this prompt, or with none.
+fn cold_with(options: HostOptions, count: usize, waiting: Option<&str>) -> Result<(Host, Vec<String>)> {
     let mut host = options.start()?;
     ensure!(host.terminate()?.success(), "the host did not stop in order");
     let directory = host.directory().to_owned();
-    let cold = Cold { count, agent: "scripted", cwd: &directory, waiting: Some("echo waited") };
+    let cold = Cold { count, agent: "scripted", cwd: &directory, waiting };
     let sessions = cold.make(&host.state_dir())?;
     Ok((host, sessions))
 }
@@ -51,6 +56,30 @@ async fn close_of_a_session_that_waits_to_be_brought_back_keeps_it_closed() -> R
     client.request("session/close", json!({ "sessionId": doomed })).await?;
     log::expect(&host, last, "prompt_ended", |event| event["prompt"] == "waiting").await?;
     assert_eq!(log::events(&host, doomed, "agent_starting")?.len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn close_of_a_session_without_prompts_that_waits_to_be_brought_back_keeps_it_closed() -> Result<()> {
+    let options = section(scripted(&["--slow-start", "700"])?, "[limits]\nstarts = 1");
+    let (mut host, sessions) = cold_with(options.setting("resume_on_start", "all"), 4, None)?;
+    let [first, _, doomed, last] = sessions.as_slice() else { anyhow::bail!("{sessions:?}") };
+    host.restart()?;
+    log::expect(&host, first, "agent_starting", |event| event["start"] == 2).await?;
+    let client = crate::client_of(&host, "demo").await?;
+    client.initialize().await?;
+    client.request("session/close", json!({ "sessionId": doomed })).await?;
+    log::expect(&host, last, "agent_started", |event| event["start"] == 2).await?;
+    assert_eq!(log::events(&host, doomed, "agent_starting")?.len(), 1);
+
+    // The close also holds for the next host, and for nobody who wants the session.
+    host.restart()?;
+    log::expect(&host, last, "agent_started", |event| event["start"] == 3).await?;
+    assert_eq!(log::events(&host, doomed, "agent_starting")?.len(), 1);
+    let known = Http::new(&host).get(&format!("/sessions/{doomed}")).await?.expect(200)?;
+    assert_eq!((&known["endReason"], &known["resumable"]), (&json!("closed"), &json!(true)), "{known}");
+    let client = crate::client(&host).await?;
+    assert_eq!(told(&client, doomed, "echo again").await?, "again");
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use wharf_core::{
     AskId, AskKind, Attachment, CancelScope, EndReason, Fault, Input, Millis, Overlap, PauseReason, PromptId, Raw,
-    Role, Sender, Seq, StartFault, StartNo, Status, Submission, ToolCall, ToolCallState, UpdateKind,
+    Role, Sender, Seq, StartFault, StartNo, Status, Submission, ToolCall, ToolCallState, UpdateKind, WakeCause,
 };
 
 use super::Walk;
@@ -36,7 +36,10 @@ impl Walk {
             91 if self.dice.one_in(2) => Input::Sleep { reason: EndReason::Memory, why: "full".into() },
             91..93 => Input::Kill { reason: self.kill_reason() },
             93 => Input::Resume,
-            94 => Input::Wake { for_queue: self.dice.one_in(2) },
+            94 => {
+                let causes = [WakeCause::Caller, WakeCause::Queue, WakeCause::HostStart];
+                Input::Wake { cause: causes[self.dice.below(3) as usize] }
+            }
             95 => self.disk(),
             96 if self.dice.one_in(2) => Input::SettingsChanged { settings: Vec::new() },
             96 => Input::AgentFaulted { fault: Fault::Malformed, detail: "x".into() },
