@@ -62,6 +62,8 @@ pub enum StartFault {
     LoginNeeded,
     /// The agent refused a mode or an option that was in force: a person has to decide how to go on.
     SettingRefused,
+    /// What the start needs is not there or not allowed: a directory, the start parameters, a sandbox that suits them.
+    Impossible,
     /// The agent does not know the session that it was to load or resume.
     SessionUnknown,
     Other,

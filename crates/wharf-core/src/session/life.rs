@@ -118,7 +118,10 @@ impl Session {
         }
         let how = self.state.how.unwrap_or(StartKind::New);
         match cause {
-            StartFault::NotInstalled | StartFault::LoginNeeded | StartFault::SettingRefused => None,
+            StartFault::NotInstalled
+            | StartFault::LoginNeeded
+            | StartFault::SettingRefused
+            | StartFault::Impossible => None,
             StartFault::SessionUnknown if how != StartKind::New => {
                 let nothing_to_lose = !self.state.answered || self.state.deaths > 0;
                 nothing_to_lose.then_some((StartKind::New, Millis(0)))

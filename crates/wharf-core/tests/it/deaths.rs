@@ -196,7 +196,9 @@ fn start_of_a_session_that_never_ran_is_not_tried_again() {
 
 #[test]
 fn start_that_needs_a_user_action_is_not_retried() {
-    for cause in [StartFault::NotInstalled, StartFault::LoginNeeded, StartFault::SettingRefused] {
+    let permanent =
+        [StartFault::NotInstalled, StartFault::LoginNeeded, StartFault::SettingRefused, StartFault::Impossible];
+    for cause in permanent {
         let mut stage = queued(OnRestart::Mark, RESUMES);
         stage.give(exited(1, Some(1)));
         stage.give(start_failed_by(2, cause));

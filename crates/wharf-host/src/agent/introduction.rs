@@ -86,6 +86,11 @@ impl StartFailure {
         Self { message: message.into(), exit_code: None, cause: StartFault::Other, answer: None }
     }
 
+    /// A start that would fail again for the same reason.
+    pub(crate) fn impossible(message: impl Into<String>) -> Self {
+        Self { cause: StartFault::Impossible, ..Self::new(message) }
+    }
+
     /// The agent's own error object, if it answered with one.
     pub fn agent_error(&self) -> Option<serde_json::Value> {
         let frame = Json::parse(self.answer.as_ref()?).ok()?;
@@ -101,6 +106,7 @@ impl From<crate::adapters::AdapterError> for StartFailure {
 
 /// Starts an agent and greets it. `capabilities` is the JSON of `clientCapabilities`.
 pub(crate) async fn greet(launch: &Launch, capabilities: &str) -> Result<Greeted, StartFailure> {
+    launch.check_cwd().map_err(StartFailure::impossible)?;
     let deadline = launch.timeout.map(|limit| Instant::now() + limit);
     let Some(launched) = by(deadline, launch.run()).await else {
         return Err(StartFailure::new(late("start", launch.timeout)));

@@ -78,17 +78,20 @@ impl Launch {
         Ok(process)
     }
 
+    /// Refuses a working directory that is not there.
+    pub(crate) fn check_cwd(&self) -> Result<(), String> {
+        if self.cwd.is_dir() {
+            return Ok(());
+        }
+        Err(format!("the directory {} does not exist; create it or choose another cwd", self.cwd.display()))
+    }
+
     fn name(&self) -> &str {
         self.command.first().map_or("", String::as_str)
     }
 
     async fn start(&self, stdio: [Stdio; 3]) -> Result<(Pipes, AgentProcess), String> {
-        if !self.cwd.is_dir() {
-            return Err(format!(
-                "the directory {} does not exist; create it or choose another cwd",
-                self.cwd.display()
-            ));
-        }
+        self.check_cwd()?;
         let name = self.name();
         let (ours, theirs) = StdUnixStream::pair().map_err(|e| format!("cannot make a socket for the shim: {e}"))?;
         let (worn, token) = self.wearer.as_ref().map(Wearer::put_on).unzip();

@@ -116,13 +116,13 @@ fn forgotten(failure: StartFailure, how: StartKind) -> StartFailure {
 
 fn request(opening: &Opening, id: u64) -> Result<(&'static str, Bytes), StartFailure> {
     let frame = opening.new_frame.bytes();
-    let envelope = frame::scan(frame).map_err(|error| StartFailure::new(format!("session/new: {error}")))?;
+    let envelope = frame::scan(frame).map_err(|error| StartFailure::impossible(format!("session/new: {error}")))?;
     match (opening.how, &opening.agent_session) {
         (StartKind::New, _) => Ok(("session/new", frame::with_id(frame, &envelope, id.to_string().as_bytes()))),
         (StartKind::Load, Some(session)) => reopening("session/load", frame, session, id),
         (StartKind::Resume, Some(session)) => reopening("session/resume", frame, session, id),
         (StartKind::Load | StartKind::Resume, None) => {
-            Err(StartFailure::new("the agent never had this session: it cannot be brought back"))
+            Err(StartFailure::impossible("the agent never had this session: it cannot be brought back"))
         }
     }
 }
@@ -138,8 +138,8 @@ fn reopening(
         let params = request.member("params")?.ok_or_else(|| ReadError::Missing("params".to_owned()))?;
         wharf_json::set(params, &["sessionId"], &Value::from(session).to_string())
     });
-    let params =
-        params.map_err(|error| StartFailure::new(format!("the session's start parameters cannot be read: {error}")))?;
+    let params = params
+        .map_err(|error| StartFailure::impossible(format!("the session's start parameters cannot be read: {error}")))?;
     let frame = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
     Ok((method, frame::one_line(frame.into())))
 }

@@ -90,7 +90,7 @@ impl Inner {
         inputs: &StartInputs,
     ) -> Result<Launch, StartFailure> {
         let more = named(agent, inputs.new_frame.bytes(), false);
-        let more = more.map_err(|error| StartFailure::new(error.to_string()))?;
+        let more = more.map_err(|error| StartFailure::impossible(error.to_string()))?;
         let roots = roots(Path::new(&*origin.cwd), more, &inputs.real);
         let sandbox = self.config.profile(agent, roots)?;
         Ok(Launch { sandbox, ..self.launch(agent, Some(&origin.session), origin.cwd.as_ref(), &inputs.env) })
@@ -119,6 +119,6 @@ pub(super) fn reals(cwd: &Path, more: &[PathBuf]) -> BTreeMap<PathBuf, PathBuf> 
 
 impl From<SandboxError> for StartFailure {
     fn from(error: SandboxError) -> Self {
-        Self::new(error.to_string())
+        Self::impossible(error.to_string())
     }
 }

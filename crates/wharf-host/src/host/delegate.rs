@@ -80,7 +80,7 @@ impl Inner {
         let named = PathBuf::from(&above.cwd);
         let outside = || DelegationError::Outside { path: named.clone(), parent: named.clone() };
         let log_id = self.registry.get(parent).map(|known| known.log_id().clone()).ok_or_else(outside)?;
-        let inputs = self.start_inputs(&log_id).map_err(CreateError::Storage)?;
+        let inputs = self.start_inputs(&log_id).map_err(|failure| CreateError::Storage(failure.message))?;
         let was = inputs.real.get(&named).ok_or_else(outside)?;
         let is = named.canonicalize().map_err(|_| outside())?;
         if is == *was { Ok(is) } else { Err(outside().into()) }

@@ -120,7 +120,7 @@ impl Inner {
         if self.introduced(&origin.adapter).is_some_and(|known| !known.traits.delete) {
             return Ok(AgentDelete::NotNeeded);
         }
-        let inputs = self.start_inputs(log_id).map_err(StartFailure::new)?;
+        let inputs = self.start_inputs(log_id)?;
         let agent = self.agent(&origin.adapter, inputs.mode.as_deref(), &inputs.options)?;
         agent.program(&inputs.env)?;
         let launch = self.launch_of(&agent, origin, &inputs)?;

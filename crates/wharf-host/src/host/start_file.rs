@@ -13,6 +13,7 @@ use wharf_json::{Json, ReadError};
 use wharf_store::LogId;
 
 use super::{CreateError, Inner};
+use crate::agent::introduction::StartFailure;
 use crate::config::{ServeTools, with_tools};
 use crate::frame;
 use crate::sandbox::real;
@@ -70,10 +71,18 @@ impl Inner {
         self.config.state_dir.join("workspaces").join(log_id.bucket()).join("sessions").join(log_id.name())
     }
 
-    pub(crate) fn start_inputs(&self, log_id: &LogId) -> Result<StartInputs, String> {
+    pub(crate) fn start_inputs(&self, log_id: &LogId) -> Result<StartInputs, StartFailure> {
         let path = self.session_dir(log_id).join("start.json");
-        let text = std::fs::read(&path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-        wharf_json::read_own(&text).map_err(|error| format!("{} is damaged: {error}", path.display()))
+        let text = std::fs::read(&path).map_err(|error| {
+            let message = format!("cannot read {}: {error}", path.display());
+            if error.kind() == std::io::ErrorKind::NotFound {
+                StartFailure::impossible(message)
+            } else {
+                StartFailure::new(message)
+            }
+        })?;
+        wharf_json::read_own(&text)
+            .map_err(|error| StartFailure::impossible(format!("{} is damaged: {error}", path.display())))
     }
 
     pub(crate) fn keep_start_inputs(&self, log_id: &LogId, inputs: &StartInputs) -> std::io::Result<()> {
@@ -111,7 +120,7 @@ impl Inner {
         frame: &[u8],
         env: BTreeMap<String, String>,
     ) -> Result<(), String> {
-        let mut inputs = self.start_inputs(log_id)?;
+        let mut inputs = self.start_inputs(log_id).map_err(|failure| failure.message)?;
         let mut kept = inputs.new_frame.as_str().to_owned();
         let mut changed = false;
         for member in ["mcpServers", "additionalDirectories"] {

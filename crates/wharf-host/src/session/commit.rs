@@ -318,7 +318,7 @@ impl SessionTask {
             }
             let place = host.starts.enter(need).await;
             let work = async {
-                let mut inputs = host.start_inputs(&log_id).map_err(StartFailure::new)?;
+                let mut inputs = host.start_inputs(&log_id)?;
                 let agent = host.agent(&origin.adapter, inputs.mode.as_deref(), &inputs.options)?;
                 shared.rest_for_at_most(agent.idle_limit);
                 let mut greeted: Greeted = match spare {

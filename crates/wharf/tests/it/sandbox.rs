@@ -362,3 +362,25 @@ async fn the_demo_agent_works_in_the_sandbox() -> Result<()> {
     client.prompt(&session, "help").await?;
     Ok(())
 }
+
+#[tokio::test]
+async fn start_that_the_sandbox_refuses_is_not_tried_again() -> Result<()> {
+    if !landlock() {
+        return Ok(());
+    }
+    let yard = Yard::new()?;
+    let mut options = yard.options(&[])?;
+    options.config.get_or_insert_default().insert_str(0, "start_retries = [\"50ms\"]\n");
+    let host = options.start()?;
+    let (client, session) = yard.open(&host).await?;
+    let crashes = client.start_prompt(&session, "pause 300; crash").await;
+    let waits = client.start_prompt(&session, "echo after").await;
+    fs::rename(&yard.work, yard.work.with_extension("moved"))?;
+    symlink(&yard.out, &yard.work)?;
+    assert_eq!(refused(crashes.answer().await)?.data["reason"], "agent_exited");
+    assert_eq!(refused(waits.answer().await)?.data["reason"], "start_failed");
+    assert_eq!(log::events(&host, &session, "start_failed")?, Vec::<serde_json::Value>::new());
+    let known = Http::new(&host).get(&format!("/sessions/{session}")).await?.expect(200)?;
+    assert!(known["message"].to_string().contains("the sandbox does not follow"), "{known}");
+    Ok(())
+}

@@ -144,7 +144,13 @@ impl Walk {
     }
 
     fn start_fault(&mut self) -> StartFault {
-        let causes = [StartFault::NotInstalled, StartFault::LoginNeeded, StartFault::SessionUnknown, StartFault::Other];
+        let causes = [
+            StartFault::NotInstalled,
+            StartFault::LoginNeeded,
+            StartFault::SessionUnknown,
+            StartFault::Impossible,
+            StartFault::Other,
+        ];
         // Mostly what is tried again.
         causes.get(self.dice.below(9) as usize).copied().unwrap_or(StartFault::Other)
     }
