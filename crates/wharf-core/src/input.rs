@@ -91,6 +91,8 @@ pub enum Input {
     StartFailed {
         start: StartNo,
         cause: StartFault,
+        /// The caller that creates the session waits for its agent, and is told at once.
+        is_awaited: bool,
         exit_code: Option<i32>,
         message: Arc<str>,
     },

@@ -87,7 +87,7 @@ impl Session {
     pub(super) fn start_failed(
         &mut self,
         start: StartNo,
-        cause: StartFault,
+        (cause, is_awaited): (StartFault, bool),
         exit_code: Option<i32>,
         message: Arc<str>,
         draft: &mut Draft,
@@ -95,7 +95,7 @@ impl Session {
         if start != self.state.start || self.state.status != Status::Starting || self.live.retry_at.is_some() {
             return;
         }
-        if let Some((how, retry_in)) = self.next_try(cause) {
+        if let Some((how, retry_in)) = self.next_try(cause, is_awaited) {
             let message = worth_telling(message);
             self.record(Event::StartFailed { start, exit_code, message, retry_in }, draft);
             if retry_in.is_zero() {
@@ -110,10 +110,11 @@ impl Session {
         self.end(Ending { status, reason, exit_code, message }, &PromptEnd::StartFailed, draft);
     }
 
-    /// Is the start tried again, how and when? Only while prompts wait for it, and only of an agent that has been up once:
-    /// whoever starts a session, or comes to one, is told at once and can try again.
-    fn next_try(&self, cause: StartFault) -> Option<(StartKind, Millis)> {
-        if self.state.queue.is_empty() || self.state.agent_session.is_none() {
+    /// Is the start tried again, how and when? Only while prompts wait for it. The caller that creates the session and waits
+    /// for its first start is told at once and can try again.
+    fn next_try(&self, cause: StartFault, is_awaited: bool) -> Option<(StartKind, Millis)> {
+        let is_first = self.state.agent_session.is_none();
+        if self.state.queue.is_empty() || (is_first && is_awaited) {
             return None;
         }
         let how = self.state.how.unwrap_or(StartKind::New);
@@ -150,7 +151,7 @@ impl Session {
             return;
         }
         match self.state.status {
-            Status::Starting => return self.start_failed(start, StartFault::Other, exit_code, message, draft),
+            Status::Starting => return self.start_failed(start, (StartFault::Other, false), exit_code, message, draft),
             Status::Running => {}
             Status::Exited | Status::Killed | Status::Error => return,
         }

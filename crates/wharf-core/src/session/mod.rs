@@ -133,8 +133,8 @@ impl Session {
             Input::AgentStarted { start, agent_session, traits, answer } => {
                 self.agent_started(Event::AgentStarted { start, agent_session, traits, answer }, start, draft);
             }
-            Input::StartFailed { start, cause, exit_code, message } => {
-                self.start_failed(start, cause, exit_code, message, draft);
+            Input::StartFailed { start, cause, is_awaited, exit_code, message } => {
+                self.start_failed(start, (cause, is_awaited), exit_code, message, draft);
             }
             Input::AgentExited { start, exit_code, message } => self.agent_exited(start, exit_code, message, draft),
             Input::AgentAnswered { prompt, stop_reason, frame } => {

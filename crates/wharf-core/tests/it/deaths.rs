@@ -186,10 +186,21 @@ fn start_that_succeeds_begins_the_tries_anew() {
 }
 
 #[test]
-fn start_of_a_session_that_never_ran_is_not_tried_again() {
+fn first_start_is_tried_again_for_prompts_that_wait() {
     let mut stage = Stage::starting(Settings::default());
     stage.prompt("p1", "ann");
-    stage.give(start_failed(1));
+    assert_eq!(stage.give(start_failed(1)).events, [retried(1, 1_000)]);
+    assert_eq!(stage.wait(1_000).effects, [start(2, StartKind::New)]);
+    let step = stage.give(started(2, RESUMES));
+    assert!(!step.events.iter().any(is_notice), "an agent that never ran has lost nothing");
+    assert_eq!(stage.turns(), ["p1"]);
+}
+
+#[test]
+fn first_start_that_the_creator_waits_for_is_not_tried_again() {
+    let mut stage = Stage::starting(Settings::default());
+    stage.prompt("p1", "ann");
+    stage.give(awaited_start_failed(1));
     assert_eq!(ends(&stage), [("p1", &PromptEnd::StartFailed)]);
     assert_eq!(stage.session.state().status, Status::Error);
 }

@@ -193,7 +193,14 @@ pub(crate) fn start_failed(start: u64) -> Input {
 }
 
 pub(crate) fn start_failed_by(start: u64, cause: StartFault) -> Input {
-    Input::StartFailed { start: StartNo(start), cause, exit_code: Some(127), message: "not found".into() }
+    let (exit_code, message) = (Some(127), "not found".into());
+    Input::StartFailed { start: StartNo(start), cause, is_awaited: false, exit_code, message }
+}
+
+/// The failure of a start that the session's creator waits for.
+pub(crate) fn awaited_start_failed(start: u64) -> Input {
+    let (cause, exit_code, message) = (StartFault::Other, Some(127), "not found".into());
+    Input::StartFailed { start: StartNo(start), cause, is_awaited: true, exit_code, message }
 }
 
 pub(crate) fn exited(start: u64, exit_code: Option<i32>) -> Input {

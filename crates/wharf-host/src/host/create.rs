@@ -51,6 +51,8 @@ pub struct NewSessionRequest {
     pub key: Option<SpawnKey>,
     /// The sessions whose agents led to this one; see [`Host::spawn`].
     pub lineage: Vec<SessionId>,
+    /// The caller waits for the agent: a first start that fails is not tried again, but told.
+    pub caller_waits: bool,
 }
 
 /// A session whose agent is up.
@@ -201,8 +203,14 @@ impl Host {
         let ((started, is_up), (reply, founded)) = (oneshot::channel(), oneshot::channel());
         let spare = request.spare.map(|spare| spare.greeted);
         let place = Some(place);
-        let around =
-            Surroundings { place, spare, started: Some(started), founded: Some(reply), ..inner.surroundings() };
+        let around = Surroundings {
+            place,
+            spare,
+            started: Some(started),
+            founded: Some(reply),
+            caller_waits: request.caller_waits,
+            ..inner.surroundings()
+        };
         let handle = inner.employ(session, Arc::new(shared), Some((step, around)));
         Ok(Begun { handle, founded, started: is_up })
     }

@@ -349,6 +349,7 @@ impl Inner {
             spare: None,
             started: None,
             founded: None,
+            caller_waits: false,
         }
     }
 }

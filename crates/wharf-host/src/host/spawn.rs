@@ -36,6 +36,8 @@ pub struct SpawnRequest {
     pub ground: Ground,
     /// The session whose agent asks: it may do so only as `[delegation]` says.
     pub parent: Option<SessionId>,
+    /// The caller goes on to wait for the agent, and is told at once if it does not start.
+    pub caller_waits: bool,
 }
 
 /// A session that exists; its agent may still be starting ([`SessionHandle::up`] waits for it).
@@ -120,6 +122,7 @@ impl Host {
             ground: request.ground,
             key,
             lineage,
+            caller_waits: request.caller_waits,
         })?;
         Ok((begun, place.warnings))
     }

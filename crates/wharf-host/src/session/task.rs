@@ -49,6 +49,8 @@ pub(crate) struct Surroundings {
     pub(crate) started: Option<StartedTo>,
     /// Who waits for the first step to be in the log.
     pub(crate) founded: Option<ReplyTo>,
+    /// The session's creator waits for the first start: if it fails, it is not tried again.
+    pub(crate) caller_waits: bool,
 }
 
 #[derive(Debug)]
@@ -260,11 +262,9 @@ impl SessionTask {
             }
             Command::Input { input, reply } => {
                 let caller = self.caller_of(&input);
-                self.wish_of(caller, *input, reply);
-            }
                 let comes =
                     if let Input::Attach(attachment) = &*input { Some(attachment.sender.clone()) } else { None };
-            Command::WakeFor { client, reply } => {
+                self.wish_of(caller, *input, reply);
                 if let Some(client) = comes {
                     self.ask_links_again(&client);
                 }
@@ -288,11 +288,11 @@ impl SessionTask {
             Command::Turns { reply } => {
                 let _ = reply.send(self.session.state().turns.clone());
             }
-            Command::AgentReport { reply } => {
-                let _ = reply.send(AgentReport::of(self.session.state()));
             Command::IsObserver { caller, reply } => {
                 let _ = reply.send(self.session.is_observed_by(&caller));
             }
+            Command::AgentReport { reply } => {
+                let _ = reply.send(AgentReport::of(self.session.state()));
             }
             Command::Queue { reply } => {
                 let _ = reply.send(self.session.state().queue.iter().cloned().collect());
@@ -398,7 +398,8 @@ impl SessionTask {
             Err(failure) => {
                 let (cause, exit_code) = (failure.cause, failure.exit_code);
                 let message = failure.message.as_str().into();
-                self.input(Input::StartFailed { start, cause, exit_code, message }, None);
+                let is_awaited = self.around.caller_waits;
+                self.input(Input::StartFailed { start, cause, is_awaited, exit_code, message }, None);
                 // Callers that wait for the agent wait on while it is tried again.
                 if self.session.state().status != Status::Starting {
                     self.answer_start(Err(failure));

@@ -87,6 +87,7 @@ impl Connection {
             ground: self.identity.ground(),
             key: None,
             lineage: Vec::new(),
+            caller_waits: true,
         });
         Ok(created.await)
     }
@@ -353,12 +354,12 @@ impl Connection {
         Ok(Some(result(id, &json!({}))))
     }
 
-    /// Forgets the session. Unknown ids succeed; one that others use needs `force`.
     /// Returns true if the client may only look at the session: by its token, or by the attachments that it has.
     async fn observes(&self, session: &wharf_host::core::SessionId) -> bool {
         self.role() == Role::Observer || self.app.host.is_observer(session, self.sender_in(session)).await
     }
 
+    /// Forgets the session. Unknown ids succeed; one that others use needs `force`.
     pub(super) async fn delete_session(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
         let session = named(envelope)?;
         let attached = self.attached(&session);

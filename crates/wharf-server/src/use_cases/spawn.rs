@@ -106,6 +106,7 @@ pub(crate) async fn spawn(
         key_covers: args.prompt.as_ref().map(|prompt| prompt.0.clone()),
         ground: who.identity.ground(),
         parent,
+        caller_waits: wait,
     };
     let spawned = app.host.spawn(request).await.map_err(|error| from_create(&error))?;
     let (handle, duplicate) = (spawned.handle, spawned.duplicate);

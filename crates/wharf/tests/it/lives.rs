@@ -198,6 +198,50 @@ async fn failed_start_is_tried_again_for_the_queue() -> Result<()> {
 }
 
 #[tokio::test]
+async fn failed_first_start_is_tried_again_for_a_prompt_if_the_caller_does_not_wait() -> Result<()> {
+    let (options, _folder) = flaky("1 2")?;
+    let host = options.start()?;
+    let http = Http::new(&host);
+    let body = json!({ "adapter": "flaky", "cwd": crate::cwd(&host)?, "prompt": "echo at last" });
+    let spawned = http.post_with("/sessions/agent", ("Prefer", "respond-async"), &body).await?.expect(201)?;
+    let session = spawned["id"].as_str().context("no id")?;
+    log::expect(&host, session, "prompt_ended", |event| event["end"]["how"] == "answered").await?;
+    assert_eq!(log::events(&host, session, "start_failed")?.len(), 2);
+    Ok(())
+}
+
+#[tokio::test]
+async fn failed_first_start_is_told_at_once_to_a_caller_that_waits() -> Result<()> {
+    let (options, _folder) = flaky("1")?;
+    let host = options.start()?;
+    let http = Http::new(&host);
+    let body = json!({ "adapter": "flaky", "cwd": crate::cwd(&host)?, "prompt": "echo at last" });
+    let answer = http.post("/sessions/agent", &body).await?;
+    ensure!(answer.status == 502, "{answer:?}");
+    let session = answer.json()["sessionId"].as_str().context("no session")?.to_owned();
+    assert_eq!(log::events(&host, &session, "agent_starting")?.len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
+async fn start_that_cannot_succeed_is_not_tried_again() -> Result<()> {
+    let host = soon_tried_again(scripted(&[])?).start()?;
+    let folder = tempfile::TempDir::with_prefix("wharf-vanishing-")?;
+    let client = crate::client(&host).await?;
+    let session = client.new_session(folder.path().to_str().context("not UTF-8")?).await?;
+    let crashes = client.start_prompt(&session, "pause 300; crash").await;
+    let waits = client.start_prompt(&session, "echo after").await;
+    folder.close()?;
+    assert_eq!(refused(crashes.answer().await)?.data["reason"], "agent_exited");
+    assert_eq!(refused(waits.answer().await)?.data["reason"], "start_failed");
+    assert_eq!(log::events(&host, &session, "start_failed")?, Vec::<serde_json::Value>::new());
+    assert_eq!(log::events(&host, &session, "agent_starting")?.len(), 2);
+    let known = Http::new(&host).get(&format!("/sessions/{session}")).await?.expect(200)?;
+    ensure!(known["message"].to_string().contains("does not exist"), "{known}");
+    Ok(())
+}
+
+#[tokio::test]
 async fn start_that_keeps_failing_ends_the_queue_with_its_reason() -> Result<()> {
     let (options, _folder) = flaky("3 4 5 6")?;
     let host = options.start()?;

@@ -134,7 +134,10 @@ impl Walk {
     fn news_of_start(&mut self, start: StartNo) -> Input {
         let exit_code = self.dice.one_in(2).then_some(1);
         match self.dice.below(8) {
-            0 => Input::StartFailed { start, cause: self.start_fault(), exit_code, message: "no".into() },
+            0 => {
+                let (cause, is_awaited) = (self.start_fault(), self.dice.one_in(2));
+                Input::StartFailed { start, cause, is_awaited, exit_code, message: "no".into() }
+            }
             1 => Input::AgentExited { start, exit_code, message: "".into() },
             _ => {
                 let agent_session = format!("agent-{start}").into();
