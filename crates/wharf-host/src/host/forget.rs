@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use wharf_core::{EndReason, Origin, SessionId, State, Status};
+use wharf_core::{Origin, SessionId, State, Status};
 use wharf_store::LogId;
 
-use super::{CreateError, Host, Inner, Need, OpenError, StartInputs};
+use super::{CreateError, Host, Inner, Need, OpenError, StartInputs, UnreadableLog};
 use crate::agent::introduction::{StartFailure, greet};
 use crate::registry::Known;
 use crate::session::AgentDelete;
@@ -27,40 +27,42 @@ impl Host {
     /// Ends the session if it runs, has its agent delete its own copy, and deletes the log and what is beside it. `None` if
     /// there was no such session.
     pub async fn forget(&self, id: &SessionId) -> Result<Option<AgentDelete>, OpenError> {
-        // Before the lock: an agent has seconds for its end, and others open their sessions meanwhile.
-        let agent = match self.open(id).await {
-            Ok(handle) => handle.delete().await,
-            Err(OpenError::Unknown(_)) => return Ok(None),
-            // An unreadable session can still be deleted, but the agent's copy of it is not known.
-            Err(OpenError::Unreadable { .. }) => AgentDelete::Failed,
-        };
-        let _one = self.inner.opening.lock().await;
-        let log_id = match self.inner.registry.get(id) {
-            // An unreadable session can be forgotten all the same.
-            None => match self.inner.unreadable().get(id) {
-                Some(log) => log.log_id.clone(),
-                None => return Ok(None),
-            },
-            Some(Known::Live(handle)) => {
-                let _ = handle.kill(EndReason::User).await;
-                handle.shut_down().await;
-                handle.shared.log_id.clone()
+        // An unreadable session can be forgotten all the same, but the agent's copy of it is not known.
+        let mut agent = AgentDelete::Failed;
+        let log_id = loop {
+            match self.open(id).await {
+                Ok(handle) => agent = handle.delete().await,
+                Err(OpenError::Unknown(_)) => return Ok(None),
+                Err(OpenError::Unreadable { .. }) => {}
             }
-            Some(Known::Cold { log_id, .. }) => log_id,
+            if let Some(log_id) = self.take_ended(id).await {
+                break log_id;
+            }
         };
-        self.inner.registry.remove(id);
-        self.inner.index.remove(log_id.clone());
-        let engine = Arc::clone(&self.inner.engine);
-        let removed = tokio::task::spawn_blocking(move || engine.remove(&log_id)).await;
+        let (engine, doomed) = (Arc::clone(&self.inner.engine), log_id.clone());
+        let removed = tokio::task::spawn_blocking(move || engine.remove(&doomed)).await;
         let why = match removed {
-            Ok(Ok(())) => {
-                self.inner.unreadable().remove(id);
-                return Ok(Some(agent));
-            }
+            Ok(Ok(())) => return Ok(Some(agent)),
             Ok(Err(error)) => error.to_string(),
             Err(error) => error.to_string(),
         };
+        // What is left of it can be deleted later.
+        self.inner.unreadable().insert(id.clone(), UnreadableLog { log_id, why: why.clone() });
         Err(OpenError::Unreadable { id: id.clone(), why })
+    }
+
+    /// Takes a session that has no task off the list, so that it is not opened any more. `None` if it has one, because
+    /// somebody opened it meanwhile. Nothing is waited for under the lock: others open their sessions.
+    async fn take_ended(&self, id: &SessionId) -> Option<LogId> {
+        let _one = self.inner.opening.lock().await;
+        let log_id = match self.inner.registry.get(id) {
+            None => self.inner.unreadable().remove(id)?.log_id,
+            Some(Known::Live(handle)) if !handle.is_gone() => return None,
+            Some(known) => known.log_id().clone(),
+        };
+        self.inner.registry.remove(id);
+        self.inner.index.remove(log_id.clone());
+        Some(log_id)
     }
 
     /// Takes over start parameters that a client sends anew for a session that is not running. The error: it may not

@@ -438,10 +438,17 @@ impl SessionHandle {
     pub(crate) async fn delete(&self) -> AgentDelete {
         let (done, wait) = oneshot::channel();
         // A task that is gone, its log lost, has no agent either: nobody can say what the agent still has.
-        match self.send(Command::Delete { done }).await {
+        let outcome = match self.send(Command::Delete { done }).await {
             Ok(()) => wait.await.unwrap_or(AgentDelete::Failed),
             Err(_) => AgentDelete::Failed,
-        }
+        };
+        self.commands.closed().await;
+        outcome
+    }
+
+    /// Returns true if the session's task is gone.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.commands.is_closed()
     }
 
     /// Has this session's agent delete another session of its adapter; `None` if there is no agent to do so.
