@@ -90,13 +90,14 @@ impl Connections {
         found.filter(|http| http.connection.identity.token == identity.token)
     }
 
-    /// Ends a connection. Its sessions live on.
+    /// Ends a connection and returns when its client is detached. Its sessions live on.
     pub(super) async fn end(&self, http: &HttpConnection) {
         let known = self.lock().remove(&http.id);
         http.deleted.notify_one();
-        if known.is_some() {
-            http.streams.end();
-            http.connection.leave_all().await;
+        if let Some(known) = known {
+            known.streams.end();
+            // In a task of its own: a client that does not wait for the answer to its DELETE leaves all the same.
+            let _ = tokio::spawn(async move { known.connection.leave_all().await }).await;
         }
     }
 }
