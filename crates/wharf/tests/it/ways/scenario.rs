@@ -134,8 +134,14 @@ impl Stage {
     async fn leave(&mut self, other: &Client, gone: &Client) -> Result<()> {
         self.texts.push(gone.texts());
         gone.close().await;
-        other.expect_update("its leaving", |update| update["sessionUpdate"] == "client_disconnected").await;
+        Self::expect_departure(other).await;
         Ok(())
+    }
+
+    /// Waits until this client is told that another has left. Every departure is waited for, so that the next wait does
+    /// not take an earlier one for its own.
+    async fn expect_departure(other: &Client) {
+        other.expect_update("a departure", |update| update["sessionUpdate"] == "client_disconnected").await;
     }
 
     /// Three prompts at once run one after the other, in the order of their coming.
@@ -172,6 +178,7 @@ impl Stage {
     async fn a_detach(&mut self, first: &Client, third: Client) -> Result<()> {
         let answer = third.request("session/detach", json!({ "sessionId": self.session })).await?;
         ensure!(answer == json!({ "sessionId": self.session, "status": "detached" }), "{answer}");
+        Self::expect_departure(first).await;
         first.prompt(&self.session, "echo unheard").await?;
         third.request("session/list", json!({})).await?;
         ensure!(!third.texts().contains(&"unheard".to_owned()));
