@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use wharf_host::Entry;
 use wharf_host::core::{
-    Ask, AskId, AskKind, ClientId, EndReason, Ending, Epoch, Event, Millis, PromptEnd, PromptId, Raw, Sender, Seq,
-    Status, UpdateKind,
+    Ask, AskId, AskKind, AskOutcome, ClientId, EndReason, Ending, Epoch, Event, Millis, PromptEnd, PromptId, Raw,
+    Sender, Seq, Status, UpdateKind,
 };
 
 use super::start::{Mark, begins, last_start};
@@ -215,6 +215,46 @@ fn states_between_two_words_do_not_break_the_line_and_other_messages_do() {
 fn usage_ends_a_message_without_an_id() {
     let messages = vec![says("I will look."), usage(), says("It is "), says("done."), tool("next")];
     assert_eq!(texts(messages), ["I will look.", "It is done.", "[tool] next"]);
+}
+
+/// Agents without message ids: whatever comes between two chunks makes them two messages, and two chunks with nothing
+/// between them are one.
+#[test]
+fn messages_without_ids_are_separated_by_everything_that_comes_between_them() {
+    assert_eq!(texts(vec![says("one"), says("two"), tool("t")]), ["onetwo", "[tool] t"]);
+    let plan = update(json!({"sessionUpdate": "plan", "entries": []}));
+    let user = update(json!({"sessionUpdate": "user_message_chunk", "content": {"type": "text", "text": "hi"}}));
+    let content = json!({"type": "image", "mimeType": "image/png", "data": ""});
+    let image = update(json!({"sessionUpdate": "agent_message_chunk", "content": content}));
+    let notice = update(json!({"sessionUpdate": "notice", "message": "note"}));
+    let unknown = update(json!({"sessionUpdate": "of_tomorrow"}));
+    let resolved = Event::AskResolved { ask: AskId(1), outcome: AskOutcome::Cancelled, by: None };
+    for (between, shown) in [
+        (vec![thinks("hm")], &["[thought] hm"][..]),
+        (vec![tool("t")], &["[tool] t"]),
+        (vec![tool_is("completed")], &[]),
+        (vec![usage()], &[]),
+        (vec![asks()], &["[awaiting input] rm -r build"]),
+        (vec![resolved], &[]),
+        (vec![answered("p")], &["── turn-end (end_turn) ──"]),
+        (vec![begun("q")], &[]),
+        (vec![commands(), usage(), commands()], &[]),
+        (vec![usage(), thinks("hm"), usage()], &["[thought] hm"]),
+        (vec![plan], &[]),
+        (vec![user], &[]),
+        (vec![image], &["[image image/png]"]),
+        (vec![notice], &["[notice] note"]),
+        (vec![unknown], &[]),
+    ] {
+        let what = format!("{between:?}");
+        let events = [vec![says("one")], between, vec![says("two"), answered("z")]].concat();
+        let expected = [&["one"], shown, &["two", "── turn-end (end_turn) ──"]].concat();
+        assert_eq!(texts(events), expected, "{what} between two messages");
+    }
+}
+
+fn commands() -> Event {
+    update(json!({"sessionUpdate": "available_commands_update", "availableCommands": []}))
 }
 
 #[test]
