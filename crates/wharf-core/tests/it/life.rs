@@ -260,11 +260,12 @@ fn a_users_kill_of_a_cold_session_keeps_it_from_coming_back() {
 }
 
 #[test]
-fn closing_a_cold_session_ends_its_queue() {
+fn closing_a_cold_session_ends_its_queue_and_keeps_it_closed() {
     let mut stage = busy(RESUMES);
     stage.kill(EndReason::HostShutdown);
     assert_nothing(&stage.kill(EndReason::HostShutdown));
-    assert_eq!(stage.kill(EndReason::Closed).events, [ended("p2", PromptEnd::SessionEnded)]);
+    let expected = [ended("p2", PromptEnd::SessionEnded), killed(EndReason::Closed)];
+    assert_eq!(stage.kill(EndReason::Closed).events, expected);
 }
 
 #[test]
