@@ -120,8 +120,9 @@ impl Connection {
         turn: Option<Turn>,
     ) -> Outcome {
         // Also of a session that a user killed: its history can be read.
-        let Arrival { handle, joined, showing } = self.enter(frame, envelope, false, turn).await?;
-        let answer = answers::loaded(&joined, &handle.descriptor(), id).map_err(unreadable_answer)?;
+        let arrival = self.enter(frame, envelope, false, turn).await?;
+        let answer = self.loaded_answer(&arrival, id).await?;
+        let Arrival { handle, joined, showing } = arrival;
         let answer = self.placed(&handle, joined.head, answer).await;
         let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), joined.head, TurnSeen::None)
             .with_queue(&joined.queued, joined.head);
@@ -129,6 +130,17 @@ impl Connection {
         let cursor = handle.cursor(Seq::ZERO);
         self.join_in_turn(Join { cursor, view, answer, asks, hold: self.hold(), only_news: false }, showing).await;
         Ok(None)
+    }
+
+    /// Returns the answer to a load or resume. If it cannot be made the client leaves: it was not shown the session.
+    async fn loaded_answer(&self, arrival: &Arrival, id: &Bytes) -> Result<Bytes, RpcError> {
+        match answers::loaded(&arrival.joined, &arrival.handle.descriptor(), id) {
+            Ok(answer) => Ok(answer),
+            Err(error) => {
+                self.leave_unshown(arrival).await;
+                Err(unreadable_answer(error))
+            }
+        }
     }
 
     /// Joins without a replay. The latest state follows the answer.
@@ -139,13 +151,14 @@ impl Connection {
         id: &Bytes,
         turn: Option<Turn>,
     ) -> Outcome {
-        let Arrival { handle, joined, showing } = self.enter(frame, envelope, true, turn).await?;
-        let known = handle.descriptor();
+        let arrival = self.enter(frame, envelope, true, turn).await?;
+        let known = arrival.handle.descriptor();
         if !known.status.is_alive() && !known.resumable && self.role() == Role::Controller {
-            self.leave(&handle).await;
-            return Err(not_resumable(handle.id().as_str()));
+            self.leave_unshown(&arrival).await;
+            return Err(not_resumable(arrival.handle.id().as_str()));
         }
-        let answer = answers::loaded(&joined, &handle.descriptor(), id).map_err(unreadable_answer)?;
+        let answer = self.loaded_answer(&arrival, id).await?;
+        let Arrival { handle, joined, showing } = arrival;
         let answer = self.placed(&handle, joined.head, answer).await;
         let turn = super::attach::turn_seen(joined.turn);
         let view = View::new(handle.id().clone(), self.wishes(), Arc::clone(&self.ledger), joined.head, turn)
