@@ -48,6 +48,7 @@ pub use host::{
 pub use ids::{Now, new_client_id, new_prompt_id, new_session_id, random_text};
 pub use sandbox::SandboxError;
 pub use session::AgentDelete;
+pub use session::close_signal::{CloseReason, CloseSignal};
 pub use session::cursor::{Batch, Cursor, Entry, ReadError};
 pub use session::handle::{
     Abilities, AgentReport, Attendance, CallError, Cancelled, Direct, Forward, Lane, LaneMessage, PassedOn, Serves,

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use wharf_core::{Effect, EndReason, Event, Member, Millis, PauseReason, Reply, Seq, StartKind, StartNo, Step, encode};
 use wharf_store::AppendError;
 
+use super::close_signal::CloseReason;
 use super::command::{Command, ReplyTo, Started, StartedTo, UpTo};
 use super::cursor::Entry;
 use super::handle::{CallError, Direct};
@@ -398,7 +399,7 @@ impl SessionTask {
         self.broken = true;
         self.end_waiting(&CallError::Storage(why.to_owned()));
         for attendance in self.lanes.values() {
-            attendance.overflowed.notify_one();
+            attendance.close.raise(CloseReason::LogFailed);
         }
         let mut descriptor = Descriptor::clone(&self.shared.descriptor());
         descriptor.fail(&format!("the log could not be written: {why}"), self.session.state().way_back().is_some());

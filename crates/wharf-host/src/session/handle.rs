@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use wharf_core::{
     AgentSetting, Ask, AskId, Attachment, CancelScope, ClientId, EndReason, Input, Joined, Latest, Member, PromptId,
     PromptReceipt, QueuedPrompt, Raw, Refusal, Reply, Sender, Seq, SessionId, State, Submission, Turn, WakeCause,
 };
 
+use super::close_signal::CloseSignal;
 use super::command::Command;
 use super::cursor::Cursor;
 use super::link::AgentDelete;
@@ -106,8 +107,8 @@ pub type Lane = mpsc::Sender<LaneMessage>;
 #[derive(Clone, Debug)]
 pub struct Attendance {
     pub lane: Lane,
-    /// Told when the lane was full: the connection is too far gone and closes.
-    pub overflowed: Arc<Notify>,
+    /// Raised when the connection has to close: its lane is full, or the session's log has failed.
+    pub close: Arc<CloseSignal>,
     pub serves: Serves,
     pub abilities: Abilities,
 }

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod clock;
+pub(crate) mod close_signal;
 mod command;
 mod commit;
 pub(crate) mod cursor;

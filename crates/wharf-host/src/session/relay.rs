@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use wharf_core::{ClientId, Input, Raw, Sender};
 use wharf_json::ReadError;
 
+use super::close_signal::CloseReason;
 use super::command::Command;
 use super::handle::{Attendance, Direct, Forward, LaneMessage, Lanes, Serves, Taken};
 use super::hear::{AgentRequest, Whom};
@@ -329,7 +330,7 @@ impl SessionTask {
         let permit = direct.count(&known.lane, self.shared.tail.buffers());
         let message = permit.map(|permit| LaneMessage { session, after, direct, permit });
         if message.is_none_or(|message| known.lane.try_send(message).is_err()) {
-            known.overflowed.notify_one();
+            known.close.raise(CloseReason::Unread);
             self.lanes.remove(client);
         }
     }

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
-use tokio::sync::{Notify, Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use wharf_host::core::{Attachment, ClientId, Joined, Role, Sender, SessionId};
 use wharf_host::{
-    Attendance, ByteBudget, BytePermit, CallError, Lane, LaneMessage, Serves, SessionHandle, Spare, frame,
+    Attendance, ByteBudget, BytePermit, CallError, CloseSignal, Lane, LaneMessage, Serves, SessionHandle, Spare, frame,
     new_client_id,
 };
 
@@ -47,8 +47,8 @@ pub(super) struct Connection {
     pub(super) out: mpsc::Sender<Out>,
     pub(super) lane: Lane,
     pub(super) shown: Arc<ShownUpTo>,
-    /// Told when the lane was full.
-    pub(super) overflowed: Arc<Notify>,
+    /// Raised when the connection has to close.
+    pub(super) close: Arc<CloseSignal>,
     /// The session that an amux client means when it names none.
     pub(super) bound: Option<Bound>,
     attached: Mutex<HashMap<SessionId, Attached>>,
@@ -112,7 +112,7 @@ impl Connection {
             out,
             lane,
             shown,
-            overflowed: Arc::default(),
+            close: Arc::default(),
             bound,
             attached: Mutex::default(),
             moving: tokio::sync::Mutex::default(),
@@ -214,8 +214,8 @@ impl Connection {
     /// How the agent's session is attended; `serves` if this client takes over files and terminals.
     pub(super) fn attendance(&self, serves: bool) -> Attendance {
         let serves = if serves && self.role() == Role::Controller { Serves::Yes } else { Serves::No };
-        let overflowed = Arc::clone(&self.overflowed);
-        Attendance { lane: self.lane.clone(), overflowed, serves, abilities: self.info().abilities() }
+        let close = Arc::clone(&self.close);
+        Attendance { lane: self.lane.clone(), close, serves, abilities: self.info().abilities() }
     }
 
     pub(super) fn attached(&self, session: &SessionId) -> Option<Attached> {

@@ -12,7 +12,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, O
 use tokio_tungstenite::tungstenite::protocol::frame::{CloseFrame, Frame};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use wharf_host::core::SessionId;
-use wharf_host::{ByteBudget, ByteHolder, Direction};
+use wharf_host::{ByteBudget, ByteHolder, CloseReason, Direction};
 
 use super::amux::{Bound, Refused, Seat};
 use super::connection::{Connection, OVERLOADED, stopped};
@@ -29,6 +29,7 @@ use crate::unfinished::UnfinishedMessage;
 const TOO_BIG: u16 = 1009;
 const GOING_AWAY: u16 = 1001;
 const POLICY: u16 = 1008;
+const INTERNAL_ERROR: u16 = 1011;
 /// How long a client whose token has ended may take to hear of it.
 const FAREWELL: Duration = Duration::from_millis(300);
 /// A message that is larger goes out in fragments of this size. The WebSocket library copies what it is given, so this
@@ -99,8 +100,9 @@ pub(super) async fn run(
                 close(&connection, OVERLOADED, NO_ROOM).await;
                 break;
             }
-            () = connection.overflowed.notified() => {
-                close(&connection, OVERLOADED, "the client does not read what it is sent").await;
+            reason = connection.close.raised() => {
+                let (code, words) = close_words(reason);
+                close(&connection, code, words).await;
                 break;
             }
             ending = &mut over => {
@@ -139,6 +141,14 @@ fn close_reason(error: &Error) -> Option<(u16, &'static str)> {
         return Some((OVERLOADED, NO_ROOM));
     }
     None
+}
+
+/// Returns the words for a client whose connection the host closes.
+const fn close_words(reason: CloseReason) -> (u16, &'static str) {
+    match reason {
+        CloseReason::Unread => (OVERLOADED, "the client does not read what it is sent"),
+        CloseReason::LogFailed => (INTERNAL_ERROR, "the log of an attached session cannot be written; load it again"),
+    }
 }
 
 /// Closes a socket that was opened only to say why not.

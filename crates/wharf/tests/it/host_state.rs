@@ -130,3 +130,49 @@ async fn host_is_not_ready_while_its_state_cannot_be_read() -> Result<()> {
     };
     tokio::time::timeout(PATIENCE, ready).await.context("it is never ready again")?
 }
+
+#[tokio::test]
+async fn host_is_not_ready_while_its_state_cannot_be_listed_or_written() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let http = Http::new(&host);
+    let wait_for = async |expected: u16| {
+        let told = async {
+            loop {
+                let answer = http.get("/readyz").await?;
+                if answer.status == expected {
+                    return anyhow::Ok(answer);
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, told).await.with_context(|| format!("/readyz never says {expected}"))?
+    };
+    // A file in place of the directory of all logs.
+    let (workspaces, aside) = (host.state_dir().join("workspaces"), host.directory().join("aside"));
+    fs::rename(&workspaces, &aside)?;
+    fs::write(&workspaces, "")?;
+    assert_eq!(wait_for(503).await?.fault(), (503, "storage_failed".to_owned()));
+    fs::remove_file(&workspaces)?;
+    fs::rename(&aside, &workspaces)?;
+    wait_for(200).await?;
+    // A directory in place of the file that is written to see whether files can be written.
+    let probe = host.state_dir().join("probe");
+    fs::create_dir(&probe)?;
+    assert_eq!(wait_for(503).await?.fault(), (503, "storage_failed".to_owned()));
+    ensure!(host.stderr().contains("the state directory cannot be used"), "{}", host.stderr());
+    fs::remove_dir(&probe)?;
+    wait_for(200).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn client_is_told_that_the_log_failed_when_its_connection_is_closed_for_it() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (client, session) = open(&host).await?;
+    let (other, elsewhere) = open(&host).await?;
+    // The log goes on in its open file; the next one cannot be made.
+    fs::rename(log::folder(&host, &session).join("log"), host.directory().join("aside"))?;
+    let _prompt = client.start_prompt(&session, "burst 4 30000000").await;
+    assert_eq!(client.closed().await, "closed 1011 the log of an attached session cannot be written; load it again");
+    assert_eq!(told(&other, &elsewhere, "echo unharmed").await?, "unharmed");
+    Ok(())
+}

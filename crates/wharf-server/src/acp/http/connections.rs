@@ -53,7 +53,7 @@ impl Connections {
     pub(super) fn start(app: &App, identity: Identity, agent: Arc<str>) -> Result<Arc<HttpConnection>, Problem> {
         let limit = app.host.config().limits.connections;
         let (connection, outlet) = Connection::new(app.clone(), identity, agent, None);
-        let streams = Streams::new(app.host.buffers(), Arc::clone(&connection.overflowed));
+        let streams = Streams::new(app.host.buffers(), Arc::clone(&connection.close));
         let http = Arc::new(HttpConnection {
             id: new_connection_id(),
             connection,
@@ -110,7 +110,7 @@ async fn attend(app: App, http: Arc<HttpConnection>, mut writer: JoinHandle<()>)
     loop {
         tokio::select! {
             _ = &mut writer => break,
-            () = http.connection.overflowed.notified() => break,
+            _ = http.connection.close.raised() => break,
             () = http.deleted.notified() => break,
             () = stopped(&mut stopping) => break,
             _ = &mut over => break,

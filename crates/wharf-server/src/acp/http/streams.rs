@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 use tokio::time::Instant as Moment;
 use wharf_host::core::SessionId;
-use wharf_host::{ByteBudget, ByteHolder, Direction};
+use wharf_host::{ByteBudget, ByteHolder, CloseReason, CloseSignal, Direction};
 
 use super::mark::Mark;
 use super::stream::{Marked, Seat, Stream, Unknown};
@@ -28,8 +28,8 @@ pub(super) struct Streams {
     changed: Notify,
     /// Where its streams are counted.
     buffers: Arc<ByteBudget>,
-    /// Told when a stream had to be given up, so that the connection ends.
-    given_up: Arc<Notify>,
+    /// Raised when a stream had to be given up, so that the connection ends.
+    close: Arc<CloseSignal>,
     own: Weak<Self>,
 }
 
@@ -65,12 +65,12 @@ impl Books {
 }
 
 impl Streams {
-    pub(super) fn new(buffers: &Arc<ByteBudget>, given_up: Arc<Notify>) -> Arc<Self> {
+    pub(super) fn new(buffers: &Arc<ByteBudget>, close: Arc<CloseSignal>) -> Arc<Self> {
         Arc::new_cyclic(|own| {
             let (connection, sessions) = (Stream::new(Some(holder(own, buffers))), HashMap::new());
             let books = Books { connection, sessions, used_at: Moment::now(), has_ended: false };
             let (own, buffers) = (Weak::clone(own), Arc::clone(buffers));
-            Self { books: Mutex::new(books), changed: Notify::new(), buffers, given_up, own }
+            Self { books: Mutex::new(books), changed: Notify::new(), buffers, close, own }
         })
     }
 
@@ -188,7 +188,7 @@ impl Streams {
         books.sessions.values_mut().for_each(Stream::clear);
         books.all().for_each(Stream::wake);
         drop(books);
-        self.given_up.notify_one();
+        self.close.raise(CloseReason::Unread);
     }
 
     /// Ends every stream, for good.
