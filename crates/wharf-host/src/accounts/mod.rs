@@ -1,4 +1,5 @@
-//! What sessions use: one look at the process table for all of them every two seconds, and the caps on memory.
+//! What sessions use: one look at the process table for all of them every two seconds, more often after an agent has
+//! started, and the caps on memory.
 //!
 //! Nobody is ended for it while at work: a session that is over its cap and busy, or that could not come back, is
 //! reported and left alone.
@@ -10,6 +11,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use tokio::sync::watch;
 use wharf_core::{EndReason, SessionId};
 
 use crate::descriptor::Resources;
@@ -26,8 +28,9 @@ const EVERY: Duration = Duration::from_secs(2);
 /// A look costs some microseconds per process of the machine. On a very full one it is taken less often, so that it
 /// never takes more than this part of a processor.
 const AT_MOST: u32 = 50;
-/// How soon after an agent has come up the first look is taken.
-const SOON: Duration = Duration::from_millis(250);
+/// The first look is taken when an agent starts, the second after this time, and then each after twice the time of the
+/// one before: a process that was never seen cannot be found again if host and shim are killed together.
+const SECOND_LOOK_AFTER: Duration = Duration::from_millis(100);
 
 /// What is remembered between two looks.
 #[derive(Debug, Default)]
@@ -61,38 +64,54 @@ pub(crate) fn keep(host: &Arc<Inner>) {
     let mut shims = host.records.count();
     tokio::spawn(async move {
         let mut accounts = Accounts::default();
+        let mut wait = SECOND_LOOK_AFTER;
         loop {
             changes.borrow_and_update();
             shims.borrow_and_update();
-            let wait = match look(&weak).await {
-                None => return,
-                Some(look) if look.trees.is_empty() => {
-                    accounts = Accounts::default();
-                    if let Some(host) = weak.upgrade() {
-                        host.metrics.note_agents(BTreeMap::new());
-                    }
-                    if look.shims > 0 {
-                        EVERY.max(look.took * AT_MOST)
-                    } else {
-                        let changed = tokio::select! {
-                            changed = changes.changed() => changed,
-                            changed = shims.changed() => changed,
-                        };
-                        if changed.is_err() {
-                            return;
-                        }
-                        SOON
-                    }
+            let Some(look) = look(&weak).await else { return };
+            let (shims_run, rest) = (look.shims > 0 || !look.trees.is_empty(), look.took * AT_MOST);
+            if look.trees.is_empty() {
+                accounts = Accounts::default();
+                if let Some(host) = weak.upgrade() {
+                    host.metrics.note_agents(BTreeMap::new());
                 }
-                Some(look) => {
-                    let wait = EVERY.max(look.took * AT_MOST);
-                    accounts.enter(&weak, look);
-                    wait
+            } else {
+                accounts.enter(&weak, look);
+            }
+            if shims_run {
+                let waited = next_wait(wait, rest, &mut shims).await;
+                let Some(next) = waited else { return };
+                wait = next;
+            } else {
+                let changed = tokio::select! {
+                    changed = changes.changed() => changed,
+                    changed = shims.changed() => changed,
+                };
+                if changed.is_err() {
+                    return;
                 }
-            };
-            tokio::time::sleep(wait).await;
+                wait = SECOND_LOOK_AFTER;
+            }
         }
     });
+}
+
+/// Waits for the next look: for `wait`, or until a shim comes or goes, and at least for `rest`. Returns how long to wait
+/// after that look; `None` when the host is gone.
+async fn next_wait(wait: Duration, rest: Duration, shims: &mut watch::Receiver<usize>) -> Option<Duration> {
+    let began = tokio::time::Instant::now();
+    tokio::select! {
+        () = tokio::time::sleep(wait.max(rest)) => Some(lengthen(wait)),
+        changed = shims.changed() => {
+            changed.ok()?;
+            tokio::time::sleep_until(began + rest).await;
+            Some(SECOND_LOOK_AFTER)
+        }
+    }
+}
+
+fn lengthen(wait: Duration) -> Duration {
+    (wait * 2).min(EVERY)
 }
 
 /// Measures every session that has processes, and records the processes of every tree, so that a later host finds them.
@@ -265,5 +284,26 @@ async fn put_to_sleep(handle: SessionHandle, why: Why, host: Weak<Inner>) {
         }
         // The disk is full, say: it is tried again at every look, and said elsewhere.
         Err(error) => tracing::debug!(session = %handle.id(), %error, "a session could not be put to sleep"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_come_close_together_at_first() {
+        let waits = std::iter::successors(Some(SECOND_LOOK_AFTER), |wait| Some(lengthen(*wait)));
+        let waits: Vec<u128> = waits.take(7).map(|wait| wait.as_millis()).collect();
+        assert_eq!(waits, [100, 200, 400, 800, 1600, 2000, 2000]);
+    }
+
+    #[tokio::test]
+    async fn looks_begin_anew_when_a_shim_starts() {
+        let (count, mut shims) = watch::channel(1);
+        count.send_replace(2);
+        assert_eq!(next_wait(EVERY, Duration::ZERO, &mut shims).await, Some(SECOND_LOOK_AFTER));
+        drop(count);
+        assert_eq!(next_wait(EVERY, Duration::ZERO, &mut shims).await, None, "the host is gone");
     }
 }

@@ -283,3 +283,48 @@ async fn a_tag_without_a_record_ends_nothing() -> Result<()> {
     assert_eq!(bystander.0.try_wait()?, None, "it is not an agent's");
     Ok(())
 }
+
+/// Waits until the host has recorded this process; returns how long that took.
+async fn wait_recorded(host: &Host, pid: u32) -> Result<Duration> {
+    let (began, run) = (std::time::Instant::now(), host.state_dir().join("run"));
+    let mark = format!("\"pid\":{pid},");
+    let recorded = look::until(wharf_testkit::PATIENCE, || {
+        let records = std::fs::read_dir(&run)?.filter_map(|entry| std::fs::read_to_string(entry.ok()?.path()).ok());
+        Ok(records.into_iter().any(|record| record.contains(&mark)).then_some(()))
+    });
+    recorded.await?.with_context(|| format!("process {pid} is never recorded"))?;
+    Ok(began.elapsed())
+}
+
+#[tokio::test]
+async fn an_orphan_without_tag_of_an_agent_that_has_just_started_is_ended_at_the_next_start() -> Result<()> {
+    const STRAY: &str = "sh env -i setsid sleep 900 >/dev/null 2>&1 & echo $!";
+    let mut host = scripted(&[])?.start()?;
+    let (other, elsewhere) = open(&host).await?;
+    let mut soonest = Duration::MAX;
+    let mut strays = Vec::new();
+    // Each round begins when a look has just been taken; on a busy machine one of three is in time.
+    for _ in 0..3 {
+        let earlier: u32 = told(&other, &elsewhere, STRAY).await?.trim().parse()?;
+        wait_recorded(&host, earlier).await?;
+        let (client, session) = open(&host).await?;
+        let stray: u32 = told(&client, &session, STRAY).await?.trim().parse()?;
+        soonest = soonest.min(wait_recorded(&host, stray).await?);
+        strays.extend([earlier, stray]);
+    }
+    assert!(soonest < Duration::from_millis(900), "the first look at a new agent's children comes after {soonest:?}");
+    let below = procs::descendants(host.pid());
+    let shims: Vec<u32> = below.into_iter().filter(|pid| !procs::descendants(*pid).is_empty()).collect();
+    for shim in &shims {
+        procs::stop(*shim);
+    }
+    host.kill9()?;
+    for shim in &shims {
+        procs::kill(*shim);
+    }
+    assert_gone(&shims);
+    assert!(strays.iter().copied().all(procs::is_alive), "they outlive host and shim");
+    host.restart()?;
+    assert_gone(&strays);
+    Ok(())
+}
