@@ -1,6 +1,7 @@
 //! `wharf`: the session host for coding agents, as one binary.
 #![cfg_attr(test, expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves"))]
 
+mod allocator;
 mod ask;
 mod bridge;
 mod client;

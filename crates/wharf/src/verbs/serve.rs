@@ -12,7 +12,7 @@ use wharf_server::{Server, Tokens};
 
 use crate::global::Global;
 use crate::told::{Told, tell_panics};
-use crate::{output, paths};
+use crate::{allocator, output, paths};
 
 /// The adapter that `--agent-cmd` defines.
 const COMMAND_LINE_AGENT: &str = "agent";
@@ -66,6 +66,7 @@ pub(crate) struct Serve {
 pub(crate) fn run(global: &Global, serve: Serve) -> anyhow::Result<()> {
     let config = config(global, &serve)?;
     start_log(&config)?;
+    allocator::keep_thresholds();
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }

@@ -224,3 +224,66 @@ async fn a_flood_of_attaches_costs_little_and_ends_with_its_connection() -> Resu
     tokio::time::timeout(Duration::from_secs(20), quiet).await.context("histories outlive their connection")??;
     expect_rss_back(&host, before).await
 }
+
+/// Twelve clients that each send most of a large message and never its end.
+async fn flood_with_unfinished_messages(host: &Host) -> Result<()> {
+    let part = "x".repeat(20_000_000);
+    let mut unfinished = Vec::new();
+    for _ in 0..12 {
+        let mut socket = socket(host).await?;
+        let frame = Frame::message(part.clone().into_bytes(), OpCode::Data(Data::Text), false);
+        let sent = async {
+            socket.send(Message::Frame(frame)).await?;
+            socket.send(Message::Ping("read".into())).await
+        };
+        // The host refuses messages that it has no room for.
+        let _ = tokio::time::timeout(LIMIT, sent).await.context("the host does not read")?;
+        let _ = tokio::time::timeout(LIMIT, socket.next()).await.context("no answer")?;
+        unfinished.push(socket);
+    }
+    Ok(())
+}
+
+/// Forty observers that do not read a large update.
+async fn flood_with_observers(host: &Host, reader: &mut Wire, session: &str) -> Result<()> {
+    let mut observers = Vec::new();
+    for _ in 0..40 {
+        let mut observer = Wire::open(host).await?;
+        observer.send(7, "session/attach", json!({ "sessionId": session, "historyPolicy": "none" })).await?;
+        observer.answer(7).await?;
+        observers.push(observer);
+    }
+    reader.prompt(3, session, &format!("burst 1 {LARGE_BYTES}")).await?;
+    read_chunk(reader, 0).await?;
+    reader.answer(3).await?;
+    Ok(())
+}
+
+/// 600 attaches on one connection that closes once the first is answered.
+async fn flood_with_attaches(host: &Host, session: &str) -> Result<()> {
+    let mut flood = Wire::open(host).await?;
+    for id in 0..600 {
+        flood.send(10 + id, "session/attach", json!({ "sessionId": session })).await?;
+    }
+    flood.answer(10).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn host_gives_memory_back_after_floods() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    println!("memory: {} KiB at the start", rss_kib(&host)?);
+    let mut reader = Wire::open(&host).await?;
+    let session = reader.new_session(&cwd(&host)?).await?;
+    reader.prompt(2, &session, "echo warm").await?;
+    reader.answer(2).await?;
+    let before = rss_kib(&host)?;
+    flood_with_unfinished_messages(&host).await?;
+    println!("memory: {} KiB after unfinished messages", rss_kib(&host)?);
+    flood_with_observers(&host, &mut reader, &session).await?;
+    println!("memory: {} KiB after observers", rss_kib(&host)?);
+    flood_with_attaches(&host, &session).await?;
+    println!("memory: {} KiB after attaches", rss_kib(&host)?);
+    drop(reader);
+    expect_rss_back(&host, before).await
+}

@@ -1,0 +1,27 @@
+//! How the host's allocator gives memory back to the system. See docs/design/memory.md.
+
+/// Blocks of this size and above are mapped one by one, and unmapped when they are freed.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const MAPPED_BLOCK_BYTES: libc::c_int = 128 << 10;
+/// Free memory at the end of a heap above this goes back to the system.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const KEPT_HEAP_BYTES: libc::c_int = 128 << 10;
+
+/// Keeps glibc at its initial thresholds. By itself it raises them up to 32 MiB whenever a large block is freed; large
+/// messages then come from its heaps, which shrink only at their end, so that a flood costs its memory for ever.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[expect(unsafe_code, reason = "the one way to set the thresholds other than variables of the environment")]
+pub(crate) fn keep_thresholds() {
+    for (parameter, value) in [(libc::M_MMAP_THRESHOLD, MAPPED_BLOCK_BYTES), (libc::M_TRIM_THRESHOLD, KEPT_HEAP_BYTES)]
+    {
+        // SAFETY: `mallopt` takes two numbers and only sets a parameter of the allocator, under its own lock.
+        let is_set = unsafe { libc::mallopt(parameter, value) };
+        if is_set == 0 {
+            tracing::debug!(parameter, value, "the allocator does not take a threshold");
+        }
+    }
+}
+
+/// Other allocators are left as they are.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub(crate) const fn keep_thresholds() {}
