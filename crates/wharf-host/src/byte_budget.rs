@@ -33,7 +33,8 @@ pub struct ByteBudget {
     waiting: AtomicUsize,
     is_relieving: AtomicBool,
     holders: Mutex<Vec<Weak<ByteHolder>>>,
-    closed: Counter,
+    closed_readers: Counter,
+    closed_senders: Counter,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,6 +66,8 @@ pub struct BytePermit {
 /// A connection, stream or message that may hold bytes of the budget and can be closed to make room.
 pub struct ByteHolder {
     direction: Direction,
+    /// The kind of connection, for the log.
+    kind: &'static str,
     stalled_since: Mutex<Option<Instant>>,
     is_closed: AtomicBool,
     close: Box<dyn Fn() + Send + Sync>,
@@ -116,7 +119,8 @@ impl ByteBudget {
             waiting: AtomicUsize::new(0),
             is_relieving: AtomicBool::new(false),
             holders: Mutex::default(),
-            closed: Counter::default(),
+            closed_readers: Counter::default(),
+            closed_senders: Counter::default(),
         })
     }
 
@@ -132,15 +136,28 @@ impl ByteBudget {
         }
     }
 
-    /// How many holders were closed to make room.
-    pub fn closed(&self) -> u64 {
-        self.closed.get()
+    /// How many holders of that direction were closed to make room.
+    pub fn closed(&self, direction: Direction) -> u64 {
+        self.closings(direction).get()
+    }
+
+    const fn closings(&self, direction: Direction) -> &Counter {
+        match direction {
+            Direction::In => &self.closed_senders,
+            Direction::Out => &self.closed_readers,
+        }
     }
 
     /// Registers a holder. `close` must give its bytes back soon, and must not wait.
-    pub fn add_holder(&self, direction: Direction, close: impl Fn() + Send + Sync + 'static) -> Arc<ByteHolder> {
+    pub fn add_holder(
+        &self,
+        direction: Direction,
+        kind: &'static str,
+        close: impl Fn() + Send + Sync + 'static,
+    ) -> Arc<ByteHolder> {
         let holder = Arc::new(ByteHolder {
             direction,
+            kind,
             stalled_since: Mutex::default(),
             is_closed: AtomicBool::new(false),
             close: Box::new(close),
@@ -246,10 +263,23 @@ impl ByteBudget {
         let holders: Vec<Arc<ByteHolder>> = lock(&self.holders).iter().filter_map(Weak::upgrade).collect();
         let stalled = holders.iter().filter(|holder| holder.direction == direction);
         let longest = stalled.filter_map(|holder| Some((holder.stalled_for()?, holder))).max_by_key(|(long, _)| *long);
-        let Some((_, holder)) = longest.filter(|(long, _)| *long >= self.stall_limit) else { return false };
+        let Some((stalled, holder)) = longest.filter(|(long, _)| *long >= self.stall_limit) else { return false };
         holder.is_closed.store(true, Ordering::Release);
-        self.closed.add(1);
-        tracing::info!(?direction, "a connection that has stalled is closed: its bytes are needed (limits.buffers)");
+        self.closings(direction).add(1);
+        let (kind, stalled_millis) = (holder.kind, stalled.as_millis());
+        match direction {
+            Direction::Out => tracing::info!(
+                kind,
+                stalled_millis,
+                "a client that takes nothing is dropped, in the middle of a message without a close frame: others need \
+                 the bytes that wait for it (limits.buffers)"
+            ),
+            Direction::In => tracing::info!(
+                kind,
+                stalled_millis,
+                "a message that does not come to its end is dropped: others need its bytes (limits.bodies)"
+            ),
+        }
         (holder.close)();
         true
     }
@@ -366,17 +396,18 @@ mod tests {
     async fn a_reader_that_waits_gets_the_room_of_one_that_has_stalled() {
         let budget = budget(0);
         let held = Arc::new(Mutex::new(Some(budget.charge_out(9 * MIB))));
-        let holder = budget.add_holder(Direction::Out, {
+        let holder = budget.add_holder(Direction::Out, "test", {
             let held = Arc::clone(&held);
             move || drop(lock(&held).take())
         });
-        let reading = budget.add_holder(Direction::Out, || {});
+        let reading = budget.add_holder(Direction::Out, "test", || {});
         holder.note_stalled();
         reading.note_stalled();
         reading.note_progress();
         let _permit = budget.reserve_out(MIB).await;
         assert!(holder.is_closed() && !reading.is_closed());
-        assert_eq!((budget.closed(), budget.bytes_in_use(Direction::Out)), (1, MIB));
+        assert_eq!((budget.closed(Direction::Out), budget.closed(Direction::In)), (1, 0));
+        assert_eq!(budget.bytes_in_use(Direction::Out), MIB);
     }
 
     #[tokio::test]
@@ -384,7 +415,7 @@ mod tests {
         let budget = budget(0);
         let mut old = budget.begin_in();
         old.try_grow(2 * MIB).unwrap();
-        let holder = budget.add_holder(Direction::In, || {});
+        let holder = budget.add_holder(Direction::In, "test", || {});
         let mut new = budget.begin_in();
         assert_eq!(new.try_grow(1), Err(BudgetFull));
         holder.note_stalled();

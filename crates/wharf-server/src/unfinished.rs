@@ -30,7 +30,7 @@ struct Part {
 impl UnfinishedMessage {
     pub(crate) fn new(buffers: &Arc<ByteBudget>) -> Arc<Self> {
         let closed = Arc::new(Notify::new());
-        let holder = buffers.add_holder(Direction::In, {
+        let holder = buffers.add_holder(Direction::In, "unfinished message", {
             let closed = Arc::clone(&closed);
             move || closed.notify_one()
         });

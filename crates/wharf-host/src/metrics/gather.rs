@@ -185,8 +185,10 @@ impl Metrics {
                 .with("direction", "out", in_use(Direction::Out)),
             Family::gauge("wharf_buffer_limit_bytes", "How many bytes there may be (limits.buffers)")
                 .of(tail.buffers.limit() as u64),
-            Family::counter("wharf_readers_closed_total", "Connections closed because their bytes were needed")
-                .of(tail.buffers.closed()),
+            Family::counter("wharf_readers_closed_total", "Connections closed because they took nothing")
+                .of(tail.buffers.closed(Direction::Out)),
+            Family::counter("wharf_senders_closed_total", "Connections closed because their message did not end")
+                .of(tail.buffers.closed(Direction::In)),
         ]
     }
 

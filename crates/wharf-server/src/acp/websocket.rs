@@ -180,7 +180,7 @@ struct Socket {
 impl Socket {
     fn new(sink: SplitSink<ClientSocket, Message>, heard: Arc<Mutex<Instant>>, buffers: &Arc<ByteBudget>) -> Self {
         let closed = Arc::new(Notify::new());
-        let holder = buffers.add_holder(Direction::Out, {
+        let holder = buffers.add_holder(Direction::Out, "WebSocket", {
             let closed = Arc::clone(&closed);
             move || closed.notify_one()
         });

@@ -1,9 +1,10 @@
 //! Lines out of a session's log: from a known line on, or the last ones.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use wharf_host::core::Seq;
-use wharf_host::{Batch, Cursor, Entry, ReadError, SessionHandle};
+use wharf_host::core::{Event, Seq};
+use wharf_host::{Batch, ByteBudget, BytePermit, Cursor, Entry, ReadError, SessionHandle};
 
 use super::start::{Most, find, had_begun};
 use super::{Line, LineId, Projector};
@@ -12,6 +13,9 @@ use super::{Line, LineId, Projector};
 const FIRST_WINDOW: u64 = 256;
 /// The last lines are looked for in no more of the log than this.
 const LOOKED_AT: Most = Most { events: 50_000, bytes: 32 * 1024 * 1024 };
+
+/// The cost of a line besides its text: its id and names in the stream, and its share of the allocator.
+const LINE_OVERHEAD_BYTES: usize = 128;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LinesError {
@@ -29,6 +33,8 @@ pub(crate) struct Follow {
     projector: Projector,
     /// Lines up to here are known to the reader, or belong to it only as the beginning of others.
     seen: (Seq, u64),
+    /// Counts the lines of a large batch, if its reader keeps them.
+    buffers: Option<Arc<ByteBudget>>,
 }
 
 /// Some events, and those of their lines that the reader has not seen. The first events may lie before its place: a line
@@ -37,6 +43,8 @@ pub(crate) struct Follow {
 pub(crate) struct Followed {
     pub(crate) batch: Batch,
     pub(crate) lines: Vec<Line>,
+    /// Counts the lines until the reader has passed them on.
+    pub(crate) permit: Option<BytePermit>,
 }
 
 impl Follow {
@@ -64,7 +72,15 @@ impl Follow {
         if start.mid_line {
             projector = projector.mid_line();
         }
-        Ok(Self { handle: handle.clone(), cursor: handle.cursor(start.after).following(), projector, seen })
+        let cursor = handle.cursor(start.after).following();
+        Ok(Self { handle: handle.clone(), cursor, projector, seen, buffers: None })
+    }
+
+    /// The same reader, which waits until there is room for the lines of a large batch before it makes them.
+    #[must_use]
+    pub(crate) fn counted_by(mut self, buffers: &Arc<ByteBudget>) -> Self {
+        self.buffers = Some(Arc::clone(buffers));
+        self
     }
 
     /// Everything up to here was given.
@@ -81,7 +97,7 @@ impl Follow {
     pub(crate) async fn next(&mut self) -> Result<Followed, ReadError> {
         // Both are put back only when the batch is done: a future that is dropped half-way starts it again.
         let (mut cursor, mut projector) = (self.cursor.clone(), self.projector.clone());
-        let batch = cursor.next().await?;
+        let (batch, permit) = self.read_batch(&mut cursor).await?;
         let mut lines = Vec::new();
         for entry in batch.entries() {
             if let Some(prompt) = projector.wonders(&entry.event) {
@@ -93,8 +109,43 @@ impl Follow {
         let seen = self.seen;
         lines.retain(|line| (line.id.seq, line.id.n) > seen);
         (self.cursor, self.projector) = (cursor, projector);
-        Ok(Followed { batch, lines })
+        Ok(Followed { batch, lines, permit })
     }
+
+    /// Reads the next events and takes room for their lines. A reader that waits for room holds no events: they are read
+    /// again.
+    async fn read_batch(&self, cursor: &mut Cursor) -> Result<(Batch, Option<BytePermit>), ReadError> {
+        let (next, mut permit) = (cursor.position().next(), None);
+        loop {
+            let batch = cursor.next().await?;
+            let bytes = lines_bytes(&batch);
+            let Some(buffers) = self.buffers.as_ref().filter(|_| bytes > ByteBudget::UNCOUNTED_BYTES) else {
+                return Ok((batch, None));
+            };
+            permit = permit.or_else(|| buffers.try_reserve_out(bytes));
+            if permit.is_some() {
+                return Ok((batch, permit));
+            }
+            drop(batch);
+            cursor.go_to(next);
+            permit = Some(buffers.reserve_out(bytes).await);
+        }
+    }
+}
+
+/// Returns about how many bytes the lines of these events take as events of a stream.
+fn lines_bytes(batch: &Batch) -> usize {
+    let bytes = |entry: &Entry| {
+        let mut bytes = entry.weight();
+        if let Event::AgentUpdated { frame, .. } = &entry.event
+            && bytes > ByteBudget::UNCOUNTED_BYTES
+        {
+            let breaks = frame.bytes().windows(2).filter(|pair| *pair == b"\\n").count();
+            bytes += breaks * LINE_OVERHEAD_BYTES;
+        }
+        bytes
+    };
+    batch.entries().iter().map(bytes).sum()
 }
 
 async fn holds(handle: &SessionHandle, id: LineId) -> Result<bool, ReadError> {
@@ -129,7 +180,7 @@ pub(crate) async fn last_n(handle: &SessionHandle, most: MostLines, redact: bool
         let mut follow = Follow::begin(handle, (after.next(), 0), redact, LOOKED_AT).await?;
         let (mut last, mut bytes) = (Last::default(), 0);
         while follow.position() < head {
-            let Followed { batch, lines } = follow.next().await?;
+            let Followed { batch, lines, .. } = follow.next().await?;
             bytes += batch.entries().iter().map(Entry::weight).sum::<usize>();
             if bytes >= LOOKED_AT.bytes
                 && let Some(found) = found

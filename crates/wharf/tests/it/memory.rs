@@ -124,6 +124,46 @@ async fn event_streams_that_are_not_read_share_the_bytes_of_a_large_update() -> 
 }
 
 #[tokio::test]
+async fn line_streams_that_are_not_read_share_one_bound() -> Result<()> {
+    let limits = "frame = \"8MiB\"\nbody = \"8MiB\"\nbodies = \"8MiB\"\nbuffers = \"40MiB\"\nsilence = \"300ms\"";
+    let host = limited(limits)?.start()?;
+    let (writer, session) = open(&host).await?;
+    let http = Http::new(&host);
+    let path = format!("/sessions/{session}/stream");
+    let mut streams = Vec::new();
+    for _ in 0..12 {
+        streams.push(http.stream(&path, None).await?);
+    }
+    writer.prompt(&session, "echo warm").await?;
+    let before = rss_kib(&host)?;
+    writer.set_patience(LIMIT);
+    // 7 MB in lines of 500 bytes.
+    let line = "x".repeat(499);
+    writer.prompt(&session, &format!("sh yes {line} | head -n 14000; echo last line")).await?;
+    let grown = most_rss_kib(&host).await?.saturating_sub(before);
+    println!("memory: 12 line streams that are not read cost {grown} KiB");
+    ensure!(grown < 80 << 10, "12 line streams that are not read cost {grown} KiB");
+    // One that reads gets all of it: those that take nothing make room.
+    let mut reading = http.stream(&path, None).await?;
+    // A wait for room that is longer than the client's patience is no fault on a busy machine.
+    let whole = async { while reading.line("last line").await.is_err() {} };
+    tokio::time::timeout(LIMIT, whole).await.context("a stream that is read does not get its lines")?;
+    assert!(Page::of(&http).await?.get("wharf_readers_closed_total")? > 0.0, "none was closed");
+    drop((streams, reading));
+    expect_no_outbound_bytes(&host).await
+}
+
+/// Waits until no bytes are on their way out.
+async fn expect_no_outbound_bytes(host: &Host) -> Result<()> {
+    let http = Http::new(host);
+    let quiet = async {
+        while Page::of(&http).await?.get("wharf_buffer_bytes{direction=\"out\"}")? > 0.0 {}
+        anyhow::Ok(())
+    };
+    tokio::time::timeout(LIMIT, quiet).await.context("bytes are counted that nobody waits for")?
+}
+
+#[tokio::test]
 async fn unfinished_messages_count_toward_the_body_limit() -> Result<()> {
     let host = limited("bodies = \"64MiB\"")?.start()?;
     let (working, session) = open(&host).await?;
@@ -192,6 +232,8 @@ async fn readers_that_stop_at_different_updates_are_closed_when_the_buffers_are_
     ensure!(grown < 150 << 10, "12 readers that stopped cost {grown} KiB");
     let page = Page::of(&Http::new(&host)).await?;
     assert!(page.get("wharf_readers_closed_total")? > 0.0, "none was closed");
+    let told = host.stderr().lines().any(|line| line.contains("WebSocket") && line.contains("takes nothing"));
+    ensure!(told, "the log does not say why: {}", host.stderr());
     Ok(())
 }
 

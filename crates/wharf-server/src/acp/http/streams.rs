@@ -202,7 +202,7 @@ impl Streams {
 /// Tells that one of the streams is not read.
 fn holder(streams: &Weak<Streams>, buffers: &ByteBudget) -> Arc<ByteHolder> {
     let streams = Weak::clone(streams);
-    buffers.add_holder(Direction::Out, move || {
+    buffers.add_holder(Direction::Out, "ACP event stream", move || {
         if let Some(streams) = streams.upgrade() {
             streams.give_up();
         }

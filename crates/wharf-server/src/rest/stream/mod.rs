@@ -1,8 +1,10 @@
 //! Server-sent events: the lines of one session (rule 8.3), and the state of all (rule 8.1).
 //!
-//! A stream reads only when its client does: a client that never reads costs what is under way to it, and no more.
+//! A stream reads only when its client does: a client that never reads costs what is under way to it, and no more. The
+//! lines of a large update are counted in the budget of all connections.
 
 mod reading;
+mod ready;
 mod states;
 mod told;
 
@@ -65,7 +67,7 @@ pub(super) async fn follow(
     let header = headers.get(LAST_EVENT_ID).map(|id| String::from_utf8_lossy(id.as_bytes()).trim().to_owned());
     let after = header.filter(|id| !id.is_empty()).or(query.after.filter(|id| !id.is_empty()));
     let redact = app.host.config().redact_output;
-    match Reading::open(handle, after.as_deref(), redact).await? {
+    match Reading::open(handle, after.as_deref(), redact, app.host.buffers()).await? {
         Some(reading) => Ok(events(reading, place)),
         None => Ok(StatusCode::NO_CONTENT.into_response()),
     }

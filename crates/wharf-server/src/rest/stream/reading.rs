@@ -3,22 +3,21 @@
 //! The id of a line is `<epoch>-<seq>.<n>`. Of what an event tells besides it is `<epoch>-<seq>`: that comes after the
 //! event's lines and stands for the whole of it.
 
-use std::collections::VecDeque;
+use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use serde_json::json;
 use tokio::time::Interval;
 use wharf_host::core::{Event, Seq};
-use wharf_host::{Entry, SessionHandle};
+use wharf_host::{ByteBudget, Entry, SessionHandle};
 
+use super::ready::ReadyEvents;
 use super::told::{Told, told};
 use super::{COMMENT, Source, event};
 use crate::lines::{Follow, Line, LineId, LinesError};
 use crate::problem::Problem;
 use crate::use_cases::{unknown_event, unreadable};
 
-/// How much goes into one chunk of the response; an event that is larger is one.
-const CHUNK: usize = 64 * 1024;
 /// Stands for all lines of an event.
 const ALL: u64 = u64::MAX;
 
@@ -29,8 +28,8 @@ pub(super) struct Reading {
     seen: (Seq, u64),
     /// Is the session over, as far as was read?
     ended: bool,
-    /// On its way out.
-    ready: VecDeque<String>,
+    /// On their way out.
+    ready: ReadyEvents,
     comment: Interval,
 }
 
@@ -40,19 +39,22 @@ impl Reading {
         handle: SessionHandle,
         after: Option<&str>,
         redact: bool,
+        buffers: &Arc<ByteBudget>,
     ) -> Result<Option<Self>, Problem> {
         let after = after.map(|id| parse(id).ok_or_else(|| unknown_event(id))).transpose()?;
         let follow = Follow::open(&handle, after, redact).await.map_err(|error| match error {
             LinesError::UnknownEvent(id) => unknown_event(&id.to_string()),
             LinesError::Read(error) => unreadable(handle.id().as_str(), &error),
         })?;
+        let follow = follow.counted_by(buffers);
         // The session is asked something, so that its descriptor is not behind the log.
         let _ = handle.asks().await;
         let ended = !handle.descriptor().status.is_alive();
         let seen = after.map_or((Seq::ZERO, 0), |id| (id.seq, id.n));
         let mut comment = tokio::time::interval(COMMENT);
         comment.reset();
-        let mut reading = Self { handle, follow, seen, ended, ready: VecDeque::new(), comment };
+        let ready = ReadyEvents::new(buffers);
+        let mut reading = Self { handle, follow, seen, ended, ready, comment };
         while reading.ready.is_empty() && !reading.is_over() && reading.ended {
             reading.read().await.ok_or_else(|| {
                 let (id, why) = (reading.handle.id().as_str(), "it cannot be read on");
@@ -73,19 +75,21 @@ impl Reading {
             .inspect_err(|error| tracing::error!(session = %self.handle.id(), %error, "a log cannot be read"))
             .ok()?;
         let mut lines = followed.lines.into_iter().peekable();
+        let mut ready = Vec::new();
         for entry in followed.batch.entries() {
             self.note(entry);
             while let Some(line) = lines.next_if(|line| line.id.seq <= entry.seq) {
-                self.ready.push_back(written(&line));
+                ready.push(written(&line));
             }
             if (entry.seq, ALL) <= self.seen || entry.seq < self.seen.0 {
                 continue;
             }
             if let Some(Told { name, data }) = told(&self.handle, entry).await {
                 let id = format!("{}-{}", entry.epoch, entry.seq);
-                self.ready.push_back(event(name, Some(&id), &data));
+                ready.push(event(name, Some(&id), &data));
             }
         }
+        self.ready.extend(ready, followed.permit);
         Some(())
     }
 
@@ -96,25 +100,18 @@ impl Reading {
             self.ended = false;
         }
     }
-
-    fn chunk(&mut self) -> Bytes {
-        let mut chunk = BytesMut::new();
-        while let Some(event) = self.ready.pop_front() {
-            chunk.extend_from_slice(event.as_bytes());
-            if chunk.len() + self.ready.front().map_or(0, String::len) > CHUNK {
-                break;
-            }
-        }
-        chunk.freeze()
-    }
 }
 
 impl Source for Reading {
     async fn next(&mut self) -> Option<Bytes> {
+        self.ready.note_taken();
         loop {
+            if self.ready.is_given_up() {
+                return None;
+            }
             if !self.ready.is_empty() {
                 self.comment.reset();
-                return Some(self.chunk());
+                return Some(self.ready.take_chunk());
             }
             if self.is_over() {
                 return None;
