@@ -50,7 +50,8 @@ impl UnfinishedMessage {
         if part.bytes <= ByteBudget::UNCOUNTED_BYTES {
             return Ok(());
         }
-        let uncounted = part.bytes - part.permit.as_ref().map_or(0, BytePermit::bytes);
+        // A control frame that was taken off again leaves the permit larger than the part.
+        let uncounted = part.bytes.saturating_sub(part.permit.as_ref().map_or(0, BytePermit::bytes));
         self.holder.note_stalled();
         part.permit.get_or_insert_with(|| self.buffers.begin_in()).try_grow(uncounted)
     }
@@ -106,5 +107,28 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for MeteredStream<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wharf_host::Limits;
+
+    use super::*;
+
+    #[test]
+    fn ping_within_a_large_message_is_taken_off_and_the_message_goes_on() {
+        let buffers = ByteBudget::new(&Limits::default());
+        let unfinished = UnfinishedMessage::new(&buffers);
+        unfinished.add(200_000).unwrap();
+        unfinished.skip_control(100);
+        // As at the end of the connection.
+        unfinished.add(0).unwrap();
+        unfinished.add(50).unwrap();
+        assert_eq!(buffers.bytes_in_use(Direction::In), 200_000);
+        unfinished.add(100).unwrap();
+        assert_eq!(buffers.bytes_in_use(Direction::In), 200_000 - 106 + 150);
+        drop(unfinished.end());
+        assert_eq!(buffers.bytes_in_use(Direction::In), 0);
     }
 }
