@@ -11,7 +11,7 @@ use wharf_host::{Attendance, ByteBudget, Cursor, ReturnTerms, Serves, SessionHan
 
 use super::amux;
 use super::connection::Connection;
-use super::errors::{RpcError, attach_unknown, not_attached, unreadable_params};
+use super::errors::{RpcError, attach_refused, attach_unknown, not_attached, unreadable_params};
 use super::event_id;
 use super::history::History;
 use super::history_limit::HistoryTurn;
@@ -118,7 +118,7 @@ impl Connection {
             Some(handle) => handle,
             None => {
                 let session = named(envelope)?;
-                self.open(envelope).await.map_err(|_| attach_unknown(session.as_str()))?
+                self.sight().open(&session).await.map_err(|error| attach_refused(&error))?
             }
         };
         let session = handle.id().clone();

@@ -103,6 +103,14 @@ pub(super) fn attach_unknown(session: &str) -> RpcError {
     RpcError::with(-32001, "Session not found", json!({ "sessionId": session }))
 }
 
+/// On attach to a session that cannot be opened.
+pub(super) fn attach_refused(error: &OpenError) -> RpcError {
+    match error {
+        OpenError::Unknown(id) => attach_unknown(id.as_str()),
+        OpenError::Unreadable { .. } => from_open(error),
+    }
+}
+
 /// On detach from a session that exists.
 pub(super) fn not_attached(session: &str) -> RpcError {
     let data = json!({ "sessionId": session, "reason": "not_attached" });

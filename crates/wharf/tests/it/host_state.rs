@@ -9,7 +9,7 @@ use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
 use wharf_testkit::{PATIENCE, procs};
 
-use crate::{TREE_ENDS_WITHIN, log, open, scripted, told};
+use crate::{TREE_ENDS_WITHIN, log, open, refused, scripted, told};
 
 #[tokio::test]
 async fn host_takes_no_prompt_and_stops_when_its_state_directory_is_deleted() -> Result<()> {
@@ -112,6 +112,23 @@ async fn log_of_a_newer_version_is_unreadable_and_can_be_forgotten() -> Result<(
     http.delete(&format!("/sessions/{newer}")).await?.expect(200)?;
     assert!(!log::folder(&host, &newer).exists());
     assert_eq!(http.get(&format!("/sessions/{newer}")).await?.fault(), (404, "unknown_session".to_owned()));
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_join_of_an_unreadable_session_is_refused_as_unreadable() -> Result<()> {
+    let mut host = scripted(&[])?.start()?;
+    let [newer, _] = two_sessions(&host).await?;
+    host.kill9()?;
+    make_newer(&first_segment(&host, &newer))?;
+    host.restart()?;
+    let (client, _) = open(&host).await?;
+    for method in ["session/load", "session/resume", "session/attach"] {
+        let params = json!({ "sessionId": newer, "cwd": host.directory(), "mcpServers": [] });
+        let refusal = refused(client.request(method, params).await)?;
+        let reason = refusal.data["reason"].as_str().unwrap_or_default();
+        assert_eq!((refusal.code, reason), (-32603, "unreadable_session"), "{method}: {refusal}");
+    }
     Ok(())
 }
 
