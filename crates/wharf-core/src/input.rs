@@ -212,6 +212,24 @@ pub enum Input {
     TimePassed,
 }
 
+impl Input {
+    /// Returns true for a request that is taken even if the log cannot be written as usual: it ends things, or the agent
+    /// waits for it. All of these are small.
+    pub const fn cannot_wait(&self) -> bool {
+        matches!(
+            self,
+            Self::Kill { .. }
+                | Self::Cancel { .. }
+                | Self::Interrupt { .. }
+                | Self::CancelPrompt { .. }
+                | Self::RemovePrompt { .. }
+                | Self::Answer { .. }
+                | Self::Decline { .. }
+                | Self::Detach { .. }
+        )
+    }
+}
+
 /// Creates a session: the arguments of `Session::create`.
 #[derive(Clone, Debug)]
 pub struct NewSession {

@@ -7,11 +7,11 @@ use crate::{Attachment, Effect, Joined, Member, Millis, Refusal, Reply, Role, Se
 impl Session {
     /// A client that attaches again replaces its attachment.
     pub(super) fn attach(&mut self, attachment: Attachment, draft: &mut Draft) -> Reply {
-        let Attachment { sender, role, elicits, wake, needs_agent } = attachment;
-        let dead = !self.state.status.is_alive() && self.state.killed_by_user();
-        if needs_agent && role == Role::Controller && dead {
+        if self.is_dead_for(&attachment) {
             return Reply::Refused(Refusal::Killed);
         }
+        let wakes = self.attaching_wakes(&attachment);
+        let Attachment { sender, role, elicits, .. } = attachment;
         let (client, is_here) = (sender.clone(), self.live.has_other_connection(&sender));
         let member = Member { sender, role };
         let attached = Attached { member: member.clone(), elicits };
@@ -25,7 +25,7 @@ impl Session {
             draft.act(Effect::AnnouncePresence { member, connected: true });
         }
         self.live.forget_declines_of(&client);
-        if wake && role == Role::Controller && !self.state.killed_by_user() {
+        if wakes {
             self.wake(draft);
         }
         self.review_asks(draft);
@@ -40,6 +40,18 @@ impl Session {
         let (head, turn) = (self.state.head, self.state.turn());
         let queued = self.state.queue.iter().cloned().collect();
         Reply::Joined(Box::new(Joined { head, open_asks, others, answer, answer_at, settings, latest, turn, queued }))
+    }
+
+    /// Returns true if the client needs the agent of a session that a user killed.
+    fn is_dead_for(&self, attachment: &Attachment) -> bool {
+        let dead = !self.state.status.is_alive() && self.state.killed_by_user();
+        attachment.needs_agent && attachment.role == Role::Controller && dead
+    }
+
+    /// Returns true if the agent of an ended session is started for the client.
+    pub(super) fn attaching_wakes(&self, attachment: &Attachment) -> bool {
+        let asks_for_it = attachment.wake && attachment.role == Role::Controller;
+        asks_for_it && !self.state.killed_by_user() && self.state.resumable()
     }
 
     pub(super) fn detach(&mut self, sender: &Sender, draft: &mut Draft) {

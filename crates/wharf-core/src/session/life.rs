@@ -34,21 +34,10 @@ impl Session {
         self.state.way_back().filter(|_| self.state.answered).unwrap_or(StartKind::New)
     }
 
-    /// Brings the session back for those who need it. A kill beats a start: a session that a user killed stays dead. One
-    /// that was closed comes back only for a caller, and one whose prompts are gone not for them.
+    /// Brings the session back for those who need it.
     pub(super) fn wake_if_allowed(&mut self, cause: WakeCause, draft: &mut Draft) -> Reply {
-        if !self.state.status.is_alive() && self.state.killed_by_user() {
-            return Reply::Refused(Refusal::Killed);
-        }
-        match cause {
-            WakeCause::Queue if self.state.queue.is_empty() => Reply::Refused(Refusal::NotResumable),
-            WakeCause::Queue if self.state.resumable() => {
-                self.start_agent(self.way_on(), draft);
-                Reply::Done
-            }
-            WakeCause::HostStart if self.was_closed() => Reply::Refused(Refusal::NotResumable),
-            WakeCause::Queue | WakeCause::Caller | WakeCause::HostStart => self.resume(draft),
-        }
+        let way = self.way_to_wake(cause);
+        self.start_on(way, draft)
     }
 
     fn was_closed(&self) -> bool {
@@ -56,14 +45,40 @@ impl Session {
     }
 
     pub(super) fn resume(&mut self, draft: &mut Draft) -> Reply {
+        let way = self.way_to_resume();
+        self.start_on(way, draft)
+    }
+
+    fn start_on(&mut self, way: Result<StartKind, Refusal>, draft: &mut Draft) -> Reply {
+        match way {
+            Ok(how) => {
+                self.start_agent(how, draft);
+                Reply::Done
+            }
+            Err(refusal) => Reply::Refused(refusal),
+        }
+    }
+
+    /// Returns how the agent is started for those who need it. A kill beats a start: a session that a user killed stays
+    /// dead. One that was closed comes back only for a caller, and one whose prompts are gone not for them.
+    pub(super) fn way_to_wake(&self, cause: WakeCause) -> Result<StartKind, Refusal> {
+        if !self.state.status.is_alive() && self.state.killed_by_user() {
+            return Err(Refusal::Killed);
+        }
+        match cause {
+            WakeCause::Queue if self.state.queue.is_empty() => Err(Refusal::NotResumable),
+            WakeCause::Queue if self.state.resumable() => Ok(self.way_on()),
+            WakeCause::HostStart if self.was_closed() => Err(Refusal::NotResumable),
+            WakeCause::Queue | WakeCause::Caller | WakeCause::HostStart => self.way_to_resume(),
+        }
+    }
+
+    /// Returns how the agent of an ended session is started again.
+    pub(super) fn way_to_resume(&self) -> Result<StartKind, Refusal> {
         if self.state.status.is_alive() {
-            return Reply::Refused(Refusal::AlreadyRunning);
+            return Err(Refusal::AlreadyRunning);
         }
-        if !self.state.resumable() {
-            return Reply::Refused(Refusal::NotResumable);
-        }
-        self.wake(draft);
-        Reply::Done
+        self.state.way_back().ok_or(Refusal::NotResumable)
     }
 
     pub(super) fn agent_started(&mut self, started: Event, start: StartNo, draft: &mut Draft) {
@@ -237,17 +252,20 @@ impl Session {
     /// Ends the agent of a session that has nothing to do; whoever needs it next wakes it (rule 2.6). Nothing is lost by
     /// it, so one that is at work or could not come back is left alone.
     pub(super) fn sleep(&mut self, reason: EndReason, why: Arc<str>, draft: &mut Draft) -> Reply {
-        if !self.state.is_idle() {
-            return Reply::Refused(Refusal::TurnInProgress);
-        }
-        if self.state.way_back().is_none() {
-            return Reply::Refused(Refusal::NotResumable);
+        if let Some(refusal) = self.why_not_sleep() {
+            return Reply::Refused(refusal);
         }
         let start = self.state.start;
-        let ending = Ending { status: Status::Killed, reason, exit_code: None, message: worth_telling(why) };
-        self.record(Event::Ended(ending), draft);
+        self.record(Event::Ended(Self::sleep_ending(reason, why)), draft);
         draft.act(Effect::StopAgent { start });
         Reply::Done
+    }
+
+    pub(super) fn why_not_sleep(&self) -> Option<Refusal> {
+        if !self.state.is_idle() {
+            return Some(Refusal::TurnInProgress);
+        }
+        self.state.way_back().is_none().then_some(Refusal::NotResumable)
     }
 
     /// The process that ran the session is gone, and its agent with it (rule 2.7).
@@ -318,6 +336,6 @@ impl Session {
     }
 }
 
-fn worth_telling(message: Arc<str>) -> Option<Arc<str>> {
+pub(super) fn worth_telling(message: Arc<str>) -> Option<Arc<str>> {
     (!message.is_empty()).then_some(message)
 }

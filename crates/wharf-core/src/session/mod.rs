@@ -12,6 +12,7 @@ mod limits;
 mod live;
 mod notice;
 mod pause;
+mod propose;
 mod state;
 mod turns;
 

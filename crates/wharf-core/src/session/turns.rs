@@ -24,20 +24,10 @@ impl<'a> CancelCause<'a> {
 
 impl Session {
     pub(super) fn take_prompt(&mut self, submission: Submission, draft: &mut Draft) -> Reply {
-        if self.live.observes(&submission.sender) {
-            return Reply::Refused(Refusal::Observer);
-        }
-        let known = submission.key.as_deref().and_then(|key| self.state.keys.get(key, &submission.sender));
-        if let Some(known) = known {
-            if !known.says(&submission.frame) {
-                return Reply::Refused(Refusal::KeyReused(known.prompt.clone()));
-            }
-            return self.receipt(known.prompt.clone(), true);
+        if let Some(reply) = self.reply_without_taking(&submission) {
+            return reply;
         }
         let hands_over = self.hands_over(&submission);
-        if let Some(refusal) = self.why_not(&submission, hands_over) {
-            return Reply::Refused(refusal);
-        }
         let Submission { prompt, sender, frame, key, overlap, .. } = submission;
         let first = overlap == Overlap::Interrupt;
         let accepted = (prompt.clone(), sender.clone());
@@ -52,6 +42,30 @@ impl Session {
         self.wake(draft);
         self.start_next_turn(draft);
         self.receipt(prompt, false)
+    }
+
+    /// Returns the event that takes the prompt, if it is taken.
+    pub(super) fn propose_prompt(&self, submission: &Submission) -> Option<Event> {
+        if self.reply_without_taking(submission).is_some() {
+            return None;
+        }
+        let Submission { prompt, sender, frame, key, overlap, .. } = submission.clone();
+        Some(Event::PromptAccepted { prompt, sender, frame, key, first: overlap == Overlap::Interrupt })
+    }
+
+    /// Returns the reply to a prompt that is not taken: a refusal, or the receipt of the prompt that it repeats.
+    fn reply_without_taking(&self, submission: &Submission) -> Option<Reply> {
+        if self.live.observes(&submission.sender) {
+            return Some(Reply::Refused(Refusal::Observer));
+        }
+        let known = submission.key.as_deref().and_then(|key| self.state.keys.get(key, &submission.sender));
+        if let Some(known) = known {
+            if !known.says(&submission.frame) {
+                return Some(Reply::Refused(Refusal::KeyReused(known.prompt.clone())));
+            }
+            return Some(self.receipt(known.prompt.clone(), true));
+        }
+        self.why_not(submission, self.hands_over(submission)).map(Reply::Refused)
     }
 
     fn receipt(&self, prompt: PromptId, duplicate: bool) -> Reply {
@@ -234,20 +248,37 @@ impl Session {
         if let Some(refusal) = self.not_waiting(&prompt, &by) {
             return Reply::Refused(refusal);
         }
-        let sender = self.state.queue.iter().find(|queued| queued.prompt == prompt).map(|queued| queued.sender.clone());
+        let sender = self.sender_of(&prompt);
         self.record(Event::PromptUpdated { prompt, by, frame, sender }, draft);
         Reply::Done
+    }
+
+    pub(super) fn propose_update(&self, prompt: &PromptId, by: &Sender, frame: &Raw) -> Option<Event> {
+        if self.not_waiting(prompt, by).is_some() {
+            return None;
+        }
+        let sender = self.sender_of(prompt);
+        Some(Event::PromptUpdated { prompt: prompt.clone(), by: by.clone(), frame: frame.clone(), sender })
+    }
+
+    fn sender_of(&self, prompt: &PromptId) -> Option<Sender> {
+        self.state.queue.iter().find(|queued| queued.prompt == *prompt).map(|queued| queued.sender.clone())
     }
 
     pub(super) fn move_prompt(&mut self, prompt: PromptId, by: Sender, position: usize, draft: &mut Draft) -> Reply {
         if let Some(refusal) = self.not_waiting(&prompt, &by) {
             return Reply::Refused(refusal);
         }
-        let position = position.min(self.state.queue.len().saturating_sub(1));
-        if self.state.position(&prompt) != Some(position) {
-            self.record(Event::PromptMoved { prompt, by, position }, draft);
+        if let Some(moved) = self.propose_move(&prompt, &by, position) {
+            self.record(moved, draft);
         }
         Reply::Done
+    }
+
+    pub(super) fn propose_move(&self, prompt: &PromptId, by: &Sender, position: usize) -> Option<Event> {
+        let position = position.min(self.state.queue.len().saturating_sub(1));
+        let moves = self.not_waiting(prompt, by).is_none() && self.state.position(prompt) != Some(position);
+        moves.then(|| Event::PromptMoved { prompt: prompt.clone(), by: by.clone(), position })
     }
 
     fn not_waiting(&self, prompt: &PromptId, by: &Sender) -> Option<Refusal> {

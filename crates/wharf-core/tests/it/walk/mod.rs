@@ -6,6 +6,7 @@ mod cancels;
 mod dice;
 mod inputs;
 mod ledger;
+mod proposal;
 mod readers;
 
 use std::hash::{BuildHasher, RandomState};
@@ -19,6 +20,7 @@ use wharf_core::{
 use self::cancels::Cancel;
 use self::dice::Dice;
 use self::ledger::{KINDS, Ledger};
+use self::proposal::Proposal;
 use self::readers::Readers;
 use crate::stage::{origin, sender};
 
@@ -171,7 +173,9 @@ impl Walk {
             )
         };
         let cancel = Cancel::expect(&input, self.session.state(), &self.log, self.host_since, observes);
+        let proposal = Proposal::of(&self.session, &input);
         let step = self.session.handle(input, self.now);
+        proposal.check(&step);
         if let Some(cancel) = cancel {
             cancel.check(&step);
         }
