@@ -24,7 +24,7 @@ use crate::index::{IndexWriter, Row};
 use crate::metrics::Metrics;
 use crate::registry::{Known, Registry};
 use crate::session::handle::CallError;
-use crate::session::{RestoreError, Shared, TailBudget};
+use crate::session::{FirstStart, RestoreError, Shared, TailBudget};
 use crate::workspaces::Workspaces;
 
 #[derive(Debug, thiserror::Error)]
@@ -249,13 +249,13 @@ impl Inner {
                 if step.events.is_empty() {
                     rows.push(self.list(&shared, descriptor, session.state().snapshot));
                 } else {
-                    self.employ(session, shared, Some((step, self.surroundings())));
+                    self.spawn_task(session, shared, step, FirstStart::default());
                 }
                 need
             }
             Err(RestoreError::NoBeginning) if self.was_never_begun(&stat.id) => {
                 tracing::info!(log = %stat.id, "the host ended while this session was made; what there was of it is gone");
-                self.unmake(&stat.id);
+                self.delete_partial_session(&stat.id);
                 None
             }
             Err(error) => {

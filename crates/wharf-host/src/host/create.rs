@@ -19,7 +19,7 @@ use crate::descriptor::Descriptor;
 use crate::ids::{Now, new_session_id};
 use crate::sandbox::SandboxError;
 use crate::session::handle::{CallError, SessionHandle};
-use crate::session::{Shared, Surroundings};
+use crate::session::{FirstStart, Shared};
 use crate::workspaces::{Ground, LABEL, WorkspaceError};
 
 #[derive(Debug)]
@@ -102,7 +102,7 @@ pub enum CreateError {
 pub(super) struct Begun {
     pub(super) handle: SessionHandle,
     /// Tells when the session is in its log, safe on disk.
-    pub(super) founded: oneshot::Receiver<Result<wharf_core::Reply, CallError>>,
+    pub(super) created: oneshot::Receiver<Result<wharf_core::Reply, CallError>>,
     /// Tells when the agent is up, or why not.
     started: oneshot::Receiver<Result<crate::session::Started, StartFailure>>,
 }
@@ -110,9 +110,9 @@ pub(super) struct Begun {
 impl Host {
     /// Creates a session and waits until its agent is up.
     pub async fn create(&self, request: NewSessionRequest) -> Result<Created, CreateError> {
-        let Begun { handle, started, founded } = self.begin_session(request)?;
+        let Begun { handle, started, created } = self.begin_session(request)?;
         let session = handle.id().to_string();
-        if let Ok(Err(error)) = founded.await {
+        if let Ok(Err(error)) = created.await {
             return Err(not_founded(error));
         }
         match started.await {
@@ -200,19 +200,16 @@ impl Host {
             Session::create(NewSession { origin, settings: inner.config.core_settings() }, Now::millis());
         let descriptor = Descriptor::of(&session);
         let shared = Shared::new(id, log_id, log, Arc::clone(&inner.budget), Seq::ZERO, descriptor);
-        let ((started, is_up), (reply, founded)) = (oneshot::channel(), oneshot::channel());
-        let spare = request.spare.map(|spare| spare.greeted);
-        let place = Some(place);
-        let around = Surroundings {
-            place,
-            spare,
-            started: Some(started),
-            founded: Some(reply),
+        let ((started_tx, started), (created_tx, created)) = (oneshot::channel(), oneshot::channel());
+        let first = FirstStart {
+            place: Some(place),
+            spare: request.spare.map(|spare| spare.greeted),
+            started_tx: Some(started_tx),
+            created_tx: Some(created_tx),
             caller_waits: request.caller_waits,
-            ..inner.surroundings()
         };
-        let handle = inner.employ(session, Arc::new(shared), Some((step, around)));
-        Ok(Begun { handle, founded, started: is_up })
+        let handle = inner.spawn_task(session, Arc::new(shared), step, first);
+        Ok(Begun { handle, created, started })
     }
 }
 

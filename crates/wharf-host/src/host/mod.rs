@@ -49,7 +49,7 @@ use crate::index::IndexWriter;
 use crate::metrics::Metrics;
 use crate::registry::{Known, Registry};
 use crate::session::handle::SessionHandle;
-use crate::session::{RestoreError, SessionTask, Shared, Surroundings, TailBudget, restore};
+use crate::session::{FirstStart, RestoreError, SessionTask, Shared, TailBudget, restore};
 use crate::workspaces::Workspaces;
 
 /// The daemon's engine. Cheap to clone.
@@ -171,8 +171,7 @@ impl Host {
                     let start = session.state().start;
                     session.handle(Input::AgentExited { start, exit_code: None, message }, Now::millis())
                 });
-                let first = step.map(|step| (step, self.inner.surroundings()));
-                Ok(self.inner.employ(session, shared, first))
+                Ok(self.inner.spawn_task(session, shared, step.unwrap_or_default(), FirstStart::default()))
             }
         }
     }
@@ -320,36 +319,28 @@ impl Inner {
         Ok((session, Arc::new(shared)))
     }
 
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
     /// Deletes what there is of a session that could not be made.
-    pub(crate) fn unmake(self: &Arc<Self>, log_id: &LogId) {
+    pub(crate) fn delete_partial_session(&self, log_id: &LogId) {
         if let Err(error) = self.engine.remove(log_id) {
             tracing::warn!(log = %log_id, %error, "a session that could not be made is left behind");
         }
     }
 
     /// Gives a session its task and makes it known.
-    fn employ(
+    fn spawn_task(
         self: &Arc<Self>,
         session: wharf_core::Session,
         shared: Arc<Shared>,
-        first: Option<(wharf_core::Step, Surroundings)>,
+        step: wharf_core::Step,
+        first: FirstStart,
     ) -> SessionHandle {
-        let (step, around) = first.unwrap_or_else(|| (wharf_core::Step::default(), self.surroundings()));
-        let commands = SessionTask::spawn(session, Arc::clone(&shared), around, step);
+        let commands = SessionTask::spawn(session, Arc::clone(self), Arc::clone(&shared), step, first);
         let handle = SessionHandle { shared, commands };
         self.registry.put(handle.id().clone(), Known::Live(handle.clone()));
         handle
-    }
-
-    fn surroundings(self: &Arc<Self>) -> Surroundings {
-        Surroundings {
-            host: Arc::clone(self),
-            epoch: self.epoch,
-            place: None,
-            spare: None,
-            started: None,
-            founded: None,
-            caller_waits: false,
-        }
     }
 }

@@ -68,7 +68,7 @@ impl Host {
             }
         };
         drop(one_child);
-        match begun.founded.await {
+        match begun.created.await {
             Ok(Ok(_)) => Ok(Spawned { handle: begun.handle, warnings, duplicate: false }),
             Ok(Err(error)) => Err(not_founded(error)),
             Err(_) => Err(CreateError::Storage("the host is stopping".to_owned())),

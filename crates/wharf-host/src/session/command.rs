@@ -44,15 +44,7 @@ pub(crate) enum Command {
     RelayLate {
         relay: u64,
     },
-    /// Wharf's own answer to a request of the agent of `start`.
-    Served {
-        start: StartNo,
-        frame: Bytes,
-        /// The terminal that has ended.
-        ended: Option<String>,
-        /// For an answer that may be large.
-        place: Option<AnswerPlace>,
-    },
+    Served(ServedAnswer),
     Queue {
         reply: oneshot::Sender<Vec<QueuedPrompt>>,
     },
@@ -115,6 +107,17 @@ pub(crate) enum Command {
     },
 }
 
+/// Wharf's own answer to a request of the agent of `start`.
+#[derive(Debug)]
+pub(crate) struct ServedAnswer {
+    pub(super) start: StartNo,
+    pub(super) frame: Bytes,
+    /// The terminal that has ended.
+    pub(super) ended: Option<String>,
+    /// For an answer that may be large.
+    pub(super) place: Option<AnswerPlace>,
+}
+
 pub(crate) type ReplyTo = oneshot::Sender<Result<Reply, CallError>>;
 
 /// The agent is up: its answer, and the event that says so.
@@ -124,5 +127,5 @@ pub(crate) struct Started {
     pub(crate) answer: Raw,
 }
 
-pub(super) type StartedTo = oneshot::Sender<Result<Started, StartFailure>>;
+pub(crate) type StartedTo = oneshot::Sender<Result<Started, StartFailure>>;
 pub(super) type UpTo = oneshot::Sender<Result<(), StartFailure>>;

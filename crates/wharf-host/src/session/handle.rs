@@ -484,6 +484,3 @@ fn unexpected(reply: &Reply) -> CallError {
     debug_assert!(false, "the core replied {reply:?}");
     CallError::Gone
 }
-
-/// The attached clients.
-pub(super) type Lanes = std::collections::BTreeMap<ClientId, Attendance>;

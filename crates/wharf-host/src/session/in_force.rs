@@ -8,7 +8,8 @@ use tokio::time::Instant;
 use wharf_core::{AgentSetting, Fault, Input, Raw, UpdateKind};
 use wharf_json::Json;
 
-use super::task::SessionTask;
+use super::journal::Journal;
+use super::link::{AgentLink, log_fault};
 use crate::settings::{SettingRequest, Settings, ToldSettings, is_same_in_force, newest_list, patched_options};
 
 /// How long the agent may take to report a change itself before clients are told of it in its stead.
@@ -33,65 +34,77 @@ impl SettingNews {
     pub(super) fn wait(&self) -> Option<Duration> {
         self.due.map(|due| due.saturating_duration_since(Instant::now()))
     }
-}
 
-impl SessionTask {
     /// Takes an update in which the agent reports its mode or config options.
-    pub(super) fn settings_reported(&mut self, update: UpdateKind, frame: Raw) {
-        let before = Settings::of(self.session.state());
+    pub(super) fn take_report(
+        &mut self,
+        update: UpdateKind,
+        frame: Raw,
+        mut link: Option<&mut AgentLink>,
+        journal: &mut Journal,
+    ) {
+        let before = Settings::of(journal.state());
         let mut settings = before.clone();
         let taken = settings.take_update(update, frame.bytes());
-        self.news.told.take_update(update, frame.bytes());
+        self.told.take_update(update, frame.bytes());
         if update == UpdateKind::ConfigOptionUpdate {
-            self.news.list = None;
+            self.list = None;
         }
-        self.input(Input::AgentUpdated { update, frame, title: None, tool: None }, None);
+        journal.input(Input::AgentUpdated { update, frame, title: None, tool: None }, None);
         if let Err(error) = taken {
-            self.fault(Fault::Malformed, format!("a {} that cannot be read: {error}", update.tag()));
+            let detail = format!("a {} that cannot be read: {error}", update.tag());
+            log_fault(link.as_deref_mut(), Fault::Malformed, detail, journal);
         }
-        if let Some(agent) = &mut self.agent {
-            agent.voice.note_reported(&settings);
+        let has_agent = link.is_some();
+        if let Some(link) = link {
+            link.note_reported(&settings);
         }
-        self.note_settings(before.in_force(), settings.in_force());
+        self.note(before.in_force(), settings.in_force(), has_agent, journal);
     }
 
     /// Takes the agent's agreement to a client's request for a setting.
-    pub(super) fn setting_agreed(&mut self, request: &SettingRequest, was_reported: bool, answer: &Bytes) {
-        let before = Settings::of(self.session.state());
+    pub(super) fn take_agreement(
+        &mut self,
+        request: &SettingRequest,
+        was_reported: bool,
+        answer: &Bytes,
+        journal: &mut Journal,
+    ) {
+        let before = Settings::of(journal.state());
         let mut settings = before.clone();
         match Json::parse(answer).and_then(|answer| answer.at(&["result", "configOptions"])) {
             Ok(Some(list)) => {
                 settings.take_options(list);
-                self.news.list = Raw::new(list.raw().to_owned());
+                self.list = Raw::new(list.raw().to_owned());
             }
             // The agent has reported this value since it was asked for: what it reported last is newer.
             Ok(None) | Err(_) if was_reported => {}
             Ok(None) | Err(_) => settings.take_set(request),
         }
-        self.note_settings(before.in_force(), settings.in_force());
+        self.note(before.in_force(), settings.in_force(), true, journal);
     }
 
     /// Takes the settings that an agent has which has just started.
-    pub(super) fn settings_opened(&mut self, settings: &[AgentSetting]) {
-        let before = Settings::of(self.session.state());
-        self.news.told.add_new(settings);
-        self.note_settings(before.in_force(), settings);
+    pub(super) fn take_opened(&mut self, settings: &[AgentSetting], journal: &mut Journal) {
+        let before = Settings::of(journal.state());
+        self.told.add_new(settings);
+        self.note(before.in_force(), settings, true, journal);
     }
 
-    /// Makes it a fact if other settings are in force than before, and has clients told.
-    fn note_settings(&mut self, before: &[AgentSetting], settings: &[AgentSetting]) {
+    /// Makes it an event if other settings are in force than before, and has clients told.
+    fn note(&mut self, before: &[AgentSetting], settings: &[AgentSetting], has_agent: bool, journal: &mut Journal) {
         if !is_same_in_force(before, settings) {
-            self.input(Input::SettingsChanged { settings: settings.to_vec() }, None);
+            journal.input(Input::SettingsChanged { settings: settings.to_vec() }, None);
         }
-        self.watch_news();
+        self.schedule(has_agent, journal);
     }
 
     /// Clients that do not know what is in force are told soon, unless the agent reports it before.
-    fn watch_news(&mut self) {
-        let settings = Settings::of(self.session.state());
-        let SettingNews { told, due, list } = &mut self.news;
+    fn schedule(&mut self, has_agent: bool, journal: &Journal) {
+        let settings = Settings::of(journal.state());
+        let Self { told, due, list } = self;
         let missing = told.missing_mode(settings.in_force()).is_some() || told.lacks_options(settings.in_force());
-        if missing && self.agent.is_some() {
+        if missing && has_agent {
             due.get_or_insert_with(|| Instant::now() + REPORT_WAIT);
         } else {
             (*due, *list) = (None, None);
@@ -99,30 +112,30 @@ impl SessionTask {
     }
 
     /// Tells clients what the agent has not reported itself, in each spelling that they do not know yet.
-    pub(super) fn tell_settings(&mut self) {
-        let state = self.session.state();
+    pub(super) fn tell(&mut self, journal: &mut Journal) {
+        let state = journal.state();
         let settings = Settings::of(state);
         let in_force = settings.in_force();
         let mut updates = Vec::new();
-        if let Some(mode) = self.news.told.missing_mode(in_force) {
+        if let Some(mode) = self.told.missing_mode(in_force) {
             let body = format!(r#"{{"sessionUpdate":"current_mode_update","currentModeId":{}}}"#, mode.as_str());
             updates.push((UpdateKind::CurrentModeUpdate, body));
         }
-        if self.news.told.lacks_options(in_force) {
-            let answered = self.news.list.as_ref().and_then(|list| Json::parse(list.bytes()).ok());
+        if self.told.lacks_options(in_force) {
+            let answered = self.list.as_ref().and_then(|list| Json::parse(list.bytes()).ok());
             if let Some(list) = answered.or_else(|| newest_list(state.into())) {
                 let options = patched_options(list, in_force);
                 let body = format!(r#"{{"sessionUpdate":"config_option_update","configOptions":{options}}}"#);
                 updates.push((UpdateKind::ConfigOptionUpdate, body));
             }
         }
-        self.news = SettingNews::new(ToldSettings::all(in_force));
-        let session = Value::from(self.shared.id.as_str());
+        *self = Self::new(ToldSettings::all(in_force));
+        let session = Value::from(state.origin.session.as_str());
         for (update, body) in updates {
             let params = format!(r#"{{"sessionId":{session},"update":{body}}}"#);
             let frame = format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{params}}}"#);
             if let Some(frame) = Raw::new(frame) {
-                self.input(Input::AgentUpdated { update, frame, title: None, tool: None }, None);
+                journal.input(Input::AgentUpdated { update, frame, title: None, tool: None }, None);
             }
         }
     }

@@ -5,12 +5,15 @@ use std::time::Duration;
 use tokio::process::ChildStdout;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use wharf_core::{AgentTraits, Fault, StartNo};
+use wharf_core::{AgentTraits, Fault, Input, StartNo};
 use wharf_json::{Json, salvage, salvage_head};
 
+use super::hear::{Ear, Heard};
+use super::journal::Journal;
 use super::voice::{Deaf, Forwarded, Voice, about_session};
-use crate::agent::{AgentProcess, Opened, StderrTail};
+use crate::agent::{AgentExit, AgentProcess, Opened, StderrTail};
 use crate::frame::{self, FrameKind, FrameReader, Line};
+use crate::settings::Settings;
 
 /// How long an agent may take over `session/close` and over noticing that its stdin closed, before SIGTERM.
 const POLITE: Duration = Duration::from_millis(500);
@@ -70,11 +73,11 @@ async fn answer_within(reader: &mut FrameReader<ChildStdout>, id: u64, limit: Du
 
 #[derive(Debug)]
 pub(super) struct AgentLink {
-    pub(super) start: StartNo,
-    pub(super) process: AgentProcess,
-    pub(super) reader: FrameReader<ChildStdout>,
-    pub(super) stderr: StderrTail,
-    pub(super) voice: Voice,
+    start: StartNo,
+    process: AgentProcess,
+    reader: FrameReader<ChildStdout>,
+    stderr: StderrTail,
+    voice: Voice,
     traits: AgentTraits,
     faults: u64,
 }
@@ -86,6 +89,56 @@ impl AgentLink {
         Self { start, process, reader, stderr, voice, traits, faults: 0 }
     }
 
+    pub(super) fn start(&self) -> StartNo {
+        self.start
+    }
+
+    pub(super) fn process(&mut self) -> &mut AgentProcess {
+        &mut self.process
+    }
+
+    pub(super) fn voice(&self) -> &Voice {
+        &self.voice
+    }
+
+    /// Waits for output. Returns how many bytes were read, zero at its end.
+    pub(super) async fn read(&mut self) -> std::io::Result<usize> {
+        self.reader.fill().await
+    }
+
+    /// Takes the next whole line that was read.
+    pub(super) fn hear_next(&mut self, ear: &mut Ear) -> Option<Heard> {
+        let line = self.reader.next_line()?;
+        Some(ear.hear(line, &mut self.voice))
+    }
+
+    /// Takes a line that was read before the link was there.
+    pub(super) fn hear_line(&mut self, frame: &[u8], ear: &mut Ear) -> Heard {
+        ear.hear(Line::Frame(frame), &mut self.voice)
+    }
+
+    /// Returns how much of an unfinished line was read.
+    pub(super) fn remainder(&mut self) -> u64 {
+        self.reader.remainder()
+    }
+
+    /// Notes which of the settings that clients asked for the agent reports.
+    pub(super) fn note_reported(&mut self, settings: &Settings) {
+        self.voice.note_reported(settings);
+    }
+
+    /// Ends an agent that has closed its output, and waits for its tree. Returns its exit and its last words on stderr,
+    /// and the requests of clients that will get no answer.
+    pub(super) fn bury(self) -> (impl Future<Output = (AgentExit, String)>, Vec<Forwarded>) {
+        let Self { mut process, stderr, voice, .. } = self;
+        let gone = async move {
+            process.end();
+            let exit = process.gone().await;
+            (exit, stderr.text())
+        };
+        (gone, voice.into_unanswered())
+    }
+
     /// Says something; an agent that no longer reads is ended, and its exit tells the rest.
     pub(super) fn speak(&mut self, say: impl FnOnce(&mut Voice) -> Result<(), Deaf>) {
         if say(&mut self.voice).is_err() {
@@ -95,7 +148,7 @@ impl AgentLink {
     }
 
     /// Should this fault be logged, and as what? A flood must not fill the log.
-    pub(super) fn admit_fault(&mut self, fault: Fault, detail: String) -> Option<(Fault, String)> {
+    fn admit_fault(&mut self, fault: Fault, detail: String) -> Option<(Fault, String)> {
         self.faults += 1;
         if self.faults <= FAULTS_SHOWN {
             Some((fault, detail))
@@ -167,5 +220,16 @@ impl AgentLink {
             process.gone().await;
         });
         (ending, unanswered)
+    }
+}
+
+/// Makes a fault of the agent an event, unless it has made too many.
+pub(super) fn log_fault(link: Option<&mut AgentLink>, fault: Fault, detail: String, journal: &mut Journal) {
+    let admitted = match link {
+        Some(link) => link.admit_fault(fault, detail),
+        None => Some((fault, detail)),
+    };
+    if let Some((fault, detail)) = admitted {
+        journal.input(Input::AgentFaulted { fault, detail: detail.into() }, None);
     }
 }

@@ -1,30 +1,34 @@
 //! One session at work: the task that owns it, the handle that callers hold, the cursor that readers hold.
 
-mod bounds;
+mod admission;
+mod agent_connection;
+mod agent_services;
+mod clients;
 mod clock;
 pub(crate) mod close_signal;
 mod command;
-mod commit;
+mod context;
 pub(crate) mod cursor;
 pub(crate) mod handle;
 mod hear;
 mod in_force;
+mod journal;
 mod link;
 mod measure;
 mod pages;
-mod pause;
 mod pending;
-mod relay;
 mod restore;
 mod screens;
 pub(crate) mod shared;
+mod startup;
 mod tail;
 mod task;
 mod voice;
 
 pub(crate) use command::Started;
+pub(crate) use context::FirstStart;
 pub use link::AgentDelete;
 pub(crate) use restore::{RestoreError, restore};
 pub(crate) use shared::Shared;
 pub(crate) use tail::TailBudget;
-pub(crate) use task::{SessionTask, Surroundings};
+pub(crate) use task::SessionTask;

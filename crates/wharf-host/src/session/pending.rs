@@ -1,12 +1,11 @@
 //! Messages of clients for an agent that is starting: they are passed on in their order, with the prompts, when it runs.
 
-use bytes::Bytes;
-use tokio::sync::oneshot;
-use wharf_core::{ClientId, Status};
+use std::collections::VecDeque;
 
-use super::handle::{Direct, Forward, Taken};
-use super::task::SessionTask;
-use super::voice::error;
+use tokio::sync::oneshot;
+use wharf_core::ClientId;
+
+use super::handle::{Forward, Taken};
 use crate::agent::introduction::StartFailure;
 
 /// Messages of one connection that may wait for the agent's start.
@@ -14,76 +13,63 @@ const MAX_PENDING: usize = 256;
 
 /// A message that waits for the agent's start.
 #[derive(Debug)]
-pub(super) struct PendingForward {
+struct PendingForward {
     forward: Forward,
     /// Told when it was passed on, or why it will not be.
-    passed_on: oneshot::Sender<Result<(), StartFailure>>,
+    passed_on: PassedOnTo,
     /// A prompt was waiting when it came: the first prompt goes before it.
     is_behind_prompt: bool,
 }
 
-impl SessionTask {
-    /// Returns true if a message has to wait: for the start, or behind others that do.
-    pub(super) fn must_wait(&self) -> bool {
-        self.session.state().status == Status::Starting || !self.pending.is_empty()
+pub(super) type PassedOnTo = oneshot::Sender<Result<(), StartFailure>>;
+
+#[derive(Debug, Default)]
+pub(super) struct PendingForwards(VecDeque<PendingForward>);
+
+impl PendingForwards {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
-    pub(super) fn hold_back(&mut self, forward: Forward, taken: oneshot::Sender<Taken>) {
-        let waiting = self.pending.iter().filter(|pending| pending.forward.client == forward.client).count();
+    /// Keeps a message until the agent runs, unless too many of its connection wait.
+    pub(super) fn push(&mut self, forward: Forward, taken: oneshot::Sender<Taken>, is_behind_prompt: bool) {
+        let waiting = self.0.iter().filter(|pending| pending.forward.client == forward.client).count();
         if waiting >= MAX_PENDING {
             let _ = taken.send(Taken::Refused);
             return;
         }
         let (passed_on, told) = oneshot::channel();
-        let is_behind_prompt = !self.session.state().queue.is_empty() || !self.session.state().turns.is_empty();
-        self.pending.push_back(PendingForward { forward, passed_on, is_behind_prompt });
+        self.0.push_back(PendingForward { forward, passed_on, is_behind_prompt });
         let _ = taken.send(Taken::Later(told));
     }
 
-    /// Does a message of this client wait?
-    pub(super) fn holds_back(&self, client: &ClientId) -> bool {
-        self.pending.iter().any(|pending| pending.forward.client == *client)
+    /// Returns true if a message of this client waits.
+    pub(super) fn has_of(&self, client: &ClientId) -> bool {
+        self.0.iter().any(|pending| pending.forward.client == *client)
     }
 
-    /// Passes on what came before the first prompt. The rest follows that prompt.
-    pub(super) fn pass_on_before_prompt(&mut self) {
-        while self.pending.front().is_some_and(|pending| !pending.is_behind_prompt) {
-            self.pass_on_next();
-        }
+    /// Takes the next message that came before the first prompt.
+    pub(super) fn next_before_prompt(&mut self) -> Option<(Forward, PassedOnTo)> {
+        self.0.pop_front_if(|pending| !pending.is_behind_prompt).map(|next| (next.forward, next.passed_on))
     }
 
-    /// Passes on all that waits.
-    pub(super) fn pass_on_pending(&mut self) {
-        while !self.pending.is_empty() {
-            self.pass_on_next();
-        }
+    pub(super) fn next(&mut self) -> Option<(Forward, PassedOnTo)> {
+        self.0.pop_front().map(|next| (next.forward, next.passed_on))
     }
 
-    fn pass_on_next(&mut self) {
-        if let Some(PendingForward { forward, passed_on, .. }) = self.pending.pop_front() {
-            self.pass_on(forward);
-            let _ = passed_on.send(Ok(()));
-        }
-    }
-
-    /// The agent did not start: what waited for it is refused.
-    pub(super) fn refuse_pending(&mut self, failure: &StartFailure) {
-        for pending in self.pending.drain(..) {
+    /// Refuses all messages: the agent did not start.
+    pub(super) fn refuse_all(&mut self, failure: &StartFailure) {
+        for pending in self.0.drain(..) {
             let _ = pending.passed_on.send(Err(failure.clone()));
         }
     }
 
-    /// Takes back a request that waits. Returns false if there is none.
-    pub(super) fn cancel_pending(&mut self, client: &ClientId, request: &[u8]) -> bool {
+    /// Takes back a request that waits, if there is one. The sender tells its caller that it waits no more.
+    pub(super) fn take_back(&mut self, client: &ClientId, request: &[u8]) -> Option<PassedOnTo> {
         let is_meant = |pending: &PendingForward| {
             pending.forward.client == *client && pending.forward.request.as_deref() == Some(request)
         };
-        let Some(at) = self.pending.iter().position(is_meant) else { return false };
-        if let Some(pending) = self.pending.remove(at) {
-            let frame: Bytes = error(&String::from_utf8_lossy(request), -32800, "request cancelled");
-            self.direct(client, Direct::Frame(frame));
-            let _ = pending.passed_on.send(Ok(()));
-        }
-        true
+        let at = self.0.iter().position(is_meant)?;
+        self.0.remove(at).map(|pending| pending.passed_on)
     }
 }

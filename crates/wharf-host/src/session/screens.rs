@@ -6,12 +6,13 @@ use std::collections::VecDeque;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use wharf_core::{Fault, Input, Raw, UpdateKind};
+use wharf_core::{Input, Raw, UpdateKind};
 use wharf_json::{Json, ReadError};
 
-use super::task::SessionTask;
+use super::journal::Journal;
 use crate::frame;
 use crate::frame::content::{mentions_terminal, no_output_kept, terminal, text_item};
+use crate::tools::Tools;
 
 /// Tool calls and terminals that are followed: more than an agent has at work at a time.
 const MOST: usize = 64;
@@ -103,6 +104,44 @@ impl Screens {
         news
     }
 
+    /// Takes a tool call that the agent has shown, perhaps with a terminal.
+    pub(super) fn take_tool_call(
+        &mut self,
+        frame: &Raw,
+        services: Option<&Tools>,
+        journal: &mut Journal,
+    ) -> Result<(), ReadError> {
+        if self.shown(frame.bytes())? {
+            self.tell(None, services, journal);
+        }
+        Ok(())
+    }
+
+    /// Puts the text of terminals into the log, where tool calls show them: of the one that ends, or of all.
+    pub(super) fn tell(&mut self, ended: Option<&str>, services: Option<&Tools>, journal: &mut Journal) {
+        let shown: Vec<String> = self.calls.iter().flat_map(|call| call.terminals.clone()).collect();
+        let wanted = shown.iter().map(String::as_str).chain(ended);
+        for terminal in wanted.filter(|id| ended.is_none_or(|ended| ended == *id)) {
+            if let Some(text) = services.and_then(|services| services.terminals.text(terminal)) {
+                self.said(terminal, &text);
+            }
+        }
+        let news = self.news(journal.state().origin.session.as_str());
+        for frame in news {
+            let update = UpdateKind::ToolCallUpdate;
+            journal.input(Input::AgentUpdated { update, frame, title: None, tool: None }, None);
+        }
+    }
+
+    /// Takes the output of a client's terminal on its way to the agent.
+    pub(super) fn take_output(&mut self, terminal: &str, answer: &[u8]) {
+        // An answer that cannot be read is the agent's to complain about.
+        let text = Json::parse(answer).and_then(|answer| answer.text_at(&["result", "output"]));
+        if let Ok(Some(text)) = text {
+            self.said(terminal, &text);
+        }
+    }
+
     fn as_text(&self, call: &Call) -> Value {
         let mut items = call.content.clone();
         for item in &mut items {
@@ -112,44 +151,6 @@ impl Screens {
             }
         }
         items.into()
-    }
-}
-
-impl SessionTask {
-    /// The agent has shown a tool call, perhaps with a terminal.
-    pub(super) fn tool_call_shown(&mut self, frame: &Raw) {
-        match self.screens.shown(frame.bytes()) {
-            Ok(true) => self.tell_screens(None),
-            Ok(false) => {}
-            Err(error) => self.fault(Fault::Malformed, format!("a tool call: {error}")),
-        }
-    }
-
-    /// Puts what terminals have said into the log, where tool calls show them: of the one that ends, or of all.
-    pub(super) fn tell_screens(&mut self, ended: Option<&str>) {
-        let tools = self.tools();
-        let shown: Vec<String> = self.screens.calls.iter().flat_map(|call| call.terminals.clone()).collect();
-        let wanted = shown.iter().map(String::as_str).chain(ended);
-        for terminal in wanted.filter(|id| ended.is_none_or(|ended| ended == *id)) {
-            if let Some(text) = tools.as_ref().and_then(|tools| tools.terminals.text(terminal)) {
-                self.screens.said(terminal, &text);
-            }
-        }
-        for frame in self.screens.news(self.shared.id.as_str()) {
-            self.input(
-                Input::AgentUpdated { update: UpdateKind::ToolCallUpdate, frame, title: None, tool: None },
-                None,
-            );
-        }
-    }
-
-    /// The output of a client's terminal passes by on its way to the agent.
-    pub(super) fn output_passed(&mut self, terminal: &str, answer: &[u8]) {
-        // An answer that cannot be read is the agent's to complain about.
-        let text = Json::parse(answer).and_then(|answer| answer.text_at(&["result", "output"]));
-        if let Ok(Some(text)) = text {
-            self.screens.said(terminal, &text);
-        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use bytes::Bytes;
 use tokio::sync::oneshot;
 use wharf_core::{AskReply, ClientId, PromptId, Raw};
+use wharf_json::ReadError;
 
 use super::link::AgentDelete;
 use crate::agent::Outbox;
@@ -42,6 +43,15 @@ pub(super) enum ForwardKind {
         was_reported: bool,
     },
     Other,
+}
+
+impl ForwardKind {
+    /// Returns the kind of a client's request. The error: it asks for a setting in a way that cannot be read.
+    pub(super) fn of(frame: &[u8]) -> Result<Self, ReadError> {
+        let Ok(envelope) = frame::scan(frame) else { return Ok(Self::Other) };
+        let request = SettingRequest::read(&envelope.method, frame)?;
+        Ok(request.map_or(Self::Other, |request| Self::Set { request, was_reported: false }))
+    }
 }
 
 /// The agent does not read its input.

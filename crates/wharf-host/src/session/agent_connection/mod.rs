@@ -1,0 +1,256 @@
+//! The session's agent as its task sees it: started and ended here, spoken to in `to_agent`, heard in `from_agent`.
+
+mod from_agent;
+mod to_agent;
+
+use std::sync::Arc;
+
+use tokio::task::JoinHandle;
+use wharf_core::{Fault, Input, StartKind, StartNo, Status};
+
+use super::agent_services::AgentServices;
+use super::clients::Clients;
+use super::command::{Command, Started, UpTo};
+use super::context::{FirstStart, TaskContext};
+use super::handle::Abilities;
+use super::hear::Ear;
+use super::in_force::SettingNews;
+use super::journal::{Act, Journal};
+use super::link::{AgentDelete, AgentLink};
+use super::pending::PendingForwards;
+use super::screens::Screens;
+use super::startup::Startup;
+use super::voice::Forwarded;
+use crate::agent::Opened;
+use crate::agent::introduction::StartFailure;
+use crate::host::Need;
+use crate::settings::{ReturnTerms, ToldSettings};
+
+#[derive(Debug)]
+pub(super) struct AgentConnection {
+    context: Arc<TaskContext>,
+    startup: Startup,
+    link: Option<AgentLink>,
+    ear: Ear,
+    /// Messages for the agent that wait for its start.
+    pending: PendingForwards,
+    services: AgentServices,
+    screens: Screens,
+    settings: SettingNews,
+    /// The session is being deleted: the agent is to delete its own copy before it ends.
+    deletes: bool,
+    deletion: Option<JoinHandle<AgentDelete>>,
+}
+
+impl AgentConnection {
+    pub(super) fn new(context: Arc<TaskContext>, first: &mut FirstStart, journal: &Journal) -> Self {
+        Self {
+            startup: Startup::new(first),
+            link: None,
+            ear: Ear::new(context.shared.id.as_str()),
+            pending: PendingForwards::default(),
+            services: AgentServices::new(Arc::clone(&context)),
+            screens: Screens::default(),
+            settings: SettingNews::new(ToldSettings::of(journal.state())),
+            deletes: false,
+            deletion: None,
+            context,
+        }
+    }
+
+    /// Returns true if there is no agent, no start under way and none on its way out.
+    pub(super) fn is_absent(&self) -> bool {
+        self.link.is_none() && self.startup.is_quiet()
+    }
+
+    /// Notes how much the next start is needed.
+    pub(super) fn set_need(&mut self, need: Need) {
+        self.startup.set_need(need);
+    }
+
+    /// Notes the settings of the next start.
+    pub(super) fn set_terms(&mut self, terms: ReturnTerms) {
+        self.startup.set_terms(terms);
+    }
+
+    /// Notes that a caller waits for this start, and what it can do if it is an ACP client.
+    pub(super) fn set_wanted(&mut self, start: StartNo, abilities: Option<Abilities>) {
+        self.startup.set_wanted(start, abilities);
+    }
+
+    pub(super) fn wait_up(&mut self, reply: UpTo, journal: &Journal) {
+        self.startup.wait(reply, journal.session());
+    }
+
+    pub(super) fn start(&mut self, start: StartNo, how: StartKind, journal: &Journal) {
+        self.startup.begin(start, how, journal.session(), &self.context);
+    }
+
+    /// Takes the outcome of a start.
+    pub(super) fn take_start(
+        &mut self,
+        start: StartNo,
+        outcome: Result<Opened, StartFailure>,
+        journal: &mut Journal,
+        clients: &mut Clients,
+    ) {
+        self.startup.finish(start);
+        let state = journal.state();
+        match outcome {
+            // A kill came first, or a later start: this one has no session any more.
+            Ok(opened) if state.start != start || state.status != Status::Starting => {
+                self.startup.set_ending(AgentLink::new(start, opened).end().0);
+            }
+            Ok(opened) => self.connect(start, opened, journal, clients),
+            Err(failure) => {
+                let (cause, exit_code) = (failure.cause, failure.exit_code);
+                let message = failure.message.as_str().into();
+                let is_awaited = self.startup.is_awaited();
+                journal.input(Input::StartFailed { start, cause, is_awaited, exit_code, message }, None);
+                // Callers that wait for the agent wait on while it is tried again.
+                if journal.state().status != Status::Starting {
+                    self.pending.refuse_all(&failure);
+                    self.startup.answer(Err(failure), journal);
+                }
+            }
+        }
+    }
+
+    fn connect(&mut self, start: StartNo, mut opened: Opened, journal: &mut Journal, clients: &mut Clients) {
+        let (early, settings) = (std::mem::take(&mut opened.early), std::mem::take(&mut opened.settings));
+        let (traits, answer) = (opened.traits, opened.answer.clone());
+        let agent_session = opened.agent_session.as_str().into();
+        let mut link = AgentLink::new(start, opened);
+        self.services.equip(&journal.state().origin, link.process().pid());
+        self.context.shared.set_shim(link.process().shim());
+        self.link = Some(link);
+        self.screens = Screens::default();
+        while let Some((forward, passed_on)) = self.pending.next_before_prompt() {
+            self.pass_on(forward, journal, clients);
+            let _ = passed_on.send(Ok(()));
+        }
+        journal.input(Input::AgentStarted { start, agent_session, traits, answer: answer.clone() }, None);
+        journal.act_later(Act::PassOnPending);
+        let seq = journal.head();
+        self.startup.answer(Ok(Started { seq, answer }), journal);
+        for (fault, detail) in early.faults {
+            self.fault(fault, detail, journal);
+        }
+        for frame in early.frames {
+            if let Some(link) = &mut self.link {
+                let heard = link.hear_line(&frame, &mut self.ear);
+                self.take_in(heard, journal, clients);
+            }
+        }
+        self.settings.take_opened(&settings, journal);
+        // What came in the same breath as the answer is in the reader already: no further wake would tell.
+        self.hear(journal, clients);
+    }
+
+    /// Ends the agent of a start, whether it is up or not.
+    pub(super) fn stop(&mut self, start: StartNo, journal: &Journal, clients: &mut Clients) {
+        self.startup.abort(start);
+        if self.link.as_ref().is_some_and(|link| link.start() == start) {
+            self.end(journal, clients);
+        }
+        self.fail_start(StartFailure::new("the session was ended while its agent was starting"));
+    }
+
+    /// Tells everyone who waits for the agent that it will not be up.
+    pub(super) fn fail_start(&mut self, failure: StartFailure) {
+        self.pending.refuse_all(&failure);
+        self.startup.fail(failure);
+    }
+
+    pub(super) fn abort_start(&mut self) {
+        self.startup.abort_any();
+    }
+
+    fn end(&mut self, journal: &Journal, clients: &mut Clients) {
+        let Some(link) = self.link.take() else { return };
+        self.context.shared.set_shim(0);
+        let unanswered = if self.deletes {
+            let (deletion, unanswered) = link.end_and_delete();
+            self.deletion = Some(deletion);
+            unanswered
+        } else {
+            let (ending, unanswered) = link.end();
+            self.startup.set_ending(ending);
+            unanswered
+        };
+        self.settle(unanswered, journal, clients);
+    }
+
+    /// Ends the agent, and waits until its tree is gone. Its clients are not told: the host stops.
+    pub(super) async fn end_for_shutdown(&mut self) {
+        if let Some(link) = self.link.take() {
+            self.startup.set_ending(link.end().0);
+        }
+        self.startup.wait_for_end().await;
+    }
+
+    /// Has the agent delete its own copy of the session when it is ended.
+    pub(super) fn delete_at_end(&mut self) {
+        self.deletes = true;
+    }
+
+    /// Ends the agent, and waits until its tree is gone. Returns the fate of its copy of the session: deleted on the
+    /// process that ran, else on another one.
+    pub(super) async fn end_for_deletion(&mut self, journal: &Journal, clients: &mut Clients) -> AgentDelete {
+        self.end(journal, clients);
+        self.startup.wait_for_end().await;
+        match self.deletion.take() {
+            Some(deletion) => deletion.await.unwrap_or(AgentDelete::Failed),
+            None => self.context.host.delete_agent_copy(&self.context.shared.log_id, journal.state()).await,
+        }
+    }
+
+    /// Ends an agent whose session is not decided on any more.
+    pub(super) fn abandon(&mut self) {
+        if let Some(link) = self.link.take() {
+            link.end();
+        }
+    }
+
+    /// The agent closed its output: whatever it does now, it is of no use. Its tree is ended and awaited.
+    pub(super) fn lose(&mut self, journal: &mut Journal, clients: &mut Clients) {
+        let Some(mut link) = self.link.take() else { return };
+        self.context.shared.set_shim(0);
+        let remainder = link.remainder();
+        if remainder > 0 {
+            let detail = format!("the output ended in the middle of a line of {remainder} bytes");
+            journal.input(Input::AgentFaulted { fault: Fault::Malformed, detail: detail.into() }, None);
+        }
+        self.tell_screens(None, journal);
+        let (commands, start) = (self.context.commands.clone(), link.start());
+        let (gone, unanswered) = link.bury();
+        self.settle(unanswered, journal, clients);
+        self.startup.set_ending(tokio::spawn(async move {
+            let (exit, stderr) = gone.await;
+            let _ = commands.send(Command::AgentGone { start, exit, stderr }).await;
+        }));
+    }
+
+    /// The agent is gone: what it owed and what it asked for is settled with the clients concerned.
+    fn settle(&mut self, unanswered: Vec<Forwarded>, journal: &Journal, clients: &mut Clients) {
+        self.services.close();
+        for to in unanswered {
+            self.tell_gone(&to, journal, clients);
+        }
+        clients.withdraw_all(journal.head());
+    }
+
+    /// Ends things without a word in the log, which cannot be written: a kill and a cancel reach the agent all the same.
+    /// Returns what was done.
+    pub(super) fn obey_unwritten(&mut self, input: &Input) -> Option<&'static str> {
+        let link = self.link.as_mut()?;
+        if matches!(input, Input::Kill { .. }) {
+            link.process().end();
+            return Some("the agent was ended");
+        }
+        matches!(input, Input::Cancel { .. } | Input::Interrupt { .. }).then(|| {
+            link.speak(|voice| voice.cancel());
+            "the agent was told to end its turn"
+        })
+    }
+}

@@ -1,0 +1,165 @@
+//! To the agent: prompts, answers, and what clients have passed on.
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+use wharf_core::{AskReply, ClientId, PromptId, Raw, Status};
+
+use super::AgentConnection;
+use crate::session::clients::Clients;
+use crate::session::command::ServedAnswer;
+use crate::session::handle::{Direct, Forward, Taken};
+use crate::session::journal::Journal;
+use crate::session::link::AgentDelete;
+use crate::session::voice::{Deaf, ForwardKind, Forwarded, Voice, error};
+
+impl AgentConnection {
+    pub(super) fn speak(&mut self, say: impl FnOnce(&mut Voice) -> Result<(), Deaf>) {
+        if let Some(link) = &mut self.link {
+            link.speak(say);
+        }
+    }
+
+    pub(in crate::session) fn send_prompt(&mut self, prompt: PromptId, frame: &Raw) {
+        self.speak(|voice| voice.prompt(prompt, frame));
+    }
+
+    pub(in crate::session) fn send_cancel(&mut self) {
+        self.speak(|voice| voice.cancel());
+    }
+
+    pub(in crate::session) fn answer_ask(&mut self, agent_request: &Raw, reply: &AskReply) {
+        self.speak(|voice| voice.answer_ask(agent_request, reply));
+    }
+
+    /// Has the agent delete another session of its adapter.
+    pub(in crate::session) fn delete_other(&mut self, agent_session: &str, done: oneshot::Sender<AgentDelete>) {
+        if let Some(link) = &mut self.link {
+            link.delete_other(agent_session, done);
+        }
+    }
+
+    /// Returns true if an answer of the agent is waited for.
+    pub(in crate::session) fn is_owed(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.voice().is_owed())
+    }
+
+    /// Returns true if the agent owes this client an answer.
+    pub(in crate::session) fn owes(&self, client: &ClientId) -> bool {
+        self.pending.has_of(client) || self.link.as_ref().is_some_and(|link| link.voice().owes(client))
+    }
+
+    /// Passes a client's request or notification on, now or when the agent is up.
+    pub(in crate::session) fn forward(
+        &mut self,
+        forward: Forward,
+        taken: Option<oneshot::Sender<Taken>>,
+        journal: &Journal,
+        clients: &mut Clients,
+    ) {
+        if let Some(taken) = taken {
+            if !clients.is_here(&forward.client) {
+                return;
+            }
+            let state = journal.state();
+            if state.status == Status::Starting || !self.pending.is_empty() {
+                let is_behind_prompt = !state.queue.is_empty() || !state.turns.is_empty();
+                return self.pending.push(forward, taken, is_behind_prompt);
+            }
+            let _ = taken.send(Taken::Now);
+        }
+        self.pass_on(forward, journal, clients);
+    }
+
+    /// Passes on everything that has waited for the start.
+    pub(in crate::session) fn pass_on_pending(&mut self, journal: &Journal, clients: &mut Clients) {
+        while let Some((forward, passed_on)) = self.pending.next() {
+            self.pass_on(forward, journal, clients);
+            let _ = passed_on.send(Ok(()));
+        }
+    }
+
+    pub(super) fn pass_on(&mut self, forward: Forward, journal: &Journal, clients: &mut Clients) {
+        let Forward { client, frame, request } = forward;
+        let Some(request) = request else { return self.speak(|voice| voice.notify(&frame)) };
+        let Some(link) = &mut self.link else {
+            let to = Forwarded { client, request, kind: ForwardKind::Other };
+            return self.tell_gone(&to, journal, clients);
+        };
+        let kind = if link.voice().owes_too_much() {
+            Err((-32603, "the agent has too many requests to answer; wait for some of its answers".to_owned()))
+        } else {
+            // The agent might understand it otherwise than the log would tell.
+            ForwardKind::of(&frame).map_err(|why| (-32602, why.to_string()))
+        };
+        match kind {
+            Ok(kind) => link.speak(|voice| voice.forward(&frame, Forwarded { client, request, kind })),
+            Err((code, message)) => {
+                let frame = error(&String::from_utf8_lossy(&request), code, &message);
+                clients.send(&client, Direct::Frame(frame), journal.head());
+            }
+        }
+    }
+
+    /// Takes back a request that a client takes back.
+    pub(in crate::session) fn cancel_forward(
+        &mut self,
+        client: &ClientId,
+        request: &[u8],
+        journal: &Journal,
+        clients: &mut Clients,
+    ) {
+        if let Some(passed_on) = self.pending.take_back(client, request) {
+            let frame = error(&String::from_utf8_lossy(request), -32800, "request cancelled");
+            clients.send(client, Direct::Frame(frame), journal.head());
+            let _ = passed_on.send(Ok(()));
+            return;
+        }
+        self.speak(|voice| voice.cancel_forward(client, request));
+    }
+
+    pub(super) fn tell_gone(&mut self, to: &Forwarded, journal: &Journal, clients: &mut Clients) {
+        let frame = error(&String::from_utf8_lossy(&to.request), -32603, "the session's agent is not running");
+        self.send_answer(to, frame, journal, clients);
+    }
+
+    /// Sends a client the answer to its request; one that has left waits for nothing else.
+    pub(super) fn send_answer(&mut self, to: &Forwarded, frame: Bytes, journal: &Journal, clients: &mut Clients) {
+        clients.send(&to.client, Direct::Frame(frame), journal.head());
+        if !self.owes(&to.client) {
+            clients.forget_departed(&to.client);
+        }
+    }
+
+    /// Passes a client's response to a relayed request on.
+    pub(in crate::session) fn answer_relay(
+        &mut self,
+        client: &ClientId,
+        relay: u64,
+        frame: &[u8],
+        clients: &mut Clients,
+    ) {
+        let Some(open) = clients.take_answered(client, relay) else { return };
+        if let Some(terminal) = &open.output_of {
+            self.screens.take_output(terminal, frame);
+        }
+        self.speak(|voice| voice.answer(&open.agent_request, frame));
+    }
+
+    /// Fails a relayed request that its client will not answer.
+    pub(in crate::session) fn fail_relay(&mut self, relay: u64, why: &str, journal: &Journal, clients: &mut Clients) {
+        if let Some(open) = clients.withdraw(relay, journal.head()) {
+            self.speak(|voice| voice.fail(&open.agent_request, -32603, why));
+        }
+    }
+
+    /// Sends Wharf's own answer to a request of the agent.
+    pub(in crate::session) fn answer_served(&mut self, served: ServedAnswer, journal: &mut Journal) {
+        if self.link.as_ref().is_none_or(|link| link.start() != served.start) {
+            return;
+        }
+        if served.ended.is_some() {
+            self.tell_screens(served.ended.as_deref(), journal);
+        }
+        self.speak(|voice| voice.say_served(served.frame, served.place));
+    }
+}

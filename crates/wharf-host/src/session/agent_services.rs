@@ -1,0 +1,71 @@
+//! Wharf's own files and terminals for the session's agent, where no client serves them.
+
+use std::sync::{Arc, PoisonError};
+
+use wharf_core::{Origin, StartNo};
+
+use super::command::{Command, ServedAnswer};
+use super::context::TaskContext;
+use super::hear::AgentRequest;
+use super::screens::terminal_of;
+use super::voice::error_with;
+use crate::tools::{self, Tools};
+
+#[derive(Debug)]
+pub(super) struct AgentServices {
+    context: Arc<TaskContext>,
+}
+
+impl AgentServices {
+    pub(super) fn new(context: Arc<TaskContext>) -> Self {
+        Self { context }
+    }
+
+    pub(super) fn get(&self) -> Option<Tools> {
+        self.context.shared.tools.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Gives files and terminals to the agent that starts, and ends those of the one before.
+    pub(super) fn equip(&self, origin: &Origin, agent: u32) {
+        self.replace(self.context.host.tools(&self.context.shared.log_id, origin, agent));
+    }
+
+    /// Ends the terminals: the agent is gone.
+    pub(super) fn close(&self) {
+        self.replace(None);
+    }
+
+    fn replace(&self, tools: Option<Tools>) {
+        let mut held = self.context.shared.tools.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = std::mem::replace(&mut *held, tools);
+        drop(held);
+        if let Some(old) = old {
+            old.close();
+        }
+    }
+
+    pub(super) fn can_serve(&self, method: &str) -> bool {
+        tools::knows(method) && self.get().is_some()
+    }
+
+    /// Serves a request of the agent of `start` beside the task; the answer comes back as a command. Returns false if
+    /// too much is under way.
+    pub(super) fn serve(&self, request: AgentRequest, start: StartNo) -> bool {
+        let Some(tools) = self.get() else { return true };
+        let Some(under_way) = tools.places.request(request.frame.len()) else { return false };
+        let commands = self.context.commands.clone();
+        tokio::spawn(async move {
+            let id = request.agent_request.as_str();
+            let place = tools.places.answer(&request.method).await;
+            let frame = match tools::answer(&tools, &request.method, &request.frame).await {
+                Ok(result) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#).into(),
+                Err(failure) => error_with(id, failure.code(), &failure.to_string(), failure.data()),
+            };
+            let ended = if request.method == "terminal/wait_for_exit" { terminal_of(&request.frame) } else { None };
+            let served = ServedAnswer { start, frame, ended, place };
+            let _ = commands.send(Command::Served(served)).await;
+            drop(under_way);
+        });
+        true
+    }
+}

@@ -1,0 +1,35 @@
+//! The things that the parts of a session's task have in common, and those that its creator hands over.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+use super::command::{Command, ReplyTo, StartedTo};
+use super::shared::Shared;
+use crate::agent::Greeted;
+use crate::host::Inner;
+
+/// The surroundings of a session's task. Its parts share one, so that the task holds one reference to [`Shared`]: the
+/// registry counts them.
+#[derive(Debug)]
+pub(super) struct TaskContext {
+    pub(super) host: Arc<Inner>,
+    pub(super) shared: Arc<Shared>,
+    /// The way to the task itself, for its own starters and watchers.
+    pub(super) commands: mpsc::Sender<Command>,
+}
+
+/// The resources and the waiting callers of a new session; empty for one that is opened.
+#[derive(Debug, Default)]
+pub(crate) struct FirstStart {
+    /// Its permit among the sessions with a running agent.
+    pub(crate) place: Option<OwnedSemaphorePermit>,
+    /// An agent that has answered `initialize` already.
+    pub(crate) spare: Option<Greeted>,
+    /// Told when the agent is up, or why not.
+    pub(crate) started_tx: Option<StartedTo>,
+    /// Told when the first step is in the log.
+    pub(crate) created_tx: Option<ReplyTo>,
+    /// The session's creator waits for the first start: if it fails, it is not tried again.
+    pub(crate) caller_waits: bool,
+}

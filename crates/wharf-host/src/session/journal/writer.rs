@@ -1,0 +1,163 @@
+//! Events on their way into the log and from there to the readers. The only place that appends.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use wharf_core::{EndReason, Event, Millis, Seq, Session, encode};
+use wharf_store::AppendError;
+
+use super::listing::Listing;
+use crate::descriptor::Descriptor;
+use crate::ids::Now;
+use crate::session::context::TaskContext;
+use crate::session::cursor::Entry;
+use crate::session::measure::Measure;
+
+/// Which space an append may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Space {
+    Ordinary,
+    Reserve,
+}
+
+#[derive(Debug)]
+pub(super) struct LogWriter {
+    context: Arc<TaskContext>,
+    /// Decided and not yet shown.
+    pending: Vec<(Millis, Event)>,
+    /// A proposed event that is in the log already: the first of the step that comes next.
+    proposed: Option<Event>,
+    /// How many of `pending` are in the log already: 1 after a proposal, else 0.
+    written: usize,
+    measure: Measure,
+    listing: Listing,
+}
+
+impl LogWriter {
+    pub(super) fn new(context: Arc<TaskContext>, session: &Session) -> Self {
+        let listing = Listing::new(Arc::clone(&context), session);
+        let measure = Measure::new(session);
+        Self { context, pending: Vec::new(), proposed: None, written: 0, measure, listing }
+    }
+
+    pub(super) fn listing(&self) -> &Listing {
+        &self.listing
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Returns true if the pending events are all that there is of the session.
+    pub(super) fn holds_all_of(&self, session: &Session) -> bool {
+        session.head().0 == self.pending.len() as u64
+    }
+
+    /// Keeps the events of a step. Returns false if they do not begin with the event that was proposed and written.
+    pub(super) fn push(&mut self, events: Vec<Event>, at: Millis) -> bool {
+        if let Some(proposed) = self.proposed.take() {
+            if events.first() != Some(&proposed) {
+                return false;
+            }
+            self.written = 1;
+        }
+        self.pending.extend(events.into_iter().map(|event| (at, event)));
+        true
+    }
+
+    /// Appends an event that the session has proposed, before the session handles it. Nothing else is pending.
+    pub(super) fn append_proposed(&mut self, event: Event, at: Millis, head: Seq) -> Result<(), AppendError> {
+        let mut body = Vec::with_capacity(512);
+        encode(&event, at, &mut body);
+        self.append(head, &[body.into()], Space::Ordinary)?;
+        self.proposed = Some(event);
+        Ok(())
+    }
+
+    /// Appends all pending events, or none of them.
+    pub(super) fn append_pending(&self, head: Seq, space: Space) -> Result<(), AppendError> {
+        let events = &self.pending[self.written..];
+        if events.is_empty() {
+            return Ok(());
+        }
+        let expected = Seq(head.0 - events.len() as u64);
+        self.append(expected, &encode_all(events), space)
+    }
+
+    fn append(&self, expected: Seq, bodies: &[Bytes], space: Space) -> Result<(), AppendError> {
+        let TaskContext { host, shared, .. } = &*self.context;
+        let epoch = host.epoch().0;
+        let began = Instant::now();
+        match space {
+            Space::Ordinary => shared.log.append(epoch, expected.0, bodies)?,
+            Space::Reserve => shared.log.append_from_reserve(epoch, expected.0, bodies)?,
+        };
+        host.metrics.append.observe(began.elapsed());
+        host.metrics.events.add(bodies.len() as u64);
+        host.metrics.event_bytes.add(bodies.iter().map(|body| body.len() as u64).sum());
+        Ok(())
+    }
+
+    /// Shows the appended events to every reader. Returns true if one of them is to be synced. A plain function: it
+    /// waits for nobody.
+    pub(super) fn publish(&mut self, session: &Session) -> bool {
+        let TaskContext { host, shared, .. } = &*self.context;
+        let mut seq = Seq(session.head().0 - self.pending.len() as u64);
+        let (mut news, mut sync, mut ended_by_user) = (false, false, false);
+        let epoch = host.epoch();
+        let mut entries = Vec::with_capacity(self.pending.len());
+        self.written = 0;
+        for (at, event) in self.pending.drain(..) {
+            seq = seq.next();
+            sync |= event.wants_sync();
+            if let Event::AgentUpdated { title, .. } = &event {
+                news |= title.is_some();
+                shared.note_output(at);
+            } else {
+                news = true;
+                self.measure.note(&event, at, host);
+            }
+            if let Event::Ended(ending) = &event {
+                ended_by_user |= matches!(ending.reason, EndReason::User | EndReason::Closed);
+            }
+            if let Event::Snapshot(_) = &event {
+                self.listing.note_snapshot(seq);
+            }
+            entries.push(Entry { seq, epoch, at, event });
+        }
+        shared.tail.publish(entries);
+        let descriptor = news.then(|| Arc::new(Descriptor::of(session)));
+        if news {
+            shared.note_rest(session, Now::millis());
+        }
+        // Both at once: a reader that is woken by an event finds the state after it, and a reader of the state finds the
+        // events that led to it.
+        shared.head.send_modify(|head| {
+            *head = seq;
+            if let Some(descriptor) = &descriptor {
+                shared.set_descriptor(Arc::clone(descriptor));
+            }
+        });
+        if let Some(descriptor) = descriptor {
+            self.listing.put_row(descriptor);
+        }
+        if ended_by_user {
+            // After everyone is told of the end, no further descendant can come.
+            host.end_descendants(&shared.id);
+        }
+        sync
+    }
+}
+
+fn encode_all(events: &[(Millis, Event)]) -> Vec<Bytes> {
+    let mut buffer = Vec::with_capacity(events.len() * 512);
+    let mut ends = Vec::with_capacity(events.len());
+    for (at, event) in events {
+        encode(event, *at, &mut buffer);
+        ends.push(buffer.len());
+    }
+    let whole = Bytes::from(buffer);
+    let starts = std::iter::once(0).chain(ends.iter().copied());
+    starts.zip(&ends).map(|(start, end)| whole.slice(start..*end)).collect()
+}
