@@ -61,7 +61,7 @@ struct Look {
 /// Keeps accounts for as long as the host lives. While no agent runs it costs nothing.
 pub(crate) fn keep(host: &Arc<Inner>) {
     let (weak, mut changes) = (Arc::downgrade(host), host.registry.changes());
-    let mut shims = host.records.count();
+    let mut shims = host.agents.records().count();
     tokio::spawn(async move {
         let mut accounts = Accounts::default();
         let mut wait = SECOND_LOOK_AFTER;
@@ -118,7 +118,7 @@ fn lengthen(wait: Duration) -> Duration {
 /// `None` when the host is gone.
 async fn look(host: &Weak<Inner>) -> Option<Look> {
     let inner = host.upgrade()?;
-    let (live, records) = (inner.registry.live(), inner.records.clone());
+    let (live, records) = (inner.registry.live(), inner.agents.records().clone());
     drop(inner);
     live.iter().for_each(|handle| handle.shared.tail.release_large());
     let roots: Vec<(SessionHandle, Vec<u32>)> = live

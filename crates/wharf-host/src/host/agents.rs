@@ -1,14 +1,66 @@
 //! What the host knows of its agents' processes: which are its own, of which session each is, and how they reach it.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use super::{Host, Inner};
+use tokio::sync::watch;
+use wharf_core::SessionId;
+
+use super::Host;
+use super::initialize_cache::InitializeCache;
 use crate::agent::badge::Badge;
-use crate::agent::sweep;
+use crate::agent::records::Records;
+use crate::agent::{Badges, Wearer, sweep};
+use crate::ids::random_text;
 
 /// For an agent's tools: where the host answers over TCP, and where its socket is.
 const URL: &str = "WHARF_URL";
 const STATE_DIR: &str = "WHARF_STATE_DIR";
+
+/// The agents' processes, their tokens, and what is known of their programs.
+#[derive(Debug)]
+pub(crate) struct AgentProcesses {
+    records: Records,
+    badges: Arc<Badges>,
+    /// Where the host is reached; empty until that is known.
+    url: watch::Sender<Arc<str>>,
+    /// Random, made once per state directory: the tags of its agents begin with it.
+    state_id: String,
+    initialize_cache: Arc<InitializeCache>,
+}
+
+impl AgentProcesses {
+    pub(super) fn new(records: Records, state_id: String, initialize_cache: Arc<InitializeCache>) -> Self {
+        let url = watch::Sender::new("".into());
+        Self { records, badges: Arc::default(), url, state_id, initialize_cache }
+    }
+
+    pub(crate) fn records(&self) -> &Records {
+        &self.records
+    }
+
+    pub(crate) fn initialize_cache(&self) -> &Arc<InitializeCache> {
+        &self.initialize_cache
+    }
+
+    /// Returns a new tag for an agent's process tree.
+    pub(super) fn new_tag(&self) -> String {
+        format!("{}.{}", self.state_id, random_text(12))
+    }
+
+    /// Returns what gives the agent of a session its token.
+    pub(super) fn wearer(&self, session: &SessionId) -> Wearer {
+        Wearer { badges: Arc::clone(&self.badges), session: session.clone() }
+    }
+
+    /// Returns the variables by which an agent's tools find the host.
+    pub(super) fn ways_here(&self, state_dir: &Path) -> Vec<(String, String)> {
+        let url = Arc::clone(&self.url.borrow());
+        let url = Some((URL.to_owned(), url.to_string())).filter(|(_, url)| !url.is_empty());
+        let state = state_dir.to_str().map(|dir| (STATE_DIR.to_owned(), dir.to_owned()));
+        url.into_iter().chain(state).collect()
+    }
+}
 
 impl Host {
     /// Is `pid` below this program? Then it is an agent's, with or without a session: the host starts nothing else.
@@ -19,45 +71,35 @@ impl Host {
 
     /// The badge of the agent's process tree that holds `pid`, if any (rule 10.1).
     pub fn badge_of_process(&self, pid: u32) -> Option<Badge> {
-        self.inner.badges.of_process(pid)
+        self.inner.agents.badges.of_process(pid)
     }
 
     /// The badge of the agent that was given this token, if its process lives.
     pub fn badge_of_token(&self, token: &str) -> Option<Badge> {
-        self.inner.badges.of_token(token)
+        self.inner.agents.badges.of_token(token)
     }
 
     /// Is it still good? It is while the process lives that it was given to.
     pub fn is_worn(&self, badge: &Badge) -> bool {
-        self.inner.badges.is_worn(badge)
+        self.inner.agents.badges.is_worn(badge)
     }
 
     /// Done when it is not good any more.
     pub async fn gone(&self, badge: &Badge) {
-        self.inner.badges.gone(badge).await;
+        self.inner.agents.badges.gone(badge).await;
     }
 
     /// Says where this host is reached. Sessions that come back by themselves wait for it, if [`Config::serves`] is set.
     ///
     /// [`Config::serves`]: crate::Config::serves
     pub fn announce(&self, url: &str) {
-        self.inner.url.send_replace(url.into());
+        self.inner.agents.url.send_replace(url.into());
     }
 
     /// Done once it is known where the host is reached; at once if nobody will say.
     pub(super) async fn announced(&self) {
         if self.inner.config.serves {
-            let _ = self.inner.url.subscribe().wait_for(|url| !url.is_empty()).await;
+            let _ = self.inner.agents.url.subscribe().wait_for(|url| !url.is_empty()).await;
         }
-    }
-}
-
-impl Inner {
-    /// Variables by which an agent's tools find the host.
-    pub(super) fn ways_here(&self) -> Vec<(String, String)> {
-        let url = Arc::clone(&self.url.borrow());
-        let url = Some((URL.to_owned(), url.to_string())).filter(|(_, url)| !url.is_empty());
-        let state = self.config.state_dir.to_str().map(|dir| (STATE_DIR.to_owned(), dir.to_owned()));
-        url.into_iter().chain(state).collect()
     }
 }

@@ -6,16 +6,17 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
-use tokio::sync::Mutex;
-use wharf_core::{EndReason, Epoch, Input, Seq, SessionId};
+use wharf_core::{EndReason, Input, Seq, SessionId};
 use wharf_store::{
-    Engine, FileEngine, FileLease, FileOptions, Index, IndexRow, Lease, LeaseError, Log, LogId, LogStat, SqliteIndex,
+    Engine, FileEngine, FileLease, FileOptions, Index, IndexRow, LeaseError, Log, LogId, LogStat, SqliteIndex,
     StoreError,
 };
 
+use super::agents::AgentProcesses;
 use super::initialize_cache::InitializeCache;
-use super::rate::Rate;
-use super::{Host, Inner, Need, Starts, UnreadableLog, modes};
+use super::start_permits::StartPermits;
+use super::storage::{Storage, UnreadableLog};
+use super::{Host, Inner, Need, StepLocks, modes};
 use crate::agent::records::{DirectoryIdentity, Records};
 use crate::config::{Config, ResumeOnStart};
 use crate::descriptor::Descriptor;
@@ -74,35 +75,18 @@ impl Host {
         if let Err(error) = workspaces.list() {
             tracing::warn!(%error, "the registry of workspaces cannot be read");
         }
-        let starts = Starts::new(config.limits.starts);
-        let places = Arc::new(tokio::sync::Semaphore::new(config.limits.sessions));
-        let spare_places = Arc::new(tokio::sync::Semaphore::new(config.limits.sessions));
-        let rate = Rate::new(config.limits.spawns_per_minute);
         let initialize_cache = Arc::new(InitializeCache::load(root.join("initialize.json"), &state_id));
         let inner = Arc::new(Inner {
+            permits: StartPermits::new(&config.limits),
             config,
-            starts,
             workspaces,
             registry: Registry::default(),
             index: IndexWriter::start(Arc::clone(&index)),
-            engine,
-            epoch: Epoch(lease.epoch()),
-            budget,
+            storage: Storage::new(engine, lease),
+            agents: AgentProcesses::new(records, state_id, initialize_cache),
             metrics: Metrics::default(),
-            records,
-            badges: Arc::default(),
-            url: tokio::sync::watch::Sender::new("".into()),
-            state_id,
-            initialize_cache,
-            opening: Mutex::new(()),
-            spawning: Mutex::new(()),
-            delegating: Mutex::new(()),
-            places,
-            spare_places,
-            rate,
-            lease,
-            unreadable: std::sync::Mutex::default(),
-            probed: Mutex::default(),
+            budget,
+            locks: StepLocks::default(),
         });
         let back = inner.reconcile(&*index)?;
         let host = Self { inner };
@@ -200,7 +184,7 @@ impl Inner {
         let (mut back, mut fresh) = (Vec::new(), Vec::new());
         let mut rows: HashMap<_, IndexRow> =
             index.all().unwrap_or_default().into_iter().map(|row| (row.id.clone(), row)).collect();
-        for stat in self.engine.list()? {
+        for stat in self.storage.engine().list()? {
             let row = rows.remove(&stat.id);
             crate::ids::outlast(&SessionId::new(stat.id.name()));
             let known = row.as_ref().and_then(|row| ended(row, &stat));
@@ -255,13 +239,13 @@ impl Inner {
             }
             Err(RestoreError::NoBeginning) if self.was_never_begun(&stat.id) => {
                 tracing::info!(log = %stat.id, "the host ended while this session was made; what there was of it is gone");
-                self.delete_partial_session(&stat.id);
+                self.storage.delete_partial_session(&stat.id);
                 None
             }
             Err(error) => {
                 tracing::error!(log = %stat.id, %error, "this session cannot be read and is left alone");
                 let unreadable = UnreadableLog { log_id: stat.id.clone(), why: error.to_string() };
-                self.unreadable().insert(SessionId::new(stat.id.name()), unreadable);
+                self.storage.unreadable().insert(SessionId::new(stat.id.name()), unreadable);
                 None
             }
         }
@@ -273,7 +257,7 @@ impl Inner {
     fn was_never_begun(&self, log_id: &LogId) -> bool {
         let files = std::fs::read_dir(self.session_dir(log_id).join("log")).map(Iterator::count);
         let empty = |log: Arc<dyn Log>| log.head().seq == 0 && log.mended().torn_bytes == 0;
-        files.is_ok_and(|count| count == 1) && self.engine.open(log_id).is_ok_and(empty)
+        files.is_ok_and(|count| count == 1) && self.storage.engine().open(log_id).is_ok_and(empty)
     }
 
     /// Makes a session known that needs no task, since it has had its end. What the index has to be told of it.

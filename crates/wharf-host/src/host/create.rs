@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -148,12 +148,11 @@ impl Host {
         // Else a workspace inside of it would have the session, out of its starter's sight.
         request.bucket = request.ground.only().map(ToOwned::to_owned).or(request.bucket);
         let limits = &inner.config.limits;
-        let place = Arc::clone(&inner.places).try_acquire_owned();
-        let place = place.map_err(|_| CreateError::TooMany { limit: limits.sessions })?;
+        let place = inner.permits.take_session().ok_or(CreateError::TooMany { limit: limits.sessions })?;
         let token = request.sender.as_ref().and_then(|sender| sender.token.clone());
         let per_minute = limits.spawns_per_minute;
         let fast = |retry_after| CreateError::TooFast { per_minute, retry_after };
-        inner.rate.take(token, Instant::now()).map_err(fast)?;
+        inner.permits.take_rate(token).map_err(fast)?;
         self.found(request, real, place)
     }
 
@@ -169,7 +168,7 @@ impl Host {
         let bucket = request.bucket.unwrap_or_else(|| inner.workspaces.bucket_of(&request.cwd));
         let log_id =
             LogId::new(&bucket, id.as_str()).ok_or_else(|| CreateError::Storage("bad session id".to_owned()))?;
-        let log = inner.engine.create(&log_id).map_err(not_stored)?;
+        let log = inner.storage.engine().create(&log_id).map_err(not_stored)?;
         let inputs = StartInputs {
             version: 1,
             capabilities: request.capabilities,
@@ -182,7 +181,7 @@ impl Host {
         };
         if let Err(error) = inner.keep_start_inputs(&log_id, &inputs) {
             drop(log);
-            let _ = inner.engine.remove(&log_id);
+            let _ = inner.storage.engine().remove(&log_id);
             return Err(io_error(&error, &error));
         }
         let origin = Origin {

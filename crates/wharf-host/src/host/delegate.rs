@@ -104,7 +104,7 @@ impl Inner {
         let (inner, of) = (Arc::clone(self), of.clone());
         tokio::spawn(async move {
             // While this lock is held, every child that is starting is registered and no new child can start.
-            let _one = inner.delegating.lock().await;
+            let _one = inner.locks.delegating.lock().await;
             let mut below = inner.registry.descriptors();
             // A child whose prompts wait would be brought back for them.
             below.retain(|known| known.descends_from(&of) && (known.status.is_alive() || known.queued > 0));
@@ -121,7 +121,7 @@ impl Inner {
 impl Host {
     /// Brings a child back, for its parent, if it sleeps and there is room for it. A child that was killed stays dead.
     pub async fn wake_child(&self, parent: &SessionId, child: &SessionHandle) -> Result<(), CreateError> {
-        let _one = self.inner.delegating.lock().await;
+        let _one = self.inner.locks.delegating.lock().await;
         let known = child.descriptor();
         if known.status.is_alive() || known.end_reason == Some(EndReason::User) || !known.resumable {
             return Ok(());

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use wharf_core::{Origin, SessionId, State, Status};
 use wharf_store::LogId;
 
-use super::{CreateError, Host, Inner, Need, OpenError, StartInputs, UnreadableLog};
+use super::storage::UnreadableLog;
+use super::{CreateError, Host, Inner, Need, OpenError, StartInputs};
 use crate::agent::introduction::{StartFailure, greet};
 use crate::registry::Known;
 use crate::session::AgentDelete;
@@ -39,7 +40,7 @@ impl Host {
                 break log_id;
             }
         };
-        let (engine, doomed) = (Arc::clone(&self.inner.engine), log_id.clone());
+        let (engine, doomed) = (Arc::clone(self.inner.storage.engine()), log_id.clone());
         let removed = tokio::task::spawn_blocking(move || engine.remove(&doomed)).await;
         let why = match removed {
             Ok(Ok(())) => return Ok(Some(agent)),
@@ -47,16 +48,16 @@ impl Host {
             Err(error) => error.to_string(),
         };
         // What is left of it can be deleted later.
-        self.inner.unreadable().insert(id.clone(), UnreadableLog { log_id, why: why.clone() });
+        self.inner.storage.unreadable().insert(id.clone(), UnreadableLog { log_id, why: why.clone() });
         Err(OpenError::Unreadable { id: id.clone(), why })
     }
 
     /// Takes a session that has no task off the list, so that it is not opened any more. `None` if it has one, because
     /// somebody opened it meanwhile. Nothing is waited for under the lock: others open their sessions.
     async fn take_ended(&self, id: &SessionId) -> Option<LogId> {
-        let _one = self.inner.opening.lock().await;
+        let _one = self.inner.locks.opening.lock().await;
         let log_id = match self.inner.registry.get(id) {
-            None => self.inner.unreadable().remove(id)?.log_id,
+            None => self.inner.storage.unreadable().remove(id)?.log_id,
             Some(Known::Live(handle)) if !handle.is_gone() => return None,
             Some(known) => known.log_id().clone(),
         };
@@ -126,7 +127,7 @@ impl Inner {
         let agent = self.agent(&origin.adapter, inputs.mode.as_deref(), &inputs.options)?;
         agent.program(&inputs.env)?;
         let launch = self.launch_of(&agent, origin, &inputs)?;
-        let _start = self.starts.enter(Need::Client).await;
+        let _start = self.permits.enter_queue(Need::Client).await;
         let mut greeted = greet(&launch, &inputs.capabilities).await?;
         if !greeted.introduction.traits.delete {
             return Ok(AgentDelete::NotNeeded);

@@ -13,38 +13,40 @@ mod rate;
 mod spare;
 mod spawn;
 mod start_file;
+mod start_permits;
 mod starts;
 mod storage;
 mod workspaces;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::watch;
-use wharf_core::{EndReason, Epoch, Input, Sender, SessionId};
-use wharf_store::{Engine, FileLease, LogId};
+use wharf_core::{EndReason, Input, Sender, SessionId};
+use wharf_store::LogId;
 
+use agents::AgentProcesses;
 pub use begin::StartError;
 pub use create::{CreateError, Created, NewSessionRequest};
 pub use delegate::DelegationError;
 pub use forget::Renewal;
-use initialize_cache::InitializeCache;
 pub use spare::Spare;
 pub use spawn::{SpawnRequest, Spawned};
 pub(crate) use start_file::{StartInputs, write_private};
-pub(crate) use starts::{Need, Starts};
+use start_permits::StartPermits;
+pub(crate) use starts::Need;
+use storage::Storage;
 pub use storage::StorageFault;
 pub use workspaces::RemovedWorkspace;
 
 use crate::adapters::{AdapterError, Launchable};
+use crate::agent::Launch;
 use crate::agent::introduction::{Introduction, StartFailure};
-use crate::agent::records::Records;
-use crate::agent::{Badges, Launch, Wearer};
 use crate::byte_budget::ByteBudget;
 use crate::config::Config;
 use crate::descriptor::Descriptor;
-use crate::ids::{Now, random_text};
+use crate::ids::Now;
 use crate::index::IndexWriter;
 use crate::metrics::Metrics;
 use crate::registry::{Known, Registry};
@@ -58,48 +60,31 @@ pub struct Host {
     inner: Arc<Inner>,
 }
 
+/// The parts of the host, each with its own fields.
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) config: Config,
     pub(crate) registry: Registry,
-    workspaces: Workspaces,
     pub(crate) index: IndexWriter,
-    engine: Arc<dyn Engine>,
-    epoch: Epoch,
-    pub(crate) budget: Arc<TailBudget>,
+    pub(crate) storage: Storage,
+    pub(crate) agents: AgentProcesses,
+    pub(crate) permits: StartPermits,
     pub(crate) metrics: Metrics,
-    pub(crate) records: Records,
-    badges: Arc<Badges>,
-    /// Where the host is reached; empty until that is known.
-    url: watch::Sender<Arc<str>>,
-    /// Random, made once per state directory: the tags of its agents begin with it.
-    state_id: String,
-    pub(crate) initialize_cache: Arc<InitializeCache>,
-    pub(crate) starts: Arc<Starts>,
+    /// The bound for the newest events in memory, and for bytes on their way to clients.
+    pub(crate) budget: Arc<TailBudget>,
+    workspaces: Workspaces,
+    locks: StepLocks,
+}
+
+/// Steps that are taken one at a time.
+#[derive(Debug, Default)]
+struct StepLocks {
     /// One cold session is brought up at a time, so that two callers get the same task.
     opening: tokio::sync::Mutex<()>,
     /// One request with a key is looked up and carried out at a time, so that its repeat finds it.
     spawning: tokio::sync::Mutex<()>,
     /// One child is counted and started at a time, so that no agent has more than it may.
     delegating: tokio::sync::Mutex<()>,
-    /// Places for sessions with a running agent (`limits.sessions`).
-    pub(crate) places: Arc<tokio::sync::Semaphore>,
-    /// The same for agents that were started before there is a session for them.
-    spare_places: Arc<tokio::sync::Semaphore>,
-    rate: rate::Rate,
-    /// Held for as long as the host lives.
-    lease: FileLease,
-    /// Logs that were there at the start and could not be read.
-    unreadable: Mutex<HashMap<SessionId, UnreadableLog>>,
-    /// The newest probe of the storage.
-    probed: tokio::sync::Mutex<Option<storage::Probe>>,
-}
-
-/// A log that this host cannot read, and leaves alone.
-#[derive(Clone, Debug)]
-struct UnreadableLog {
-    log_id: LogId,
-    why: String,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -156,7 +141,7 @@ impl Host {
         if let Some(Known::Live(handle)) = self.inner.registry.get(id) {
             return Ok(handle);
         }
-        let _one = self.inner.opening.lock().await;
+        let _one = self.inner.locks.opening.lock().await;
         match self.inner.registry.get(id) {
             None => Err(self.why_not_open(id, |_| true)),
             Some(Known::Live(handle)) => Ok(handle),
@@ -188,7 +173,7 @@ impl Host {
     /// Says why a session that is not listed cannot be opened: its log could not be read at the start, or there is none.
     /// `in_sight` is asked whether the caller may know of sessions of this bucket.
     pub fn why_not_open(&self, id: &SessionId, in_sight: impl Fn(&str) -> bool) -> OpenError {
-        match self.inner.unreadable().get(id) {
+        match self.inner.storage.unreadable().get(id) {
             Some(log) if in_sight(log.log_id.bucket()) => {
                 OpenError::Unreadable { id: id.clone(), why: log.why.clone() }
             }
@@ -209,7 +194,7 @@ impl Host {
         let passed = self.inner.config.adapters().environment(&agent, env);
         agent.program(&passed)?;
         let told = self.inner.config.serve_tools.advertise(capabilities, None);
-        let cache = &self.inner.initialize_cache;
+        let cache = self.inner.agents.initialize_cache();
         if let Some(known) = cache.key(&agent, &passed, &told, cwd).and_then(|key| cache.find(&key)) {
             return Ok((known, None));
         }
@@ -244,20 +229,16 @@ impl Host {
             let _ = wait.await;
         }
         // Agents without a session, and what was started meanwhile. Each of them has its deadline.
-        self.inner.records.end_all().await;
+        self.inner.agents.records().end_all().await;
         let inner = Arc::clone(&self.inner);
         let _ = tokio::task::spawn_blocking(move || inner.index.finish()).await;
     }
 }
 
 impl Inner {
-    fn unreadable(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, UnreadableLog>> {
-        self.unreadable.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn introduced(&self, adapter: &str) -> Option<Introduction> {
         let agent = self.agent(adapter, None, &BTreeMap::new()).ok()?;
-        let cache = &self.initialize_cache;
+        let cache = self.agents.initialize_cache();
         cache.find_any(&cache.key(&agent, &BTreeMap::new(), "", None)?)
     }
 
@@ -282,10 +263,9 @@ impl Inner {
     ) -> Launch {
         let mut env = env.clone();
         env.extend(agent.env.clone());
-        let badges = || Arc::clone(&self.badges);
-        let wearer = session.map(|session| Wearer { badges: badges(), session: session.clone() });
+        let wearer = session.map(|session| self.agents.wearer(session));
         if wearer.is_some() {
-            env.extend(self.ways_here());
+            env.extend(self.agents.ways_here(&self.config.state_dir));
         }
         Launch {
             wearer,
@@ -294,8 +274,8 @@ impl Inner {
             env,
             cwd: cwd.as_ref().to_owned(),
             sandbox: None,
-            tag: format!("{}.{}", self.state_id, random_text(12)),
-            records: self.records.clone(),
+            tag: self.agents.new_tag(),
+            records: self.agents.records().clone(),
             frame_limit: self.config.limits.frame.0,
             timeout: self.config.start_timeout.std(),
         }
@@ -303,7 +283,7 @@ impl Inner {
 
     /// Reads a cold session.
     fn thaw(&self, log_id: &LogId, snapshot: Option<u64>) -> Result<(wharf_core::Session, Arc<Shared>), RestoreError> {
-        let log = self.engine.open(log_id)?;
+        let log = self.storage.engine().open(log_id)?;
         let mended = log.mended();
         if mended.torn_bytes > 0 {
             tracing::warn!(log = %log_id, bytes = mended.torn_bytes, "a record that was cut off by a crash was removed");
@@ -317,17 +297,6 @@ impl Inner {
         let budget = Arc::clone(&self.budget);
         let shared = Shared::new(id, log_id.clone(), log, budget, session.head(), descriptor);
         Ok((session, Arc::new(shared)))
-    }
-
-    pub(crate) fn epoch(&self) -> Epoch {
-        self.epoch
-    }
-
-    /// Deletes what there is of a session that could not be made.
-    pub(crate) fn delete_partial_session(&self, log_id: &LogId) {
-        if let Err(error) = self.engine.remove(log_id) {
-            tracing::warn!(log = %log_id, %error, "a session that could not be made is left behind");
-        }
     }
 
     /// Gives a session its task and makes it known.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
@@ -63,16 +62,16 @@ impl Host {
         let agent = self.inner.agent(adapter, None, &BTreeMap::new())?;
         let env = self.inner.config.adapters().environment(&agent, env);
         agent.program(&env)?;
-        let place = Arc::clone(&self.inner.spare_places).try_acquire_owned().map_err(|_| {
+        let place = self.inner.permits.take_spare().ok_or_else(|| {
             let limit = self.inner.config.limits.sessions;
             StartFailure::new(format!("{limit} agents wait for their first session (limits.sessions); try again later"))
         })?;
         let session = new_session_id();
         let sandbox = self.inner.spare_profile(&agent, known.as_deref())?;
         let launch = Launch { sandbox: sandbox.clone(), ..self.inner.launch(&agent, Some(&session), &cwd, &env) };
-        let _start = self.inner.starts.enter(Need::Client).await;
+        let _start = self.inner.permits.enter_queue(Need::Client).await;
         let capabilities = self.inner.config.serve_tools.advertise(capabilities, None);
-        let cache = &self.inner.initialize_cache;
+        let cache = self.inner.agents.initialize_cache();
         let key = cache.key(&agent, &env, &capabilities, known.as_deref());
         let greeted = greet(&launch, &capabilities).await?;
         if let Some(key) = key {

@@ -53,12 +53,12 @@ impl Host {
     /// Creates a session and returns as soon as it is in its log.
     pub async fn spawn(&self, request: SpawnRequest) -> Result<Spawned, CreateError> {
         // Held until a child is known, so that the next one is counted with it.
-        let one_child = if request.parent.is_some() { Some(self.inner.delegating.lock().await) } else { None };
+        let one_child = if request.parent.is_some() { Some(self.inner.locks.delegating.lock().await) } else { None };
         let (begun, warnings) = match request.spawn_key() {
             None => self.begin_spawn(request, None)?,
             Some(key) => {
                 // Held until the session can be found: a repeat that comes at the same time waits here.
-                let one = self.inner.spawning.lock().await;
+                let one = self.inner.locks.spawning.lock().await;
                 if let Some(id) = self.spawned_with(&request, &key)? {
                     drop(one);
                     let handle = self.open(&id).await.map_err(|error| CreateError::Storage(error.to_string()))?;

@@ -1,9 +1,11 @@
-//! Whether the state directory can be relied on at this moment.
+//! The logs of this host's sessions, and whether the state directory can be relied on at this moment.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use wharf_store::StoreError;
+use wharf_core::{Epoch, SessionId};
+use wharf_store::{Engine, FileLease, Lease, LogId, StoreError};
 
 use super::Host;
 
@@ -27,28 +29,70 @@ pub enum StorageFault {
 
 /// The result of a probe, and when it was made.
 #[derive(Debug)]
-pub(super) struct Probe {
+struct Probe {
     made_at: Instant,
     fault: Option<StorageFault>,
 }
 
-impl Host {
+/// A log that this host cannot read, and leaves alone.
+#[derive(Clone, Debug)]
+pub(super) struct UnreadableLog {
+    pub(super) log_id: LogId,
+    pub(super) why: String,
+}
+
+#[derive(Debug)]
+pub(crate) struct Storage {
+    engine: Arc<dyn Engine>,
+    /// Held for as long as the host lives.
+    lease: FileLease,
+    /// Logs that were there at the start and could not be read.
+    unreadable: Mutex<HashMap<SessionId, UnreadableLog>>,
+    /// The newest probe.
+    probed: tokio::sync::Mutex<Option<Probe>>,
+}
+
+impl Storage {
+    pub(super) fn new(engine: Arc<dyn Engine>, lease: FileLease) -> Self {
+        Self { engine, lease, unreadable: Mutex::default(), probed: tokio::sync::Mutex::default() }
+    }
+
+    pub(super) fn engine(&self) -> &Arc<dyn Engine> {
+        &self.engine
+    }
+
+    /// Returns the epoch of this host's lease, under which it appends.
+    pub(crate) fn epoch(&self) -> Epoch {
+        Epoch(self.lease.epoch())
+    }
+
+    pub(super) fn unreadable(&self) -> MutexGuard<'_, HashMap<SessionId, UnreadableLog>> {
+        self.unreadable.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Deletes the log of a session that could not be created.
+    pub(crate) fn delete_partial_session(&self, log_id: &LogId) {
+        if let Err(error) = self.engine.remove(log_id) {
+            tracing::warn!(log = %log_id, %error, "a session that could not be made is left behind");
+        }
+    }
+
     /// Tries whether logs can be listed and written now. Asked again within a second, it gives the same answer.
-    pub async fn storage_fault(&self) -> Option<StorageFault> {
-        let mut probed = self.inner.probed.lock().await;
+    async fn fault(&self) -> Option<StorageFault> {
+        let mut probed = self.probed.lock().await;
         if let Some(probe) = probed.as_ref().filter(|probe| probe.made_at.elapsed() < PROBE_LASTS) {
             return probe.fault;
         }
-        let fault = self.probe_storage().await;
+        let fault = self.probe().await;
         *probed = Some(Probe { made_at: Instant::now(), fault });
         fault
     }
 
-    async fn probe_storage(&self) -> Option<StorageFault> {
-        if !self.inner.lease.is_in_place() {
+    async fn probe(&self) -> Option<StorageFault> {
+        if !self.lease.is_in_place() {
             return Some(StorageFault::Gone);
         }
-        let engine = Arc::clone(&self.inner.engine);
+        let engine = Arc::clone(&self.engine);
         let probe = tokio::task::spawn_blocking(move || engine.probe());
         let why = match tokio::time::timeout(PROBE_TIMEOUT, probe).await {
             Ok(Ok(Ok(()))) => return None,
@@ -61,10 +105,22 @@ impl Host {
         Some(StorageFault::Failed)
     }
 
-    /// Done once the state directory is no longer where it was: it was deleted, moved or replaced by another.
-    pub async fn state_gone(&self) {
-        while self.inner.lease.is_in_place() {
+    /// Done once the state directory is no longer where it was.
+    async fn gone(&self) {
+        while self.lease.is_in_place() {
             tokio::time::sleep(LOOK_EVERY).await;
         }
+    }
+}
+
+impl Host {
+    /// Tries whether logs can be listed and written now. Asked again within a second, it gives the same answer.
+    pub async fn storage_fault(&self) -> Option<StorageFault> {
+        self.inner.storage.fault().await
+    }
+
+    /// Done once the state directory is no longer where it was: it was deleted, moved or replaced by another.
+    pub async fn state_gone(&self) {
+        self.inner.storage.gone().await;
     }
 }

@@ -42,8 +42,8 @@ impl Admission {
             return Err(CallError::LogFull { limit: limits.log.0 });
         }
         if self.permit.is_none() {
-            let permit = Arc::clone(&host.places).try_acquire_owned();
-            self.permit = Some(permit.map_err(|_| CallError::TooMany { limit: limits.sessions })?);
+            let permit = host.permits.take_session();
+            self.permit = Some(permit.ok_or(CallError::TooMany { limit: limits.sessions })?);
         }
         Ok(())
     }

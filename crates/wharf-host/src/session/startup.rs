@@ -100,7 +100,7 @@ impl Startup {
             if let Some(ending) = ending {
                 let _ = ending.await;
             }
-            let place = host.starts.enter(need).await;
+            let place = host.permits.enter_queue(need).await;
             let work = async {
                 let log_id = &shared.log_id;
                 let mut inputs = host.start_inputs(log_id)?;
@@ -116,10 +116,10 @@ impl Startup {
                         let launch = host.launch_of(&agent, &origin, &inputs)?;
                         let capabilities = host.capabilities_for_start(log_id, &mut inputs, caller);
                         let cwd = Some(launch.cwd.as_path());
-                        let key = host.initialize_cache.key(&agent, &inputs.env, &capabilities, cwd);
+                        let key = host.agents.initialize_cache().key(&agent, &inputs.env, &capabilities, cwd);
                         let mut greeted = greet(&launch, &capabilities).await?;
                         if let Some(key) = key {
-                            host.initialize_cache.store(key, &greeted.introduction).await;
+                            host.agents.initialize_cache().store(key, &greeted.introduction).await;
                         }
                         for frame in &inputs.prelude {
                             greeted.ask(frame.bytes()).await?;

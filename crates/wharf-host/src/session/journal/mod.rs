@@ -262,7 +262,7 @@ impl Journal {
         self.closed = Some(error);
         let TaskContext { host, shared, .. } = &*self.context;
         host.registry.remove(&shared.id);
-        host.delete_partial_session(&shared.log_id);
+        host.storage.delete_partial_session(&shared.log_id);
     }
 
     /// The log is no longer ours or no longer works: nothing that cannot be recorded may happen.

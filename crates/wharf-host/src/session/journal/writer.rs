@@ -87,7 +87,7 @@ impl LogWriter {
 
     fn append(&self, expected: Seq, bodies: &[Bytes], space: Space) -> Result<(), AppendError> {
         let TaskContext { host, shared, .. } = &*self.context;
-        let epoch = host.epoch().0;
+        let epoch = host.storage.epoch().0;
         let began = Instant::now();
         match space {
             Space::Ordinary => shared.log.append(epoch, expected.0, bodies)?,
@@ -105,7 +105,7 @@ impl LogWriter {
         let TaskContext { host, shared, .. } = &*self.context;
         let mut seq = Seq(session.head().0 - self.pending.len() as u64);
         let (mut news, mut sync, mut ended_by_user) = (false, false, false);
-        let epoch = host.epoch();
+        let epoch = host.storage.epoch();
         let mut entries = Vec::with_capacity(self.pending.len());
         self.written = 0;
         for (at, event) in self.pending.drain(..) {
