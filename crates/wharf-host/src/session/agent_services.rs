@@ -4,11 +4,11 @@ use std::sync::{Arc, PoisonError};
 
 use wharf_core::{Origin, StartNo};
 
+use super::agent_inbound::AgentRequest;
+use super::agent_outbound::error_with;
 use super::command::{Command, ServedAnswer};
 use super::context::TaskContext;
-use super::hear::AgentRequest;
-use super::screens::terminal_of;
-use super::voice::error_with;
+use super::terminal_transcript::terminal_of;
 use crate::tools::{self, Tools};
 
 #[derive(Debug)]

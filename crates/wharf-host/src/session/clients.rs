@@ -7,12 +7,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use wharf_core::{ClientId, Member, Raw, Sender, Seq, Session};
 
+use super::agent_inbound::{AgentRequest, Whom};
 use super::close_signal::CloseReason;
 use super::command::Command;
 use super::context::TaskContext;
 use super::handle::{Abilities, Attendance, Direct, LaneMessage, Serves};
-use super::hear::{AgentRequest, Whom};
-use super::screens::terminal_of;
+use super::terminal_transcript::terminal_of;
 
 /// How long a client may take over a request of the agent that it serves alone. A person may be asked in between.
 const SERVED_WITHIN: Duration = Duration::from_secs(300);

@@ -8,9 +8,9 @@ use tokio::task::JoinHandle;
 use wharf_core::{AgentTraits, Fault, Input, StartNo};
 use wharf_json::{Json, salvage, salvage_head};
 
-use super::hear::{Ear, Heard};
+use super::agent_inbound::{AgentFrameParser, AgentMessage};
+use super::agent_outbound::{AgentWriter, Forwarded, StdinStalled, about_session};
 use super::journal::Journal;
-use super::voice::{Deaf, Forwarded, Voice, about_session};
 use crate::agent::{AgentExit, AgentProcess, Opened, StderrTail};
 use crate::frame::{self, FrameKind, FrameReader, Line};
 use crate::settings::Settings;
@@ -77,7 +77,7 @@ pub(super) struct AgentLink {
     process: AgentProcess,
     reader: FrameReader<ChildStdout>,
     stderr: StderrTail,
-    voice: Voice,
+    writer: AgentWriter,
     traits: AgentTraits,
     faults: u64,
 }
@@ -85,8 +85,8 @@ pub(super) struct AgentLink {
 impl AgentLink {
     pub(super) fn new(start: StartNo, opened: Opened) -> Self {
         let Opened { process, reader, outbox, stderr, agent_session, traits, next_id, .. } = opened;
-        let voice = Voice::new(outbox, agent_session, next_id);
-        Self { start, process, reader, stderr, voice, traits, faults: 0 }
+        let writer = AgentWriter::new(outbox, agent_session, next_id);
+        Self { start, process, reader, stderr, writer, traits, faults: 0 }
     }
 
     pub(super) fn start(&self) -> StartNo {
@@ -97,8 +97,8 @@ impl AgentLink {
         &mut self.process
     }
 
-    pub(super) fn voice(&self) -> &Voice {
-        &self.voice
+    pub(super) fn writer(&self) -> &AgentWriter {
+        &self.writer
     }
 
     /// Waits for output. Returns how many bytes were read, zero at its end.
@@ -107,14 +107,14 @@ impl AgentLink {
     }
 
     /// Takes the next whole line that was read.
-    pub(super) fn hear_next(&mut self, ear: &mut Ear) -> Option<Heard> {
+    pub(super) fn next_message(&mut self, parser: &mut AgentFrameParser) -> Option<AgentMessage> {
         let line = self.reader.next_line()?;
-        Some(ear.hear(line, &mut self.voice))
+        Some(parser.parse(line, &mut self.writer))
     }
 
     /// Takes a line that was read before the link was there.
-    pub(super) fn hear_line(&mut self, frame: &[u8], ear: &mut Ear) -> Heard {
-        ear.hear(Line::Frame(frame), &mut self.voice)
+    pub(super) fn parse_line(&mut self, frame: &[u8], parser: &mut AgentFrameParser) -> AgentMessage {
+        parser.parse(Line::Frame(frame), &mut self.writer)
     }
 
     /// Returns how much of an unfinished line was read.
@@ -124,24 +124,24 @@ impl AgentLink {
 
     /// Notes which of the settings that clients asked for the agent reports.
     pub(super) fn note_reported(&mut self, settings: &Settings) {
-        self.voice.note_reported(settings);
+        self.writer.note_reported(settings);
     }
 
     /// Ends an agent that has closed its output, and waits for its tree. Returns its exit and its last words on stderr,
     /// and the requests of clients that will get no answer.
     pub(super) fn bury(self) -> (impl Future<Output = (AgentExit, String)>, Vec<Forwarded>) {
-        let Self { mut process, stderr, voice, .. } = self;
+        let Self { mut process, stderr, writer, .. } = self;
         let gone = async move {
             process.end();
             let exit = process.gone().await;
             (exit, stderr.text())
         };
-        (gone, voice.into_unanswered())
+        (gone, writer.into_unanswered())
     }
 
     /// Says something; an agent that no longer reads is ended, and its exit tells the rest.
-    pub(super) fn speak(&mut self, say: impl FnOnce(&mut Voice) -> Result<(), Deaf>) {
-        if say(&mut self.voice).is_err() {
+    pub(super) fn speak(&mut self, say: impl FnOnce(&mut AgentWriter) -> Result<(), StdinStalled>) {
+        if say(&mut self.writer).is_err() {
             tracing::warn!(shim = self.process.shim(), "the agent does not read its input; ending it");
             self.process.end();
         }
@@ -162,7 +162,7 @@ impl AgentLink {
     /// Asks the agent to delete another session of its adapter.
     pub(super) fn delete_other(&mut self, session: &str, done: oneshot::Sender<AgentDelete>) {
         if self.traits.delete {
-            self.speak(|voice| voice.delete(session, done));
+            self.speak(|writer| writer.delete(session, done));
         } else {
             let _ = done.send(AgentDelete::NotNeeded);
         }
@@ -170,13 +170,13 @@ impl AgentLink {
 
     /// Ends the turn, has the agent close and delete the session, then ends the agent (rule 12.7).
     pub(super) fn end_and_delete(self) -> (JoinHandle<AgentDelete>, Vec<Forwarded>) {
-        let Self { mut process, mut reader, mut voice, traits, .. } = self;
-        if voice.owes_prompt() {
-            let _ = voice.cancel();
+        let Self { mut process, mut reader, mut writer, traits, .. } = self;
+        if writer.owes_prompt() {
+            let _ = writer.cancel();
         }
-        let (close, delete) = (voice.take_id(), voice.take_id());
-        let (outbox, session) = (voice.outbox(), voice.session().to_owned());
-        let unanswered = voice.into_unanswered();
+        let (close, delete) = (writer.take_id(), writer.take_id());
+        let (outbox, session) = (writer.outbox(), writer.session().to_owned());
+        let unanswered = writer.into_unanswered();
         let ending = tokio::spawn(async move {
             if traits.close && outbox.send(about_session("session/close", close, &session)).is_ok() {
                 answer_within(&mut reader, close, POLITE).await;
@@ -198,13 +198,13 @@ impl AgentLink {
 
     /// Ends the agent: asked first, then told (rule 2.2).
     pub(super) fn end(self) -> (JoinHandle<()>, Vec<Forwarded>) {
-        let Self { mut process, mut reader, mut voice, traits, .. } = self;
+        let Self { mut process, mut reader, mut writer, traits, .. } = self;
         if traits.close {
-            let close = about_session("session/close", voice.take_id(), voice.session());
-            let _ = voice.say(close);
+            let close = about_session("session/close", writer.take_id(), writer.session());
+            let _ = writer.say(close);
         }
-        // With the voice goes the last hold on its stdin.
-        let unanswered = voice.into_unanswered();
+        // With the writer goes the last hold on its stdin.
+        let unanswered = writer.into_unanswered();
         let ending = tokio::spawn(async move {
             // What it still says is read, so that a full pipe cannot keep it from ending, and thrown away.
             let drained = async {

@@ -1,7 +1,10 @@
 //! One session at work: the task that owns it, the handle that callers hold, the cursor that readers hold.
 
+mod active_settings;
 mod admission;
 mod agent_connection;
+mod agent_inbound;
+mod agent_outbound;
 mod agent_services;
 mod clients;
 mod clock;
@@ -10,20 +13,17 @@ mod command;
 mod context;
 pub(crate) mod cursor;
 pub(crate) mod handle;
-mod hear;
-mod in_force;
 mod journal;
 mod link;
 mod measure;
 mod pages;
 mod pending;
 mod restore;
-mod screens;
 pub(crate) mod shared;
 mod startup;
 mod tail;
 mod task;
-mod voice;
+mod terminal_transcript;
 
 pub(crate) use command::Started;
 pub(crate) use context::FirstStart;

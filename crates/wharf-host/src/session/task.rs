@@ -128,7 +128,7 @@ impl SessionTask {
                     }
                 }
             }
-            Wake::Agent(Ok(1..)) => self.agent.hear(&mut self.journal, &mut self.clients),
+            Wake::Agent(Ok(1..)) => self.agent.take_lines(&mut self.journal, &mut self.clients),
             Wake::Agent(Ok(0) | Err(_)) => self.agent.lose(&mut self.journal, &mut self.clients),
             Wake::Synced => {}
             Wake::Time if self.journal.is_held() => {}

@@ -5,12 +5,12 @@ use std::time::Duration;
 use wharf_core::{Fault, Input, Raw, UpdateKind};
 
 use super::AgentConnection;
+use crate::session::agent_inbound::{AgentMessage, AgentRequest};
+use crate::session::agent_outbound::ForwardKind;
 use crate::session::clients::Clients;
-use crate::session::hear::{AgentRequest, Heard};
 use crate::session::journal::Journal;
 use crate::session::link::log_fault;
-use crate::session::screens::terminal_of;
-use crate::session::voice::ForwardKind;
+use crate::session::terminal_transcript::terminal_of;
 
 impl AgentConnection {
     /// Waits for output of the agent; for ever if there is none.
@@ -22,18 +22,18 @@ impl AgentConnection {
     }
 
     /// Takes every whole line that was read.
-    pub(in crate::session) fn hear(&mut self, journal: &mut Journal, clients: &mut Clients) {
+    pub(in crate::session) fn take_lines(&mut self, journal: &mut Journal, clients: &mut Clients) {
         while let Some(link) = &mut self.link
-            && let Some(heard) = link.hear_next(&mut self.ear)
+            && let Some(message) = link.next_message(&mut self.parser)
         {
-            self.take_in(heard, journal, clients);
+            self.take_in(message, journal, clients);
         }
     }
 
-    pub(super) fn take_in(&mut self, heard: Heard, journal: &mut Journal, clients: &mut Clients) {
-        match heard {
-            Heard::Nothing => {}
-            Heard::Input(Input::AgentUpdated {
+    pub(super) fn take_in(&mut self, message: AgentMessage, journal: &mut Journal, clients: &mut Clients) {
+        match message {
+            AgentMessage::Nothing => {}
+            AgentMessage::Input(Input::AgentUpdated {
                 update: update @ (UpdateKind::ToolCall | UpdateKind::ToolCallUpdate),
                 frame,
                 title,
@@ -42,41 +42,42 @@ impl AgentConnection {
                 journal.input(Input::AgentUpdated { update, frame: frame.clone(), title, tool }, None);
                 self.show_tool_call(&frame, journal);
             }
-            Heard::Input(Input::AgentUpdated {
+            AgentMessage::Input(Input::AgentUpdated {
                 update: update @ (UpdateKind::CurrentModeUpdate | UpdateKind::ConfigOptionUpdate),
                 frame,
                 ..
             }) => self.settings.take_report(update, frame, self.link.as_mut(), journal),
-            Heard::Input(input) => {
+            AgentMessage::Input(input) => {
                 if matches!(input, Input::AgentAnswered { .. }) {
-                    self.tell_screens(None, journal);
+                    self.record_terminals(None, journal);
                 }
                 journal.input(input, None);
             }
-            Heard::Fault(fault, detail) => self.fault(fault, detail, journal),
-            Heard::Malformed { kind, detail, failed } => {
+            AgentMessage::Fault(fault, detail) => self.fault(fault, detail, journal),
+            AgentMessage::Malformed { kind, detail, failed } => {
                 self.fault(kind, detail, journal);
                 failed.into_iter().for_each(|failed| self.take_in(failed, journal, clients));
             }
-            Heard::Answer { to, frame, ok } => {
+            AgentMessage::Answer { to, frame, ok } => {
                 // A setting that the agent agreed to is an event before its client is answered (rule 12.9).
                 if ok && let ForwardKind::Set { request, was_reported } = &to.kind {
                     self.settings.take_agreement(request, *was_reported, &frame, journal);
                 }
                 self.send_answer(&to, frame, journal, clients);
             }
-            Heard::Request(request) => self.take_request(request, journal, clients),
-            Heard::Withdrawn { agent_request } => match clients.withdraw_request(&agent_request, journal.head()) {
-                Some(_) => self.speak(|voice| voice.fail(&agent_request, -32800, "request cancelled")),
+            AgentMessage::Request(request) => self.take_request(request, journal, clients),
+            AgentMessage::Withdrawn { agent_request } => match clients.withdraw_request(&agent_request, journal.head())
+            {
+                Some(_) => self.speak(|writer| writer.fail(&agent_request, -32800, "request cancelled")),
                 None => journal.input(Input::AgentWithdrew { agent_request }, None),
             },
-            Heard::Note(frame) => clients.send_note(frame, journal.session()),
+            AgentMessage::Note(frame) => clients.send_note(frame, journal.session()),
         }
     }
 
     fn show_tool_call(&mut self, frame: &Raw, journal: &mut Journal) {
         let services = self.services.get();
-        if let Err(error) = self.screens.take_tool_call(frame, services.as_ref(), journal) {
+        if let Err(error) = self.transcript.take_tool_call(frame, services.as_ref(), journal) {
             self.fault(Fault::Malformed, format!("a tool call: {error}"), journal);
         }
     }
@@ -85,7 +86,7 @@ impl AgentConnection {
     fn take_request(&mut self, request: AgentRequest, journal: &mut Journal, clients: &mut Clients) {
         if request.method == "terminal/release" {
             // Its output goes with it.
-            self.tell_screens(terminal_of(&request.frame).as_deref(), journal);
+            self.record_terminals(terminal_of(&request.frame).as_deref(), journal);
         }
         if let Some(client) = clients.choose_for(&request, journal.session()) {
             return clients.relay(client, request, journal.session());
@@ -94,21 +95,21 @@ impl AgentConnection {
         if self.services.can_serve(&request.method) {
             if !self.services.serve(request, journal.state().start) {
                 let message = "too many or too large requests are under way; wait for some of their answers";
-                self.speak(|voice| voice.fail(&agent_request, -32603, message));
+                self.speak(|writer| writer.fail(&agent_request, -32603, message));
             }
             return;
         }
         if request.method == "elicitation/create" {
             let cancelled = br#"{"jsonrpc":"2.0","id":0,"result":{"action":"cancel"}}"#;
-            return self.speak(|voice| voice.answer(&agent_request, cancelled));
+            return self.speak(|writer| writer.answer(&agent_request, cancelled));
         }
         let message = format!("{} is not available: no attached client can serve it", request.method);
-        self.speak(|voice| voice.fail(&agent_request, -32601, &message));
+        self.speak(|writer| writer.fail(&agent_request, -32601, &message));
     }
 
-    pub(super) fn tell_screens(&mut self, ended: Option<&str>, journal: &mut Journal) {
+    pub(super) fn record_terminals(&mut self, ended: Option<&str>, journal: &mut Journal) {
         let services = self.services.get();
-        self.screens.tell(ended, services.as_ref(), journal);
+        self.transcript.tell(ended, services.as_ref(), journal);
     }
 
     pub(super) fn fault(&mut self, fault: Fault, detail: String, journal: &mut Journal) {

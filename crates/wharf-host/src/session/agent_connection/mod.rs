@@ -8,19 +8,19 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 use wharf_core::{Fault, Input, StartKind, StartNo, Status};
 
+use super::active_settings::SettingAnnouncements;
+use super::agent_inbound::AgentFrameParser;
+use super::agent_outbound::Forwarded;
 use super::agent_services::AgentServices;
 use super::clients::Clients;
 use super::command::{Command, Started, UpTo};
 use super::context::{FirstStart, TaskContext};
 use super::handle::Abilities;
-use super::hear::Ear;
-use super::in_force::SettingNews;
 use super::journal::{Act, Journal};
 use super::link::{AgentDelete, AgentLink};
 use super::pending::PendingForwards;
-use super::screens::Screens;
 use super::startup::Startup;
-use super::voice::Forwarded;
+use super::terminal_transcript::TerminalTranscript;
 use crate::agent::Opened;
 use crate::agent::introduction::StartFailure;
 use crate::host::Need;
@@ -31,12 +31,12 @@ pub(super) struct AgentConnection {
     context: Arc<TaskContext>,
     startup: Startup,
     link: Option<AgentLink>,
-    ear: Ear,
+    parser: AgentFrameParser,
     /// Messages for the agent that wait for its start.
     pending: PendingForwards,
     services: AgentServices,
-    screens: Screens,
-    settings: SettingNews,
+    transcript: TerminalTranscript,
+    settings: SettingAnnouncements,
     /// The session is being deleted: the agent is to delete its own copy before it ends.
     deletes: bool,
     deletion: Option<JoinHandle<AgentDelete>>,
@@ -47,11 +47,11 @@ impl AgentConnection {
         Self {
             startup: Startup::new(first),
             link: None,
-            ear: Ear::new(context.shared.id.as_str()),
+            parser: AgentFrameParser::new(context.shared.id.as_str()),
             pending: PendingForwards::default(),
             services: AgentServices::new(Arc::clone(&context)),
-            screens: Screens::default(),
-            settings: SettingNews::new(ToldSettings::of(journal.state())),
+            transcript: TerminalTranscript::default(),
+            settings: SettingAnnouncements::new(ToldSettings::of(journal.state())),
             deletes: false,
             deletion: None,
             context,
@@ -124,7 +124,7 @@ impl AgentConnection {
         self.services.equip(&journal.state().origin, link.process().pid());
         self.context.shared.set_shim(link.process().shim());
         self.link = Some(link);
-        self.screens = Screens::default();
+        self.transcript = TerminalTranscript::default();
         while let Some((forward, passed_on)) = self.pending.next_before_prompt() {
             self.pass_on(forward, journal, clients);
             let _ = passed_on.send(Ok(()));
@@ -138,13 +138,13 @@ impl AgentConnection {
         }
         for frame in early.frames {
             if let Some(link) = &mut self.link {
-                let heard = link.hear_line(&frame, &mut self.ear);
-                self.take_in(heard, journal, clients);
+                let message = link.parse_line(&frame, &mut self.parser);
+                self.take_in(message, journal, clients);
             }
         }
         self.settings.take_opened(&settings, journal);
         // What came in the same breath as the answer is in the reader already: no further wake would tell.
-        self.hear(journal, clients);
+        self.take_lines(journal, clients);
     }
 
     /// Ends the agent of a start, whether it is up or not.
@@ -221,7 +221,7 @@ impl AgentConnection {
             let detail = format!("the output ended in the middle of a line of {remainder} bytes");
             journal.input(Input::AgentFaulted { fault: Fault::Malformed, detail: detail.into() }, None);
         }
-        self.tell_screens(None, journal);
+        self.record_terminals(None, journal);
         let (commands, start) = (self.context.commands.clone(), link.start());
         let (gone, unanswered) = link.bury();
         self.settle(unanswered, journal, clients);
@@ -249,7 +249,7 @@ impl AgentConnection {
             return Some("the agent was ended");
         }
         matches!(input, Input::Cancel { .. } | Input::Interrupt { .. }).then(|| {
-            link.speak(|voice| voice.cancel());
+            link.speak(|writer| writer.cancel());
             "the agent was told to end its turn"
         })
     }

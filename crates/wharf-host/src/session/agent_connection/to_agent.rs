@@ -5,30 +5,30 @@ use tokio::sync::oneshot;
 use wharf_core::{AskReply, ClientId, PromptId, Raw, Status};
 
 use super::AgentConnection;
+use crate::session::agent_outbound::{AgentWriter, ForwardKind, Forwarded, StdinStalled, error};
 use crate::session::clients::Clients;
 use crate::session::command::ServedAnswer;
 use crate::session::handle::{Direct, Forward, Taken};
 use crate::session::journal::Journal;
 use crate::session::link::AgentDelete;
-use crate::session::voice::{Deaf, ForwardKind, Forwarded, Voice, error};
 
 impl AgentConnection {
-    pub(super) fn speak(&mut self, say: impl FnOnce(&mut Voice) -> Result<(), Deaf>) {
+    pub(super) fn speak(&mut self, say: impl FnOnce(&mut AgentWriter) -> Result<(), StdinStalled>) {
         if let Some(link) = &mut self.link {
             link.speak(say);
         }
     }
 
     pub(in crate::session) fn send_prompt(&mut self, prompt: PromptId, frame: &Raw) {
-        self.speak(|voice| voice.prompt(prompt, frame));
+        self.speak(|writer| writer.prompt(prompt, frame));
     }
 
     pub(in crate::session) fn send_cancel(&mut self) {
-        self.speak(|voice| voice.cancel());
+        self.speak(|writer| writer.cancel());
     }
 
     pub(in crate::session) fn answer_ask(&mut self, agent_request: &Raw, reply: &AskReply) {
-        self.speak(|voice| voice.answer_ask(agent_request, reply));
+        self.speak(|writer| writer.answer_ask(agent_request, reply));
     }
 
     /// Has the agent delete another session of its adapter.
@@ -40,12 +40,12 @@ impl AgentConnection {
 
     /// Returns true if an answer of the agent is waited for.
     pub(in crate::session) fn is_owed(&self) -> bool {
-        self.link.as_ref().is_some_and(|link| link.voice().is_owed())
+        self.link.as_ref().is_some_and(|link| link.writer().is_owed())
     }
 
     /// Returns true if the agent owes this client an answer.
     pub(in crate::session) fn owes(&self, client: &ClientId) -> bool {
-        self.pending.has_of(client) || self.link.as_ref().is_some_and(|link| link.voice().owes(client))
+        self.pending.has_of(client) || self.link.as_ref().is_some_and(|link| link.writer().owes(client))
     }
 
     /// Passes a client's request or notification on, now or when the agent is up.
@@ -80,19 +80,19 @@ impl AgentConnection {
 
     pub(super) fn pass_on(&mut self, forward: Forward, journal: &Journal, clients: &mut Clients) {
         let Forward { client, frame, request } = forward;
-        let Some(request) = request else { return self.speak(|voice| voice.notify(&frame)) };
+        let Some(request) = request else { return self.speak(|writer| writer.notify(&frame)) };
         let Some(link) = &mut self.link else {
             let to = Forwarded { client, request, kind: ForwardKind::Other };
             return self.tell_gone(&to, journal, clients);
         };
-        let kind = if link.voice().owes_too_much() {
+        let kind = if link.writer().owes_too_much() {
             Err((-32603, "the agent has too many requests to answer; wait for some of its answers".to_owned()))
         } else {
             // The agent might understand it otherwise than the log would tell.
             ForwardKind::of(&frame).map_err(|why| (-32602, why.to_string()))
         };
         match kind {
-            Ok(kind) => link.speak(|voice| voice.forward(&frame, Forwarded { client, request, kind })),
+            Ok(kind) => link.speak(|writer| writer.forward(&frame, Forwarded { client, request, kind })),
             Err((code, message)) => {
                 let frame = error(&String::from_utf8_lossy(&request), code, &message);
                 clients.send(&client, Direct::Frame(frame), journal.head());
@@ -114,7 +114,7 @@ impl AgentConnection {
             let _ = passed_on.send(Ok(()));
             return;
         }
-        self.speak(|voice| voice.cancel_forward(client, request));
+        self.speak(|writer| writer.cancel_forward(client, request));
     }
 
     pub(super) fn tell_gone(&mut self, to: &Forwarded, journal: &Journal, clients: &mut Clients) {
@@ -140,15 +140,15 @@ impl AgentConnection {
     ) {
         let Some(open) = clients.take_answered(client, relay) else { return };
         if let Some(terminal) = &open.output_of {
-            self.screens.take_output(terminal, frame);
+            self.transcript.take_output(terminal, frame);
         }
-        self.speak(|voice| voice.answer(&open.agent_request, frame));
+        self.speak(|writer| writer.answer(&open.agent_request, frame));
     }
 
     /// Fails a relayed request that its client will not answer.
     pub(in crate::session) fn fail_relay(&mut self, relay: u64, why: &str, journal: &Journal, clients: &mut Clients) {
         if let Some(open) = clients.withdraw(relay, journal.head()) {
-            self.speak(|voice| voice.fail(&open.agent_request, -32603, why));
+            self.speak(|writer| writer.fail(&open.agent_request, -32603, why));
         }
     }
 
@@ -158,8 +158,8 @@ impl AgentConnection {
             return;
         }
         if served.ended.is_some() {
-            self.tell_screens(served.ended.as_deref(), journal);
+            self.record_terminals(served.ended.as_deref(), journal);
         }
-        self.speak(|voice| voice.say_served(served.frame, served.place));
+        self.speak(|writer| writer.say_served(served.frame, served.place));
     }
 }

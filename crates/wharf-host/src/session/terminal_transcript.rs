@@ -22,7 +22,7 @@ const TEXT: usize = 16 << 10;
 const CONTENT: usize = 64 << 10;
 
 #[derive(Debug, Default)]
-pub(super) struct Screens {
+pub(super) struct TerminalTranscript {
     calls: VecDeque<Call>,
     /// What terminals have said, by their ids.
     texts: VecDeque<(String, String)>,
@@ -47,7 +47,7 @@ struct ToolCall<'a> {
     content: Option<Json<'a>>,
 }
 
-impl Screens {
+impl TerminalTranscript {
     /// A tool call was shown. Returns true if it shows a terminal whose text is known.
     fn shown(&mut self, frame: &[u8]) -> Result<bool, ReadError> {
         if self.calls.is_empty() && !mentions_terminal(frame) {
@@ -198,39 +198,39 @@ mod tests {
 
     #[test]
     fn what_a_terminal_said_is_told_once_and_again_when_it_is_shown_again() {
-        let mut screens = Screens::default();
+        let mut transcript = TerminalTranscript::default();
         let diff = json!({ "type": "diff", "path": "/x" });
         let content =
             json!([diff, { "type": "terminal", "terminalId": "a" }, { "type": "terminal", "terminalId": "b" }]);
-        assert!(!screens.shown(&shows("call", &content)).unwrap());
-        assert!(screens.news("s").is_empty());
-        screens.said("a", "hello");
+        assert!(!transcript.shown(&shows("call", &content)).unwrap());
+        assert!(transcript.news("s").is_empty());
+        transcript.said("a", "hello");
         let told = json!([diff, text_item("hello"), text_item("[terminal b: no output kept]")]);
-        assert_eq!(contents(&screens.news("s")), [told]);
-        assert!(screens.news("s").is_empty());
-        screens.said("b", "");
+        assert_eq!(contents(&transcript.news("s")), [told]);
+        assert!(transcript.news("s").is_empty());
+        transcript.said("b", "");
         let told = json!([diff, text_item("hello"), text_item("[no output]")]);
-        assert_eq!(contents(&screens.news("s")), std::slice::from_ref(&told));
+        assert_eq!(contents(&transcript.news("s")), std::slice::from_ref(&told));
         // A change of its state alone leaves the content as it is.
-        assert!(!screens.shown(br#"{"params":{"update":{"toolCallId":"call","status":"completed"}}}"#).unwrap());
-        assert!(screens.news("s").is_empty());
-        assert!(screens.shown(&shows("call", &content)).unwrap());
-        assert_eq!(contents(&screens.news("s")), [told]);
+        assert!(!transcript.shown(br#"{"params":{"update":{"toolCallId":"call","status":"completed"}}}"#).unwrap());
+        assert!(transcript.news("s").is_empty());
+        assert!(transcript.shown(&shows("call", &content)).unwrap());
+        assert_eq!(contents(&transcript.news("s")), [told]);
         // Something else instead: nobody shows the terminals any more.
-        screens.shown(&shows("call", &json!([diff]))).unwrap();
-        screens.said("a", "more");
-        assert!(screens.news("s").is_empty());
+        transcript.shown(&shows("call", &json!([diff]))).unwrap();
+        transcript.said("a", "more");
+        assert!(transcript.news("s").is_empty());
     }
 
     #[test]
     fn only_the_end_of_a_long_text_is_kept_and_only_so_many_terminals() {
-        let mut screens = Screens::default();
-        screens.said("long", &"ä line\n".repeat(10_000));
-        let kept = screens.text("long").unwrap();
+        let mut transcript = TerminalTranscript::default();
+        transcript.said("long", &"ä line\n".repeat(10_000));
+        let kept = transcript.text("long").unwrap();
         assert!(kept.len() < TEXT + 100 && kept.starts_with("[the beginning is left out]\nä line\n"), "{}", kept.len());
         for number in 0..MOST {
-            screens.said(&number.to_string(), "x");
+            transcript.said(&number.to_string(), "x");
         }
-        assert_eq!(screens.text("long"), None);
+        assert_eq!(transcript.text("long"), None);
     }
 }

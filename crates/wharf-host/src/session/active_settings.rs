@@ -17,7 +17,7 @@ const REPORT_WAIT: Duration = Duration::from_millis(250);
 
 /// The settings of a session as its clients know them.
 #[derive(Debug)]
-pub(super) struct SettingNews {
+pub(super) struct SettingAnnouncements {
     told: ToldSettings,
     /// When they are told what they do not know yet.
     due: Option<Instant>,
@@ -25,7 +25,7 @@ pub(super) struct SettingNews {
     list: Option<Raw>,
 }
 
-impl SettingNews {
+impl SettingAnnouncements {
     pub(super) fn new(told: ToldSettings) -> Self {
         Self { told, due: None, list: None }
     }

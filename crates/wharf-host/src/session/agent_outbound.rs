@@ -18,7 +18,7 @@ const OWED: usize = 1_024;
 
 /// A request of ours that the agent has yet to answer.
 #[derive(Debug)]
-pub(super) enum Owed {
+pub(super) enum PendingRequest {
     Prompt(PromptId),
     Forward(Forwarded),
     /// The host's own request to delete a session; told whether the agent did.
@@ -56,20 +56,20 @@ impl ForwardKind {
 
 /// The agent does not read its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Deaf;
+pub(super) struct StdinStalled;
 
 #[derive(Debug)]
-pub(super) struct Voice {
+pub(super) struct AgentWriter {
     outbox: Outbox,
     /// The agent's own id of the session.
     session: String,
     next_id: u64,
-    owed: HashMap<u64, Owed>,
+    owed: HashMap<u64, PendingRequest>,
     /// Requests of the agent that are elicitations: they are cancelled in other words than permissions.
     elicitations: HashSet<Bytes>,
 }
 
-impl Voice {
+impl AgentWriter {
     pub(super) fn new(outbox: Outbox, session: String, next_id: u64) -> Self {
         Self { outbox, session, next_id, owed: HashMap::new(), elicitations: HashSet::new() }
     }
@@ -88,30 +88,30 @@ impl Voice {
         !self.owed.is_empty()
     }
 
-    pub(super) fn say(&self, frame: Bytes) -> Result<(), Deaf> {
-        self.outbox.send(frame).map_err(|_| Deaf)
+    pub(super) fn say(&self, frame: Bytes) -> Result<(), StdinStalled> {
+        self.outbox.send(frame).map_err(|_| StdinStalled)
     }
 
     /// Wharf's own answer to a request.
-    pub(super) fn say_served(&self, frame: Bytes, place: Option<AnswerPlace>) -> Result<(), Deaf> {
+    pub(super) fn say_served(&self, frame: Bytes, place: Option<AnswerPlace>) -> Result<(), StdinStalled> {
         let sent = match place {
             Some(place) => self.outbox.send_placed(frame, place),
             None => self.outbox.send(frame),
         };
-        sent.map_err(|_| Deaf)
+        sent.map_err(|_| StdinStalled)
     }
 
     /// Sends a prompt and remembers which answer will be its own.
-    pub(super) fn prompt(&mut self, prompt: PromptId, frame: &Raw) -> Result<(), Deaf> {
-        self.request(frame.bytes(), Owed::Prompt(prompt))
+    pub(super) fn prompt(&mut self, prompt: PromptId, frame: &Raw) -> Result<(), StdinStalled> {
+        self.request(frame.bytes(), PendingRequest::Prompt(prompt))
     }
 
     /// Passes a client's request on.
-    pub(super) fn forward(&mut self, frame: &Bytes, to: Forwarded) -> Result<(), Deaf> {
-        self.request(frame, Owed::Forward(to))
+    pub(super) fn forward(&mut self, frame: &Bytes, to: Forwarded) -> Result<(), StdinStalled> {
+        self.request(frame, PendingRequest::Forward(to))
     }
 
-    fn request(&mut self, frame: &Bytes, owed: Owed) -> Result<(), Deaf> {
+    fn request(&mut self, frame: &Bytes, owed: PendingRequest) -> Result<(), StdinStalled> {
         let Ok(envelope) = frame::scan(frame) else { return Ok(()) };
         let id = self.take_id();
         let frame = frame::with_session(frame, &envelope, &self.session, Some(id.to_string().as_bytes()));
@@ -120,31 +120,31 @@ impl Voice {
     }
 
     /// Passes a client's notification on.
-    pub(super) fn notify(&self, frame: &Bytes) -> Result<(), Deaf> {
+    pub(super) fn notify(&self, frame: &Bytes) -> Result<(), StdinStalled> {
         match frame::scan(frame) {
             Ok(envelope) => self.say(frame::with_session(frame, &envelope, &self.session, None)),
             Err(_) => Ok(()),
         }
     }
 
-    pub(super) fn cancel(&self) -> Result<(), Deaf> {
+    pub(super) fn cancel(&self) -> Result<(), StdinStalled> {
         let session = serde_json::Value::from(self.session.as_str());
         let frame = format!(r#"{{"jsonrpc":"2.0","method":"session/cancel","params":{{"sessionId":{session}}}}}"#);
         self.say(frame.into())
     }
 
     /// Takes back a request that a client takes back.
-    pub(super) fn cancel_forward(&self, client: &ClientId, request: &[u8]) -> Result<(), Deaf> {
+    pub(super) fn cancel_forward(&self, client: &ClientId, request: &[u8]) -> Result<(), StdinStalled> {
         let found = self.owed.iter().find(|(_, owed)| match owed {
-            Owed::Forward(to) => to.client == *client && to.request == request,
-            Owed::Prompt(_) | Owed::Delete(_) => false,
+            PendingRequest::Forward(to) => to.client == *client && to.request == request,
+            PendingRequest::Prompt(_) | PendingRequest::Delete(_) => false,
         });
         let Some((id, _)) = found else { return Ok(()) };
         let frame = format!(r#"{{"jsonrpc":"2.0","method":"$/cancel_request","params":{{"requestId":{id}}}}}"#);
         self.say(frame.into())
     }
 
-    pub(super) fn answer_ask(&mut self, agent_request: &Raw, reply: &AskReply) -> Result<(), Deaf> {
+    pub(super) fn answer_ask(&mut self, agent_request: &Raw, reply: &AskReply) -> Result<(), StdinStalled> {
         let id = agent_request.as_str();
         let elicitation = self.elicitations.remove(agent_request.bytes());
         let frame = match reply {
@@ -162,14 +162,14 @@ impl Voice {
     }
 
     /// A response frame under the agent's own id.
-    pub(super) fn answer(&self, agent_request: &Raw, frame: &[u8]) -> Result<(), Deaf> {
+    pub(super) fn answer(&self, agent_request: &Raw, frame: &[u8]) -> Result<(), StdinStalled> {
         match frame::scan(frame) {
             Ok(envelope) => self.say(frame::with_id(frame, &envelope, agent_request.bytes())),
             Err(_) => Ok(()),
         }
     }
 
-    pub(super) fn fail(&self, agent_request: &Raw, code: i32, message: &str) -> Result<(), Deaf> {
+    pub(super) fn fail(&self, agent_request: &Raw, code: i32, message: &str) -> Result<(), StdinStalled> {
         self.say(error(agent_request.as_str(), code, message))
     }
 
@@ -179,21 +179,21 @@ impl Voice {
         let _ = self.say(error(&String::from_utf8_lossy(id), code, message));
     }
 
-    pub(super) fn settle(&mut self, id: u64) -> Option<Owed> {
+    pub(super) fn settle(&mut self, id: u64) -> Option<PendingRequest> {
         self.owed.remove(&id)
     }
 
     pub(super) fn forwarded(&self, id: u64) -> Option<&Forwarded> {
         match self.owed.get(&id) {
-            Some(Owed::Forward(to)) => Some(to),
-            Some(Owed::Prompt(_) | Owed::Delete(_)) | None => None,
+            Some(PendingRequest::Forward(to)) => Some(to),
+            Some(PendingRequest::Prompt(_) | PendingRequest::Delete(_)) | None => None,
         }
     }
 
     /// Notes on the requests for settings which of their values the agent reports.
     pub(super) fn note_reported(&mut self, settings: &Settings) {
         for owed in self.owed.values_mut() {
-            if let Owed::Forward(Forwarded { kind: ForwardKind::Set { request, was_reported }, .. }) = owed {
+            if let PendingRequest::Forward(Forwarded { kind: ForwardKind::Set { request, was_reported }, .. }) = owed {
                 *was_reported |= settings.has(request);
             }
         }
@@ -201,32 +201,32 @@ impl Voice {
 
     /// Does the agent owe this client an answer?
     pub(super) fn owes(&self, client: &ClientId) -> bool {
-        self.owed.values().any(|owed| matches!(owed, Owed::Forward(to) if to.client == *client))
+        self.owed.values().any(|owed| matches!(owed, PendingRequest::Forward(to) if to.client == *client))
     }
 
     /// Every client's request that will get no answer any more.
     pub(super) fn into_unanswered(self) -> Vec<Forwarded> {
         let forwards = self.owed.into_values().filter_map(|owed| match owed {
-            Owed::Forward(to) => Some(to),
-            Owed::Prompt(_) | Owed::Delete(_) => None,
+            PendingRequest::Forward(to) => Some(to),
+            PendingRequest::Prompt(_) | PendingRequest::Delete(_) => None,
         });
         forwards.collect()
     }
 
-    /// The way to the agent, to be used beside the voice's own end.
+    /// The way to the agent, to be used beside the writer's own end.
     pub(super) fn outbox(&self) -> Outbox {
         self.outbox.clone()
     }
 
     /// Is the agent at work on a prompt?
     pub(super) fn owes_prompt(&self) -> bool {
-        self.owed.values().any(|owed| matches!(owed, Owed::Prompt(_)))
+        self.owed.values().any(|owed| matches!(owed, PendingRequest::Prompt(_)))
     }
 
     /// Asks the agent to delete a session, its own or another that it has on disk.
-    pub(super) fn delete(&mut self, session: &str, done: oneshot::Sender<AgentDelete>) -> Result<(), Deaf> {
+    pub(super) fn delete(&mut self, session: &str, done: oneshot::Sender<AgentDelete>) -> Result<(), StdinStalled> {
         let id = self.take_id();
-        self.owed.insert(id, Owed::Delete(done));
+        self.owed.insert(id, PendingRequest::Delete(done));
         self.say(about_session("session/delete", id, session))
     }
 

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use wharf_core::{AskKind, ClientId, Fault, Input, Raw, ToolCall, ToolCallState, UpdateKind};
 use wharf_json::{Json, Salvaged, salvage, salvage_head};
 
+use super::agent_outbound::{AgentWriter, Forwarded, PendingRequest, error};
 use super::link::AgentDelete;
-use super::voice::{Forwarded, Owed, Voice, error};
 use crate::agent::introduction::fault;
 use crate::frame::{self, Envelope, FrameKind, Line, Span};
 
@@ -20,7 +20,7 @@ const MAX_TOOL_ID_BYTES: usize = 1_024;
 
 /// What a line comes to.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum AgentMessage {
     Nothing,
     Input(Input),
     Fault(Fault, String),
@@ -68,74 +68,74 @@ pub(super) enum Whom {
 
 /// Turns lines into what they mean.
 #[derive(Debug)]
-pub(super) struct Ear {
+pub(super) struct AgentFrameParser {
     /// Wharf's id of the session, as JSON.
     session: Bytes,
     arena: BytesMut,
 }
 
-impl Ear {
+impl AgentFrameParser {
     pub(super) fn new(session: &str) -> Self {
         Self { session: serde_json::Value::from(session).to_string().into(), arena: BytesMut::new() }
     }
 
-    pub(super) fn hear(&mut self, line: Line<'_>, voice: &mut Voice) -> Heard {
+    pub(super) fn parse(&mut self, line: Line<'_>, writer: &mut AgentWriter) -> AgentMessage {
         let frame = match line {
             Line::Frame(frame) => frame,
             Line::Oversized { bytes, head } => {
                 let detail = format!("a line of {bytes} bytes was skipped (limits.frame)");
-                return malformed(Fault::Oversized, detail, &salvage_head(head), voice);
+                return malformed(Fault::Oversized, detail, &salvage_head(head), writer);
             }
         };
         let envelope = match frame::scan(frame) {
             Ok(envelope) => envelope,
             Err(error) => {
                 let (kind, detail) = fault(&error);
-                return malformed(kind, detail, &salvage(frame), voice);
+                return malformed(kind, detail, &salvage(frame), writer);
             }
         };
         if envelope.has_null_members {
             return match frame::without_null_members(frame, envelope.kind) {
-                Ok(plain) => self.hear(Line::Frame(&plain), voice),
-                Err(error) => malformed(Fault::Malformed, error.to_string(), &salvage(frame), voice),
+                Ok(plain) => self.parse(Line::Frame(&plain), writer),
+                Err(error) => malformed(Fault::Malformed, error.to_string(), &salvage(frame), writer),
             };
         }
         if envelope.has_wharf_meta {
             return match frame::rename_wharf_meta(frame) {
-                Ok(renamed) => self.hear(Line::Frame(&renamed), voice),
-                Err(error) => malformed(Fault::Malformed, error.to_string(), &salvage(frame), voice),
+                Ok(renamed) => self.parse(Line::Frame(&renamed), writer),
+                Err(error) => malformed(Fault::Malformed, error.to_string(), &salvage(frame), writer),
             };
         }
-        let foreign = envelope.session.as_ref().is_some_and(|session| session.value != voice.session());
+        let foreign = envelope.session.as_ref().is_some_and(|session| session.value != writer.session());
         if foreign && envelope.method.starts_with("session/") {
             let id = envelope.session.as_ref().map_or("none", |session| session.value.as_ref());
             if envelope.kind == FrameKind::Request {
-                voice.refuse(frame, &envelope, -32602, "not a session of this connection");
+                writer.refuse(frame, &envelope, -32602, "not a session of this connection");
             }
-            return Heard::Fault(Fault::ForeignSession, format!("{} for session {id}", envelope.method));
+            return AgentMessage::Fault(Fault::ForeignSession, format!("{} for session {id}", envelope.method));
         }
         match envelope.kind {
             FrameKind::Notification => self.notified(frame, &envelope),
-            FrameKind::Request => self.asked(frame, &envelope, voice),
-            FrameKind::Result | FrameKind::Error => answered(frame, &envelope, voice),
+            FrameKind::Request => self.asked(frame, &envelope, writer),
+            FrameKind::Result | FrameKind::Error => answered(frame, &envelope, writer),
         }
     }
 
-    fn notified(&mut self, frame: &[u8], envelope: &Envelope<'_>) -> Heard {
+    fn notified(&mut self, frame: &[u8], envelope: &Envelope<'_>) -> AgentMessage {
         match envelope.method.as_ref() {
             "session/update" => self.updated(frame, envelope).map_or_else(
-                || Heard::Fault(Fault::ForeignSession, "session/update without a sessionId".to_owned()),
-                Heard::Input,
+                || AgentMessage::Fault(Fault::ForeignSession, "session/update without a sessionId".to_owned()),
+                AgentMessage::Input,
             ),
             "$/cancel_request" => {
                 let request = match frame::peek::<CancelRequest<'_>>(frame) {
                     Ok(request) => request.params.request_id,
-                    Err(error) => return Heard::Fault(Fault::Malformed, format!("$/cancel_request: {error}")),
+                    Err(error) => return AgentMessage::Fault(Fault::Malformed, format!("$/cancel_request: {error}")),
                 };
                 let agent_request = Raw::new(request.raw().to_owned());
-                agent_request.map_or(Heard::Nothing, |agent_request| Heard::Withdrawn { agent_request })
+                agent_request.map_or(AgentMessage::Nothing, |agent_request| AgentMessage::Withdrawn { agent_request })
             }
-            _ => Heard::Note(self.copied(frame, envelope, None)),
+            _ => AgentMessage::Note(self.copied(frame, envelope, None)),
         }
     }
 
@@ -149,15 +149,15 @@ impl Ear {
         Some(Input::AgentUpdated { update, frame, title, tool })
     }
 
-    fn asked(&mut self, frame: &[u8], envelope: &Envelope<'_>, voice: &mut Voice) -> Heard {
+    fn asked(&mut self, frame: &[u8], envelope: &Envelope<'_>, writer: &mut AgentWriter) -> AgentMessage {
         let id = envelope.id.clone().and_then(|span| Raw::new(Bytes::copy_from_slice(&frame[span])));
-        let Some(agent_request) = id else { return Heard::Nothing };
+        let Some(agent_request) = id else { return AgentMessage::Nothing };
         match envelope.method.as_ref() {
-            "session/request_permission" => self.permission(frame, envelope, agent_request, voice),
-            "elicitation/create" => self.elicitation(frame, envelope, agent_request, voice),
+            "session/request_permission" => self.permission(frame, envelope, agent_request, writer),
+            "elicitation/create" => self.elicitation(frame, envelope, agent_request, writer),
             method => {
                 let served = method.starts_with("fs/") || method.starts_with("terminal/");
-                Heard::Request(AgentRequest {
+                AgentMessage::Request(AgentRequest {
                     method: method.to_owned(),
                     agent_request,
                     frame: self.copied(frame, envelope, None),
@@ -167,59 +167,80 @@ impl Ear {
         }
     }
 
-    fn permission(&mut self, frame: &[u8], envelope: &Envelope<'_>, agent_request: Raw, voice: &Voice) -> Heard {
+    fn permission(
+        &mut self,
+        frame: &[u8],
+        envelope: &Envelope<'_>,
+        agent_request: Raw,
+        writer: &AgentWriter,
+    ) -> AgentMessage {
         let request = match frame::peek::<PermissionRequest<'_>>(frame) {
             Ok(request) => request,
             Err(error) => {
-                voice.refuse(frame, envelope, -32602, &format!("options with optionId are needed: {error}"));
-                return Heard::Fault(Fault::Malformed, format!("a permission request without options: {error}"));
+                writer.refuse(frame, envelope, -32602, &format!("options with optionId are needed: {error}"));
+                return AgentMessage::Fault(Fault::Malformed, format!("a permission request without options: {error}"));
             }
         };
         let options = request.params.options.iter().map(|option| Arc::from(option.option_id.as_ref())).collect();
         let tool_call = request.params.tool_call.map(|call| Arc::from(call.tool_call_id.as_ref()));
         match self.rewritten(frame, envelope, true) {
-            Some(frame) => {
-                Heard::Input(Input::AgentAsked { kind: AskKind::Permission, agent_request, frame, options, tool_call })
-            }
-            None => Heard::Nothing,
+            Some(frame) => AgentMessage::Input(Input::AgentAsked {
+                kind: AskKind::Permission,
+                agent_request,
+                frame,
+                options,
+                tool_call,
+            }),
+            None => AgentMessage::Nothing,
         }
     }
 
     /// A form for the session goes to everyone; a link goes to the one who prompts; what belongs to a request goes to
     /// whoever made that (rule 3.7).
-    fn elicitation(&mut self, frame: &[u8], envelope: &Envelope<'_>, agent_request: Raw, voice: &mut Voice) -> Heard {
+    fn elicitation(
+        &mut self,
+        frame: &[u8],
+        envelope: &Envelope<'_>,
+        agent_request: Raw,
+        writer: &mut AgentWriter,
+    ) -> AgentMessage {
         let request = match frame::peek::<Elicitation<'_>>(frame) {
             Ok(request) => request,
             Err(error) => {
-                voice.refuse(frame, envelope, -32602, &format!("the elicitation cannot be read: {error}"));
-                return Heard::Fault(Fault::Malformed, format!("an elicitation that cannot be read: {error}"));
+                writer.refuse(frame, envelope, -32602, &format!("the elicitation cannot be read: {error}"));
+                return AgentMessage::Fault(Fault::Malformed, format!("an elicitation that cannot be read: {error}"));
             }
         };
         let method = envelope.method.to_string();
         if let Some(inner) = request.params.request_id {
-            let asker = inner.id_number().and_then(|id| voice.forwarded(id)).cloned();
+            let asker = inner.id_number().and_then(|id| writer.forwarded(id)).cloned();
             let Some(asker) = asker else {
-                voice.refuse(frame, envelope, -32602, "no such request");
-                return Heard::Nothing;
+                writer.refuse(frame, envelope, -32602, "no such request");
+                return AgentMessage::Nothing;
             };
             let own = inner.span_in(frame).map(|span| (span, asker.request.clone()));
             let frame = self.copied(frame, envelope, own);
-            return Heard::Request(AgentRequest { method, agent_request, frame, whom: Whom::Requester(asker.client) });
+            return AgentMessage::Request(AgentRequest {
+                method,
+                agent_request,
+                frame,
+                whom: Whom::Requester(asker.client),
+            });
         }
         if request.params.mode.as_deref() == Some("url") {
             let frame = self.copied(frame, envelope, None);
-            return Heard::Request(AgentRequest { method, agent_request, frame, whom: Whom::Prompter });
+            return AgentMessage::Request(AgentRequest { method, agent_request, frame, whom: Whom::Prompter });
         }
-        voice.note_elicitation(agent_request.bytes().clone());
+        writer.note_elicitation(agent_request.bytes().clone());
         match self.rewritten(frame, envelope, true) {
-            Some(frame) => Heard::Input(Input::AgentAsked {
+            Some(frame) => AgentMessage::Input(Input::AgentAsked {
                 kind: AskKind::Elicitation,
                 agent_request,
                 frame,
                 options: Vec::new(),
                 tool_call: None,
             }),
-            None => Heard::Nothing,
+            None => AgentMessage::Nothing,
         }
     }
 
@@ -270,25 +291,27 @@ fn tool_call(frame: &[u8], update: UpdateKind) -> Option<ToolCall> {
     (id.len() <= MAX_TOOL_ID_BYTES).then(|| ToolCall { id: id.as_ref().into(), state })
 }
 
-fn answered(frame: &[u8], envelope: &Envelope<'_>, voice: &mut Voice) -> Heard {
+fn answered(frame: &[u8], envelope: &Envelope<'_>, writer: &mut AgentWriter) -> AgentMessage {
     let id = envelope.id.clone().and_then(|span| Json::parse(&frame[span]).ok()?.id_number());
     // Not ours, or settled without it: dropped (rule 3.15).
-    let Some(owed) = id.and_then(|id| voice.settle(id)) else { return Heard::Nothing };
+    let Some(owed) = id.and_then(|id| writer.settle(id)) else { return AgentMessage::Nothing };
     let ok = envelope.kind == FrameKind::Result;
     let copy = frame::one_line(Bytes::copy_from_slice(frame));
     match owed {
-        Owed::Delete(done) => {
+        PendingRequest::Delete(done) => {
             let _ = done.send(AgentDelete::from_answer(ok));
-            Heard::Nothing
+            AgentMessage::Nothing
         }
-        Owed::Forward(to) => {
+        PendingRequest::Forward(to) => {
             let frame = frame::scan(&copy).map(|envelope| frame::with_id(&copy, &envelope, &to.request));
-            frame.map_or(Heard::Nothing, |frame| Heard::Answer { to, frame, ok })
+            frame.map_or(AgentMessage::Nothing, |frame| AgentMessage::Answer { to, frame, ok })
         }
-        Owed::Prompt(prompt) => {
+        PendingRequest::Prompt(prompt) => {
             let stop_reason = ok.then(|| stop_reason(frame));
             let frame = Raw::new(copy);
-            frame.map_or(Heard::Nothing, |frame| Heard::Input(Input::AgentAnswered { prompt, stop_reason, frame }))
+            frame.map_or(AgentMessage::Nothing, |frame| {
+                AgentMessage::Input(Input::AgentAnswered { prompt, stop_reason, frame })
+            })
         }
     }
 }
@@ -301,34 +324,34 @@ fn stop_reason(frame: &[u8]) -> Arc<str> {
 
 /// A line that could not be read. What it names is not left waiting: a request of the agent is refused, an answer of it
 /// fails the request that it is for.
-fn malformed(kind: Fault, detail: String, found: &Salvaged, voice: &mut Voice) -> Heard {
+fn malformed(kind: Fault, detail: String, found: &Salvaged, writer: &mut AgentWriter) -> AgentMessage {
     if found.has_method {
         for id in &found.ids {
-            let _ = voice.say(error(id, -32600, &format!("the request could not be read: {detail}")));
+            let _ = writer.say(error(id, -32600, &format!("the request could not be read: {detail}")));
         }
-        return Heard::Fault(kind, detail);
+        return AgentMessage::Fault(kind, detail);
     }
     let message = format!("the agent's answer could not be read: {detail}");
-    let failed: Vec<Heard> = found.id_numbers().filter_map(|id| fail_owed(id, &message, voice)).collect();
+    let failed: Vec<AgentMessage> = found.id_numbers().filter_map(|id| fail_owed(id, &message, writer)).collect();
     if failed.is_empty() {
-        return Heard::Fault(kind, detail);
+        return AgentMessage::Fault(kind, detail);
     }
-    Heard::Malformed { kind, detail, failed }
+    AgentMessage::Malformed { kind, detail, failed }
 }
 
-fn fail_owed(id: u64, message: &str, voice: &mut Voice) -> Option<Heard> {
-    Some(match voice.settle(id)? {
-        Owed::Delete(done) => {
+fn fail_owed(id: u64, message: &str, writer: &mut AgentWriter) -> Option<AgentMessage> {
+    Some(match writer.settle(id)? {
+        PendingRequest::Delete(done) => {
             let _ = done.send(AgentDelete::Failed);
-            Heard::Nothing
+            AgentMessage::Nothing
         }
-        Owed::Forward(to) => {
+        PendingRequest::Forward(to) => {
             let frame = error(&String::from_utf8_lossy(&to.request), -32603, message);
-            Heard::Answer { to, frame, ok: false }
+            AgentMessage::Answer { to, frame, ok: false }
         }
-        Owed::Prompt(prompt) => {
+        PendingRequest::Prompt(prompt) => {
             let frame = Raw::new(error(&id.to_string(), -32603, message))?;
-            Heard::Input(Input::AgentAnswered { prompt, stop_reason: None, frame })
+            AgentMessage::Input(Input::AgentAnswered { prompt, stop_reason: None, frame })
         }
     })
 }
