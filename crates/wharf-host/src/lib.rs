@@ -42,8 +42,8 @@ pub use config::{
 };
 pub use descriptor::{Descriptor, Resources, TurnWord, timestamp};
 pub use host::{
-    CreateError, Created, DelegationError, Host, NewSessionRequest, OpenError, RemovedWorkspace, Renewal, Spare,
-    SpawnRequest, Spawned, StartError, StorageFault,
+    CreateError, Created, DelegationError, Host, NewSessionRequest, OpenError, PrestartedAgent, RemovedWorkspace,
+    Renewal, SpawnRequest, Spawned, StartError, StorageFault,
 };
 pub use ids::{Now, new_client_id, new_prompt_id, new_session_id, random_text};
 pub use sandbox::SandboxError;

@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use wharf_core::{NewSession, Origin, Raw, Sender, Seq, Session, SessionId, SpawnKey};
 use wharf_store::{LogId, StoreError};
 
-use super::{DelegationError, Host, Inner, Spare, StartInputs, confined};
+use super::{DelegationError, Host, Inner, PrestartedAgent, StartInputs, sandbox_profile};
 use crate::adapters::AdapterError;
 use crate::agent::introduction::StartFailure;
 use crate::descriptor::Descriptor;
@@ -38,7 +38,7 @@ pub struct NewSessionRequest {
     /// on files and terminals.
     pub capabilities: String,
     /// An agent that has been greeted already, with this `env`.
-    pub spare: Option<Spare>,
+    pub spare: Option<PrestartedAgent>,
     /// Requests that a fresh agent is to be sent before its session: a login that succeeded before.
     pub prelude: Vec<Bytes>,
     /// A mode and options of the adapter's manifest.
@@ -113,7 +113,7 @@ impl Host {
         let Begun { handle, started, created } = self.begin_session(request)?;
         let session = handle.id().to_string();
         if let Ok(Err(error)) = created.await {
-            return Err(not_founded(error));
+            return Err(not_created(error));
         }
         match started.await {
             Ok(Ok(started)) => Ok(Created { handle, seq: started.seq, answer: started.answer }),
@@ -136,13 +136,13 @@ impl Host {
         if !request.cwd.is_absolute() || !request.cwd.is_dir() || request.cwd.to_str().is_none() {
             return Err(CreateError::Cwd { path: request.cwd });
         }
-        let more = confined::named(&agent, request.frame.bytes(), request.ground != Ground::Anywhere)?;
+        let more = sandbox_profile::named(&agent, request.frame.bytes(), request.ground != Ground::Anywhere)?;
         if request.ground != Ground::Anywhere {
             inner.allow(&request.ground, std::slice::from_ref(&request.cwd))?;
             inner.allow(&request.ground, &more)?;
         }
-        let real = confined::reals(&request.cwd, &more);
-        let sandbox = inner.config.profile(&agent, confined::roots(&request.cwd, more, &real))?;
+        let real = sandbox_profile::reals(&request.cwd, &more);
+        let sandbox = inner.config.profile(&agent, sandbox_profile::roots(&request.cwd, more, &real))?;
         // An agent that waits was given its rights when it was started.
         request.spare = request.spare.filter(|spare| spare.sandbox == sandbox);
         // Else a workspace inside of it would have the session, out of its starter's sight.
@@ -153,11 +153,11 @@ impl Host {
         let per_minute = limits.spawns_per_minute;
         let fast = |retry_after| CreateError::TooFast { per_minute, retry_after };
         inner.permits.take_rate(token).map_err(fast)?;
-        self.found(request, real, place)
+        self.create_log_and_task(request, real, place)
     }
 
     /// The log, the private file and the task.
-    fn found(
+    fn create_log_and_task(
         &self,
         request: NewSessionRequest,
         real: BTreeMap<PathBuf, PathBuf>,
@@ -225,7 +225,7 @@ impl Inner {
 }
 
 /// Why a session did not get into its log.
-pub(super) fn not_founded(error: CallError) -> CreateError {
+pub(super) fn not_created(error: CallError) -> CreateError {
     match error {
         CallError::StorageFull => CreateError::StorageFull,
         error @ (CallError::Refused(_)

@@ -7,7 +7,7 @@ use wharf_core::{Origin, SessionId, State, Status};
 use wharf_store::LogId;
 
 use super::storage::UnreadableLog;
-use super::{CreateError, Host, Inner, Need, OpenError, StartInputs};
+use super::{CreateError, Host, Inner, OpenError, StartInputs, StartPriority};
 use crate::agent::introduction::{StartFailure, greet};
 use crate::registry::Known;
 use crate::session::AgentDelete;
@@ -127,7 +127,7 @@ impl Inner {
         let agent = self.agent(&origin.adapter, inputs.mode.as_deref(), &inputs.options)?;
         agent.program(&inputs.env)?;
         let launch = self.launch_of(&agent, origin, &inputs)?;
-        let _start = self.permits.enter_queue(Need::Client).await;
+        let _start = self.permits.enter_queue(StartPriority::Client).await;
         let mut greeted = greet(&launch, &inputs.capabilities).await?;
         if !greeted.introduction.traits.delete {
             return Ok(AgentDelete::NotNeeded);

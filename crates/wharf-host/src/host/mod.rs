@@ -2,19 +2,19 @@
 
 mod adapters;
 mod agents;
-mod begin;
-mod confined;
 mod create;
 mod delegate;
 mod forget;
 mod initialize_cache;
 mod modes;
+mod prestarted_agent;
 mod rate;
-mod spare;
+mod sandbox_profile;
 mod spawn;
 mod start_file;
 mod start_permits;
-mod starts;
+mod start_queue;
+mod startup;
 mod storage;
 mod workspaces;
 
@@ -27,15 +27,15 @@ use wharf_core::{EndReason, Input, Sender, SessionId};
 use wharf_store::LogId;
 
 use agents::AgentProcesses;
-pub use begin::StartError;
 pub use create::{CreateError, Created, NewSessionRequest};
 pub use delegate::DelegationError;
 pub use forget::Renewal;
-pub use spare::Spare;
+pub use prestarted_agent::PrestartedAgent;
 pub use spawn::{SpawnRequest, Spawned};
 pub(crate) use start_file::{StartInputs, write_private};
 use start_permits::StartPermits;
-pub(crate) use starts::Need;
+pub(crate) use start_queue::StartPriority;
+pub use startup::StartError;
 use storage::Storage;
 pub use storage::StorageFault;
 pub use workspaces::RemovedWorkspace;
@@ -147,7 +147,7 @@ impl Host {
             Some(Known::Live(handle)) => Ok(handle),
             Some(Known::Cold { log_id, snapshot, .. }) => {
                 let inner = Arc::clone(&self.inner);
-                let read = tokio::task::spawn_blocking(move || inner.thaw(&log_id, snapshot));
+                let read = tokio::task::spawn_blocking(move || inner.load_from_log(&log_id, snapshot));
                 let thawed = read.await.map_err(|e| e.to_string()).and_then(|thawed| thawed.map_err(|e| e.to_string()));
                 let (mut session, shared) = thawed.map_err(|why| OpenError::Unreadable { id: id.clone(), why })?;
                 // The log failed while its agent ran, which was ended then.
@@ -189,7 +189,7 @@ impl Host {
         capabilities: &str,
         cwd: Option<&Path>,
         env: &BTreeMap<String, String>,
-    ) -> Result<(Introduction, Option<Spare>), StartFailure> {
+    ) -> Result<(Introduction, Option<PrestartedAgent>), StartFailure> {
         let agent = self.inner.agent(adapter, None, &BTreeMap::new())?;
         let passed = self.inner.config.adapters().environment(&agent, env);
         agent.program(&passed)?;
@@ -282,7 +282,11 @@ impl Inner {
     }
 
     /// Reads a cold session.
-    fn thaw(&self, log_id: &LogId, snapshot: Option<u64>) -> Result<(wharf_core::Session, Arc<Shared>), RestoreError> {
+    fn load_from_log(
+        &self,
+        log_id: &LogId,
+        snapshot: Option<u64>,
+    ) -> Result<(wharf_core::Session, Arc<Shared>), RestoreError> {
         let log = self.storage.engine().open(log_id)?;
         let mended = log.mended();
         if mended.torn_bytes > 0 {

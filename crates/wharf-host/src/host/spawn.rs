@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use wharf_core::{Raw, Sender, SessionId, SpawnKey};
 
-use super::create::{Begun, not_founded};
+use super::create::{Begun, not_created};
 use super::{CreateError, Host, NewSessionRequest};
 use crate::config::with_tools;
 use crate::session::handle::{Abilities, SessionHandle};
@@ -70,7 +70,7 @@ impl Host {
         drop(one_child);
         match begun.created.await {
             Ok(Ok(_)) => Ok(Spawned { handle: begun.handle, warnings, duplicate: false }),
-            Ok(Err(error)) => Err(not_founded(error)),
+            Ok(Err(error)) => Err(not_created(error)),
             Err(_) => Err(CreateError::Storage("the host is stopping".to_owned())),
         }
     }

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::rate::Rate;
-use super::starts::{Need, Place, Starts};
+use super::start_queue::{StartPermit, StartPriority, StartQueue};
 use crate::config::Limits;
 
 #[derive(Debug)]
 pub(crate) struct StartPermits {
-    queue: Arc<Starts>,
+    queue: Arc<StartQueue>,
     /// For sessions with a running agent (`limits.sessions`).
     sessions: Arc<Semaphore>,
     /// The same for agents that were started before there is a session for them.
@@ -23,7 +23,7 @@ pub(crate) struct StartPermits {
 impl StartPermits {
     pub(super) fn new(limits: &Limits) -> Self {
         Self {
-            queue: Starts::new(limits.starts),
+            queue: StartQueue::new(limits.starts),
             sessions: Arc::new(Semaphore::new(limits.sessions)),
             spares: Arc::new(Semaphore::new(limits.sessions)),
             rate: Rate::new(limits.spawns_per_minute),
@@ -31,7 +31,7 @@ impl StartPermits {
     }
 
     /// Waits until an agent may be started.
-    pub(crate) async fn enter_queue(&self, need: Need) -> Place {
+    pub(crate) async fn enter_queue(&self, need: StartPriority) -> StartPermit {
         self.queue.enter(need).await
     }
 

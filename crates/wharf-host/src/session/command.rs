@@ -10,7 +10,7 @@ use super::handle::{AgentReport, Attendance, CallError, Forward, Taken};
 use super::link::AgentDelete;
 use crate::agent::introduction::StartFailure;
 use crate::agent::{AgentExit, Opened};
-use crate::host::Need;
+use crate::host::StartPriority;
 use crate::settings::ReturnTerms;
 use crate::tools::AnswerPlace;
 
@@ -70,7 +70,7 @@ pub(crate) enum Command {
     },
     /// Brings the session back after a restart of the host, unless a user killed it meanwhile.
     ComeBack {
-        need: Need,
+        need: StartPriority,
         reply: ReplyTo,
     },
     /// Brings an ended session back with these settings: for an attached client, or for a user, who may have killed it.

@@ -17,7 +17,7 @@ use super::shared::Shared;
 use crate::agent::introduction::StartFailure;
 use crate::byte_budget::{ByteBudget, BytePermit};
 use crate::descriptor::Descriptor;
-use crate::host::Need;
+use crate::host::StartPriority;
 use crate::settings::ReturnTerms;
 
 /// Why a call did not go through.
@@ -348,7 +348,7 @@ impl SessionHandle {
     }
 
     /// The same for a host that starts: it is less in a hurry than a client.
-    pub(crate) async fn come_back(&self, need: Need) -> Result<(), CallError> {
+    pub(crate) async fn come_back(&self, need: StartPriority) -> Result<(), CallError> {
         let (reply, wait) = oneshot::channel();
         self.send(Command::ComeBack { need, reply }).await?;
         done(wait.await.map_err(|_| CallError::Gone)??)

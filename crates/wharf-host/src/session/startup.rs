@@ -11,7 +11,7 @@ use super::handle::Abilities;
 use super::journal::{Act, Journal};
 use crate::agent::introduction::{StartFailure, greet};
 use crate::agent::{self, Greeted};
-use crate::host::Need;
+use crate::host::StartPriority;
 use crate::settings::{ReturnTerms, Settings};
 
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(super) struct Startup {
     /// An agent that has answered `initialize` already, for the first start.
     prestarted: Option<Greeted>,
     /// How much the next start is needed.
-    need: Need,
+    need: StartPriority,
     /// The start that a caller waits for, and what that caller can do if it is an ACP client.
     wanted: Option<(StartNo, Option<Abilities>)>,
     /// The settings of the next start.
@@ -40,7 +40,7 @@ impl Startup {
             under_way: None,
             ending: None,
             prestarted: first.spare.take(),
-            need: Need::Client,
+            need: StartPriority::Client,
             wanted: None,
             terms: ReturnTerms::default(),
             waiters: Vec::new(),
@@ -59,7 +59,7 @@ impl Startup {
         self.under_way.is_none() && self.ending.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    pub(super) fn set_need(&mut self, need: Need) {
+    pub(super) fn set_need(&mut self, need: StartPriority) {
         self.need = need;
     }
 
@@ -93,7 +93,7 @@ impl Startup {
         let agent_session = known.map(ToString::to_string);
         let terms = std::mem::take(&mut self.terms);
         let wanted = Settings::of(session.state()).on_return(&terms);
-        let need = std::mem::replace(&mut self.need, Need::Client);
+        let need = std::mem::replace(&mut self.need, StartPriority::Client);
         let caller = self.wanted.take_if(|(wanted, _)| *wanted == start).map(|(_, abilities)| abilities);
         let starter = tokio::spawn(async move {
             // One agent per session, ever: the old tree goes before the new one comes.

@@ -16,7 +16,7 @@ use super::journal::{Due, Journal};
 use super::link::AgentDelete;
 use super::shared::Shared;
 use crate::agent::introduction::StartFailure;
-use crate::host::{Inner, Need};
+use crate::host::{Inner, StartPriority};
 use crate::ids::Now;
 
 /// Commands taken in one go, so that a flood of them cannot keep the agent's output waiting.
@@ -210,9 +210,9 @@ impl SessionTask {
             Command::ComeBack { need, reply } => {
                 agent.set_need(need);
                 let cause = match need {
-                    Need::Client => WakeCause::Caller,
-                    Need::Queued(_) => WakeCause::Queue,
-                    Need::Nobody => WakeCause::HostStart,
+                    StartPriority::Client => WakeCause::Caller,
+                    StartPriority::Queued(_) => WakeCause::Queue,
+                    StartPriority::Nobody => WakeCause::HostStart,
                 };
                 self.request(Input::Wake { cause }, reply);
             }

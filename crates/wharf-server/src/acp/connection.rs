@@ -10,8 +10,8 @@ use bytes::Bytes;
 use tokio::sync::{Semaphore, mpsc, watch};
 use wharf_host::core::{Attachment, ClientId, Joined, Role, Sender, SessionId};
 use wharf_host::{
-    Attendance, ByteBudget, BytePermit, CallError, CloseSignal, Lane, LaneMessage, Serves, SessionHandle, Spare, frame,
-    new_client_id,
+    Attendance, ByteBudget, BytePermit, CallError, CloseSignal, Lane, LaneMessage, PrestartedAgent, Serves,
+    SessionHandle, frame, new_client_id,
 };
 
 use super::amux::Bound;
@@ -59,7 +59,7 @@ pub(super) struct Connection {
     /// Held while a history is built for this client, and until it has gone out.
     pub(super) history_turn: Arc<Semaphore>,
     /// The agent that serves requests without a session. Held while it is asked.
-    pub(super) spare: tokio::sync::Mutex<Option<Spare>>,
+    pub(super) spare: tokio::sync::Mutex<Option<PrestartedAgent>>,
     /// Where the client last wanted a session.
     pub(super) last_cwd: Mutex<Option<PathBuf>>,
     pub(super) under_way: UnderWay,

@@ -68,7 +68,7 @@ impl Connection {
         self.last_cwd.lock().unwrap_or_else(PoisonError::into_inner).replace(cwd.clone());
         // The agent that waits is of the connection's adapter; another one's must be started.
         let spare = if agent.is_none() { self.spare.lock().await.take() } else { None };
-        let spare = spare.filter(|spare| spare.suits(&cwd));
+        let spare = spare.filter(|spare| spare.can_serve(&cwd));
         let prelude = if agent.is_none() { self.ledger.logins() } else { Vec::new() };
         let created = self.app.host.create(NewSessionRequest {
             adapter: agent.unwrap_or_else(|| self.agent.to_string()),

@@ -80,7 +80,7 @@ async fn host(config: Config, serve: &Serve) -> anyhow::Result<()> {
     let state_dir = config.state_dir.clone();
     let listen = config.listen.clone();
     wharf_host::adopt();
-    let host = Host::begin(config)?;
+    let host = Host::start(config)?;
     let watched = host.clone();
     let token_file = state_dir.join("token");
     let tokens = Tokens::open(&state_dir)?;

@@ -32,7 +32,7 @@ impl Stage {
             .map_err(anyhow::Error::msg)?;
         (config.state_dir, config.program) = (dir.path().join("state"), wharf());
         let disk = Hostility::default();
-        let host = Host::begin_on(config, Some(MemoryEngine::new(disk.clone())))?;
+        let host = Host::start_on(config, Some(MemoryEngine::new(disk.clone())))?;
         Ok(Self { host, disk, dir })
     }
 

@@ -23,7 +23,7 @@ use super::startup::Startup;
 use super::terminal_transcript::TerminalTranscript;
 use crate::agent::Opened;
 use crate::agent::introduction::StartFailure;
-use crate::host::Need;
+use crate::host::StartPriority;
 use crate::settings::{ReturnTerms, ToldSettings};
 
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl AgentConnection {
     }
 
     /// Notes how much the next start is needed.
-    pub(super) fn set_need(&mut self, need: Need) {
+    pub(super) fn set_need(&mut self, need: StartPriority) {
         self.startup.set_need(need);
     }
 

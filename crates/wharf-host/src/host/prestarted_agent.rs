@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
 use wharf_core::SessionId;
 
-use super::starts::Need;
+use super::start_queue::StartPriority;
 use super::{Host, Inner};
 use crate::adapters::Launchable;
 use crate::agent::Launch;
@@ -17,7 +17,7 @@ use crate::sandbox::{Profile, Root, SandboxError};
 
 /// An agent that answered `initialize` and waits for its session; ended if dropped.
 #[derive(Debug)]
-pub struct Spare {
+pub struct PrestartedAgent {
     pub(crate) greeted: Greeted,
     /// The id of the session that it will have: its environment says so already. Until then there is none of that id.
     pub(super) session: SessionId,
@@ -31,7 +31,7 @@ pub struct Spare {
     _place: OwnedSemaphorePermit,
 }
 
-impl Spare {
+impl PrestartedAgent {
     /// Sends a client's request; the answer comes with the id that went to the agent.
     pub async fn ask(&mut self, frame: &Bytes) -> Result<Bytes, StartFailure> {
         self.greeted.grant_time();
@@ -42,21 +42,21 @@ impl Spare {
 
     /// Is it as good as one that is started in `cwd`? Agents read settings where they are started, so one that was
     /// started elsewhere is not, unless its client is logged in there.
-    pub fn suits(&self, cwd: &Path) -> bool {
+    pub fn can_serve(&self, cwd: &Path) -> bool {
         let real = |path: &Path| path.canonicalize().ok();
         self.asked || self.cwd == cwd || real(&self.cwd).is_some_and(|own| real(cwd) == Some(own))
     }
 }
 
 impl Host {
-    /// Starts and greets an agent of the adapter where its session will probably be; if nobody knows, where the host is.
+    /// StartQueue and greets an agent of the adapter where its session will probably be; if nobody knows, where the host is.
     pub async fn spare(
         &self,
         adapter: &str,
         capabilities: &str,
         cwd: Option<&Path>,
         env: &BTreeMap<String, String>,
-    ) -> Result<Spare, StartFailure> {
+    ) -> Result<PrestartedAgent, StartFailure> {
         let known = cwd.filter(|cwd| cwd.is_absolute() && cwd.is_dir()).map(Path::to_owned);
         let cwd = known.clone().or_else(|| std::env::current_dir().ok()).unwrap_or_else(|| "/".into());
         let agent = self.inner.agent(adapter, None, &BTreeMap::new())?;
@@ -69,7 +69,7 @@ impl Host {
         let session = new_session_id();
         let sandbox = self.inner.spare_profile(&agent, known.as_deref())?;
         let launch = Launch { sandbox: sandbox.clone(), ..self.inner.launch(&agent, Some(&session), &cwd, &env) };
-        let _start = self.inner.permits.enter_queue(Need::Client).await;
+        let _start = self.inner.permits.enter_queue(StartPriority::Client).await;
         let capabilities = self.inner.config.serve_tools.advertise(capabilities, None);
         let cache = self.inner.agents.initialize_cache();
         let key = cache.key(&agent, &env, &capabilities, known.as_deref());
@@ -77,7 +77,7 @@ impl Host {
         if let Some(key) = key {
             cache.store(key, &greeted.introduction).await;
         }
-        Ok(Spare { greeted, session, cwd, sandbox, asked: false, _place: place })
+        Ok(PrestartedAgent { greeted, session, cwd, sandbox, asked: false, _place: place })
     }
 }
 

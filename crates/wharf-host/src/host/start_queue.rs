@@ -12,7 +12,7 @@ const LONGEST: Duration = Duration::from_secs(10);
 
 /// How much a start is needed: the first of these first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Need {
+pub(crate) enum StartPriority {
     /// Somebody waits for it.
     Client,
     /// A prompt has waited since then.
@@ -22,7 +22,7 @@ pub(crate) enum Need {
 }
 
 #[derive(Debug)]
-pub(crate) struct Starts {
+pub(crate) struct StartQueue {
     state: Mutex<State>,
 }
 
@@ -30,32 +30,32 @@ pub(crate) struct Starts {
 struct State {
     free: usize,
     /// In the order of need, then of their coming.
-    waiting: BTreeMap<(Need, u64), oneshot::Sender<()>>,
+    waiting: BTreeMap<(StartPriority, u64), oneshot::Sender<()>>,
     next: u64,
 }
 
 /// The right to start an agent, given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
-    starts: Arc<Starts>,
+pub(crate) struct StartPermit {
+    starts: Arc<StartQueue>,
     until: Instant,
 }
 
 /// In the queue; leaves it when dropped.
 struct Waiter {
-    starts: Arc<Starts>,
-    key: (Need, u64),
+    starts: Arc<StartQueue>,
+    key: (StartPriority, u64),
     admitted: bool,
 }
 
-impl Starts {
+impl StartQueue {
     pub(crate) fn new(at_once: usize) -> Arc<Self> {
         let state = State { free: at_once.max(1), waiting: BTreeMap::new(), next: 0 };
         Arc::new(Self { state: Mutex::new(state) })
     }
 
     /// Waits for a place.
-    pub(crate) async fn enter(self: &Arc<Self>, need: Need) -> Place {
+    pub(crate) async fn enter(self: &Arc<Self>, need: StartPriority) -> StartPermit {
         let queued = {
             let mut state = self.lock();
             if state.free > 0 {
@@ -73,7 +73,7 @@ impl Starts {
             // The sender is only dropped by being used.
             waiter.admitted = admitted.await.is_ok();
         }
-        Place { starts: Arc::clone(self), until: Instant::now() + LONGEST }
+        StartPermit { starts: Arc::clone(self), until: Instant::now() + LONGEST }
     }
 
     fn leave(&self) {
@@ -91,7 +91,7 @@ impl Starts {
     }
 }
 
-impl Place {
+impl StartPermit {
     /// Does the work in this place, and without it from when it takes too long.
     pub(crate) async fn hold<T>(self, work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
@@ -105,7 +105,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for StartPermit {
     fn drop(&mut self) {
         self.starts.leave();
     }
@@ -143,12 +143,12 @@ mod tests {
 
     #[tokio::test]
     async fn places_are_given_in_the_order_of_need() {
-        let starts = Starts::new(1);
-        let first = starts.enter(Need::Nobody).await;
-        let mut nobody = pin!(starts.enter(Need::Nobody));
-        let mut late = pin!(starts.enter(Need::Queued(Millis(20))));
-        let mut early = pin!(starts.enter(Need::Queued(Millis(10))));
-        let mut client = pin!(starts.enter(Need::Client));
+        let starts = StartQueue::new(1);
+        let first = starts.enter(StartPriority::Nobody).await;
+        let mut nobody = pin!(starts.enter(StartPriority::Nobody));
+        let mut late = pin!(starts.enter(StartPriority::Queued(Millis(20))));
+        let mut early = pin!(starts.enter(StartPriority::Queued(Millis(10))));
+        let mut client = pin!(starts.enter(StartPriority::Client));
         for _ in 0..2 {
             assert!(poll_once(&mut nobody).await.is_none());
             assert!(poll_once(&mut late).await.is_none());
@@ -167,31 +167,31 @@ mod tests {
 
     #[tokio::test]
     async fn who_leaves_the_queue_takes_no_place_with_him() {
-        let starts = Starts::new(1);
-        let first = starts.enter(Need::Client).await;
+        let starts = StartQueue::new(1);
+        let first = starts.enter(StartPriority::Client).await;
         {
-            let mut leaves = pin!(starts.enter(Need::Client));
+            let mut leaves = pin!(starts.enter(StartPriority::Client));
             assert!(poll_once(&mut leaves).await.is_none());
         }
         {
-            let mut admitted = pin!(starts.enter(Need::Client));
+            let mut admitted = pin!(starts.enter(StartPriority::Client));
             assert!(poll_once(&mut admitted).await.is_none());
             drop(first);
             // Given the place, and gone before it knew.
         }
-        let mut next = pin!(starts.enter(Need::Nobody));
+        let mut next = pin!(starts.enter(StartPriority::Nobody));
         assert!(poll_once(&mut next).await.is_some());
     }
 
     #[tokio::test]
     async fn a_start_that_hangs_keeps_nobody_from_starting() {
-        let starts = Starts::new(1);
-        let mut place = starts.enter(Need::Client).await;
+        let starts = StartQueue::new(1);
+        let mut place = starts.enter(StartPriority::Client).await;
         place.until = Instant::now();
         let mut hangs = pin!(place.hold(std::future::pending::<()>()));
         tokio::select! {
             () = &mut hangs => {}
-            _next = starts.enter(Need::Client) => {}
+            _next = starts.enter(StartPriority::Client) => {}
         }
     }
 }

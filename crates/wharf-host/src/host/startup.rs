@@ -16,7 +16,7 @@ use super::agents::AgentProcesses;
 use super::initialize_cache::InitializeCache;
 use super::start_permits::StartPermits;
 use super::storage::{Storage, UnreadableLog};
-use super::{Host, Inner, Need, StepLocks, modes};
+use super::{Host, Inner, StartPriority, StepLocks, modes};
 use crate::agent::records::{DirectoryIdentity, Records};
 use crate::config::{Config, ResumeOnStart};
 use crate::descriptor::Descriptor;
@@ -40,13 +40,13 @@ pub enum StartError {
 
 impl Host {
     /// Brings the host up. Blocking work: called once, before anything is served.
-    pub fn begin(config: Config) -> Result<Self, StartError> {
-        Self::begin_on(config, None)
+    pub fn start(config: Config) -> Result<Self, StartError> {
+        Self::start_on(config, None)
     }
 
     /// The same with another engine than files, for tests.
     #[doc(hidden)]
-    pub fn begin_on(config: Config, engine: Option<Arc<dyn Engine>>) -> Result<Self, StartError> {
+    pub fn start_on(config: Config, engine: Option<Arc<dyn Engine>>) -> Result<Self, StartError> {
         let root = config.state_dir.clone();
         let unusable = |why: &dyn std::fmt::Display| StartError::StateDir { path: root.clone(), why: why.to_string() };
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&root).map_err(|error| unusable(&error))?;
@@ -132,9 +132,9 @@ fn index(root: &Path) -> Result<Arc<dyn Index>, StoreError> {
 }
 
 impl Host {
-    /// Starts the agents of sessions that are to come back, those that are needed most first. One place is left for
+    /// StartQueue the agents of sessions that are to come back, those that are needed most first. One place is left for
     /// clients, who do not wait for all of these.
-    fn bring_back(&self, mut sessions: Vec<(Need, SessionId)>) {
+    fn bring_back(&self, mut sessions: Vec<(StartPriority, SessionId)>) {
         sessions.sort();
         let at_once = self.inner.config.limits.starts.saturating_sub(1).clamp(1, sessions.len().max(1));
         let sessions = Arc::new(std::sync::Mutex::new(VecDeque::from(sessions)));
@@ -150,7 +150,7 @@ impl Host {
         }
     }
 
-    async fn bring_one_back(&self, id: &SessionId, need: Need) {
+    async fn bring_one_back(&self, id: &SessionId, need: StartPriority) {
         let Ok(handle) = self.open(id).await else { return };
         loop {
             match handle.come_back(need).await {
@@ -180,7 +180,7 @@ const WATCHED_FOR: std::time::Duration = std::time::Duration::from_secs(10);
 impl Inner {
     /// Makes every log known. One that the index knows whole and ended is only listed; any other is read, and if it
     /// was alive when its host died, it is given its end now (rule 2.7).
-    fn reconcile(self: &Arc<Self>, index: &dyn Index) -> Result<Vec<(Need, SessionId)>, StartError> {
+    fn reconcile(self: &Arc<Self>, index: &dyn Index) -> Result<Vec<(StartPriority, SessionId)>, StartError> {
         let (mut back, mut fresh) = (Vec::new(), Vec::new());
         let mut rows: HashMap<_, IndexRow> =
             index.all().unwrap_or_default().into_iter().map(|row| (row.id.clone(), row)).collect();
@@ -207,12 +207,13 @@ impl Inner {
     }
 
     /// Is this one to be started again by itself, and how much is that needed?
-    fn wants_back(&self, descriptor: &Descriptor) -> Option<Need> {
-        let queued = (descriptor.queued > 0).then(|| Need::Queued(descriptor.queued_since.unwrap_or_default()));
+    fn wants_back(&self, descriptor: &Descriptor) -> Option<StartPriority> {
+        let queued =
+            (descriptor.queued > 0).then(|| StartPriority::Queued(descriptor.queued_since.unwrap_or_default()));
         let need = match self.config.resume_on_start {
             ResumeOnStart::None => None,
             ResumeOnStart::Queued => queued,
-            ResumeOnStart::All => Some(queued.unwrap_or(Need::Nobody)),
+            ResumeOnStart::All => Some(queued.unwrap_or(StartPriority::Nobody)),
         };
         let was_ended = matches!(descriptor.end_reason, Some(EndReason::User | EndReason::Closed));
         need.filter(|_| descriptor.resumable && !was_ended)
@@ -224,8 +225,8 @@ impl Inner {
         stat: &LogStat,
         snapshot: Option<u64>,
         rows: &mut Vec<Row>,
-    ) -> Option<(Need, SessionId)> {
-        match self.thaw(&stat.id, snapshot) {
+    ) -> Option<(StartPriority, SessionId)> {
+        match self.load_from_log(&stat.id, snapshot) {
             Ok((mut session, shared)) => {
                 let step = session.handle(Input::HostRestarted, Now::millis());
                 let descriptor = Descriptor::of(&session);
