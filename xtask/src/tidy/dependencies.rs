@@ -16,11 +16,20 @@ struct Ban {
     direct: &'static [&'static str],
     /// Not to be reached by any path.
     anywhere: &'static [&'static str],
+    /// If not empty, all that may be named in the manifest.
+    only: &'static [&'static str],
     reason: &'static str,
 }
 
 /// A trailing `*` stands for any ending.
 const BANS: &[Ban] = &[
+    Ban {
+        name: "wharf-api",
+        direct: &[],
+        anywhere: &["wharf-*", "tokio", "axum", "hyper*"],
+        only: &["schemars", "serde", "serde_json", "utoipa"],
+        reason: "the contract is types that clients can use: serde and the schema derives only",
+    },
     Ban {
         name: "wharf-core",
         // All but wharf-json, which digests prompts by what they say.
@@ -44,42 +53,49 @@ const BANS: &[Ban] = &[
             "parking_lot",
             "tempfile",
         ],
+        only: &[],
         reason: "the core has no runtime, clock, randomness or IO",
     },
     Ban {
         name: "wharf-json",
         direct: &["wharf-*", "tracing"],
         anywhere: &["tokio", "axum", "hyper*", "rustix", "libc"],
+        only: &[],
         reason: "every other crate reads JSON by it: it has no runtime and no IO",
     },
     Ban {
         name: "wharf-store",
         direct: &["wharf-*"],
         anywhere: &["tokio", "axum", "hyper*", "tungstenite", "tokio-tungstenite"],
+        only: &[],
         reason: "the store sees bytes, not events, and no wire",
     },
     Ban {
         name: "wharf-host",
         direct: &["wharf-server", "wharf-demo", "clap"],
         anywhere: &["axum", "hyper", "hyper-util", "http", "tungstenite", "tokio-tungstenite", "rmcp"],
+        only: &[],
         reason: "only surfaces know HTTP, WebSocket and MCP",
     },
     Ban {
         name: "wharf-server",
         direct: &["wharf-store", "wharf-demo", "rusqlite", "clap"],
         anywhere: &[],
+        only: &[],
         reason: "surfaces translate; what is below the host is not theirs",
     },
     Ban {
         name: "wharf-demo",
         direct: &[],
         anywhere: &["wharf-*", "tokio"],
+        only: &[],
         reason: "the demo is an ordinary ACP agent that knows nothing of Wharf",
     },
     Ban {
         name: "xtask",
         direct: &[],
         anywhere: &["wharf-*", "wharf", "tokio"],
+        only: &[],
         reason: "xtask must build when the product does not",
     },
 ];
@@ -106,7 +122,8 @@ fn check_manifest(ban: &Ban, path: &Path, text: &str, manifest: &Table, graph: &
     let mut findings = Vec::new();
     for direct in direct(manifest) {
         let line = line_of(text, &direct);
-        if ban.direct.iter().any(|pattern| matches(pattern, &direct)) {
+        let beyond = !ban.only.is_empty() && !ban.only.contains(&direct.as_str());
+        if beyond || ban.direct.iter().any(|pattern| matches(pattern, &direct)) {
             let message = format!("{} may not use {direct}: {}", ban.name, ban.reason);
             findings.push(Finding::failure(path, line, RULE, message));
         }
@@ -207,6 +224,13 @@ mod tests {
     fn a_forbidden_dependency_is_found_and_explained() {
         let found = messages("wharf-core", "[dependencies]\nserde = '1'\ntokio.workspace = true\n");
         assert_eq!(found, ["3: wharf-core may not use tokio: the core has no runtime, clock, randomness or IO"]);
+    }
+
+    #[test]
+    fn crate_with_a_list_may_use_nothing_else() {
+        let found = messages("wharf-api", "[dependencies]\nserde = '1'\nbytes = '1'\n");
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with("3: wharf-api may not use bytes:"), "{found:?}");
     }
 
     #[test]

@@ -1,0 +1,97 @@
+//! The agents that can be started.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct AdapterQuery {
+    /// Ask the programs that are there for their version. Takes a moment, and not for observers.
+    pub check: Option<bool>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct AdapterList {
+    pub adapters: Vec<AdapterDescription>,
+}
+
+/// One way to start an agent.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Adapter)]
+pub struct AdapterDescription {
+    pub slug: String,
+    pub name: String,
+    pub description: String,
+    /// Of the manifest; empty where there is none.
+    pub version: String,
+    /// `built-in`, `manifest`, `registry` or `config`.
+    pub source: String,
+    /// The manifest's file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub path: Option<String>,
+    pub command: Vec<String>,
+    pub protocol: String,
+    pub installed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub bin_path: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub bin_version: Option<String>,
+    /// Is that in the manifest's range?
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub version_ok: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub install_hint: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub login_hint: Option<String>,
+    /// Variables of whoever starts it that it gets, besides `PATH` and the locale.
+    pub variables: Vec<String>,
+    /// What stands in the way of a start or is odd, as sentences.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+    pub modes: Vec<AdapterMode>,
+    pub options: Vec<AdapterOption>,
+    /// As the manifest states them.
+    pub capabilities: BTreeMap<String, bool>,
+    /// Is it the agent of clients that name none?
+    pub default: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct AdapterMode {
+    pub id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub description: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct AdapterOption {
+    pub id: String,
+    /// `boolean`, `integer`, `string` or `enum`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub description: Option<String>,
+    #[serde(rename = "enum", default, skip_serializing_if = "Vec::is_empty")]
+    pub choices: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub default: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub min: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub max: Option<i64>,
+}

@@ -1,0 +1,339 @@
+//! The table of error codes: every refusal and failure that a client can be told, on every surface.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// JSON-RPC: the text is not JSON.
+const PARSE: i32 = -32700;
+/// JSON-RPC: the message cannot be taken.
+const REQUEST: i32 = -32600;
+/// JSON-RPC: what the request says cannot be done.
+const PARAMS: i32 = -32602;
+/// JSON-RPC: it cannot be done now.
+const INTERNAL: i32 = -32603;
+/// ACP: there is no such thing.
+const NOT_FOUND: i32 = -32002;
+/// RFD 533: there is no such session to be attached to.
+const NOT_ATTACHED: i32 = -32001;
+/// RFD 533: the client's role does not allow it.
+const FORBIDDEN: i32 = -32011;
+
+/// A word for programs that stays the same, with the numbers that HTTP and JSON-RPC have for it. In problem+json it is
+/// `code`, in a JSON-RPC error `data.reason`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ErrorCode {
+    word: &'static str,
+    status: u16,
+    json_rpc: i32,
+}
+
+macro_rules! error_codes {
+    ($($(#[doc = $doc:literal])+ $name:ident = $word:literal, $status:literal, $json_rpc:expr;)+) => {
+        impl ErrorCode {
+            $($(#[doc = $doc])+ pub const $name: Self = Self { word: $word, status: $status, json_rpc: $json_rpc };)+
+
+            /// Every code.
+            pub const ALL: &'static [Self] = &[$(Self::$name),+];
+        }
+    };
+}
+
+// The caller, and what its token covers.
+error_codes! {
+    /// The token is missing, unknown, revoked or expired.
+    UNAUTHORIZED = "unauthorized", 401, INTERNAL;
+    /// Many wrong tokens or codes came from this address.
+    TOO_MANY_FAILED_LOGINS = "too_many_failed_logins", 429, INTERNAL;
+    /// The host cannot check tokens at the moment.
+    TOKENS_UNREADABLE = "tokens_unreadable", 503, INTERNAL;
+    /// The caller only observes.
+    OBSERVER = "observer", 403, FORBIDDEN;
+    /// Only an admin may do this.
+    ADMIN_ONLY = "admin_only", 403, FORBIDDEN;
+    /// It concerns the whole host, and the token covers a part of it.
+    HOST_ONLY = "host_only", 403, FORBIDDEN;
+    /// A login would be more than its asker.
+    BEYOND_OWN_RIGHTS = "beyond_own_rights", 403, FORBIDDEN;
+    /// Too many login codes wait to be used.
+    TOO_MANY_CODES = "too_many_codes", 429, INTERNAL;
+    /// This is not for agents.
+    NOT_FOR_AGENTS = "not_for_agents", 403, FORBIDDEN;
+    /// The process belongs to an agent that has no session.
+    AGENT_PROCESS = "agent_process", 403, FORBIDDEN;
+    /// The system does not say which process is calling.
+    UNKNOWN_PROCESS = "unknown_process", 403, FORBIDDEN;
+    /// The socket is for the user who runs the host.
+    ANOTHER_USER = "another_user", 403, FORBIDDEN;
+    /// The operator does not let this agent do that to another session.
+    DELEGATION_DENIED = "delegation_denied", 403, PARAMS;
+    /// A child's directory is outside of its parent's.
+    CWD_OUTSIDE_PARENT = "cwd_outside_parent", 403, PARAMS;
+    /// The child would be deeper than is allowed.
+    MAX_DEPTH_EXCEEDED = "max_depth_exceeded", 403, PARAMS;
+    /// The session has as many children as it may have.
+    CHILD_QUOTA_EXCEEDED = "child_quota_exceeded", 429, PARAMS;
+
+    // The request.
+    /// The `Host` header does not name this host.
+    FOREIGN_AUTHORITY = "foreign_authority", 403, REQUEST;
+    /// A page of another origin sent it.
+    FOREIGN_ORIGIN = "foreign_origin", 403, REQUEST;
+    /// The `Host` header is missing.
+    NO_AUTHORITY = "no_authority", 400, REQUEST;
+    /// A header that must be unique is there twice.
+    DOUBLED_HEADER = "doubled_header", 400, REQUEST;
+    /// No route has this path.
+    UNKNOWN_ROUTE = "unknown_route", 404, REQUEST;
+    /// The route does not take this method.
+    METHOD_NOT_ALLOWED = "method_not_allowed", 405, REQUEST;
+    /// The answer is an event stream, which the caller does not accept.
+    NOT_ACCEPTABLE = "not_acceptable", 406, REQUEST;
+    /// The body is not said to be JSON.
+    UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type", 415, REQUEST;
+    /// The connection has to be upgraded.
+    UPGRADE_REQUIRED = "upgrade_required", 426, REQUEST;
+    /// The body or message is over the limit.
+    BODY_TOO_LARGE = "body_too_large", 413, REQUEST;
+    /// The body did not come to its end, or not in time (408).
+    CUT_OFF = "cut_off", 400, REQUEST;
+    /// The text is not JSON.
+    MALFORMED_JSON = "malformed_json", 400, PARSE;
+    /// Batches of messages are not taken.
+    BATCH = "batch", 501, REQUEST;
+    /// A member of the body, of the query or of a tool's arguments is missing, unknown or of the wrong kind.
+    INVALID_PARAMS = "invalid_params", 422, PARAMS;
+    /// The id that the client gives itself cannot be used.
+    INVALID_CLIENT_ID = "invalid_client_id", 400, PARAMS;
+    /// The idempotency key cannot be used.
+    INVALID_IDEMPOTENCY_KEY = "invalid_idempotency_key", 422, PARAMS;
+    /// The idempotency key was used for something else.
+    IDEMPOTENCY_KEY_REUSED = "idempotency_key_reused", 422, PARAMS;
+    /// The call was cancelled by its caller.
+    CANCELLED = "cancelled", 408, INTERNAL;
+
+    // Limits of the host.
+    /// Too many connections are open: of the token, or in all (503).
+    TOO_MANY_CONNECTIONS = "too_many_connections", 429, INTERNAL;
+    /// Too many event streams and waits are open.
+    TOO_MANY_STREAMS = "too_many_streams", 429, INTERNAL;
+    /// Too many requests of this connection are under way.
+    TOO_MANY_REQUESTS = "too_many_requests", 429, INTERNAL;
+    /// All clients together are sending too much at once.
+    TOO_MANY_BODIES = "too_many_bodies", 503, INTERNAL;
+    /// Too many large answers wait to be read by their clients.
+    TOO_MANY_ANSWERS = "too_many_answers", 503, INTERNAL;
+    /// Too many answers of this connection wait to be read.
+    ANSWERS_UNREAD = "answers_unread", 429, INTERNAL;
+
+    // The host and its storage.
+    /// The host or the session cannot take this now.
+    UNAVAILABLE = "unavailable", 503, INTERNAL;
+    /// The answer cannot be made.
+    INTERNAL = "internal", 500, INTERNAL;
+    /// The host is on its way out.
+    STOPPING = "stopping", 503, INTERNAL;
+    /// The disk is full.
+    STORAGE_FULL = "storage_full", 507, INTERNAL;
+    /// The state directory was deleted or moved.
+    STORAGE_GONE = "storage_gone", 503, INTERNAL;
+    /// The state directory cannot be read or written.
+    STORAGE_FAILED = "storage_failed", 503, INTERNAL;
+    /// It was done, but the log cannot say so.
+    NOT_WRITTEN = "not_written", 507, INTERNAL;
+    /// The session's log is as long as it may be.
+    LOG_FULL = "log_full", 507, INTERNAL;
+
+    // Workspaces.
+    /// The registry of workspaces cannot be read.
+    REGISTRY_DAMAGED = "registry_damaged", 500, PARAMS;
+    /// The registry of workspaces cannot be written.
+    REGISTRY_UNWRITABLE = "registry_unwritable", 500, PARAMS;
+    /// The name of a workspace cannot be used.
+    INVALID_SLUG = "invalid_slug", 422, PARAMS;
+    /// The directory of a workspace cannot be used.
+    INVALID_PATH = "invalid_path", 422, PARAMS;
+    /// No workspace is registered under this name (404 where the request is about that workspace).
+    UNKNOWN_WORKSPACE = "unknown_workspace", 422, PARAMS;
+    /// The name is taken.
+    WORKSPACE_EXISTS = "workspace_exists", 409, PARAMS;
+    /// The workspace has running sessions.
+    WORKSPACE_IN_USE = "workspace_in_use", 409, PARAMS;
+    /// Tokens are for this workspace alone.
+    WORKSPACE_HAS_TOKENS = "workspace_has_tokens", 409, PARAMS;
+
+    // The start of an agent.
+    /// There is no such adapter.
+    UNKNOWN_ADAPTER = "unknown_adapter", 422, PARAMS;
+    /// The adapter's manifest cannot be used.
+    INVALID_MANIFEST = "invalid_manifest", 422, PARAMS;
+    /// The adapter's agent does not speak ACP.
+    PROTOCOL_NOT_SUPPORTED = "protocol_not_supported", 501, PARAMS;
+    /// The agent's program is not installed.
+    ADAPTER_NOT_INSTALLED = "adapter_not_installed", 501, INTERNAL;
+    /// The adapter has no such mode.
+    UNKNOWN_MODE = "unknown_mode", 422, PARAMS;
+    /// It is not one of the options that are offered.
+    INVALID_OPTION = "invalid_option", 422, PARAMS;
+    /// The directory cannot be used.
+    INVALID_CWD = "invalid_cwd", 422, PARAMS;
+    /// The caller may not use this directory.
+    CWD_NOT_ALLOWED = "cwd_not_allowed", 403, PARAMS;
+    /// The label is too long.
+    LABEL_TOO_LONG = "label_too_long", 422, PARAMS;
+    /// This system has no sandbox.
+    SANDBOX_NOT_SUPPORTED = "sandbox_not_supported", 501, INTERNAL;
+    /// The sandbox that is set cannot be had.
+    SANDBOX_IMPOSSIBLE = "sandbox_impossible", 422, INTERNAL;
+    /// As many sessions run as may.
+    TOO_MANY_SESSIONS = "too_many_sessions", 429, INTERNAL;
+    /// Sessions are started too fast.
+    TOO_MANY_SPAWNS = "too_many_spawns", 429, INTERNAL;
+    /// The agent could not be started.
+    START_FAILED = "start_failed", 502, INTERNAL;
+
+    // A session.
+    /// There is no such session.
+    UNKNOWN_SESSION = "unknown_session", 404, NOT_FOUND;
+    /// The session's log cannot be read.
+    UNREADABLE_SESSION = "unreadable_session", 503, INTERNAL;
+    /// The session has ended and cannot come back.
+    NOT_RESUMABLE = "not_resumable", 409, INTERNAL;
+    /// A user killed the session.
+    KILLED = "killed", 409, INTERNAL;
+    /// The session is running already.
+    ALREADY_RUNNING = "already_running", 409, PARAMS;
+    /// Other clients use the session.
+    IN_USE = "in_use", 409, INTERNAL;
+    /// The log does not hold this event.
+    UNKNOWN_EVENT = "unknown_event", 409, PARAMS;
+    /// The agent did not ask this.
+    UNKNOWN_ASK = "unknown_ask", 404, PARAMS;
+    /// The ask has had its answer.
+    ALREADY_ANSWERED = "already_answered", 409, PARAMS;
+
+    // Prompts.
+    /// A turn runs, or prompts wait.
+    TURN_IN_PROGRESS = "turn_in_progress", 409, INTERNAL;
+    /// As many prompts wait as may.
+    QUEUE_FULL = "queue_full", 429, INTERNAL;
+    /// No such prompt waits.
+    UNKNOWN_PROMPT = "unknown_prompt", 404, PARAMS;
+    /// The prompt's id is taken.
+    PROMPT_ID_TAKEN = "prompt_id_taken", 409, PARAMS;
+    /// The prompt's turn has started.
+    ALREADY_STARTED = "already_started", 409, PARAMS;
+    /// The prompt was taken out of the queue.
+    REMOVED = "removed", 409, INTERNAL;
+    /// The agent went away before it finished the prompt.
+    AGENT_EXITED = "agent_exited", 502, INTERNAL;
+    /// The session was ended before the prompt was finished.
+    SESSION_ENDED = "session_ended", 409, INTERNAL;
+    /// The host was stopped before the prompt was finished.
+    HOST_SHUTDOWN = "host_shutdown", 503, INTERNAL;
+    /// The host was restarted before the prompt was finished.
+    HOST_RESTARTED = "host_restarted", 503, INTERNAL;
+
+    // Connections of ACP.
+    /// The header `Acp-Connection-Id` is missing.
+    CONNECTION_ID_MISSING = "connection_id_missing", 400, REQUEST;
+    /// There is no such connection.
+    UNKNOWN_CONNECTION = "unknown_connection", 404, REQUEST;
+    /// The header and the message name different sessions.
+    SESSION_MISMATCH = "session_mismatch", 400, REQUEST;
+    /// The connection is not attached to the session.
+    NOT_ATTACHED = "not_attached", 409, NOT_ATTACHED;
+    /// The client detached before its request reached the agent.
+    LEFT = "left", 409, INTERNAL;
+
+    // Clients.
+    /// A code of a newer host.
+    OTHER = "other", 500, INTERNAL;
+}
+
+impl ErrorCode {
+    /// The JSON-RPC number of `session/attach` and `session/detach` for a session that does not exist.
+    pub const ATTACH_UNKNOWN_JSON_RPC: i32 = NOT_ATTACHED;
+
+    /// Returns the word.
+    pub const fn as_str(self) -> &'static str {
+        self.word
+    }
+
+    /// Returns the HTTP status that goes with it unless a place says otherwise.
+    pub const fn status(self) -> u16 {
+        self.status
+    }
+
+    /// Returns the number of a JSON-RPC error.
+    pub const fn json_rpc(self) -> i32 {
+        self.json_rpc
+    }
+
+    /// Returns the code of this word, or [`Self::OTHER`] if this version does not know it.
+    pub fn from_word(word: &str) -> Self {
+        Self::ALL.iter().copied().find(|code| code.word == word).unwrap_or(Self::OTHER)
+    }
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word)
+    }
+}
+
+impl Default for ErrorCode {
+    fn default() -> Self {
+        Self::OTHER
+    }
+}
+
+impl Serialize for ErrorCode {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.word)
+    }
+}
+
+impl<'de> Deserialize<'de> for ErrorCode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self::from_word(&Cow::<'de, str>::deserialize(deserializer)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn codes_are_unique_and_written_alike() {
+        let words: BTreeSet<&str> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
+        assert_eq!(words.len(), ErrorCode::ALL.len(), "a word stands twice");
+        for code in ErrorCode::ALL {
+            assert!(code.word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{code}");
+            assert!((400..600).contains(&code.status), "{code}");
+            assert_eq!(ErrorCode::from_word(code.word), *code);
+        }
+    }
+
+    #[test]
+    fn code_of_a_newer_host_reads_as_other() {
+        let read = |json: &str| serde_json::from_str::<ErrorCode>(json).unwrap();
+        assert_eq!((read("\"killed\""), read("\"novel\"")), (ErrorCode::KILLED, ErrorCode::OTHER));
+    }
+
+    #[test]
+    fn every_code_is_documented() {
+        let pages = [
+            include_str!("../../../docs/protocol/rest.md"),
+            include_str!("../../../docs/protocol/acp.md"),
+            include_str!("../../../docs/protocol/mcp.md"),
+        ];
+        for code in ErrorCode::ALL.iter().filter(|code| **code != ErrorCode::OTHER) {
+            let word = format!("`{code}`");
+            assert!(pages.iter().any(|page| page.contains(&word)), "{word} is not in docs/protocol");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The host itself.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::SessionInfo;
+
+/// The host itself.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Described)]
+pub struct HostInfo {
+    pub version: String,
+    pub pid: u32,
+    /// Where it listens.
+    pub url: String,
+    pub state_dir: String,
+    /// The agent of clients that name none.
+    pub default_agent: String,
+    pub sessions: SessionCount,
+}
+
+/// How many sessions there are.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = Count)]
+pub struct SessionCount {
+    /// With an agent.
+    pub live: usize,
+    /// With those that have ended.
+    pub total: usize,
+}
+
+/// The host is on its way out.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = Stopping)]
+pub struct StopReceipt {
+    pub ok: bool,
+    /// The process that will be gone.
+    pub pid: u32,
+}
+
+/// Sessions with what they run as.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = Processes)]
+pub struct ProcessList {
+    pub sessions: Vec<SessionProcesses>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionProcesses {
+    #[serde(flatten)]
+    pub session: SessionInfo,
+    /// The roots of its process trees: the agent's, and its terminals'.
+    pub pids: Vec<u32>,
+    /// Asks that are open.
+    pub asks: u64,
+    /// Readers that follow it, and by how many events the slowest of them is behind.
+    pub readers: u64,
+    pub lag_events: u64,
+    pub log_bytes: u64,
+    /// How long its agent has had nothing to do; left out while it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub idle_millis: Option<u64>,
+}

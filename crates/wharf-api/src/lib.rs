@@ -1,0 +1,50 @@
+//! The contract of REST, server-sent events and MCP: the types of every request, answer, event and error.
+//!
+//! It is *not* where anything is done: the server fills these types in and serialises them, clients deserialise them, and
+//! the OpenAPI document and the schemas of MCP tools are made from them.
+//!
+//! Invariant: it depends on serde and the schema derives only. A client of an older version reads the answers of a newer
+//! host: members that it does not know are ignored, and words that it does not know are kept as `Other`.
+#![cfg_attr(test, expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves"))]
+
+#[macro_use]
+mod word;
+
+mod adapter;
+mod ask;
+mod content;
+mod error_code;
+mod event_log;
+mod host;
+mod login;
+pub mod mcp;
+mod problem;
+mod prompt;
+mod queue;
+mod session;
+mod spawn;
+mod stream;
+mod workspace;
+
+pub use adapter::{AdapterDescription, AdapterList, AdapterMode, AdapterOption, AdapterQuery};
+pub use ask::{AnswerAction, AnswerArgs, Answered, AskList, AskOption, AskType, OpenAsk};
+pub use content::Content;
+pub use error_code::ErrorCode;
+pub use event_log::{EventPage, EventQuery, OutputLines, OutputQuery};
+pub use host::{HostInfo, ProcessList, SessionCount, SessionProcesses, StopReceipt};
+pub use login::{LoggedIn, LoggedOut, LoginArgs, LoginCode, LoginCodeArgs};
+pub use problem::ProblemBody;
+pub use prompt::{Interrupted, PromptArgs, Prompted};
+pub use queue::{QueueChange, QueueChanged, QueueEntry, QueueList};
+pub use session::{
+    EndCause, Forgotten, Killed, ResourceUse, ResumeArgs, SessionInfo, SessionPage, SessionQuery, SessionStatus,
+    StoragePause, TurnPhase,
+};
+pub use spawn::{SpawnArgs, SpawnedSession};
+pub use stream::{
+    AskChange, ForgottenSession, OutputLine, PauseChange, SessionSnapshot, SessionStreamEvent, StatusChange,
+    StreamEvent, TurnChange, TurnStep,
+};
+pub use workspace::{
+    ActiveWorkspace, NewWorkspace, RemovedWorkspace, WorkspaceInfo, WorkspaceRegistry, WorkspaceRemovalQuery,
+};

@@ -1,0 +1,60 @@
+//! The web page's login.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// What the login is to be. It is never more than the asker.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schema(as = CodeArgs)]
+pub struct LoginCodeArgs {
+    /// `observer`, `controller` or `admin`; else that of the asker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// The one workspace that it covers; else what the asker covers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+    /// How long the login lasts, up to 31 days; else 12 hours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 2_678_400)]
+    pub ttl_seconds: Option<u64>,
+}
+
+/// A code that is good once.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LoginCode {
+    pub code: String,
+    /// How long it may wait to be used.
+    pub good_for_seconds: u64,
+    pub role: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub workspace: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct LoginArgs {
+    pub code: String,
+}
+
+/// The page is logged in.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LoggedIn {
+    /// The half of the login that the page keeps and shows with every request, as the header `Wharf-Page` or the
+    /// subprotocol `wharf.page.<key>`; the other half is in the cookie.
+    pub page: String,
+    pub role: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub workspace: Option<String>,
+    /// ISO 8601.
+    pub expires_at: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct LoggedOut {
+    /// Was it a login?
+    pub ok: bool,
+}

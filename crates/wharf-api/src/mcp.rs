@@ -1,0 +1,167 @@
+//! The arguments and results of MCP tools that REST does not have in the same form.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{AnswerAction, Content, OpenAsk, SessionInfo, SessionStatus, TurnPhase};
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PromptInput {
+    /// The session's id.
+    pub session_id: String,
+    /// A text, or ACP content blocks.
+    pub prompt: Content,
+    /// While a turn runs: wait in the queue instead of being refused.
+    #[serde(default)]
+    pub queue: Option<bool>,
+    /// While a turn runs: end it, then run this prompt.
+    #[serde(default)]
+    pub interrupt: Option<bool>,
+    /// A repeated call with the same key gives the prompt of the first.
+    #[serde(default)]
+    pub idempotency_key: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ListInput {
+    /// Only sessions that are starting or running.
+    pub only_alive: Option<bool>,
+    /// The slug of a workspace.
+    pub workspace_slug: Option<String>,
+    /// The slug of an adapter.
+    pub adapter: Option<String>,
+    /// The whole label.
+    pub label: Option<String>,
+    /// Sessions in a page: 1 to 1000, else 100.
+    pub limit: Option<usize>,
+    /// `nextCursor` of the page before.
+    pub cursor: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OutputInput {
+    /// The session's id.
+    pub session_id: String,
+    /// The newest so many lines: 1 to 10000, else 200.
+    #[serde(default)]
+    pub last_n: Option<usize>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KillInput {
+    /// The session's id.
+    pub session_id: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitInput {
+    /// The session's id.
+    pub session_id: String,
+    /// How long at most: 0 to 3600, else 300. The outcome is `timeout` then, and the turn goes on.
+    #[serde(default)]
+    pub timeout_seconds: Option<f64>,
+    /// So many of the newest lines come with the answer: 1 to 10000, else 200.
+    #[serde(default)]
+    pub last_n: Option<usize>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AnswerInput {
+    /// The session's id.
+    pub session_id: String,
+    /// Which question; needed if several are open.
+    #[serde(default)]
+    pub ask_id: Option<u64>,
+    /// For a permission: the `optionId` of the choice.
+    #[serde(default)]
+    pub option_id: Option<String>,
+    /// True: no answer.
+    #[serde(default)]
+    pub cancel: Option<bool>,
+    /// For a form.
+    #[serde(default)]
+    pub action: Option<AnswerAction>,
+    /// For a form that is accepted: what was filled in.
+    #[serde(default)]
+    pub content: Option<Map<String, Value>>,
+}
+
+/// The prompt is in the log. Its output comes with `get_agent_session_output` or `wait_agent_session`.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PromptOutput {
+    pub ok: bool,
+    pub session_id: String,
+    pub prompt_id: String,
+    /// Its place in the queue, 0 being next; absent once its turn has begun.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub position: Option<usize>,
+    /// The idempotency key was known: this is the prompt of an earlier call.
+    pub duplicate: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LinesOutput {
+    pub session_id: String,
+    /// The oldest first.
+    pub lines: Vec<String>,
+    /// Older lines were left out: all together are too long for a tool's answer, or they are too far back.
+    pub truncated: bool,
+    pub status: SessionStatus,
+    pub turn: TurnPhase,
+    /// What the agent waits for: see `answer_agent_session`.
+    pub asks: Vec<OpenAsk>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KillOutput {
+    pub ok: bool,
+    pub session_id: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AnswerOutput {
+    pub ok: bool,
+    pub session_id: String,
+    pub ask_id: u64,
+}
+
+/// Why the wait is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitOutcome {
+    /// No turn runs and no prompt waits.
+    TurnEnded,
+    /// The agent asks something: see `asks`.
+    AwaitingInput,
+    SessionEnded,
+    /// The turn goes on.
+    Timeout,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitOutput {
+    pub session_id: String,
+    pub outcome: WaitOutcome,
+    /// Why the turn ended, if it did so during the wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<String>,
+    /// The newest lines of output, the oldest first.
+    pub lines: Vec<String>,
+    /// Older lines were left out: all together are too long for a tool's answer, or they are too far back.
+    pub truncated: bool,
+    /// What the agent waits for: see `answer_agent_session`.
+    pub asks: Vec<OpenAsk>,
+    pub session: SessionInfo,
+}

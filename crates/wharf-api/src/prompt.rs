@@ -1,0 +1,46 @@
+//! Prompts, and the end of a turn.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::Content;
+
+/// One prompt.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PromptArgs {
+    pub prompt: Content,
+    /// While a turn runs: wait in the queue instead of being refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<bool>,
+    /// While a turn runs: end it, then run this prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interrupt: Option<bool>,
+}
+
+/// The prompt is in the log.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Prompted {
+    pub ok: bool,
+    /// The session.
+    pub id: String,
+    pub prompt_id: String,
+    /// Its place in the queue, 0 being next; absent once its turn has begun.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub position: Option<usize>,
+    /// The idempotency key was known: this is the prompt of an earlier request.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub duplicate: bool,
+}
+
+/// The running turn was asked to end.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Interrupted {
+    pub ok: bool,
+    pub id: String,
+    /// Was there one?
+    pub was_busy: bool,
+}

@@ -1,0 +1,53 @@
+//! The prompts that wait.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::Content;
+
+/// The prompts that wait, the next one first.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = Queue)]
+pub struct QueueList {
+    pub queue: Vec<QueueEntry>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Waiting)]
+pub struct QueueEntry {
+    pub prompt_id: String,
+    /// 0 is next.
+    pub position: usize,
+    /// What it says, shortened if need be; content that is no text is named only.
+    pub text: String,
+    /// Who sent it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub sender: Option<String>,
+    /// ISO 8601.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub accepted_at: Option<String>,
+}
+
+/// What is to change.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueChange {
+    /// What it is to say instead.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prompt: Option<Content>,
+    /// Its new place: 0 is next, more than there are is last.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub position: Option<usize>,
+}
+
+/// Done.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QueueChanged {
+    pub ok: bool,
+    pub prompt_id: String,
+}

@@ -1,0 +1,221 @@
+//! A session, listings of sessions, and a session's end and return.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+words! {
+    /// Where the session is in its life.
+    pub enum SessionStatus as "Status" {
+        Starting = "starting",
+        Running = "running",
+        Exited = "exited",
+        Killed = "killed",
+        Error = "error",
+    }
+}
+
+words! {
+    /// What the agent is doing.
+    pub enum TurnPhase as "Turn" {
+        Idle = "idle",
+        Running = "running",
+        AwaitingInput = "awaiting_input",
+    }
+}
+
+words! {
+    /// Why the session ended.
+    pub enum EndCause as "EndReason" {
+        AgentExited = "agent_exited",
+        StartFailed = "start_failed",
+        Unresponsive = "unresponsive",
+        User = "user",
+        Closed = "closed",
+        Idle = "idle",
+        Memory = "memory",
+        LogFull = "log_full",
+        HostShutdown = "host_shutdown",
+        HostRestarted = "host_restarted",
+    }
+}
+
+words! {
+    /// Why the agent is held.
+    pub enum StoragePause as "PauseReason" {
+        StorageFull = "storage_full",
+        StorageReadOnly = "storage_read_only",
+    }
+}
+
+impl SessionStatus {
+    /// Returns true while the session has an agent, or is about to. An unknown word counts as ended.
+    pub const fn is_alive(&self) -> bool {
+        matches!(self, Self::Starting | Self::Running)
+    }
+}
+
+/// AIP-46's `Session`, with Wharf's own members besides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Session)]
+#[schemars(rename = "Session")]
+pub struct SessionInfo {
+    /// Never changes.
+    pub id: String,
+    /// The adapter whose agent this is.
+    pub adapter_slug: String,
+    /// The workspace that it belongs to; `default` for none.
+    pub workspace_slug: String,
+    /// The directory that the agent runs in.
+    pub cwd: String,
+    pub status: SessionStatus,
+    /// ISO 8601.
+    pub started_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub ended_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub last_output_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub exit_code: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub label: Option<String>,
+    /// The name by which amux clients find it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub name: Option<String>,
+    /// The agent's own id of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub agent_session_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub title: Option<String>,
+    pub turn: TurnPhase,
+    /// Prompts that wait.
+    pub queued: usize,
+    /// Attached clients.
+    pub clients: usize,
+    /// The last event of its log.
+    pub last_seq: u64,
+    /// It has ended and can come back.
+    pub resumable: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub end_reason: Option<EndCause>,
+    /// The agent is held because the disk is full or read-only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub paused: Option<StoragePause>,
+    /// What went wrong, for a person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub message: Option<String>,
+    /// The session whose agent started this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub parent_session_id: Option<String>,
+    /// How many sessions are above it; absent for one that a user started.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub depth: Option<usize>,
+    /// What its processes use; only while they are there and can be measured (Linux), some seconds old at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub resources: Option<ResourceUse>,
+}
+
+/// What the processes of a session use: its agent's, and all that those started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Resources)]
+#[schemars(rename = "Resources")]
+pub struct ResourceUse {
+    /// Resident memory without what is mapped from files.
+    pub memory_bytes: u64,
+    /// CPU time since the agent was started.
+    pub cpu_millis: u64,
+    pub processes: u64,
+    /// More than `limits.session_memory`: so while it is at work, or if it could not come back. Left out if false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub over_limit: bool,
+}
+
+/// Selects sessions, and says how many.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SessionQuery {
+    /// Sessions in a page.
+    #[param(minimum = 1, maximum = 1000, default = 100)]
+    pub limit: Option<usize>,
+    /// `nextCursor` of the page before.
+    pub cursor: Option<String>,
+    #[serde(deserialize_with = "known_status")]
+    pub status: Option<SessionStatus>,
+    /// The slug of a workspace.
+    pub workspace: Option<String>,
+    /// The slug of an adapter.
+    pub adapter: Option<String>,
+    /// The whole label.
+    pub label: Option<String>,
+    /// True: those that are starting or running. False: those that have ended.
+    pub alive: Option<bool>,
+}
+
+fn known_status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SessionStatus>, D::Error> {
+    crate::word::known(deserializer, SessionStatus::WORDS)
+}
+
+/// A page of sessions, the newest first.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = SessionList)]
+#[schemars(rename = "SessionList")]
+pub struct SessionPage {
+    pub sessions: Vec<SessionInfo>,
+    /// There are more: ask again with this as `cursor`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub next_cursor: Option<String>,
+}
+
+/// The session is dead.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Killed {
+    pub ok: bool,
+    pub id: String,
+}
+
+/// `ok` is false if there was no such session.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Forgotten {
+    pub ok: bool,
+    pub id: String,
+    /// `failed`: the agent did not delete its own copy, which may be left. Absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub agent_delete: Option<String>,
+}
+
+impl Forgotten {
+    /// The word for an agent's own copy that may be left of a deleted session.
+    pub const AGENT_DELETE_FAILED: &'static str = "failed";
+}
+
+/// The settings that a session comes back with, besides those that were in force.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResumeArgs {
+    /// This mode instead of the one that was in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(min_length = 1)]
+    pub session_mode: Option<String>,
+    /// Take the settings that the agent has, instead of setting those that were in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accept_agent_settings: Option<bool>,
+}
