@@ -3,17 +3,18 @@
 use std::net::IpAddr;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use wharf_api::ErrorCode;
 use wharf_host::{Auth, Badge};
 
 use crate::App;
 use crate::auth::{Identity, Peer, Refused, bearer, is_own_page, page_token};
 use crate::ending::while_good;
+use crate::fault::Fault;
 use crate::listen::{Door, Place};
-use crate::problem::Problem;
 
 /// See `rest::login`.
 const LOGOUT: &str = "/logout";
@@ -26,7 +27,7 @@ pub(crate) async fn check_authority(State(app): State<App>, request: Request, ne
     for name in [header::HOST, header::ORIGIN] {
         if headers.get_all(&name).iter().nth(1).is_some() {
             let detail = format!("the header {name} stands more than once");
-            return close(refuse(StatusCode::BAD_REQUEST, "doubled_header", &detail));
+            return close(refuse(ErrorCode::DOUBLED_HEADER, &detail));
         }
     }
     let door = request.extensions().get::<Door>().copied().unwrap_or_default();
@@ -41,14 +42,14 @@ pub(crate) async fn check_authority(State(app): State<App>, request: Request, ne
             let detail = format!(
                 "{authority:?} is not a name of this host; use 127.0.0.1 or localhost, or add the name to `hosts` in the configuration"
             );
-            return refuse(StatusCode::FORBIDDEN, "foreign_authority", &detail);
+            return refuse(ErrorCode::FOREIGN_AUTHORITY, &detail);
         }
-        None => return refuse(StatusCode::BAD_REQUEST, "no_authority", "the Host header is missing"),
+        None => return refuse(ErrorCode::NO_AUTHORITY, "the Host header is missing"),
     };
     match text(headers, header::ORIGIN) {
         Some(origin) if !is_own_origin(&origin, &authority, door) => {
             let detail = format!("requests from pages of {origin:?} are not taken");
-            refuse(StatusCode::FORBIDDEN, "foreign_origin", &detail)
+            refuse(ErrorCode::FOREIGN_ORIGIN, &detail)
         }
         _ => next.run(request).await,
     }
@@ -59,7 +60,7 @@ pub(crate) async fn require_identity(State(app): State<App>, mut request: Reques
     match identify(&app, &request) {
         Ok(identity) if !identity.may_reach(request.method(), request.uri().path()) => {
             let detail = "this is not for agents: they look at their own session, and work in those that they started";
-            refuse(StatusCode::FORBIDDEN, "not_for_agents", detail)
+            refuse(ErrorCode::NOT_FOR_AGENTS, detail)
         }
         Ok(identity) => {
             if let Some(place) = request.extensions().get::<Place>()
@@ -101,14 +102,10 @@ fn identify(app: &App, request: &Request) -> Result<Identity, Box<Response>> {
         (Peer::Agent(badge), _) => return agent(app, badge),
         (Peer::Stray { pid }, _) => {
             let detail = format!("process {pid} belongs to an agent that has no session; it may not use the socket");
-            refuse(StatusCode::FORBIDDEN, "agent_process", &detail)
+            refuse(ErrorCode::AGENT_PROCESS, &detail)
         }
-        (Peer::Unnamed, _) => {
-            refuse(StatusCode::FORBIDDEN, "unknown_process", "the system does not say which process is calling")
-        }
-        (Peer::Stranger, _) => {
-            refuse(StatusCode::FORBIDDEN, "another_user", "the socket is for the user who runs this host")
-        }
+        (Peer::Unnamed, _) => refuse(ErrorCode::UNKNOWN_PROCESS, "the system does not say which process is calling"),
+        (Peer::Stranger, _) => refuse(ErrorCode::ANOTHER_USER, "the socket is for the user who runs this host"),
     };
     Err(Box::new(refusal))
 }
@@ -120,7 +117,7 @@ fn agent(app: &App, badge: Badge) -> Result<Identity, Box<Response>> {
         return Ok(Identity::of_agent(badge));
     }
     let detail = "this agent has no session, or has ended; it may not use this host";
-    Err(Box::new(refuse(StatusCode::FORBIDDEN, "agent_process", detail)))
+    Err(Box::new(refuse(ErrorCode::AGENT_PROCESS, detail)))
 }
 
 /// Who cannot be told is taken for the nearest stranger.
@@ -133,7 +130,7 @@ pub(crate) fn peer_of(request: &Request) -> Peer {
 fn logged_in(app: &App, peer: Peer, request: &Request) -> Result<Identity, Box<Response>> {
     if !is_own_page(request.method(), request.headers()) {
         let detail = "a login of the web page is taken from that page alone: Origin or Sec-Fetch-Site must say so";
-        return Err(Box::new(refuse(StatusCode::FORBIDDEN, "foreign_origin", detail)));
+        return Err(Box::new(refuse(ErrorCode::FOREIGN_ORIGIN, detail)));
     }
     known(app, peer, &page_token(request.headers()).unwrap_or_default())
 }
@@ -142,8 +139,7 @@ fn logged_in(app: &App, peer: Peer, request: &Request) -> Result<Identity, Box<R
 pub(crate) fn wrong(app: &App, peer: Peer, detail: &str) -> Response {
     let Err(wait) = app.failures.note(peer) else { return unauthorized(detail) };
     let mut response = refuse(
-        StatusCode::TOO_MANY_REQUESTS,
-        "too_many_failed_logins",
+        ErrorCode::TOO_MANY_FAILED_LOGINS,
         "many wrong tokens or codes came from this address (limits.failed_logins); a right one is taken at any time",
     );
     response.headers_mut().insert(header::RETRY_AFTER, wait.as_secs().saturating_add(1).into());
@@ -159,17 +155,15 @@ fn known(app: &App, peer: Peer, token: &str) -> Result<Identity, Box<Response>> 
             Refused::Unknown => wrong(app, peer, "the token is not known to this host; it may have been revoked"),
             Refused::Expired => unauthorized("the token has expired; make another with `wharf token create`"),
             // Not 401: a client would throw away a token that may well be good.
-            Refused::Unreadable => refuse(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "tokens_unreadable",
-                "this host cannot check tokens at the moment; its log says why",
-            ),
+            Refused::Unreadable => {
+                refuse(ErrorCode::TOKENS_UNREADABLE, "this host cannot check tokens at the moment; its log says why")
+            }
         })
     })
 }
 
 fn unauthorized(message: &str) -> Response {
-    let mut response = refuse(StatusCode::UNAUTHORIZED, "unauthorized", message);
+    let mut response = refuse(ErrorCode::UNAUTHORIZED, message);
     response.headers_mut().insert(header::WWW_AUTHENTICATE, axum::http::HeaderValue::from_static("Bearer"));
     response
 }
@@ -180,8 +174,8 @@ fn close(mut response: Response) -> Response {
     response
 }
 
-fn refuse(status: StatusCode, code: &'static str, detail: &str) -> Response {
-    Problem::new(status, code, detail).into_response()
+fn refuse(code: ErrorCode, detail: &str) -> Response {
+    Fault::new(code, detail).into_response()
 }
 
 fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {

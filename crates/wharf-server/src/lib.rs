@@ -9,13 +9,13 @@
 mod acp;
 mod auth;
 mod ending;
+mod fault;
 mod guard;
 mod intake;
 mod lines;
 mod listen;
 mod mcp;
 mod metrics;
-mod problem;
 mod rest;
 mod running;
 mod sight;
@@ -29,19 +29,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::StatusCode;
 use axum::routing::get;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use wharf_api::ErrorCode;
 use wharf_host::{Auth, Host};
 
 pub use auth::{
     Access, Identity, NewToken, Refused, Scope, Terms, TokenEntry, TokenError, Tokens, TokensFile, TokensFileError,
     UnknownAccess,
 };
+use fault::Fault;
 pub use lines::paint;
 pub use listen::TlsError;
 use listen::{Doors, Share, Shares, Tls};
-use problem::Problem;
 
 /// So many look for the newest lines of a log at once.
 const LOOKING_BACK: usize = 4;
@@ -90,11 +90,11 @@ pub(crate) struct StreamPlace {
 
 impl App {
     /// A place under the limits, for a stream or a wait.
-    pub(crate) fn stream_place(&self, identity: &Identity) -> Result<StreamPlace, Problem> {
+    pub(crate) fn stream_place(&self, identity: &Identity) -> Result<StreamPlace, Fault> {
         let share = self.stream_shares.take(identity)?;
         let permit = Arc::clone(&self.streams).try_acquire_owned().map_err(|_| {
             let detail = "too many event streams and waits are open (limits.connections); close some";
-            Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_streams", detail)
+            Fault::new(ErrorCode::TOO_MANY_STREAMS, detail)
         })?;
         Ok(StreamPlace { _permit: permit, _share: share })
     }

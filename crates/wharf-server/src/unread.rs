@@ -4,15 +4,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream;
 use serde::Serialize;
 use tokio::sync::Semaphore;
+use wharf_api::ErrorCode;
 use wharf_host::{ByteBudget, BytePermit};
 
-use crate::problem::Problem;
+use crate::fault::Fault;
 
 /// So many are made at once.
 const MAKING: usize = 8;
@@ -54,10 +55,10 @@ impl Unread {
 
     /// Makes an answer; again if it turns out to be large and there is no place for it at first, since what waits for a
     /// place must hold nothing.
-    pub(crate) async fn answer<T, F>(&self, make: impl Fn() -> F + Send + Sync) -> Result<Response, Problem>
+    pub(crate) async fn answer<T, F>(&self, make: impl Fn() -> F + Send + Sync) -> Result<Response, Fault>
     where
         T: Serialize + Send,
-        F: Future<Output = Result<T, Problem>> + Send,
+        F: Future<Output = Result<T, Fault>> + Send,
     {
         let body = self.make(&make).await?;
         if body.len() <= SMALL {
@@ -73,24 +74,23 @@ impl Unread {
         Ok(placed(self.make(&make).await?, permit))
     }
 
-    async fn make<T, F>(&self, make: &(impl Fn() -> F + Send + Sync)) -> Result<Bytes, Problem>
+    async fn make<T, F>(&self, make: &(impl Fn() -> F + Send + Sync)) -> Result<Bytes, Fault>
     where
         T: Serialize + Send,
-        F: Future<Output = Result<T, Problem>> + Send,
+        F: Future<Output = Result<T, Fault>> + Send,
     {
         // The semaphore is never closed.
         let _making = self.making.acquire().await.ok();
-        let answer = serde_json::to_vec(&make().await?).map_err(|error| {
-            Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", format!("cannot write the answer: {error}"))
-        })?;
+        let answer = serde_json::to_vec(&make().await?)
+            .map_err(|error| Fault::new(ErrorCode::INTERNAL, format!("cannot write the answer: {error}")))?;
         Ok(answer.into())
     }
 }
 
-fn no_place() -> Problem {
+fn no_place() -> Fault {
     let detail =
         "too many large answers wait to be read by their clients (limits.buffers); try again, or ask for less at once";
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_answers", detail).retry_after(1)
+    Fault::new(ErrorCode::TOO_MANY_ANSWERS, detail).retry_after(1)
 }
 
 fn json(length: usize, body: Body) -> Response {

@@ -1,34 +1,15 @@
 //! Asks as the host lists them, and the answers that can be given.
 
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
+use wharf_api::{AnswerAction, AnswerArgs, Answered, AskList, AskOption, AskType, OpenAsk};
 
 use crate::client::{Call, Client, path};
 use crate::exit::{Exit, Failure};
 use crate::look::text::printable;
 
 /// Something that an agent waits for.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Ask {
-    ask_id: Value,
-    pub(crate) kind: String,
-    pub(crate) opened_at: Option<String>,
-    #[serde(default)]
-    options: Vec<Offered>,
-    tool_call: Option<Value>,
-    #[serde(default)]
-    params: Value,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Offered {
-    option_id: String,
-    name: String,
-    #[serde(default)]
-    kind: String,
-}
+#[derive(Clone, Debug)]
+pub(crate) struct Ask(pub(crate) OpenAsk);
 
 /// One answer that can be given.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,58 +18,49 @@ pub(crate) struct Choice {
     pub(crate) name: String,
     /// `allow_once`, `reject_always` …; empty for an elicitation.
     pub(crate) kind: String,
-    body: Value,
-}
-
-#[derive(Debug, Deserialize)]
-struct Open {
-    asks: Vec<Ask>,
+    body: AnswerArgs,
 }
 
 /// The open asks of a session.
 pub(crate) async fn open(client: &Client, session: &str) -> anyhow::Result<Vec<Ask>> {
-    let open: Open = client.call(&Call::get(path(&["sessions", session, "asks"]))).await?.json()?;
-    Ok(open.asks)
+    let AskList { asks } = client.read(&Call::get(path(&["sessions", session, "asks"]))).await?;
+    Ok(asks.into_iter().map(Ask).collect())
 }
 
 /// Gives the answer.
-pub(crate) async fn answer(client: &Client, session: &str, ask: &Ask, choice: &Choice) -> anyhow::Result<Value> {
-    client.value(&Call::post(path(&["sessions", session, "asks", &ask.id()]), choice.body.clone())).await
-}
-
-/// An id that may be written as a number or as text.
-pub(crate) fn id_text(id: &Value) -> String {
-    id.as_str().map_or_else(|| id.to_string(), str::to_owned)
+pub(crate) async fn answer(client: &Client, session: &str, ask: &Ask, choice: &Choice) -> anyhow::Result<Answered> {
+    client.read(&Call::post(path(&["sessions", session, "asks", &ask.id()]), &choice.body)).await
 }
 
 impl Ask {
     pub(crate) fn id(&self) -> String {
-        id_text(&self.ask_id)
+        self.0.ask_id.to_string()
     }
 
     /// What it is about, in the agent's words.
     pub(crate) fn subject(&self) -> &str {
-        let tool = self.tool_call.as_ref().unwrap_or(&self.params["toolCall"]);
-        let words = [&tool["title"], &self.params["message"], &tool["kind"], &tool["toolCallId"]];
-        words.into_iter().find_map(Value::as_str).unwrap_or(&self.kind)
+        let params = &self.0.params;
+        let tool = self.0.tool_call.as_ref().unwrap_or(&params["toolCall"]);
+        let words = [&tool["title"], &params["message"], &tool["kind"], &tool["toolCallId"]];
+        words.into_iter().find_map(Value::as_str).unwrap_or(self.0.kind.as_str())
     }
 
     /// What can be answered, besides cancelling it.
     pub(crate) fn choices(&self) -> Vec<Choice> {
         if !self.is_permission() {
-            return ["accept", "decline", "cancel"].into_iter().map(action).collect();
+            return [AnswerAction::Accept, AnswerAction::Decline, AnswerAction::Cancel].map(action).into();
         }
-        let choice = |Offered { option_id, name, kind }: &Offered| Choice {
+        let choice = |AskOption { option_id, name, kind }: &AskOption| Choice {
             id: option_id.clone(),
             name: name.clone(),
             kind: kind.clone(),
-            body: json!({ "optionId": option_id }),
+            body: AnswerArgs { option_id: Some(option_id.clone()), ..AnswerArgs::default() },
         };
-        self.options.iter().map(choice).collect()
+        self.0.options.iter().map(choice).collect()
     }
 
     pub(crate) fn is_permission(&self) -> bool {
-        !self.options.is_empty() || self.kind.contains("permission")
+        !self.0.options.is_empty() || self.0.kind == AskType::Permission
     }
 
     /// The choice that is meant: its id or name, or a beginning that no other has.
@@ -119,7 +91,7 @@ impl Ask {
     /// The mildest way to say no.
     pub(crate) fn refusal(&self) -> Choice {
         if !self.is_permission() {
-            return action("decline");
+            return action(AnswerAction::Decline);
         }
         self.of_kind("reject_once").or_else(|| self.of_kind("reject_always")).unwrap_or_else(cancel)
     }
@@ -142,23 +114,39 @@ impl Choice {
 
     /// With what a form was filled in with.
     pub(crate) fn with_content(mut self, content: Value) -> Self {
-        self.body["content"] = content;
+        self.body.content = Some(content);
         self
     }
 }
 
-fn action(word: &str) -> Choice {
-    Choice { id: word.to_owned(), name: word.to_owned(), kind: String::new(), body: json!({ "action": word }) }
+fn action(action: AnswerAction) -> Choice {
+    let word = match action {
+        AnswerAction::Accept => "accept",
+        AnswerAction::Decline => "decline",
+        AnswerAction::Cancel => "cancel",
+    };
+    let body = AnswerArgs { action: Some(action), ..AnswerArgs::default() };
+    Choice { id: word.to_owned(), name: word.to_owned(), kind: String::new(), body }
 }
 
 fn cancel() -> Choice {
     let (id, name) = ("cancel".to_owned(), "cancel".to_owned());
-    Choice { id, name, kind: String::new(), body: json!({ "cancel": true }) }
+    Choice { id, name, kind: String::new(), body: AnswerArgs { cancel: Some(true), ..AnswerArgs::default() } }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    fn ask(value: Value) -> Ask {
+        Ask(serde_json::from_value(value).unwrap())
+    }
+
+    fn body(choice: &Choice) -> Value {
+        serde_json::to_value(&choice.body).unwrap()
+    }
 
     fn permission() -> Ask {
         let option = |id: &str, name: &str, kind: &str| json!({ "optionId": id, "name": name, "kind": kind });
@@ -168,13 +156,12 @@ mod tests {
             option("no", "Reject", "reject_once"),
         ];
         let tool = json!({ "title": "rm -rf build", "toolCallId": "t1" });
-        serde_json::from_value(json!({ "askId": 7, "kind": "permission", "options": options, "toolCall": tool }))
-            .unwrap()
+        ask(json!({ "askId": 7, "kind": "permission", "options": options, "toolCall": tool, "params": {} }))
     }
 
     fn elicitation() -> Ask {
         let params = json!({ "message": "Which branch?" });
-        serde_json::from_value(json!({ "askId": "8", "kind": "elicitation", "options": [], "params": params })).unwrap()
+        ask(json!({ "askId": 8, "kind": "elicitation", "options": [], "params": params }))
     }
 
     #[test]
@@ -192,17 +179,17 @@ mod tests {
         let several = id("allow-").unwrap_err();
         assert!(several.contains("fits several") && several.contains("allow-always"), "{several}");
         assert!(id("maybe").unwrap_err().contains("is not offered") && id("").is_err());
-        assert_eq!(permission().choose("cancel").unwrap().body, json!({ "cancel": true }));
+        assert_eq!(body(&permission().choose("cancel").unwrap()), json!({ "cancel": true }));
     }
 
     #[test]
     fn an_id_is_shown_without_what_moves_a_terminal() {
         let mut odd = permission();
-        odd.options[0].option_id = "\u{1b}[2Jallow\u{7}".to_owned();
+        odd.0.options[0].option_id = "\u{1b}[2Jallow\u{7}".to_owned();
         let refused = odd.choose("maybe").unwrap_err().to_string();
         assert!(refused.contains("offers: allow (\"Allow\")"), "{refused:?}");
         let choice = odd.choose("\u{1b}[2Jallow\u{7}").unwrap();
-        assert_eq!((choice.shown().as_str(), &choice.body["optionId"]), ("allow", &json!("\u{1b}[2Jallow\u{7}")));
+        assert_eq!((choice.shown().as_str(), &body(&choice)["optionId"]), ("allow", &json!("\u{1b}[2Jallow\u{7}")));
     }
 
     #[test]
@@ -210,11 +197,11 @@ mod tests {
         assert_eq!(permission().consent().unwrap().id, "allow-once");
         assert_eq!(permission().refusal().id, "no");
         let mut odd = permission();
-        odd.options.retain(|option| option.kind == "allow_always");
+        odd.0.options.retain(|option| option.kind == "allow_always");
         assert_eq!(odd.consent(), None);
-        assert_eq!(odd.refusal().body, json!({ "cancel": true }));
+        assert_eq!(body(&odd.refusal()), json!({ "cancel": true }));
         assert_eq!(elicitation().consent(), None);
-        assert_eq!(elicitation().refusal().body, json!({ "action": "decline" }));
+        assert_eq!(body(&elicitation().refusal()), json!({ "action": "decline" }));
     }
 
     #[test]
@@ -222,6 +209,6 @@ mod tests {
         assert_eq!((permission().subject(), permission().id().as_str()), ("rm -rf build", "7"));
         assert_eq!((elicitation().subject(), elicitation().id().as_str()), ("Which branch?", "8"));
         let filled = elicitation().choose("acc").unwrap().with_content(json!({ "branch": "main" }));
-        assert_eq!(filled.body, json!({ "action": "accept", "content": { "branch": "main" } }));
+        assert_eq!(body(&filled), json!({ "action": "accept", "content": { "branch": "main" } }));
     }
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::process::ExitCode;
 
+use wharf_api::ErrorCode;
+
 /// How a verb ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -60,15 +62,20 @@ impl Exit {
         }
     }
 
-    /// What the host's refusal means: `code` is the word in its answer.
-    pub(crate) fn of_problem(status: u16, code: &str) -> Self {
+    /// What the host's refusal means.
+    pub(crate) fn of_problem(status: u16, code: ErrorCode) -> Self {
         match (status, code) {
-            (404, _) | (_, "unknown_adapter" | "unknown_workspace" | "unknown_mode" | "adapter_not_installed") => {
-                Self::NotFound
-            }
-            (_, "sandbox_not_supported" | "sandbox_impossible") => Self::Refused,
+            (404, _)
+            | (
+                _,
+                ErrorCode::UNKNOWN_ADAPTER
+                | ErrorCode::UNKNOWN_WORKSPACE
+                | ErrorCode::UNKNOWN_MODE
+                | ErrorCode::ADAPTER_NOT_INSTALLED,
+            ) => Self::NotFound,
+            (_, ErrorCode::SANDBOX_NOT_SUPPORTED | ErrorCode::SANDBOX_IMPOSSIBLE) => Self::Refused,
             (401 | 403 | 409 | 429 | 503 | 507, _) => Self::Refused,
-            (_, "spawn_failed") => Self::Agent,
+            (_, ErrorCode::START_FAILED) => Self::Agent,
             _ => Self::Error,
         }
     }
@@ -84,19 +91,19 @@ impl From<Exit> for ExitCode {
 #[derive(Debug)]
 pub(crate) struct Failure {
     exit: Exit,
-    /// The word of the host's refusal, if it is one.
-    code: String,
+    /// The code of the host's refusal, if it is one.
+    code: Option<ErrorCode>,
     words: String,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, words: impl Into<String>) -> Self {
-        Self { exit, code: String::new(), words: words.into() }
+        Self { exit, code: None, words: words.into() }
     }
 
     /// A refusal of the host.
-    pub(crate) fn refusal(status: u16, code: &str, words: String) -> Self {
-        Self { exit: Exit::of_problem(status, code), code: code.to_owned(), words }
+    pub(crate) fn refusal(status: u16, code: ErrorCode, words: String) -> Self {
+        Self { exit: Exit::of_problem(status, code), code: Some(code), words }
     }
 
     fn of(error: &anyhow::Error) -> Option<&Self> {
@@ -108,9 +115,9 @@ impl Failure {
         Self::of(error).map_or(Exit::Error, |failure| failure.exit)
     }
 
-    /// The word of the host's refusal; empty if it is none.
-    pub(crate) fn code_of(error: &anyhow::Error) -> &str {
-        Self::of(error).map_or("", |failure| &failure.code)
+    /// The code of the host's refusal; `None` if the error is another.
+    pub(crate) fn code_of(error: &anyhow::Error) -> Option<ErrorCode> {
+        Self::of(error).and_then(|failure| failure.code)
     }
 }
 

@@ -26,7 +26,7 @@ pub struct WorkspaceList {
     pub workspaces: Vec<Workspace>,
     /// Members that this version does not know.
     #[serde(flatten)]
-    more: Map<String, Value>,
+    pub more: Map<String, Value>,
 }
 
 /// A registered directory.
@@ -41,7 +41,7 @@ pub struct Workspace {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     #[serde(flatten)]
-    more: Map<String, Value>,
+    pub more: Map<String, Value>,
 }
 
 impl Workspace {

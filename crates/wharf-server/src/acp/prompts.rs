@@ -18,7 +18,7 @@ use super::inbound::{Outcome, result};
 use super::ledger::Wanted;
 use super::updates::{self, who};
 use super::view::response;
-use crate::use_cases::KEY;
+use crate::use_cases::checked_key;
 
 impl Connection {
     pub(super) async fn prompt(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
@@ -32,7 +32,8 @@ impl Connection {
             .meta
             .and_then(|meta| meta.wharf)
             .unwrap_or_default();
-        let key = meta.idempotency_key.as_deref().map(checked_key).transpose()?;
+        let key =
+            meta.idempotency_key.as_deref().map(|key| checked_key("_meta.wharf.idempotencyKey", key)).transpose()?;
         let prompt = new_prompt_id();
         self.ledger.owe(prompt.clone(), handle.id().clone(), id.clone());
         let agents = self.app.host.config().agents.get(&handle.descriptor().adapter_slug);
@@ -228,15 +229,6 @@ impl Connection {
         let params = frame::peek::<Request<QueueParams<'_>>>(frame).map_err(unreadable_params)?;
         Ok((handle, params.params))
     }
-}
-
-/// As long as over REST, not longer: it is kept with the session.
-fn checked_key(key: &str) -> Result<&str, RpcError> {
-    let usable = !key.is_empty() && key.len() <= KEY;
-    usable.then_some(key).ok_or_else(|| {
-        let message = format!("_meta.wharf.idempotencyKey: must have 1 to {KEY} characters");
-        RpcError::with(-32602, message, json!({ "reason": "invalid_idempotency_key" }))
-    })
 }
 
 impl QueueParams<'_> {

@@ -21,10 +21,11 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{Semaphore, watch};
 use tokio_rustls::server::TlsStream;
 use tower::ServiceExt;
+use wharf_api::ErrorCode;
 use wharf_host::{Host, Limits};
 
 use crate::auth::Peer;
-use crate::problem::Problem;
+use crate::fault::Fault;
 pub(crate) use files::make_room;
 pub(crate) use place::{Door, Place, Share, Shares};
 pub(crate) use tls::Tls;
@@ -248,7 +249,8 @@ impl Hall {
         let limit = self.limit;
         let service = hyper::service::service_fn(move |_: hyper::Request<Incoming>| async move {
             let detail = format!("{limit} connections are open already (limits.connections); try again later");
-            let refusal = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_connections", detail);
+            let refusal =
+                Fault::new(ErrorCode::TOO_MANY_CONNECTIONS, detail).with_status(StatusCode::SERVICE_UNAVAILABLE);
             let mut response = refusal.retry_after(1).into_response();
             response.headers_mut().insert(hyper::header::CONNECTION, hyper::header::HeaderValue::from_static("close"));
             Ok::<_, std::convert::Infallible>(response)

@@ -5,11 +5,11 @@ use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use axum::http::StatusCode;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use crate::auth::Identity;
-use crate::problem::Problem;
+use crate::fault::Fault;
+use wharf_api::ErrorCode;
 
 /// The way that a request came.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,13 +53,13 @@ impl Shares {
     }
 
     /// One more for this caller.
-    pub(crate) fn take(self: &Arc<Self>, identity: &Identity) -> Result<Share, Problem> {
+    pub(crate) fn take(self: &Arc<Self>, identity: &Identity) -> Result<Share, Fault> {
         let mut held = self.lock();
         let count = held.entry(identity.token.clone()).or_default();
         if *count >= self.limit {
             let (what, limit) = (self.what, self.limit);
             let detail = format!("this token has {limit} {what} open (limits.connections_per_token); close some");
-            return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_connections", detail));
+            return Err(Fault::new(ErrorCode::TOO_MANY_CONNECTIONS, detail));
         }
         *count += 1;
         Ok(Share { of: Arc::clone(self), token: identity.token.clone() })
@@ -96,7 +96,7 @@ impl Place {
     }
 
     /// Counts the connection as this caller's too, from its first request on.
-    pub(crate) fn claim(&self, connections: &Arc<Shares>, identity: &Identity) -> Result<(), Problem> {
+    pub(crate) fn claim(&self, connections: &Arc<Shares>, identity: &Identity) -> Result<(), Fault> {
         let mut shares = self.0.shares.lock().unwrap_or_else(PoisonError::into_inner);
         if !shares.iter().any(|share| share.token == identity.token) {
             shares.push(connections.take(identity)?);
@@ -127,7 +127,7 @@ mod tests {
         let first = shares.take(&one).unwrap();
         let _second = shares.take(&one).unwrap();
         let refused = shares.take(&one).unwrap_err();
-        assert_eq!((refused.status, refused.code), (StatusCode::TOO_MANY_REQUESTS, "too_many_connections"));
+        assert_eq!(refused.code(), ErrorCode::TOO_MANY_CONNECTIONS);
         let other = shares.take(&two).unwrap();
         drop(first);
         assert!(shares.take(&one).is_ok());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::http::{StatusCode, header, request};
+use axum::http::{header, request};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation, JsonObject,
     ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
@@ -13,17 +13,18 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::Semaphore;
-
-use super::shapes::{
+use wharf_api::mcp::{
     AnswerInput, AnswerOutput, KillInput, KillOutput, LinesOutput, ListInput, OutputInput, PromptInput, PromptOutput,
-    fitting,
 };
+use wharf_api::{AnswerArgs, ErrorCode, OutputQuery, PromptArgs, SessionQuery};
+
+use super::shapes::fitting;
 use super::table::{TOOLS, Which, unknown_argument};
 use super::wait;
 use crate::App;
 use crate::auth::Identity;
-use crate::problem::Problem;
-use crate::use_cases::{self, AnswerArgs, Caller, ListArgs, OutputArgs, PromptArgs};
+use crate::fault::Fault;
+use crate::use_cases::{self, Caller};
 
 const INSTRUCTIONS: &str = "Wharf runs coding agents in sessions that last. Start one with start_agent_session, send it work \
      with prompt_agent_session, then wait_agent_session until the turn ends and read the lines. If the outcome is \
@@ -43,7 +44,7 @@ pub(crate) struct Handler {
 }
 
 /// What a tool gives, or why not.
-type Outcome = Result<CallToolResult, Problem>;
+type Outcome = Result<CallToolResult, Fault>;
 
 impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
@@ -85,10 +86,10 @@ impl ServerHandler for Handler {
             Ok(_place) => self.call(which, &caller, arguments, &context).await,
             Err(_) => {
                 let detail = format!("{CALLS} calls are under way on this connection; wait for the end of one");
-                Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_calls", detail))
+                Err(Fault::new(ErrorCode::TOO_MANY_REQUESTS, detail).formerly("too_many_calls"))
             }
         };
-        Ok(outcome.unwrap_or_else(|problem| refusal(&problem)).into())
+        Ok(outcome.unwrap_or_else(|fault| refusal(&fault)).into())
     }
 }
 
@@ -118,7 +119,7 @@ impl Handler {
         if let Some((unknown, known)) = unknown_argument(which, &arguments) {
             let shown: String = unknown.chars().take(100).collect();
             let detail = format!("{shown:?} is no argument of {}; it takes: {known}", which.name());
-            return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_arguments", detail));
+            return Err(Fault::new(ErrorCode::INVALID_PARAMS, detail).formerly("invalid_arguments"));
         }
         match which {
             Which::Start => given(&use_cases::spawn(&self.app, who, read(arguments)?, None, true).await?.answer),
@@ -147,13 +148,14 @@ impl Handler {
     fn list(&self, who: &Caller, input: ListInput) -> Outcome {
         let ListInput { only_alive, workspace_slug, adapter, label, limit, cursor } = input;
         let alive = only_alive.filter(|only| *only);
-        let args = ListArgs { limit, cursor, status: None, workspace: workspace_slug, adapter, label, alive };
+        let args = SessionQuery { limit, cursor, status: None, workspace: workspace_slug, adapter, label, alive };
         given(&use_cases::list(&self.app, who, &args)?)
     }
 
     /// The text is the lines themselves: that is what a model reads.
     async fn output(&self, who: &Caller, input: OutputInput) -> Outcome {
-        let output = use_cases::output(&self.app, who, &input.session_id, &OutputArgs { last_n: input.last_n }).await?;
+        let output =
+            use_cases::output(&self.app, who, &input.session_id, &OutputQuery { last_n: input.last_n }).await?;
         let session = use_cases::get(&self.app, who, &input.session_id)?;
         let asks = wait::open_asks(&self.app, who, &session).await?;
         let (lines, over) = fitting(output.lines);
@@ -183,28 +185,28 @@ impl Handler {
     }
 
     /// The open ask, if it is clear which is meant.
-    async fn only_ask(&self, who: &Caller, session: &str) -> Result<u64, Problem> {
+    async fn only_ask(&self, who: &Caller, session: &str) -> Result<u64, Fault> {
         let open = use_cases::asks(&self.app, who, session).await?.asks;
         match open.as_slice() {
             [ask] => Ok(ask.ask_id),
-            [] => Err(Problem::new(StatusCode::NOT_FOUND, "unknown_ask", "the agent asks nothing at the moment")),
+            [] => Err(Fault::new(ErrorCode::UNKNOWN_ASK, "the agent asks nothing at the moment")),
             several => {
                 let ids: Vec<u64> = several.iter().map(|ask| ask.ask_id).collect();
                 let detail = format!("askId: {} questions are open; say which: {ids:?}", ids.len());
-                Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_arguments", detail))
+                Err(Fault::new(ErrorCode::INVALID_PARAMS, detail).formerly("invalid_arguments"))
             }
         }
     }
 }
 
 /// The arguments, or what is wrong with them.
-fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, Problem> {
+fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, Fault> {
     // By the framework's reader of bodies: it says which member is wrong.
     let axum::Json(value) =
         axum::Json::from_bytes(Value::Object(arguments).to_string().as_bytes()).map_err(|wrong| {
             let text = wrong.body_text();
             let detail = text.split_once(": ").map_or(text.as_str(), |(_, reason)| reason).to_owned();
-            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_arguments", detail)
+            Fault::new(ErrorCode::INVALID_PARAMS, detail).formerly("invalid_arguments")
         })?;
     Ok(value)
 }
@@ -212,14 +214,14 @@ fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, Problem> {
 fn given<T: Serialize>(output: &T) -> Outcome {
     let value = serde_json::to_value(output).map_err(|error| {
         tracing::error!(%error, "a tool's output cannot be written");
-        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the answer cannot be written")
+        Fault::new(ErrorCode::INTERNAL, "the answer cannot be written")
     })?;
     Ok(CallToolResult::structured(value))
 }
 
 /// The problem as text only: a client may hold structured content against the output schema, errors or not.
-fn refusal(problem: &Problem) -> CallToolResult {
-    let mut body = problem.to_json();
+fn refusal(fault: &Fault) -> CallToolResult {
+    let mut body = fault.to_problem();
     if let Value::Object(members) = &mut body {
         // What HTTP needs of it says nothing here.
         members.retain(|member, _| member != "type" && member != "title");

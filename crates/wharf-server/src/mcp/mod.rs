@@ -20,7 +20,7 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 
 use crate::App;
-use crate::problem::Problem;
+use crate::fault::Fault;
 use handler::Handler;
 pub(crate) use stdio::stdio;
 
@@ -31,7 +31,7 @@ pub(crate) fn routes(app: &App) -> Router<App> {
 }
 
 /// Bodies are read as everywhere, under the limits of all, before the library gets them.
-async fn take_body(State(app): State<App>, request: Request, next: Next) -> Result<Response, Problem> {
+async fn take_body(State(app): State<App>, request: Request, next: Next) -> Result<Response, Fault> {
     if request.method() != Method::POST {
         return Ok(next.run(request).await);
     }

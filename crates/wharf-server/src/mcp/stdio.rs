@@ -13,9 +13,10 @@ use super::paced::Paced;
 use crate::App;
 use crate::auth::Identity;
 use crate::ending::ended;
+use crate::fault::Fault;
 use crate::listen::Place;
-use crate::problem::Problem;
 use crate::unfinished::{MeteredStream, UnfinishedMessage};
+use wharf_api::ErrorCode;
 
 /// The name of this protocol in `Upgrade`.
 const LINES: &str = "mcp-lines";
@@ -30,7 +31,7 @@ pub(crate) async fn stdio(
     let wanted = request.headers().get(header::UPGRADE).is_some_and(|wanted| wanted.as_bytes() == LINES.as_bytes());
     if !wanted {
         let detail = "this is where `wharf mcp` connects, with `Upgrade: mcp-lines`; MCP over HTTP is at /mcp";
-        let refusal = Problem::new(StatusCode::UPGRADE_REQUIRED, "upgrade_required", detail);
+        let refusal = Fault::new(ErrorCode::UPGRADE_REQUIRED, detail);
         return ([(header::UPGRADE, HeaderValue::from_static(LINES))], refusal).into_response();
     }
     let upgraded = hyper::upgrade::on(&mut request);

@@ -5,11 +5,13 @@ use std::sync::LazyLock;
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use schemars::JsonSchema;
 
-use super::shapes::{
+use wharf_api::mcp::{
     AnswerInput, AnswerOutput, KillInput, KillOutput, LinesOutput, ListInput, OutputInput, PromptInput, PromptOutput,
-    WaitInput, WaitOutput, input_schema, schema,
+    WaitInput, WaitOutput,
 };
-use crate::use_cases::{SessionList, SpawnArgs, SpawnedSession};
+use wharf_api::{SessionPage, SpawnArgs, SpawnedSession};
+
+use super::shapes::{input_schema, schema};
 
 /// A tool by what it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +83,7 @@ fn describe(which: Which) -> Tool {
              runs this is refused (turn_in_progress) unless `queue` or `interrupt` is set.",
             acts(),
         ),
-        Which::List => tool::<ListInput, SessionList>(
+        Which::List => tool::<ListInput, SessionPage>(
             which,
             "List agent sessions",
             "Lists sessions, the newest first, with their status and whether a turn runs.",

@@ -2,21 +2,22 @@
 
 use std::time::Duration;
 
-use axum::http::StatusCode;
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
 use rmcp::service::RequestContext;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
+use wharf_api::mcp::{WaitInput, WaitOutcome, WaitOutput};
+use wharf_api::{ErrorCode, OpenAsk, OutputQuery, SessionInfo, TurnPhase};
 use wharf_host::core::Event;
 use wharf_host::{Descriptor, SessionHandle, TurnWord};
 
-use super::shapes::{WaitInput, WaitOutcome, WaitOutput, fitting};
+use super::shapes::fitting;
 use crate::App;
 use crate::acp::stop_reason;
 use crate::ending::ended;
+use crate::fault::Fault;
 use crate::lines::{Follow, Followed, Line, LineKind};
-use crate::problem::Problem;
-use crate::use_cases::{self, Caller, OpenAsk, OutputArgs, Session};
+use crate::use_cases::{self, Caller, session_info};
 
 const WAIT: f64 = 300.0;
 const LONGEST_WAIT: f64 = 3600.0;
@@ -31,11 +32,11 @@ pub(super) async fn wait(
     who: &Caller,
     input: WaitInput,
     context: &RequestContext<RoleServer>,
-) -> Result<WaitOutput, Problem> {
+) -> Result<WaitOutput, Fault> {
     let seconds = input.timeout_seconds.unwrap_or(WAIT);
     if !(0.0..=LONGEST_WAIT).contains(&seconds) {
         let detail = format!("timeoutSeconds: {seconds} is not between 0 and {LONGEST_WAIT}");
-        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_arguments", detail));
+        return Err(Fault::new(ErrorCode::INVALID_PARAMS, detail).formerly("invalid_arguments"));
     }
     let _place = app.stream_place(&who.identity)?;
     let id = input.session_id;
@@ -45,11 +46,11 @@ pub(super) async fn wait(
     let waited = tokio::select! {
         waited = wait.run(limit) => waited?,
         ending = ended(app, &who.identity) => {
-            return Err(Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", ending.reason()));
+            return Err(Fault::new(ErrorCode::UNAUTHORIZED, ending.reason()));
         }
     };
-    let output = use_cases::output(app, who, &id, &OutputArgs { last_n: input.last_n }).await?;
-    let session = Session::from(&*handle.descriptor());
+    let output = use_cases::output(app, who, &id, &OutputQuery { last_n: input.last_n }).await?;
+    let session = session_info(&handle.descriptor());
     let asks = open_asks(app, who, &session).await?;
     let (outcome, stop_reason) = waited;
     let (lines, over) = fitting(output.lines);
@@ -58,10 +59,10 @@ pub(super) async fn wait(
 }
 
 /// What the agent waits for.
-pub(super) async fn open_asks(app: &App, who: &Caller, session: &Session) -> Result<Vec<OpenAsk>, Problem> {
+pub(super) async fn open_asks(app: &App, who: &Caller, session: &SessionInfo) -> Result<Vec<OpenAsk>, Fault> {
     match session.turn {
-        TurnWord::AwaitingInput => Ok(use_cases::asks(app, who, &session.id).await?.asks),
-        TurnWord::Idle | TurnWord::Running => Ok(Vec::new()),
+        TurnPhase::AwaitingInput => Ok(use_cases::asks(app, who, &session.id).await?.asks),
+        TurnPhase::Idle | TurnPhase::Running | TurnPhase::Other(_) => Ok(Vec::new()),
     }
 }
 
@@ -74,17 +75,13 @@ struct Wait<'a> {
 }
 
 impl<'a> Wait<'a> {
-    async fn new(
-        app: &App,
-        handle: &'a SessionHandle,
-        context: &'a RequestContext<RoleServer>,
-    ) -> Result<Self, Problem> {
+    async fn new(app: &App, handle: &'a SessionHandle, context: &'a RequestContext<RoleServer>) -> Result<Self, Fault> {
         let follow = Follow::after_event(handle, handle.head(), app.host.config().redact_output).await;
         let follow = follow.map_err(|_| gone())?;
         Ok(Self { handle, context, follow, news: News::new(context.meta.get_progress_token()), stop_reason: None })
     }
 
-    async fn run(mut self, limit: Instant) -> Result<(WaitOutcome, Option<String>), Problem> {
+    async fn run(mut self, limit: Instant) -> Result<(WaitOutcome, Option<String>), Fault> {
         loop {
             if let Some(outcome) = settled(&self.handle.descriptor()) {
                 return Ok((outcome, self.stop_reason));
@@ -95,7 +92,7 @@ impl<'a> Wait<'a> {
                 () = tokio::time::sleep_until(limit) => return Ok((WaitOutcome::Timeout, None)),
                 () = self.context.ct.cancelled() => {
                     let detail = "the call was cancelled; the turn goes on";
-                    return Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "cancelled", detail));
+                    return Err(Fault::new(ErrorCode::CANCELLED, detail));
                 }
             }
         }
@@ -160,10 +157,6 @@ impl News {
     }
 }
 
-fn gone() -> Problem {
-    Problem::new(
-        StatusCode::SERVICE_UNAVAILABLE,
-        "unavailable",
-        "the session's log cannot be read; is the host stopping?",
-    )
+fn gone() -> Fault {
+    Fault::new(ErrorCode::UNAVAILABLE, "the session's log cannot be read; is the host stopping?")
 }

@@ -2,11 +2,12 @@
 
 use axum::Json;
 use axum::extract::State;
+use wharf_api::{AnswerArgs, Answered, AskList};
 
 use super::extract::{Body, Named};
 use crate::App;
-use crate::problem::Problem;
-use crate::use_cases::{self, AnswerArgs, Answered, AskList, Caller};
+use crate::fault::Fault;
+use crate::use_cases::{self, Caller};
 
 /// What the agent waits for an answer to.
 #[utoipa::path(
@@ -17,7 +18,7 @@ pub(super) async fn list(
     State(app): State<App>,
     caller: Caller,
     Named(id): Named<String>,
-) -> Result<Json<AskList>, Problem> {
+) -> Result<Json<AskList>, Fault> {
     use_cases::asks(&app, &caller, &id).await.map(Json)
 }
 
@@ -37,6 +38,6 @@ pub(super) async fn answer(
     caller: Caller,
     Named((id, ask)): Named<(String, String)>,
     Body(args): Body<AnswerArgs>,
-) -> Result<Json<Answered>, Problem> {
+) -> Result<Json<Answered>, Fault> {
     use_cases::answer(&app, &caller, &id, &ask, args).await.map(Json)
 }

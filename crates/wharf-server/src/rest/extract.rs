@@ -2,15 +2,16 @@
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use serde::de::DeserializeOwned;
+use wharf_api::ErrorCode;
 use wharf_host::core::{ChosenId, InvalidChosenId};
 
 use crate::App;
 use crate::auth::Identity;
-use crate::problem::Problem;
+use crate::fault::Fault;
 use crate::use_cases::Caller;
 
 const CLIENT: HeaderName = HeaderName::from_static("x-wharf-client");
@@ -38,69 +39,64 @@ pub(crate) struct Named<T>(pub(crate) T);
 pub(crate) struct Key(pub(crate) Option<String>);
 
 impl FromRequestParts<App> for Caller {
-    type Rejection = Problem;
+    type Rejection = Fault;
 
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Fault> {
         let identity = parts.extensions.get::<Identity>().cloned();
-        let identity = identity.ok_or_else(|| Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", "nobody asks"))?;
+        let identity = identity.ok_or_else(|| Fault::new(ErrorCode::UNAUTHORIZED, "nobody asks"))?;
         let name = text(&parts.headers, &CLIENT).or_else(|| text(&parts.headers, &header::USER_AGENT));
         Ok(Self::new(identity, name).known_as(chosen_id(&parts.headers)?))
     }
 }
 
 impl FromRequestParts<App> for Key {
-    type Rejection = Problem;
+    type Rejection = Fault;
 
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Fault> {
         match parts.headers.get(IDEMPOTENCY_KEY) {
             None => Ok(Self(None)),
             Some(key) => match key.to_str() {
                 Ok(key) => Ok(Self(Some(key.trim().to_owned()))),
-                Err(_) => Err(Problem::new(
-                    StatusCode::UNPROCESSABLE_ENTITY,
-                    "invalid_idempotency_key",
-                    "Idempotency-Key: is not plain ASCII",
-                )),
+                Err(_) => Err(Fault::new(ErrorCode::INVALID_IDEMPOTENCY_KEY, "Idempotency-Key: is not plain ASCII")),
             },
         }
     }
 }
 
 impl<T: DeserializeOwned + Send> FromRequestParts<App> for Params<T> {
-    type Rejection = Problem;
+    type Rejection = Fault;
 
-    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Fault> {
         let Query(params) = Query::try_from_uri(&parts.uri).map_err(|rejection| {
             let text = rejection.body_text();
             let detail = text.trim_start_matches("Failed to deserialize query string: ").to_owned();
-            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_query", detail)
+            Fault::new(ErrorCode::INVALID_PARAMS, detail).formerly("invalid_query")
         })?;
         Ok(Self(params))
     }
 }
 
 impl<T: DeserializeOwned + Send> FromRequestParts<App> for Named<T> {
-    type Rejection = Problem;
+    type Rejection = Fault;
 
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Fault> {
         match Path::from_request_parts(parts, app).await {
             Ok(Path(names)) => Ok(Self(names)),
             Err(_) => {
                 let detail = "a name in the path is not UTF-8, so there is nothing of that name";
-                Err(Problem::new(StatusCode::NOT_FOUND, "unknown_route", detail))
+                Err(Fault::new(ErrorCode::UNKNOWN_ROUTE, detail))
             }
         }
     }
 }
 
 impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
-    type Rejection = Problem;
+    type Rejection = Fault;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+    async fn from_request(request: Request, app: &App) -> Result<Self, Fault> {
         if !is_json(request.headers()) {
-            return Err(Problem::new(
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "unsupported_media_type",
+            return Err(Fault::new(
+                ErrorCode::UNSUPPORTED_MEDIA_TYPE,
                 "send the body as JSON, with `Content-Type: application/json`",
             ));
         }
@@ -108,21 +104,21 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
         let bytes = app.intake.read(&head.headers, body).await?;
         // First whether it is JSON at all: a member of the wrong type may come before a missing bracket.
         wharf_json::read_own::<serde::de::IgnoredAny>(&bytes)
-            .map_err(|error| Problem::new(StatusCode::BAD_REQUEST, "malformed_json", format!("not JSON: {error}")))?;
+            .map_err(|error| Fault::new(ErrorCode::MALFORMED_JSON, format!("not JSON: {error}")))?;
         let axum::Json(value) = axum::Json::from_bytes(&bytes).map_err(|rejection| {
             let text = rejection.body_text();
             // Without the framework's own preface; it names the member.
             let detail = text.split_once(": ").map_or(text.as_str(), |(_, reason)| reason).to_owned();
-            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_body", detail)
+            Fault::new(ErrorCode::INVALID_PARAMS, detail).formerly("invalid_body")
         })?;
         Ok(Self(value))
     }
 }
 
 impl<T: DeserializeOwned> FromRequest<App> for MaybeBody<T> {
-    type Rejection = Problem;
+    type Rejection = Fault;
 
-    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+    async fn from_request(request: Request, app: &App) -> Result<Self, Fault> {
         let (head, body) = request.into_parts();
         let bytes = app.intake.read(&head.headers, body).await?;
         if bytes.is_empty() {
@@ -135,7 +131,7 @@ impl<T: DeserializeOwned> FromRequest<App> for MaybeBody<T> {
 
 /// Turns away observers who would change something, before any of their body is read. What an agent may do depends on the
 /// session; the few calls that there are for it say.
-pub(super) async fn refuse_observers(request: Request, next: Next) -> Result<Response, Problem> {
+pub(super) async fn refuse_observers(request: Request, next: Next) -> Result<Response, Fault> {
     if !request.method().is_safe()
         && let Some(identity) = request.extensions().get::<Identity>()
         && identity.agent().is_none()
@@ -146,11 +142,10 @@ pub(super) async fn refuse_observers(request: Request, next: Next) -> Result<Res
 }
 
 /// The header `Wharf-Client-Id`: the id that the client gives itself.
-fn chosen_id(headers: &HeaderMap) -> Result<Option<ChosenId>, Problem> {
+fn chosen_id(headers: &HeaderMap) -> Result<Option<ChosenId>, Fault> {
     let Some(id) = headers.get(CLIENT_ID) else { return Ok(None) };
     let parsed = id.to_str().map_err(|_| InvalidChosenId).and_then(ChosenId::parse);
-    let refused =
-        |error| Problem::new(StatusCode::BAD_REQUEST, "invalid_client_id", format!("Wharf-Client-Id: {error}"));
+    let refused = |error| Fault::new(ErrorCode::INVALID_CLIENT_ID, format!("Wharf-Client-Id: {error}"));
     parsed.map(Some).map_err(refused)
 }
 

@@ -2,15 +2,16 @@
 
 use axum::extract::State;
 use axum::response::Response;
+use wharf_api::{EventPage, EventQuery, OutputLines, OutputQuery};
 
 use super::extract::{Named, Params};
 use crate::App;
-use crate::problem::Problem;
-use crate::use_cases::{self, Caller, EventPage, EventsArgs, Output, OutputArgs};
+use crate::fault::Fault;
+use crate::use_cases::{self, Caller};
 
 /// The log of a session, a page at a time.
 #[utoipa::path(
-    get, path = "/sessions/{id}/events", tag = "output", params(("id" = String, Path), EventsArgs),
+    get, path = "/sessions/{id}/events", tag = "output", params(("id" = String, Path), EventQuery),
     responses(
         (status = 200, description = "Events in their order", body = EventPage),
         (status = 409, description = "`unknown_event`: the log does not hold `after`"),
@@ -21,16 +22,16 @@ pub(super) async fn events(
     State(app): State<App>,
     caller: Caller,
     Named(id): Named<String>,
-    Params(args): Params<EventsArgs>,
-) -> Result<Response, Problem> {
+    Params(args): Params<EventQuery>,
+) -> Result<Response, Fault> {
     app.unread.answer(|| use_cases::events(&app, &caller, &id, &args)).await
 }
 
 /// The newest lines of what the agent did and said.
 #[utoipa::path(
-    get, path = "/sessions/{id}/output", tag = "output", params(("id" = String, Path), OutputArgs),
+    get, path = "/sessions/{id}/output", tag = "output", params(("id" = String, Path), OutputQuery),
     responses(
-        (status = 200, description = "Lines, the oldest first", body = Output),
+        (status = 200, description = "Lines, the oldest first", body = OutputLines),
         (status = 503, description = "`too_many_answers`"),
     )
 )]
@@ -38,7 +39,7 @@ pub(super) async fn output(
     State(app): State<App>,
     caller: Caller,
     Named(id): Named<String>,
-    Params(args): Params<OutputArgs>,
-) -> Result<Response, Problem> {
+    Params(args): Params<OutputQuery>,
+) -> Result<Response, Fault> {
     app.unread.answer(|| use_cases::output(&app, &caller, &id, &args)).await
 }

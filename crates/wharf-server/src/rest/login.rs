@@ -1,23 +1,21 @@
 //! `/login` and `/logout`: how the web page comes by an identity, with a code that is good once (rule 10.2).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use wharf_api::{ErrorCode, LoggedIn, LoggedOut, LoginArgs, LoginCode, LoginCodeArgs};
 use wharf_host::core::Millis;
-use wharf_host::{WorkspaceError, random_text};
+use wharf_host::random_text;
 
 use super::extract::Body;
 use crate::App;
 use crate::auth::{Access, GOOD_FOR, Identity, Terms, TokensFileError, cookie};
+use crate::fault::Fault;
 use crate::guard::{peer_of, wrong};
-use crate::problem::Problem;
-use crate::use_cases::{Caller, from_workspace};
+use crate::use_cases::{self, Caller};
 
 /// A working day, and some of the night.
 const LOGIN: u64 = 12 * 3_600;
@@ -29,61 +27,9 @@ const HALF: usize = 52;
 const CODE_BODY: usize = 4 << 10;
 const CODE_WITHIN: Duration = Duration::from_secs(5);
 
-/// What the login is to be. It is never more than the asker.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct CodeArgs {
-    /// `observer`, `controller` or `admin`; else that of the asker.
-    role: Option<String>,
-    /// The one workspace that it covers; else what the asker covers.
-    workspace: Option<String>,
-    /// How long the login lasts, up to 31 days; else 12 hours.
-    #[schema(minimum = 1, maximum = 2_678_400)]
-    ttl_seconds: Option<u64>,
-}
-
-/// A code that is good once.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct LoginCode {
-    code: String,
-    /// How long it may wait to be used.
-    good_for_seconds: u64,
-    role: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    workspace: Option<String>,
-}
-
-#[derive(Debug, Deserialize, ToSchema)]
-pub(super) struct LoginArgs {
-    code: String,
-}
-
-/// The page is logged in.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct LoggedIn {
-    /// The half of the login that the page keeps and shows with every request, as the header `Wharf-Page` or the
-    /// subprotocol `wharf.page.<key>`; the other half is in the cookie.
-    page: String,
-    role: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    workspace: Option<String>,
-    /// ISO 8601.
-    expires_at: String,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct LoggedOut {
-    /// Was it a login?
-    ok: bool,
-}
-
 /// Makes a code by which a page is logged in as the asker, or as less.
 #[utoipa::path(
-    post, path = "/login/codes", tag = "login", operation_id = "make_login_code", request_body = CodeArgs,
+    post, path = "/login/codes", tag = "login", operation_id = "make_login_code", request_body = LoginCodeArgs,
     responses(
         (status = 201, description = "The code", body = LoginCode),
         (status = 403, description = "`beyond_own_rights`: it would be more than the asker, or the asker is a page itself"),
@@ -94,17 +40,17 @@ pub(super) struct LoggedOut {
 pub(super) async fn make_code(
     State(app): State<App>,
     caller: Caller,
-    Body(args): Body<CodeArgs>,
-) -> Result<(StatusCode, Json<LoginCode>), Problem> {
+    Body(args): Body<LoginCodeArgs>,
+) -> Result<(StatusCode, Json<LoginCode>), Fault> {
     if caller.identity.token.as_deref().is_some_and(|id| app.tokens.is_login(id)) {
         let detail = "a page that is logged in makes no codes for others; ask with a token, or: wharf token code";
-        return Err(Problem::new(StatusCode::FORBIDDEN, "beyond_own_rights", detail));
+        return Err(Fault::new(ErrorCode::BEYOND_OWN_RIGHTS, detail));
     }
     let terms = terms(&app, &caller.identity, args)?;
     let (role, workspace) = (terms.access.to_string(), terms.workspace.as_deref().map(ToOwned::to_owned));
     let code = app.codes.make(caller.identity, terms).map_err(|_| {
         let detail = "too many codes wait to be used; they are gone in a minute";
-        Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_codes", detail)
+        Fault::new(ErrorCode::TOO_MANY_CODES, detail)
     })?;
     Ok((StatusCode::CREATED, Json(LoginCode { code, good_for_seconds: GOOD_FOR.as_secs(), role, workspace })))
 }
@@ -138,18 +84,21 @@ pub(super) async fn log_in(State(app): State<App>, request: Request) -> Response
 }
 
 /// Anyone may say this much, without a token; so it is little, and takes nothing of what others may send.
-async fn read_code(headers: &HeaderMap, body: axum::body::Body) -> Result<LoginArgs, Problem> {
+async fn read_code(headers: &HeaderMap, body: axum::body::Body) -> Result<LoginArgs, Fault> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if !kind.starts_with("application/json") {
         let detail = "send the code as JSON, with `Content-Type: application/json`";
-        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail));
+        return Err(Fault::new(ErrorCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
-    let unfit = |detail: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_body", detail);
-    let late = || Problem::new(StatusCode::REQUEST_TIMEOUT, "cut_off", "the body did not come to its end in time");
+    let unfit = |detail: String| Fault::new(ErrorCode::INVALID_PARAMS, detail).formerly("invalid_body");
+    let late = || {
+        Fault::new(ErrorCode::CUT_OFF, "the body did not come to its end in time")
+            .with_status(StatusCode::REQUEST_TIMEOUT)
+    };
     let read = tokio::time::timeout(CODE_WITHIN, axum::body::to_bytes(body, CODE_BODY)).await.map_err(|_| late())?;
     let read = read.map_err(|_| {
         let detail = format!("the body is cut off, or longer than the {CODE_BODY} bytes that a code may take");
-        Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail)
+        Fault::new(ErrorCode::BODY_TOO_LARGE, detail)
     })?;
     wharf_json::read_own(&read).map_err(|error| unfit(format!("code: {error}")))
 }
@@ -173,16 +122,16 @@ pub(super) async fn log_out(State(app): State<App>, Extension(identity): Extensi
 }
 
 /// What waits for the disk does not hold others up.
-async fn written(change: impl FnOnce() -> Result<Response, Problem> + Send + 'static) -> Response {
-    let gone = || Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", "the host is stopping");
+async fn written(change: impl FnOnce() -> Result<Response, Fault> + Send + 'static) -> Response {
+    let gone = || Fault::new(ErrorCode::UNAVAILABLE, "the host is stopping");
     let done = tokio::task::spawn_blocking(change).await.map_err(|_| gone());
     done.flatten().unwrap_or_else(IntoResponse::into_response)
 }
 
 /// The terms of a login that this asker may have.
-fn terms(app: &App, asker: &Identity, args: CodeArgs) -> Result<Terms, Problem> {
-    let unfit = |detail: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_body", detail);
-    let beyond = |detail: &str| Problem::new(StatusCode::FORBIDDEN, "beyond_own_rights", detail);
+fn terms(app: &App, asker: &Identity, args: LoginCodeArgs) -> Result<Terms, Fault> {
+    let unfit = |detail: String| Fault::new(ErrorCode::INVALID_PARAMS, detail).formerly("invalid_body");
+    let beyond = |detail: &str| Fault::new(ErrorCode::BEYOND_OWN_RIGHTS, detail);
     // An admin of a workspace there is not.
     let most = if args.workspace.is_some() { asker.access.min(Access::Controller) } else { asker.access };
     let role = args.role.map(|role| role.parse::<Access>().map_err(|error| unfit(format!("role: {error}"))));
@@ -192,7 +141,7 @@ fn terms(app: &App, asker: &Identity, args: CodeArgs) -> Result<Terms, Problem> 
     }
     let own = asker.scope.login_workspace().map_err(beyond)?;
     let workspace = match args.workspace {
-        Some(slug) => Some(registered(app, asker, &slug)?),
+        Some(slug) => Some(use_cases::find_workspace(app, asker, &slug)?),
         None => own.cloned(),
     };
     let seconds = args.ttl_seconds.unwrap_or(LOGIN);
@@ -203,14 +152,8 @@ fn terms(app: &App, asker: &Identity, args: CodeArgs) -> Result<Terms, Problem> 
     Ok(Terms { label, workspace, ttl: Some(Millis(seconds * 1_000)), ..Terms::new(access) })
 }
 
-/// A workspace that the asker knows of.
-fn registered(app: &App, asker: &Identity, slug: &str) -> Result<Arc<str>, Problem> {
-    let place = app.host.workspaces().place(&asker.ground(), None, Some(slug));
-    place.map(|place| place.bucket.into()).map_err(|error: WorkspaceError| from_workspace(&error))
-}
-
 /// Makes the login, which ends no later than its asker's token and with it.
-fn begin(app: &App, asker: &Identity, mut terms: Terms, tls: bool) -> Result<Response, Problem> {
+fn begin(app: &App, asker: &Identity, mut terms: Terms, tls: bool) -> Result<Response, Fault> {
     let left = asker.token.as_deref().and_then(|id| app.tokens.time_left(id));
     terms.login_of = asker.token.clone().or_else(|| Some(Identity::HOST.into()));
     terms.ttl = terms.ttl.min(left.or(terms.ttl));
@@ -229,8 +172,8 @@ fn begin(app: &App, asker: &Identity, mut terms: Terms, tls: bool) -> Result<Res
     Ok(response)
 }
 
-fn unkept(error: &TokensFileError) -> Problem {
+fn unkept(error: &TokensFileError) -> Fault {
     tracing::error!(%error, "a login cannot be written down");
     let detail = "the host cannot write its tokens at the moment; its log says why";
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail)
+    Fault::new(ErrorCode::UNAVAILABLE, detail)
 }

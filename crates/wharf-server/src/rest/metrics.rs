@@ -4,8 +4,8 @@ use axum::extract::State;
 use axum::http::{HeaderName, header};
 
 use crate::App;
+use crate::fault::Fault;
 use crate::metrics::{gather, in_text};
-use crate::problem::Problem;
 use crate::use_cases::Caller;
 
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -22,7 +22,7 @@ const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 pub(super) async fn metrics(
     State(app): State<App>,
     caller: Caller,
-) -> Result<([(HeaderName, &'static str); 1], String), Problem> {
+) -> Result<([(HeaderName, &'static str); 1], String), Fault> {
     caller.sees_the_host()?;
     Ok(([(header::CONTENT_TYPE, FORMAT)], in_text(&gather(&app))))
 }

@@ -22,7 +22,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::App;
-use crate::problem::Problem;
+use crate::fault::Fault;
+use wharf_api::ErrorCode;
 
 /// The routes of this surface.
 #[derive(Debug)]
@@ -81,10 +82,10 @@ fn routes() -> OpenApiRouter<App> {
 }
 
 /// For paths that nobody serves.
-pub(crate) async fn unknown_route(request: Request) -> Problem {
+pub(crate) async fn unknown_route(request: Request) -> Fault {
     let path: String = request.uri().path().chars().take(200).collect();
     let detail = format!("nothing is served at {path:?}; /openapi.json lists what is");
-    Problem::new(StatusCode::NOT_FOUND, "unknown_route", detail)
+    Fault::new(ErrorCode::UNKNOWN_ROUTE, detail)
 }
 
 /// A refused method is a problem like any other. The header `Allow` is added further out.
@@ -94,5 +95,5 @@ async fn say_what_is_allowed(response: Response) -> Response {
         return response;
     }
     let detail = "this route does not take that method; the header Allow says which it takes";
-    Problem::new(status, "method_not_allowed", detail).into_response()
+    Fault::new(ErrorCode::METHOD_NOT_ALLOWED, detail).into_response()
 }

@@ -4,28 +4,13 @@ use axum::Extension;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use serde::Serialize;
 use utoipa::openapi::path::{Operation, Parameter, ParameterIn};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{Components, Content, Info, OpenApi, PathItem, Ref, RefOr, ResponseBuilder};
 use utoipa::{PartialSchema, ToSchema};
+use wharf_api::ProblemBody;
 
 const PROBLEM: &str = "application/problem+json";
-
-/// A fault; further members depend on its code.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Problem)]
-struct ProblemShape {
-    /// Always `about:blank`.
-    #[serde(rename = "type")]
-    kind: String,
-    title: String,
-    status: u16,
-    /// A word that stays the same.
-    code: String,
-    /// What happened and what to do, for a person.
-    detail: String,
-}
 
 /// The document as it is served.
 #[derive(Clone, Debug)]
@@ -37,7 +22,7 @@ pub(super) fn document(mut api: OpenApi) -> Document {
     api.info = Info::new("Wharf", env!("CARGO_PKG_VERSION"));
     api.info.description = Some(about.to_owned());
     let components = api.components.get_or_insert_with(Components::new);
-    components.schemas.insert(ProblemShape::name().into_owned(), ProblemShape::schema());
+    components.schemas.insert(ProblemBody::name().into_owned(), ProblemBody::schema());
     let bearer = SecurityScheme::Http(HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build());
     components.add_security_scheme("token", bearer);
     api.security = Some(vec![SecurityRequirement::new("token", Vec::<String>::new())]);
@@ -92,7 +77,7 @@ fn complete(path: &str, changes: bool, operation: &mut Operation) {
         add("429", "`too_many_sessions`");
     }
     if asks {
-        add("422", "`invalid_query`");
+        add("422", "`invalid_params`");
     }
     if operation.request_body.is_some() {
         add("400", "`malformed_json`, `cut_off`");
@@ -100,13 +85,13 @@ fn complete(path: &str, changes: bool, operation: &mut Operation) {
         add("413", "`body_too_large`");
         add("415", "`unsupported_media_type`");
         add("503", "`too_many_bodies`");
-        add("422", "`invalid_body`");
+        add("422", "`invalid_params`");
     }
     for (status, response) in &mut operation.responses.responses {
         if let RefOr::T(response) = response
             && status.as_str() >= "400"
         {
-            let schema = Ref::from_schema_name(ProblemShape::name());
+            let schema = Ref::from_schema_name(ProblemBody::name());
             response.content.insert(PROBLEM.to_owned(), RefOr::T(Content::new(Some(schema))));
         }
     }

@@ -2,22 +2,23 @@
 
 use axum::Json;
 use axum::extract::State;
+use wharf_api::{QueueChange, QueueChanged, QueueList};
 
 use super::extract::{Body, Named};
 use crate::App;
-use crate::problem::Problem;
-use crate::use_cases::{self, Caller, Queue, QueueChange, QueueChanged};
+use crate::fault::Fault;
+use crate::use_cases::{self, Caller};
 
 /// The prompts that wait.
 #[utoipa::path(
     get, path = "/sessions/{id}/queue", tag = "queue", operation_id = "list_queue", params(("id" = String, Path)),
-    responses((status = 200, description = "The next one first", body = Queue))
+    responses((status = 200, description = "The next one first", body = QueueList))
 )]
 pub(super) async fn list(
     State(app): State<App>,
     caller: Caller,
     Named(id): Named<String>,
-) -> Result<Json<Queue>, Problem> {
+) -> Result<Json<QueueList>, Fault> {
     use_cases::queue(&app, &caller, &id).await.map(Json)
 }
 
@@ -36,7 +37,7 @@ pub(super) async fn change(
     caller: Caller,
     Named((id, prompt)): Named<(String, String)>,
     Body(change): Body<QueueChange>,
-) -> Result<Json<QueueChanged>, Problem> {
+) -> Result<Json<QueueChanged>, Fault> {
     use_cases::change_queued(&app, &caller, &id, &prompt, change).await.map(Json)
 }
 
@@ -54,6 +55,6 @@ pub(super) async fn remove(
     State(app): State<App>,
     caller: Caller,
     Named((id, prompt)): Named<(String, String)>,
-) -> Result<Json<QueueChanged>, Problem> {
+) -> Result<Json<QueueChanged>, Fault> {
     use_cases::remove_queued(&app, &caller, &id, &prompt).await.map(Json)
 }

@@ -4,27 +4,28 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use wharf_api::{
+    Forgotten, Interrupted, Killed, PromptArgs, Prompted, ResumeArgs, SessionInfo, SessionPage, SessionQuery,
+    SpawnArgs, SpawnedSession,
+};
 
 use super::extract::{Body, Key, MaybeBody, Named, Params, prefers};
 use crate::App;
-use crate::problem::Problem;
-use crate::use_cases::{
-    self, Caller, Forgotten, Interrupted, Killed, ListArgs, PromptArgs, Prompted, ResumeArgs, Session, SessionList,
-    SpawnArgs, SpawnedSession,
-};
+use crate::fault::Fault;
+use crate::use_cases::{self, Caller};
 
 const RESPOND_ASYNC: &str = "respond-async";
 
 /// Lists sessions, the newest first.
 #[utoipa::path(
-    get, path = "/sessions", tag = "sessions", params(ListArgs),
-    responses((status = 200, description = "A page of sessions", body = SessionList))
+    get, path = "/sessions", tag = "sessions", params(SessionQuery),
+    responses((status = 200, description = "A page of sessions", body = SessionPage))
 )]
 pub(super) async fn list(
     State(app): State<App>,
     caller: Caller,
-    Params(args): Params<ListArgs>,
-) -> Result<Json<SessionList>, Problem> {
+    Params(args): Params<SessionQuery>,
+) -> Result<Json<SessionPage>, Fault> {
     use_cases::list(&app, &caller, &args).map(Json)
 }
 
@@ -44,7 +45,7 @@ pub(super) async fn list(
         (status = 422, description = "`unknown_adapter`, `unknown_workspace`, `invalid_cwd`, `unknown_mode`, `invalid_option`, `label_too_long`, `idempotency_key_reused`, `invalid_idempotency_key`"),
         (status = 429, description = "`too_many_sessions`, `too_many_spawns` with the header `Retry-After`; for agents `child_quota_exceeded`"),
         (status = 501, description = "`adapter_not_installed` with the command that installs it, `protocol_not_supported`"),
-        (status = 502, description = "`spawn_failed`, with the id of the failed session and the tail of the agent's stderr"),
+        (status = 502, description = "`start_failed`, with the id of the failed session and the tail of the agent's stderr"),
         (status = 507, description = "`storage_full`"),
     )
 )]
@@ -54,7 +55,7 @@ pub(super) async fn spawn(
     Key(key): Key,
     headers: HeaderMap,
     Body(args): Body<SpawnArgs>,
-) -> Result<Response, Problem> {
+) -> Result<Response, Fault> {
     let at_once = prefers(&headers, RESPOND_ASYNC);
     let spawn = use_cases::spawn(&app, &caller, args, key.as_deref(), !at_once).await?;
     let status = if spawn.duplicate { StatusCode::OK } else { StatusCode::CREATED };
@@ -74,13 +75,13 @@ pub(super) async fn spawn(
 /// One session.
 #[utoipa::path(
     get, path = "/sessions/{id}", tag = "sessions", params(("id" = String, Path)),
-    responses((status = 200, description = "The session", body = Session))
+    responses((status = 200, description = "The session", body = SessionInfo))
 )]
 pub(super) async fn get(
     State(app): State<App>,
     caller: Caller,
     Named(id): Named<String>,
-) -> Result<Json<Session>, Problem> {
+) -> Result<Json<SessionInfo>, Fault> {
     use_cases::get(&app, &caller, &id).map(Json)
 }
 
@@ -93,7 +94,7 @@ pub(super) async fn forget(
     State(app): State<App>,
     caller: Caller,
     Named(id): Named<String>,
-) -> Result<Json<Forgotten>, Problem> {
+) -> Result<Json<Forgotten>, Fault> {
     use_cases::forget(&app, &caller, &id).await.map(Json)
 }
 
@@ -118,7 +119,7 @@ pub(super) async fn prompt(
     Named(id): Named<String>,
     Key(key): Key,
     Body(args): Body<PromptArgs>,
-) -> Result<Json<Prompted>, Problem> {
+) -> Result<Json<Prompted>, Fault> {
     use_cases::prompt(&app, &caller, &id, args, key.as_deref()).await.map(Json)
 }
 
@@ -131,7 +132,7 @@ pub(super) async fn interrupt(
     State(app): State<App>,
     caller: Caller,
     Named(id): Named<String>,
-) -> Result<Json<Interrupted>, Problem> {
+) -> Result<Json<Interrupted>, Fault> {
     use_cases::interrupt(&app, &caller, &id).await.map(Json)
 }
 
@@ -144,7 +145,7 @@ pub(super) async fn kill(
     State(app): State<App>,
     caller: Caller,
     Named(id): Named<String>,
-) -> Result<Json<Killed>, Problem> {
+) -> Result<Json<Killed>, Fault> {
     use_cases::kill(&app, &caller, &id).await.map(Json)
 }
 
@@ -153,9 +154,9 @@ pub(super) async fn kill(
     post, path = "/sessions/{id}/resume", tag = "sessions", params(("id" = String, Path)),
     request_body(content = Option<ResumeArgs>, description = "Other settings than those that were in force; may be left out"),
     responses(
-        (status = 200, description = "It runs", body = Session),
+        (status = 200, description = "It runs", body = SessionInfo),
         (status = 409, description = "`not_resumable`"),
-        (status = 502, description = "`spawn_failed`"),
+        (status = 502, description = "`start_failed`"),
     )
 )]
 pub(super) async fn resume(
@@ -163,6 +164,6 @@ pub(super) async fn resume(
     caller: Caller,
     Named(id): Named<String>,
     MaybeBody(args): MaybeBody<ResumeArgs>,
-) -> Result<Json<Session>, Problem> {
+) -> Result<Json<SessionInfo>, Fault> {
     use_cases::resume(&app, &caller, &id, args.unwrap_or_default()).await.map(Json)
 }

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::http::StatusCode;
+use wharf_api::ErrorCode;
 use wharf_host::core::{ChosenId, ClientId, Sender, SessionId};
 
 use super::faults::unknown_session;
 use crate::App;
 use crate::auth::{Access, Identity, Scope};
-use crate::problem::Problem;
+use crate::fault::Fault;
 
 /// A client's name or version is for people to read, and is recorded with every prompt.
 const MAX_NAME_CHARS: usize = 200;
@@ -48,17 +48,15 @@ impl Caller {
     }
 
     /// Refuses those who may only look.
-    pub(crate) fn may_change(&self) -> Result<(), Problem> {
+    pub(crate) fn may_change(&self) -> Result<(), Fault> {
         match self.identity.access {
             Access::Controller | Access::Admin => Ok(()),
-            Access::Observer if self.identity.agent().is_some() => Err(Problem::new(
-                StatusCode::FORBIDDEN,
-                "observer",
+            Access::Observer if self.identity.agent().is_some() => Err(Fault::new(
+                ErrorCode::OBSERVER,
                 "an agent only looks at its session; what is to be done there is its user's to say",
             )),
-            Access::Observer => Err(Problem::new(
-                StatusCode::FORBIDDEN,
-                "observer",
+            Access::Observer => Err(Fault::new(
+                ErrorCode::OBSERVER,
                 "this token only observes; use one that was made with `--role controller`",
             )),
         }
@@ -66,17 +64,17 @@ impl Caller {
 
     /// Refuses a client that is attached to this session as an observer. It is known by its token and the id that it gives
     /// itself (`Wharf-Client-Id`).
-    pub(crate) async fn may_change_as_attached(&self, app: &App, id: &str) -> Result<(), Problem> {
+    pub(crate) async fn may_change_as_attached(&self, app: &App, id: &str) -> Result<(), Fault> {
         if !app.host.is_observer(&SessionId::new(id), self.sender()).await {
             return Ok(());
         }
         let detail = "this client is attached to the session as an observer; detach it, or attach it as a controller";
-        Err(Problem::new(StatusCode::FORBIDDEN, "observer", detail))
+        Err(Fault::new(ErrorCode::OBSERVER, detail))
     }
 
     /// Refuses those who may not work in this session. An agent may in those that it led to, if it may delegate: never in
     /// its own.
-    pub(crate) fn may_work_in(&self, app: &App, id: &str) -> Result<(), Problem> {
+    pub(crate) fn may_work_in(&self, app: &App, id: &str) -> Result<(), Fault> {
         let Some(agent) = self.identity.agent() else { return self.may_change() };
         let session = app.seen_by(&self.identity).descriptor(&SessionId::new(id)).ok_or_else(|| unknown_session(id))?;
         let own = app.host.descriptor(agent);
@@ -86,32 +84,32 @@ impl Caller {
 
     /// Refuses those who may not answer for this session. An agent may for those that it led to if `delegation.answer` is
     /// set: else it could allow them what its user would not.
-    pub(crate) fn may_answer_in(&self, app: &App, id: &str) -> Result<(), Problem> {
+    pub(crate) fn may_answer_in(&self, app: &App, id: &str) -> Result<(), Fault> {
         self.may_work_in(app, id)?;
         if self.identity.agent().is_none() || app.host.config().delegation.answer {
             return Ok(());
         }
         let detail =
             "what an agent asks is its user's to answer; the operator lets agents do it with delegation.answer";
-        Err(Problem::new(StatusCode::FORBIDDEN, "delegation_denied", detail))
+        Err(Fault::new(ErrorCode::DELEGATION_DENIED, detail))
     }
 
     /// Refuses those who may not change the host itself.
-    pub(crate) fn may_administrate(&self) -> Result<(), Problem> {
+    pub(crate) fn may_administrate(&self) -> Result<(), Fault> {
         if self.identity.is_admin() {
             return Ok(());
         }
         let detail = "only an admin may do this; use the host's own token or one that was made with `--role admin`";
-        Err(Problem::new(StatusCode::FORBIDDEN, "admin_only", detail))
+        Err(Fault::new(ErrorCode::ADMIN_ONLY, detail))
     }
 
     /// Refuses those who are not concerned with the host as a whole.
-    pub(crate) fn sees_the_host(&self) -> Result<(), Problem> {
+    pub(crate) fn sees_the_host(&self) -> Result<(), Fault> {
         if self.identity.scope == Scope::Host {
             return Ok(());
         }
         let detail = "this token covers a part of the host, and this is about all of it; use one without a scope";
-        Err(Problem::new(StatusCode::FORBIDDEN, "host_only", detail))
+        Err(Fault::new(ErrorCode::HOST_ONLY, detail))
     }
 
     /// The same party at every call with the same token: these callers have no connection that would tell them apart.

@@ -1,65 +1,26 @@
 //! The log itself, as it is stored.
 
-use axum::http::StatusCode;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use utoipa::{IntoParams, ToSchema};
+use wharf_api::{ErrorCode, EventPage, EventQuery};
 use wharf_host::core::{Epoch, Seq, encode};
 use wharf_host::{Entry, ReadError, SessionHandle};
 
-use super::faults::unreadable;
+use super::faults::{invalid_query, unreadable};
 use super::{Caller, open};
 use crate::App;
-use crate::problem::Problem;
+use crate::fault::Fault;
 
 const PAGE: usize = 100;
 const LARGEST_PAGE: usize = 1_000;
 /// A page has no more bytes than this, except for a single event that is larger.
 const PAGE_BYTES: usize = 4 << 20;
 
-/// Which events.
-#[derive(Clone, Debug, Default, Deserialize, IntoParams, JsonSchema)]
-#[into_params(parameter_in = Query)]
-#[serde(default)]
-pub(crate) struct EventsArgs {
-    /// The id of an event: those after it.
-    pub(crate) after: Option<String>,
-    #[param(minimum = 1, maximum = 1000, default = 100)]
-    pub(crate) limit: Option<usize>,
-}
-
-/// A page of the log.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct EventPage {
-    #[schema(value_type = Vec<StoredEvent>)]
-    events: Vec<Box<RawValue>>,
-    /// There are more: ask again with this as `after`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    next: Option<String>,
-}
-
-/// An event as it is stored; what else it holds depends on its kind.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "a schema")]
-pub(crate) struct StoredEvent {
-    /// `<epoch>-<seq>`.
-    id: String,
-    seq: u64,
-    /// The run of the host that appended it.
-    epoch: u64,
-    /// Milliseconds since 1970.
-    at: u64,
-    kind: String,
-}
-
 /// Reads a page.
-pub(crate) async fn events(app: &App, who: &Caller, id: &str, args: &EventsArgs) -> Result<EventPage, Problem> {
+pub(crate) async fn events(app: &App, who: &Caller, id: &str, args: &EventQuery) -> Result<EventPage, Fault> {
     let limit = args.limit.unwrap_or(PAGE);
     if limit == 0 || limit > LARGEST_PAGE {
         let detail = format!("limit: {limit} is not between 1 and {LARGEST_PAGE}");
-        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_query", detail));
+        return Err(invalid_query(detail));
     }
     let handle = open(app, who, id).await?;
     let after = match args.after.as_deref().filter(|after| !after.is_empty()) {
@@ -70,14 +31,14 @@ pub(crate) async fn events(app: &App, who: &Caller, id: &str, args: &EventsArgs)
     read(&handle, after, limit, bytes).await.map_err(|error| unreadable(id, &error))
 }
 
-pub(crate) fn unknown_event(id: &str) -> Problem {
+pub(crate) fn unknown_event(id: &str) -> Fault {
     let id: String = id.chars().take(80).collect();
     let detail = format!("the log does not hold {id:?}; begin again without it");
-    Problem::new(StatusCode::CONFLICT, "unknown_event", detail)
+    Fault::new(ErrorCode::UNKNOWN_EVENT, detail)
 }
 
 /// The event of that id, if this log has it.
-async fn known(handle: &SessionHandle, id: &str) -> Result<Seq, Problem> {
+async fn known(handle: &SessionHandle, id: &str) -> Result<Seq, Fault> {
     let parsed = id.split_once('-').and_then(|(epoch, seq)| Some((Epoch(number(epoch)?), Seq(number(seq)?))));
     let (epoch, seq) = parsed.ok_or_else(|| unknown_event(id))?;
     if seq == Seq::ZERO || seq > handle.head() {

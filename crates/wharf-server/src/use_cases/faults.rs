@@ -1,195 +1,224 @@
-//! Refusals and failures of the host as problems. The one place that maps them.
+//! Refusals and failures of the host as faults, for every surface.
 
 use axum::http::StatusCode;
-use wharf_host::core::{Refusal, SessionId};
+use wharf_api::ErrorCode;
+use wharf_host::core::{PromptEnd, Refusal, SessionId};
 use wharf_host::{
     AdapterError, CallError, CreateError, DelegationError, OpenError, SandboxError, StartFailure, WorkspaceError,
 };
 
 use crate::App;
-use crate::problem::Problem;
+use crate::fault::Fault;
 
-pub(crate) fn unknown_session(id: &str) -> Problem {
+pub(crate) fn unknown_session(id: &str) -> Fault {
     let shown: String = id.chars().take(100).collect();
-    let detail = format!("no session {shown:?}; GET /sessions lists those there are");
-    Problem::new(StatusCode::NOT_FOUND, "unknown_session", detail).with("sessionId", shown)
+    let detail = format!("no session {shown:?}; GET /sessions, session/list and `wharf sessions` list those there are");
+    Fault::new(ErrorCode::UNKNOWN_SESSION, detail).in_session(&shown)
 }
 
 /// A session that cannot be opened.
-pub(super) fn from_open(id: &str, error: &OpenError) -> Problem {
+pub(crate) fn from_open(id: &str, error: &OpenError) -> Fault {
     match error {
         OpenError::Unknown(_) => unknown_session(id),
         OpenError::Unreadable { .. } => unreadable(id, error),
     }
 }
 
-pub(crate) fn unreadable(id: &str, error: &dyn std::fmt::Display) -> Problem {
+pub(crate) fn unreadable(id: &str, error: &dyn std::fmt::Display) -> Fault {
     tracing::error!(session = id, %error, "a session cannot be read");
     let detail = "the session's log cannot be read; the host's own log says why";
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unreadable_session", detail).with("sessionId", id)
+    Fault::new(ErrorCode::UNREADABLE_SESSION, detail).in_session(id)
 }
 
-pub(super) fn invalid(detail: impl Into<String>) -> Problem {
-    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_body", detail)
+/// Something in a request's body or in a tool's arguments.
+pub(super) fn invalid(detail: impl Into<String>) -> Fault {
+    Fault::new(ErrorCode::INVALID_PARAMS, detail).formerly("invalid_body")
+}
+
+/// Something in a query.
+pub(super) fn invalid_query(detail: impl Into<String>) -> Fault {
+    Fault::new(ErrorCode::INVALID_PARAMS, detail).formerly("invalid_query")
 }
 
 /// The agent could not be started.
-pub(super) fn spawn_failed(session: &str, failure: &StartFailure) -> Problem {
+pub(crate) fn start_failed(failure: &StartFailure) -> Fault {
     let (message, stderr) = match failure.message.split_once("\nstderr: ") {
         Some((message, stderr)) => (message, stderr),
         None => (failure.message.as_str(), ""),
     };
-    let problem = Problem::new(StatusCode::BAD_GATEWAY, "spawn_failed", message).with("sessionId", session);
-    let mut problem = problem.with("stderr", stderr);
-    if let Some(error) = failure.agent_error() {
-        problem = problem.with("agentError", error);
-    }
-    match failure.exit_code {
-        Some(code) => problem.with("exitCode", code),
-        None => problem,
-    }
+    Fault::new(ErrorCode::START_FAILED, message).formerly("spawn_failed").with(|body| {
+        body.stderr = Some(stderr.to_owned());
+        body.agent_error = failure.agent_error();
+        body.exit_code = failure.exit_code;
+    })
 }
 
-pub(super) fn from_create(error: &CreateError) -> Problem {
-    let (status, code) = match error {
-        CreateError::Adapter(error) => return from_adapter(error),
-        CreateError::Workspace(error) => return from_workspace(error),
-        CreateError::Sandbox(SandboxError::Unsupported(_)) => (StatusCode::NOT_IMPLEMENTED, "sandbox_not_supported"),
-        CreateError::Sandbox(_) => (StatusCode::UNPROCESSABLE_ENTITY, "sandbox_impossible"),
-        CreateError::Cwd { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_cwd"),
-        CreateError::CwdNotAllowed { .. } => (StatusCode::FORBIDDEN, "cwd_not_allowed"),
-        CreateError::Delegation(error @ DelegationError::TooMany { .. }) => {
-            (StatusCode::TOO_MANY_REQUESTS, error.code())
-        }
-        CreateError::Delegation(error) => (StatusCode::FORBIDDEN, error.code()),
-        CreateError::Label { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "label_too_long"),
-        CreateError::KeyReused { session } => {
-            let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused", error.to_string());
-            return problem.with("sessionId", session.as_str());
-        }
-        CreateError::TooMany { .. } => (StatusCode::TOO_MANY_REQUESTS, "too_many_sessions"),
+pub(crate) fn from_create(error: &CreateError) -> Fault {
+    let fault = |code| Fault::new(code, error.to_string());
+    match error {
+        CreateError::Adapter(error) => from_adapter(error),
+        CreateError::Workspace(error) => from_workspace(error),
+        CreateError::Sandbox(SandboxError::Unsupported(_)) => fault(ErrorCode::SANDBOX_NOT_SUPPORTED),
+        CreateError::Sandbox(_) => fault(ErrorCode::SANDBOX_IMPOSSIBLE),
+        CreateError::Cwd { .. } => fault(ErrorCode::INVALID_CWD),
+        CreateError::CwdNotAllowed { .. } => fault(ErrorCode::CWD_NOT_ALLOWED),
+        CreateError::Delegation(error) => Fault::new(delegation_code(error), error.to_string()),
+        CreateError::Label { .. } => fault(ErrorCode::LABEL_TOO_LONG),
+        CreateError::KeyReused { session } => fault(ErrorCode::IDEMPOTENCY_KEY_REUSED).in_session(session.as_str()),
+        CreateError::TooMany { .. } => fault(ErrorCode::TOO_MANY_SESSIONS),
         CreateError::TooFast { retry_after, .. } => {
-            let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_spawns", error.to_string());
-            return problem.retry_after(retry_after.as_secs() + 1);
+            fault(ErrorCode::TOO_MANY_SPAWNS).retry_after(retry_after.as_secs() + 1)
         }
-        CreateError::StorageFull => (StatusCode::INSUFFICIENT_STORAGE, "storage_full"),
+        CreateError::StorageFull => fault(ErrorCode::STORAGE_FULL),
         CreateError::Storage(_) => {
             tracing::error!(%error, "a session cannot be made");
             let detail = "the session's log cannot be made; the host's own log says why";
-            return Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail);
+            Fault::new(ErrorCode::UNAVAILABLE, detail)
         }
-        CreateError::Start { session, failure } => return spawn_failed(session, failure),
-    };
-    Problem::new(status, code, error.to_string())
-}
-
-fn from_adapter(error: &AdapterError) -> Problem {
-    let unfit = StatusCode::UNPROCESSABLE_ENTITY;
-    let (status, code) = match error {
-        AdapterError::Unknown { .. } => (unfit, "unknown_adapter"),
-        AdapterError::UnknownMode { .. } => (unfit, "unknown_mode"),
-        AdapterError::Option { .. } => (unfit, "invalid_option"),
-        AdapterError::Protocol { .. } => (StatusCode::NOT_IMPLEMENTED, "protocol_not_supported"),
-        AdapterError::NotInstalled { .. } => (StatusCode::NOT_IMPLEMENTED, "adapter_not_installed"),
-        AdapterError::Manifest(_) => (unfit, "invalid_manifest"),
-    };
-    let problem = Problem::new(status, code, error.to_string());
-    match error {
-        AdapterError::NotInstalled { install: Some(install), .. } => problem.with("install", install.as_str()),
-        AdapterError::NotInstalled { install: None, .. }
-        | AdapterError::Unknown { .. }
-        | AdapterError::UnknownMode { .. }
-        | AdapterError::Option { .. }
-        | AdapterError::Protocol { .. }
-        | AdapterError::Manifest(_) => problem,
+        CreateError::Start { session, failure } => start_failed(failure).in_session(session),
     }
 }
 
-pub(crate) fn from_workspace(error: &WorkspaceError) -> Problem {
-    let (status, code) = match error {
+/// The words are AIP-46's.
+const fn delegation_code(error: &DelegationError) -> ErrorCode {
+    match error {
+        DelegationError::Adapter { .. } | DelegationError::Choice(_) | DelegationError::Ended(_) => {
+            ErrorCode::DELEGATION_DENIED
+        }
+        DelegationError::Outside { .. } => ErrorCode::CWD_OUTSIDE_PARENT,
+        DelegationError::TooDeep { .. } => ErrorCode::MAX_DEPTH_EXCEEDED,
+        DelegationError::TooMany { .. } => ErrorCode::CHILD_QUOTA_EXCEEDED,
+    }
+}
+
+fn from_adapter(error: &AdapterError) -> Fault {
+    let fault = |code| Fault::new(code, error.to_string());
+    match error {
+        AdapterError::Unknown { .. } => fault(ErrorCode::UNKNOWN_ADAPTER),
+        AdapterError::UnknownMode { .. } => fault(ErrorCode::UNKNOWN_MODE),
+        AdapterError::Option { .. } => fault(ErrorCode::INVALID_OPTION),
+        AdapterError::Protocol { .. } => fault(ErrorCode::PROTOCOL_NOT_SUPPORTED),
+        AdapterError::NotInstalled { install, .. } => {
+            fault(ErrorCode::ADAPTER_NOT_INSTALLED).with(|body| body.install.clone_from(install))
+        }
+        AdapterError::Manifest(_) => fault(ErrorCode::INVALID_MANIFEST),
+    }
+}
+
+pub(crate) fn from_workspace(error: &WorkspaceError) -> Fault {
+    let code = match error {
         WorkspaceError::Damaged { .. }
         | WorkspaceError::Version { .. }
         | WorkspaceError::Unreadable { .. }
-        | WorkspaceError::Hidden => (StatusCode::INTERNAL_SERVER_ERROR, "registry_damaged"),
-        WorkspaceError::Unwritable { .. } => (StatusCode::INTERNAL_SERVER_ERROR, "registry_unwritable"),
-        WorkspaceError::Slug(_) | WorkspaceError::Reserved(_) => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_slug"),
-        WorkspaceError::Label => (StatusCode::UNPROCESSABLE_ENTITY, "label_too_long"),
-        WorkspaceError::Path { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "invalid_path"),
-        WorkspaceError::Unknown { .. } => (StatusCode::UNPROCESSABLE_ENTITY, "unknown_workspace"),
-        WorkspaceError::Exists { .. } => (StatusCode::CONFLICT, "workspace_exists"),
-        WorkspaceError::InUse { .. } => (StatusCode::CONFLICT, "workspace_in_use"),
-        WorkspaceError::Purge { .. } => (StatusCode::SERVICE_UNAVAILABLE, "unavailable"),
+        | WorkspaceError::Hidden => ErrorCode::REGISTRY_DAMAGED,
+        WorkspaceError::Unwritable { .. } => ErrorCode::REGISTRY_UNWRITABLE,
+        WorkspaceError::Slug(_) | WorkspaceError::Reserved(_) => ErrorCode::INVALID_SLUG,
+        WorkspaceError::Label => ErrorCode::LABEL_TOO_LONG,
+        WorkspaceError::Path { .. } => ErrorCode::INVALID_PATH,
+        WorkspaceError::Unknown { .. } => ErrorCode::UNKNOWN_WORKSPACE,
+        WorkspaceError::Exists { .. } => ErrorCode::WORKSPACE_EXISTS,
+        WorkspaceError::InUse { .. } => ErrorCode::WORKSPACE_IN_USE,
+        WorkspaceError::Purge { .. } => ErrorCode::UNAVAILABLE,
     };
-    Problem::new(status, code, error.to_string())
+    Fault::new(code, error.to_string())
 }
 
-pub(super) fn from_call(app: &App, id: &SessionId, error: &CallError) -> Problem {
-    let problem = match error {
+/// Where the workspace is what the request is about, an unknown one is not found.
+pub(super) fn from_named_workspace(error: &WorkspaceError) -> Fault {
+    let fault = from_workspace(error);
+    if matches!(error, WorkspaceError::Unknown { .. }) { fault.with_status(StatusCode::NOT_FOUND) } else { fault }
+}
+
+/// A call on a session that did not go through. One that was forgotten meanwhile is unknown.
+pub(super) fn from_call(app: &App, id: &SessionId, error: &CallError) -> Fault {
+    if matches!(error, CallError::Gone) && app.host.descriptor(id).is_none() {
+        return unknown_session(id.as_str());
+    }
+    from_call_error(error, id.as_str())
+}
+
+/// The same for a caller that holds the session.
+pub(crate) fn from_call_error(error: &CallError, id: &str) -> Fault {
+    let fault = |code| Fault::new(code, error.to_string());
+    let fault = match error {
         CallError::Refused(refusal) => from_refusal(refusal, id),
         CallError::StorageFull => {
             let detail = "the disk is full: nothing was done; free some space, then try again";
-            Problem::new(StatusCode::INSUFFICIENT_STORAGE, "storage_full", detail)
+            Fault::new(ErrorCode::STORAGE_FULL, detail)
         }
-        CallError::NotWritten { .. } => {
-            Problem::new(StatusCode::INSUFFICIENT_STORAGE, "not_written", error.to_string())
-        }
-        CallError::LogFull { .. } => Problem::new(StatusCode::INSUFFICIENT_STORAGE, "log_full", error.to_string()),
-        CallError::TooMany { .. } => {
-            Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_sessions", error.to_string())
-        }
-        CallError::Gone if app.host.descriptor(id).is_none() => return unknown_session(id.as_str()),
-        CallError::Gone | CallError::Left | CallError::Storage(_) => {
-            tracing::warn!(session = %id, %error, "a call did not go through");
+        CallError::NotWritten { .. } => fault(ErrorCode::NOT_WRITTEN),
+        CallError::LogFull { .. } => fault(ErrorCode::LOG_FULL),
+        CallError::TooMany { .. } => fault(ErrorCode::TOO_MANY_SESSIONS),
+        CallError::Left => fault(ErrorCode::LEFT),
+        CallError::Gone | CallError::Storage(_) => {
+            tracing::warn!(session = id, %error, "a call did not go through");
             let detail = "the session cannot take this now: the host is stopping, or its log cannot be written";
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", detail)
+            Fault::new(ErrorCode::UNAVAILABLE, detail)
         }
     };
-    problem.with("sessionId", id.as_str())
+    fault.in_session(id)
 }
 
-fn from_refusal(refusal: &Refusal, id: &SessionId) -> Problem {
-    let conflict = |code, detail: &str| Problem::new(StatusCode::CONFLICT, code, detail);
-    match refusal {
-        Refusal::NotResumable => {
-            conflict("not_resumable", "the session has ended and its agent cannot be brought back; start a new one")
-        }
-        Refusal::Killed => conflict(
-            "killed",
-            &format!("the session was killed; to bring it back: wharf resume {id}, or POST /sessions/{id}/resume"),
+pub(crate) fn from_refusal(refusal: &Refusal, id: &str) -> Fault {
+    let fault = match refusal {
+        Refusal::NotResumable => Fault::new(
+            ErrorCode::NOT_RESUMABLE,
+            "the session has ended and its agent cannot be brought back; start a new one",
         ),
-        Refusal::Observer => Problem::new(StatusCode::FORBIDDEN, "observer", "this client only observes"),
-        Refusal::TurnInProgress => conflict(
-            "turn_in_progress",
+        Refusal::Killed => Fault::new(
+            ErrorCode::KILLED,
+            format!("the session was killed; to bring it back: wharf resume {id}, or POST /sessions/{id}/resume"),
+        ),
+        Refusal::Observer => Fault::new(ErrorCode::OBSERVER, "this client only observes"),
+        Refusal::TurnInProgress => Fault::new(
+            ErrorCode::TURN_IN_PROGRESS,
             "a turn is running or prompts wait; send `queue: true` to wait in line, `interrupt: true` to end the turn",
         ),
-        Refusal::QueueFull { limit } => Problem::new(
-            StatusCode::TOO_MANY_REQUESTS,
-            "queue_full",
+        Refusal::QueueFull { limit } => Fault::new(
+            ErrorCode::QUEUE_FULL,
             format!("{limit} prompts are waiting already (limits.queue); wait, or remove one"),
         ),
-        Refusal::UnknownPrompt(prompt) => Problem::new(
-            StatusCode::NOT_FOUND,
-            "unknown_prompt",
-            format!("no waiting prompt {prompt}; it may have run already"),
-        ),
-        Refusal::PromptIdTaken(prompt) => conflict("prompt_id_taken", &format!("the prompt id {prompt} is taken")),
-        Refusal::KeyReused(prompt) => Problem::new(
-            StatusCode::UNPROCESSABLE_ENTITY,
-            "idempotency_key_reused",
+        Refusal::UnknownPrompt(prompt) => {
+            Fault::new(ErrorCode::UNKNOWN_PROMPT, format!("no waiting prompt {prompt}; it may have run already"))
+        }
+        Refusal::PromptIdTaken(prompt) => {
+            Fault::new(ErrorCode::PROMPT_ID_TAKEN, format!("the prompt id {prompt} is taken"))
+        }
+        Refusal::KeyReused(prompt) => Fault::new(
+            ErrorCode::IDEMPOTENCY_KEY_REUSED,
             format!("the idempotency key was used for prompt {prompt}, which says something else; send another key"),
         ),
         Refusal::AlreadyStarted(prompt) => {
-            conflict("already_started", &format!("prompt {prompt} has started; interrupt the turn instead"))
+            Fault::new(ErrorCode::ALREADY_STARTED, format!("prompt {prompt} has started; interrupt the turn instead"))
         }
         Refusal::UnknownAsk(ask) => {
-            Problem::new(StatusCode::NOT_FOUND, "unknown_ask", format!("the agent did not ask anything under {ask}"))
+            Fault::new(ErrorCode::UNKNOWN_ASK, format!("the agent did not ask anything under {ask}"))
         }
-        Refusal::AlreadyAnswered(ask) => conflict("already_answered", &format!("ask {ask} has had its answer")),
+        Refusal::AlreadyAnswered(ask) => {
+            Fault::new(ErrorCode::ALREADY_ANSWERED, format!("ask {ask} has had its answer"))
+        }
         Refusal::InvalidOption { offered } => {
-            let names: Vec<&str> = offered.iter().map(AsRef::as_ref).collect();
+            let names: Vec<String> = offered.iter().map(ToString::to_string).collect();
             let detail = format!("not one of the offered options: {}", names.join(", "));
-            Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid_option", detail).with("offered", names)
+            Fault::new(ErrorCode::INVALID_OPTION, detail).with(|body| body.offered = Some(names))
         }
-        Refusal::AlreadyRunning => conflict("already_running", "the session is running already"),
-    }
+        Refusal::AlreadyRunning => Fault::new(ErrorCode::ALREADY_RUNNING, "the session is running already"),
+    };
+    fault.in_session(id)
+}
+
+/// The end of a prompt that the agent did not answer itself; `None` if it did.
+pub(crate) fn from_prompt_end(end: &PromptEnd, session: &str) -> Option<Fault> {
+    let (code, detail) = match end {
+        PromptEnd::Answered { .. } | PromptEnd::Failed { .. } | PromptEnd::Cancelled => return None,
+        PromptEnd::Removed { .. } => (ErrorCode::REMOVED, "the prompt was taken out of the queue"),
+        PromptEnd::AgentExited => (ErrorCode::AGENT_EXITED, "the agent went away before it finished this prompt"),
+        PromptEnd::StartFailed => (ErrorCode::START_FAILED, "the agent could not be started for this prompt"),
+        PromptEnd::SessionEnded => (ErrorCode::SESSION_ENDED, "the session was ended before this prompt was finished"),
+        PromptEnd::HostShutdown => (ErrorCode::HOST_SHUTDOWN, "the host was stopped before this prompt was finished"),
+        PromptEnd::HostRestarted => {
+            (ErrorCode::HOST_RESTARTED, "the host was restarted before this prompt was finished")
+        }
+    };
+    Some(Fault::new(code, detail).in_session(session))
 }

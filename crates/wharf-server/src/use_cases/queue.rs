@@ -1,81 +1,32 @@
 //! The prompts that wait (rule 7.3).
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use wharf_api::{QueueChange, QueueChanged, QueueEntry, QueueList};
 use wharf_host::core::{PromptId, QueuedPrompt, Raw};
 use wharf_host::{SessionHandle, timestamp};
 use wharf_json::Json;
 
 use super::faults::{from_call, invalid};
-use super::prompt::ContentShape;
-use super::{Caller, Content, open};
+use super::prompt::PromptBlocks;
+use super::{Caller, open};
 use crate::App;
-use crate::problem::Problem;
+use crate::fault::Fault;
 
 /// How much of a prompt a listing shows.
 const SHOWN: usize = 4096;
 
-/// The prompts that wait, the next one first.
-#[derive(Debug, Serialize, ToSchema, JsonSchema)]
-pub(crate) struct Queue {
-    pub(crate) queue: Vec<Waiting>,
-}
-
-/// One of them.
-#[derive(Debug, Serialize, ToSchema, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Waiting {
-    pub(crate) prompt_id: String,
-    /// 0 is next.
-    pub(crate) position: usize,
-    /// What it says, shortened if need be; content that is no text is named only.
-    pub(crate) text: String,
-    /// Who sent it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub(crate) sender: Option<String>,
-    /// ISO 8601.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(nullable = false)]
-    pub(crate) accepted_at: Option<String>,
-}
-
-/// What is to change.
-#[derive(Debug, Deserialize, ToSchema, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct QueueChange {
-    /// What it is to say instead.
-    #[schema(value_type = Option<ContentShape>)]
-    #[schemars(with = "Option<ContentShape>")]
-    pub(crate) prompt: Option<Content>,
-    /// Its new place: 0 is next, more than there are is last.
-    pub(crate) position: Option<usize>,
-}
-
-/// Done.
-#[derive(Debug, Serialize, ToSchema, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct QueueChanged {
-    pub(crate) ok: bool,
-    pub(crate) prompt_id: String,
-}
-
-impl Waiting {
-    fn of(position: usize, queued: &QueuedPrompt) -> Self {
-        let mut text = prompt_text(&queued.frame);
-        if text.len() > SHOWN {
-            text.truncate(text.floor_char_boundary(SHOWN));
-            text.push('…');
-        }
-        let sender = queued.sender.name.as_deref().unwrap_or(queued.sender.client.as_str());
-        Self {
-            prompt_id: queued.prompt.to_string(),
-            position,
-            text,
-            sender: Some(sender.to_owned()),
-            accepted_at: Some(timestamp(queued.accepted_at)),
-        }
+fn queue_entry(position: usize, queued: &QueuedPrompt) -> QueueEntry {
+    let mut text = prompt_text(&queued.frame);
+    if text.len() > SHOWN {
+        text.truncate(text.floor_char_boundary(SHOWN));
+        text.push('…');
+    }
+    let sender = queued.sender.name.as_deref().unwrap_or(queued.sender.client.as_str());
+    QueueEntry {
+        prompt_id: queued.prompt.to_string(),
+        position,
+        text,
+        sender: Some(sender.to_owned()),
+        accepted_at: Some(timestamp(queued.accepted_at)),
     }
 }
 
@@ -95,10 +46,12 @@ fn shown(block: Json<'_>) -> String {
 }
 
 /// What waits now.
-pub(crate) async fn queue(app: &App, who: &Caller, id: &str) -> Result<Queue, Problem> {
+pub(crate) async fn queue(app: &App, who: &Caller, id: &str) -> Result<QueueList, Fault> {
     let handle = open(app, who, id).await?;
     let waiting = handle.queue().await.map_err(|error| from_call(app, handle.id(), &error))?;
-    Ok(Queue { queue: waiting.iter().enumerate().map(|(position, queued)| Waiting::of(position, queued)).collect() })
+    Ok(QueueList {
+        queue: waiting.iter().enumerate().map(|(position, queued)| queue_entry(position, queued)).collect(),
+    })
 }
 
 /// Changes what a waiting prompt says, its place, or both.
@@ -108,7 +61,7 @@ pub(crate) async fn change_queued(
     id: &str,
     prompt: &str,
     change: QueueChange,
-) -> Result<QueueChanged, Problem> {
+) -> Result<QueueChanged, Fault> {
     who.may_change()?;
     if change.prompt.is_none() && change.position.is_none() {
         return Err(invalid("nothing to change: send prompt, position or both"));
@@ -117,7 +70,7 @@ pub(crate) async fn change_queued(
     let refused = |handle: &SessionHandle, error| from_call(app, handle.id(), &error);
     let waiting = PromptId::new(prompt);
     if let Some(content) = change.prompt {
-        let frame = content.request(id).ok_or_else(|| invalid("prompt: is not one line of UTF-8"))?;
+        let frame = PromptBlocks::read(&content)?.request(id)?;
         let done = handle.update_prompt(waiting.clone(), who.sender(), frame).await;
         done.map_err(|error| refused(&handle, error))?;
     }
@@ -129,7 +82,7 @@ pub(crate) async fn change_queued(
 }
 
 /// Takes a waiting prompt out of the queue.
-pub(crate) async fn remove_queued(app: &App, who: &Caller, id: &str, prompt: &str) -> Result<QueueChanged, Problem> {
+pub(crate) async fn remove_queued(app: &App, who: &Caller, id: &str, prompt: &str) -> Result<QueueChanged, Fault> {
     who.may_change()?;
     let handle = open(app, who, id).await?;
     let done = handle.remove_prompt(PromptId::new(prompt), who.sender()).await;

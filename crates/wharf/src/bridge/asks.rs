@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
+use wharf_api::ErrorCode;
 use wharf_host::frame::{Envelope, with_id};
 use wharf_json::{Json, Salvaged};
 
@@ -98,7 +99,7 @@ impl Asks {
         }
         let mut failed = Vec::new();
         for id in &found.ids {
-            let error = super::error(-32603, &format!("the client's answer could not be read: {why}"), "malformed");
+            let error = super::error(ErrorCode::INTERNAL, &format!("the client's answer could not be read: {why}"));
             let answer = super::failure(id.as_bytes(), &error.to_string());
             if let Ok(envelope) = wharf_host::frame::scan(&answer) {
                 failed.extend(self.answer(&answer, &envelope));

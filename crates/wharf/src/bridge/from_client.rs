@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use serde_json::Value;
+use wharf_api::ErrorCode;
 use wharf_host::frame::{self, Envelope, FrameKind};
 use wharf_json::{Json, Salvaged};
 
@@ -23,7 +24,7 @@ impl Bridge {
         let line = line.slice(bom..);
         if std::str::from_utf8(&line).is_err() {
             // A text frame could not carry it.
-            self.refuse_unreadable(&wharf_json::salvage(&line), -32700, "not UTF-8", "parse_error");
+            self.refuse_unreadable(&wharf_json::salvage(&line), ErrorCode::MALFORMED_JSON, "not UTF-8");
         } else if matches!(self.phase, Phase::Open) && !self.needs_attaching(&line) {
             self.pass_line(line);
         } else {
@@ -36,18 +37,18 @@ impl Bridge {
     pub(crate) fn handle_oversized_line(&mut self, head: &[u8], limit: usize) -> Step {
         let message = format!("a message over {limit} bytes was not read");
         let found = wharf_json::salvage_head(wharf_json::strip_bom(head));
-        self.refuse_unreadable(&found, -32600, &message, "too_big");
+        self.refuse_unreadable(&found, ErrorCode::BODY_TOO_LARGE, &message);
         self.done()
     }
 
     /// Refuses a line that the host cannot be sent: under its own id if it is a request. An answer fails the requests
     /// that it names.
-    fn refuse_unreadable(&mut self, found: &Salvaged, code: i32, message: &str, reason: &str) {
+    fn refuse_unreadable(&mut self, found: &Salvaged, reason: ErrorCode, message: &str) {
         let id = match found.ids.as_slice() {
             [id] if found.has_method => id.as_bytes(),
             _ => b"null",
         };
-        self.tell_client(failure(id, &error(code, message, reason).to_string()));
+        self.tell_client(failure(id, &error(reason, message).to_string()));
         let failed = self.asks.fail_named(found, message);
         self.step.to_host.extend(failed);
     }

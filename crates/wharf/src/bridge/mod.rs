@@ -22,6 +22,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use serde_json::{Value, json};
+use wharf_api::ErrorCode;
 
 use asks::Asks;
 use followed::Followed;
@@ -188,6 +189,6 @@ fn failure(id: &[u8], error: &str) -> Bytes {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#).into()
 }
 
-fn error(code: i32, message: &str, reason: &str) -> Value {
-    json!({ "code": code, "message": message, "data": { "reason": reason } })
+fn error(reason: ErrorCode, message: &str) -> Value {
+    json!({ "code": reason.json_rpc(), "message": message, "data": { "reason": reason } })
 }

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use serde_json::json;
+use wharf_api::ErrorCode;
 use wharf_host::frame;
 use wharf_json::Json;
 
@@ -40,7 +41,7 @@ impl Bridge {
         if lost == Lost::TooBig
             && let Some(request) = self.unanswered.take_largest()
         {
-            let error = error(-32600, "the message is over the host's limit (limits.frame)", "too_big");
+            let error = error(ErrorCode::BODY_TOO_LARGE, "the message is over the host's limit (limits.frame)");
             self.tell_client(failure(&request.id, &error.to_string()));
         }
         self.done()
@@ -194,7 +195,7 @@ impl Bridge {
             self.unanswered.add(request);
         } else {
             let message = format!("the host was restarted before it answered {}", request.method);
-            self.tell_client(failure(&request.id, &error(-32603, &message, "host_restarted").to_string()));
+            self.tell_client(failure(&request.id, &error(ErrorCode::HOST_RESTARTED, &message).to_string()));
         }
     }
 }

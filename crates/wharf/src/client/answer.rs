@@ -4,7 +4,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use hyper::StatusCode;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use wharf_api::ProblemBody;
 
 use crate::exit::Failure;
 use crate::look::text::printable_line;
@@ -41,25 +41,25 @@ impl Answer {
 
 /// What was refused and what to do, in the host's own words.
 pub(super) fn refusal(status: StatusCode, body: &[u8]) -> Failure {
-    let problem: Value = wharf_json::read_own(body).unwrap_or_default();
-    let text = |member: &str| problem[member].as_str().map(str::trim).filter(|text| !text.is_empty());
-    let code = text("code").unwrap_or_default();
-    let mut words = match text("detail") {
-        Some(detail) => detail.to_owned(),
+    let problem: ProblemBody = wharf_json::read_own(body).unwrap_or_default();
+    let some =
+        |text: &Option<String>| text.as_deref().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
+    let mut words = match some(&Some(problem.detail)) {
+        Some(detail) => detail,
         // Refusals at the door are plain text.
         None => match String::from_utf8_lossy(body).trim() {
             "" => format!("the host answers {status}"),
             said => format!("{said} ({status})"),
         },
     };
-    if let Some(install) = text("install").filter(|install| !words.contains(install)) {
+    if let Some(install) = some(&problem.install).filter(|install| !words.contains(install)) {
         words.push_str(&format!("; install it with: {install}"));
     }
-    if let Some(stderr) = text("stderr").filter(|stderr| !words.contains(stderr)) {
+    if let Some(stderr) = some(&problem.stderr).filter(|stderr| !words.contains(stderr)) {
         let lines: Vec<String> = stderr.lines().map(|line| format!("\n  | {}", printable_line(line))).collect();
         words.push_str(&format!("\nthe agent's stderr ends with:{}", lines.concat()));
     }
-    Failure::refusal(status.as_u16(), code, words)
+    Failure::refusal(status.as_u16(), problem.code, words)
 }
 
 #[cfg(test)]
@@ -90,7 +90,7 @@ mod tests {
             (exit, words.as_str()),
             (Exit::NotFound, "goose is not installed; install it with: brew install goose")
         );
-        let failed = r#"{"code":"spawn_failed","detail":"the agent ended","stderr":"one\n\u001b[31mtwo\n"}"#;
+        let failed = r#"{"code":"start_failed","detail":"the agent ended","stderr":"one\n\u001b[31mtwo\n"}"#;
         let (exit, words) = told(502, failed);
         assert_eq!(
             (exit, words.as_str()),

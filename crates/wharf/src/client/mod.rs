@@ -17,7 +17,8 @@ use hyper::client::conn::http1::handshake;
 use hyper::header::{CONTENT_TYPE, HOST, HeaderName, USER_AGENT};
 use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
-use serde_json::Value;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::connect::{self, NoLink, Reach};
 use crate::exit::{Exit, Failure};
@@ -35,7 +36,8 @@ const LARGEST_ANSWER: usize = 256 << 20;
 pub(crate) struct Call {
     method: Method,
     path: String,
-    body: Option<Value>,
+    /// JSON text.
+    body: Option<String>,
     headers: Vec<(HeaderName, String)>,
 }
 
@@ -44,16 +46,21 @@ impl Call {
         Self { method: Method::GET, path: path.into(), body: None, headers: Vec::new() }
     }
 
-    pub(crate) fn post(path: impl Into<String>, body: Value) -> Self {
-        Self { method: Method::POST, body: Some(body), ..Self::get(path) }
+    pub(crate) fn post(path: impl Into<String>, body: &impl Serialize) -> Self {
+        Self { method: Method::POST, body: Some(json_text(body)), ..Self::get(path) }
     }
 
-    pub(crate) fn patch(path: impl Into<String>, body: Value) -> Self {
-        Self { method: Method::PATCH, body: Some(body), ..Self::get(path) }
+    /// A POST whose path says it all.
+    pub(crate) fn command(path: impl Into<String>) -> Self {
+        Self { method: Method::POST, body: Some("{}".to_owned()), ..Self::get(path) }
     }
 
-    pub(crate) fn put(path: impl Into<String>, body: Value) -> Self {
-        Self { method: Method::PUT, body: Some(body), ..Self::get(path) }
+    pub(crate) fn patch(path: impl Into<String>, body: &impl Serialize) -> Self {
+        Self { method: Method::PATCH, body: Some(json_text(body)), ..Self::get(path) }
+    }
+
+    pub(crate) fn put(path: impl Into<String>, body: &impl Serialize) -> Self {
+        Self { method: Method::PUT, body: Some(json_text(body)), ..Self::get(path) }
     }
 
     pub(crate) fn delete(path: impl Into<String>) -> Self {
@@ -80,7 +87,7 @@ impl Call {
         let body = match &self.body {
             Some(body) => {
                 request = request.header(CONTENT_TYPE, "application/json");
-                Bytes::from(body.to_string())
+                Bytes::from(body.clone())
             }
             None => Bytes::new(),
         };
@@ -136,8 +143,8 @@ impl Client {
         Answer::new(parts.status, body).checked()
     }
 
-    /// As [`Self::call`], for a value.
-    pub(crate) async fn value(&self, call: &Call) -> anyhow::Result<Value> {
+    /// Calls and reads the answer as a type of the contract.
+    pub(crate) async fn read<T: DeserializeOwned>(&self, call: &Call) -> anyhow::Result<T> {
         self.call(call).await?.json()
     }
 
@@ -176,6 +183,11 @@ impl Client {
             }
         }
     }
+}
+
+/// Returns the JSON of a request's body. Every type of the contract has one.
+fn json_text(body: &impl Serialize) -> String {
+    serde_json::to_string(body).unwrap_or_default()
 }
 
 /// A path with these segments, each written so that it stays one.

@@ -1,6 +1,9 @@
 //! Reading server-sent events out of bytes as they come.
 
-use anyhow::bail;
+use anyhow::{Context, bail};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use wharf_api::{SessionStreamEvent, StreamEvent};
 
 /// No event of the host is longer: the list of all sessions is the longest.
 const LONGEST: usize = 64 << 20;
@@ -12,6 +15,22 @@ pub(crate) struct Event {
     pub(crate) kind: String,
     pub(crate) id: Option<String>,
     pub(crate) data: String,
+}
+
+impl Event {
+    /// Reads it as an event of one session's stream.
+    pub(crate) fn told(&self) -> anyhow::Result<StreamEvent> {
+        // As a value first: what agents say may hold numbers and texts that a strict reader refuses.
+        let data = wharf_host::frame::to_value(self.data.as_bytes());
+        StreamEvent::read(&self.kind, data).with_context(|| format!("reading the event {:?} of the host", self.kind))
+    }
+
+    /// Reads it as an event of the stream of all sessions, each as it was written.
+    pub(crate) fn told_of_all(&self) -> anyhow::Result<SessionStreamEvent<Box<RawValue>>> {
+        let data: Value = wharf_json::read_own(self.data.as_bytes())?;
+        SessionStreamEvent::read(&self.kind, data)
+            .with_context(|| format!("reading the event {:?} of the host", self.kind))
+    }
 }
 
 /// Bytes in, events out.

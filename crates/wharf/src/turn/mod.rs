@@ -4,7 +4,7 @@ mod person;
 mod shown;
 mod signals;
 
-use serde_json::Value;
+use wharf_api::{AskChange, OutputLine, StreamEvent, TurnStep};
 
 use crate::ask::{self, Ask};
 use crate::client::{Call, Client, Event, Follow, Place, path};
@@ -83,7 +83,7 @@ impl<'a> Watch<'a> {
                     }
                     self.person.forget();
                     output::note("interrupting the turn; once more to leave at once");
-                    self.client.call(&Call::post(path(&["sessions", self.session, "interrupt"]), serde_json::json!({}))).await?;
+                    self.client.call(&Call::command(path(&["sessions", self.session, "interrupt"]))).await?;
                 }
                 line = self.person.line() => self.handle_line(&line).await?,
             }
@@ -91,30 +91,34 @@ impl<'a> Watch<'a> {
     }
 
     async fn handle(&mut self, event: &Event) -> anyhow::Result<Option<End>> {
-        let data = wharf_host::frame::to_value(event.data.as_bytes());
-        let ours = data["promptId"] == self.prompt;
-        match event.kind.as_str() {
-            "line" if self.begun => {
-                let line = data["line"].as_str().unwrap_or_default();
-                if output::stream(&shown(self.screen, line, data["stream"] == "stderr")).is_err() {
+        match event.told()? {
+            StreamEvent::Line(line) if self.begun => {
+                if output::stream(&shown(self.screen, &line.line, line.stream == OutputLine::STDERR)).is_err() {
                     return Ok(Some(End::Unread));
                 }
             }
-            "turn" if ours && data["turn"] == "started" => self.begun = true,
-            "turn" if ours && data["turn"] == "ended" => {
-                let reason = data["stopReason"].as_str().or(data["reason"].as_str()).unwrap_or("unknown");
-                return Ok(Some(End::Turn(reason.to_owned())));
-            }
-            "ask" if self.begun => self.handle_ask(&data).await?,
+            StreamEvent::Turn(change) if change.prompt_id == self.prompt => match change.turn {
+                TurnStep::Started => self.begun = true,
+                TurnStep::Ended => {
+                    return Ok(Some(End::Turn(change.stop_reason.unwrap_or_else(|| "unknown".to_owned()))));
+                }
+                TurnStep::Other(_) => {}
+            },
+            StreamEvent::Ask(change) if self.begun => self.handle_ask(&change).await?,
             // Lines of others' turns, changes of status, and whatever a newer host tells.
-            _ => {}
+            StreamEvent::Line(_)
+            | StreamEvent::Status(_)
+            | StreamEvent::Turn(_)
+            | StreamEvent::Ask(_)
+            | StreamEvent::Pause(_)
+            | StreamEvent::Other => {}
         }
         Ok(None)
     }
 
-    async fn handle_ask(&mut self, data: &Value) -> anyhow::Result<()> {
-        let id = ask::id_text(&data["askId"]);
-        if data["open"] == false {
+    async fn handle_ask(&mut self, change: &AskChange) -> anyhow::Result<()> {
+        let id = change.ask_id.to_string();
+        if !change.open {
             self.person.withdraw(&id);
             return Ok(());
         }

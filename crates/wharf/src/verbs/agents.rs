@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use serde::Deserialize;
+use wharf_api::{AdapterDescription, AdapterList};
 
 use crate::client::{Call, Client};
 use crate::exit::Exit;
@@ -36,35 +36,10 @@ enum AgentsVerb {
     },
 }
 
-/// An adapter as the host tells of it.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Adapter {
-    pub(crate) slug: String,
-    name: Option<String>,
-    description: String,
-    source: String,
-    protocol: String,
-    installed: bool,
-    bin_version: Option<String>,
-    version_ok: Option<bool>,
-    install_hint: Option<String>,
-    missing: Vec<String>,
-    #[serde(rename = "default")]
-    is_default: bool,
-    /// What it gets of the environment of whoever starts it.
-    pub(crate) variables: Vec<String>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Known {
-    adapters: Vec<Adapter>,
-}
-
 /// All adapters of the host.
-pub(crate) async fn known(client: &Client) -> anyhow::Result<Vec<Adapter>> {
-    let known: Known = client.call(&Call::get("/adapters")).await?.json()?;
-    Ok(known.adapters)
+pub(crate) async fn known(client: &Client) -> anyhow::Result<Vec<AdapterDescription>> {
+    let AdapterList { adapters } = client.read(&Call::get("/adapters")).await?;
+    Ok(adapters)
 }
 
 pub(crate) async fn run(global: &Global, verb: Agents) -> anyhow::Result<Exit> {
@@ -78,46 +53,45 @@ pub(crate) async fn run(global: &Global, verb: Agents) -> anyhow::Result<Exit> {
         output::line(answer.text().trim_end());
         return Ok(Exit::Ok);
     }
-    let Known { adapters } = answer.json()?;
+    let AdapterList { adapters } = answer.json()?;
     lines(global.screen(), &adapters).iter().for_each(|line| output::line(line));
     Ok(Exit::Ok)
 }
 
-fn lines(screen: Screen, adapters: &[Adapter]) -> Vec<String> {
+fn lines(screen: Screen, adapters: &[AdapterDescription]) -> Vec<String> {
     if !screen.terminal {
         return adapters.iter().map(plain).collect();
     }
     let mut table = Table::new(&["", "AGENT", "STATE", "VERSION", "FROM", "WHAT"]);
-    let (here, away): (Vec<&Adapter>, Vec<&Adapter>) = adapters.iter().partition(|adapter| adapter.installed);
+    let (here, away): (Vec<&AdapterDescription>, Vec<&AdapterDescription>) =
+        adapters.iter().partition(|adapter| adapter.installed);
     for adapter in here.into_iter().chain(away) {
-        let (word, style) = adapter.state();
+        let (word, style) = state(adapter);
         table.row([
-            styled(Style::Good, if adapter.is_default { "*" } else { "" }),
+            styled(Style::Good, if adapter.default { "*" } else { "" }),
             styled(Style::Strong, &adapter.slug),
             styled(style, word),
             cell(adapter.bin_version.as_deref().unwrap_or_default()),
             styled(Style::Faint, &adapter.source),
-            cell(adapter.what()),
+            cell(what(adapter)),
         ]);
     }
     table.lines(screen)
 }
 
-impl Adapter {
-    fn state(&self) -> (&'static str, Style) {
-        match (self.installed, self.version_ok) {
-            (true, Some(false)) => ("old", Style::Wants),
-            (true, Some(true) | None) if !self.missing.is_empty() => ("installed", Style::Wants),
-            (true, Some(true) | None) => ("ready", Style::Good),
-            (false, _) => ("missing", Style::Faint),
-        }
+fn state(adapter: &AdapterDescription) -> (&'static str, Style) {
+    match (adapter.installed, adapter.version_ok) {
+        (true, Some(false)) => ("old", Style::Wants),
+        (true, Some(true) | None) if !adapter.missing.is_empty() => ("installed", Style::Wants),
+        (true, Some(true) | None) => ("ready", Style::Good),
+        (false, _) => ("missing", Style::Faint),
     }
+}
 
-    /// What to do, if there is something to be done; else what it is.
-    fn what(&self) -> String {
-        let help = self.install_hint.as_ref().filter(|_| !self.installed).map(|hint| format!("install: {hint}"));
-        help.or(self.missing.first().cloned()).unwrap_or_else(|| self.description.clone())
-    }
+/// What to do, if there is something to be done; else what it is.
+fn what(adapter: &AdapterDescription) -> String {
+    let help = adapter.install_hint.as_ref().filter(|_| !adapter.installed).map(|hint| format!("install: {hint}"));
+    help.or(adapter.missing.first().cloned()).unwrap_or_else(|| adapter.description.clone())
 }
 
 /// Works on the files, so a host need not run; one that does sees them at the next start of an agent.
@@ -138,16 +112,16 @@ fn import(global: &Global, file: &Path, into: Option<PathBuf>) -> anyhow::Result
     Ok(if report.imported.is_empty() && !report.skipped.is_empty() { Exit::Refused } else { Exit::Ok })
 }
 
-fn plain(adapter: &Adapter) -> String {
+fn plain(adapter: &AdapterDescription) -> String {
     let word = |yes: bool, word: &'static str| if yes { word } else { "" };
     tabbed([
         adapter.slug.as_str(),
         if adapter.installed { "installed" } else { "missing" },
         adapter.bin_version.as_deref().unwrap_or_default(),
-        word(adapter.is_default, "default"),
+        word(adapter.default, "default"),
         &adapter.source,
         &adapter.protocol,
-        adapter.name.as_deref().unwrap_or_default(),
+        &adapter.name,
         adapter.install_hint.as_deref().unwrap_or_default(),
     ])
 }

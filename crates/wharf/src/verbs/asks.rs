@@ -4,7 +4,7 @@ use clap::Args;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use wharf_host::{Descriptor, TurnWord};
+use wharf_api::{SessionInfo, TurnPhase};
 
 use crate::ask::Ask;
 use crate::client::{Call, Client, path};
@@ -46,12 +46,12 @@ pub(crate) async fn run(global: &Global, verb: Asks) -> anyhow::Result<Exit> {
 }
 
 /// Sessions whose agents wait for an answer.
-pub(crate) async fn awaiting(client: &Client) -> anyhow::Result<Vec<Descriptor>> {
+pub(crate) async fn awaiting(client: &Client) -> anyhow::Result<Vec<SessionInfo>> {
     let listed = which::list(client, "&alive=true").await?.into_iter().map(|listed| listed.session);
-    Ok(listed.filter(|session| session.turn == TurnWord::AwaitingInput).collect())
+    Ok(listed.filter(|session| session.turn == TurnPhase::AwaitingInput).collect())
 }
 
-async fn as_json(client: &Client, sessions: &[Descriptor], one: bool) -> anyhow::Result<String> {
+async fn as_json(client: &Client, sessions: &[SessionInfo], one: bool) -> anyhow::Result<String> {
     #[derive(Deserialize)]
     struct Open {
         asks: Vec<Map<String, Value>>,
@@ -70,12 +70,12 @@ async fn as_json(client: &Client, sessions: &[Descriptor], one: bool) -> anyhow:
     Ok(json!({ "asks": all }).to_string())
 }
 
-fn lines(screen: Screen, asks: &[(&Descriptor, Ask)]) -> Vec<String> {
+fn lines(screen: Screen, asks: &[(&SessionInfo, Ask)]) -> Vec<String> {
     let options = |ask: &Ask| ask.choices().into_iter().map(|choice| choice.id).collect::<Vec<_>>();
     if !screen.terminal {
-        let plain = |(session, ask): &(&Descriptor, Ask)| {
-            let (id, options, at) = (ask.id(), options(ask).join(","), ask.opened_at.as_deref().unwrap_or_default());
-            tabbed([session.id.as_str(), &id, &ask.kind, at, &options, ask.subject()])
+        let plain = |(session, ask): &(&SessionInfo, Ask)| {
+            let (id, options, at) = (ask.id(), options(ask).join(","), ask.0.opened_at.as_deref().unwrap_or_default());
+            tabbed([session.id.as_str(), &id, ask.0.kind.as_str(), at, &options, ask.subject()])
         };
         return asks.iter().map(plain).collect();
     }
@@ -83,18 +83,19 @@ fn lines(screen: Screen, asks: &[(&Descriptor, Ask)]) -> Vec<String> {
         return Vec::new();
     }
     let now = times::now();
-    let sessions: Vec<&Descriptor> = asks.iter().map(|(session, _)| *session).collect();
-    let mut ids: Vec<&Descriptor> = sessions.clone();
+    let sessions: Vec<&SessionInfo> = asks.iter().map(|(session, _)| *session).collect();
+    let mut ids: Vec<&SessionInfo> = sessions.clone();
     ids.dedup_by_key(|session| session.id.clone());
     let short: Vec<String> = which::short_ids(&ids);
-    let shown = |session: &Descriptor| ids.iter().position(|other| other.id == session.id).and_then(|at| short.get(at));
+    let shown =
+        |session: &SessionInfo| ids.iter().position(|other| other.id == session.id).and_then(|at| short.get(at));
     let mut table = Table::new(&["SESSION", "ASK", "AGENT", "SINCE", "ANSWERS", "ABOUT"]);
     for (session, ask) in asks {
         table.row([
             styled(Style::Strong, shown(session).cloned().unwrap_or_default()),
             cell(ask.id()),
             cell(&session.adapter_slug),
-            styled(Style::Faint, ask.opened_at.as_ref().map(|at| times::ago(at, now)).unwrap_or_default()),
+            styled(Style::Faint, ask.0.opened_at.as_ref().map(|at| times::ago(at, now)).unwrap_or_default()),
             styled(Style::Wants, options(ask).join(" ")),
             cell(ask.subject()),
         ]);

@@ -3,7 +3,7 @@
 use std::io::BufRead;
 
 use clap::Args;
-use wharf_host::Descriptor;
+use wharf_api::{Forgotten, SessionInfo};
 
 use crate::client::{Call, path};
 use crate::exit::{Exit, Failure};
@@ -33,9 +33,9 @@ pub(crate) async fn run(global: &Global, verb: Forget) -> anyhow::Result<Exit> {
         return Ok(Exit::Refused);
     }
     for session in &sessions {
-        let answer = client.value(&Call::delete(path(&["sessions", &session.id]))).await?;
+        let answer: Forgotten = client.read(&Call::delete(path(&["sessions", &session.id]))).await?;
         output::line(&format!("{} forgotten", session.id));
-        if answer["agentDelete"] == "failed" {
+        if answer.agent_delete.as_deref() == Some(Forgotten::AGENT_DELETE_FAILED) {
             output::note(&format!("{}: its agent did not delete its own copy, which may be left", session.id));
         }
     }
@@ -43,7 +43,7 @@ pub(crate) async fn run(global: &Global, verb: Forget) -> anyhow::Result<Exit> {
 }
 
 /// History does not come back: a person is asked, a program has to say so beforehand.
-fn is_meant(sessions: &[Descriptor]) -> anyhow::Result<bool> {
+fn is_meant(sessions: &[SessionInfo]) -> anyhow::Result<bool> {
     if !output::person_is_there() {
         let words = "forgetting deletes the history for good, and there is no terminal to ask on; say --yes";
         return Err(Failure::new(Exit::Usage, words).into());

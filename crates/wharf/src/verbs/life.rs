@@ -1,12 +1,13 @@
 //! `wharf interrupt`, `kill`, `resume`: a turn's end, a session's end, and its return.
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde::de::DeserializeOwned;
+use wharf_api::{Interrupted, Killed, ResumeArgs, SessionInfo};
 
 use crate::client::{Call, Client, path};
 use crate::exit::Exit;
 use crate::global::Global;
-use crate::{output, state, which};
+use crate::{output, which};
 
 #[derive(Debug, Args)]
 pub(crate) struct Interrupt {
@@ -36,16 +37,16 @@ pub(crate) struct Resume {
     json: bool,
 }
 
-/// Says this word about the session to the host.
-async fn say(client: &Client, session: &str, word: &str) -> anyhow::Result<Value> {
-    client.value(&Call::post(path(&["sessions", session, word]), json!({}))).await
+/// Gives the host this command for the session.
+async fn command<T: DeserializeOwned>(client: &Client, session: &str, word: &str) -> anyhow::Result<T> {
+    client.read(&Call::command(path(&["sessions", session, word]))).await
 }
 
 pub(crate) async fn interrupt(global: &Global, verb: Interrupt) -> anyhow::Result<Exit> {
     let client = global.client().await?;
     let session = which::session(&client, verb.id.as_deref()).await?;
-    let answer = say(&client, &session.id, "interrupt").await?;
-    let what = if answer["wasBusy"] == true { "interrupted" } else { "was not busy" };
+    let answer: Interrupted = command(&client, &session.id, "interrupt").await?;
+    let what = if answer.was_busy { "interrupted" } else { "was not busy" };
     output::line(&format!("{} {what}", session.id));
     Ok(Exit::Ok)
 }
@@ -58,7 +59,7 @@ pub(crate) async fn kill(global: &Global, verb: Kill) -> anyhow::Result<Exit> {
         sessions.push(which::session(&client, Some(meant)).await?);
     }
     for session in sessions {
-        say(&client, &session.id, "kill").await?;
+        let _: Killed = command(&client, &session.id, "kill").await?;
         let what = if session.status.is_alive() { "killed" } else { "had ended" };
         output::line(&format!("{} {what}", session.id));
     }
@@ -68,16 +69,13 @@ pub(crate) async fn kill(global: &Global, verb: Kill) -> anyhow::Result<Exit> {
 pub(crate) async fn resume(global: &Global, verb: Resume) -> anyhow::Result<Exit> {
     let client = global.client().await?;
     let session = which::session(&client, verb.id.as_deref()).await?;
-    let mut body = json!({ "acceptAgentSettings": verb.accept_agent_settings });
-    if let Some(mode) = verb.session_mode {
-        body["sessionMode"] = mode.into();
-    }
-    let answer = client.call(&Call::post(path(&["sessions", &session.id, "resume"]), body)).await?;
+    let body = ResumeArgs { session_mode: verb.session_mode, accept_agent_settings: Some(verb.accept_agent_settings) };
+    let answer = client.call(&Call::post(path(&["sessions", &session.id, "resume"]), &body)).await?;
     if verb.json {
         output::line(answer.text().trim_end());
         return Ok(Exit::Ok);
     }
-    let session: wharf_host::Descriptor = answer.json()?;
-    output::line(&format!("{} {}", session.id, state::word(session.status)));
+    let session: SessionInfo = answer.json()?;
+    output::line(&format!("{} {}", session.id, session.status));
     Ok(Exit::Ok)
 }

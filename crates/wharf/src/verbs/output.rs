@@ -1,7 +1,7 @@
 //! `wharf output`: what a session said and did, as lines.
 
 use clap::Args;
-use serde_json::Value;
+use wharf_api::{OutputLine, OutputLines, StreamEvent};
 
 use crate::client::{Call, Client, Follow, Place, path};
 use crate::exit::Exit;
@@ -46,19 +46,15 @@ pub(crate) async fn run(global: &Global, verb: Output) -> anyhow::Result<Exit> {
 /// The last lines of a session, then those that come, until it ends or nobody reads.
 pub(crate) async fn follow(client: &Client, screen: Screen, meant: Option<&str>, lines: usize) -> anyhow::Result<Exit> {
     let session = which::session(client, meant).await?;
-    let past: Value = client.value(&last(&session.id, lines)).await?;
+    let past: OutputLines = client.read(&last(&session.id, lines)).await?;
     if !show(screen, &past) {
         return Ok(Exit::Ok);
     }
-    let from = past["lastEventId"].as_str().map_or(Place::Beginning, |id| Place::After(id.to_owned()));
+    let from = past.last_event_id.map_or(Place::Beginning, Place::After);
     let mut follow = Follow::new(client, path(&["sessions", &session.id, "stream"]), from);
     while let Some(event) = follow.next().await? {
-        if event.kind != "line" {
-            continue;
-        }
-        let data: Value = wharf_json::read_own(event.data.as_bytes())?;
-        let line = data["line"].as_str().unwrap_or_default();
-        if output::stream(&shown(screen, line, data["stream"] == "stderr")).is_err() {
+        let StreamEvent::Line(line) = event.told()? else { continue };
+        if output::stream(&shown(screen, &line.line, line.stream == OutputLine::STDERR)).is_err() {
             break;
         }
     }
@@ -70,7 +66,6 @@ fn last(session: &str, lines: usize) -> Call {
 }
 
 /// False if nobody reads.
-fn show(screen: Screen, output: &Value) -> bool {
-    let lines = output["lines"].as_array().map(Vec::as_slice).unwrap_or_default();
-    lines.iter().filter_map(Value::as_str).all(|line| output::stream(&shown(screen, line, false)).is_ok())
+fn show(screen: Screen, output: &OutputLines) -> bool {
+    output.lines.iter().all(|line| output::stream(&shown(screen, line, false)).is_ok())
 }

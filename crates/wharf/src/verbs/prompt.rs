@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Read};
 
 use anyhow::Context;
 use clap::Args;
-use serde_json::{Value, json};
+use wharf_api::{Content, ErrorCode, OutputLines, PromptArgs, Prompted, SessionStatus, StreamEvent, TurnStep};
 
 use super::run::AskFlags;
 use crate::client::{Call, Client, Follow, Place, path};
@@ -47,34 +47,28 @@ pub(crate) async fn run(global: &Global, verb: Prompt) -> anyhow::Result<Exit> {
     let mut signals = if verb.wait { Some(Signals::listen()?) } else { None };
     let asleep = !session.status.is_alive();
     let from = if verb.wait || asleep { Some(newest(&client, &session.id).await?) } else { None };
-    let mut body = json!({ "prompt": text });
-    for (name, wanted) in [("queue", verb.queue), ("interrupt", verb.interrupt)] {
-        if wanted {
-            body[name] = true.into();
-        }
-    }
-    let call = Call::post(path(&["sessions", &session.id, "prompt"]), body).once();
+    let (queue, interrupt) = (verb.queue.then_some(true), verb.interrupt.then_some(true));
+    let body = PromptArgs { prompt: Content::from_text(&text), queue, interrupt };
+    let call = Call::post(path(&["sessions", &session.id, "prompt"]), &body).once();
     let answer = client.call(&call).await.map_err(|error| in_our_words(error, &session.id))?;
-    if let Some(from) = from.clone().filter(|_| asleep && !verb.wait) {
-        let answer: Value = answer.json()?;
-        if !comes_back(&client, &session.id, &answer["promptId"], from).await? {
-            return Ok(super::run::tell_ended(&client, &session.id).await);
-        }
+    let prompted: Prompted = answer.json()?;
+    if let Some(from) = from.clone().filter(|_| asleep && !verb.wait)
+        && !comes_back(&client, &session.id, &prompted.prompt_id, from).await?
+    {
+        return Ok(super::run::tell_ended(&client, &session.id).await);
     }
     if verb.json {
         output::line(answer.text().trim_end());
         return Ok(Exit::Ok);
     }
-    let answer: Value = answer.json()?;
-    let prompt = answer["promptId"].as_str().unwrap_or_default();
     let (Some(from), Some(signals)) = (from, &mut signals) else {
-        accepted(global, &session.id, &answer);
+        accepted(global, &session.id, &prompted);
         return Ok(Exit::Ok);
     };
-    if let Some(place) = place(&answer) {
+    if let Some(place) = place(&prompted) {
         output::note(&format!("in the queue at place {place}"));
     }
-    let watch = Watch::new(&client, (&session.id, prompt), global.screen(), verb.asks.policy(), false);
+    let watch = Watch::new(&client, (&session.id, &prompted.prompt_id), global.screen(), verb.asks.policy(), false);
     Ok(match watch.run(from, signals).await? {
         End::Turn(reason) => super::run::tell_end(&reason),
         End::Session => super::run::tell_ended(&client, &session.id).await,
@@ -87,14 +81,18 @@ pub(crate) async fn run(global: &Global, verb: Prompt) -> anyhow::Result<Exit> {
 }
 
 /// Waits until the agent of a session that slept is up. Returns false if it did not come: then the prompt has ended.
-async fn comes_back(client: &Client, session: &str, prompt: &Value, from: Place) -> anyhow::Result<bool> {
+async fn comes_back(client: &Client, session: &str, prompt: &str, from: Place) -> anyhow::Result<bool> {
     let mut follow = Follow::new(client, path(&["sessions", session, "stream"]), from);
     while let Some(event) = follow.next().await? {
-        let data = wharf_host::frame::to_value(event.data.as_bytes());
-        match (event.kind.as_str(), data["status"].as_str(), data["turn"].as_str()) {
-            ("status", Some("running"), _) => return Ok(true),
-            ("turn", _, Some(turn)) if data["promptId"] == *prompt => return Ok(turn == "started"),
-            _ => {}
+        match event.told()? {
+            StreamEvent::Status(change) if change.status == SessionStatus::Running => return Ok(true),
+            StreamEvent::Turn(change) if change.prompt_id == prompt => return Ok(change.turn == TurnStep::Started),
+            StreamEvent::Line(_)
+            | StreamEvent::Status(_)
+            | StreamEvent::Turn(_)
+            | StreamEvent::Ask(_)
+            | StreamEvent::Pause(_)
+            | StreamEvent::Other => {}
         }
     }
     Ok(false)
@@ -104,23 +102,23 @@ async fn comes_back(client: &Client, session: &str, prompt: &Value, from: Place)
 fn in_our_words(error: anyhow::Error, session: &str) -> anyhow::Error {
     let short = which::short(session);
     let words = match Failure::code_of(&error) {
-        "turn_in_progress" => {
+        Some(ErrorCode::TURN_IN_PROGRESS) => {
             format!("{session} is busy; add --queue to wait for its turn, or --interrupt to cancel the one that runs")
         }
-        "killed" => format!("{session} was killed; bring it back first: wharf resume {short}"),
+        Some(ErrorCode::KILLED) => format!("{session} was killed; bring it back first: wharf resume {short}"),
         _ => return error,
     };
     Failure::new(Failure::exit_of(&error), words).into()
 }
 
 /// The place in the queue as people count: 1 is next.
-fn place(answer: &Value) -> Option<u64> {
-    answer["position"].as_u64().map(|position| position + 1)
+fn place(prompted: &Prompted) -> Option<usize> {
+    prompted.position.map(|position| position + 1)
 }
 
-fn accepted(global: &Global, session: &str, answer: &Value) {
-    let prompt = answer["promptId"].as_str().unwrap_or_default();
-    let place = place(answer);
+fn accepted(global: &Global, session: &str, prompted: &Prompted) {
+    let prompt = prompted.prompt_id.as_str();
+    let place = place(prompted);
     if !global.screen().terminal {
         output::line(&tabbed([prompt, &place.map(|place| place.to_string()).unwrap_or_default()]));
         return;
@@ -133,8 +131,8 @@ fn accepted(global: &Global, session: &str, answer: &Value) {
 
 /// Where the session's output is now: what comes after it is new.
 pub(crate) async fn newest(client: &Client, session: &str) -> anyhow::Result<Place> {
-    let output = client.value(&Call::get(path(&["sessions", session, "output"]) + "?lastN=1")).await?;
-    Ok(output["lastEventId"].as_str().map_or(Place::Beginning, |id| Place::After(id.to_owned())))
+    let output: OutputLines = client.read(&Call::get(path(&["sessions", session, "output"]) + "?lastN=1")).await?;
+    Ok(output.last_event_id.map_or(Place::Beginning, Place::After))
 }
 
 /// The prompt that was given: the words, or what stdin says. `None` if neither says anything to be sent.

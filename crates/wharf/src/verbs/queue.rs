@@ -1,8 +1,7 @@
 //! `wharf queue`: the prompts that wait for their turn.
 
 use clap::{Args, Subcommand};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use wharf_api::{Content, QueueChange, QueueEntry, QueueList};
 
 use super::prompt::{no_prompt, words_or_stdin};
 use crate::client::{Call, Client, path};
@@ -53,20 +52,6 @@ enum QueueVerb {
     },
 }
 
-#[derive(Debug, Deserialize)]
-struct Waiting {
-    queue: Vec<Entry>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Entry {
-    prompt_id: String,
-    text: String,
-    sender: Option<Value>,
-    accepted_at: Option<String>,
-}
-
 pub(crate) async fn run(global: &Global, verb: Queue) -> anyhow::Result<Exit> {
     let client = global.client().await?;
     let session = which::session(&client, verb.id.as_deref()).await?.id;
@@ -81,14 +66,15 @@ pub(crate) async fn run(global: &Global, verb: Queue) -> anyhow::Result<Exit> {
         Some(QueueVerb::Move { prompt, place }) => {
             let prompt = find(&client, &session, &prompt).await?;
             // People count from one, the host from zero.
-            let position = json!({ "position": place.saturating_sub(1) });
-            client.call(&Call::patch(entry(&session, &prompt), position)).await?;
+            let change = QueueChange { position: Some(place.saturating_sub(1)), prompt: None };
+            client.call(&Call::patch(entry(&session, &prompt), &change)).await?;
             Ok(done(&prompt, "moved"))
         }
         Some(QueueVerb::Edit { prompt, words }) => {
             let text = words_or_stdin(&words)?.ok_or_else(no_prompt)?;
             let prompt = find(&client, &session, &prompt).await?;
-            client.call(&Call::patch(entry(&session, &prompt), json!({ "prompt": text }))).await?;
+            let change = QueueChange { prompt: Some(Content::from_text(&text)), position: None };
+            client.call(&Call::patch(entry(&session, &prompt), &change)).await?;
             Ok(done(&prompt, "changed"))
         }
     }
@@ -109,7 +95,7 @@ async fn list(client: &Client, screen: Screen, session: &str, as_json: bool) -> 
         output::line(answer.text().trim_end());
         return Ok(Exit::Ok);
     }
-    let Waiting { queue } = answer.json()?;
+    let QueueList { queue } = answer.json()?;
     if screen.terminal && queue.is_empty() {
         output::note("no prompt waits");
         return Ok(Exit::Ok);
@@ -118,16 +104,13 @@ async fn list(client: &Client, screen: Screen, session: &str, as_json: bool) -> 
     Ok(Exit::Ok)
 }
 
-fn lines(screen: Screen, queue: &[Entry]) -> Vec<String> {
-    let sender = |entry: &Entry| {
-        let sender = entry.sender.as_ref()?;
-        sender.as_str().or(sender["name"].as_str()).or(sender["client"].as_str()).map(str::to_owned)
-    };
+fn lines(screen: Screen, queue: &[QueueEntry]) -> Vec<String> {
     let numbered = queue.iter().enumerate().map(|(place, entry)| ((place + 1).to_string(), entry));
     if !screen.terminal {
-        let plain = |(place, entry): (String, &Entry)| {
-            let (at, from) = (entry.accepted_at.as_deref().unwrap_or_default(), sender(entry).unwrap_or_default());
-            tabbed([place.as_str(), &entry.prompt_id, at, &from, &entry.text])
+        let plain = |(place, entry): (String, &QueueEntry)| {
+            let (at, from) =
+                (entry.accepted_at.as_deref().unwrap_or_default(), entry.sender.as_deref().unwrap_or_default());
+            tabbed([place.as_str(), &entry.prompt_id, at, from, &entry.text])
         };
         return numbered.map(plain).collect();
     }
@@ -138,7 +121,7 @@ fn lines(screen: Screen, queue: &[Entry]) -> Vec<String> {
             styled(Style::Strong, place),
             styled(Style::Faint, which::short(&entry.prompt_id)),
             styled(Style::Faint, entry.accepted_at.as_ref().map(|at| times::ago(at, now)).unwrap_or_default()),
-            cell(sender(entry).unwrap_or_default()),
+            cell(entry.sender.as_deref().unwrap_or_default()),
             cell(&entry.text),
         ]);
     }
@@ -147,7 +130,7 @@ fn lines(screen: Screen, queue: &[Entry]) -> Vec<String> {
 
 /// The id of the prompt that is meant: one whole is taken as it is, so that one that has started is told so.
 async fn find(client: &Client, session: &str, meant: &str) -> anyhow::Result<String> {
-    let Waiting { queue } = client.call(&Call::get(path(&["sessions", session, "queue"]))).await?.json()?;
+    let QueueList { queue } = client.call(&Call::get(path(&["sessions", session, "queue"]))).await?.json()?;
     if let Some(place) = meant.parse::<usize>().ok().filter(|place| (1..=queue.len()).contains(place)) {
         return Ok(queue.into_iter().nth(place - 1).map(|entry| entry.prompt_id).unwrap_or_default());
     }

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::Value;
+use wharf_api::{Content, EndCause, SessionInfo, SpawnArgs, SpawnedSession};
 
 use super::prompt::{no_prompt, words_or_stdin};
 use crate::client::{Call, Client, Place, path};
@@ -77,19 +78,19 @@ pub(crate) async fn run(global: &Global, verb: Run) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen()?;
     let body = request(&client, &verb, text.as_deref()).await?;
     // Answered at once: from then on we know whom to end, whatever comes.
-    let start = Call::post("/sessions/agent", body).header("prefer", "respond-async").once();
-    let started = client.value(&start).await?;
-    let session = started["id"].as_str().context("the host did not say which session it started")?.to_owned();
-    for warning in started["warnings"].as_array().map(Vec::as_slice).unwrap_or_default() {
-        output::note(&format!("note: {}", warning.as_str().unwrap_or_default()));
+    let start = Call::post("/sessions/agent", &body).header("prefer", "respond-async").once();
+    let started: SpawnedSession = client.read(&start).await?;
+    let session = started.session.id;
+    for warning in &started.warnings {
+        output::note(&format!("note: {warning}"));
     }
     if text.is_none() {
         output::line(&session);
         return Ok(Exit::Ok);
     }
     // An agent that is gone before its prompt has come has none: then the session's end is what is waited for.
-    let prompt = started["promptId"].as_str().unwrap_or_default();
-    let watch = Watch::new(&client, (&session, prompt), global.screen(), verb.asks.policy(), true);
+    let prompt = started.prompt_id.unwrap_or_default();
+    let watch = Watch::new(&client, (&session, &prompt), global.screen(), verb.asks.policy(), true);
     let end = watch.run(Place::Beginning, &mut signals).await;
     let exit = match &end {
         Ok(End::Turn(reason)) => tell_end(reason),
@@ -107,35 +108,34 @@ pub(crate) async fn run(global: &Global, verb: Run) -> anyhow::Result<Exit> {
     end.map(|_| exit)
 }
 
-async fn request(client: &Client, verb: &Run, text: Option<&str>) -> anyhow::Result<Value> {
-    let mut body = json!({ "adapter": verb.adapter, "env": environment(client, &verb.adapter).await });
-    let mut put = |name: &str, value: Option<Value>| {
-        if let Some(value) = value {
-            body[name] = value;
-        }
+async fn request(client: &Client, verb: &Run, text: Option<&str>) -> anyhow::Result<SpawnArgs> {
+    let mut args = SpawnArgs {
+        adapter: verb.adapter.clone(),
+        env: Some(environment(client, &verb.adapter).await),
+        prompt: text.map(Content::from_text),
+        label: verb.label.clone(),
+        mode: verb.mode.clone(),
+        workspace_slug: verb.workspace.clone(),
+        ..SpawnArgs::default()
     };
-    put("prompt", text.map(Value::from));
-    put("label", verb.label.clone().map(Value::from));
-    put("mode", verb.mode.clone().map(Value::from));
-    put("workspaceSlug", verb.workspace.clone().map(Value::from));
     if verb.workspace.is_none() {
         let cwd = verb.cwd.clone().map_or_else(std::env::current_dir, std::path::absolute);
-        put("cwd", Some(cwd.context("finding the directory")?.display().to_string().into()));
+        args.cwd = Some(cwd.context("finding the directory")?.display().to_string());
     }
     let mut directories = Vec::new();
     for dir in &verb.add_dir {
         directories.push(std::path::absolute(dir).context("finding a directory")?.display().to_string());
     }
-    put("additionalDirectories", Some(directories).filter(|dirs| !dirs.is_empty()).map(Value::from));
-    let mut options = serde_json::Map::new();
+    args.additional_directories = Some(directories).filter(|directories| !directories.is_empty());
+    let mut options = BTreeMap::new();
     for option in &verb.option {
         let (name, value) = option.split_once('=').ok_or_else(|| {
             Failure::new(Exit::Usage, format!("{option:?} is not an option; write it like --option model=large"))
         })?;
         options.insert(name.to_owned(), option_value(value));
     }
-    put("options", Some(Value::Object(options)).filter(|options| options.as_object().is_some_and(|o| !o.is_empty())));
-    Ok(body)
+    args.options = Some(options).filter(|options| !options.is_empty());
+    Ok(args)
 }
 
 /// Truth values and numbers as such, anything else as text.
@@ -173,10 +173,12 @@ pub(crate) fn tell_end(reason: &str) -> Exit {
 
 /// The same for a session that ended, and its turn with it.
 pub(crate) async fn tell_ended(client: &Client, session: &str) -> Exit {
-    let known = client.value(&Call::get(path(&["sessions", session]))).await.unwrap_or_default();
-    let reason = known["endReason"].as_str().unwrap_or("unknown");
-    output::note(&format!("the session ended: {}", known["message"].as_str().unwrap_or(reason)));
-    if reason == "user" || reason == "closed" { Exit::Cancelled } else { Exit::Agent }
+    let known = client.read::<SessionInfo>(&Call::get(path(&["sessions", session]))).await.ok();
+    let reason = known.as_ref().and_then(|known| known.end_reason.clone());
+    let word = reason.as_ref().map_or("unknown", EndCause::as_str);
+    let message = known.as_ref().and_then(|known| known.message.as_deref());
+    output::note(&format!("the session ended: {}", message.unwrap_or(word)));
+    if matches!(reason, Some(EndCause::User | EndCause::Closed)) { Exit::Cancelled } else { Exit::Agent }
 }
 
 /// Ends the agent, unless the session is to be kept.
@@ -186,7 +188,7 @@ async fn leave(client: &Client, session: &str, keep: bool) {
         output::note(&format!("kept as {session}; go on with: wharf prompt {short} TEXT"));
         return;
     }
-    match client.call(&Call::post(path(&["sessions", session, "kill"]), json!({}))).await {
+    match client.call(&Call::command(path(&["sessions", session, "kill"]))).await {
         Ok(_) if output::person_is_there() => output::note(&format!("history: wharf output {short}")),
         Ok(_) => {}
         Err(error) => output::note(&format!("{session} could not be ended: {error}")),

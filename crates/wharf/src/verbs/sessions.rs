@@ -4,7 +4,7 @@ mod watch;
 
 use clap::Args;
 use serde_json::value::RawValue;
-use wharf_host::Descriptor;
+use wharf_api::SessionInfo;
 
 use crate::connect::percent_encoded;
 use crate::exit::Exit;
@@ -48,7 +48,7 @@ impl Sessions {
     }
 
     /// Is it one that was asked for?
-    fn wants(&self, session: &Descriptor) -> bool {
+    fn wants(&self, session: &SessionInfo) -> bool {
         let is = |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
         let can_go_on = session.status.is_alive() || state::sleeps(session) || state::needs_care(session);
         let matters = self.all || can_go_on;
@@ -71,7 +71,7 @@ pub(crate) async fn run(global: &Global, verb: Sessions) -> anyhow::Result<Exit>
         output::line(&as_json(&listed));
         return Ok(Exit::Ok);
     }
-    let sessions: Vec<&Descriptor> = listed.iter().map(|listed| &listed.session).collect();
+    let sessions: Vec<&SessionInfo> = listed.iter().map(|listed| &listed.session).collect();
     lines(screen, &sessions).iter().for_each(|line| output::line(line));
     if sessions.is_empty() && screen.terminal {
         let more = if verb.all { "" } else { "; ended ones: wharf sessions --all" };
@@ -87,7 +87,7 @@ fn as_json(listed: &[Listed]) -> String {
 }
 
 /// A table for a person, one line of values each for a program.
-fn lines(screen: Screen, sessions: &[&Descriptor]) -> Vec<String> {
+fn lines(screen: Screen, sessions: &[&SessionInfo]) -> Vec<String> {
     if !screen.terminal {
         return sessions.iter().map(|session| plain(session)).collect();
     }
@@ -120,28 +120,27 @@ fn lines(screen: Screen, sessions: &[&Descriptor]) -> Vec<String> {
 }
 
 /// What people call it, with a mark for one that another one's agent started.
-fn what(session: &Descriptor) -> String {
+fn what(session: &SessionInfo) -> String {
     let mark = if session.parent_session_id.is_some() { "↳ " } else { "" };
     format!("{mark}{}", state::called(session).unwrap_or_default())
 }
 
-fn over(session: &Descriptor) -> bool {
+fn over(session: &SessionInfo) -> bool {
     session.resources.is_some_and(|used| used.over_limit)
 }
 
 /// Memory in use, with a mark if that is over the limit.
-fn memory(session: &Descriptor) -> String {
+fn memory(session: &SessionInfo) -> String {
     let mark = if over(session) { "!" } else { "" };
     session.resources.map(|used| text::size(used.memory_bytes) + mark).unwrap_or_default()
 }
 
 /// The columns are a promise: see docs/cli.md.
-fn plain(session: &Descriptor) -> String {
-    let (status, turn) = (state::word(session.status), state::word(session.turn));
+fn plain(session: &SessionInfo) -> String {
     tabbed([
         session.id.as_str(),
-        &status,
-        &turn,
+        session.status.as_str(),
+        session.turn.as_str(),
         &session.queued.to_string(),
         &session.adapter_slug,
         &session.workspace_slug,

@@ -1,7 +1,7 @@
 //! `wharf show`: one session, everything.
 
 use clap::Args;
-use wharf_host::{Descriptor, Resources};
+use wharf_api::{ResourceUse, SessionInfo};
 
 use crate::client::{Call, path};
 use crate::exit::Exit;
@@ -38,7 +38,7 @@ pub(crate) async fn run(global: &Global, verb: Show) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-fn rows(screen: Screen, session: &Descriptor) -> Vec<(&'static str, String, Style)> {
+fn rows(screen: Screen, session: &SessionInfo) -> Vec<(&'static str, String, Style)> {
     let now = times::now();
     let when = |at: &String| if screen.terminal { format!("{} ({at})", times::ago(at, now)) } else { at.clone() };
     let (word, style) = state::of(session);
@@ -47,19 +47,15 @@ fn rows(screen: Screen, session: &Descriptor) -> Vec<(&'static str, String, Styl
     let rows = [
         ("id", session.id.clone(), Style::Strong),
         ("state", word.to_owned(), style),
-        ("status", state::word(session.status), Style::Plain),
-        ("turn", state::word(session.turn), Style::Plain),
+        ("status", session.status.to_string(), Style::Plain),
+        ("turn", session.turn.to_string(), Style::Plain),
         ("queued", session.queued.to_string(), Style::Plain),
         ("clients", session.clients.to_string(), Style::Plain),
         ("agent", session.adapter_slug.clone(), Style::Plain),
         ("workspace", session.workspace_slug.clone(), Style::Plain),
         ("directory", session.cwd.clone(), Style::Plain),
         ("parent", some(&session.parent_session_id), Style::Plain),
-        (
-            "depth",
-            session.parent_session_id.as_ref().map(|_| session.depth.to_string()).unwrap_or_default(),
-            Style::Plain,
-        ),
+        ("depth", session.depth.map(|depth| depth.to_string()).unwrap_or_default(), Style::Plain),
         ("label", some(&session.label), Style::Plain),
         ("name", some(&session.name), Style::Plain),
         ("title", some(&session.title), Style::Plain),
@@ -67,9 +63,9 @@ fn rows(screen: Screen, session: &Descriptor) -> Vec<(&'static str, String, Styl
         ("started", when(&session.started_at), Style::Plain),
         ("output", session.last_output_at.as_ref().map(when).unwrap_or_default(), Style::Plain),
         ("ended", session.ended_at.as_ref().map(when).unwrap_or_default(), Style::Plain),
-        ("because", session.end_reason.map(state::word).unwrap_or_default(), Style::Plain),
+        ("because", session.end_reason.as_ref().map(ToString::to_string).unwrap_or_default(), Style::Plain),
         ("exit code", session.exit_code.map(|code| code.to_string()).unwrap_or_default(), Style::Plain),
-        ("paused", session.paused.map(state::word).unwrap_or_default(), Style::Bad),
+        ("paused", session.paused.as_ref().map(ToString::to_string).unwrap_or_default(), Style::Bad),
         ("message", some(&session.message), Style::Bad),
         ("memory", used(screen, session, |used| (used.memory_bytes, text::size(used.memory_bytes))), over),
         ("cpu", used(screen, session, |used| (used.cpu_millis, times::spent(used.cpu_millis))), Style::Plain),
@@ -81,7 +77,7 @@ fn rows(screen: Screen, session: &Descriptor) -> Vec<(&'static str, String, Styl
 }
 
 /// A figure for a person, or as it is (bytes, milliseconds) for a program. Empty where nothing is measured.
-fn used(screen: Screen, session: &Descriptor, figure: impl Fn(Resources) -> (u64, String)) -> String {
+fn used(screen: Screen, session: &SessionInfo, figure: impl Fn(ResourceUse) -> (u64, String)) -> String {
     let shown = session.resources.map(figure);
     shown.map(|(plain, told)| if screen.terminal { told } else { plain.to_string() }).unwrap_or_default()
 }

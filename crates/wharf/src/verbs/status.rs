@@ -1,9 +1,10 @@
 //! `wharf status`: is a host running?
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use wharf_api::HostInfo;
 
-use crate::client::Call;
+use crate::client::{Call, Client};
 use crate::exit::{Exit, Failure};
 use crate::global::Global;
 use crate::look::table::tabbed;
@@ -33,43 +34,60 @@ pub(crate) async fn run(global: &Global, verb: Status) -> anyhow::Result<Exit> {
         Err(error) => return Err(error),
     };
     // One of another version may not know this call.
-    let mut host = client.value(&Call::get("/host")).await.unwrap_or_else(|_| json!({}));
-    host["running"] = true.into();
-    host["socket"] = client.socket().display().to_string().into();
-    host["stateDir"] = state_dir.display().to_string().into();
-    for (member, value) in [("pid", client.pid.map(Value::from)), ("version", client.version.map(Value::from))] {
-        if let Some(value) = value {
-            host[member] = value;
-        }
-    }
+    let answer = client.call(&Call::get("/host")).await.ok();
+    let host = answer.as_ref().and_then(|answer| answer.json::<HostInfo>().ok());
+    let report = Report { client: &client, host, state_dir: state_dir.display().to_string() };
     if verb.json {
-        output::line(&host.to_string());
+        output::line(&report.to_json(answer.and_then(|answer| answer.json().ok()).unwrap_or_default()).to_string());
     } else {
-        show(global.screen(), &host);
+        report.show(global.screen());
     }
     Ok(Exit::Ok)
 }
 
-fn show(screen: Screen, host: &Value) {
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let sessions = &host["sessions"];
-    let rows = [
-        ("host", "running".to_owned()),
-        ("version", text(&host["version"])),
-        ("pid", text(&host["pid"])),
-        ("address", text(&host["url"])),
-        ("socket", text(&host["socket"])),
-        ("state", text(&host["stateDir"])),
-        ("agent", text(&host["defaultAgent"])),
-        ("sessions", format!("{} live, {} in all", sessions["live"], sessions["total"])),
-    ];
-    for (name, value) in rows.iter().filter(|(_, value)| value != "null" && !value.starts_with("null ")) {
-        if screen.terminal {
-            let style = if *name == "host" { Style::Good } else { Style::Plain };
-            let name = screen.paint(Style::Faint, &format!("{name:<8}"));
-            output::line(&format!("{name}  {}", screen.paint(style, value)));
-        } else {
-            output::line(&tabbed([*name, value]));
+/// A running host: what the connection to it tells, and what it says of itself.
+struct Report<'a> {
+    client: &'a Client,
+    host: Option<HostInfo>,
+    state_dir: String,
+}
+
+impl Report<'_> {
+    /// The host's own description with what is known besides.
+    fn to_json(&self, mut host: Map<String, Value>) -> Value {
+        let client = self.client;
+        let known = [
+            ("running", Some(true.into())),
+            ("socket", Some(client.socket().display().to_string().into())),
+            ("stateDir", Some(self.state_dir.as_str().into())),
+            ("pid", client.pid.map(Value::from)),
+            ("version", client.version.as_deref().map(Value::from)),
+        ];
+        host.extend(known.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+        Value::Object(host)
+    }
+
+    fn show(&self, screen: Screen) {
+        let Report { client, host, state_dir } = self;
+        let told = |member: fn(&HostInfo) -> String| host.as_ref().map(member);
+        let rows = [
+            ("host", Some("running".to_owned())),
+            ("version", client.version.clone().or_else(|| told(|host| host.version.clone()))),
+            ("pid", client.pid.or(host.as_ref().map(|host| host.pid)).map(|pid| pid.to_string())),
+            ("address", told(|host| host.url.clone())),
+            ("socket", Some(client.socket().display().to_string())),
+            ("state", Some(state_dir.clone())),
+            ("agent", told(|host| host.default_agent.clone())),
+            ("sessions", told(|host| format!("{} live, {} in all", host.sessions.live, host.sessions.total))),
+        ];
+        for (name, value) in rows.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
+            if screen.terminal {
+                let style = if *name == "host" { Style::Good } else { Style::Plain };
+                let name = screen.paint(Style::Faint, &format!("{name:<8}"));
+                output::line(&format!("{name}  {}", screen.paint(style, value)));
+            } else {
+                output::line(&tabbed([*name, value]));
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use rustix::process::{Pid, test_kill_process};
-use serde_json::json;
+use wharf_api::StopReceipt;
 
 use crate::client::Call;
 use crate::exit::{Exit, Failure};
@@ -28,8 +28,9 @@ pub(crate) async fn run(global: &Global, _: Stop) -> anyhow::Result<Exit> {
         }
         Err(error) => return Err(error),
     };
-    let answer = client.value(&Call::post("/stop", json!({}))).await?;
-    let told = answer["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
+    // A host of another version may answer something else.
+    let answer = client.call(&Call::command("/stop")).await?;
+    let told = answer.json::<StopReceipt>().ok().map(|receipt| receipt.pid);
     let Some(pid) = told.or(client.pid) else { return Ok(Exit::Ok) };
     let give_up_at = Instant::now() + GOES_WITHIN;
     let mut pause = FIRST_LOOK;

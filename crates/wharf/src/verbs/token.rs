@@ -7,6 +7,7 @@ use anyhow::Context;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
+use wharf_api::{LoginCode, LoginCodeArgs};
 use wharf_host::{Duration, Workspaces};
 use wharf_server::{Access, Identity, Terms, TokenEntry, TokensFile};
 
@@ -172,18 +173,19 @@ fn revoke(tokens: &TokensFile, arguments: &Revoke) -> anyhow::Result<()> {
 
 /// The code alone goes to stdout.
 async fn code(global: &Global, arguments: &Code) -> anyhow::Result<Exit> {
-    let mut asked = json!({ "role": arguments.role, "workspace": arguments.workspace });
-    if let Some(ttl) = arguments.ttl {
-        let ttl = ttl.std().context("a login does not last for ever; give a --ttl of up to 31d")?;
-        asked["ttlSeconds"] = ttl.as_secs().into();
-    }
-    let made = global.client().await?.value(&Call::post("/login/codes", asked)).await?;
+    let ttl = arguments.ttl.map(|ttl| ttl.std().context("a login does not last for ever; give a --ttl of up to 31d"));
+    let asked = LoginCodeArgs {
+        role: arguments.role.map(|role| role.to_string()),
+        workspace: arguments.workspace.clone(),
+        ttl_seconds: ttl.transpose()?.map(|ttl| ttl.as_secs()),
+    };
+    let made = global.client().await?.call(&Call::post("/login/codes", &asked)).await?;
     if arguments.json {
-        output::line(&made.to_string());
+        output::line(&made.json::<Value>()?.to_string());
         return Ok(Exit::Ok);
     }
-    output::line(made["code"].as_str().unwrap_or_default());
-    let (role, seconds) = (made["role"].as_str().unwrap_or_default(), &made["goodForSeconds"]);
+    let LoginCode { code, role, good_for_seconds: seconds, .. } = made.json()?;
+    output::line(&code);
     output::note(&format!("logs one page in ({role}), once, in the next {seconds} seconds"));
     Ok(Exit::Ok)
 }

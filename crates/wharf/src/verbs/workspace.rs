@@ -4,8 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::{Args, Subcommand};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use wharf_api::{ActiveWorkspace, NewWorkspace, WorkspaceInfo, WorkspaceRegistry};
 
 use crate::client::{Call, Client, path};
 use crate::exit::Exit;
@@ -53,21 +52,6 @@ enum WorkspaceVerb {
     Use { slug: String },
 }
 
-#[derive(Debug, Deserialize)]
-struct Registry {
-    active: Option<String>,
-    workspaces: Vec<Entry>,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Entry {
-    slug: String,
-    path: String,
-    updated_at: Option<String>,
-    label: Option<String>,
-}
-
 pub(crate) async fn run(global: &Global, verb: Workspace) -> anyhow::Result<Exit> {
     let client = global.client().await?;
     match verb.verb {
@@ -80,7 +64,7 @@ pub(crate) async fn run(global: &Global, verb: Workspace) -> anyhow::Result<Exit
             Ok(Exit::Ok)
         }
         WorkspaceVerb::Use { slug } => {
-            client.call(&Call::put("/workspaces/active", json!({ "slug": slug }))).await?;
+            client.call(&Call::put("/workspaces/active", &ActiveWorkspace { slug: slug.clone() })).await?;
             output::line(&format!("{slug} is used when no workspace is named"));
             Ok(Exit::Ok)
         }
@@ -91,13 +75,9 @@ async fn add(client: &Client, slug: &str, dir: Option<PathBuf>, label: Option<St
     let dir = std::path::absolute(dir.unwrap_or_else(|| PathBuf::from("."))).context("finding the directory")?;
     // A name for a directory that `..` or a link leads to is a name for that directory.
     let dir = std::fs::canonicalize(&dir).unwrap_or(dir);
-    let mut body = json!({ "slug": slug, "path": dir });
-    if let Some(label) = label {
-        body["label"] = label.into();
-    }
-    let added: Value = client.value(&Call::post("/workspaces", body)).await?;
-    let path = added["path"].as_str().map_or_else(|| dir.display().to_string(), str::to_owned);
-    output::line(&printable(&format!("{slug} is {path}")));
+    let new = NewWorkspace { slug: slug.to_owned(), path: dir.display().to_string(), label };
+    let added: WorkspaceInfo = client.read(&Call::post("/workspaces", &new)).await?;
+    output::line(&printable(&format!("{slug} is {}", added.path)));
     Ok(Exit::Ok)
 }
 
@@ -107,7 +87,7 @@ async fn list(client: &Client, screen: Screen, as_json: bool) -> anyhow::Result<
         output::line(answer.text().trim_end());
         return Ok(Exit::Ok);
     }
-    let registry: Registry = answer.json()?;
+    let registry: WorkspaceRegistry = answer.json()?;
     if screen.terminal && registry.workspaces.is_empty() {
         output::note("no workspaces; name this directory with: wharf workspace add NAME");
         return Ok(Exit::Ok);
@@ -116,11 +96,11 @@ async fn list(client: &Client, screen: Screen, as_json: bool) -> anyhow::Result<
     Ok(Exit::Ok)
 }
 
-fn lines(screen: Screen, registry: &Registry) -> Vec<String> {
-    let is_active = |entry: &Entry| registry.active.as_ref() == Some(&entry.slug);
+fn lines(screen: Screen, registry: &WorkspaceRegistry) -> Vec<String> {
+    let is_active = |entry: &WorkspaceInfo| registry.active.as_ref() == Some(&entry.slug);
     if !screen.terminal {
-        let plain = |entry: &Entry| {
-            let (updated, label) = (entry.updated_at.as_deref().unwrap_or_default(), entry.label.as_deref());
+        let plain = |entry: &WorkspaceInfo| {
+            let (updated, label) = (entry.updated_at.as_str(), entry.label.as_deref());
             let active = if is_active(entry) { "active" } else { "" };
             tabbed([entry.slug.as_str(), active, &entry.path, updated, label.unwrap_or_default()])
         };
@@ -134,7 +114,7 @@ fn lines(screen: Screen, registry: &Registry) -> Vec<String> {
             styled(Style::Good, if is_active(entry) { "*" } else { "" }),
             styled(Style::Strong, &entry.slug),
             cell(text::short_path(&entry.path, home.as_deref(), PATH_WIDTH)),
-            styled(Style::Faint, entry.updated_at.as_ref().map(|at| times::ago(at, now)).unwrap_or_default()),
+            styled(Style::Faint, times::ago(&entry.updated_at, now)),
             cell(entry.label.as_deref().unwrap_or_default()),
         ]);
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use wharf_host::Descriptor;
+use wharf_api::SessionInfo;
 
 use crate::client::{Call, Client, path};
 use crate::exit::{Exit, Failure};
@@ -28,7 +28,7 @@ const PAGE: usize = 1_000;
 /// Of those that an abbreviation fits, so many are named.
 const NAMED: usize = 10;
 
-/// One page of the host's list, each session also as it was written.
+/// A [`wharf_api::SessionPage`], each session as it was written.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Page {
@@ -39,7 +39,7 @@ struct Page {
 /// A session, and the JSON that told of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Listed {
-    pub(crate) session: Descriptor,
+    pub(crate) session: SessionInfo,
     pub(crate) json: Box<RawValue>,
 }
 
@@ -60,11 +60,11 @@ pub(crate) async fn list(client: &Client, query: &str) -> anyhow::Result<Vec<Lis
 }
 
 /// The session that is meant. `None` and `.` mean the one of the current directory.
-pub(crate) async fn session(client: &Client, meant: Option<&str>) -> anyhow::Result<Descriptor> {
+pub(crate) async fn session(client: &Client, meant: Option<&str>) -> anyhow::Result<SessionInfo> {
     if let Some(id) = meant.filter(|id| id.starts_with(PREFIX) && id.len() == WHOLE) {
         return client.call(&Call::get(path(&["sessions", id]))).await?.json();
     }
-    let sessions: Vec<Descriptor> = list(client, "").await?.into_iter().map(|listed| listed.session).collect();
+    let sessions: Vec<SessionInfo> = list(client, "").await?.into_iter().map(|listed| listed.session).collect();
     match pick(&sessions, meant, &here()) {
         Ok(found) => Ok(found.clone()),
         Err(NotOne::None) => Err(nothing(meant).into()),
@@ -83,27 +83,27 @@ fn here() -> Vec<PathBuf> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NotOne<'a> {
     None,
-    Many(Vec<&'a Descriptor>),
+    Many(Vec<&'a SessionInfo>),
 }
 
 /// The one session that is meant, of these (newest first).
 pub(crate) fn pick<'a>(
-    sessions: &'a [Descriptor],
+    sessions: &'a [SessionInfo],
     meant: Option<&str>,
     here: &[PathBuf],
-) -> Result<&'a Descriptor, NotOne<'a>> {
+) -> Result<&'a SessionInfo, NotOne<'a>> {
     let Some(meant) = meant.filter(|meant| *meant != ".") else {
         let mut local = sessions.iter().filter(|session| here.iter().any(|dir| Path::new(&session.cwd) == dir));
         let first = local.clone().next();
         return local.find(|session| session.status.is_alive()).or(first).ok_or(NotOne::None);
     };
-    let whole = |session: &&Descriptor| session.id == meant || session.id.strip_prefix(PREFIX) == Some(meant);
+    let whole = |session: &&SessionInfo| session.id == meant || session.id.strip_prefix(PREFIX) == Some(meant);
     if let Some(session) = sessions.iter().find(whole) {
         return Ok(session);
     }
     let called =
-        |session: &&Descriptor| [&session.label, &session.name].iter().any(|word| word.as_deref() == Some(meant));
-    let mut found: Vec<&Descriptor> = sessions.iter().filter(called).collect();
+        |session: &&SessionInfo| [&session.label, &session.name].iter().any(|word| word.as_deref() == Some(meant));
+    let mut found: Vec<&SessionInfo> = sessions.iter().filter(called).collect();
     if found.is_empty() {
         found = sessions.iter().filter(|session| abbreviates(meant, &session.id)).collect();
     } else if let [alive] = found.iter().copied().filter(|session| session.status.is_alive()).collect::<Vec<_>>()[..] {
@@ -138,7 +138,7 @@ fn nothing(meant: Option<&str>) -> Failure {
     Failure::new(Exit::NotFound, words)
 }
 
-fn several(meant: &str, found: &[&Descriptor]) -> Failure {
+fn several(meant: &str, found: &[&SessionInfo]) -> Failure {
     let mut words = format!("{meant:?} fits {} sessions; which one?", found.len());
     let now = times::now();
     for session in found.iter().take(NAMED) {
@@ -154,7 +154,7 @@ fn several(meant: &str, found: &[&Descriptor]) -> Failure {
 }
 
 /// The end of the id, as long as it takes to tell it from the others.
-pub(crate) fn short_ids(sessions: &[&Descriptor]) -> Vec<String> {
+pub(crate) fn short_ids(sessions: &[&SessionInfo]) -> Vec<String> {
     let end = |id: &str, length: usize| id.get(id.len().saturating_sub(length)..).unwrap_or(id).to_owned();
     let mut length = SHOWN;
     loop {

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use wharf_host::Descriptor;
+use wharf_api::SessionInfo;
 
 use super::{NotOne, abbreviates, pick, short_ids};
 
-fn session(id: &str, cwd: &str, status: &str, label: Option<&str>) -> Descriptor {
+fn session(id: &str, cwd: &str, status: &str, label: Option<&str>) -> SessionInfo {
     let mut value = json!({
         "id": format!("sess_{id}"), "adapterSlug": "demo", "workspaceSlug": "default", "cwd": cwd, "status": status,
         "startedAt": "2026-11-15T20:34:05.123Z", "turn": "idle", "queued": 0, "clients": 0, "lastSeq": 1, "resumable": false,
@@ -19,7 +19,7 @@ fn session(id: &str, cwd: &str, status: &str, label: Option<&str>) -> Descriptor
 }
 
 /// Newest first, as the host lists them.
-fn sessions() -> Vec<Descriptor> {
+fn sessions() -> Vec<SessionInfo> {
     vec![
         session("01k5zzzzzzaaaabbbbccccdddd", "/w", "killed", Some("docs")),
         session("01k5zzzzzyaaaa1111ccccdd11", "/w", "running", Some("docs")),
@@ -80,7 +80,7 @@ fn without_a_name_it_is_the_newest_of_the_directory_that_lives() {
 #[test]
 fn short_ids_are_as_long_as_it_takes() {
     let sessions = sessions();
-    let all: Vec<&Descriptor> = sessions.iter().collect();
+    let all: Vec<&SessionInfo> = sessions.iter().collect();
     assert_eq!(short_ids(&all), ["ccdddd", "ccdd11", "ccdd22", "ccdd33"]);
     let twin = session("01k5zzzzzzaaaabbbbxcccdddd", "/w", "killed", None);
     assert_eq!(short_ids(&[&sessions[0], &twin]), ["ccccdddd", "xcccdddd"]);

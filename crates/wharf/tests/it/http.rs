@@ -85,7 +85,9 @@ async fn a_message_over_the_limit_is_413() -> Result<()> {
     let mut large = list();
     large["params"]["filling"] = "x".repeat(65 << 10).into();
     let answer = http.post(&large).await?;
-    assert_eq!((answer.status, &answer.json()["code"]), (413, &json!("too_large")));
+    let problem = answer.json();
+    assert_eq!((answer.status, &problem["code"]), (413, &json!("body_too_large")));
+    assert_eq!(problem["legacyCode"], "too_large", "the word of the last release");
     assert_eq!(http.post(&list()).await?.status, 202, "the connection goes on");
     Ok(())
 }

@@ -169,7 +169,8 @@ async fn a_body_over_the_limit_is_413_on_every_surface() -> Result<()> {
     let host = limited("body = \"16KiB\"")?.start()?;
     let http = Http::new(&host);
     let large = json!({ "filling": "x".repeat(17 << 10) });
-    for (path, code) in [("/sessions/agent", "body_too_large"), ("/acp", "too_large"), ("/mcp", "body_too_large")] {
+    for (path, code) in [("/sessions/agent", "body_too_large"), ("/acp", "body_too_large"), ("/mcp", "body_too_large")]
+    {
         let accept = ("accept", "application/json, text/event-stream");
         let answer = http.post_with(path, accept, &large).await?;
         assert_eq!(answer.fault(), (413, code.to_owned()), "{path}");

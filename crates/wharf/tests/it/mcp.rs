@@ -312,14 +312,14 @@ async fn bad_arguments_are_tool_errors_that_create_nothing() -> Result<()> {
     let here = cwd(&host)?;
     for mut mcp in Mcp::both(&host)? {
         for (tool, arguments, code, names) in [
-            ("start_agent_session", json!({}), "invalid_arguments", "adapter"),
-            ("start_agent_session", json!({ "adapter": 7 }), "invalid_arguments", "adapter"),
+            ("start_agent_session", json!({}), "invalid_params", "adapter"),
+            ("start_agent_session", json!({ "adapter": 7 }), "invalid_params", "adapter"),
             ("start_agent_session", json!({ "adapter": "scriptd", "cwd": here }), "unknown_adapter", "scripted"),
             ("start_agent_session", json!({ "adapter": "scripted", "cwd": "/no/such" }), "invalid_cwd", "/no/such"),
             (
                 "start_agent_session",
                 json!({ "adapter": "scripted", "cwd": here, "prompt": [] }),
-                "invalid_arguments",
+                "invalid_params",
                 "prompt",
             ),
             (
@@ -336,24 +336,24 @@ async fn bad_arguments_are_tool_errors_that_create_nothing() -> Result<()> {
             ),
             ("prompt_agent_session", json!({ "sessionId": "../../x", "prompt": "x" }), "unknown_session", "../../x"),
             ("get_agent_session_output", json!({ "sessionId": "sess_none" }), "unknown_session", "sess_none"),
-            ("get_agent_session_output", json!({ "sessionId": "x", "lastN": -1 }), "invalid_arguments", "lastN"),
+            ("get_agent_session_output", json!({ "sessionId": "x", "lastN": -1 }), "invalid_params", "lastN"),
             (
                 "wait_agent_session",
                 json!({ "sessionId": "x", "timeoutSeconds": 1e9 }),
-                "invalid_arguments",
+                "invalid_params",
                 "timeoutSeconds",
             ),
             ("wait_agent_session", json!({ "sessionId": "sess_none" }), "unknown_session", "sess_none"),
-            ("kill_agent_session", json!({ "sessionId": 3 }), "invalid_arguments", "sessionId"),
+            ("kill_agent_session", json!({ "sessionId": 3 }), "invalid_params", "sessionId"),
             ("kill_agent_session", json!({ "sessionId": "sess_none" }), "unknown_session", "sess_none"),
-            ("list_agent_sessions", json!({ "onlyAlive": "yes" }), "invalid_arguments", "onlyAlive"),
-            ("list_agent_sessions", json!({ "limit": 0 }), "invalid_query", "limit"),
-            ("list_agent_sessions", json!({ "onlyalive": true }), "invalid_arguments", "\"onlyalive\" is no argument"),
-            ("kill_agent_session", json!({ "sessionId": "x", "force": true }), "invalid_arguments", "\"force\" is no"),
+            ("list_agent_sessions", json!({ "onlyAlive": "yes" }), "invalid_params", "onlyAlive"),
+            ("list_agent_sessions", json!({ "limit": 0 }), "invalid_params", "limit"),
+            ("list_agent_sessions", json!({ "onlyalive": true }), "invalid_params", "\"onlyalive\" is no argument"),
+            ("kill_agent_session", json!({ "sessionId": "x", "force": true }), "invalid_params", "\"force\" is no"),
             (
                 "start_agent_session",
                 json!({ "adapter": "scripted", "cwd": here, "sandbox": true }),
-                "invalid_arguments",
+                "invalid_params",
                 "it takes: adapter",
             ),
         ] {
@@ -411,7 +411,7 @@ async fn newest_lines_are_read_without_scanning_a_large_log() -> Result<()> {
 
 #[tokio::test]
 async fn calls_per_connection_and_waits_per_host_are_limited() -> Result<()> {
-    for (connections, most, code) in [(5000, 64, "too_many_calls"), (8, 8, "too_many_streams")] {
+    for (connections, most, code) in [(5000, 64, "too_many_requests"), (8, 8, "too_many_streams")] {
         let host = section(scripted(&[])?, &format!("[limits]\nconnections = {connections}")).start()?;
         let mut mcp = Mcp::stdio(&host)?;
         let session = start(&mut mcp, &host).await?;

@@ -89,7 +89,7 @@ async fn every_line_is_well_formed_and_every_number_follows_what_happens() -> Re
         ("wharf_connections", 2.0),
         ("wharf_requests_refused_total{code=\"unknown_session\"}", 1.0),
         ("wharf_requests_refused_total{code=\"-32002\"}", 1.0),
-        ("wharf_requests_refused_total{code=\"spawn_failed\"}", 1.0),
+        ("wharf_requests_refused_total{code=\"start_failed\"}", 1.0),
         ("wharf_agent_start_failures_total", 1.0),
         ("wharf_start_time_seconds", 1.7e9),
     ] {

@@ -122,7 +122,8 @@ async fn an_agent_that_cannot_start_is_502_with_its_stderr_and_leaves_an_error_s
     let http = Http::new(&host);
     let body = json!({ "adapter": "broken", "cwd": cwd(&host)?, "prompt": "echo never" });
     let answer = http.post("/sessions/agent", &body).await?;
-    assert_eq!(answer.fault(), (502, "spawn_failed".to_owned()), "{answer:?}");
+    assert_eq!(answer.fault(), (502, "start_failed".to_owned()), "{answer:?}");
+    assert_eq!(answer.json()["legacyCode"], "spawn_failed", "the word of the last release");
     let problem = answer.json();
     assert!(problem["stderr"].as_str().is_some_and(|text| text.contains("the door is locked")), "{problem}");
     let id = problem["sessionId"].as_str().context("no session")?;

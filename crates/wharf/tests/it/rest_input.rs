@@ -42,14 +42,14 @@ async fn a_spawn_with_wrong_input_creates_nothing() -> Result<()> {
         ("{".to_owned(), 400, "malformed_json"),
         ("{\"adapter\":7".to_owned(), 400, "malformed_json"),
         ("\u{0}".to_owned(), 400, "malformed_json"),
-        ("[]".to_owned(), 422, "invalid_body"),
-        ("null".to_owned(), 422, "invalid_body"),
-        ("{}".to_owned(), 422, "invalid_body"),
-        (with("adapter", json!(7)), 422, "invalid_body"),
+        ("[]".to_owned(), 422, "invalid_params"),
+        ("null".to_owned(), 422, "invalid_params"),
+        ("{}".to_owned(), 422, "invalid_params"),
+        (with("adapter", json!(7)), 422, "invalid_params"),
         (with("adapter", json!("none")), 422, "unknown_adapter"),
         (with("adapter", json!("../../x")), 422, "unknown_adapter"),
         (with("adapter", json!("")), 422, "unknown_adapter"),
-        (with("cwd", json!(["/tmp"])), 422, "invalid_body"),
+        (with("cwd", json!(["/tmp"])), 422, "invalid_params"),
         (with("cwd", json!("relative/dir")), 422, "invalid_cwd"),
         (with("cwd", json!("/no/such/directory")), 422, "invalid_cwd"),
         (with("cwd", json!(file)), 422, "invalid_cwd"),
@@ -59,18 +59,18 @@ async fn a_spawn_with_wrong_input_creates_nothing() -> Result<()> {
         (json!({ "adapter": "scripted", "workspaceSlug": "../../x" }).to_string(), 422, "unknown_workspace"),
         (json!({ "adapter": "scripted", "workspaceSlug": "" }).to_string(), 422, "unknown_workspace"),
         (with("label", json!("x".repeat(1 << 20))), 422, "label_too_long"),
-        (with("label", json!({})), 422, "invalid_body"),
-        (with("prompt", json!(5)), 422, "invalid_body"),
-        (with("prompt", json!("")), 422, "invalid_body"),
-        (with("prompt", json!([])), 422, "invalid_body"),
-        (with("prompt", json!([{ "text": "no type" }])), 422, "invalid_body"),
+        (with("label", json!({})), 422, "invalid_params"),
+        (with("prompt", json!(5)), 422, "invalid_params"),
+        (with("prompt", json!("")), 422, "invalid_params"),
+        (with("prompt", json!([])), 422, "invalid_params"),
+        (with("prompt", json!([{ "text": "no type" }])), 422, "invalid_params"),
         (with("mode", json!("none")), 422, "unknown_mode"),
         (with("options", json!({ "none": true })), 422, "invalid_option"),
-        (with("options", json!([])), 422, "invalid_body"),
-        (with("env", json!({ "A": 1 })), 422, "invalid_body"),
-        (with("mcpServers", json!("x")), 422, "invalid_body"),
+        (with("options", json!([])), 422, "invalid_params"),
+        (with("env", json!({ "A": 1 })), 422, "invalid_params"),
+        (with("mcpServers", json!("x")), 422, "invalid_params"),
         (with("additionalDirectories", json!(["/no/such"])), 422, "invalid_cwd"),
-        (with("additionalDirectories", json!([5])), 422, "invalid_body"),
+        (with("additionalDirectories", json!([5])), 422, "invalid_params"),
     ] {
         let answer = http.send("POST", "/sessions/agent", &[JSON], &body).await?;
         let shown: String = body.chars().take(100).collect();
@@ -135,7 +135,8 @@ async fn prompt_with_wrong_input_does_not_reach_the_agent() -> Result<()> {
         json!({ "prompt": "x", "queue": true, "interrupt": true }),
     ] {
         let answer = http.post(&format!("/sessions/{id}/prompt"), &body).await?;
-        assert_eq!(answer.fault(), (422, "invalid_body".to_owned()), "{body}");
+        assert_eq!(answer.fault(), (422, "invalid_params".to_owned()), "{body}");
+        assert_eq!(answer.json()["legacyCode"], "invalid_body", "{body}");
     }
     let key = "k".repeat(300);
     for key in ["", key.as_str()] {
@@ -197,7 +198,9 @@ async fn wrong_queries_are_422() -> Result<()> {
         of("/events?limit=0"),
         of("/events?limit=x"),
     ] {
-        assert_eq!(http.get(&path).await?.fault(), (422, "invalid_query".to_owned()), "{path}");
+        let refused = http.get(&path).await?;
+        assert_eq!(refused.fault(), (422, "invalid_params".to_owned()), "{path}");
+        assert_eq!(refused.json()["legacyCode"], "invalid_query", "{path}");
     }
     http.get("/sessions?unknown=1&cursor=zzz").await?.expect(200)?;
     Ok(())

@@ -26,10 +26,10 @@ async fn asks_are_listed_and_answered_once() -> Result<()> {
     assert_eq!(wrong.fault(), (422, "invalid_option".to_owned()));
     assert!(wrong.json()["offered"].as_array().is_some_and(|offered| offered.contains(&json!("allow_once"))));
     for (body, code) in [
-        (json!({}), "invalid_body"),
-        (json!({ "optionId": "allow_once", "cancel": true }), "invalid_body"),
-        (json!({ "action": "accept" }), "invalid_body"),
-        (json!({ "action": "perhaps" }), "invalid_body"),
+        (json!({}), "invalid_params"),
+        (json!({ "optionId": "allow_once", "cancel": true }), "invalid_params"),
+        (json!({ "action": "accept" }), "invalid_params"),
+        (json!({ "action": "perhaps" }), "invalid_params"),
     ] {
         assert_eq!(http.post(&path, &body).await?.fault(), (422, code.to_owned()), "{body}");
     }
@@ -92,7 +92,7 @@ async fn the_queue_is_listed_changed_and_emptied() -> Result<()> {
     assert_eq!(http.delete(&format!("{queue}/{running}")).await?.fault(), (409, "already_started".to_owned()));
     assert_eq!(patch("prm_none", json!({ "position": 0 })).await?.fault(), (404, "unknown_prompt".to_owned()));
     assert_eq!(http.delete(&format!("{queue}/{}", waiting[0])).await?.fault(), (404, "unknown_prompt".to_owned()));
-    assert_eq!(patch(&waiting[1], json!({})).await?.fault(), (422, "invalid_body".to_owned()));
+    assert_eq!(patch(&waiting[1], json!({})).await?.fault(), (422, "invalid_params".to_owned()));
     http.poke(&format!("/sessions/{id}/interrupt")).await?.expect(200)?;
     let mut events = http.stream(&format!("/sessions/{id}/stream"), None).await?;
     events.line("first").await?;

@@ -202,7 +202,7 @@ async fn a_session_that_is_deleted_is_gone_and_deleting_it_again_succeeds() -> R
     assert_eq!(status(&second, &session).await?["status"], "not_found");
     assert_eq!(ids(&list(&second, json!({})).await?), [""; 0]);
     let error = crate::refused(first.prompt(&session, "echo hello?").await)?;
-    assert!(error.code == -32002 || error.data["reason"] == "gone", "{error}");
+    assert!(error.code == -32002 || error.data["reason"] == "unavailable", "{error}");
     Ok(())
 }
 

@@ -179,7 +179,7 @@ async fn the_registry_is_changed_by_admins_alone() -> Result<()> {
         (json!({ "slug": "x", "path": "relative" }), 422, "invalid_path"),
         (json!({ "slug": "x", "path": "/no/such/dir" }), 422, "invalid_path"),
         (json!({ "slug": "one", "path": path }), 409, "workspace_exists"),
-        (json!({ "slug": "x" }), 422, "invalid_body"),
+        (json!({ "slug": "x" }), 422, "invalid_params"),
     ];
     for (body, status, code) in wrong {
         assert_eq!(http.post("/workspaces", &body).await?.fault(), (status, code.to_owned()), "{body}");

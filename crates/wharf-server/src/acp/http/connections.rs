@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use super::problem::Problem;
+use super::faults::Fault;
 use super::streams::{StreamWire, Streams};
 use crate::App;
 use crate::acp::connection::{Connection, stopped};
@@ -15,6 +15,7 @@ use crate::acp::outbound::write;
 use crate::auth::Identity;
 use crate::ending::ended;
 use axum::http::StatusCode;
+use wharf_api::ErrorCode;
 use wharf_host::random_text;
 
 /// A client that reads no stream and sends nothing for so long is gone.
@@ -50,7 +51,7 @@ impl Connections {
     }
 
     /// A new connection of this client.
-    pub(super) fn start(app: &App, identity: Identity, agent: Arc<str>) -> Result<Arc<HttpConnection>, Problem> {
+    pub(super) fn start(app: &App, identity: Identity, agent: Arc<str>) -> Result<Arc<HttpConnection>, Fault> {
         let limit = app.host.config().limits.connections;
         let (connection, outlet) = Connection::new(app.clone(), identity, agent, None);
         let streams = Streams::new(app.host.buffers(), Arc::clone(&connection.close));
@@ -64,18 +65,17 @@ impl Connections {
         let token = http.connection.identity.token.clone();
         let mut open = app.http.lock();
         if open.values().filter(|known| known.connection.identity.token == token).count() >= per_token {
-            return Err(Problem::new(
-                StatusCode::TOO_MANY_REQUESTS,
-                "too_many_connections",
+            return Err(Fault::new(
+                ErrorCode::TOO_MANY_CONNECTIONS,
                 format!("this token has {per_token} connections open (limits.connections_per_token); close some"),
             ));
         }
         if open.len() >= limit {
-            return Err(Problem::new(
-                StatusCode::SERVICE_UNAVAILABLE,
-                "too_many_connections",
+            return Err(Fault::new(
+                ErrorCode::TOO_MANY_CONNECTIONS,
                 format!("{limit} connections are open already (limits.connections)"),
-            ));
+            )
+            .with_status(StatusCode::SERVICE_UNAVAILABLE));
         }
         open.insert(Arc::clone(&http.id), Arc::clone(&http));
         drop(open);

@@ -7,9 +7,9 @@
 
 mod body;
 mod connections;
+mod faults;
 mod mark;
 mod post;
-mod problem;
 mod stream;
 mod streams;
 #[cfg(test)]
@@ -20,6 +20,7 @@ use std::sync::Arc;
 use axum::extract::{Extension, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use wharf_api::ErrorCode;
 use wharf_host::SessionHandle;
 use wharf_host::core::{Seq, SessionId};
 
@@ -31,9 +32,9 @@ use body::MissedLog;
 pub(crate) use connections::Connections;
 use connections::HttpConnection;
 pub(super) use connections::new_connection_id;
+use faults::Fault;
 use mark::Mark;
 pub(crate) use post::post;
-use problem::Problem;
 use stream::LogRange;
 use streams::Refused;
 
@@ -44,14 +45,13 @@ const EVENT_STREAM: &str = "text/event-stream";
 
 /// `GET /acp`: opens the connection's stream, or a session's.
 pub(super) async fn listen(app: &App, identity: &Identity, headers: &HeaderMap) -> Response {
-    open(app, identity, headers).await.unwrap_or_else(Problem::into_response)
+    open(app, identity, headers).await.unwrap_or_else(Fault::into_response)
 }
 
-async fn open(app: &App, identity: &Identity, headers: &HeaderMap) -> Result<Response, Problem> {
+async fn open(app: &App, identity: &Identity, headers: &HeaderMap) -> Result<Response, Fault> {
     if !accepts_events(headers) {
-        return Err(Problem::new(
-            StatusCode::NOT_ACCEPTABLE,
-            "not_acceptable",
+        return Err(Fault::new(
+            ErrorCode::NOT_ACCEPTABLE,
             "a GET opens an event stream: send `Accept: text/event-stream`, or upgrade to a WebSocket",
         ));
     }
@@ -60,7 +60,7 @@ async fn open(app: &App, identity: &Identity, headers: &HeaderMap) -> Result<Res
     let last = match text(headers, &LAST_EVENT_ID) {
         // A reader that had nothing yet says nothing, or this.
         None | Some("") => None,
-        Some(id) => Some(id.parse::<Mark>().map_err(|_| Problem::unknown_event(id))?),
+        Some(id) => Some(id.parse::<Mark>().map_err(|_| Fault::unknown_event(id))?),
     };
     let body = match (&session, last) {
         (Some(session), Some(last)) => http.open_session_after(session, last).await?,
@@ -87,14 +87,14 @@ pub(crate) async fn delete(
             app.http.end(&http).await;
             StatusCode::ACCEPTED.into_response()
         }
-        Err(problem) => problem.into_response(),
+        Err(fault) => fault.into_response(),
     }
 }
 
 /// The connection that a request names.
-fn find(app: &App, identity: &Identity, headers: &HeaderMap) -> Result<Arc<HttpConnection>, Problem> {
-    let id = text(headers, &CONNECTION_ID).ok_or_else(Problem::no_connection_id)?;
-    let http = app.http.get(id, identity).ok_or_else(Problem::unknown_connection)?;
+fn find(app: &App, identity: &Identity, headers: &HeaderMap) -> Result<Arc<HttpConnection>, Fault> {
+    let id = text(headers, &CONNECTION_ID).ok_or_else(Fault::no_connection_id)?;
+    let http = app.http.get(id, identity).ok_or_else(Fault::unknown_connection)?;
     http.streams.touch();
     Ok(http)
 }
@@ -111,8 +111,8 @@ fn accepts_events(headers: &HeaderMap) -> bool {
 
 impl HttpConnection {
     /// A session's stream for a reader who had everything up to `last`.
-    async fn open_session_after(&self, session: &SessionId, last: Mark) -> Result<axum::body::Body, Problem> {
-        let unknown = || Problem::unknown_event(&last.to_string());
+    async fn open_session_after(&self, session: &SessionId, last: Mark) -> Result<axum::body::Body, Fault> {
+        let unknown = || Fault::unknown_event(&last.to_string());
         let handle = self.connection.sight().open(session).await.map_err(|_| unknown())?;
         let (epoch, seq) = last.event_id();
         // Zero is before all events, which is nobody's.
@@ -147,16 +147,14 @@ impl HttpConnection {
         place: Option<SessionId>,
         last: Option<Mark>,
         handle: Option<&SessionHandle>,
-    ) -> Result<axum::body::Body, Problem> {
+    ) -> Result<axum::body::Body, Fault> {
         let keep = |session: &SessionId| self.connection.attached(session).is_some();
         let seat = self.streams.open(place.as_ref(), last, keep).map_err(|refused| match refused {
-            Refused::UnknownId => Problem::unknown_event(&last.map(|last| last.to_string()).unwrap_or_default()),
-            Refused::TooMany => Problem::new(
-                StatusCode::TOO_MANY_REQUESTS,
-                "too_many_streams",
-                "this connection has too many session streams open; close some",
-            ),
-            Refused::Ended => Problem::unknown_connection(),
+            Refused::UnknownId => Fault::unknown_event(&last.map(|last| last.to_string()).unwrap_or_default()),
+            Refused::TooMany => {
+                Fault::new(ErrorCode::TOO_MANY_STREAMS, "this connection has too many session streams open; close some")
+            }
+            Refused::Ended => Fault::unknown_connection(),
         })?;
         let log = handle.map(|handle| seat.missed.log.iter().map(|range| self.missed(*range, handle)).collect());
         let log = log.unwrap_or_default();

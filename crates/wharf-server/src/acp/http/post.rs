@@ -7,12 +7,13 @@ use axum::extract::{Extension, Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use wharf_api::ErrorCode;
 use wharf_host::BytePermit;
 use wharf_host::frame::{self, Envelope, FrameKind, ScanError};
 use wharf_json::{salvage, salvage_head};
 
 use super::connections::{Connections, HttpConnection};
-use super::problem::Problem;
+use super::faults::Fault;
 use super::{CONNECTION_ID, SESSION_ID, find, text};
 use crate::App;
 use crate::acp::AcpQuery;
@@ -30,7 +31,7 @@ pub(crate) async fn post(
     let (head, body) = request.into_parts();
     match take(&app, identity, query, &head.headers, body).await {
         Ok(response) => response,
-        Err(problem) => problem.into_response(),
+        Err(fault) => fault.into_response(),
     }
 }
 
@@ -40,11 +41,10 @@ async fn take(
     query: AcpQuery,
     headers: &HeaderMap,
     body: Body,
-) -> Result<Response, Problem> {
+) -> Result<Response, Fault> {
     if !is_json(headers) {
-        return Err(Problem::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "unsupported_media_type",
+        return Err(Fault::new(
+            ErrorCode::UNSUPPORTED_MEDIA_TYPE,
             "a message is sent as `Content-Type: application/json`",
         ));
     }
@@ -69,9 +69,8 @@ async fn take(
     let http = find(app, &identity, headers)?;
     check_session(headers, &envelope)?;
     if envelope.kind == FrameKind::Request && http.streams.are_unread() {
-        return Err(Problem::new(
-            StatusCode::TOO_MANY_REQUESTS,
-            "answers_unread",
+        return Err(Fault::new(
+            ErrorCode::ANSWERS_UNREAD,
             "too many answers wait to be read; open the connection's stream (GET) and read it",
         ));
     }
@@ -92,7 +91,7 @@ async fn initialize(
     query: AcpQuery,
     frame: &Bytes,
     envelope: &Envelope<'_>,
-) -> Result<Response, Problem> {
+) -> Result<Response, Fault> {
     let id = envelope.id.clone().map_or_else(|| Bytes::from_static(b"null"), |span| frame.slice(span));
     let agent = query.agent(app);
     let http = Connections::start(app, identity, agent)?;
@@ -107,11 +106,10 @@ async fn initialize(
 }
 
 /// Where the header names a session, it must be the message's own.
-fn check_session(headers: &HeaderMap, envelope: &Envelope<'_>) -> Result<(), Problem> {
+fn check_session(headers: &HeaderMap, envelope: &Envelope<'_>) -> Result<(), Fault> {
     match (text(headers, &SESSION_ID), &envelope.session) {
-        (Some(header), Some(session)) if header != session.value => Err(Problem::new(
-            StatusCode::BAD_REQUEST,
-            "session_mismatch",
+        (Some(header), Some(session)) if header != session.value => Err(Fault::new(
+            ErrorCode::SESSION_MISMATCH,
             "Acp-Session-Id and `params.sessionId` name different sessions",
         )),
         _ => Ok(()),
@@ -119,31 +117,24 @@ fn check_session(headers: &HeaderMap, envelope: &Envelope<'_>) -> Result<(), Pro
 }
 
 /// Says why a message was not read. An answer that is too large fails the request that its first bytes name.
-async fn refuse_unread(app: &App, identity: &Identity, headers: &HeaderMap, (why, head): (NoBody, Bytes)) -> Problem {
+async fn refuse_unread(app: &App, identity: &Identity, headers: &HeaderMap, (why, head): (NoBody, Bytes)) -> Fault {
+    if matches!(why, NoBody::TooLarge(_))
+        && let Ok(http) = find(app, identity, headers)
+    {
+        let detail = Fault::from(why).detail().to_owned();
+        http.connection.settle_malformed(&salvage_head(&without_bom(head)), &detail).await;
+    }
     match why {
-        NoBody::TooLarge(limit) => {
-            let detail = format!("a message may have {limit} bytes (limits.frame, limits.body)");
-            if let Ok(http) = find(app, identity, headers) {
-                http.connection.settle_malformed(&salvage_head(&without_bom(head)), &detail).await;
-            }
-            Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", detail)
-        }
-        NoBody::Stalled => {
-            Problem::new(StatusCode::REQUEST_TIMEOUT, "stalled", "the message did not come to its end in time")
-        }
-        NoBody::CutOff => Problem::new(StatusCode::BAD_REQUEST, "cut_off", "the message did not come to its end"),
-        NoBody::NoRoom => Problem::no_room(),
+        NoBody::TooLarge(_) => Fault::from(why).formerly("too_large"),
+        NoBody::Stalled => Fault::from(why).formerly("stalled"),
+        NoBody::CutOff | NoBody::NoRoom => Fault::from(why),
     }
 }
 
-fn unreadable(error: ScanError, id: &[u8]) -> Result<Response, Problem> {
+fn unreadable(error: ScanError, id: &[u8]) -> Result<Response, Fault> {
     let error = match error {
         ScanError::Batch => {
-            return Err(Problem::new(
-                StatusCode::NOT_IMPLEMENTED,
-                "batch",
-                "batches are not taken: send one message at a time",
-            ));
+            return Err(Fault::new(ErrorCode::BATCH, "batches are not taken: send one message at a time"));
         }
         ScanError::NotMessage(why) => RpcError::invalid_request(why),
         ScanError::NotUtf8 | ScanError::NotJson(_) => RpcError::parse(error.to_string()),

@@ -16,12 +16,11 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use serde::Deserialize;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
 use super::extract::{Named, Params};
-use crate::problem::Problem;
+use crate::fault::Fault;
 use crate::use_cases::{self, Caller};
 use crate::{App, StreamPlace};
 use reading::Reading;
@@ -60,7 +59,7 @@ pub(super) async fn follow(
     Named(id): Named<String>,
     Params(query): Params<After>,
     headers: HeaderMap,
-) -> Result<Response, Problem> {
+) -> Result<Response, Fault> {
     let place = app.stream_place(&caller.identity)?;
     let handle = use_cases::open(&app, &caller, &id).await?;
     // A browser that reconnects sends the address that it was given and, in the header, where it is by now.
@@ -81,7 +80,7 @@ pub(super) async fn follow(
         (status = 429, description = "`too_many_streams`, `too_many_connections`"),
     )
 )]
-pub(super) async fn watch(State(app): State<App>, caller: Caller) -> Result<Response, Problem> {
+pub(super) async fn watch(State(app): State<App>, caller: Caller) -> Result<Response, Fault> {
     let place = app.stream_place(&caller.identity)?;
     Ok(events(States::new(app.seen_by(&caller.identity)), place))
 }
@@ -107,8 +106,10 @@ fn events(source: impl Source, place: StreamPlace) -> Response {
     response
 }
 
-/// One event as it is sent.
-fn event(name: &str, id: Option<&str>, data: &Value) -> String {
+/// Returns one event as it is sent.
+fn event(name: &str, id: Option<&str>, data: &impl Serialize) -> String {
+    // Members in the order of their names, as readers know them.
+    let data = serde_json::to_value(data).unwrap_or_default();
     let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
     format!("event: {name}\n{id}data: {data}\n\n")
 }

@@ -6,16 +6,16 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde_json::json;
 use tokio::time::Interval;
+use wharf_api::{OutputLine, StreamEvent};
 use wharf_host::core::{Event, Seq};
 use wharf_host::{ByteBudget, Entry, SessionHandle};
 
 use super::ready::ReadyEvents;
-use super::told::{Told, told};
+use super::told::told;
 use super::{COMMENT, Source, event};
+use crate::fault::Fault;
 use crate::lines::{Follow, Line, LineId, LinesError};
-use crate::problem::Problem;
 use crate::use_cases::{unknown_event, unreadable};
 
 /// Stands for all lines of an event.
@@ -40,7 +40,7 @@ impl Reading {
         after: Option<&str>,
         redact: bool,
         buffers: &Arc<ByteBudget>,
-    ) -> Result<Option<Self>, Problem> {
+    ) -> Result<Option<Self>, Fault> {
         let after = after.map(|id| parse(id).ok_or_else(|| unknown_event(id))).transpose()?;
         let follow = Follow::open(&handle, after, redact).await.map_err(|error| match error {
             LinesError::UnknownEvent(id) => unknown_event(&id.to_string()),
@@ -84,9 +84,9 @@ impl Reading {
             if (entry.seq, ALL) <= self.seen || entry.seq < self.seen.0 {
                 continue;
             }
-            if let Some(Told { name, data }) = told(&self.handle, entry).await {
+            if let Some(told) = told(&self.handle, entry).await {
                 let id = format!("{}-{}", entry.epoch, entry.seq);
-                ready.push(event(name, Some(&id), &data));
+                ready.push(event(told.name(), Some(&id), &told));
             }
         }
         self.ready.extend(ready, followed.permit);
@@ -128,8 +128,8 @@ impl Source for Reading {
 }
 
 fn written(line: &Line) -> String {
-    let data = json!({ "line": line.text, "stream": line.stream.word() });
-    event("line", Some(&line.id.to_string()), &data)
+    let told = StreamEvent::Line(OutputLine { line: line.text.clone(), stream: line.stream.word().to_owned() });
+    event(told.name(), Some(&line.id.to_string()), &told)
 }
 
 /// A line's id, or an event's.

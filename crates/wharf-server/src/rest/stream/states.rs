@@ -1,19 +1,18 @@
 //! One reader of the state of all sessions: a snapshot, then what changes.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval};
+use wharf_api::{ForgottenSession, SessionSnapshot, SessionStreamEvent};
 use wharf_host::Descriptor;
 
 use super::{COMMENT, Source, event};
 use crate::sight::Sight;
-use crate::use_cases::Session;
+use crate::use_cases::session_info;
 
 /// Changes that come faster are told together: no person sees more than ten a second.
 const APART: Duration = Duration::from_millis(100);
@@ -42,18 +41,18 @@ impl States {
         let mut text = String::new();
         match &mut self.known {
             None => {
-                let sessions: Vec<Session> = now.iter().map(|known| Session::from(&**known)).collect();
-                text = event("snapshot", None, &json!({ "sessions": sessions }));
+                let sessions = now.iter().map(|known| session_info(known)).collect();
+                text = written(&SessionStreamEvent::Snapshot(SessionSnapshot { sessions }));
             }
             Some(known) => {
                 for (id, session) in now.iter().map(|session| (&session.id, session)) {
                     if !known.remove(id).is_some_and(|before| is_same(&before, session)) {
-                        let data = serde_json::to_value(Session::from(&**session)).unwrap_or_default();
-                        text.push_str(&event("session", None, &data));
+                        text.push_str(&written(&SessionStreamEvent::Session(session_info(session))));
                     }
                 }
                 for id in known.keys() {
-                    let _ = write!(text, "{}", event("forgotten", None, &json!({ "id": id })));
+                    let forgotten = ForgottenSession { id: id.clone() };
+                    text.push_str(&written(&SessionStreamEvent::Forgotten(forgotten)));
                 }
             }
         }
@@ -80,6 +79,10 @@ impl Source for States {
             }
         }
     }
+}
+
+fn written(told: &SessionStreamEvent) -> String {
+    event(told.name(), None, told)
 }
 
 /// Is the state the same? What an agent says moves the last event and the time of the last output, and nothing else:

@@ -1,55 +1,31 @@
 //! What an event of the log tells a stream's reader besides lines.
 
-use serde_json::{Value, json};
-use wharf_host::core::{AskId, AskKind, AskOutcome, Event, Seq, Status};
+use wharf_api::{AskChange, AskType, OpenAsk, PauseChange, StatusChange, StreamEvent, TurnChange, TurnStep};
+use wharf_host::core::{Ask, AskId, AskKind, AskOutcome, Event, PromptId, Seq, Status};
 use wharf_host::{Entry, SessionHandle};
 
 use crate::acp::stop_reason;
-use crate::use_cases::{AskWord, OpenAsk};
-
-/// The name and the data of a server-sent event.
-pub(super) struct Told {
-    pub(super) name: &'static str,
-    pub(super) data: Value,
-}
+use crate::use_cases::{ask_type, end_cause, open_ask, status, storage_pause};
 
 /// What there is to tell of this event, if anything.
-pub(super) async fn told(handle: &SessionHandle, entry: &Entry) -> Option<Told> {
-    let (name, data) = match &entry.event {
-        Event::AgentStarting { .. } => ("status", json!({ "status": Status::Starting })),
-        Event::AgentStarted { .. } => ("status", json!({ "status": Status::Running })),
-        Event::Ended(ending) => {
-            let mut data = json!({ "status": ending.status, "endReason": ending.reason });
-            if let Some(code) = ending.exit_code {
-                data["exitCode"] = code.into();
-            }
-            ("status", data)
-        }
-        Event::TurnStarted { prompt, .. } => ("turn", json!({ "turn": "started", "promptId": prompt })),
-        Event::PromptEnded { prompt, end } => {
-            ("turn", json!({ "turn": "ended", "promptId": prompt, "stopReason": stop_reason(end) }))
-        }
-        Event::AskOpened(ask) => {
-            let mut data = serde_json::to_value(OpenAsk::of(ask)).unwrap_or_default();
-            data["open"] = true.into();
-            // Of a permission the options and the tool call say it all.
-            if let Some(members) = data.as_object_mut().filter(|_| ask.kind == AskKind::Permission) {
-                members.remove("params");
-            }
-            ("ask", data)
-        }
+pub(super) async fn told(handle: &SessionHandle, entry: &Entry) -> Option<StreamEvent> {
+    Some(match &entry.event {
+        Event::AgentStarting { .. } => changed_to(Status::Starting),
+        Event::AgentStarted { .. } => changed_to(Status::Running),
+        Event::Ended(ending) => StreamEvent::Status(StatusChange {
+            status: status(ending.status),
+            end_reason: Some(end_cause(ending.reason)),
+            exit_code: ending.exit_code,
+        }),
+        Event::TurnStarted { prompt, .. } => turn(TurnStep::Started, prompt, None),
+        Event::PromptEnded { prompt, end } => turn(TurnStep::Ended, prompt, Some(stop_reason(end))),
+        Event::AskOpened(ask) => StreamEvent::Ask(opened(ask)),
         Event::AskResolved { ask, outcome, .. } => {
-            let mut data = json!({ "askId": ask, "open": false, "outcome": word(outcome) });
-            if let Some(kind) = kind_of(handle, *ask).await {
-                data["kind"] = serde_json::to_value(kind).unwrap_or_default();
-            }
-            if let AskOutcome::Answered { option: Some(option), .. } = outcome {
-                data["optionId"] = (&**option).into();
-            }
-            ("ask", data)
+            let kind = kind_of(handle, *ask).await;
+            StreamEvent::Ask(resolved(*ask, kind, outcome))
         }
-        Event::Paused { why } => ("pause", json!({ "paused": true, "why": why })),
-        Event::Continued => ("pause", json!({ "paused": false })),
+        Event::Paused { why } => StreamEvent::Pause(PauseChange { paused: true, why: Some(storage_pause(*why)) }),
+        Event::Continued => StreamEvent::Pause(PauseChange { paused: false, why: None }),
         Event::Created(_)
         | Event::StartFailed { .. }
         | Event::SettingsChanged { .. }
@@ -62,15 +38,40 @@ pub(super) async fn told(handle: &SessionHandle, entry: &Entry) -> Option<Told> 
         | Event::AgentFaulted { .. }
         | Event::Snapshot(_)
         | Event::Unknown { .. } => return None,
+    })
+}
+
+const fn changed_to(now: Status) -> StreamEvent {
+    StreamEvent::Status(StatusChange { status: status(now), end_reason: None, exit_code: None })
+}
+
+fn turn(turn: TurnStep, prompt: &PromptId, stop_reason: Option<&str>) -> StreamEvent {
+    let stop_reason = stop_reason.map(ToOwned::to_owned);
+    StreamEvent::Turn(TurnChange { turn, prompt_id: prompt.to_string(), stop_reason })
+}
+
+fn opened(ask: &Ask) -> AskChange {
+    let OpenAsk { ask_id, kind, options, tool_call, params, .. } = open_ask(ask);
+    // Of a permission the options and the tool call say it all.
+    let params = (ask.kind != AskKind::Permission).then_some(params);
+    let (kind, options) = (Some(kind), Some(options));
+    AskChange { ask_id, open: true, kind, options, tool_call, params, outcome: None, option_id: None }
+}
+
+fn resolved(ask: AskId, kind: Option<AskType>, outcome: &AskOutcome) -> AskChange {
+    let option_id = match outcome {
+        AskOutcome::Answered { option, .. } => option.as_deref().map(ToOwned::to_owned),
+        AskOutcome::Declined { .. } | AskOutcome::Cancelled | AskOutcome::Withdrawn | AskOutcome::AgentGone => None,
     };
-    Some(Told { name, data })
+    let outcome = Some(word(outcome).to_owned());
+    AskChange { ask_id: ask.0, open: false, kind, options: None, tool_call: None, params: None, outcome, option_id }
 }
 
 /// An ask is named by the event that opened it, which says what kind it is.
-async fn kind_of(handle: &SessionHandle, ask: AskId) -> Option<AskWord> {
+async fn kind_of(handle: &SessionHandle, ask: AskId) -> Option<AskType> {
     let batch = handle.cursor(Seq(ask.0.checked_sub(1)?)).next().await.ok()?;
     let Event::AskOpened(opened) = &batch.entries().first()?.event else { return None };
-    (opened.id == ask).then(|| opened.kind.into())
+    (opened.id == ask).then(|| ask_type(opened.kind))
 }
 
 fn word(outcome: &AskOutcome) -> &'static str {

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde_json::Value;
 use serde_json::value::RawValue;
-use wharf_host::Descriptor;
+use wharf_api::{ForgottenSession, SessionInfo, SessionSnapshot, SessionStreamEvent};
 
 use super::{Sessions, lines, plain};
 use crate::client::{Client, Event, Follow, Place};
@@ -18,13 +17,8 @@ const REDRAW: Duration = Duration::from_secs(5);
 /// To the upper left corner, and everything below it cleared.
 const CLEAR: &str = "\x1b[H\x1b[J";
 
-#[derive(Debug, serde::Deserialize)]
-struct Snapshot {
-    sessions: Vec<Box<RawValue>>,
-}
-
 /// What is known, by id: ids sort by age.
-type Known = BTreeMap<String, Descriptor>;
+type Known = BTreeMap<String, SessionInfo>;
 
 pub(super) async fn run(client: &Client, screen: Screen, verb: &Sessions) -> anyhow::Result<Exit> {
     let mut follow = Follow::new(client, "/sessions/stream".to_owned(), Place::Beginning);
@@ -49,24 +43,23 @@ pub(super) async fn run(client: &Client, screen: Screen, verb: &Sessions) -> any
 }
 
 /// Brings what is known up to date; returns the sessions that this is about, as they were written.
-fn take(known: &mut Known, event: &Event) -> anyhow::Result<Vec<(Descriptor, Box<RawValue>)>> {
-    let told: Vec<Box<RawValue>> = match event.kind.as_str() {
-        "snapshot" => {
+fn take(known: &mut Known, event: &Event) -> anyhow::Result<Vec<(SessionInfo, Box<RawValue>)>> {
+    let told: Vec<Box<RawValue>> = match event.told_of_all()? {
+        SessionStreamEvent::Snapshot(SessionSnapshot { sessions }) => {
             known.clear();
-            wharf_json::read_own::<Snapshot>(event.data.as_bytes())?.sessions
+            sessions
         }
-        "session" => vec![wharf_json::read_own(event.data.as_bytes())?],
-        "forgotten" => {
-            let data: Value = wharf_json::read_own(event.data.as_bytes())?;
-            known.remove(data["id"].as_str().unwrap_or_default());
+        SessionStreamEvent::Session(session) => vec![session],
+        SessionStreamEvent::Forgotten(ForgottenSession { id }) => {
+            known.remove(&id);
             Vec::new()
         }
         // What a newer host may tell besides.
-        _ => Vec::new(),
+        SessionStreamEvent::Other => Vec::new(),
     };
     let mut sessions = Vec::new();
     for json in told {
-        let session: Descriptor = wharf_json::read_own(json.get().as_bytes())?;
+        let session: SessionInfo = wharf_json::read_own(json.get().as_bytes())?;
         known.insert(session.id.clone(), session.clone());
         sessions.push((session, json));
     }
@@ -74,7 +67,7 @@ fn take(known: &mut Known, event: &Event) -> anyhow::Result<Vec<(Descriptor, Box
 }
 
 fn draw(screen: Screen, verb: &Sessions, known: &Known) -> std::io::Result<()> {
-    let sessions: Vec<&Descriptor> = known.values().rev().filter(|session| verb.wants(session)).collect();
+    let sessions: Vec<&SessionInfo> = known.values().rev().filter(|session| verb.wants(session)).collect();
     let mut picture = lines(screen, &sessions);
     if picture.is_empty() {
         picture.push("no sessions".to_owned());
@@ -85,7 +78,8 @@ fn draw(screen: Screen, verb: &Sessions, known: &Known) -> std::io::Result<()> {
 /// One line per session that the event tells of; an ended one is told once more, so that its end is seen.
 fn tell(known: &mut Known, event: &Event, verb: &Sessions) -> anyhow::Result<std::io::Result<()>> {
     let before = known.clone();
-    let first = event.kind == "snapshot";
+    let told = event.told_of_all()?;
+    let first = matches!(told, SessionStreamEvent::Snapshot(_));
     for (session, json) in take(known, event)? {
         let shown_before = !first && before.get(&session.id).is_some_and(|before| verb.wants(before));
         let line = if verb.json { json.get().to_owned() } else { plain(&session) };
@@ -93,9 +87,7 @@ fn tell(known: &mut Known, event: &Event, verb: &Sessions) -> anyhow::Result<std
             return Ok(Err(std::io::ErrorKind::BrokenPipe.into()));
         }
     }
-    if event.kind == "forgotten" {
-        let data: Value = wharf_json::read_own(event.data.as_bytes())?;
-        let id = data["id"].as_str().unwrap_or_default();
+    if let SessionStreamEvent::Forgotten(ForgottenSession { id }) = told {
         let line = if verb.json { event.data.clone() } else { format!("{id}\tforgotten") };
         return Ok(output::stream(&line));
     }

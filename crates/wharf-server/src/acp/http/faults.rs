@@ -1,14 +1,13 @@
 //! Faults of the transport. What is wrong with a message's content is a JSON-RPC error instead.
 
-use axum::http::StatusCode;
+use wharf_api::ErrorCode;
 
-pub(super) use crate::problem::Problem;
+pub(super) use crate::fault::Fault;
 
-impl Problem {
+impl Fault {
     pub(super) fn no_connection_id() -> Self {
         Self::new(
-            StatusCode::BAD_REQUEST,
-            "connection_id_missing",
+            ErrorCode::CONNECTION_ID_MISSING,
             "the header Acp-Connection-Id is missing; it is in the answer to `initialize`",
         )
     }
@@ -16,16 +15,14 @@ impl Problem {
     /// Also for a connection of another token: whose it is, is nobody's business.
     pub(super) fn unknown_connection() -> Self {
         Self::new(
-            StatusCode::NOT_FOUND,
-            "unknown_connection",
+            ErrorCode::UNKNOWN_CONNECTION,
             "no such connection, or it has ended; send `initialize` without Acp-Connection-Id, then load or resume the session",
         )
     }
 
     pub(super) fn unknown_event(id: &str) -> Self {
         Self::new(
-            StatusCode::CONFLICT,
-            "unknown_event",
+            ErrorCode::UNKNOWN_EVENT,
             format!(
                 "this stream cannot go on from Last-Event-ID {id:?}; open it without that header and send `session/load`"
             ),

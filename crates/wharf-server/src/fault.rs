@@ -1,0 +1,126 @@
+//! Refusals and failures as every surface tells them: a code of the one table, and a sentence that says what to do.
+//!
+//! [`Fault::to_problem`] is the projection onto problem+json (rule 8.2), [`Fault::to_json_rpc`] the one onto JSON-RPC.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use wharf_api::{ErrorCode, ProblemBody};
+
+use crate::intake::NoBody;
+use crate::metrics::Code;
+
+/// A refusal or failure. Boxed, since most calls have none.
+#[derive(Debug)]
+pub(crate) struct Fault(Box<ProblemBody>);
+
+/// The members of a JSON-RPC error.
+#[derive(Debug)]
+pub(crate) struct JsonRpcParts {
+    pub(crate) code: i32,
+    pub(crate) message: String,
+    pub(crate) data: Value,
+}
+
+impl Fault {
+    pub(crate) fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
+        let (status, detail) = (code.status(), detail.into());
+        let kind = ProblemBody::KIND.to_owned();
+        Self(Box::new(ProblemBody { kind, status, code, detail, ..ProblemBody::default() }))
+    }
+
+    pub(crate) fn code(&self) -> ErrorCode {
+        self.0.code
+    }
+
+    pub(crate) fn detail(&self) -> &str {
+        &self.0.detail
+    }
+
+    /// Sets another HTTP status than the one that usually goes with the code.
+    pub(crate) fn with_status(mut self, status: StatusCode) -> Self {
+        self.0.status = status.as_u16();
+        self
+    }
+
+    /// Names the session that it is about.
+    pub(crate) fn in_session(self, session: &str) -> Self {
+        self.with(|body| body.session_id = Some(session.to_owned()))
+    }
+
+    /// Sets the header `Retry-After`, and the same as a member for those who see no headers.
+    pub(crate) fn retry_after(self, seconds: u64) -> Self {
+        self.with(|body| body.retry_after = Some(seconds))
+    }
+
+    /// Adds the word that the last release had for this.
+    pub(crate) fn formerly(self, word: &str) -> Self {
+        self.with(|body| body.legacy_code = Some(word.to_owned()))
+    }
+
+    /// Sets further members.
+    pub(crate) fn with(mut self, set: impl FnOnce(&mut ProblemBody)) -> Self {
+        set(&mut self.0);
+        self
+    }
+
+    /// Returns the body of a problem+json answer.
+    pub(crate) fn to_problem(&self) -> Value {
+        let title = StatusCode::from_u16(self.0.status).ok().and_then(|status| status.canonical_reason());
+        let body = ProblemBody { title: title.unwrap_or_default().to_owned(), ..ProblemBody::clone(&self.0) };
+        serde_json::to_value(body).unwrap_or_default()
+    }
+
+    /// Returns the same as a JSON-RPC error. Its message holds the agent's stderr too: many clients show nothing else.
+    pub(crate) fn to_json_rpc(&self) -> JsonRpcParts {
+        let ProblemBody { code, detail, session_id, stderr, agent_error, install, retry_after, .. } = &*self.0;
+        let mut data = json!({ "reason": code });
+        let members = [
+            ("sessionId", session_id.clone().map(Value::from)),
+            ("agentError", agent_error.clone()),
+            ("install", install.clone().map(Value::from)),
+            ("retryAfter", retry_after.map(Value::from)),
+        ];
+        for (name, value) in members.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+            data[name] = value;
+        }
+        let message = match stderr.as_deref().filter(|stderr| !stderr.is_empty()) {
+            Some(stderr) => format!("{detail}\nstderr: {stderr}"),
+            None => detail.clone(),
+        };
+        JsonRpcParts { code: code.json_rpc(), message, data }
+    }
+
+    pub(crate) fn no_room() -> Self {
+        let detail = "too much is being sent at once by all clients together (limits.bodies); try again";
+        Self::new(ErrorCode::TOO_MANY_BODIES, detail).retry_after(1)
+    }
+}
+
+impl From<NoBody> for Fault {
+    fn from(why: NoBody) -> Self {
+        match why {
+            NoBody::TooLarge(limit) => {
+                let detail = format!("a body may have {limit} bytes (limits.body, limits.frame)");
+                Self::new(ErrorCode::BODY_TOO_LARGE, detail)
+            }
+            NoBody::Stalled => Self::new(ErrorCode::CUT_OFF, "the body did not come to its end in time")
+                .with_status(StatusCode::REQUEST_TIMEOUT),
+            NoBody::CutOff => Self::new(ErrorCode::CUT_OFF, "the body did not come to its end"),
+            NoBody::NoRoom => Self::no_room(),
+        }
+    }
+}
+
+impl IntoResponse for Fault {
+    fn into_response(self) -> Response {
+        let kind = (header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        let status = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, [kind], self.to_problem().to_string()).into_response();
+        response.extensions_mut().insert(Code(self.0.code.as_str()));
+        if let Some(seconds) = self.0.retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}

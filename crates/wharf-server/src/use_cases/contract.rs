@@ -1,0 +1,169 @@
+//! The host's own types as the contract has them. Each match is exhaustive: a new word of the host needs one here.
+
+use wharf_api::{
+    AdapterDescription, AdapterMode, AdapterOption, AskOption, AskType, EndCause, OpenAsk, ResourceUse, SessionInfo,
+    SessionStatus, StoragePause, TurnPhase, WorkspaceInfo, WorkspaceRegistry,
+};
+use wharf_host::core::{Ask, AskKind, EndReason, PauseReason, Status};
+use wharf_host::{AdapterInfo, Descriptor, Resources, Source, TurnWord, Workspace, WorkspaceList, frame};
+
+pub(crate) fn session_info(known: &Descriptor) -> SessionInfo {
+    let known = known.clone();
+    SessionInfo {
+        id: known.id,
+        adapter_slug: known.adapter_slug,
+        workspace_slug: known.workspace_slug,
+        cwd: known.cwd,
+        status: status(known.status),
+        started_at: known.started_at,
+        ended_at: known.ended_at,
+        last_output_at: known.last_output_at,
+        exit_code: known.exit_code,
+        label: known.label,
+        name: known.name,
+        agent_session_id: known.agent_session_id,
+        title: known.title,
+        turn: turn_phase(known.turn),
+        queued: known.queued,
+        clients: known.clients,
+        last_seq: known.last_seq,
+        resumable: known.resumable,
+        end_reason: known.end_reason.map(end_cause),
+        paused: known.paused.map(storage_pause),
+        message: known.message,
+        depth: known.parent_session_id.as_ref().map(|_| known.depth),
+        parent_session_id: known.parent_session_id,
+        resources: known.resources.map(resource_use),
+    }
+}
+
+pub(crate) const fn status(status: Status) -> SessionStatus {
+    match status {
+        Status::Starting => SessionStatus::Starting,
+        Status::Running => SessionStatus::Running,
+        Status::Exited => SessionStatus::Exited,
+        Status::Killed => SessionStatus::Killed,
+        Status::Error => SessionStatus::Error,
+    }
+}
+
+const fn turn_phase(turn: TurnWord) -> TurnPhase {
+    match turn {
+        TurnWord::Idle => TurnPhase::Idle,
+        TurnWord::Running => TurnPhase::Running,
+        TurnWord::AwaitingInput => TurnPhase::AwaitingInput,
+    }
+}
+
+pub(crate) const fn end_cause(reason: EndReason) -> EndCause {
+    match reason {
+        EndReason::AgentExited => EndCause::AgentExited,
+        EndReason::StartFailed => EndCause::StartFailed,
+        EndReason::Unresponsive => EndCause::Unresponsive,
+        EndReason::User => EndCause::User,
+        EndReason::Closed => EndCause::Closed,
+        EndReason::Idle => EndCause::Idle,
+        EndReason::Memory => EndCause::Memory,
+        EndReason::LogFull => EndCause::LogFull,
+        EndReason::HostShutdown => EndCause::HostShutdown,
+        EndReason::HostRestarted => EndCause::HostRestarted,
+    }
+}
+
+pub(crate) const fn storage_pause(reason: PauseReason) -> StoragePause {
+    match reason {
+        PauseReason::StorageFull => StoragePause::StorageFull,
+        PauseReason::StorageReadOnly => StoragePause::StorageReadOnly,
+    }
+}
+
+const fn resource_use(used: Resources) -> ResourceUse {
+    let Resources { memory_bytes, cpu_millis, processes, over_limit } = used;
+    ResourceUse { memory_bytes, cpu_millis, processes, over_limit }
+}
+
+pub(crate) const fn ask_type(kind: AskKind) -> AskType {
+    match kind {
+        AskKind::Permission => AskType::Permission,
+        AskKind::Elicitation => AskType::Elicitation,
+    }
+}
+
+/// Returns the ask with the choices that its request offers. When it was opened is in the log.
+pub(crate) fn open_ask(ask: &Ask) -> OpenAsk {
+    let params = frame::to_value(ask.frame.bytes())["params"].take();
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let options = params["options"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let options = options
+        .iter()
+        .map(|option| AskOption {
+            option_id: text(&option["optionId"]),
+            name: text(&option["name"]),
+            kind: text(&option["kind"]),
+        })
+        .collect();
+    let tool_call = params.get("toolCall").cloned();
+    OpenAsk { ask_id: ask.id.0, kind: ask_type(ask.kind), opened_at: None, options, tool_call, params }
+}
+
+pub(super) fn adapter(info: AdapterInfo) -> AdapterDescription {
+    let shown = |path: std::path::PathBuf| path.display().to_string();
+    let modes = info.modes.into_iter().map(|mode| AdapterMode { id: mode.id, description: mode.description });
+    let options = info.options.into_iter().map(|option| AdapterOption {
+        id: option.id,
+        kind: option.kind.to_owned(),
+        description: option.description,
+        choices: option.choices,
+        default: option.default,
+        min: option.min,
+        max: option.max,
+    });
+    AdapterDescription {
+        slug: info.slug,
+        name: info.name,
+        description: info.description,
+        version: info.version,
+        source: adapter_source(info.source).to_owned(),
+        path: info.path.map(shown),
+        command: info.command,
+        protocol: info.protocol,
+        installed: info.installed,
+        bin_path: info.bin_path.map(shown),
+        bin_version: info.bin_version,
+        version_ok: info.version_ok,
+        install_hint: info.install_hint,
+        login_hint: info.login_hint,
+        variables: info.variables,
+        missing: info.missing,
+        modes: modes.collect(),
+        options: options.collect(),
+        capabilities: info.capabilities,
+        default: info.default,
+    }
+}
+
+const fn adapter_source(source: Source) -> &'static str {
+    match source {
+        Source::Config => "config",
+        Source::Manifest => "manifest",
+        Source::Registry => "registry",
+        Source::BuiltIn => "built-in",
+    }
+}
+
+pub(super) fn workspace_registry(list: WorkspaceList) -> WorkspaceRegistry {
+    let WorkspaceList { version, active, workspaces, more } = list;
+    let workspaces = workspaces.into_iter().map(workspace_info).collect();
+    WorkspaceRegistry { version, active: active.map(|slug| slug.to_string()), workspaces, more }
+}
+
+pub(super) fn workspace_info(workspace: Workspace) -> WorkspaceInfo {
+    WorkspaceInfo {
+        slug: workspace.slug.to_string(),
+        path: workspace.path.display().to_string(),
+        added_at: workspace.added_at,
+        updated_at: workspace.updated_at,
+        label: workspace.label,
+        more: workspace.more,
+    }
+}

@@ -1,0 +1,73 @@
+//! The host itself: what it is, whether it takes work, what runs in it, and its end.
+
+use axum::http::StatusCode;
+use wharf_api::{ErrorCode, HostInfo, ProcessList, SessionCount, SessionInfo, SessionProcesses, StopReceipt};
+use wharf_host::StorageFault;
+use wharf_host::core::SessionId;
+use wharf_host::metrics::Insight;
+
+use super::Caller;
+use super::contract::session_info;
+use crate::App;
+use crate::fault::Fault;
+use crate::running::VERSION;
+
+/// Describes the host.
+pub(crate) fn describe_host(app: &App, who: &Caller) -> Result<HostInfo, Fault> {
+    who.may_change()?;
+    who.sees_the_host()?;
+    let sessions = app.seen_by(&who.identity).descriptors();
+    let live = sessions.iter().filter(|session| session.status.is_alive()).count();
+    Ok(HostInfo {
+        version: VERSION.to_owned(),
+        pid: std::process::id(),
+        url: app.running.url.clone(),
+        state_dir: app.host.config().state_dir.display().to_string(),
+        default_agent: app.agent.to_string(),
+        sessions: SessionCount { live, total: sessions.len() },
+    })
+}
+
+/// Stops the host as SIGTERM does. Returns at once.
+pub(crate) fn stop_host(app: &App, who: &Caller) -> Result<StopReceipt, Fault> {
+    who.may_administrate()?;
+    tracing::info!("stopping: asked by a client; no new work, agents are ended");
+    app.running.stop();
+    Ok(StopReceipt { ok: true, pid: std::process::id() })
+}
+
+/// Refuses if the host takes no work. There is no "starting": nothing is listened to before the host is ready.
+pub(crate) async fn check_readiness(app: &App) -> Result<(), Fault> {
+    let stopping = (*app.stopping.borrow())
+        .then_some((ErrorCode::STOPPING, "the host is stopping; start it again with `wharf serve`"));
+    let fault = app.host.storage_fault().await.or_else(|| app.host.storage_full().then_some(StorageFault::Full));
+    let storage = fault.map(|fault| match fault {
+        StorageFault::Full => (ErrorCode::STORAGE_FULL, "the disk is full: sessions wait for space"),
+        StorageFault::Gone => (ErrorCode::STORAGE_GONE, "the state directory was deleted or moved; the host stops"),
+        StorageFault::Failed => {
+            (ErrorCode::STORAGE_FAILED, "the state directory cannot be read or written; the host's log says why")
+        }
+    });
+    let reasons: Vec<_> = stopping.into_iter().chain(storage).collect();
+    let Some((code, detail)) = reasons.first().copied() else { return Ok(()) };
+    let all = reasons.iter().map(|(code, _)| *code).collect();
+    let fault = Fault::new(code, detail).with_status(StatusCode::SERVICE_UNAVAILABLE);
+    Err(fault.with(|body| body.reasons = Some(all)))
+}
+
+/// Lists the sessions that are alive, the newest first, with what they run as; nothing of what was said.
+pub(crate) fn list_processes(app: &App, who: &Caller) -> Result<ProcessList, Fault> {
+    who.may_change()?;
+    let mut known = app.seen_by(&who.identity).descriptors();
+    known.retain(|known| known.status.is_alive());
+    known.sort_unstable_by(|a, b| b.id.cmp(&a.id));
+    let sessions = known.iter().map(|known| {
+        let id = SessionId::new(known.id.as_str());
+        let Insight { asks, readers, lag_events, log_bytes, idle_millis, .. } = app.host.insight(&id);
+        // What people and agents wrote has no place here.
+        let silent = SessionInfo { title: None, label: None, name: None, message: None, ..session_info(known) };
+        let pids = app.host.processes_of(&id);
+        SessionProcesses { session: silent, pids, asks, readers, lag_events, log_bytes, idle_millis }
+    });
+    Ok(ProcessList { sessions: sessions.collect() })
+}
