@@ -105,6 +105,8 @@ impl App {
 pub struct Server {
     doors: Doors,
     socket: PathBuf,
+    /// Tells the socket from another of the same name.
+    socket_id: Option<(u64, u64)>,
     app: App,
     stop: watch::Sender<bool>,
 }
@@ -146,6 +148,8 @@ impl Server {
         let tcp = listen::bind(address).map_err(|source| BindError::Tcp { address, source })?;
         let unix =
             auth::bind_private(socket).map_err(|source| BindError::Socket { path: socket.to_owned(), source })?;
+        // Taken before the host announces itself: the state directory may be replaced from then on.
+        let socket_id = identity_of(socket);
         if open {
             tracing::warn!(%address, "auth = \"none\": every process on this machine can use every session without a token");
         }
@@ -187,7 +191,7 @@ impl Server {
             unread,
             histories: Arc::default(),
         };
-        Ok(Self { doors: Doors { tcp, tls, unix }, socket: socket.to_owned(), app, stop })
+        Ok(Self { doors: Doors { tcp, tls, unix }, socket: socket.to_owned(), socket_id, app, stop })
     }
 
     /// Where clients find it.
@@ -202,8 +206,7 @@ impl Server {
 
     /// Serves until `stopped` is done or a client asks for the end; then no new work, agents ended, logs synced.
     pub async fn run(self, stopped: impl Future<Output = ()>) {
-        let Self { doors, socket, app, stop } = self;
-        let socket_id = identity_of(&socket);
+        let Self { doors, socket, socket_id, app, stop } = self;
         let (router, stopping) = (router(app.clone()), app.stopping.clone());
         let serving = tokio::spawn(listen::serve(doors, app.host.clone(), router, stopping));
         let exporting = tokio::spawn(metrics::export(app.clone()));
