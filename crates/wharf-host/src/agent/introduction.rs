@@ -429,4 +429,24 @@ mod tests {
         let answer = br#"{"result":{"agentCapabilities":{"loadSession":true,"loadSession":false}}}"#;
         assert_eq!(traits(answer), Err(ReadError::Twice("loadSession".to_owned())));
     }
+
+    #[test]
+    fn reports_before_an_answer_are_dropped_when_the_answer_tells_the_same_setting() {
+        let report = |kind: &str| {
+            Bytes::from(format!(
+                r#"{{"method":"session/update","params":{{"sessionId":"s","update":{{"sessionUpdate":"{kind}"}}}}}}"#
+            ))
+        };
+        let kinds = ["current_mode_update", "config_option_update", "available_commands_update"];
+        for (told, kept) in [
+            (r#"{"modes":{}}"#, &kinds[1..]),
+            (r#"{"configOptions":[]}"#, &[kinds[0], kinds[2]][..]),
+            (r#"{"modes":null}"#, &kinds[..]),
+            ("{}", &kinds[..]),
+        ] {
+            let mut early = Early { frames: kinds.map(report).to_vec(), ..Early::default() };
+            early.drop_outdated_settings(format!(r#"{{"id":1,"result":{told}}}"#).as_bytes());
+            assert_eq!(early.frames, kept.iter().map(|kind| report(kind)).collect::<Vec<_>>(), "{told}");
+        }
+    }
 }

@@ -63,6 +63,29 @@ async fn cancel_after_reconnect_ends_own_queued_prompt_and_not_the_turn_of_anoth
 }
 
 #[tokio::test]
+async fn prompt_sent_over_rest_belongs_to_the_client_that_its_header_names() -> Result<()> {
+    let host = scripted(&[])?.start()?;
+    let (other, session) = open(&host).await?;
+    let running = other.start_prompt(&session, "echo running; wait; echo done").await;
+    other.expect_text("running").await;
+    let path = format!("/sessions/{session}/prompt");
+    let body = json!({ "prompt": "echo mine", "queue": true });
+    let http = wharf_testkit::http::Http::new(&host);
+    let answer = http.post_with(&path, ("Wharf-Client-Id", "phone"), &body).await?;
+    assert!(answer.status < 300, "{answer:?}");
+    accepted(&host, &session, "echo mine").await?;
+
+    let phone = known(&host, "phone").await?;
+    phone.load_session(&session, &cwd(&host)?).await?;
+    phone.cancel(&session).await;
+    log::expect(&host, &session, "prompt_ended", |event| event["end"]["how"] == "cancelled").await?;
+    go(&other, &session).await;
+    assert_eq!(stop_reason(running.answer().await)?, "end_turn", "the other client's turn was cancelled");
+    assert_eq!(cancelled_turns(&host, &session)?, Vec::<String>::new());
+    Ok(())
+}
+
+#[tokio::test]
 async fn attach_takes_the_id_and_the_name_that_the_client_gives_itself() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (_first, session) = open(&host).await?;
@@ -187,6 +210,9 @@ async fn cancel_can_name_a_prompt_and_an_interrupt_always_means_the_running_turn
     let _ = named.answer().await;
     assert_eq!(cancelled_turns(&host, &session)?, Vec::<String>::new(), "only the named prompt was meant");
     let http = wharf_testkit::http::Http::new(&host);
+    // The interrupting caller has a prompt of its own in the queue: a cancel would mean that one.
+    let waiting = json!({ "prompt": "echo waiting", "queue": true });
+    http.post(&format!("/sessions/{session}/prompt"), &waiting).await?;
     http.post(&format!("/sessions/{session}/interrupt"), &json!({})).await?;
     assert_eq!(stop_reason(running.answer().await)?, "cancelled");
     ann.expect_text("kept").await;

@@ -352,11 +352,14 @@ async fn a_needed_member_that_stands_twice_makes_a_request_malformed() -> Result
     let host = scripted(&[])?.start()?;
     let (client, session) = open(&host).await?;
     let blocks = r#"[{"type":"text","text":"echo no"}]"#;
-    for params in [
-        format!(r#"{{"sessionId":"{session}","prompt":{blocks},"prompt":{blocks}}}"#),
-        format!(r#"{{"sessionId":"{session}","prompt":{blocks},"_meta":{{"wharf":{{}},"wharf":{{}}}}}}"#),
+    for (method, members) in [
+        ("prompt", format!(r#""prompt":{blocks},"prompt":{blocks}"#)),
+        ("prompt", format!(r#""prompt":{blocks},"_meta":{{"wharf":{{}},"wharf":{{}}}}"#)),
+        ("set_mode", r#""modeId":"ask","modeId":"auto""#.to_owned()),
+        ("set_config_option", r#""configId":"model","value":"small","value":"large""#.to_owned()),
     ] {
-        let frame = format!(r#"{{"jsonrpc":"2.0","id":"twice","method":"session/prompt","params":{params}}}"#);
+        let params = format!(r#"{{"sessionId":"{session}",{members}}}"#);
+        let frame = format!(r#"{{"jsonrpc":"2.0","id":"twice","method":"session/{method}","params":{params}}}"#);
         client.send_raw(&frame).await;
         let answer = client.expect("the refusal", |frame| *frame.id() == "twice").await;
         assert_eq!(answer.body["error"]["code"], -32602, "{}", answer.raw);
@@ -371,9 +374,20 @@ async fn a_needed_member_that_stands_twice_makes_a_request_malformed() -> Result
 async fn an_update_with_a_doubled_member_is_reported_as_malformed() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (client, session) = open(&host).await?;
-    let update = r#"rawupdate {"sessionUpdate":"current_mode_update","currentModeId":"ask","currentModeId":"auto"}"#;
-    turn(&client, &session, update).await?;
-    let fault = log::expect(&host, &session, "agent_faulted", |_| true).await?;
-    ensure!(fault["detail"].as_str().is_some_and(|detail| detail.contains("currentModeId")), "{fault}");
+    for (member, update) in [
+        ("currentModeId", r#"{"sessionUpdate":"current_mode_update","currentModeId":"one","currentModeId":"two"}"#),
+        ("title", r#"{"sessionUpdate":"tool_call","toolCallId":"t","title":"one","title":"two"}"#),
+        (
+            "content",
+            r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"one"},"content":{"type":"text","text":"two"}}"#,
+        ),
+    ] {
+        turn(&client, &session, &format!("rawupdate {update}")).await?;
+        let names = |fault: &Value| fault["detail"].as_str().is_some_and(|detail| detail.contains(member));
+        log::expect(&host, &session, "agent_faulted", names).await?;
+    }
+    // Two readers could take two values from it, so nobody is given it.
+    let told = log::events(&host, &session, "agent_updated")?;
+    ensure!(!told.iter().any(|event| event.to_string().contains("two")), "{told:?}");
     Ok(())
 }

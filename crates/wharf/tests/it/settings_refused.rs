@@ -37,9 +37,11 @@ async fn refusal_names_the_value_and_the_agents_reason_on_every_surface() -> Res
     let error = refused(client.load_session(&session, &cwd(&host)?).await)?;
     assert_names_reason(&error.message);
     assert_eq!(error.data["reason"], "start_failed", "{error}");
+    assert_eq!(error.data["agentError"]["data"], json!({ "current": "auto" }), "{error}");
     let answer = Http::new(&host).post(&format!("/sessions/{session}/resume"), &json!({})).await?;
     assert_eq!(answer.status, 502);
     assert_names_reason(answer.json()["detail"].as_str().unwrap_or_default());
+    assert_eq!(answer.json()["agentError"]["data"], json!({ "current": "auto" }), "{}", answer.json());
     assert_names_reason(&cli::refused(&host, &["resume", &session], 13)?);
     Ok(())
 }

@@ -199,6 +199,7 @@ fn chunks_of_any_size_make_the_same_stream() {
         let mut text = Vec::new();
         while let Some(chunk) = stream.next_chunk(limit) {
             text.extend_from_slice(&chunk);
+            assert!(text.len() < 100_000, "chunks of {limit} come to no end");
         }
         String::from_utf8(text).unwrap()
     };
