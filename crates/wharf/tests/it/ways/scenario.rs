@@ -176,6 +176,8 @@ impl Stage {
 
     /// One leaves the session and hears nothing more of it.
     async fn a_detach(&mut self, first: &Client, third: Client) -> Result<()> {
+        // What it was shown before is compared too.
+        third.expect_text("my turn").await;
         let answer = third.request("session/detach", json!({ "sessionId": self.session })).await?;
         ensure!(answer == json!({ "sessionId": self.session, "status": "detached" }), "{answer}");
         Self::expect_departure(first).await;
