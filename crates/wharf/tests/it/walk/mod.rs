@@ -126,6 +126,22 @@ impl Person {
         }
         let calls = Vec::new();
         self.connection = Some(Connection { client, way, role, has_ids, is_steady, calls, replays });
+        if !self.gone.is_empty() && role == Role::Controller && self.dice.once_in(2) {
+            self.return_and_cancel().await?;
+        }
+        Ok(())
+    }
+
+    /// Cancels right after a reconnect, while prompts of the last connection may still run or wait.
+    async fn return_and_cancel(&mut self) -> Result<()> {
+        let session = self.session();
+        let connection = self.connection.as_mut().context("not connected")?;
+        if !connection.is_steady {
+            *connection.replays.entry(session.clone()).or_default() += 1;
+            // The agent may just have crashed.
+            let _ = connection.client.load_session(&session, &self.cwd).await;
+        }
+        connection.client.cancel(&session).await;
         Ok(())
     }
 
