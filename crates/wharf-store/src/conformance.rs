@@ -1,6 +1,7 @@
-//! What every engine and every index must do. Public functions, so that an engine elsewhere can be held to it.
+//! The contract of every engine and every index, as checks. The functions are public, so that an engine elsewhere can
+//! run them too.
 //!
-//! Each panics at the first promise that is not kept.
+//! Each function panics at the first violation.
 
 #![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test that ships: to panic is how it reports")]
 
@@ -14,7 +15,7 @@ use bytes::Bytes;
 
 use crate::{AppendError, Engine, Head, Index, IndexRow, Log, LogId, LogStat, Record, StoreError};
 
-/// Checks an engine. `make` gives a new, empty one each time.
+/// Checks an engine. `make` returns a new, empty one each time.
 pub fn check(make: &dyn Fn() -> Arc<dyn Engine>) {
     logs_are_made_once_and_opened_as_one(&*make());
     appends_are_numbered(&*make());
@@ -28,7 +29,7 @@ pub fn check(make: &dyn Fn() -> Arc<dyn Engine>) {
     logs_keep_apart(&*make());
 }
 
-/// Checks an index. `make` gives a new, empty one each time.
+/// Checks an index. `make` returns a new, empty one each time.
 pub fn check_index(make: &dyn Fn() -> Arc<dyn Index>) {
     let index = make();
     let (one, two) = (id("a", "one"), id("b", "two"));
@@ -55,7 +56,7 @@ pub fn check_index(make: &dyn Fn() -> Arc<dyn Index>) {
     assert_eq!(index.all().unwrap(), [largest]);
 }
 
-/// Every record from `from` on, read in pages of `max_bytes`; panics if something is damaged.
+/// Returns every record from `from` on, read in pages of `max_bytes`. Panics if a record is damaged.
 pub fn read_all(log: &dyn Log, from: u64, max_bytes: usize) -> Vec<Record> {
     let mut records: Vec<Record> = Vec::new();
     loop {
@@ -69,7 +70,7 @@ pub fn read_all(log: &dyn Log, from: u64, max_bytes: usize) -> Vec<Record> {
     }
 }
 
-/// Syncs and waits for it.
+/// Syncs the log and waits for the result.
 pub fn sync(log: &dyn Log) -> Result<u64, StoreError> {
     let (send, done) = mpsc::sync_channel(1);
     log.sync(Box::new(move |result| send.send(result).unwrap()));

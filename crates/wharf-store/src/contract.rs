@@ -1,4 +1,4 @@
-//! What every engine refuses, in one place, so that they refuse alike.
+//! The checks of an append that all engines share, so that they refuse alike.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::{AppendError, Head, StoreError};
 
-/// Whether a batch may be appended to a log that ends at `head`.
+/// Checks whether a batch may be appended to a log that ends at `head`.
 pub(crate) fn accept(head: Head, epoch: u64, expected: u64, bodies: &[Bytes]) -> Result<(), AppendError> {
     if epoch < head.epoch {
         return Err(AppendError::StaleEpoch { ours: epoch, current: head.epoch });

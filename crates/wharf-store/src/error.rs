@@ -1,4 +1,4 @@
-//! What can go wrong, by the question that a caller asks.
+//! The errors of the store, by the question that a caller asks.
 
 use std::io;
 
@@ -27,7 +27,7 @@ impl StoreError {
 
 #[derive(Debug, thiserror::Error)]
 pub enum AppendError {
-    /// Someone else appended: the writer no longer knows the log.
+    /// Another writer appended: this writer's view of the log is out of date.
     #[error("expected the log to end at {expected}, it ends at {actual}")]
     Conflict { expected: u64, actual: u64 },
     /// A newer host owns the log.
@@ -36,7 +36,7 @@ pub enum AppendError {
     /// No space. Nothing of the batch is in the log; appends may go on when there is space again.
     #[error("no space left for {0}")]
     Full(LogId),
-    /// The file system takes no writes. Nothing of the batch is in the log; appends may go on if that changes.
+    /// The file system is read-only. Nothing of the batch is in the log; appends may go on if that changes.
     #[error("the file system of {0} is read-only")]
     ReadOnly(LogId),
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! One host at a time on a state directory, and the epoch that each one raises.
+//! One host at a time on a state directory, with an epoch that each host raises.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -14,29 +14,29 @@ use crate::file::{create_file, number, payload, push, push_number, sync_dir};
 
 /// The right to append, for as long as it is held.
 pub trait Lease: Send + Sync + fmt::Debug {
-    /// Larger than that of every lease before it.
+    /// Returns an epoch larger than that of every earlier lease.
     fn epoch(&self) -> u64;
 }
 
-/// How often a lock that is held is tried again.
+/// The interval between attempts to take a held lock.
 const RETRY_EVERY: Duration = Duration::from_millis(10);
-/// A host that was just killed holds its lock until the system has taken it apart.
+/// A host that was just killed keeps its lock until the kernel has released its resources.
 const LIVING_HOLDER_TIMEOUT: Duration = Duration::from_millis(500);
-/// A process that a dead host was about to start holds a copy of the lock until it runs its own program.
+/// A process that a dead host was about to start keeps a copy of the lock until it executes its own program.
 const DEAD_HOLDER_TIMEOUT: Duration = Duration::from_secs(5);
 
 #[derive(Debug, thiserror::Error)]
 pub enum LeaseError {
     #[error("another wharf uses {root}{}", pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default())]
     Held { root: PathBuf, pid: Option<u32> },
-    /// Starting again at 1 would give new events ids that readers have seen.
+    /// Starting again at 1 would give new events ids that readers have already seen.
     #[error("{path} is missing or damaged although {root} holds sessions: restore it from a backup")]
     EpochLost { path: PathBuf, root: PathBuf },
     #[error("{what}: {source}")]
     Io { what: String, source: io::Error },
 }
 
-/// A locked file. The system releases it when the process ends, however it ends.
+/// A locked file. The kernel releases the lock when the process ends, however it ends.
 #[derive(Debug)]
 pub struct FileLease {
     lock: File,
@@ -45,7 +45,7 @@ pub struct FileLease {
 }
 
 impl FileLease {
-    /// Makes `root` if there is none.
+    /// Acquires the lease. Creates `root` if it does not exist.
     pub fn acquire(root: &Path) -> Result<Self, LeaseError> {
         DirBuilder::new().recursive(true).mode(0o700).create(root).map_err(failed("making", root))?;
         let path = root.join("host.lock");
@@ -59,8 +59,8 @@ impl FileLease {
         Ok(Self { lock, path, epoch })
     }
 
-    /// Returns false once the lock's file is no longer where it was made: the state directory was deleted, moved or
-    /// replaced, and another host can take its place. An error to look at it is no answer, and counts as true.
+    /// Returns false once the lock's file is no longer at its path: the state directory was deleted, moved or replaced,
+    /// and another host can take its place. An error of the check itself counts as true.
     pub fn is_in_place(&self) -> bool {
         let identity = |file: fs::Metadata| (file.dev(), file.ino());
         match (fs::metadata(&self.path).map(identity), self.lock.metadata().map(identity)) {
@@ -71,7 +71,7 @@ impl FileLease {
     }
 }
 
-/// Takes the lock, or returns false if another host has it. `is_alive` is asked about the process that the file names.
+/// Takes the lock, or returns false if another host has it. `is_alive` is called with the pid in the file.
 fn take_lock(lock: &File, path: &Path, is_alive: impl Fn(u32) -> bool) -> io::Result<bool> {
     let since = Instant::now();
     loop {
@@ -88,7 +88,7 @@ fn take_lock(lock: &File, path: &Path, is_alive: impl Fn(u32) -> bool) -> io::Re
     }
 }
 
-/// The process that the lock's file names.
+/// Returns the pid in the lock's file.
 fn holder(path: &Path) -> Option<u32> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
@@ -106,12 +106,12 @@ impl Lease for FileLease {
 
 impl Drop for FileLease {
     fn drop(&mut self) {
-        // So that nobody is told of a pid that is gone. Closing the file releases the lock.
+        // The pid is removed, so that no message names a process that is gone. Closing the file releases the lock.
         let _ = self.lock.set_len(0);
     }
 }
 
-/// Takes the next epoch; it is on the disk before it is used.
+/// Raises the epoch; it is on the disk before it is used.
 fn raise(root: &Path) -> Result<u64, LeaseError> {
     let path = root.join("epoch");
     let before = match fs::read(&path) {

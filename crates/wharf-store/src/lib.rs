@@ -1,9 +1,9 @@
-//! The log: bytes that stay. Append with epoch and expected seq, read, head; an index beside it; one host at a time.
+//! The log store: append with epoch and expected seq, read, head; an index beside it; one host at a time.
 //!
 //! It is *not* an event store: a record's body is opaque to it (one line of JSON, by convention of its user).
 //!
-//! Invariant: what an append acknowledged is there after `kill -9`; what a sync acknowledged is there after power loss;
-//! nothing that was not appended is ever read back.
+//! Invariant: an acknowledged append survives `kill -9`, an acknowledged sync survives power loss, and a read returns
+//! only appended records.
 
 pub mod conformance;
 mod contract;
@@ -24,7 +24,7 @@ pub use lease::{FileLease, Lease, LeaseError};
 pub use memory::{Hostility, MemoryEngine};
 pub use sqlite::SqliteIndex;
 
-/// Which log: a workspace's bucket and the session's name in it. Both are safe as directory names.
+/// The id of a log: a workspace's bucket and the session's name in it. Both are safe as directory names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogId {
     bucket: Arc<str>,
@@ -39,90 +39,90 @@ pub struct Record {
     pub body: Bytes,
 }
 
-/// How far a log goes. `seq` 0: nothing in it yet.
+/// The end of a log. `seq` is 0 for an empty log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
     pub seq: u64,
     pub epoch: u64,
-    /// Size of the whole log on its medium; grows with every append, so an index can see that it is behind.
+    /// The size of the whole log on its medium. It grows with every append, so an index can see that it is behind.
     pub bytes: u64,
 }
 
-/// A log as the engine's directory shows it, without opening it.
+/// A log in a directory listing, without opening it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogStat {
     pub id: LogId,
     pub bytes: u64,
 }
 
-/// A stretch of a log that cannot be read: found, named, and skipped.
+/// A range of a log that cannot be read and was skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// Where it is, for a person: file and byte range.
+    /// File and byte range, for a person.
     pub place: String,
-    /// The first and last seq that are lost.
+    /// The first and last lost seq.
     pub first: u64,
     pub last: u64,
 }
 
-/// Records from a read, in order. `damage` tells of the gaps between them, if there are any.
+/// Records of a read, in order. `damage` lists the gaps between them.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     pub records: Vec<Record>,
     pub damage: Vec<Damage>,
 }
 
-/// What opening a log had to mend.
+/// The repairs made when a log was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Mended {
-    /// Bytes of a torn last record that were cut off (kept beside the log as a file, never as data).
+    /// Bytes of a torn last record that were cut off. They are kept in a file beside the log and never read as data.
     pub torn_bytes: u64,
 }
 
-/// Called when a sync is done, from the engine's own thread: must be quick.
+/// Called when a sync is done, on the engine's own thread, so it must be quick.
 pub type OnSynced = Box<dyn FnOnce(Result<u64, StoreError>) + Send>;
 
-/// Where logs are.
+/// A storage engine: creates, opens, lists and removes logs.
 pub trait Engine: Send + Sync + fmt::Debug {
-    /// Makes an empty log; an error if there is one already.
+    /// Creates an empty log. Fails if the log exists.
     fn create(&self, id: &LogId) -> Result<Arc<dyn Log>, StoreError>;
-    /// Opens a log, cutting a torn tail. Two opens of one id give the same log.
+    /// Opens a log and cuts a torn tail. Opening one id twice returns the same log.
     fn open(&self, id: &LogId) -> Result<Arc<dyn Log>, StoreError>;
     fn list(&self) -> Result<Vec<LogStat>, StoreError>;
-    /// Deletes the log and everything beside it. Removing what is not there succeeds.
+    /// Deletes the log and everything beside it. Succeeds if there is no such log.
     fn remove(&self, id: &LogId) -> Result<(), StoreError>;
-    /// Tries whether logs can be listed, and a few bytes be written and synced, at this moment. Takes as long as a sync.
+    /// Checks that logs can be listed and a few bytes written and synced at this moment. Takes as long as a sync.
     fn probe(&self) -> Result<(), StoreError>;
 }
 
 /// One session's log. One writer (the session's task), any number of readers.
 pub trait Log: Send + Sync + fmt::Debug {
     fn head(&self) -> Head;
-    /// What opening it had to mend.
+    /// Returns the repairs made when it was opened.
     fn mended(&self) -> Mended;
-    /// Appends all of `bodies` as `expected + 1 …` or none of them. *Written* when it returns.
+    /// Appends all of `bodies` as `expected + 1 …` or none of them. The records are *written* when it returns.
     fn append(&self, epoch: u64, expected: u64, bodies: &[Bytes]) -> Result<Head, AppendError>;
-    /// As [`Log::append`], and where there is no space, out of what was kept for that: for what must be written even
-    /// then. While that reserve is not whole, an ordinary append finds no space.
+    /// Like [`Log::append`], but uses the reserve if there is no space, for records that must be written even then.
+    /// While the reserve is incomplete, an ordinary append fails for lack of space.
     fn append_from_reserve(&self, epoch: u64, expected: u64, bodies: &[Bytes]) -> Result<Head, AppendError>;
-    /// Makes everything appended so far survive power loss, then calls back with the seq that is safe.
-    /// Calls that come together share one fsync.
+    /// Makes everything appended so far survive power loss, then calls back with the last safe seq. Simultaneous calls
+    /// share one fsync.
     fn sync(&self, done: OnSynced);
-    /// Records from `from` on, until `max_bytes` are reached (always at least one if there is one).
+    /// Returns records from `from` on, up to `max_bytes`, but at least one if there is one.
     fn read(&self, from: u64, max_bytes: usize) -> Result<Page, StoreError>;
 }
 
-/// What is derived from a log, kept so that a listing need not open it. Never the truth: can be deleted at any time.
+/// A row derived from a log, so that a listing need not open it. Never authoritative: it can be deleted at any time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexRow {
     pub id: LogId,
-    /// How far into the log this row looks.
+    /// The last seq that this row covers.
     pub seq: u64,
-    /// [`Head::bytes`] at that point: a log that is longer than this has more to tell.
+    /// [`Head::bytes`] at that seq: a longer log has newer records.
     pub bytes: u64,
     /// The seq of the last snapshot, where a restore can begin.
     pub snapshot: Option<u64>,
-    /// The descriptor, opaque here.
+    /// The session's descriptor, opaque to the store.
     pub summary: Bytes,
 }
 
@@ -134,7 +134,7 @@ pub trait Index: Send + Sync + fmt::Debug {
 }
 
 impl LogId {
-    /// `None` if either part could leave its directory or confuse a listing: allowed are ASCII letters, digits,
+    /// Returns `None` if either part could leave its directory or confuse a listing: allowed are ASCII letters, digits,
     /// `-`, `_` and `.` (not first), 1 to 128 characters.
     pub fn new(bucket: &str, name: &str) -> Option<Self> {
         let fits = |part: &str| {

@@ -1,4 +1,4 @@
-//! An engine in memory that misbehaves when told to, for tests of those who use a log.
+//! An engine in memory that fails on request, for tests of its callers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::contract::accept;
 use crate::{AppendError, Engine, Head, Log, LogId, LogStat, Mended, OnSynced, Page, Record, StoreError};
 
-/// How an engine misbehaves. A handle: clones share the knobs, which can be turned at any time.
+/// The failures of an engine. A handle: clones share the settings, which can be changed at any time.
 #[derive(Clone, Debug, Default)]
 pub struct Hostility(Arc<Mutex<Knobs>>);
 
@@ -22,7 +22,7 @@ struct Knobs {
     stale_at: Option<u64>,
     sync_failures: usize,
     hold_syncs: bool,
-    /// Only those of the log of this name.
+    /// Holds only the syncs of the log with this name.
     hold_only: Option<String>,
     held: Vec<Held>,
 }
@@ -30,49 +30,49 @@ struct Knobs {
 type Held = (Arc<MemoryLog>, OnSynced);
 
 impl Hostility {
-    /// The next `times` appends find no space.
+    /// Makes the next `times` appends fail for lack of space.
     pub fn fill_appends(&self, times: usize) {
         self.knobs().full = times;
     }
 
-    /// That many appends of those that may use it find a reserve when there is no space.
+    /// Lets this many appends from the reserve succeed when there is no space.
     pub fn keep_reserve(&self, times: usize) {
         self.knobs().reserve = times;
     }
 
-    /// From now on, or no longer, the file system takes no writes.
+    /// Makes the file system read-only or writable.
     pub fn set_read_only(&self, read_only: bool) {
         self.knobs().read_only = read_only;
     }
 
-    /// The next `times` appends fail with an I/O error. They leave nothing in the log.
+    /// Makes the next `times` appends fail with an I/O error. They leave nothing in the log.
     pub fn break_appends(&self, times: usize) {
         self.knobs().broken = times;
     }
 
-    /// A newer host takes over: appends in an epoch below `epoch` are stale from now on.
+    /// Simulates a newer host: appends in an epoch below `epoch` are stale from now on.
     pub fn usurp(&self, epoch: u64) {
         self.knobs().stale_at = Some(epoch);
     }
 
-    /// The next `times` syncs fail. As with files, such a log takes no more records.
+    /// Makes the next `times` syncs fail. As with files, such a log accepts no more records.
     pub fn break_syncs(&self, times: usize) {
         self.knobs().sync_failures = times;
     }
 
-    /// Syncs are not answered until they are released.
+    /// Holds the answers of syncs until they are released.
     pub fn hold_syncs(&self) {
         self.knobs().hold_syncs = true;
     }
 
-    /// The syncs of the log of this name are not answered until they are released; all others are.
+    /// Holds the answers of this log's syncs until they are released; others are answered.
     pub fn hold_syncs_of(&self, name: &str) {
         let mut knobs = self.knobs();
         knobs.hold_syncs = true;
         knobs.hold_only = Some(name.to_owned());
     }
 
-    /// Answers the syncs that are held, in the order in which they came, and holds no more.
+    /// Answers the held syncs in their order of arrival and holds no more.
     pub fn release_syncs(&self) {
         let held = {
             let mut knobs = self.knobs();
@@ -85,7 +85,7 @@ impl Hostility {
         }
     }
 
-    /// How many syncs wait to be released.
+    /// Returns the number of held syncs.
     pub fn held_syncs(&self) -> usize {
         self.knobs().held.len()
     }
@@ -123,7 +123,7 @@ impl MemoryEngine {
         Arc::new(Self { hostility, logs: Mutex::default() })
     }
 
-    /// Forgets everything that was not synced, as a power cut would. Open handles go on with what is left.
+    /// Drops everything that was not synced, as a power cut would. Open handles continue with the rest.
     pub fn lose_power(&self) {
         for log in lock(&self.logs).values() {
             let mut state = lock(&log.state);
@@ -205,7 +205,7 @@ impl MemoryLog {
         Ok(state.head)
     }
 
-    /// What the knobs say to an append that is otherwise in order.
+    /// Applies the configured failures to an append that is otherwise valid.
     fn refuse(&self, epoch: u64, from_reserve: bool) -> Result<(), AppendError> {
         let mut knobs = self.hostility.knobs();
         if let Some(current) = knobs.stale_at.filter(|&current| epoch < current) {
@@ -290,7 +290,7 @@ fn grown(head: Head, record: &Record) -> Head {
     Head { seq: record.seq, epoch: record.epoch, bytes: head.bytes + record.body.len() as u64 + 1 }
 }
 
-/// Counts down; true while there is something to count.
+/// Counts down. Returns true while the count was above zero.
 fn take(left: &mut usize) -> bool {
     let some = *left > 0;
     *left = left.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! The index in SQLite. Derived: a database that is damaged or of another version is thrown away and begun anew.
+//! The index in SQLite. It is derived: a database that is damaged or of another version is deleted and created again.
 
 use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
@@ -11,7 +11,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 
 use crate::{Index, IndexRow, LogId, StoreError};
 
-/// Raised with every change of the tables.
+/// The version of the tables; raised with every change.
 const SCHEMA: i64 = 1;
 const TABLES: &str = "
     CREATE TABLE log (
@@ -32,7 +32,7 @@ pub struct SqliteIndex {
     recreated: bool,
 }
 
-/// Why a database cannot be used.
+/// The reason why a database cannot be used.
 enum Unfit {
     Damaged,
     Failed(StoreError),
@@ -55,14 +55,14 @@ impl SqliteIndex {
         Ok(Arc::new(Self { connection: Mutex::new(connection), recreated }))
     }
 
-    /// One that is gone with the process, for where no file can be kept.
+    /// Opens an index that lives only in memory, where no file can be kept.
     pub fn in_memory() -> Result<Arc<Self>, StoreError> {
         let connection = Connection::open_in_memory()?;
         connection.execute_batch(TABLES)?;
         Ok(Arc::new(Self { connection: Mutex::new(connection), recreated: true }))
     }
 
-    /// What was there could not be used and is gone: the index is empty and must be filled from the logs.
+    /// Returns true if an unusable database was replaced: the index is empty and must be filled from the logs.
     pub fn recreated(&self) -> bool {
         self.recreated
     }
@@ -109,7 +109,7 @@ impl Index for SqliteIndex {
     }
 }
 
-/// `None` for a row whose id is none: someone else wrote it.
+/// Converts a row. Returns `None` if its id is invalid, because another program wrote it.
 fn row(row: &Row<'_>) -> rusqlite::Result<Option<IndexRow>> {
     let Some(id) = LogId::new(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?) else { return Ok(None) };
     Ok(Some(IndexRow {
@@ -127,14 +127,14 @@ fn connect(path: &Path) -> Result<Connection, Unfit> {
     made.map_err(|source| Unfit::Failed(StoreError::Io { what: format!("opening {}", path.display()), source }))?;
     let connection = Connection::open(path)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
-    // Losing the last transactions to a power cut only means to read a little more of the logs.
+    // Losing the last transactions in a power cut only means reading a little more of the logs.
     connection.pragma_update(None, "synchronous", "normal")?;
     let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     match (version, tables) {
         (SCHEMA, _) => {
             let verdict: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-            // Asks for the columns, too.
+            // This checks the columns too.
             connection.prepare(&format!("SELECT {COLUMNS} FROM log"))?;
             if verdict == "ok" { Ok(connection) } else { Err(Unfit::Damaged) }
         }
@@ -170,7 +170,7 @@ impl From<rusqlite::Error> for StoreError {
 
 impl From<rusqlite::Error> for Unfit {
     fn from(error: rusqlite::Error) -> Self {
-        // A statement that is not understood: no such table or column.
+        // SQLite does not understand the statement: the table or column is missing.
         let foreign = matches!(error, rusqlite::Error::SqlInputError { .. });
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown) => Self::Damaged,

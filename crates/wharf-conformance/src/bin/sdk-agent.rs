@@ -1,7 +1,7 @@
 //! A small agent written with the official Rust SDK, to be run behind Wharf.
 //!
-//! It repeats what it is told, word by word. `ask` asks for a permission first, `read PATH` reads a file through the
-//! client, `hang` works until it is cancelled.
+//! It repeats each prompt word by word. `ask` asks for a permission first, `read PATH` reads a file through the client,
+//! `hang` works until it is cancelled.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Agent, Client, Error, Result, Stdio, on_receive_notification, on_receive_request};
 use tokio::sync::Notify;
 
-/// The open sessions, each with the bell that a cancel rings.
+/// The open sessions, each with the notification for a cancel.
 #[derive(Debug, Clone, Default)]
 struct Sessions(Arc<Mutex<HashMap<SessionId, Arc<Notify>>>>);
 
@@ -43,7 +43,7 @@ impl Sessions {
     }
 }
 
-/// One prompt being worked on.
+/// A prompt that is being worked on.
 struct Turn {
     session: SessionId,
     client: ConnectionTo<Client>,
@@ -96,7 +96,7 @@ impl Turn {
     }
 }
 
-/// Works outside of the SDK's loop, so that answers and cancels are heard meanwhile.
+/// Works outside of the SDK's loop, so that answers and cancels arrive meanwhile.
 fn prompt(
     sessions: &Sessions,
     request: PromptRequest,

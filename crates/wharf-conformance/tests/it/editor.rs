@@ -1,4 +1,4 @@
-//! A client made with the SDK as its documentation shows it, and a list of everything it is told.
+//! A client made with the SDK as its documentation shows it, with a record of everything that it receives.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,14 +21,14 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use wharf_testkit::PATIENCE;
 
-/// What has reached the client's handlers, in order.
+/// The messages that reached the client's handlers, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) updates: Vec<SessionNotification>,
     pub(crate) asks: Vec<RequestPermissionRequest>,
-    /// Of the asks, those that the agent has taken back.
+    /// The number of asks that the agent has withdrawn.
     pub(crate) withdrawn: usize,
-    /// All notifications, understood or not, but for `$/cancel_request`.
+    /// The number of notifications, understood or not, except `$/cancel_request`.
     notifications: usize,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Editor {
 #[derive(Clone)]
 struct Shared {
     seen: Arc<watch::Sender<Seen>>,
-    /// Permissions are granted at once, or left to somebody else.
+    /// True if permissions are granted at once; false if they are left to another client.
     grants: Arc<AtomicBool>,
 }
 
@@ -62,7 +62,7 @@ impl Editor {
         }
     }
 
-    /// Closes the connection in the SDK's way; fails if anything was received that the SDK did not understand.
+    /// Closes the connection as the SDK does. Fails if the SDK did not understand a received message.
     pub(crate) async fn leave(self) -> Result<()> {
         let _ = self.leave.send(());
         timeout(PATIENCE, self.driver).await.context("the transport does not end")???;
@@ -93,7 +93,7 @@ impl Editor {
         self.request(LoadSessionRequest::new(session.clone(), cwd)).await
     }
 
-    /// `session/list`, all pages.
+    /// Returns all pages of `session/list`.
     pub(crate) async fn list(&self) -> Result<Vec<SessionInfo>> {
         let mut page = self.request(ListSessionsRequest::new()).await?;
         let mut sessions = page.sessions;
@@ -113,24 +113,24 @@ impl Editor {
         Ok(self.connection.send_notification(CancelNotification::new(session.clone()))?)
     }
 
-    /// Waits until what was seen so far fits.
+    /// Waits until the received messages match.
     pub(crate) async fn until(&self, what: &str, fits: impl FnMut(&Seen) -> bool) -> Result<()> {
         let mut seen = self.shared.seen.subscribe();
         let found = timeout(PATIENCE, seen.wait_for(fits)).await.map(drop);
         found.with_context(|| format!("no {what}; seen: {:#?}", self.shared.seen.borrow()))
     }
 
-    /// Waits until the agent has said this, alone in one chunk.
+    /// Waits until the agent has sent this text in a chunk of its own.
     pub(crate) async fn until_text(&self, text: &str) -> Result<()> {
         self.until(text, |seen| seen.updates.iter().filter_map(said).any(|said| said == text)).await
     }
 
-    /// What the agent has said so far, a line for each chunk.
+    /// Returns the agent's text so far, one line per chunk.
     pub(crate) fn texts(&self) -> Vec<String> {
         self.shared.seen.borrow().updates.iter().filter_map(said).map(str::to_owned).collect()
     }
 
-    /// The prompts that were shown to this client: others' and, in a replay, all.
+    /// Returns the prompts that this client received: those of others and, in a replay, all.
     pub(crate) fn prompts(&self) -> Vec<String> {
         let seen = self.shared.seen.borrow();
         let shown = seen.updates.iter().filter_map(|told| match &told.update {
@@ -144,7 +144,7 @@ impl Editor {
         self.shared.seen.borrow().updates.iter().map(|told| &told.update).any(fits)
     }
 
-    /// Every update so far was about this session.
+    /// Returns true if every update so far was about this session.
     pub(crate) fn heard_only_of(&self, session: &SessionId) -> bool {
         self.shared.seen.borrow().updates.iter().all(|told| told.session_id == *session)
     }
@@ -218,7 +218,7 @@ impl Shared {
         agent.spawn(async move {
             responder.cancellation().cancelled().await;
             seen.send_modify(|seen| seen.withdrawn += 1);
-            // The SDK wants every request answered; this answer comes too late to count.
+            // The SDK requires an answer to every request; this one comes too late to count.
             responder.respond(RequestPermissionResponse::new(RequestPermissionOutcome::Cancelled))
         })
     }

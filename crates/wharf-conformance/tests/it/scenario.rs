@@ -1,4 +1,4 @@
-//! What an editor does with an agent, from the first connection to the last, over any transport.
+//! The use of an agent by an editor, from the first connection to the last, over any transport.
 
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
@@ -12,7 +12,7 @@ use wharf_testkit::host::{Host, HostOptions};
 
 use crate::editor::Editor;
 
-/// The SDK's client for this address, with the host's token and no proxy of the environment.
+/// Returns the SDK's client for this address, with the host's token and without a proxy.
 pub(crate) fn transport(
     host: &Host,
     url: &str,
@@ -25,7 +25,7 @@ pub(crate) fn transport(
     Ok(builder.build()?)
 }
 
-/// Runs it all against a fresh host; `way` makes the transport for each connection.
+/// Runs the whole scenario against a new host; `way` creates the transport for each connection.
 pub(crate) async fn run(way: impl Fn(&Host) -> Result<HttpClient>) -> Result<()> {
     let host = HostOptions::scripted(&["--close"])?.start()?;
     let first = Editor::connect(way(&host)?).await?;
@@ -86,7 +86,7 @@ async fn permit(editor: &Editor, session: &SessionId) -> Result<()> {
     Ok(())
 }
 
-/// A cancel while the agent works, and one while it waits for a permission.
+/// Cancels while the agent works, and while it waits for a permission.
 async fn cancel(editor: &Editor, session: &SessionId) -> Result<()> {
     let working = editor.prompt(session, "echo on it; hang");
     let cancelling = async {
@@ -110,7 +110,7 @@ async fn cancel(editor: &Editor, session: &SessionId) -> Result<()> {
     Ok(())
 }
 
-/// The session outlived its connection: it is listed, and loading it shows what was said.
+/// Checks that the session outlived its connection: it is listed, and loading it replays the conversation.
 async fn come_back(editor: &Editor, session: &SessionId, host: &Host, told: &[String]) -> Result<()> {
     editor.initialize().await?;
     let listed = editor.list().await?;
@@ -124,7 +124,7 @@ async fn come_back(editor: &Editor, session: &SessionId, host: &Host, told: &[St
     Ok(())
 }
 
-/// Two clients at once: what one says reaches the other, and a permission is answered by one of them.
+/// Shares a session between two clients: messages of one reach the other, and one of them answers a permission.
 async fn share(here: &Editor, there: &Editor, session: &SessionId, host: &Host) -> Result<()> {
     there.initialize().await?;
     there.load(session, host.directory()).await?;
@@ -140,7 +140,7 @@ async fn share(here: &Editor, there: &Editor, session: &SessionId, host: &Host) 
     Ok(())
 }
 
-/// A close by one of two leaves the session to the other; that one's ends it.
+/// Closes the session on one of two connections, which leaves it to the other, and then on the other, which ends it.
 async fn close(last: Editor, other: Editor, session: &SessionId) -> Result<()> {
     other.request(CloseSessionRequest::new(session.clone())).await?;
     assert_eq!(last.prompt(session, "echo still here").await?, StopReason::EndTurn);

@@ -1,4 +1,4 @@
-//! Where things are on the disk: `workspaces/<bucket>/sessions/<name>/log/<first seq>.log`.
+//! The layout on disk: `workspaces/<bucket>/sessions/<name>/log/<first seq>.log`.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -13,7 +13,7 @@ use crate::{LogId, LogStat};
 
 const TRASH: &str = ".trash-";
 
-/// A segment as a directory shows it.
+/// A segment in a directory listing.
 pub(super) struct Found {
     pub(super) first: u64,
     pub(super) bytes: u64,
@@ -33,7 +33,7 @@ pub(super) fn workspaces(root: &Path) -> PathBuf {
     root.join("workspaces")
 }
 
-/// The directory of a session, in which the log's directory is.
+/// Returns the directory of a session, which contains the log's directory.
 pub(super) fn session(root: &Path, id: &LogId) -> PathBuf {
     let mut path = workspaces(root);
     path.extend([id.bucket(), "sessions", id.name()]);
@@ -48,7 +48,7 @@ pub(super) fn create_dirs(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// A new, empty file that only its owner can read.
+/// Creates an empty file that only its owner can read.
 pub(crate) fn create_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(path)
 }
@@ -57,7 +57,7 @@ pub(crate) fn sync_dir(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// The segments in a log's directory, in order.
+/// Returns the segments in a log's directory, in order.
 pub(super) fn segments(dir: &Path) -> io::Result<Vec<Found>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir)? {
@@ -70,12 +70,13 @@ pub(super) fn segments(dir: &Path) -> io::Result<Vec<Found>> {
     Ok(found)
 }
 
-/// Every log below `root`, by looking at directories only. No log has a second segment while its first is shorter than
+/// Lists every log below `root` without opening the logs. A log has a second segment only if its first one has reached
 /// `alone_below`.
 pub(super) fn list(root: &Path, alone_below: u64) -> io::Result<Vec<LogStat>> {
     let mut logs = Vec::new();
     each_name(&workspaces(root), |bucket, path| {
-        // With ten thousand of them it shows that names are looked up from the directory above, not from the root.
+        // Names are looked up from the directory above instead of from the root, which is measurable with ten thousand
+        // logs.
         let Some(sessions) = open_dir(CWD, &path.join("sessions"))? else { return Ok(()) };
         let mut names = Dir::read_from(&sessions)?;
         while let Some(entry) = names.read().transpose()? {
@@ -83,7 +84,7 @@ pub(super) fn list(root: &Path, alone_below: u64) -> io::Result<Vec<LogStat>> {
             match size(&sessions, id.name(), alone_below) {
                 Ok(Some(bytes)) => logs.push(LogStat { id, bytes }),
                 Ok(None) => {}
-                // It is there, though something is wrong with it: opening it tells what. The others are listed.
+                // The log exists but cannot be examined: opening it reports the reason. The other logs are listed.
                 Err(_) => logs.push(LogStat { id, bytes: 0 }),
             }
         }
@@ -92,10 +93,10 @@ pub(super) fn list(root: &Path, alone_below: u64) -> io::Result<Vec<LogStat>> {
     Ok(logs)
 }
 
-/// How long a session's log is. `None`: it has none.
+/// Returns the length of a session's log, or `None` if it has none.
 fn size(sessions: &OwnedFd, name: &str, alone_below: u64) -> io::Result<Option<u64>> {
     let log = log(Path::new(name));
-    // One call instead of five, for all but the long ones.
+    // One system call replaces five for all but long logs.
     let first = statat(sessions, log.join(segment_name(1)), AtFlags::SYMLINK_NOFOLLOW).map(|stat| stat_size(&stat));
     if let Ok(bytes) = first
         && bytes < alone_below
@@ -124,7 +125,7 @@ fn open_dir(at: impl AsFd, path: &Path) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-/// Puts a session's directory out of sight, in one step. `None`: there is none.
+/// Renames a session's directory to a hidden name in one step. Returns `None` if there is no such directory.
 pub(super) fn hide(session: &Path, name: &str) -> io::Result<Option<PathBuf>> {
     let mut nth = 0_u32;
     loop {
@@ -138,7 +139,7 @@ pub(super) fn hide(session: &Path, name: &str) -> io::Result<Option<PathBuf>> {
     }
 }
 
-/// Deletes what a crash in the middle of a removal left.
+/// Deletes directories that a crash in the middle of a removal left.
 pub(super) fn sweep(root: &Path) -> io::Result<()> {
     each_name(&workspaces(root), |_, path| {
         each_name(&path.join("sessions"), |name, path| match name.starts_with(TRASH) {
@@ -148,7 +149,7 @@ pub(super) fn sweep(root: &Path) -> io::Result<()> {
     })
 }
 
-/// Calls with every entry of a directory. No directory, no calls.
+/// Calls `call` with every entry of a directory, or not at all if the directory does not exist.
 fn each_name(dir: &Path, mut call: impl FnMut(&str, &Path) -> io::Result<()>) -> io::Result<()> {
     let entries = match fs::read_dir(dir) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(()),

@@ -1,17 +1,18 @@
-//! One line of a log: a CRC-32 in eight hex digits, a space, a JSON object. A record, or the header of a segment.
+//! One line of a log: a CRC-32 in eight hex digits, a space, and a JSON object, which is a record or the header of a
+//! segment.
 
 use std::ops::Range;
 
 /// The format that this version writes, and the newest that it reads.
 pub(super) const FORMAT: u32 = 1;
 
-/// Checksum and space, before the payload.
+/// The length of checksum and space before the payload.
 const PREFIX: usize = 9;
 
 pub(super) struct Parsed {
     pub(super) seq: u64,
     pub(super) epoch: u64,
-    /// Where in the line the body is.
+    /// The range of the body within the line.
     pub(super) body: Range<usize>,
 }
 
@@ -20,7 +21,7 @@ pub(super) struct Parsed {
 pub(super) struct Header {
     pub(super) format: u32,
     pub(super) first: u64,
-    /// The log's epoch when the segment was begun, so that an empty segment knows it too.
+    /// The log's epoch when the segment was created, so that an empty segment has one too.
     pub(super) epoch: u64,
 }
 
@@ -35,7 +36,7 @@ pub(crate) fn push(out: &mut Vec<u8>, payload: impl FnOnce(&mut Vec<u8>)) {
     out.push(b'\n');
 }
 
-/// The payload of a line (without its newline) if its checksum is right.
+/// Returns the payload of a line (without its newline) if its checksum is right.
 pub(crate) fn payload(line: &[u8]) -> Option<&[u8]> {
     let (prefix, payload) = line.split_at_checked(PREFIX)?;
     let mut crc = 0_u32;
@@ -60,7 +61,7 @@ pub(super) fn push_record(out: &mut Vec<u8>, seq: u64, epoch: u64, body: &[u8]) 
     });
 }
 
-/// A record's line, if it is one and whole.
+/// Parses the line of a record. Returns `None` if it is incomplete or no record.
 pub(super) fn parse(line: &[u8]) -> Option<Parsed> {
     let payload = payload(line)?;
     let (seq, rest) = number(payload.strip_prefix(b"{\"seq\":")?)?;
@@ -79,7 +80,7 @@ pub(super) fn push_header(out: &mut Vec<u8>, first: u64, epoch: u64) {
     });
 }
 
-/// A segment's header. Of a newer format only the number is known.
+/// Parses a segment's header. For a newer format only the version is known.
 pub(super) fn parse_header(line: &[u8]) -> Option<Header> {
     let (format, rest) = number(payload(line)?.strip_prefix(b"{\"wharf_log\":")?)?;
     let format = u32::try_from(format).unwrap_or(u32::MAX);
@@ -96,7 +97,7 @@ pub(crate) fn push_number(out: &mut Vec<u8>, before: &[u8], number: u64) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// The decimal number at the beginning of `text`, and what follows it.
+/// Returns the decimal number at the beginning of `text`, and the rest.
 pub(crate) fn number(text: &[u8]) -> Option<(u64, &[u8])> {
     let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
     let mut value = 0_u64;

@@ -1,4 +1,4 @@
-//! One log: appends, its head, and what becomes of it when a write or a sync fails.
+//! One log: appends, its head, and its state after a failed write or sync.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -20,12 +20,12 @@ use super::{FULL, FileOptions, dirs, failed, io_error, line, lock};
 use crate::contract::accept;
 use crate::{AppendError, Head, Log, LogId, Mended, OnSynced, Page, StoreError};
 
-/// A write buffer that has grown beyond this is given back.
+/// A write buffer that has grown beyond this is freed.
 const BUFFER_KEPT: usize = 1 << 20;
-/// The active segment's index is stored when it has grown by so much: then opening reads only the rest.
+/// The active segment's index is stored whenever it covers this many bytes more: opening then reads only the rest.
 const INDEX_EVERY: u64 = 8 << 20;
 
-/// Which directories must be synced before the log is safe.
+/// The directories that must be synced before the log is safe: none, the log's own, or all up to the root.
 const DIRS_SAFE: u8 = 0;
 const DIRS_OWN: u8 = 1;
 const DIRS_ALL: u8 = 2;
@@ -39,21 +39,21 @@ pub(super) struct FileLog {
     around: Around,
     mended: Mended,
     writer: Mutex<Writer>,
-    /// What readers may see. Locked for a moment only, never during a read or a write.
+    /// The part of the log that readers may see. Locked for a moment only, never during a read or a write.
     published: Mutex<View>,
     pub(super) hints: Mutex<Hints>,
     synced: AtomicU64,
     dirs: AtomicU8,
-    /// It is in the queue for the background sync.
+    /// True while the log is queued for the background sync.
     queued: AtomicBool,
-    /// How much of the active segment its stored index covers.
+    /// The number of bytes of the active segment that its stored index covers.
     indexed: AtomicU64,
-    /// Set once: why nothing can be appended any more.
+    /// Set once: the reason why nothing can be appended any more.
     broken: OnceLock<(String, ErrorKind)>,
     removed: AtomicBool,
 }
 
-/// What all logs of an engine have in common.
+/// The parts that all logs of an engine share.
 #[derive(Debug)]
 pub(super) struct Around {
     pub(super) queue: Arc<Queue>,
@@ -68,7 +68,7 @@ struct Writer {
     len: u64,
     active: Arc<Segment>,
     file: Arc<File>,
-    /// Where the last mark for the active segment's index is.
+    /// The offset of the last point of the active segment's index.
     marked: u64,
 }
 
@@ -105,7 +105,7 @@ impl FileLog {
             published: Mutex::new(View { head, sealed: Arc::new(sealed), active, file, len }),
             hints: Mutex::default(),
             synced: AtomicU64::new(0),
-            // Whoever made it may have gone before it was synced.
+            // The host that created it may have died before it was synced.
             dirs: AtomicU8::new(DIRS_ALL),
             queued: AtomicBool::new(false),
             indexed: AtomicU64::new(0),
@@ -144,11 +144,11 @@ impl FileLog {
         let _ = self.broken.set((why.to_string(), kind));
     }
 
-    /// Writes `buf`, all or nothing.
+    /// Writes the buffer completely or leaves the file unchanged.
     fn write(&self, writer: &Writer) -> Result<(), AppendError> {
         let Err(error) = writer.file.write_all_at(&writer.buf, writer.len) else { return Ok(()) };
         if let Err(undo) = writer.file.set_len(writer.len)
-            // Where nothing can be changed nothing may have been written either.
+            // On a read-only file system the write may not have happened at all.
             && writer.file.metadata().map_or(true, |file| file.len() != writer.len)
         {
             let kind = undo.kind();
@@ -168,8 +168,8 @@ impl FileLog {
         failed("writing", &segment.path)(error).into()
     }
 
-    /// Closes the active segment and begins the next. The old one is safe before the new one exists: so only the last
-    /// segment can ever have a torn end.
+    /// Closes the active segment and creates the next one. The old segment is synced before the new one exists, so only
+    /// the last segment can have a torn end.
     fn roll(&self, writer: &mut Writer) -> Result<(), AppendError> {
         let old = Arc::clone(&writer.active);
         writer.file.sync_data().map_err(|error| self.sync_failed(&old, error))?;
@@ -201,14 +201,14 @@ impl FileLog {
     }
 
     fn sync_failed(&self, segment: &Segment, error: io::Error) -> StoreError {
-        // The kernel may have thrown the pages away: a second fsync that succeeds would prove nothing.
+        // The kernel may have dropped the pages: a second fsync that succeeds would prove nothing.
         let kind = error.kind();
         let error = failed("syncing", &segment.path)(error);
         self.break_off(&error, kind);
         error
     }
 
-    /// Makes what is appended so far safe and tells how far that is. Only the sync thread calls this.
+    /// Syncs everything appended so far and returns the last synced seq. Only the sync thread calls this.
     pub(super) fn sync_now(&self) -> Result<u64, StoreError> {
         self.writable()?;
         let view = self.view();
@@ -217,7 +217,7 @@ impl FileLog {
             return Ok(view.head.seq);
         }
         view.file.sync_data().map_err(|error| self.sync_failed(&view.active, error))?;
-        // Up to the state directory: log, session, `sessions`, bucket, `workspaces`, root.
+        // The directories up to the state directory: log, session, `sessions`, bucket, `workspaces`, root.
         let depth = if dirs == DIRS_ALL { 6 } else { usize::from(dirs) };
         for dir in self.dir.ancestors().take(depth) {
             dirs::sync_dir(dir).map_err(|error| self.sync_failed(&view.active, error))?;
@@ -227,9 +227,9 @@ impl FileLog {
         Ok(view.head.seq)
     }
 
-    /// Fails if the active segment was deleted by somebody else: what is in it will be gone, however well it was synced.
+    /// Fails if another program deleted the active segment: its records are lost even if they were synced.
     fn check_linked(&self, view: &View) -> Result<(), StoreError> {
-        // A removal of ours is no fault.
+        // A removal by this engine is not an error.
         self.present()?;
         match view.file.metadata() {
             Ok(file) if file.nlink() > 0 => Ok(()),
@@ -241,11 +241,11 @@ impl FileLog {
         }
     }
 
-    /// The background sync: also keeps the active segment's index from time to time.
+    /// Syncs in the background and stores the active segment's index from time to time.
     pub(super) fn sync_in_background(&self) {
         self.queued.store(false, Ordering::Release);
         let view = self.view();
-        // Whoever appends or asks next is told what went wrong.
+        // The next append or sync request reports the error.
         if self.sync_now().is_ok() && view.len >= self.indexed.load(Ordering::Relaxed) + INDEX_EVERY {
             let points = view.active.points(view.len);
             if points.store(&view.active.idx_path(), view.active.first, view.len).is_ok() {
@@ -292,7 +292,7 @@ impl FileLog {
 }
 
 impl Writer {
-    /// Fills the buffer with the records' lines. Gives the head as it will be, and marks for the index.
+    /// Fills the buffer with the records' lines. Returns the resulting head and the new points of the index.
     fn encode(&mut self, epoch: u64, bodies: &[Bytes]) -> (Head, Vec<Point>) {
         let mut head = Head { epoch, ..self.head };
         let mut marks = Vec::new();
@@ -325,7 +325,7 @@ impl Log for FileLog {
         let mut writer = lock(&self.writer);
         self.writable()?;
         accept(writer.head, epoch, expected, bodies)?;
-        // What is free now is for what cannot wait.
+        // The remaining space is reserved for required records.
         if !self.around.reserve.is_whole() {
             return Err(AppendError::Full(self.id.clone()));
         }

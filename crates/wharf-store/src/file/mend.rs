@@ -1,7 +1,8 @@
-//! Opens a log: finds its segments, looks at the end of the last one, and cuts what a crash left half-written there.
+//! Opens a log: finds its segments, scans the end of the last one, and cuts a half-written record that a crash left
+//! there.
 //!
-//! Only a run of bad bytes that reaches to the very end is torn. Bad bytes with a whole record behind them are damage:
-//! they stay where they are, and a read names them.
+//! Only bad bytes that reach the very end are torn. Bad bytes followed by a whole record are damage: they stay in
+//! place, and a read reports them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -17,7 +18,7 @@ use crate::{Head, LogId, Mended, StoreError};
 pub(super) struct Opened {
     pub(super) sealed: Vec<Arc<Segment>>,
     pub(super) active: Segment,
-    /// The active segment's.
+    /// The file of the active segment.
     pub(super) file: File,
     /// Length of the active segment.
     pub(super) len: u64,
@@ -60,7 +61,7 @@ pub(super) fn open(dir: &Path, id: &LogId) -> Result<Opened, StoreError> {
     Ok(Opened { sealed, active, file, len, head: Head { seq, epoch, bytes }, mended })
 }
 
-/// The epoch in the header, if it can be read; a refusal if a newer wharf wrote it.
+/// Returns the epoch in the header, if it can be read. Fails if a newer version of Wharf wrote it.
 fn read_header(file: &File, path: &Path, id: &LogId) -> Result<Option<u64>, StoreError> {
     match segment::read_header(file).map_err(failed("reading", path))? {
         Some(header) if header.format > line::FORMAT => {
@@ -70,7 +71,7 @@ fn read_header(file: &File, path: &Path, id: &LogId) -> Result<Option<u64>, Stor
     }
 }
 
-/// Scans the end of a segment, with the help of its index if that fits.
+/// Scans the end of a segment, starting from its index if that is valid.
 fn scan_tail(file: &File, path: &Path, first: u64, len: u64) -> io::Result<Scan> {
     let idx = path.with_extension("idx");
     if let Some((points, _)) = Points::load(&idx, first, len)
@@ -79,7 +80,7 @@ fn scan_tail(file: &File, path: &Path, first: u64, len: u64) -> io::Result<Scan>
     {
         return Ok(scan);
     }
-    // An index that does not fit must not be found again when the segment has grown past it.
+    // An invalid index is deleted, so that it is not used when the segment has grown past it.
     match fs::remove_file(&idx) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -88,7 +89,7 @@ fn scan_tail(file: &File, path: &Path, first: u64, len: u64) -> io::Result<Scan>
     Ok(scan.unwrap_or(Scan { points: Points::default(), last: None, valid_end: 0 }))
 }
 
-/// The epoch at the end of a sealed segment.
+/// Returns the epoch at the end of a sealed segment.
 fn tail_epoch(dir: &Path, id: &LogId, segment: &dirs::Found) -> Result<u64, StoreError> {
     let path = dir.join(dirs::segment_name(segment.first));
     let file = File::open(&path).map_err(failed("opening", &path))?;
@@ -97,7 +98,7 @@ fn tail_epoch(dir: &Path, id: &LogId, segment: &dirs::Found) -> Result<u64, Stor
     Ok(scan.last.map(|(_, epoch)| epoch).or(header).unwrap_or(0))
 }
 
-/// Moves the bytes behind `valid_end` into a file of their own. They are safe there before they go from here.
+/// Moves the bytes behind `valid_end` into a file of their own. They are synced there before they are cut here.
 fn cut(dir: &Path, path: &Path, file: &File, first: u64, valid_end: u64, len: u64) -> Result<Mended, StoreError> {
     let torn_bytes = len - valid_end;
     if torn_bytes > 0 {
@@ -121,7 +122,7 @@ fn keep(dir: &Path, first: u64, offset: u64, file: &File, size: u64) -> io::Resu
     Ok(torn)
 }
 
-/// A new file for what is cut off; what was cut off at the same place before is kept.
+/// Creates a file for the cut bytes; bytes that were cut at the same offset before are kept.
 fn torn_file(dir: &Path, first: u64, offset: u64) -> io::Result<File> {
     let name = |nth: u32| -> PathBuf {
         let again = if nth == 0 { String::new() } else { format!("-{nth}") };

@@ -1,4 +1,4 @@
-//! The file engine: one directory of segments per log, a few threads that sync them.
+//! The file engine: one directory of segments per log, and a few threads that sync them.
 
 mod dirs;
 mod line;
@@ -23,28 +23,28 @@ use self::reserve::Reserve;
 use self::sync::Syncer;
 use crate::{Engine, Log, LogId, LogStat, StoreError};
 
-/// No space: disk, quota, or the process's limit for a file.
+/// The error kinds that mean no space: disk, quota, or the process's file size limit.
 pub(crate) const FULL: [ErrorKind; 3] = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge];
 
 pub(crate) use dirs::{create_file, sync_dir};
 pub(crate) use line::{number, payload, push, push_number};
 
-/// Part of the format: no segment is closed before it is so long. So a listing knows a short first segment for the only
-/// one.
+/// The smallest size at which a segment is closed. Part of the format: a listing relies on it to know that a short
+/// first segment is the only one.
 pub const SEGMENT_MIN: u64 = 16 << 20;
 
 #[derive(Clone, Debug)]
 pub struct FileOptions {
     /// The state directory; logs are in `workspaces` below it.
     pub root: PathBuf,
-    /// A segment that has reached this is closed and the next one begun. Opening reads at most about so much.
-    /// Below [`SEGMENT_MIN`] only for tests, and then always the same for a directory.
+    /// A segment that has reached this size is closed and the next one created. Opening a log reads at most about this
+    /// much. Only tests use less than [`SEGMENT_MIN`], and then always the same for a directory.
     pub segment_bytes: u64,
-    /// How long what nobody asked to sync may wait for it.
+    /// The longest time until appended records are synced if no caller asks for a sync.
     pub sync_interval: Duration,
-    /// Logs that can be synced at the same time: file systems make one commit of syncs that come together.
+    /// The number of logs that can be synced at the same time: file systems combine simultaneous syncs into one commit.
     pub sync_threads: usize,
-    /// Space kept for [`crate::Log::append_from_reserve`]; 0: none.
+    /// Bytes kept for [`crate::Log::append_from_reserve`]; 0 disables the reserve.
     pub reserve: u64,
 }
 
@@ -69,18 +69,18 @@ pub struct FileEngine {
     no_reserve: Option<String>,
 }
 
-/// One slot per id. Its lock is held while the log is made, opened or removed, so that there is never a second one.
+/// One slot per id. Its lock is held while the log is created, opened or removed, so that a log is never open twice.
 type Slot = Arc<Mutex<Weak<FileLog>>>;
 
 #[derive(Debug, Default)]
 struct Slots {
     by_id: HashMap<LogId, Slot>,
-    /// Unused slots are thrown away when there are so many.
+    /// The number of slots at which unused ones are removed.
     prune_at: usize,
 }
 
 impl FileEngine {
-    /// Makes the directories that are missing and sweeps up what an interrupted removal left.
+    /// Creates missing directories and deletes the remains of interrupted removals.
     pub fn open(options: FileOptions) -> Result<Arc<Self>, StoreError> {
         let workspaces = dirs::workspaces(&options.root);
         dirs::create_dirs(&workspaces).map_err(failed("making", &workspaces))?;
@@ -92,17 +92,18 @@ impl FileEngine {
         Ok(Arc::new(Self { options, slots: Mutex::default(), syncer, reserve, no_reserve }))
     }
 
-    /// Why nothing can be kept for a full disk here, if that is so.
+    /// Returns the reason why no reserve can be kept here, if there is one.
     pub fn why_no_reserve(&self) -> Option<&str> {
         self.no_reserve.as_deref()
     }
 
-    /// Is there space, as far as is known?
+    /// Returns true if there is space, as far as is known.
     pub fn has_space(&self) -> bool {
         self.reserve.is_whole()
     }
 
-    /// Frees the reserve of a state directory on whose disk a host cannot even begin. False if there is none.
+    /// Deletes the reserve of a state directory whose disk is too full for a host to start. Returns false if there is
+    /// none.
     pub fn give_up_reserve(root: &Path) -> bool {
         reserve::give_up(root)
     }
@@ -110,14 +111,14 @@ impl FileEngine {
     fn slot(&self, id: &LogId) -> Slot {
         let mut slots = lock(&self.slots);
         if slots.by_id.len() >= slots.prune_at {
-            // A slot that only the map holds cannot be in use, for it is got only under this lock.
+            // A slot that only the map holds cannot be in use, because slots are handed out under this lock.
             slots.by_id.retain(|_, slot| Arc::strong_count(slot) > 1 || lock(slot).strong_count() > 0);
             slots.prune_at = (slots.by_id.len() * 2).max(64);
         }
         Arc::clone(slots.by_id.entry(id.clone()).or_default())
     }
 
-    /// Makes the log's directory under another name and moves it into place: there is never half a log.
+    /// Creates the log's directory under another name and renames it, so that a half-created log is never visible.
     fn make(&self, id: &LogId) -> Result<FileLogParts, StoreError> {
         let session = dirs::session(&self.options.root, id);
         let dir = dirs::log(&session);
@@ -128,7 +129,7 @@ impl FileEngine {
             return Err(failed("making", &dir)(ErrorKind::StorageFull.into()));
         }
         self.begin(id, &session, &dir).inspect_err(|_| {
-            // Nothing half made is left: the session's directory goes too, unless there is something else in it.
+            // Nothing half-created is left: the session's directory is removed too, unless it holds other files.
             let _ = fs::remove_dir_all(session.join(NEW));
             let _ = fs::remove_dir_all(&dir);
             let _ = fs::remove_dir(&session);
@@ -153,7 +154,7 @@ impl FileEngine {
     }
 }
 
-/// Where a log is made before it is moved into place.
+/// The name of a log's directory before it is renamed.
 const NEW: &str = ".log-new";
 
 type FileLogParts = (PathBuf, mend::Opened);
@@ -215,10 +216,10 @@ impl Engine for FileEngine {
     }
 }
 
-/// A file that is there only while it is tried whether files can be written.
+/// A file that exists only while [`Engine::probe`] runs.
 const PROBE: &str = "probe";
 
-/// A lock whose holder panicked is still a lock: what it guards is changed in single steps.
+/// Locks a mutex even if an earlier holder panicked: the guarded data change in single steps.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -227,7 +228,7 @@ fn io_error(what: impl Into<String>, source: io::Error) -> StoreError {
     StoreError::Io { what: what.into(), source }
 }
 
-/// `failed("opening", path)` makes the error that says so.
+/// Returns a function that wraps an I/O error with the operation and the path.
 fn failed(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> StoreError {
     move |source| io_error(format!("{doing} {}", path.display()), source)
 }

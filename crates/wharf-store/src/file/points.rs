@@ -1,4 +1,5 @@
-//! The sparse index of a segment: where some of its records begin. Kept beside it as `.idx`; derived, never the truth.
+//! The sparse index of a segment: the offsets of some of its records. Stored beside it as `.idx`; derived from the
+//! segment and never authoritative.
 
 use std::fs;
 use std::io::{self, Write};
@@ -6,7 +7,7 @@ use std::path::Path;
 
 use super::line;
 
-/// One point for about so many bytes: a seek reads half of it in vain, and a full segment has a thousand of them.
+/// One point per this many bytes: a seek reads half of it in vain, and a full segment has about a thousand points.
 pub(super) const STRIDE: u64 = 64 << 10;
 const FORMAT: u64 = 1;
 
@@ -20,14 +21,14 @@ pub(super) struct Point {
 }
 
 impl Points {
-    /// Tells of a record; only some are remembered.
+    /// Takes note of a record; only some become points.
     pub(super) fn note(&mut self, seq: u64, offset: u64) {
         if self.0.last().is_none_or(|last| offset >= last.offset + STRIDE) {
             self.0.push(Point { seq, offset });
         }
     }
 
-    /// The last point that is not after `seq`.
+    /// Returns the last point that is not after `seq`.
     pub(super) fn seek(&self, seq: u64) -> Option<Point> {
         let after = self.0.partition_point(|point| point.seq <= seq);
         Some(self.0[after.checked_sub(1)?])
@@ -37,12 +38,12 @@ impl Points {
         self.0.last().copied()
     }
 
-    /// Without the points at or behind `len`.
+    /// Returns a copy without the points at or behind `len`.
     pub(super) fn within(&self, len: u64) -> Self {
         Self(self.0[..self.0.partition_point(|point| point.offset < len)].to_vec())
     }
 
-    /// Writes the index of the segment's first `len` bytes. Needs no sync: what is not whole is made again.
+    /// Writes the index of the segment's first `len` bytes. Needs no sync: an incomplete index is built again.
     pub(super) fn store(&self, path: &Path, first: u64, len: u64) -> io::Result<()> {
         let mut out = Vec::with_capacity(64 + self.0.len() * 24);
         line::push(&mut out, |out| {
@@ -62,7 +63,7 @@ impl Points {
         fs::rename(&temporary, path)
     }
 
-    /// The stored index and how many bytes of the segment it covers; `None` if there is none that fits.
+    /// Returns the stored index and the number of bytes that it covers, or `None` if no stored index is valid.
     pub(super) fn load(path: &Path, first: u64, len: u64) -> Option<(Self, u64)> {
         let bytes = fs::read(path).ok()?;
         let payload = line::payload(bytes.strip_suffix(b"\n")?)?;

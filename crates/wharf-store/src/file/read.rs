@@ -1,4 +1,5 @@
-//! Reads pages of records. Holds no lock while it reads; verifies every checksum; names what it cannot read.
+//! Reads pages of records. Holds no lock during a read, verifies every checksum, and reports ranges that it cannot
+//! read.
 
 use std::fs::File;
 use std::path::Path;
@@ -9,18 +10,18 @@ use super::walk::{Line, Walk};
 use super::{failed, line, lock};
 use crate::{Damage, Page, Record, StoreError};
 
-/// Bytes per read. Small enough that one record that is kept does not keep much more alive.
+/// Bytes per read. Small enough that a record that is kept in memory keeps little else alive.
 const CHUNK_MIN: usize = 16 << 10;
 const CHUNK_MAX: usize = 1 << 20;
 
-/// Where some readers will go on: so following a log needs no search.
+/// Positions at which some readers will continue, so that following a log needs no search.
 #[derive(Debug, Default)]
 pub(super) struct Hints {
     ring: [Hint; 8],
     next: usize,
 }
 
-/// The record `seq` begins at `offset` in the segment that begins with `first`.
+/// The record `seq` starts at `offset` in the segment that begins with `first`.
 #[derive(Clone, Copy, Debug, Default)]
 struct Hint {
     seq: u64,
@@ -47,15 +48,15 @@ impl Hints {
 struct Reading<'a> {
     log: &'a FileLog,
     page: Page,
-    /// The first that was asked for.
+    /// The first requested seq.
     from: u64,
-    /// The next seq that is to be found.
+    /// The next seq to be found.
     expected: u64,
     max_bytes: usize,
     taken: usize,
 }
 
-/// Where a segment's walk is: its file, the last seq that belongs in it, and where bytes began to be bad.
+/// The position in a segment: its file, the last seq that belongs to it, and the offset where bad bytes began.
 struct Place<'a> {
     segment: &'a Segment,
     file: &'a File,
@@ -95,7 +96,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// Reads on in one segment; true if the page is full.
+    /// Reads records of one segment. Returns true if the page is full.
     fn segment(&mut self, mut place: Place<'_>) -> Result<bool, StoreError> {
         if self.expected < place.segment.first {
             self.lose(place.segment.first - 1, format!("{}: no segment holds them", self.log.dir.display()));
@@ -115,7 +116,7 @@ impl Reading<'_> {
         Ok(false)
     }
 
-    /// Where to begin in a segment.
+    /// Returns the offset at which reading starts in a segment.
     fn start(&self, place: &Place<'_>) -> std::io::Result<u64> {
         if let Some(offset) = lock(&self.log.hints).get(self.expected, place.segment.first) {
             return Ok(offset);
@@ -127,12 +128,12 @@ impl Reading<'_> {
         if found.is_some_and(|found| found.seq == point.seq) {
             return Ok(point.offset);
         }
-        // Either the index is wrong or the record there is damaged.
+        // Either the index is wrong or the record at this offset is damaged.
         place.segment.reindex(place.file, place.len)?;
         Ok(seek()?.map_or(0, |point| point.offset))
     }
 
-    /// Takes one line; true if the page is full without it.
+    /// Adds one line to the page. Returns true if the page is full without it.
     fn line(&mut self, walk: &Walk<'_>, line: &Line, place: &mut Place<'_>) -> bool {
         let bytes = &walk.bytes()[line.range.clone()];
         let Some(found) = line::parse(bytes).filter(|found| line.whole && self.fits(found.seq, place.last)) else {
@@ -160,7 +161,7 @@ impl Reading<'_> {
         false
     }
 
-    /// A record that was there before, or belongs elsewhere, is no record.
+    /// Returns false for a record that was read before or belongs elsewhere.
     fn fits(&self, seq: u64, last: u64) -> bool {
         seq <= last && (seq < self.from || seq >= self.expected)
     }

@@ -1,5 +1,4 @@
-//! Space that is kept for the moment when there is none: enough to write down that the disk is full, and what ends
-//! things (rule 10.5).
+//! Disk space that is reserved for a full disk: enough to record the pause, kills and cancels (rule 10.5).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -13,13 +12,14 @@ use rustix::fs::{FallocateFlags, fallocate};
 
 use super::{FULL, lock};
 
-/// What is given up at once. In pieces, since other programs take what is free: some is left for the next kill.
+/// The number of pieces in which the reserve is released. Other programs may take the freed space, so some is kept for
+/// the next kill.
 const PIECES: u64 = 8;
-/// How often it is tried to have it whole again, however many ask.
+/// The shortest time between two attempts to refill the reserve, however many callers ask.
 const RETRY: Duration = Duration::from_millis(100);
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// A file of nothing. While it is not whole, only what must be written is.
+/// A preallocated file. While it is incomplete, only required records are written.
 #[derive(Debug)]
 pub(super) struct Reserve {
     path: PathBuf,
@@ -35,8 +35,8 @@ struct State {
 }
 
 impl Reserve {
-    /// Takes the reserve, or finds it as an earlier host left it. The error: there can be none here, for another
-    /// reason than a full disk.
+    /// Creates the reserve, or adopts the file of an earlier host. The error is the reason why there can be no reserve,
+    /// other than a full disk.
     pub(super) fn take(root: &Path, size: u64) -> (Self, Option<io::Error>) {
         let path = root.join("reserve");
         let found = fs::metadata(&path).map_or(0, |file| file.len().min(file.blocks().saturating_mul(512)));
@@ -60,17 +60,18 @@ impl Reserve {
         }
     }
 
-    /// The largest batch that may be written out of it: one session must not use up what all others need.
+    /// Returns the largest batch that may be written from the reserve: one session must not use up what all others
+    /// need.
     pub(super) fn share(&self) -> u64 {
         self.size / 4
     }
 
-    /// Is there space, as far as is known? If the reserve was drawn on, it is made whole first.
+    /// Returns true if there is space, as far as is known. Refills the reserve first if it was used.
     pub(super) fn is_whole(&self) -> bool {
         !self.spent.load(Ordering::Acquire) || self.retake()
     }
 
-    /// Gives up a piece. False if there is none left.
+    /// Releases a piece. Returns false if none is left.
     pub(super) fn draw(&self) -> bool {
         let mut state = lock(&self.state);
         if self.size == 0 || state.held == 0 {
@@ -91,7 +92,8 @@ impl Reserve {
             }
             state.tried_at = Some(Instant::now());
         }
-        // Twice as much for a moment: who goes on with the last free byte is stopped again by the next.
+        // Twice the size is allocated for a moment: after a refill with the last free byte the next append would find
+        // no space again.
         let whole = self.fill(self.size * 2).and_then(|()| self.open()?.set_len(self.size)).is_ok();
         if whole {
             self.spent.store(false, Ordering::Release);
@@ -99,7 +101,7 @@ impl Reserve {
         whole
     }
 
-    /// Makes the file so long, with blocks behind it, or leaves it as it was.
+    /// Allocates blocks up to this size, or leaves the file as it was.
     fn fill(&self, size: u64) -> io::Result<()> {
         let mut state = lock(&self.state);
         let file = self.open()?;
@@ -125,7 +127,7 @@ fn allocate(mut file: &File, from: u64, to: u64) -> io::Result<()> {
         Err(error) if matches!(error.kind(), ErrorKind::Unsupported | ErrorKind::InvalidInput) => {}
         allocated => return allocated,
     }
-    // A file system that cannot do that at once is written to.
+    // A file system without preallocation is written to instead.
     io::Seek::seek(&mut file, io::SeekFrom::Start(from))?;
     let mut left = to.saturating_sub(from);
     while left > 0 {
@@ -136,7 +138,7 @@ fn allocate(mut file: &File, from: u64, to: u64) -> io::Result<()> {
     file.sync_data()
 }
 
-/// Gives all of it up, for a host that cannot even begin. What was there is taken again once it runs.
+/// Deletes the whole reserve, for a host that cannot start otherwise. The running host creates it again.
 pub(super) fn give_up(root: &Path) -> bool {
     fs::remove_file(root.join("reserve")).is_ok()
 }

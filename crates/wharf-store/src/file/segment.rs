@@ -12,26 +12,26 @@ use super::walk::Walk;
 use super::{dirs, failed, lock};
 use crate::StoreError;
 
-/// Bytes per read of a scan.
+/// Bytes per read in a scan.
 const SCAN_CHUNK: usize = 1 << 20;
-/// More than any header has.
+/// Longer than any header.
 const HEADER_MAX: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) first: u64,
     pub(super) path: PathBuf,
-    /// `None`: not loaded yet.
+    /// `None` until it is loaded.
     points: Mutex<Option<Points>>,
 }
 
-/// What a scan found.
+/// The result of a scan.
 #[derive(Debug)]
 pub(super) struct Scan {
     pub(super) points: Points,
-    /// The last whole record: seq and epoch.
+    /// The seq and epoch of the last whole record.
     pub(super) last: Option<(u64, u64)>,
-    /// Where the last whole line ends.
+    /// The end of the last whole line.
     pub(super) valid_end: u64,
 }
 
@@ -40,14 +40,14 @@ impl Segment {
         Self { first, path, points: Mutex::new(points) }
     }
 
-    /// Makes the file of a new segment with its header; gives also its length. Leaves nothing if it fails.
+    /// Creates the file of a new segment with its header and returns it with its length. Leaves no file if it fails.
     pub(super) fn begin(dir: &Path, first: u64, epoch: u64) -> io::Result<(Self, File, u64)> {
         let path = dir.join(dirs::segment_name(first));
         let file = dirs::create_file(&path)?;
         match write_header(&file, first, epoch) {
             Ok(len) => Ok((Self::new(first, path, Some(Points::default())), file, len)),
             Err(error) => {
-                // What stays has no record in it and is written over next time.
+                // A file that remains holds no record and is overwritten next time.
                 let _ = fs::remove_file(&path);
                 Err(error)
             }
@@ -65,12 +65,13 @@ impl Segment {
         }
     }
 
-    /// The index of the first `len` bytes.
+    /// Returns the index of the first `len` bytes.
     pub(super) fn points(&self, len: u64) -> Points {
         lock(&self.points).as_ref().map(|points| points.within(len)).unwrap_or_default()
     }
 
-    /// Where to begin looking for `seq`. The index of a sealed segment is loaded now, or made if there is none.
+    /// Returns the offset at which a search for `seq` starts. Loads the index of a sealed segment, or builds it if
+    /// there is none.
     pub(super) fn seek(&self, file: &File, len: u64, seq: u64) -> io::Result<Option<Point>> {
         let mut points = lock(&self.points);
         if points.is_none() {
@@ -83,7 +84,7 @@ impl Segment {
         Ok(points.as_ref().and_then(|points| points.seek(seq)))
     }
 
-    /// Makes the index anew, after it led astray.
+    /// Builds the index again after it turned out to be wrong.
     pub(super) fn reindex(&self, file: &File, len: u64) -> io::Result<()> {
         let points = self.index(file, len)?;
         *lock(&self.points) = Some(points);
@@ -92,12 +93,13 @@ impl Segment {
 
     fn index(&self, file: &File, len: u64) -> io::Result<Points> {
         let points = scan(file, self.first, len, Points::default())?.map(|scan| scan.points).unwrap_or_default();
-        // Only the next opening is slower if it cannot be kept.
+        // If it cannot be stored, only the next opening is slower.
         let _ = points.store(&self.idx_path(), self.first, len);
         Ok(points)
     }
 
-    /// A sealed segment's file and its length. It is opened for each read, so that a long log holds no file handles.
+    /// Opens a sealed segment and returns its file and length. It is opened for each read, so that a long log holds no
+    /// file handles.
     pub(super) fn open(&self) -> Result<(File, u64), StoreError> {
         let file = File::open(&self.path).map_err(failed("opening", &self.path))?;
         let len = file.metadata().map_err(failed("reading the size of", &self.path))?.len();
@@ -112,7 +114,7 @@ pub(super) fn write_header(file: &File, first: u64, epoch: u64) -> io::Result<u6
     Ok(header.len() as u64)
 }
 
-/// The header, if it can be read.
+/// Reads the header, if it is readable.
 pub(super) fn read_header(file: &File) -> io::Result<Option<Header>> {
     let mut start = [0; HEADER_MAX];
     let mut known = 0;
@@ -126,8 +128,8 @@ pub(super) fn read_header(file: &File) -> io::Result<Option<Header>> {
     Ok(line::parse_header(&start[..length]))
 }
 
-/// Reads the lines from the last of `points` on and finds where they stop being whole.
-/// `None`: there is no such record at the last point, so the points are not of this file.
+/// Reads the lines after the last of `points` and finds the end of the last whole one. Returns `None` if the last point
+/// is not the start of that record, so that the points belong to another file.
 pub(super) fn scan(file: &File, first: u64, len: u64, mut points: Points) -> io::Result<Option<Scan>> {
     let start = points.last();
     let (at, mut expected) = start.map_or((0, first), |point| (point.offset, point.seq));

@@ -1,4 +1,4 @@
-//! The threads that sync. What is asked of a log while it is being synced is served together, by the next fsync.
+//! The sync threads. Requests that arrive while a log is being synced are served together by its next fsync.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,7 +12,7 @@ use super::log::FileLog;
 use super::{io_error, lock};
 use crate::{OnSynced, StoreError};
 
-/// Owns the threads; dropping it lets them finish what was asked, then ends them.
+/// Owns the threads. Dropping it lets them finish all requests, then ends them.
 #[derive(Debug)]
 pub(super) struct Syncer {
     queue: Arc<Queue>,
@@ -29,16 +29,16 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct Waiting {
     asked: VecDeque<(Arc<FileLog>, OnSynced)>,
-    /// Logs that have grown, with the time by which they must be synced; each at most once.
+    /// Logs that have grown, with the time by which they must be synced; each log at most once.
     later: VecDeque<(Instant, Arc<FileLog>)>,
-    /// Logs that are being synced now. At most one per thread.
+    /// Logs that are being synced now, at most one per thread.
     busy: Vec<Arc<FileLog>>,
     stopped: bool,
 }
 
 struct Work {
     log: Arc<FileLog>,
-    /// All who asked for it until now; nobody: it is the background's turn.
+    /// The callers that asked for this sync; empty for a background sync.
     asked: Vec<OnSynced>,
 }
 
@@ -63,7 +63,7 @@ impl Drop for Syncer {
         lock(&self.queue.waiting).stopped = true;
         self.queue.changed.notify_all();
         for thread in self.threads.drain(..) {
-            // A callback may hold the last handle of the engine: then this is one of the threads.
+            // A callback may hold the last handle of the engine: then the drop runs on one of the threads.
             if thread.thread().id() != thread::current().id() {
                 let _ = thread.join();
             }
@@ -93,7 +93,7 @@ impl Queue {
         }
     }
 
-    /// Waits for something to do; `None` when there will be nothing any more.
+    /// Waits for work. Returns `None` when there will be no more.
     fn next(&self) -> Option<Work> {
         let mut waiting = lock(&self.waiting);
         loop {
@@ -102,10 +102,10 @@ impl Queue {
                 return Some(work);
             }
             if waiting.stopped {
-                // Who is busy comes back for the rest.
+                // The thread that is syncing the log handles the rest.
                 return None;
             }
-            // What is busy is looked at again by who is busy with it.
+            // A busy log is handled again by the thread that is syncing it.
             let next = waiting.later.iter().find(|(_, log)| !waiting.is_busy(log)).map(|(due, _)| *due);
             waiting = match next {
                 Some(due) => {
@@ -127,7 +127,7 @@ impl Waiting {
         self.busy.iter().any(|busy| Arc::ptr_eq(busy, log))
     }
 
-    /// The first log that somebody waits for and that is not being synced already.
+    /// Returns the first log with waiting callers that is not being synced already.
     fn asked(&mut self) -> Option<Work> {
         let first = self.asked.iter().position(|(log, _)| !self.is_busy(log))?;
         let (log, done) = self.asked.remove(first)?;
@@ -155,14 +155,14 @@ fn run(queue: &Queue) {
             queue.done(&log);
             for done in asked {
                 let result = again(&result);
-                // One caller's panic must not leave all others waiting for ever.
+                // One caller's panic must not leave the others waiting for ever.
                 let _ = panic::catch_unwind(AssertUnwindSafe(|| done(result)));
             }
         }
     }
 }
 
-/// The same result for one more caller.
+/// Copies the result for one more caller.
 fn again(result: &Result<u64, StoreError>) -> Result<u64, StoreError> {
     match result {
         Ok(seq) => Ok(*seq),

@@ -1,4 +1,4 @@
-//! Walks over the lines of a stretch of a file, chunk by chunk.
+//! Iterates over the lines of a range of a file, chunk by chunk.
 
 use std::fs::File;
 use std::io;
@@ -9,22 +9,22 @@ use bytes::Bytes;
 
 pub(super) struct Walk<'a> {
     file: &'a File,
-    /// Where the next line begins.
+    /// The offset of the next line in the file.
     at: u64,
     end: u64,
     chunk: usize,
     buf: Bytes,
-    /// Where in `buf` the next line begins.
+    /// The offset of the next line in `buf`.
     pos: usize,
 }
 
 /// A line without its newline. Its bytes are [`Walk::bytes`] until the next step.
 pub(super) struct Line {
     pub(super) offset: u64,
-    /// Where the next line begins.
+    /// The offset of the next line in the file.
     pub(super) end: u64,
     pub(super) range: Range<usize>,
-    /// It ended in a newline.
+    /// True if it ended in a newline.
     pub(super) whole: bool,
 }
 
@@ -47,7 +47,7 @@ impl<'a> Walk<'a> {
             if self.at + known as u64 >= self.end {
                 return Ok((known > 0).then(|| self.step(known, false)));
             }
-            // Doubling keeps a line that is longer than a chunk linear.
+            // Doubling keeps the cost of a line that is longer than a chunk linear.
             self.fill(self.chunk.max(known * 2))?;
         }
     }

@@ -1,4 +1,4 @@
-//! A writer that is killed at random points loses nothing that it was told is written.
+//! A writer that is killed at random points loses no acknowledged record.
 
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Write};
@@ -14,10 +14,10 @@ use crate::{Dice, body, engine, files, id, torn_files};
 
 const CHILD: &str = "WHARF_STORE_CRASH_DIR";
 const ROUNDS: u64 = 60;
-/// So small that most rounds are killed in or near the beginning of a segment.
+/// The segment size: small enough that most rounds are killed in or near the beginning of a segment.
 const SEGMENT: u64 = 48 << 10;
 
-/// Not a test of its own: what the killed process runs.
+/// Runs in the killed process; not a test of its own.
 #[test]
 fn crash_writer_child() {
     let Ok(root) = std::env::var(CHILD) else { return };
@@ -52,7 +52,7 @@ fn a_killed_writer_loses_nothing_it_acknowledged() {
 
         let engine = engine(root, SEGMENT);
         let log = engine.open(&id()).unwrap();
-        // A kill can also cut a write short by itself, between two pages.
+        // A kill can also interrupt a write by itself, between two pages.
         assert!(log.mended().torn_bytes > 0 || !round.is_multiple_of(3), "round {round}");
         torn += usize::from(log.mended().torn_bytes > 0);
         assert_eq!(torn_files(root).len(), torn, "round {round}: each torn end is kept");
@@ -70,7 +70,7 @@ fn a_killed_writer_loses_nothing_it_acknowledged() {
     assert!(files(root, ".log").len() > 10, "segments were rolled");
 }
 
-/// Runs the writer until it has acknowledged `times` batches, kills it, and gives the last seq that it acknowledged.
+/// Runs the writer until it has acknowledged `times` batches, kills it, and returns the last acknowledged seq.
 fn kill_after(root: &Path, times: u64) -> u64 {
     let mut child = crate::command("exec \"$0\" --exact crash::crash_writer_child --nocapture")
         .env(CHILD, root)
@@ -85,13 +85,13 @@ fn kill_after(root: &Path, times: u64) -> u64 {
     }
     child.kill().unwrap();
     child.wait().unwrap();
-    // What it wrote into the pipe before it died was acknowledged, too; the last line may be cut.
+    // Lines that it wrote into the pipe before it died are acknowledgements too; the last line may be incomplete.
     let rest: Vec<String> = lines.collect();
     let whole = rest.len().saturating_sub(1);
     rest.into_iter().take(whole).filter_map(ack).fold(acked, u64::max)
 }
 
-/// Leaves the beginning of one more batch, as a write that was cut short would.
+/// Appends the beginning of one more batch, as an interrupted write would.
 fn tear(root: &Path, dice: &mut Dice) {
     let scratch = TempDir::new().unwrap();
     crate::write_log(scratch.path(), 64 << 20, 4);

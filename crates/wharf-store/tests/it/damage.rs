@@ -1,4 +1,4 @@
-//! A bad byte in the middle is found and named, and the rest stays readable.
+//! A bad byte in the middle is found and reported, and the rest stays readable.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use wharf_store::{Damage, Engine, Log, Record, StoreError};
 
 use crate::{SMALL, body, engine, files, id, quick_dir, write_log};
 
-/// All records, and all damage, read in pages of `max_bytes`.
+/// Reads all records and all damage in pages of `max_bytes`.
 fn read_damaged(log: &dyn Log, max_bytes: usize) -> (Vec<Record>, Vec<Damage>) {
     let (mut records, mut damage) = (Vec::new(), Vec::new());
     let mut next = 1;
@@ -26,7 +26,7 @@ fn read_damaged(log: &dyn Log, max_bytes: usize) -> (Vec<Record>, Vec<Damage>) {
     (records, damage)
 }
 
-/// What is found and what is lost together are the whole log, in order, each once.
+/// Checks that the records and the lost ranges together are the whole log, in order and once each.
 fn check(log: &dyn Log, all: &[Record], what: &str) -> Vec<Damage> {
     let (records, damage) = read_damaged(log, 1 << 20);
     assert_eq!((&records, &damage), (&read_damaged(log, 200).0, &read_damaged(log, 200).1), "{what}: pages agree");
@@ -53,7 +53,7 @@ fn a_flipped_bit_anywhere_is_named_and_costs_only_its_line() {
     let whole = fs::read(&path).unwrap();
     let header = memchr::memchr(b'\n', &whole).unwrap() + 1;
     let last_line = memchr::memrchr(b'\n', &whole[..whole.len() - 1]).unwrap() + 1;
-    // The newline before the last line belongs to the line before it, but without it the last line is not whole.
+    // The newline before the last line belongs to the line before it, but without it the last line is incomplete.
     let tail = last_line - 1;
 
     for at in 0..whole.len() {
@@ -91,7 +91,7 @@ fn damage_across_segments_is_named() {
     assert!(segments.len() > 4);
     let first_of = |path: &Path| path.file_stem().unwrap().to_str().unwrap().parse::<u64>().unwrap();
 
-    // The end of one, the beginning of another, the whole of a third.
+    // The damage covers the end of one segment, the beginning of another and the whole of a third.
     let end = fs::read(&segments[0]).unwrap();
     fs::write(&segments[0], &end[..end.len() - 10]).unwrap();
     let mut start = fs::read(&segments[2]).unwrap();
@@ -120,7 +120,7 @@ fn damage_where_the_index_points_is_read_past() {
     drop(log);
     let path = files(dir.path(), ".log").remove(0);
     let idx = fs::read_to_string(path.with_extension("idx")).unwrap();
-    // The second point: `…],[seq,offset],…`.
+    // This is the second point: `…],[seq,offset],…`.
     let point: Vec<u64> = idx.split("],[").nth(1).unwrap().split(',').map(|n| n.parse().unwrap()).collect();
     let mut bytes = fs::read(&path).unwrap();
     bytes[point[1] as usize + 100] ^= 1;

@@ -1,4 +1,4 @@
-//! Logs of every format that was ever released can be read. The fixtures are never edited.
+//! Logs of every released format can be read. The fixtures are never edited.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The SQLite index: derived, so it may be lost, and then says so.
+//! The SQLite index is derived: it may be lost, and then reports it.
 
 use std::cell::RefCell;
 use std::fs;

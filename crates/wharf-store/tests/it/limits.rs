@@ -1,4 +1,4 @@
-//! A full disk and files that cannot be used: a clear error, and never a corrupted log.
+//! A full disk and unusable files: a clear error, and never a corrupted log.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -13,7 +13,7 @@ use crate::{SMALL, body, engine, files, id, log_dir, write_log};
 
 const CHILD: &str = "WHARF_STORE_FULL_DIR";
 
-/// Not a test of its own: runs where no file may grow beyond a limit, which is the same to a writer as a full disk.
+/// Runs in a process with a file size limit, which a writer cannot tell from a full disk; not a test of its own.
 #[test]
 fn full_child() {
     let Ok(root) = std::env::var(CHILD) else { return };
@@ -35,7 +35,7 @@ fn full_child() {
     assert_eq!(log.head(), head);
     assert_eq!(sync(&*log).unwrap(), head.seq);
     assert_eq!(read_all(&*log, 1, 1 << 20).len() as u64, head.seq);
-    // What is small enough goes on.
+    // A record that fits is still written.
     let head = log.append(1, head.seq, &[Bytes::from_static(b"small")]).unwrap();
     drop((log, engine));
     let log = super::engine(root, 64 << 20).open(&id()).unwrap();
@@ -49,7 +49,7 @@ fn full_child() {
 #[test]
 fn a_full_disk_refuses_whole_batches_and_corrupts_nothing() {
     let dir = TempDir::new().unwrap();
-    // 100 blocks, of 512 or 1024 bytes. The signal that comes with the limit is ignored, also by what is executed.
+    // The limit is 100 blocks of 512 or 1024 bytes. The signal of the limit is ignored, also by the executed program.
     let script = "trap '' XFSZ; ulimit -f 100; exec \"$0\" --exact limits::full_child --nocapture";
     let output = crate::command(script).env(CHILD, dir.path()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
@@ -66,7 +66,7 @@ fn no_space_for_the_next_segment_leaves_the_log_as_it_was() {
     while head.bytes < SMALL {
         head = log.append(1, head.seq, &[body(head.seq + 1)]).unwrap();
     }
-    // A device that is always full, where the next segment would be.
+    // A device that is always full is put in the place of the next segment.
     let next = log_dir(dir.path()).join(format!("{:020}.log", head.seq + 1));
     symlink("/dev/full", &next).unwrap();
     assert!(matches!(log.append(1, head.seq, &[body(head.seq + 1)]), Err(AppendError::Full(_))));
@@ -87,7 +87,7 @@ fn failed_sync_is_reported_and_closes_the_log_for_writing() {
     while head.bytes < SMALL {
         head = log.append(1, head.seq, &[body(head.seq + 1)]).unwrap();
     }
-    // A device that takes everything and cannot be synced, where the next segment would be.
+    // A device that accepts writes and cannot be synced is put in the place of the next segment.
     let next = log_dir(dir.path()).join(format!("{:020}.log", head.seq + 1));
     symlink("/dev/null", &next).unwrap();
     let lost = log.append(1, head.seq, &[body(head.seq + 1)]).unwrap();
@@ -118,7 +118,7 @@ fn log_that_cannot_be_opened_is_named_and_left_alone() {
         assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
     };
 
-    // A directory in the place of a file is unreadable to everybody, root included.
+    // A directory in the place of a file is unreadable for every user, root included.
     let kept = first.with_extension("kept");
     fs::rename(first, &kept).unwrap();
     fs::create_dir(first).unwrap();
@@ -160,7 +160,7 @@ fn a_state_directory_that_cannot_be_written_is_named() {
     let error = wharf_store::FileEngine::open(wharf_store::FileOptions::new(&root)).unwrap_err();
     assert!(error.to_string().contains(root.to_str().unwrap()), "{error}");
 
-    // Root may write all the same; everybody else gets an error. Either way nothing is half made.
+    // Root may write all the same; other users get an error. In both cases nothing is half-created.
     let locked = dir.path().join("locked");
     let engine = engine(&locked, SMALL);
     let workspaces = locked.join("workspaces");

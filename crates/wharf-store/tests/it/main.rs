@@ -1,4 +1,5 @@
-//! The store from outside: the contract, crashes, damage, full disks, leases, the index, and old logs.
+//! Tests of the store through its public interface: the contract, crashes, damage, full disks, leases, the index, and
+//! old logs.
 
 #![expect(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -22,7 +23,7 @@ use bytes::Bytes;
 use tempfile::TempDir;
 use wharf_store::{Engine, FileEngine, FileOptions, LogId, MemoryEngine, conformance};
 
-/// Segments so small that a few records fill one.
+/// A segment size that a few records fill.
 const SMALL: u64 = 4 << 10;
 
 #[test]
@@ -64,12 +65,12 @@ fn log_dir(root: &Path) -> PathBuf {
     root.join("workspaces/bucket/sessions/sess/log")
 }
 
-/// A directory in memory where the system has one, for thousands of syncs or files.
+/// Returns a directory in memory where the system has one, for thousands of syncs or files.
 fn quick_dir() -> TempDir {
     TempDir::new_in("/dev/shm").or_else(|_| TempDir::new()).unwrap()
 }
 
-/// Files of the log with this ending, in order.
+/// Returns the files of the log with this suffix, in order.
 fn files(root: &Path, ending: &str) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = fs::read_dir(log_dir(root))
         .unwrap()
@@ -86,12 +87,12 @@ fn torn_files(root: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// A body that can be known by its seq, of `0..300` bytes and more.
+/// Returns a body that depends on its seq and has at least `0..300` bytes.
 fn body(seq: u64) -> Bytes {
     Bytes::from(format!("{{\"n\":{seq},\"pad\":\"{}\"}}", "é".repeat((seq * 31 % 97) as usize)))
 }
 
-/// A log of `count` records with [`body`]s, closed again.
+/// Writes a log of `count` records with [`body`]s and closes it.
 fn write_log(root: &Path, segment_bytes: u64, count: u64) {
     let log = engine(root, segment_bytes).create(&id()).unwrap();
     for seq in 1..=count {
@@ -99,7 +100,7 @@ fn write_log(root: &Path, segment_bytes: u64, count: u64) {
     }
 }
 
-/// A shell that runs this test binary, as `$0`, in a process of its own.
+/// Returns a shell command that runs this test binary, as `$0`, in a process of its own.
 #[expect(clippy::disallowed_methods, reason = "the one place where these tests start a process")]
 fn command(script: &str) -> Command {
     let mut command = Command::new("sh");
@@ -107,7 +108,7 @@ fn command(script: &str) -> Command {
     command
 }
 
-/// Numbers that look random; their seed is printed so that a failure can be repeated.
+/// A random number generator; the seed is printed so that a failure can be repeated.
 struct Dice(u64);
 
 impl Dice {

@@ -1,4 +1,4 @@
-//! The hostile engine does what it is told.
+//! The hostile engine fails as it is told to.
 
 use std::sync::mpsc;
 

@@ -1,5 +1,5 @@
-//! A disk that is really full: what may use the reserve is written, what can wait is refused, and all goes on when
-//! there is space.
+//! A disk that is really full: required records use the reserve, others are refused, and appends go on when there is
+//! space.
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -21,7 +21,7 @@ fn engine(root: &Path) -> Arc<FileEngine> {
     FileEngine::open(FileOptions { reserve: RESERVE, ..FileOptions::new(root) }).unwrap()
 }
 
-/// Takes every free byte of the disk.
+/// Fills every free byte of the disk.
 fn fill_up(root: &Path) -> fs::File {
     let mut filler = fs::OpenOptions::new().create(true).append(true).open(root.join("filler")).unwrap();
     for size in [64 << 10, 4 << 10, 1] {
@@ -30,7 +30,7 @@ fn fill_up(root: &Path) -> fs::File {
     filler
 }
 
-/// Tries until there is space again; the engine itself does not look more often than it must.
+/// Retries until there is space again; the engine itself checks only at intervals.
 fn append_soon(log: &dyn Log, bodies: &[Bytes]) -> u64 {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
@@ -42,7 +42,7 @@ fn append_soon(log: &dyn Log, bodies: &[Bytes]) -> u64 {
     }
 }
 
-/// Not a test of its own: runs on a disk of 6 MiB.
+/// Runs on a disk of 6 MiB; not a test of its own.
 #[test]
 fn small_disk_child() {
     let Ok(root) = std::env::var(CHILD) else { return };
@@ -53,7 +53,7 @@ fn small_disk_child() {
     log.append(1, 0, &[body(1)]).unwrap();
     let filler = fill_up(root);
 
-    // A page is free behind the last record; this is more than that.
+    // A page is free behind the last record; this exceeds it.
     let big = Bytes::from(vec![b'x'; 10_000]);
     assert!(matches!(log.append(1, 1, std::slice::from_ref(&big)), Err(AppendError::Full(_))));
     assert!(matches!(log.append_from_reserve(1, 1, std::slice::from_ref(&big)).map(|head| head.seq), Ok(2)));
@@ -66,7 +66,7 @@ fn small_disk_child() {
     }
     assert!(!root.join("workspaces/bucket/sessions/other").exists(), "nothing half made");
 
-    // Until nothing is left of it either. One batch may not take it all.
+    // This continues until the reserve is used up. One batch may not take all of it.
     let huge = Bytes::from(vec![b'x'; (RESERVE / 2) as usize]);
     assert!(matches!(log.append_from_reserve(1, 2, &[huge]), Err(AppendError::Full(_))));
     while log.append_from_reserve(1, log.head().seq, std::slice::from_ref(&big)).is_ok() {}
@@ -74,7 +74,7 @@ fn small_disk_child() {
     let written = log.head().seq;
     assert_eq!(read_all(&*log, 1, 1 << 20).len() as u64, written);
 
-    // A host that begins now finds nothing to take, and goes on when there is space.
+    // A host that starts now finds no space for its reserve, and creates it when there is space.
     drop((log, engine));
     let engine = self::engine(root);
     let log = engine.open(&id()).unwrap();
@@ -89,7 +89,7 @@ fn small_disk_child() {
 #[test]
 fn reserve_on_a_full_disk_accepts_required_records_only() {
     let dir = TempDir::new().unwrap();
-    // A disk of its own, which goes with the process; as a user's own root where that is needed and allowed.
+    // The disk is mounted for this process only, in a user namespace where that is needed and allowed.
     let mounted = "mount -t tmpfs -o size=6m tmpfs \"$WHARF_STORE_SMALL_DISK\" || { echo no-mount; exit 0; }";
     let inner = format!("{mounted}; exec \"$0\" --exact reserve::small_disk_child --nocapture");
     let script = format!("exec unshare -rm sh -c '{inner}' \"$0\" || echo no-mount");

@@ -1,4 +1,4 @@
-//! Segments, their indexes, and what the directory looks like.
+//! Segments, their indexes, and the layout of the directory.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -33,7 +33,7 @@ fn a_long_log_is_many_segments_with_an_index_each() {
     }
 }
 
-/// Does something to an index, given what it was.
+/// Damages an index, given its content.
 type Spoil<'a> = &'a dyn Fn(&Path, &[u8]);
 
 #[test]
@@ -53,7 +53,7 @@ fn an_index_that_is_missing_damaged_or_wrong_is_made_again() {
         &|path, _| fs::remove_file(path).unwrap(),
         &|path, good| fs::write(path, &good[..good.len() / 2]).unwrap(),
         &|path, _| fs::write(path, b"").unwrap(),
-        // Whole, but of another file: every offset is in the middle of a line.
+        // This index is intact but of another file: every offset is in the middle of a line.
         &|path, good| {
             let text = String::from_utf8(good[9..good.len() - 1].to_vec()).unwrap();
             let shifted = text.replace("9]", "8]").replace("7]", "6]").replace("5]", "4]").replace("3]", "2]");
@@ -81,7 +81,7 @@ fn an_index_that_is_missing_damaged_or_wrong_is_made_again() {
 fn a_stale_index_of_the_last_segment_does_not_mislead() {
     let dir = TempDir::new().unwrap();
     write_log(dir.path(), SMALL, 100);
-    // The last segment loses its neighbours' indexes' size: give it one that tells of more than it has, or of others.
+    // The last segment gets an index that covers more bytes than it has, or of another segment.
     let last = files(dir.path(), ".log").pop().unwrap();
     let first: u64 = last.file_stem().unwrap().to_str().unwrap().parse().unwrap();
     for (len, points) in [(1_u64 << 40, format!("[{first},46]")), (100, format!("[{first},47]"))] {
@@ -104,7 +104,7 @@ fn opening_a_long_segment_reads_only_its_end() {
     let big = Bytes::from(vec![b'x'; 100_000]);
     let bodies = vec![big; 100];
     log.append(1, 0, &bodies).unwrap();
-    // The background sync keeps an index of so long a segment.
+    // The background sync stores an index of such a long segment.
     let idx = log_dir(dir.path()).join("00000000000000000001.idx");
     while !idx.exists() {
         thread::yield_now();
@@ -195,7 +195,8 @@ fn ten_thousand_logs_are_listed_quickly() {
     let start = Instant::now();
     assert_eq!(engine.list().unwrap().len(), 10_000);
     let took = start.elapsed();
-    // About 30 ms in a release build on a quiet machine; the bound only catches an open or a read of each.
+    // Listing takes about 30 ms in a release build on a quiet machine; the bound only catches an open or a read of each
+    // log.
     assert!(took.as_millis() < 2000, "{took:?}");
 }
 

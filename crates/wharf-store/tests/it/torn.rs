@@ -1,4 +1,4 @@
-//! A log that ends too early, anywhere, is a shorter log.
+//! A log that is cut at any byte is a shorter log.
 
 use std::fs;
 

@@ -1,4 +1,5 @@
-//! What sessions use is measured, told everywhere, and capped without hurting anyone (rules 2.3, 2.6, 10.5).
+//! Session memory and CPU time are measured, shown on every surface, and capped without disturbing working sessions
+//! (rules 2.3, 2.6, 10.5).
 #![cfg(target_os = "linux")]
 
 use anyhow::{Context, Result};
@@ -16,7 +17,7 @@ fn memory(session: &Value) -> u64 {
     session["resources"]["memoryBytes"].as_u64().unwrap_or_default() / MIB
 }
 
-/// Prompts, and waits for the end of the turn.
+/// Sends a prompt and waits for the end of its turn.
 async fn turn(http: &Http, id: &str, text: &str) -> Result<()> {
     prompt(http, id, text).await?;
     idle(http, id).await.map(drop)
@@ -58,7 +59,7 @@ async fn memory_and_cpu_of_the_whole_tree_rise_and_fall() -> Result<()> {
     let less = until(&http, &id, "80 MiB less", |session| (1..memory(&small) + 80).contains(&memory(session))).await?;
     assert!(less["resources"]["cpuMillis"].as_u64() >= most["resources"]["cpuMillis"].as_u64(), "{less}");
 
-    // Everywhere the same figures are shown.
+    // Every surface shows the same figures.
     let one = http.get(&format!("/sessions/{id}")).await?.expect(200)?;
     let listed = http.get("/sessions").await?.expect(200)?;
     assert!(memory(&one) > 0 && memory(&listed["sessions"][0]) > 0, "{listed}");
@@ -74,7 +75,7 @@ async fn memory_and_cpu_of_the_whole_tree_rise_and_fall() -> Result<()> {
     let shown = wharf(&host, &["show", &id])?;
     assert!(shown.contains("\nmemory\t") && shown.contains("\ncpu\t") && shown.contains("\nprocesses\t3\n"), "{shown}");
 
-    // With the processes go the figures.
+    // The figures go away together with the processes.
     http.post(&format!("/sessions/{id}/kill"), &json!({})).await?.expect(200)?;
     let ended = sleeping(&http, &id).await?;
     assert!(ended.get("resources").is_none(), "{ended}");
@@ -95,14 +96,14 @@ async fn longest_idle_session_sleeps_over_the_total_cap_and_wakes_at_a_prompt() 
     assert!(slept["message"].as_str().is_some_and(|why| why.contains("limits.memory (150 MiB)")), "{slept}");
     let ended = log::expect(&host, &oldest, "ended", |event| event["ending"]["reason"] == "memory").await?;
     assert_eq!(ended["ending"]["status"], "killed");
-    // The others are left alone: one is at work, and without the other there is room.
+    // The other two sessions stay up: one is working, and ending the oldest freed enough memory.
     for id in [&busy, &newest] {
         let session = http.get(&format!("/sessions/{id}")).await?.expect(200)?;
         assert_eq!(session["status"], "running", "{session}");
     }
     said(&host, "a session was put to sleep").await?;
 
-    // The same session with its history.
+    // It is the same session, with its history.
     turn(&http, &oldest, "echo after").await?;
     assert_eq!(output(&http, &oldest).await?.iter().filter(|line| *line == "before" || *line == "after").count(), 2);
     let starts = log::events(&host, &oldest, "agent_starting")?;
@@ -125,7 +126,7 @@ async fn a_session_over_its_own_cap_is_reported_while_it_works_and_sleeps_when_i
     let slept = sleeping(&http, &id).await?;
     assert_eq!(slept["endReason"], "memory");
     assert!(output(&http, &id).await?.contains(&"done".to_owned()), "the turn was not cut off");
-    // A client that stayed goes on.
+    // A client that stayed attached can go on using the session.
     assert_eq!(told(&acp, &id, "echo again").await?, "again");
     Ok(())
 }
@@ -138,7 +139,7 @@ async fn a_session_that_could_not_come_back_is_never_put_to_sleep() -> Result<()
     let (first, second) = (spawn(&http, &host).await?, spawn(&http, &host).await?);
     turn(&http, &first, "hold 40").await?;
     until(&http, &first, "a session over its cap", |session| session["resources"]["overLimit"] == true).await?;
-    // Further looks pass: what another session does is measured.
+    // Further measurements are taken meanwhile: another session's use is sampled.
     for size in [10, 30, 50] {
         turn(&http, &second, &format!("hold {size}")).await?;
         until(&http, &second, "its figure", |session| memory(session) >= size).await.context("second")?;

@@ -11,12 +11,12 @@ use crate::bridge::editor;
 use crate::recording::Recording;
 use crate::{client_of, client_with, cwd, scripted};
 
-/// How often the agent was started.
+/// Returns how often the agent was started.
 fn starts(recording: &Recording) -> Result<usize> {
     Ok(recording.messages()?.iter().filter(|message| message["method"] == "initialize").count())
 }
 
-/// A session of the scripted agent with a label.
+/// Creates a session of the scripted agent with a label and returns its id.
 async fn labelled(host: &Host) -> Result<String> {
     let body = json!({ "adapter": "scripted", "cwd": cwd(host)?, "label": "my work" });
     let session = Http::new(host).post("/sessions/agent", &body).await?.expect(201)?;
@@ -70,7 +70,7 @@ async fn a_request_without_a_session_goes_to_the_agent_that_the_connection_has()
     std::fs::create_dir(&other)?;
     client.new_session(other.to_str().context("not UTF-8")?).await?;
     assert_eq!(recording.methods()?, ["authenticate", "session/new"]);
-    // Without a session there is none to ask: an agent is started.
+    // Without a session there is no agent to ask, so one is started.
     client.request("session/close", json!({ "sessionId": session })).await?;
     assert_eq!(starts(&recording)?, 2);
     let alone = client_of(&host, "scripted").await?;
@@ -88,7 +88,7 @@ fn a_bridge_that_returns_to_a_restarted_host_starts_only_the_agent_of_its_sessio
     let session = editor.open_session()?;
     let before = starts(&recording)?;
     host.kill9()?;
-    // Even if no answer is known any more.
+    // This holds even if the cached answer to `initialize` is gone.
     let _ = std::fs::remove_file(host.state_dir().join("initialize.json"));
     host.restart()?;
     let (_, said) = editor.prompt(&session, "echo back")?;

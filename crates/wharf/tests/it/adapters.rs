@@ -1,4 +1,5 @@
-//! Agents by manifest: what reaches them, what is refused before anything is made (rule 8.7).
+//! Agents described by a manifest: which settings reach them, and which spawns are refused before a session is created
+//! (rule 8.7).
 
 use std::fs;
 
@@ -17,7 +18,7 @@ struct Stage {
     _adapters: tempfile::TempDir,
 }
 
-/// A manifest of this name; `more` are lines of its front matter.
+/// Returns a manifest with this name; `more` holds further lines of its front matter.
 fn manifest(name: &str, bin: &str, more: &str) -> String {
     let check = r"{ cmd: 'echo version 1.2.3', parse: 'version (\S+)', range: '>=2' }";
     format!(
@@ -28,7 +29,7 @@ fn manifest(name: &str, bin: &str, more: &str) -> String {
 
 const ACP: &str = "protocol: acp\nacp: ACP.md\n";
 
-/// A host whose user has these manifests: name, program (the scripted agent if empty) and front matter.
+/// Starts a host whose user has these manifests: name, program (the scripted agent if empty) and front matter.
 fn stage(options: HostOptions, manifests: &[(&str, &str, &str)]) -> Result<Stage> {
     let adapters = tempfile::tempdir()?;
     let agent = wharf_testkit::program::scripted_agent()?;
@@ -48,7 +49,7 @@ async fn spawn(http: &Http, host: &Host, mut body: Value) -> Result<String> {
     Ok(session["id"].as_str().context("no id")?.to_owned())
 }
 
-/// What the agent says to a script.
+/// Returns the lines that the agent writes in answer to a script.
 async fn told(http: &Http, session: &str, script: &str) -> Result<Vec<String>> {
     let before = output(http, session).await?.len();
     prompt(http, session, script).await?;

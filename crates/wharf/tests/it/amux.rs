@@ -9,12 +9,12 @@ use crate::recording::Recording;
 use crate::ways::observers_token;
 use crate::{catch_up, client, cwd, log, program, refused, scripted, section, stop_reason};
 
-/// A connection with this query, which has said nothing.
+/// Opens a connection with this query and sends nothing.
 async fn knock(host: &Host, query: &str) -> Result<Client> {
     Client::connect(&format!("{}?{query}", host.ws_url()), host.token()).await
 }
 
-/// A peer of the session `work` that has said `initialize` and `session/new`.
+/// Connects a peer to the session `work` and sends `initialize` and `session/new`.
 async fn peer(host: &Host, peer: &str) -> Result<(Client, String)> {
     peer_with(host, &format!("session=work&peer_id={peer}&peer_name={peer}%20N&role=driver")).await
 }
@@ -26,7 +26,7 @@ async fn peer_with(host: &Host, query: &str) -> Result<(Client, String)> {
     Ok((client, session))
 }
 
-/// The next amux frame of this name; it carries the session's name twice.
+/// Returns the next amux frame with this name; it carries the session's name twice.
 async fn note(client: &Client, name: &str) -> Result<Value> {
     let frame = client.expect_notification(&format!("amux/{name}")).await;
     let mut params = frame.params().clone();
@@ -37,7 +37,7 @@ async fn note(client: &Client, name: &str) -> Result<Value> {
     Ok(params)
 }
 
-/// The amux frames so far, by name.
+/// Returns the names of the amux frames received so far.
 fn notes(client: &Client) -> Vec<String> {
     let of = |frame: &Frame| frame.method().strip_prefix("amux/").map(str::to_owned);
     client.transcript().iter().filter_map(of).collect()
@@ -95,7 +95,7 @@ async fn a_plain_client_and_a_peer_share_a_session_too() -> Result<()> {
     assert_eq!(note(&ann, "peer_joined").await?["role"], "controller");
     let waiting = plain.start_prompt(&session, "wait; echo one").await;
     assert_eq!(note(&ann, "turn_started").await?["peerName"], "wharf-testkit");
-    // The queue is everyone else's; a peer sees it.
+    // A plain client's prompt is queued; a peer sees it.
     let second = plain.start_prompt(&session, "echo two").await;
     let added = note(&ann, "queue_item_added").await?;
     assert_eq!((&added["text"], &added["status"]), (&json!("echo two"), &json!("queued")));
@@ -150,7 +150,7 @@ async fn connections_are_closed_with_amuxs_codes() -> Result<()> {
     first.initialize().await?;
     let closed = knock(&host, "room=work&peer_id=ann").await?.closed().await;
     assert!(closed.starts_with("closed 4409 "), "{closed}");
-    // Another name is another room, and another id another peer.
+    // Another session name is another session, and another peer id is another peer.
     knock(&host, "session=play&peer_id=ann").await?.initialize().await?;
     knock(&host, "mux=work").await?.initialize().await?;
     first.initialize().await?;
@@ -180,7 +180,7 @@ async fn an_agent_that_does_not_start_closes_the_connection() -> Result<()> {
     client.initialize().await?;
     assert_eq!(refused(client.new_session(&cwd(&host)?).await)?.data["reason"], "start_failed");
     assert_eq!(client.closed().await, "closed 1011 the agent could not be started");
-    // The name is free for a session that starts.
+    // The name can be used by the next session that starts.
     peer(&host, "ann").await?;
     Ok(())
 }
@@ -224,7 +224,7 @@ async fn a_steer_replaces_the_running_turn() -> Result<()> {
     ann.expect_text("better").await;
     note(&ann, "turn_complete").await?;
 
-    // With nothing to replace it is a prompt.
+    // Without a running turn a steer is an ordinary prompt.
     let idle = ben.request("amux/steer_active_turn", json!({ "prompt": text("echo idle") })).await?;
     assert_eq!(idle["mode"], "prompt");
     ann.expect_text("idle").await;
@@ -275,7 +275,7 @@ async fn prompts_are_queued_and_taken_out_again() -> Result<()> {
     assert_eq!(note(&ben, "queue_item_completed").await?, expected);
     assert_eq!(ben.texts(), ["two"]);
 
-    // With nothing to wait for it is an item all the same.
+    // A prompt for an idle session becomes a queue item all the same.
     let idle = ben.request("amux/queue_prompt", json!({ "text": "echo idle" })).await?;
     assert_eq!(idle["status"], "submitted");
     assert_eq!(note(&ann, "queue_item_completed").await?["queueItemId"], two["queueItemId"]);
@@ -406,7 +406,7 @@ async fn late_joiners_start_no_agent_and_get_the_history() -> Result<()> {
     let started = started.context("no turn_started")?;
     assert!(started.params()["_meta"]["amux"]["recordedAt"].is_string(), "{}", started.raw);
     assert_eq!(recording.messages()?, sent_by_ann, "no agent was asked for anything");
-    // A second `session/new` is the answer alone.
+    // A second `session/new` gets only the answer, without history.
     assert_eq!(ben.new_session(&cwd(&host)?).await?, session);
     ann.prompt(&session, "echo two").await?;
     ben.expect_text("two").await;
@@ -504,7 +504,7 @@ async fn attach_needs_no_id_and_returns_the_history_as_raw_frames() -> Result<()
         note(&ann, "peer_left").await?;
         catch_up(&ann).await;
     }
-    // Plain clients have the typed history and the capability as an object.
+    // Plain clients get the typed history and the capability as an object.
     let plain = client(&host).await?;
     let answer = plain.request("session/attach", json!({ "sessionId": session })).await?;
     assert_eq!(answer["history"][0]["type"], "prompt");

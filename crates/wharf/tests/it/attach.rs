@@ -1,4 +1,5 @@
-//! `session/attach` and `session/detach`: joining with as much of the past as one wants, and hearing of the others (§4).
+//! `session/attach` and `session/detach`: joining with a chosen part of the history, and notifications about other
+//! clients (§4).
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -7,7 +8,7 @@ use wharf_testkit::host::Host;
 
 use crate::{client, client_with, cwd, join, log, observer, open, refused, scripted, stop_reason, told};
 
-/// Attaches with these parameters beside the session's id.
+/// Sends `session/attach` with these parameters beside the session id.
 async fn attach(client: &Client, session: &str, more: Value) -> Result<Value, RpcError> {
     let mut params = json!({ "sessionId": session });
     if let (Some(params), Some(more)) = (params.as_object_mut(), more.as_object()) {
@@ -16,7 +17,7 @@ async fn attach(client: &Client, session: &str, more: Value) -> Result<Value, Rp
     client.request("session/attach", params).await
 }
 
-/// A second client that has attached.
+/// Connects a second client and attaches it.
 async fn attached(host: &Host, session: &str, more: Value) -> Result<(Client, Value)> {
     let client = client(host).await?;
     let answer = attach(&client, session, more).await?;
@@ -39,7 +40,7 @@ fn text(text: &str) -> Value {
     json!([{ "type": "text", "text": text }])
 }
 
-/// The tags of the updates that tell of other clients, in order.
+/// Returns the tags of the updates about other clients, in order.
 fn told_of_others(client: &Client) -> Vec<String> {
     let tags = ["prompt_received", "turn_complete", "permission_resolved", "client_connected", "client_disconnected"];
     let of = |frame: &Frame| {
@@ -49,7 +50,7 @@ fn told_of_others(client: &Client) -> Vec<String> {
     client.transcript().iter().filter_map(of).collect()
 }
 
-/// The position of the first frame that fits.
+/// Returns the position of the first frame that matches.
 fn place(client: &Client, fits: impl Fn(&Frame) -> bool) -> Result<usize> {
     client.transcript().iter().position(fits).context("no such frame")
 }
@@ -134,7 +135,7 @@ async fn history_pending_only_sends_open_asks_and_none_sends_nothing() -> Result
     assert_eq!((&entry["type"], &entry["status"]), (&json!("permission_request"), &json!("pending")));
     assert_eq!(&entry["request"], asked.params());
     assert!(entry["seq"].is_u64() && entry["timestamp"].is_string(), "{entry}");
-    // Both are asked for real, after the answer.
+    // Both clients get the real permission request, after the answer.
     for client in [&second, &third] {
         let again = client.expect_request("session/request_permission").await;
         assert_eq!(again.params(), asked.params());
@@ -146,7 +147,7 @@ async fn history_pending_only_sends_open_asks_and_none_sends_nothing() -> Result
     third.respond(ask.id(), selected("allow_once")).await;
     assert_eq!(stop_reason(running.answer().await)?, "end_turn");
     assert_eq!(second.expect_text("after").await.text(), Some("after"));
-    // Nothing is open any more.
+    // No ask is open any more.
     let (_fourth, pending) = attached(&host, &session, json!({ "historyPolicy": "pending_only" })).await?;
     assert_eq!(pending["history"], json!([]));
     Ok(())
@@ -225,7 +226,7 @@ async fn history_after_message_includes_the_start_of_an_earlier_tool_call() -> R
     Ok(())
 }
 
-/// The ids of the events that a client was shown.
+/// Returns the ids of the events that a client was shown.
 fn event_ids(client: &Client) -> Vec<String> {
     let id = |frame: &Frame| frame.params()["_meta"]["wharf"]["eventId"].as_str().map(str::to_owned);
     client.transcript().iter().filter_map(id).collect()
@@ -281,7 +282,7 @@ async fn unknown_event_id_counts_as_full_history_and_the_answer_says_so() -> Res
 
 #[tokio::test]
 async fn a_long_history_is_streamed_after_the_answer() -> Result<()> {
-    // Over four mebibytes of text.
+    // This is over four mebibytes of text.
     const CHUNKS: u64 = 22_000;
     let host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;

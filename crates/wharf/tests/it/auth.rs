@@ -1,4 +1,4 @@
-//! Agents that want a login: what is asked before there is a session (rule 3.2).
+//! Agents that require a login: requests before there is a session (rule 3.2).
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ async fn login_covers_later_sessions_of_its_connection_only() -> Result<()> {
     let new = json!({ "cwd": cwd(&host)?, "mcpServers": [] });
     assert_eq!(refused(second.request("session/new", new).await)?.code, -32000);
 
-    // A session that comes back is logged in as it was.
+    // A session that comes back is logged in again in the same way.
     host.restart()?;
     for session in &sessions {
         let third = client(&host).await?;
@@ -92,7 +92,7 @@ async fn a_logout_reaches_every_agent_and_is_answered_once() -> Result<()> {
     let two = client.new_session(&cwd(&host)?).await?;
     client.request("logout", json!({})).await?;
     for session in [&one, &two] {
-        // Its agent has had the logout when it has had a later prompt.
+        // The agent has processed the logout once it has answered a later prompt.
         assert_eq!(told(&client, session, "echo still").await?, "still");
     }
     let logouts = recording.messages()?.into_iter().filter(|message| message["method"] == "logout").count();
@@ -117,7 +117,7 @@ async fn request_without_a_session_goes_to_the_agent_of_the_connection() -> Resu
     assert_eq!(error.code, -32601);
     let session = client.new_session(&cwd(&host)?).await?;
     assert_eq!(told(&client, &session, "echo on").await?, "on");
-    // And once more, when that one has got its session.
+    // The same holds once the connection's agent has a session.
     assert_eq!(client.request("_echo", json!({ "x": 1 })).await?, json!({ "x": 1 }));
     Ok(())
 }
@@ -156,7 +156,7 @@ async fn a_login_in_a_terminal_is_offered_by_the_bridge_alone() -> Result<()> {
     let told = unable.request("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }))?;
     assert_eq!(told["authMethods"], json!([token]), "it has not said that it can");
 
-    // What the editor is told to run ends as the agent does.
+    // The command that the editor is told to run exits with the agent's code.
     let args: Vec<&str> = terminal["args"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let mut login = crate::program::command(&["acp", "--config"]);
     let status = login.arg(host.directory().join("config.toml")).args(args).status()?;

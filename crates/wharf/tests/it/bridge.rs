@@ -1,4 +1,4 @@
-//! `wharf acp`: an editor on one side, a host on the other that may go away and come back.
+//! `wharf acp`: an editor on one side, and a host on the other side that may stop and come back.
 
 use std::io::Write;
 use std::path::Path;
@@ -13,20 +13,20 @@ use wharf_testkit::{PATIENCE, procs};
 
 use crate::{cwd, join, log, open, scripted, wharf};
 
-/// An editor that has started the bridge to this host.
+/// Starts the bridge to this host as an editor would.
 pub(crate) fn editor(host: &Host, arguments: &[&str]) -> Result<AgentPipe> {
     let state_dir = host.state_dir();
     let state_dir = state_dir.to_str().context("the directory is not UTF-8")?;
     AgentPipe::start(&wharf(), &[&["acp", "--no-start", "--state-dir", state_dir], arguments].concat(), &[])
 }
 
-/// The `session/update` lines that it received, as they came.
+/// Returns the `session/update` lines that the editor received, unchanged.
 fn updates(editor: &AgentPipe) -> Vec<String> {
     let lines = editor.received.iter().map(|line| String::from_utf8_lossy(line).into_owned());
     lines.filter(|line| line.contains(r#""session/update""#)).collect()
 }
 
-/// Updates that an agent may send in ways of its own, each with its place for an event id.
+/// Updates in unusual but legal spellings, each with a different form of `_meta`.
 const ODD: &[&str] = &[
     r#"{"jsonrpc":"2.0","method":"session/update","params":{"_meta":{},"sessionId":"$SESSION","update":{"sessionUpdate":"plan","entries":[]}}}"#,
     r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"$SESSION","_meta":{ },"update":{"sessionUpdate":"plan","entries":[]}}}"#,
@@ -121,7 +121,7 @@ fn bridge_without_host_and_autostart_explains_the_failure() -> Result<()> {
     Ok(())
 }
 
-/// A bridge that has to start its host, in a state directory of its own.
+/// Starts a bridge that has to start its own host, in a state directory of its own.
 fn starter(folder: &Path) -> Result<AgentPipe> {
     let state_dir = folder.join("state");
     let arguments = ["acp", "--state-dir", state_dir.to_str().context("the directory is not UTF-8")?];
@@ -130,7 +130,7 @@ fn starter(folder: &Path) -> Result<AgentPipe> {
     AgentPipe::start(&wharf(), &arguments, &environment)
 }
 
-/// Ends the host of that directory, whatever becomes of the test.
+/// Stops the host of that directory when the test ends, passed or failed.
 struct Ends<'a>(&'a Path);
 
 impl Ends<'_> {
@@ -181,7 +181,7 @@ fn a_host_that_cannot_start_is_explained_by_its_log() -> Result<()> {
     command.arg(folder.path().join("state")).arg("--config").arg(config);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut bridge = command.spawn()?;
-    // Something to be done: without that it would go as soon as stdin is closed.
+    // The request keeps the bridge busy: without work it would exit as soon as stdin is closed.
     let line = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{}}\n";
     bridge.stdin.take().context("no stdin")?.write_all(line.as_bytes())?;
     let output = bridge.wait_with_output()?;
@@ -202,7 +202,7 @@ fn a_permission_of_an_agent_that_went_with_the_host_is_withdrawn() -> Result<()>
     let withdrawn = editor.expect("its withdrawal", |message| message["method"] == "$/cancel_request")?;
     assert_eq!(withdrawn["params"]["requestId"], asked["id"]);
     assert_eq!(editor.response(cut)?["error"]["data"]["reason"], "host_restarted");
-    // Nobody waits for this any more.
+    // No agent waits for this answer any more.
     editor.respond(&asked["id"], json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } }))?;
     let again = editor.start_prompt(&session, "ask")?;
     let asked_again = editor.expect("another", |message| message["method"] == "session/request_permission")?;
@@ -214,7 +214,8 @@ fn a_permission_of_an_agent_that_went_with_the_host_is_withdrawn() -> Result<()>
 }
 
 const KILLS: u32 = 10;
-/// More than all the pipes and buffers on the way hold, so that the host dies with much that it has not shown.
+/// More updates than all pipes and buffers on the way hold, so that the host dies with many updates that it has not
+/// sent.
 const STREAM: u64 = 8_000;
 
 #[test]
@@ -241,10 +242,10 @@ fn ten_kills_of_the_host_leave_no_gap_and_no_duplicate() -> Result<()> {
     check_transcript(&host, &session, &editor)
 }
 
-/// One turn that the kill may cut, and one that waits behind it. Returns their requests.
+/// Starts one turn that the kill may interrupt and one prompt that waits behind it. Returns their requests.
 fn cut_a_turn(host: &mut Host, editor: &mut AgentPipe, session: &str, dice: &mut Dice) -> Result<[u64; 2]> {
     let kill_at = dice.below(STREAM / 4);
-    // A turn that hangs is cut for certain. One that was never seen to begin may not have been accepted.
+    // A hanging turn is interrupted for certain. A turn that was never seen to begin may not have been accepted.
     let is_cut = dice.below(4) > 0;
     let script = if is_cut { format!("stream {STREAM}; hang") } else { format!("stream {STREAM}") };
     let running = editor.start_prompt(session, &script)?;
@@ -271,7 +272,7 @@ fn answers(line: &[u8], request: u64) -> bool {
     message["id"] == request && message.get("method").is_none()
 }
 
-/// What the editor was shown is what the log holds: the same, in the same order, each once.
+/// Checks that the editor received exactly the events of the log, in their order and once each.
 fn check_transcript(host: &Host, session: &str, editor: &AgentPipe) -> Result<()> {
     let shown: Vec<Value> = updates(editor).iter().map(|line| serde_json::from_str(line)).collect::<Result<_, _>>()?;
     let logged: Vec<Value> =

@@ -1,4 +1,4 @@
-//! Order and bytes: what an agent or a client writes arrives as it was written, where it belongs.
+//! Order and bytes: frames of agents and clients arrive unchanged and at the right recipient.
 
 use std::fs;
 
@@ -35,7 +35,7 @@ async fn an_update_after_the_answer_to_its_prompt_is_delivered() -> Result<()> {
     Ok(())
 }
 
-/// Updates that a re-serialising host would change, all of them valid JSON.
+/// Returns updates that a host would change by serialising them again; all are valid JSON.
 fn odd_updates() -> Vec<String> {
     let deep = format!("{}1{}", "[".repeat(500), "]".repeat(500));
     let deep_objects = format!("{}null{}", "{\"a\":".repeat(500), "}".repeat(500));
@@ -77,7 +77,7 @@ async fn updates_pass_byte_for_byte_but_for_the_session_id() -> Result<()> {
     watching.expect_text("end").await;
     let loaded = join(&host, &session).await?;
     for (who, client) in [("first", &first), ("watching", &watching), ("loaded", &loaded)] {
-        // Whatever nesting, a frame that is an update of the agent holds this and is no answer.
+        // Every update of the agent holds this text, at any nesting, and responses do not.
         let frames = client.transcript().into_iter().filter(|frame| frame.raw.contains("\"session/update\""));
         let agents: Vec<String> =
             frames.map(|frame| frame.raw).filter(|raw| !raw.contains("user_message_chunk")).collect();
@@ -114,7 +114,7 @@ async fn permissions_and_answers_pass_byte_for_byte_but_for_their_ids() -> Resul
     client.prompt(&session, &format!("raw {ask}")).await?;
     let asked = client.expect_request("session/request_permission").await;
     assert_eq!(asked.raw, ask.replace("$SESSION", &session).replace(r#""q\/1""#, &asked.id().to_string()));
-    // The end of its turn has settled that one; the next is left open for an answer.
+    // The end of the turn has settled that permission; the next one stays open for an answer.
     let running = client.start_prompt(&session, "stringid").await;
     let asked = client.expect_request("session/request_permission").await;
     let answer =
@@ -138,7 +138,7 @@ async fn prompts_reach_the_agent_byte_for_byte_but_for_their_ids() -> Result<()>
     let host = scripted(&flags)?.start()?;
     let (client, session) = open(&host).await?;
     crate::catch_up(&client).await;
-    // As deep as the scripted agent itself can read.
+    // This is as deep as the scripted agent itself can parse.
     let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
     let sent = [
         r#"{ "id":77 , "params":{"prompt":[{"type":"text","text":"echo \u00e9\/","n":1.10}] , "sessionId":"$SESSION", "_meta":{"k":12345678901234567890123}},"method":"session/prompt","jsonrpc":"2.0"}"#.to_owned(),

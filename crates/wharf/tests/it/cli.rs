@@ -1,4 +1,4 @@
-//! The command line against a real host: what a person types, and what a program reads.
+//! The command line against a real host: arguments of a person, and output for a program.
 
 use std::process::{Command, Output};
 
@@ -11,7 +11,7 @@ use crate::program::command;
 use crate::rest::{idle, until};
 use crate::{lasting, scripted};
 
-/// `wharf` with these arguments, in the host's directory and towards this host.
+/// Returns a `wharf` command with these arguments, in the host's directory and for this host.
 pub(crate) fn typed(host: &Host, arguments: &[&str]) -> Command {
     let mut command = command(arguments);
     command.env("WHARF_STATE_DIR", host.state_dir()).env("PWD", host.directory()).current_dir(host.directory());
@@ -19,7 +19,7 @@ pub(crate) fn typed(host: &Host, arguments: &[&str]) -> Command {
     command
 }
 
-/// What it wrote to stdout; it is to end with this code.
+/// Returns the command's stdout and checks that it ended with this exit code.
 pub(crate) fn said(output: Output, code: i32) -> Result<String> {
     let stderr = String::from_utf8_lossy(&output.stderr);
     let stdout = String::from_utf8(output.stdout)?;
@@ -27,12 +27,12 @@ pub(crate) fn said(output: Output, code: i32) -> Result<String> {
     Ok(stdout)
 }
 
-/// What it wrote to stdout when all went well.
+/// Runs a command that must succeed and returns its stdout.
 pub(crate) fn wharf(host: &Host, arguments: &[&str]) -> Result<String> {
     said(typed(host, arguments).output()?, 0)
 }
 
-/// What it wrote to stderr; it is to end with this code and to write nothing else.
+/// Runs a command that must end with this code and write only to stderr; returns stderr.
 pub(crate) fn refused(host: &Host, arguments: &[&str], code: i32) -> Result<String> {
     let output = typed(host, arguments).output()?;
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,4 +1,5 @@
-//! The host as client verbs meet it: started when it is needed, stopped when it is told to, checked before it is used.
+//! Client verbs and the host process: it is started on demand, stopped on request, and its version is checked before
+//! use.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
@@ -14,7 +15,7 @@ use crate::program::command;
 use crate::rest::caller;
 use crate::scripted;
 
-/// `wharf` with a state directory that no host has seen.
+/// Returns a `wharf` command for a state directory that no host has used.
 fn fresh(state: &Path, arguments: &[&str]) -> Command {
     let mut command = command(arguments);
     command.env("WHARF_STATE_DIR", state).env("WHARF_LISTEN", "127.0.0.1:0").env("HOME", state);
@@ -26,7 +27,7 @@ fn status(state: &Path) -> Result<Value> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// Ends the host of a state directory, whatever becomes of the test.
+/// Stops the host of a state directory when the test ends, passed or failed.
 struct Stopped<'a>(&'a Path);
 
 impl Drop for Stopped<'_> {

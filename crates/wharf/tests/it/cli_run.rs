@@ -19,7 +19,7 @@ fn interrupt(child: &std::process::Child) -> Result<()> {
     Ok(kill_process(pid, Signal::INT)?)
 }
 
-/// The newest session, as the host lists it.
+/// Returns the newest session, as the host lists it.
 async fn newest(http: &Http) -> Result<Value> {
     Ok(http.get("/sessions").await?.expect(200)?["sessions"][0].take())
 }
@@ -159,7 +159,7 @@ async fn ctrl_c_cancels_the_turn_and_a_second_one_leaves() -> Result<()> {
     Ok(())
 }
 
-/// The first line of a stream, which stays open.
+/// Returns the first line of a stream and keeps the stream open.
 fn first(stream: Option<impl Read + Send + 'static>) -> Result<String> {
     let mut lines = BufReader::new(stream.context("not piped")?);
     let mut line = String::new();

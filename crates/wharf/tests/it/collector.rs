@@ -1,4 +1,4 @@
-//! A small OTLP collector: takes what is sent to it and keeps it.
+//! A small OTLP collector: receives exports and keeps them.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -34,17 +34,17 @@ impl Collector {
         Ok(Self { address, taken })
     }
 
-    /// The section that makes a host export to it.
+    /// Returns the section of the configuration that makes a host export to this collector.
     pub(crate) fn section(&self) -> String {
         format!("[otlp]\nendpoint = \"http://{}\"\ninterval = \"100ms\"", self.address)
     }
 
-    /// Path and body of all requests so far.
+    /// Returns path and body of all requests so far.
     pub(crate) fn taken(&self) -> Vec<(String, String)> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The first body for this path that is as wanted.
+    /// Returns the first body for this path that matches.
     pub(crate) async fn expect(&self, path: &str, is: impl Fn(&Value) -> bool) -> Result<Value> {
         let found = look::until(Duration::from_secs(20), || {
             let bodies = self.taken().into_iter().filter(|(to, _)| to == path);

@@ -10,7 +10,7 @@ use wharf_testkit::host::Host;
 use crate::recording::Recording;
 use crate::{and_scripted, client, cwd, join, log, observer, open, pids, refused, scripted, stop_reason, told};
 
-/// What a controller may do to bring a session back.
+/// The requests by which a controller can bring a session back.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Load,
@@ -36,7 +36,7 @@ impl Way {
     }
 }
 
-/// The texts that the log holds, in order.
+/// Returns the texts that the log holds, in order.
 fn logged_texts(host: &Host, session: &str) -> Result<Vec<String>> {
     let updates = log::events(host, session, "agent_updated")?;
     let update = |event: &Value| event["frame"]["params"]["update"].clone();
@@ -44,13 +44,13 @@ fn logged_texts(host: &Host, session: &str) -> Result<Vec<String>> {
     Ok(chunks.map(|update| update["content"]["text"].as_str().unwrap_or_default().to_owned()).collect())
 }
 
-/// How the agent was started each time.
+/// Returns how the agent was started each time.
 fn starts(host: &Host, session: &str) -> Result<Vec<String>> {
     let starts = log::events(host, session, "agent_starting")?;
     Ok(starts.iter().map(|event| event["how"].as_str().unwrap_or_default().to_owned()).collect())
 }
 
-/// How the prompts ended, in the order of their ends.
+/// Returns how the prompts ended, in the order of their ends.
 fn ends(host: &Host, session: &str) -> Result<Vec<String>> {
     let ends = log::events(host, session, "prompt_ended")?;
     Ok(ends.iter().map(|event| event["end"]["how"].as_str().unwrap_or_default().to_owned()).collect())
@@ -60,7 +60,7 @@ async fn accepted(host: &Host, session: &str, word: &str) -> Result<()> {
     log::expect(host, session, "prompt_accepted", |event| event["frame"].to_string().contains(word)).await.map(drop)
 }
 
-/// Takes the way, goes on with the session, and looks at its log: the same one, appended to.
+/// Brings the session back by this request, prompts it, and checks that its log was appended to.
 async fn comes_back(host: &Host, way: Way, session: &str, before: &[Value], how: &str) -> Result<()> {
     let client = client(host).await?;
     way.take(&client, session, &cwd(host)?).await?;
@@ -89,7 +89,7 @@ async fn every_request_brings_a_session_back_after_kill_9() -> Result<()> {
         }
         host.restart()?;
         for (way, session) in sessions {
-            // Written by the host as soon as it is up.
+            // The host writes this as soon as it is up.
             log::expect(&host, &session, "ended", |event| event["ending"]["reason"] == "host_restarted").await?;
             let before = log::records(&host, &session)?;
             comes_back(&host, way, &session, &before, how).await.with_context(|| format!("{way:?} {how}"))?;
@@ -154,7 +154,7 @@ async fn replay_of_the_agent_is_dropped_before_and_after_its_answer() -> Result<
         first.prompt(&session, "echo before").await?;
         host.restart()?;
         let second = client(&host).await?;
-        // Both at once: the prompt has to wait until the replay is over.
+        // Both are sent at the same time: the prompt has to wait until the replay is over.
         let load = json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [] });
         let loading = second.start("session/load", load).await;
         let prompting = second.start_prompt(&session, "echo after").await;
@@ -163,7 +163,7 @@ async fn replay_of_the_agent_is_dropped_before_and_after_its_answer() -> Result<
         assert_eq!(logged_texts(&host, &session)?, ["before", "after"], "{flags:?}");
         let third = join(&host, &session).await?;
         assert_eq!(third.texts(), ["before", "after"], "{flags:?}");
-        // What states how things are is no replay.
+        // State updates are not part of the replay.
         let updates = log::events(&host, &session, "agent_updated")?;
         let commands = updates.iter().filter(|event| event["update"] == "available_commands_update").count();
         assert_eq!(commands, 2, "{flags:?}");
@@ -202,13 +202,14 @@ async fn mode_and_options_in_force_are_set_again_before_the_first_prompt() -> Re
     assert_eq!(loaded["modes"]["currentModeId"], "auto");
     assert_eq!(loaded["configOptions"][0]["currentValue"], "large");
 
-    // Once more: what was restored is in force like what was set.
+    // A second restart: restored settings are in force like those that were set.
     host.restart()?;
     let third = client(&host).await?;
     let said = told(&third, &session, "mode ask").await?;
     assert!(said.starts_with("mode=ask model=large "), "{said}");
 
-    // A mode that the agent took by itself is in force too; it is the one it begins with, so nothing is to set.
+    // A mode that the agent chose by itself is in force too. It is the mode that the agent starts with, so nothing has
+    // to be set.
     host.restart()?;
     let fourth = client(&host).await?;
     let said = told(&fourth, &session, "mode").await?;
@@ -267,7 +268,7 @@ async fn start_parameters_are_kept_privately_and_used_on_return() -> Result<()> 
     assert_eq!(mode & 0o777, 0o600);
     assert!(!log::records(&host, &session)?.iter().any(|record| record.to_string().contains("secret-of-one")));
 
-    // Clients that know of no servers send an empty list; it changes nothing.
+    // Clients that know no servers send an empty list, which changes nothing.
     host.restart()?;
     let second = join(&host, &session).await?;
     let sent = recording.since_start()?.into_iter().next().context("nothing sent")?;
@@ -278,7 +279,7 @@ async fn start_parameters_are_kept_privately_and_used_on_return() -> Result<()> 
     let said = told(&second, &session, "mode").await?;
     assert!(said.ends_with(&format!("cwd={cwd}")), "{said}");
 
-    // New values are taken over, and kept.
+    // New values replace the stored ones.
     for way in [Way::Load, Way::Prompt] {
         host.restart()?;
         let third = client(&host).await?;
@@ -295,7 +296,7 @@ async fn start_parameters_are_kept_privately_and_used_on_return() -> Result<()> 
     Ok(())
 }
 
-/// A session with a turn that runs and two prompts that wait.
+/// Creates a session with a running turn and two queued prompts.
 async fn with_queue(host: &Host) -> Result<String> {
     let (first, session) = open(host).await?;
     let _running = first.start_prompt(&session, "echo running; hang").await;
@@ -312,7 +313,7 @@ async fn queued_prompts_run_after_kill_9_and_a_restart() -> Result<()> {
     let mut host = scripted(&[])?.start()?;
     let session = with_queue(&host).await?;
     host.restart()?;
-    // Nobody has to come for that.
+    // This happens without any client.
     let is_two = |event: &Value| event["frame"].to_string().contains("\"two\"");
     log::expect(&host, &session, "agent_updated", is_two).await?;
     let later = join(&host, &session).await?;
@@ -350,7 +351,7 @@ async fn queued_prompts_wait_for_a_client_with_resume_on_start_none() -> Result<
     let queue = later.request("_wharf/queue/list", json!({ "sessionId": session })).await?;
     assert_eq!(queue["prompts"].as_array().map(Vec::len), Some(2), "looking starts nothing: {queue}");
     assert_eq!(starts(&host, &session)?, ["new"]);
-    // Someone comes: first those who waited.
+    // When a client prompts, the waiting prompts run first.
     assert_eq!(told(&later, &session, "echo three").await?, "onetwothree");
     assert_eq!(ends(&host, &session)?, ["host_restarted", "answered", "answered", "answered"]);
     Ok(())
@@ -409,7 +410,7 @@ async fn an_agent_that_forgot_the_session_is_a_clear_error() -> Result<()> {
     let second = client(&host).await?;
     let error = refused(second.prompt(&session, "echo never").await)?;
     assert_eq!(error.data["reason"], "start_failed", "{error}");
-    // The log is still there to be read.
+    // The log can still be read.
     let reader = observer(&host).await?;
     reader.load_session(&session, &cwd(&host)?).await?;
     assert_eq!(reader.texts(), ["before"]);

@@ -1,5 +1,5 @@
 //! Agents that fail in every phase of coming back: a clear error in bounded time, a session that can still come back,
-//! prompts with a definite end, no process left, and nobody else notices (rules 2.4, 2.6, 2.7).
+//! prompts with a definite end, no process left, and no effect on other sessions (rules 2.4, 2.6, 2.7).
 
 use std::time::Instant;
 
@@ -12,7 +12,7 @@ use wharf_testkit::{PATIENCE, look, procs, program};
 
 use crate::{client_of, cwd, log, refused, scripted, section, told};
 
-/// How an agent fails when it is started again, and what is said about it.
+/// A failure of an agent that is started again, and the error that it causes.
 struct Fault {
     name: &'static str,
     flags: &'static [&'static str],
@@ -23,7 +23,7 @@ const fn fault(name: &'static str, flags: &'static [&'static str], told: &'stati
     Fault { name, flags, told }
 }
 
-/// The time that a start may take here.
+/// The start timeout in these tests.
 const LIMIT: &str = "3s";
 const LATE: &str = "(start_timeout)";
 
@@ -71,13 +71,13 @@ fn options(faulty: bool) -> Result<HostOptions> {
     Ok(section(tried_once(options), "[limits]\nstarts = 100"))
 }
 
-/// Starts that fail are not tried again: how that is done is told in `lives`.
+/// Turns retries of failed starts off; `agent_restarts` tests the retries.
 fn tried_once(mut options: HostOptions) -> HostOptions {
     options.config.get_or_insert_default().insert_str(0, "start_retries = []\n");
     options
 }
 
-/// A session with another mode and option than an agent begins with, and a login before it.
+/// Creates a session with a mode and an option that differ from the agent's defaults, after a login.
 async fn begin(host: &Host, agent: &str) -> Result<String> {
     let client = client_of(host, agent).await?;
     client.initialize().await?;
@@ -90,7 +90,7 @@ async fn begin(host: &Host, agent: &str) -> Result<String> {
     Ok(session)
 }
 
-/// A prompt fails, with the reason, in time; what there is left of it is in order.
+/// Checks that a prompt fails in time with the reason, and that the session's state is consistent afterwards.
 async fn fails(host: &Host, http: &Http, client: &Client, fault: &Fault, session: &str) -> Result<()> {
     let (asked, waits) = tokio::join!(client.prompt(session, "echo one"), client.prompt(session, "echo two"));
     for error in [refused(asked)?, refused(waits)?] {
@@ -101,7 +101,7 @@ async fn fails(host: &Host, http: &Http, client: &Client, fault: &Fault, session
     ensure!(state == (&json!("error"), &json!("start_failed"), &json!(true), &json!(0)), "{known}");
     let message = known["message"].as_str().unwrap_or_default();
     ensure!(message.contains(fault.told), "{message}");
-    // Who asks for nothing but the session is told why, too.
+    // A client that only loads the session gets the reason too.
     let join = json!({ "sessionId": session, "cwd": cwd(host)?, "mcpServers": [] });
     let error = refused(client.request("session/load", join).await)?;
     ensure!(error.to_string().contains(fault.told), "{error}");
@@ -109,7 +109,8 @@ async fn fails(host: &Host, http: &Http, client: &Client, fault: &Fault, session
     let ends = log::events(host, session, "prompt_ended")?;
     ensure!(accepted == 3 && ends.len() == 3, "{accepted} prompts, {} ends", ends.len());
     ensure!(ends[1..].iter().all(|end| end["end"]["how"] == "start_failed"), "{ends:?}");
-    // Once for the prompts, which came together or not, once for the load: nothing was tried again by itself.
+    // There is one start for the prompts, whether or not they came together, and one for the load: no start was
+    // retried.
     let starts = log::events(host, session, "agent_starting")?.len();
     ensure!((3..=4).contains(&starts), "{starts} starts");
     Ok(())
@@ -132,7 +133,7 @@ async fn session_can_come_back_after_its_agent_failed_in_any_phase() -> Result<(
     let begun = Instant::now();
     let mut all = Vec::new();
     for (fault, session) in FAULTS.iter().zip(&sessions) {
-        // Whoever brings it back need not speak with the same agent.
+        // The client that brings the session back may be connected to another agent.
         let client = Client::connect(&host.ws_url(), host.token()).await?;
         client.initialize().await?;
         let (host, http) = (&host, &http);
@@ -157,7 +158,7 @@ async fn session_can_come_back_after_its_agent_failed_in_any_phase() -> Result<(
     let gone = look::until(PATIENCE, || Ok(left().is_empty().then_some(()))).await?;
     ensure!(gone.is_some(), "left behind: {:?}", left());
 
-    // The agents are mended: all come back as they were.
+    // The agents are repaired: all sessions come back as they were.
     host.options_mut().config = config(false)?;
     host.restart()?;
     for (fault, session) in FAULTS.iter().zip(&sessions) {

@@ -1,4 +1,4 @@
-//! Agents that start others: who may, how deep, how many, where, and what they may do with them (newer AIP-46).
+//! Agents that start other agents: permission, depth, number, directories, and control of the children (newer AIP-46).
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -17,14 +17,14 @@ use crate::{and_scripted, client, cwd, log, refused, scripted, section};
 
 const TURN_END: &str = "── turn-end (end_turn) ──";
 
-/// Agents called `scripted` may start those called `child`, which may start more of them if that is not too deep.
+/// Lets agents called `scripted` start agents called `child`, which may start further ones within the depth limit.
 fn delegating(settings: &str) -> Result<HostOptions> {
     let options = and_scripted(scripted(&["--resume"])?, "child", &["--resume"])?;
     let allow = "allow = { scripted = [\"child\"], child = [\"child\"] }";
     Ok(section(options, &format!("[delegation]\n{allow}\n{settings}")))
 }
 
-/// A session whose agent calls, over HTTP.
+/// A session whose agent calls the host over HTTP.
 struct Parent {
     agent: Agent,
     http: Http,
@@ -47,7 +47,7 @@ impl Parent {
         Ok(child["id"].as_str().context("no id")?.to_owned())
     }
 
-    /// Both ways to start a child refuse this with that code.
+    /// Checks that both requests that start a child are refused with this status and code.
     async fn is_refused(&mut self, wanted: &Value, status: u16, code: &str) -> Result<()> {
         assert_eq!(self.http.post("/sessions/agent", wanted).await?.fault(), (status, code.to_owned()), "{wanted}");
         for tool in ["start_agent_session", "agent_start"] {
@@ -57,12 +57,12 @@ impl Parent {
     }
 }
 
-/// What there is: sessions with a log, and processes.
+/// Returns the number of sessions with a log, and of processes.
 fn made(host: &Host) -> Result<(usize, usize)> {
     Ok((log::all_sessions(host)?.len(), procs::descendants(host.pid()).len()))
 }
 
-/// A caller with the token that a session's agent has now.
+/// Returns a caller with the current token of a session's agent.
 async fn caller_of(host: &Host, session: &str) -> Result<Http> {
     let client = client(host).await?;
     client.load_session(session, &cwd(host)?).await?;
@@ -101,12 +101,12 @@ async fn an_agent_starts_a_child_works_with_it_and_ends_it() -> Result<()> {
     assert_eq!(mcp.call("agent_kill", json!({ "sessionId": id })).await?["ok"], true);
     assert_eq!(mcp.refusal("agent_prompt", json!({ "sessionId": id, "prompt": "again" })).await?.0, "killed");
 
-    // The facts are in the log, with whose agent did it.
+    // The log records the ancestry and the session whose agent acted.
     let origin = log::events(&host, &id, "created")?.remove(0)["origin"].take();
     assert_eq!((&origin["lineage"], &origin["by"]["parent"]), (&json!([parent.id()]), &json!(parent.id())));
     let prompts = log::events(&host, &id, "prompt_accepted")?;
     ensure!(prompts.iter().all(|prompt| prompt["sender"]["parent"] == parent.id()), "{prompts:?}");
-    // And everyone is shown them; a session of the user's own has none.
+    // Every surface shows the ancestry; a session of the user has none.
     let user = Http::new(&host);
     let listed = user.get("/sessions").await?.expect(200)?;
     assert_eq!(listed["sessions"][0]["parentSessionId"], parent.id());
@@ -135,7 +135,7 @@ async fn process_of_an_agent_delegates_without_a_token() -> Result<()> {
     ensure!(said.contains(&format!(r#""parentSessionId":"{}""#, agent.session)), "{said}");
     let socket = format!("'{}'", host.socket().display());
     let body = r#"'{"adapter":"child"}'"#;
-    // Whatever it shows: over the socket it is itself.
+    // Over the socket the agent is recognised whatever token it sends.
     let (status, child) =
         agent.call("env -i", &format!("{socket} POST /sessions/agent {} {body}", host.token())).await?;
     assert_eq!((status, &child["parentSessionId"]), (201, &json!(agent.session)));
@@ -185,7 +185,7 @@ async fn forbidden_delegation_is_refused_and_creates_no_session() -> Result<()> 
     parent.http.post(&format!("/sessions/{child}/prompt"), &start).await?.expect(200)?;
     idle(&parent.http, child).await?;
     ensure!(!output(&parent.http, child).await?.contains(&"LANG=xx".to_owned()), "it got its parent's variable");
-    // One deep is as deep as it may be.
+    // A depth of one is the limit.
     let http = caller_of(&host, child).await?;
     let mut below = Mcp::Http(http.clone());
     let before = made(&host)?;
@@ -245,7 +245,7 @@ async fn simultaneous_starts_stay_within_the_quota() -> Result<()> {
     assert_eq!(before.0, 4);
     parent.is_refused(&json!({ "adapter": "child" }), 429, "child_quota_exceeded").await?;
     assert_eq!(made(&host)?, before, "something was made");
-    // Those that have ended do not count; another session has its own.
+    // Ended children do not count, and another session has its own quota.
     parent.http.poke(&format!("/sessions/{}/kill", started[0])).await?.expect(200)?;
     parent.child().await?;
     Parent::new(&host).await?.child().await?;
@@ -301,7 +301,7 @@ async fn agent_controls_its_descendant_sessions_only() -> Result<()> {
         }
     }
     assert_eq!(prompted(&parent.http, parent.id()).await?, (403, "observer".to_owned()), "its own");
-    // Only what is needed: not forgotten, not brought back from a kill, not over ACP.
+    // A parent cannot delete its child, bring it back from a kill, or reach it over ACP.
     assert_eq!(parent.http.delete(&format!("/sessions/{child}")).await?.status, 403);
     assert_eq!(parent.http.poke(&format!("/sessions/{child}/resume")).await?.status, 403);
     let acp = Client::connect(&host.ws_url(), parent.http.token()).await?;
@@ -339,7 +339,7 @@ async fn asks_of_a_child_are_answered_by_the_user_unless_configured_otherwise() 
         let chosen = if may { "chosen: allow_once" } else { "chosen: reject_once" };
         let lines = output(&parent.http, &child).await?;
         ensure!(lines.iter().any(|line| line == chosen), "{lines:?}");
-        // The child's own agent answers nothing either way.
+        // The child's own agent cannot answer in either case.
         let own = caller_of(&host, &child).await?;
         parent.mcp.call("agent_prompt", json!({ "sessionId": child, "prompt": "ask" })).await?;
         let asks = format!("/sessions/{child}/asks");
@@ -370,7 +370,7 @@ async fn children_end_with_their_killed_parent_unless_configured_otherwise() -> 
         let grandchild = below.post("/sessions/agent", &json!({ "adapter": "child" })).await?.expect(201)?;
         let grandchild = grandchild["id"].as_str().context("no id")?;
         let bystander = spawn(&user, &host).await?;
-        // An agent that goes away by itself may come back: its children wait for it.
+        // An agent that exits by itself may come back, so its children stay.
         refused(parent.agent.client.prompt(parent.id(), "crash").await)?;
         until(&user, parent.id(), "its end", |session| session["status"] == "exited").await?;
         let again = parent.agent.http(&host).await?;
@@ -403,11 +403,11 @@ async fn ancestry_of_sessions_survives_a_restart() -> Result<()> {
     http.post(&format!("/sessions/{child}/prompt"), &json!({ "prompt": "echo back" })).await?.expect(200)?;
     idle(&user, &child).await?;
     ensure!(output(&http, &child).await?.contains(&"back".to_owned()));
-    // And counts again.
+    // The child counts toward the quota again.
     let refused = http.post("/sessions/agent", &json!({ "adapter": "child" })).await?;
     assert_eq!(refused.fault(), (429, "child_quota_exceeded".to_owned()));
 
-    // One that sleeps does not count; when it would come back it does.
+    // A sleeping child does not count; it counts when it would come back.
     let sleeps = user.post(&format!("/sessions/{child}/prompt"), &json!({ "prompt": "crash" })).await?;
     sleeps.expect(200)?;
     until(&user, &child, "its end", |session| session["status"] == "exited").await?;
@@ -419,7 +419,7 @@ async fn ancestry_of_sessions_survives_a_restart() -> Result<()> {
     http.poke(&gone).await?.expect(200)?;
     http.post(&prompt, &json!({ "prompt": "echo again" })).await?.expect(200)?;
 
-    // A clean end and the next start, from the index alone.
+    // After a clean stop the next start reads the ancestry from the index alone.
     host.terminate()?;
     host.restart()?;
     let known = Http::new(&host).get(&format!("/sessions/{child}")).await?.expect(200)?;
@@ -434,7 +434,7 @@ async fn dead_parent_starts_no_child_over_a_connection_it_left_open() -> Result<
     let host = delegating("")?.start()?;
     let parent = Parent::new(&host).await?;
     parent.child().await?;
-    // An MCP connection over TCP is one request; a stream would go on for as long as it is read.
+    // An MCP connection over TCP is one request; an event stream stays open for as long as it is read.
     let mut events = parent.http.stream("/sessions/stream", None).await?;
     events.next().await?;
     refused(parent.agent.client.prompt(parent.id(), "crash").await)?;

@@ -8,7 +8,7 @@ use wharf_testkit::http::Http;
 
 use crate::{log, open, refused, scripted, told};
 
-/// A host whose agent writes down what it is sent.
+/// Starts a host whose agent records the messages that it receives.
 fn recording(flags: &[&str]) -> Result<(Host, tempfile::TempDir)> {
     let folder = tempfile::TempDir::with_prefix("wharf-record-")?;
     let record = folder.path().join("record");
@@ -16,7 +16,7 @@ fn recording(flags: &[&str]) -> Result<(Host, tempfile::TempDir)> {
     Ok((scripted(&flags)?.start()?, folder))
 }
 
-/// The methods about ended sessions that the agent was sent, and the session that each was about.
+/// Returns the methods about ended sessions that the agent received, each with its session.
 fn sent(folder: &tempfile::TempDir) -> Result<Vec<(String, String)>> {
     let text = std::fs::read_to_string(folder.path().join("record"))?;
     let frames = text.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
@@ -55,7 +55,7 @@ async fn delete_of_a_cold_session_reaches_an_agent() -> Result<()> {
     let http = Http::new(&host);
     let own = agent_session(&http, &session).await?;
     http.poke(&format!("/sessions/{session}/kill")).await?.expect(200)?;
-    // No agent runs: one is started for it.
+    // No agent runs, so one is started for the request.
     let answer = http.delete(&format!("/sessions/{session}")).await?.expect(200)?;
     assert_eq!(answer, json!({ "ok": true, "id": session }));
     assert_eq!(sent(&folder)?, [("session/delete".to_owned(), own)]);
@@ -63,7 +63,7 @@ async fn delete_of_a_cold_session_reaches_an_agent() -> Result<()> {
     let cold = client.new_session(&crate::cwd(&host)?).await?;
     let own = agent_session(&http, &cold).await?;
     http.poke(&format!("/sessions/{cold}/kill")).await?.expect(200)?;
-    // Another session's agent does it.
+    // The agent of another session handles it.
     client.new_session(&crate::cwd(&host)?).await?;
     let before = std::fs::read_to_string(folder.path().join("record"))?.matches("\"initialize\"").count();
     client.request("session/delete", json!({ "sessionId": cold })).await?;

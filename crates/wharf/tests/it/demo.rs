@@ -1,4 +1,4 @@
-//! The demo agent as a newcomer meets it: through the host, and by itself.
+//! The demo agent as a new user meets it: through the host, and on a pipe.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn demo() -> Result<Host> {
     HostOptions { binary: Some(wharf()), ..HostOptions::default() }.start()
 }
 
-/// The kinds of updates received so far, each once, in order of appearance.
+/// Returns the kinds of updates received so far, each once, in order of appearance.
 fn kinds(client: &Client) -> Vec<String> {
     let mut kinds: Vec<String> = Vec::new();
     for frame in client.transcript() {

@@ -1,4 +1,4 @@
-//! `wharf doctor` tells what is well, what is broken, and what to do; it changes nothing.
+//! `wharf doctor` reports working and broken parts and the next step; it changes nothing.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use wharf_testkit::host::Host;
 use crate::program::command;
 use crate::{scripted, section};
 
-/// What it found, and its exit code.
+/// Returns the findings and the exit code.
 fn examined(state: &Path, config: &Path, variables: &[(&str, &str)]) -> Result<(Value, Option<i32>)> {
     let mut command = command(&["doctor", "--json"]);
     command.env("WHARF_STATE_DIR", state).env("WHARF_CONFIG", config).envs(variables.iter().copied());

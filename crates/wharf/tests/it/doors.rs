@@ -1,4 +1,5 @@
-//! Who gets in, and what a connection survives.
+//! Checks of requests before they are served: `Host`, `Origin`, tokens and frame limits; and errors that a connection
+//! survives.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -139,7 +140,7 @@ fn the_unix_socket_needs_no_token() -> Result<()> {
     assert_eq!(status(&head), "200", "{head}");
     let head = over_socket(&host.socket(), "/acp", &format!("Host: localhost\r\n{UPGRADE}"))?;
     assert_eq!(status(&head), "101", "{head}");
-    // Who has lost a token on the way is not taken for one who needs none.
+    // A header without a usable token counts as a wrong token, not as a missing one.
     for lost in ["Bearer", "Bearer ", "Token x", "Basic abc"] {
         let headers = format!("Host: localhost\r\n{UPGRADE}Authorization: {lost}\r\n");
         let head = over_socket(&host.socket(), "/acp", &headers)?;
@@ -152,7 +153,8 @@ fn the_unix_socket_needs_no_token() -> Result<()> {
 
 #[tokio::test]
 async fn an_agent_without_a_session_is_refused_on_the_socket() -> Result<()> {
-    // It asks before it answers `initialize`; what it got is on its stderr, which the failed start tells.
+    // The agent calls the host before it answers `initialize`. The answer is on its stderr, which the error of the
+    // failed start carries.
     let options = scripted(&[])?;
     let folder = tempfile::tempdir()?;
     let socket = folder.path().join("wharf.sock");

@@ -1,4 +1,5 @@
-//! Turns and sessions that were cut off: what is left of them says so (rule 12.16).
+//! Interrupted turns and sessions: their tool calls are marked as failed, and a killed session can be read (rule
+//! 12.16).
 
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
@@ -17,7 +18,7 @@ async fn interrupted_tool_call_is_failed_after_a_death_of_the_agent() -> Result<
         failed.params()["update"],
         json!({ "sessionUpdate": "tool_call_update", "toolCallId": "t1", "status": "failed" })
     );
-    // One update for one call; it is in the log, before the turn's end.
+    // Each call gets one update; it is in the log before the turn's end.
     let kinds: Vec<_> = log::records(&host, &session)?.into_iter().map(|mut record| record["event"].take()).collect();
     let of = |event: &Value| event["frame"]["params"]["update"]["status"] == "failed";
     assert_eq!(kinds.iter().filter(|event| of(event)).count(), 1);

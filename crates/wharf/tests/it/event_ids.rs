@@ -15,7 +15,7 @@ fn id(frame: &Frame) -> Option<String> {
     frame.params()["_meta"]["wharf"]["eventId"].as_str().map(str::to_owned)
 }
 
-/// The frame as it was before the id was put in.
+/// Returns the frame without the event id.
 fn without_id(frame: &Frame) -> String {
     let added = format!(r#""_meta":{{"wharf":{{"eventId":"{}"}}}},"#, id(frame).unwrap_or_default());
     frame.raw.replace(&added, "")
@@ -45,20 +45,20 @@ async fn frames_from_the_log_carry_their_event_id() -> Result<()> {
         let record = records.iter().find(|record| record["seq"] == json!(seq.parse::<u64>().unwrap_or_default()));
         let record = record.context("no such event")?;
         assert_eq!(record["epoch"].to_string(), epoch);
-        // What the event says is what the frame says.
+        // The frame carries the same content as the event.
         let (said, told) = (&record["event"]["frame"]["params"], frame.params());
         if !said.is_null() && frame.update().is_some() && record["event"]["kind"] == "agent_updated" {
             assert_eq!(said["update"], told["update"]);
         }
     }
-    // Nothing else of the frames is changed; requests have ids of their own on every connection.
+    // The frames are otherwise unchanged; requests have ids of their own on every connection.
     let updates = |frames: &[Frame]| -> Vec<String> {
         frames.iter().filter(|frame| frame.update().is_some()).map(without_id).collect()
     };
     assert_eq!(updates(&frames), updates(&from_log(&plain)));
     assert!(from_log(&plain).iter().all(|frame| id(frame).is_none()));
 
-    // A replay names the same events.
+    // A replay carries the same event ids.
     let again = wishing(&host).await?;
     again.load_session(&session, &cwd(&host)?).await?;
     let of_updates = |client: &Client| -> Vec<Option<String>> {
@@ -103,7 +103,7 @@ async fn event_id_is_added_to_the_agents_own_meta() -> Result<()> {
     Ok(())
 }
 
-/// What an answer says of its place in the log.
+/// Returns the event id that an answer carries.
 fn place(answer: &Value) -> Option<&str> {
     answer["_meta"]["wharf"]["eventId"].as_str()
 }
@@ -137,7 +137,7 @@ async fn attach_and_load_answers_carry_the_last_replayed_event_id() -> Result<()
         let answer = second.request(method, params).await?;
         assert_eq!(place(&answer), Some(&*head), "{method} {more}: {answer}");
     }
-    // From the beginning there is nothing before it.
+    // A replay from the beginning has no event before it.
     let stream = json!({ "sessionId": session, "historyDelivery": "stream" });
     assert_eq!(place(&second.request("session/attach", stream).await?), None);
     let plain = crate::client(&host).await?;

@@ -1,4 +1,5 @@
-//! A disk that is really full: sessions pause, kills and cancels work, and all goes on when there is space (rule 10.5).
+//! A disk that is really full: sessions pause, kills and cancels work, and sessions resume when there is space (rule
+//! 10.5).
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -27,7 +28,7 @@ fn storage_full(answer: Result<impl std::fmt::Debug, RpcError>) -> Result<()> {
     Ok(())
 }
 
-/// Lets the agent go on, and waits until the session is paused for it.
+/// Lets the agent continue and waits until the session is paused.
 async fn go_until_paused(host: &Host, client: &Client, session: &str) -> Result<()> {
     client.notify("_go", json!({ "sessionId": session })).await;
     log::expect(host, session, "paused", |event| event["why"] == "storage_full").await?;
@@ -72,13 +73,13 @@ async fn sessions_pause_on_a_full_disk_and_resume_without_loss() -> Result<()> {
     let mut filler = Filler::fill(&host.state_dir())?;
     go_until_paused(&host, &client, &session).await?;
     nothing_new_is_taken_on(&host, &http, &client, &session).await?;
-    // Somebody else is faster than we are with what was free for the pause.
+    // Another program takes the space that was free for the pause.
     filler.take_rest();
     let workspace = json!({ "slug": "more", "path": cwd(&host)? });
     assert_eq!(http.post("/workspaces", &workspace).await?.fault().0, 500);
     assert_eq!(http.get("/workspaces").await?.expect(200)?["workspaces"][0]["slug"], "kept", "the old file is there");
 
-    // What ends things is written, and done.
+    // Cancels and kills are written and carried out.
     other.notify("session/cancel", json!({ "sessionId": cancelled })).await;
     log::expect(&host, &cancelled, "cancel_requested", |_| true).await?;
     http.poke(&format!("/sessions/{killed}/kill")).await?.expect(200)?;
@@ -121,10 +122,10 @@ async fn host_starts_on_a_full_disk_and_can_kill_and_delete_sessions() -> Result
     let listed = http.get("/sessions").await?.expect(200)?;
     assert_eq!(listed["sessions"][0]["status"], "killed", "{listed}");
     let second = client(&host).await?;
-    // Longer than what is free behind the last record.
+    // The prompt is longer than the free space behind the last record.
     storage_full(second.prompt(&session, &format!("echo {}", "no".repeat(5_000))).await)?;
     drop(filler);
-    // Nobody asks again by himself: the next prompt finds the space.
+    // The prompt is repeated until one finds the space.
     loop {
         match second.prompt(&session, "echo after").await {
             Ok(_) => break,

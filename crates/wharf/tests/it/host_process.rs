@@ -16,12 +16,12 @@ use wharf_testkit::{PATIENCE, procs};
 use crate::program::{Guard, command, shell_in_terminal};
 use crate::{open, scripted, started_after, stop_reason};
 
-/// A host that says something to its log at every step.
+/// Configures a host that writes to its log at every step.
 fn talkative(setting: &str) -> Result<(HostOptions, tempfile::TempDir)> {
     started_after(scripted(&[])?.variable("WHARF_LOG", "trace"), setting)
 }
 
-/// The host runs a turn and then ends in order.
+/// Checks that the host runs a turn and then stops in order.
 async fn works_and_stops(mut host: Host) -> Result<()> {
     let (client, session) = open(&host).await?;
     assert_eq!(stop_reason(client.prompt(&session, "echo hello").await)?, "end_turn");
@@ -82,7 +82,7 @@ async fn stray_signals_do_not_end_the_host() -> Result<()> {
     works_and_stops(host).await
 }
 
-/// The signals that a process ignores, as a mask (Linux).
+/// Returns the mask of the signals that a process ignores (Linux).
 fn ignored_signals(process: &str) -> Result<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).context("no SigIgn")?;
@@ -108,7 +108,7 @@ fn sigquit_stops_the_host_in_order() -> Result<()> {
     Ok(())
 }
 
-/// The system's knowledge of a process, by the name of the file in `/proc`.
+/// Reads a file of a process from `/proc`.
 fn proc_file(pid: u32, name: &str) -> Result<String> {
     let bytes = fs::read(format!("/proc/{pid}/{name}")).with_context(|| format!("reading {name} of {pid}"))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -133,7 +133,7 @@ fn ending_the_tree_of_the_starter_leaves_the_host_and_its_sessions_alive() -> Re
         command.env("SECRET_OF_THE_STARTER", "x").current_dir("/usr");
         command
     };
-    // As an editor does it: a bridge that starts a host, and stays.
+    // An editor does it like this: it starts a bridge, which starts a host and stays.
     let mut bridge = Guard(verb(&["acp"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?);
     let mut input = bridge.0.stdin.take().context("no stdin")?;
     let mut lines = BufReader::new(bridge.0.stdout.take().context("no stdout")?).lines();
@@ -171,7 +171,7 @@ fn ending_the_tree_of_the_starter_leaves_the_host_and_its_sessions_alive() -> Re
     Ok(())
 }
 
-/// Ends a process that is not a child of the test's.
+/// Ends a process that is not a child of the test.
 struct Ended(u32);
 
 impl Drop for Ended {

@@ -1,4 +1,4 @@
-//! The state directory under the feet of the host: deleted, swapped, unreadable, written by a newer version.
+//! The state directory while the host runs: deleted, swapped, unreadable, or written by a newer version.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ async fn host_leaves_the_socket_of_its_successor() -> Result<()> {
     Ok(())
 }
 
-/// Two sessions that have ended, of which each said something else.
+/// Creates two sessions with different output and ends them.
 async fn two_sessions(host: &Host) -> Result<[String; 2]> {
     let (client, first) = open(host).await?;
     client.prompt(&first, "echo one").await?;
@@ -77,7 +77,7 @@ async fn swapped_logs_are_not_served_under_the_wrong_id() -> Result<()> {
     Ok(())
 }
 
-/// Writes the first line of a log anew, as a later version would.
+/// Rewrites the first line of a log as a newer version would write it.
 fn make_newer(segment: &Path) -> Result<()> {
     let text = String::from_utf8(fs::read(segment)?)?;
     let (header, rest) = text.split_once('\n').context("no header")?;

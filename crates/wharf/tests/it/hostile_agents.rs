@@ -1,4 +1,4 @@
-//! Agents that break the protocol, or themselves: a clear event, and nobody else notices.
+//! Agents that break the protocol or crash: each fault is a clear event and affects no other session.
 
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -8,7 +8,7 @@ use wharf_testkit::procs;
 
 use crate::{TREE_ENDS_WITHIN, and_scripted, client_of, cwd, log, open, refused, scripted, section, stop_reason, told};
 
-/// A session that streams while the fault happens, and has to get everything in order.
+/// A session that streams during the fault and must receive every update in order.
 struct Bystander {
     client: Client,
     streaming: wharf_testkit::client::Call,
@@ -31,14 +31,14 @@ impl Bystander {
     }
 }
 
-/// The most memory that the host ever had, in KiB.
+/// Returns the host's peak memory in KiB.
 fn peak_kib(host: &Host) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", host.pid()))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("no VmHWM")?;
     Ok(line.split_whitespace().next().context("no number")?.parse()?)
 }
 
-/// The faults in the log, in order.
+/// Returns the faults in the log, in order.
 fn faults(host: &Host, session: &str) -> Result<Vec<String>> {
     let events = log::events(host, session, "agent_faulted")?;
     Ok(events.iter().map(|event| event["fault"].as_str().unwrap_or_default().to_owned()).collect())
@@ -131,7 +131,7 @@ async fn new_session(host: &Host, agent: &str) -> Result<RpcError> {
 
 #[tokio::test]
 async fn failed_start_of_an_agent_is_a_clear_error() -> Result<()> {
-    // Long enough for those that do come up, however busy the machine.
+    // The timeout is long enough for the agents that do start, even on a busy machine.
     let options = scripted(&[])?.setting("start_timeout", "3s");
     let options = options.agent("missing", &["no-such-agent-acp".to_owned(), "--acp".to_owned()]);
     let options = options.agent("unspeaking", &["true".to_owned()]);
@@ -161,7 +161,7 @@ async fn failed_start_of_an_agent_is_a_clear_error() -> Result<()> {
         let code = if *agent == "refusing" { -32000 } else { -32603 };
         assert_eq!(error.code, code, "{agent}: {error}");
     }
-    // What the agent itself refused never was a session, nor what is not installed.
+    // A session that the agent refused, or whose agent is not installed, was never created.
     let sessions = log::all_sessions(&host)?;
     assert_eq!(sessions.len(), 6);
     for failed in sessions.iter().filter(|id| **id != session) {
@@ -183,7 +183,7 @@ async fn unanswered_initialize_is_a_clear_error() -> Result<()> {
     let error = refused(client.initialize().await)?;
     assert!(error.message.contains("did not answer `initialize` within 500ms"), "{error}");
     assert_eq!(error.data["reason"], "start_failed");
-    // The connection goes on.
+    // The connection stays usable.
     assert_eq!(refused(client.initialize().await)?.data["reason"], "start_failed");
     Ok(())
 }

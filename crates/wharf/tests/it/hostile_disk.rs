@@ -1,4 +1,4 @@
-//! The host on an engine that misbehaves: no space, a sync that fails, a sync that takes long (rules 1.3, 1.4, 10.5).
+//! The host on a failing storage engine: no space, a failing sync, a slow sync (rules 1.3, 1.4, 10.5).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use wharf_testkit::{PATIENCE, procs};
 
 use crate::{TREE_ENDS_WITHIN, wharf};
 
-/// A host in this process, with the scripted agent and a disk that does as it is told.
+/// A host in this process, with the scripted agent and a disk that fails on request.
 struct Stage {
     host: Host,
     disk: Hostility,
@@ -49,7 +49,7 @@ impl Stage {
         Ok(handle)
     }
 
-    /// Waits until the session is listed so.
+    /// Waits until the session's descriptor matches.
     async fn listed(&self, handle: &SessionHandle, so: impl Fn(&Descriptor) -> bool) -> Result<Arc<Descriptor>> {
         let mut changes = self.host.changes();
         let wait = async {
@@ -77,7 +77,7 @@ fn submission(text: &str) -> Submission {
     Submission { prompt: new_prompt_id(), sender: sender(), frame, key: None, overlap: Overlap::Queue, to_agent: false }
 }
 
-/// Everything from the beginning up to an event that fits.
+/// Returns all events from the beginning up to one that matches.
 async fn events(handle: &SessionHandle, last: impl Fn(&Event) -> bool) -> Result<Vec<Event>> {
     let mut cursor = handle.cursor(Seq::ZERO);
     let mut events = Vec::new();
@@ -101,7 +101,7 @@ fn is_ended(event: &Event) -> bool {
     matches!(event, Event::PromptEnded { .. })
 }
 
-/// The numbers of a stream's chunks, in order.
+/// Returns the number of updates among the events.
 fn chunks(events: &[Event]) -> usize {
     events.iter().filter(|event| matches!(event, Event::AgentUpdated { .. })).count()
 }
@@ -128,7 +128,7 @@ async fn agent_is_paused_without_disk_space_and_its_output_is_kept() -> Result<(
     let before = events(&handle, |event| matches!(event, Event::Paused { .. })).await?;
     ensure!(chunks(&before) < 5_000, "the agent was not held");
     assert_eq!(handle.prompt(submission("echo no")).await, Err(CallError::StorageFull));
-    // A cancel is written, and takes the last of the reserve; the turn goes on to its end all the same.
+    // The cancel is written and uses up the reserve; the turn still runs to its end.
     let seen = CancelScope { seen: handle.head(), settled: handle.head(), clear_queue: false };
     assert!(handle.cancel(sender(), seen).await?.was_busy);
     stage.disk.fill_appends(0);
@@ -280,7 +280,7 @@ async fn slow_sync_blocks_no_other_session() -> Result<()> {
         })
         .await??;
     }
-    // Its state is told without asking it, and what was not synced was neither acknowledged nor done.
+    // The session's status is known without asking its task; the unsynced prompt was neither acknowledged nor sent.
     assert_eq!(stage.host.descriptor(slow.id()).context("no session")?.status, Status::Running);
     assert!(!waiting.is_finished());
     let updates = slow.cursor(Seq::ZERO).next().await?;

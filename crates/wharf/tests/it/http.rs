@@ -1,4 +1,4 @@
-//! ACP over Streamable HTTP: what each request is answered with.
+//! ACP over Streamable HTTP: the response to each kind of request.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -30,7 +30,7 @@ async fn initialize_makes_a_connection_and_is_answered_at_once() -> Result<()> {
 async fn message_after_initialize_is_accepted_with_202_and_answered_on_the_stream() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::open(&host).await?;
-    // Before the stream is open: the answer waits for it.
+    // The stream is not open yet, so the answer waits for it.
     http.send(5, "session/list", json!({})).await?;
     let mut own = http.listen(None, None).await?;
     assert_eq!(own.answer(5).await?["result"]["sessions"], json!([]));
@@ -181,7 +181,7 @@ async fn a_permission_is_asked_on_the_stream_and_answered_by_a_post() -> Result<
     let ask = events.expect("a permission", |event| event.data["method"] == "session/request_permission").await?;
     assert_eq!(ask.data["params"]["sessionId"], session.as_str());
     let chosen = json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } });
-    // As official clients do, without a session header: the id says what it answers.
+    // Official clients send no session header here: the id identifies the request that is answered.
     http.deliver(&json!({ "jsonrpc": "2.0", "id": ask.data["id"], "result": chosen })).await?;
     events.text("chosen: allow_once").await?;
     assert_eq!(events.answer(2).await?["result"]["stopReason"], "end_turn");

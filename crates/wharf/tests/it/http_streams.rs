@@ -1,4 +1,5 @@
-//! The event streams of Streamable HTTP: what comes on which, in what order, and what a reader that comes back gets.
+//! The event streams of Streamable HTTP: which message comes on which stream, in which order, and where a reconnecting
+//! reader resumes.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ fn texts(events: &[Event]) -> Vec<&str> {
     events.iter().filter_map(Event::text).collect()
 }
 
-/// The status that a stream is refused with.
+/// Returns the status with which a stream is refused.
 async fn refused(http: &Http, session: Option<&str>, last: &str) -> Result<(u16, Value)> {
     let mut headers = vec![("accept", "text/event-stream"), ("last-event-id", last)];
     headers.extend(session.map(|session| ("acp-session-id", session)));
@@ -31,7 +32,7 @@ async fn updates_before_the_stream_is_open_are_delivered_on_it() -> Result<()> {
     http.send(1, "session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await?;
     let opened = own.next().await?.context("no answer")?.data;
     let session = opened["result"]["sessionId"].as_str().context(opened.to_string())?;
-    // Longer than `ready_timeout`, seen from here: something else is answered meanwhile, and nothing came before it.
+    // Another request is answered meanwhile, which takes longer than `ready_timeout`; no update came before it.
     let other = client(&host).await?;
     other.load_session(session, &cwd(&host)?).await?;
     http.send(2, "session/list", json!({})).await?;
@@ -135,7 +136,7 @@ async fn stream_broken_during_a_burst_resumes_without_gap_or_duplicate() -> Resu
     let (_own, mut events, session) = http.session(&host).await?;
     http.prompt(2, &session, "stream 4000 400").await?;
     let mut seen: Vec<Event> = Vec::new();
-    // Broken where much is in flight, where nothing is, and twice at the same place.
+    // The stream breaks with many events in flight, with none, and twice at the same position.
     for count in [1, 700, 0, 1500, 3] {
         for _ in 0..count {
             seen.push(events.next().await?.context("the stream ended")?);
@@ -153,7 +154,8 @@ async fn stream_broken_during_a_burst_resumes_without_gap_or_duplicate() -> Resu
     Ok(())
 }
 
-/// What is not in the log, or was for this client alone: answers, permissions, prompts of others, presence.
+/// Covers messages that are not in the log or are for this client alone: answers, permissions, prompts of others,
+/// presence.
 #[tokio::test]
 async fn a_reader_that_comes_back_gets_answers_and_requests_too() -> Result<()> {
     let host = scripted(&[])?.start()?;
@@ -172,7 +174,7 @@ async fn a_reader_that_comes_back_gets_answers_and_requests_too() -> Result<()> 
     while seen.iter().filter(|event: &&Event| event.data.get("id").is_some()).count() < 2 {
         seen.push(events.next().await?.context("the stream ended")?);
     }
-    // From every place in it, the rest is the same.
+    // From every position the rest of the stream is the same.
     for start in 0..seen.len() {
         let from = if start == 0 { before.as_str() } else { seen[start - 1].id.as_str() };
         let mut again = http.listen(Some(&session), Some(from)).await?;
@@ -255,7 +257,7 @@ async fn a_second_load_is_told_apart_from_the_first() -> Result<()> {
     Ok(())
 }
 
-/// How a client that lost the host finds its way back: the connection is gone, the ids of the log are not.
+/// Shows how a client that lost the host resumes: the connection id is gone, the event ids of the log are not.
 async fn seen_across_a_restart(host: &mut Host, resume: bool) -> Result<Vec<String>> {
     let http = Http::open(host).await?;
     let (_own, mut events, session) = http.session(host).await?;
@@ -295,7 +297,7 @@ async fn stalled_stream_reader_slows_no_other_client() -> Result<()> {
     let other = join(&host, &session).await?;
     http.prompt(2, &session, "stream 30000 1000").await?;
     other.expect("the last chunk", |frame| frame.index() == Some(29_999)).await;
-    // 30 MB wait in the log; the client's other streams and requests go on, and the host holds little of it.
+    // 30 MB wait in the log; the client's other streams and requests go on, and the host keeps little of it in memory.
     http.send(3, "session/list", json!({})).await?;
     own.answer(3).await?;
     let seen = events.until_answer(2).await?;

@@ -1,4 +1,4 @@
-//! A client over Streamable HTTP: plain HTTP/1.1, one socket per request, nothing between the test and the bytes.
+//! A client over Streamable HTTP: plain HTTP/1.1 with one socket per request, so that tests see the bytes themselves.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(crate) struct Http {
     pub(crate) connection: Option<String>,
 }
 
-/// A whole response.
+/// A complete response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -40,13 +40,13 @@ impl Answer {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Event {
     pub(crate) id: String,
-    /// The data as they came.
+    /// The data as received.
     pub(crate) raw: String,
     pub(crate) data: Value,
 }
 
 impl Event {
-    /// The number that a chunk of the scripted agent's `stream` begins with.
+    /// Returns the number at the start of a chunk of the scripted agent's `stream`.
     pub(crate) fn index(&self) -> Option<u64> {
         self.text()?.split(' ').next()?.parse().ok()
     }
@@ -63,7 +63,7 @@ impl Http {
         Self { authority, token: token.to_owned(), connection: None }
     }
 
-    /// A client that has said `initialize`.
+    /// Connects a client and sends `initialize`.
     pub(crate) async fn open(host: &Host) -> Result<Self> {
         let mut http = Self::new(host, host.token());
         let answer = http.post(&initialize()).await?;
@@ -72,7 +72,7 @@ impl Http {
         Ok(http)
     }
 
-    /// A session of this client, with both streams open.
+    /// Creates a session and opens both streams.
     pub(crate) async fn session(&self, host: &Host) -> Result<(Events, Events, String)> {
         let mut own = self.listen(None, None).await?;
         let params = json!({ "cwd": crate::cwd(host)?, "mcpServers": [] });
@@ -87,17 +87,17 @@ impl Http {
         self.post_text(&message.to_string()).await
     }
 
-    /// Sends a message as it is written.
+    /// Sends a message exactly as written.
     pub(crate) async fn post_text(&self, text: &str) -> Result<Answer> {
         self.request("POST", &[("content-type", "application/json")], text).await
     }
 
-    /// Sends a request; it is to be taken.
+    /// Sends a request, which must be accepted.
     pub(crate) async fn send(&self, id: u64, method: &str, params: Value) -> Result<()> {
         self.deliver(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).await
     }
 
-    /// Sends a message that is to be taken with 202 and nothing else.
+    /// Sends a message that must be accepted with 202 and an empty body.
     pub(crate) async fn deliver(&self, message: &Value) -> Result<()> {
         let answer = self.post(message).await?;
         ensure!(answer.status == 202 && answer.body.is_empty(), "{answer:?}");
@@ -114,7 +114,7 @@ impl Http {
         self.send(id, "session/load", params).await
     }
 
-    /// Any request, with the token and the connection id.
+    /// Sends any request, with the token and the connection id.
     pub(crate) async fn request(&self, method: &str, headers: &[(&str, &str)], body: &str) -> Result<Answer> {
         let (mut stream, status, headers) = self.exchange(method, headers, body).await?;
         let mut body = Vec::new();
@@ -122,7 +122,7 @@ impl Http {
         Ok(Answer { status, headers, body: String::from_utf8(body)? })
     }
 
-    /// Opens the connection's stream or a session's, going on after an event.
+    /// Opens the stream of the connection or of a session, after the given event.
     pub(crate) async fn listen(&self, session: Option<&str>, last: Option<&str>) -> Result<Events> {
         let mut headers = vec![("accept", "text/event-stream")];
         headers.extend(session.map(|session| ("acp-session-id", session)));
@@ -188,14 +188,14 @@ pub(crate) struct Events {
     stream: BufReader<TcpStream>,
     text: String,
     ready: VecDeque<Event>,
-    /// The id of the last event that was looked at.
+    /// The id of the last event that was returned.
     pub(crate) last: Option<String>,
-    /// How long nothing may come.
+    /// The longest allowed silence.
     pub(crate) patience: Duration,
 }
 
 impl Events {
-    /// The next event; `None` at the end of the stream.
+    /// Returns the next event; `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Result<Option<Event>> {
         while self.ready.is_empty() {
             let size = usize::from_str_radix(&line(&mut self.stream, self.patience).await?, 16).unwrap_or(0);
@@ -215,12 +215,12 @@ impl Events {
         Ok(event)
     }
 
-    /// Has everything been looked at that came so far?
+    /// Returns true if every event received so far was returned.
     pub(crate) fn is_caught_up(&self) -> bool {
         self.ready.is_empty() && self.text.is_empty() && self.stream.buffer().is_empty()
     }
 
-    /// Reads on until an event fits.
+    /// Reads until an event matches.
     pub(crate) async fn expect(&mut self, what: &str, fits: impl Fn(&Event) -> bool) -> Result<Event> {
         loop {
             let event = self.next().await?.with_context(|| format!("the stream ended before {what}"))?;
@@ -230,13 +230,13 @@ impl Events {
         }
     }
 
-    /// Reads on until the answer to this request.
+    /// Reads until the answer to this request.
     pub(crate) async fn answer(&mut self, id: u64) -> Result<Value> {
         let answers = |event: &Event| event.data.get("method").is_none() && event.data["id"] == id;
         Ok(self.expect(&format!("the answer to {id}"), answers).await?.data)
     }
 
-    /// Everything up to the answer to this request, which comes last.
+    /// Returns every event up to the answer to this request, which comes last.
     pub(crate) async fn until_answer(&mut self, id: u64) -> Result<Vec<Event>> {
         let mut events = Vec::new();
         loop {
@@ -254,7 +254,7 @@ impl Events {
     }
 }
 
-/// A comment is no event; an event has an id and one line of data.
+/// Parses an event with an id and one line of data. Returns `None` for a comment.
 fn parse(event: &str) -> Result<Option<Event>> {
     if event.starts_with(':') {
         return Ok(None);

@@ -1,4 +1,5 @@
-//! Agents as callers of their own host: each is its session, sees that and no more, and changes nothing (rule 10.1).
+//! Agents as callers of their own host: each one is identified by its session, sees only that session and changes
+//! nothing (rule 10.1).
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +15,7 @@ use crate::mcp_wire::Mcp;
 use crate::rest::{idle, spawn, until};
 use crate::{client, client_with, cwd, log, open, refused, scripted, section, told};
 
-/// A session, and how its agent calls the host.
+/// A session whose agent calls the host.
 pub(crate) struct Agent {
     pub(crate) client: Client,
     pub(crate) session: String,
@@ -32,22 +33,22 @@ impl Agent {
         Ok(Self { client, session })
     }
 
-    /// The agent's own token, which it does not say aloud: that would be in the log.
+    /// Returns the agent's own token. The agent writes it to a file, since its output would be in the log.
     pub(crate) async fn token(&self, host: &Host) -> Result<String> {
         token_of(&self.client, &self.session, host).await
     }
 
-    /// A caller with that token, over TCP.
+    /// Returns a caller with that token, over TCP.
     pub(crate) async fn http(&self, host: &Host) -> Result<Http> {
         Ok(Http::with_token(host, &self.token(host).await?))
     }
 
-    /// What a shell of the agent says.
+    /// Runs a command in a shell of the agent and returns its output.
     pub(crate) async fn sh(&self, command: &str) -> Result<String> {
         told(&self.client, &self.session, &format!("sh {command}")).await
     }
 
-    /// A call of a child of the agent: the status and the body.
+    /// Calls the host from a child process of the agent. Returns the status and the body.
     pub(crate) async fn call(&self, before: &str, arguments: &str) -> Result<(u16, Value)> {
         let said = self.sh(&format!("{before} {}", call(arguments)?)).await?;
         parsed(&said)
@@ -62,14 +63,14 @@ pub(crate) async fn token_of(client: &Client, session: &str, host: &Host) -> Res
     Ok(token)
 }
 
-/// The command that calls a host.
+/// Returns the command that calls a host.
 fn call(arguments: &str) -> Result<String> {
     Ok(format!("'{}' --call {arguments}", program::scripted_agent()?.display()))
 }
 
 fn parsed(said: &str) -> Result<(u16, Value)> {
     let (status, body) = said.trim_end().split_once(' ').with_context(|| format!("no status: {said:?}"))?;
-    // The body may come in chunks, with their lengths between.
+    // The body may be chunked, with lengths between the chunks.
     let json = body.find(['{', '[']).map_or("", |begin| &body[begin..]);
     let json = &json[..json.rfind(['}', ']']).map_or(0, |end| end + 1)];
     Ok((status.parse().with_context(|| said.to_owned())?, serde_json::from_str(json).unwrap_or_default()))
@@ -89,7 +90,7 @@ async fn every_agent_gets_its_session_id_and_a_token_of_its_own() -> Result<()> 
     }
     let (first, second) = (one.token(&host).await?, two.token(&host).await?);
     ensure!(first.starts_with("wharf_agent_") && first.len() == 64 && first != second, "{first} {second}");
-    // Its terminals are its own, each with a token that ends with it.
+    // Each of the agent's terminals has a token of its own, which ends with the terminal.
     let said = told(&one.client, &one.session, "terminal echo $WHARF_SESSION ${#WHARF_TOKEN}").await?;
     ensure!(said.contains(&format!("{} 64", one.session)), "{said}");
     Ok(())
@@ -120,7 +121,7 @@ async fn clients_and_adapters_cannot_set_the_identity_of_an_agent() -> Result<()
     let names = ["WHARF_SESSION", "WHARF_TOKEN"];
     let mut options = section(scripted(&[])?, "env = { WHARF_SESSION = \"adapters\", WHARF_TOKEN = \"adapters\" }");
     options.environment.extend(names.map(|name| (name.into(), "hosts".into())));
-    // Before the table of the agent.
+    // These keys go before the table of the agent.
     let config = options.config.take().unwrap_or_default();
     options.config = Some(format!("env_passthrough = [\"WHARF_SESSION\", \"WHARF_TOKEN\"]\n{config}"));
     let host = options.start()?;
@@ -159,14 +160,14 @@ async fn agent_token_appears_only_in_the_agents_environment() -> Result<()> {
         let holds = fs::read(&file).unwrap_or_default().windows(secret.len()).any(|part| part == secret.as_bytes());
         ensure!(!holds, "in {}", file.display());
     }
-    // Where it says it aloud after all, the lines that people read do not have it.
+    // If the agent prints its token after all, the output lines do not contain it.
     told(&agent.client, session, "env WHARF_TOKEN").await?;
     let output = user.get(&format!("/sessions/{session}/output")).await?;
     ensure!(output.body.contains("WHARF_TOKEN=") && !output.body.contains(secret), "{}", output.body);
     Ok(())
 }
 
-/// With everything in the host's own log.
+/// Enables full tracing in the host's own log.
 struct HostLog;
 
 impl HostLog {
@@ -292,7 +293,7 @@ async fn agent_cannot_answer_its_own_ask() -> Result<()> {
     let looking = Client::connect(&host.ws_url(), http.token()).await?;
     looking.initialize().await?;
     looking.load_session(&own, &cwd(&host)?).await?;
-    // A child of the agent waits for the question and answers it over the socket, showing its user's token.
+    // A child process of the agent waits for the permission and answers it over the socket with its user's token.
     let (go, done) = (host.directory().join("go"), host.directory().join("done"));
     let socket = host.socket();
     let script = format!(
@@ -324,7 +325,7 @@ async fn agent_cannot_answer_its_own_ask() -> Result<()> {
     ] {
         assert_eq!(mcp.refusal("answer_agent_session", arguments).await?.0, "observer");
     }
-    // Over ACP it is not asked, and what it makes up goes nowhere.
+    // Over ACP the agent is not asked, and responses with made-up ids are ignored.
     for id in [asked.id().clone(), json!(0), json!(1), json!(ask)] {
         looking.respond(&id, json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } })).await;
     }
@@ -359,7 +360,7 @@ async fn process_of_an_agent_acts_as_that_agent_over_the_socket_with_any_token()
         let stop = format!("{socket} POST /stop {}", host.token());
         assert_eq!(agent.call(before, &stop).await?.1["code"], "not_for_agents", "{before}");
     }
-    // A child that its parent has left is still one.
+    // A process whose parent has exited still counts as the agent's.
     let file = host.directory().join("orphan");
     let call = call(&format!("{socket} GET /sessions {}", host.token()))?;
     let orphan = format!("sleep 0.2; {call} > '{0}.new'; mv '{0}.new' '{0}'", file.display());
@@ -368,7 +369,7 @@ async fn process_of_an_agent_acts_as_that_agent_over_the_socket_with_any_token()
     agent.sh(&format!("(env -i setsid sh '{}' >/dev/null 2>&1 &)", script.display())).await?;
     let said = look::until(PATIENCE, || Ok(fs::read_to_string(&file).ok())).await?.context("no answer")?;
     assert_eq!(ids(&parsed(&said)?.1), [own]);
-    // And so is what runs in its terminals.
+    // Processes in the agent's terminals count as the agent's too.
     let said = told(&agent.client, own, &format!("terminal {call}")).await?;
     ensure!(said.contains(own) && !said.contains(&other), "{said}");
     Ok(())
@@ -378,7 +379,8 @@ async fn process_of_an_agent_acts_as_that_agent_over_the_socket_with_any_token()
 async fn an_agent_is_known_from_its_start_on() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let socket = folder.path().join("wharf.sock");
-    // It calls before it has answered anything; what it got is on its stderr, which the failed start tells.
+    // The agent calls the host before it answers `initialize`. The answer is on its stderr, which the error of the
+    // failed start carries.
     let flags = ["--socket", socket.to_str().context("not UTF-8")?, "--exit-on-start", "5"];
     let host = crate::and_scripted(scripted(&[])?, "early", &flags)?.start()?;
     std::os::unix::fs::symlink(host.socket(), &socket)?;
@@ -428,7 +430,7 @@ async fn wharf_command_inside_an_agent_acts_as_that_agent() -> Result<()> {
         let said = run(verb).await?;
         ensure!(said.contains(words) && !said.ends_with("exit 0\n"), "{verb}: {said}");
     }
-    // The bridge is an observer like any other client of it.
+    // The bridge gets the same observer role as every other client of the agent.
     let (hello, new) = (
         json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": 1 } }),
         json!({ "jsonrpc": "2.0", "id": 2, "method": "session/new", "params": { "cwd": "/", "mcpServers": [] } }),
@@ -440,7 +442,7 @@ async fn wharf_command_inside_an_agent_acts_as_that_agent() -> Result<()> {
     Ok(())
 }
 
-/// What a verb of ours inside the agent answers to these lines, up to the answer with id 2.
+/// Runs a Wharf verb inside the agent, sends it these lines, and returns its output up to the answer with id 2.
 pub(crate) async fn piped(host: &Host, agent: &Agent, verb: &str, lines: &[Value]) -> Result<String> {
     let folder = host.directory().display().to_string();
     let text: Vec<String> = lines.iter().map(ToString::to_string).collect();

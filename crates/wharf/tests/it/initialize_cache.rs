@@ -1,5 +1,5 @@
-//! `initialize` is answered from what agents answered before (rules 3.2, 12.8): without a start, after a restart of the
-//! host too, and not by an agent that has changed since.
+//! `initialize` is answered from earlier answers of agents (rules 3.2, 12.8): without a start, also after a restart of
+//! the host, and not if the agent has changed since.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use wharf_testkit::host::{Host, HostOptions};
 
 use crate::{client_of, cwd, scripted};
 
-/// An agent that is a script, which can be exchanged.
+/// An agent that is a script and can be replaced.
 struct Program {
     directory: tempfile::TempDir,
 }
@@ -28,7 +28,7 @@ impl Program {
         self.directory.path().join("agent")
     }
 
-    /// Puts another version in the place of the file.
+    /// Replaces the file with another version.
     fn replace(&self, file: &PathBuf, flags: &str) -> Result<()> {
         let agent = wharf_testkit::program::scripted_agent()?;
         let starts = self.directory.path().join("starts");
@@ -50,7 +50,7 @@ impl Program {
     }
 }
 
-/// The logins that the agent offers at `initialize`.
+/// Returns a client and the number of logins that the agent offers at `initialize`.
 async fn logins(host: &Host) -> Result<(Client, usize)> {
     let client = client_of(host, "mine").await?;
     let answer = client.initialize().await?;
@@ -59,7 +59,7 @@ async fn logins(host: &Host) -> Result<(Client, usize)> {
 
 #[tokio::test]
 async fn agent_upgraded_in_place_is_asked_again() -> Result<()> {
-    // The program itself, and a script that is given to an interpreter.
+    // The command is the program itself, or an interpreter with a script.
     for command in [&["SCRIPT"][..], &["/bin/sh", "SCRIPT"]] {
         let program = Program::new("")?;
         let host = program.host(command)?.start()?;
@@ -88,7 +88,7 @@ async fn restarted_host_answers_initialize_without_starting_an_agent() -> Result
     for word in ["secret", "MINE_KEY", "OTHER", "/bin/", &program.script().display().to_string()] {
         assert!(!text.contains(word), "{word}: {text}");
     }
-    // Nor is an agent that was exchanged meanwhile taken for the one that it was.
+    // An agent that was replaced meanwhile is asked again.
     host.kill9()?;
     program.replace(&program.script(), "")?;
     host.restart()?;
@@ -98,7 +98,7 @@ async fn restarted_host_answers_initialize_without_starting_an_agent() -> Result
 
 #[tokio::test]
 async fn every_real_start_refreshes_the_answer() -> Result<()> {
-    // The program never changes; what it runs does.
+    // The program never changes; the script that it runs does.
     let program = Program::new("")?;
     let inner = program.directory.path().join("inner");
     program.replace(&inner, "")?;
@@ -108,7 +108,7 @@ async fn every_real_start_refreshes_the_answer() -> Result<()> {
     let (client, before) = logins(&host).await?;
     program.replace(&inner, "--terminal-auth --auth")?;
     assert_eq!((before, logins(&host).await?.1), (0, 0), "nothing tells of the change");
-    // A session that needs a login: its agent is started and answers.
+    // The session needs a login: its agent is started and answers.
     let refused = client.new_session(&cwd(&host)?).await;
     assert!(refused.is_err(), "{refused:?}");
     assert_eq!(logins(&host).await?.1, 1);

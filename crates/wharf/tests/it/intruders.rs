@@ -1,4 +1,4 @@
-//! Callers that try for more than their token allows.
+//! Clients that try to exceed the rights of their token or the limits of the host.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -17,7 +17,7 @@ use crate::rest::{caller, spawn, until};
 use crate::ways::observers_token;
 use crate::{client, log, open, refused, scripted, section, told};
 
-/// A program of the intruder's own under the name of a well-known agent; it leaves a mark when it runs.
+/// Installs a program under the name of a well-known agent; it creates the marker file when it runs.
 fn impostor(host: &Host) -> Result<(PathBuf, PathBuf)> {
     let (dir, mark) = (host.directory().join("evil"), host.directory().join("ran"));
     fs::create_dir_all(&dir)?;
@@ -43,7 +43,7 @@ async fn only_admins_choose_the_path_of_programs() -> Result<()> {
         Http::with_token(&host, &token).post("/sessions/agent", &body).await?;
         assert!(!mark.exists(), "a program of the caller's own choice was run");
     }
-    // The user's own shell may: that is where the agent is installed.
+    // The user's own shell may set PATH, since the agent is installed there.
     let own = Client::connect(&url, host.token()).await?;
     refused(own.request("initialize", with_path(&path)).await)?;
     assert!(mark.exists());
@@ -58,7 +58,7 @@ async fn observer_cannot_start_an_agent_by_initialize() -> Result<()> {
     assert_eq!(answer["agentInfo"]["name"], "wharf");
     assert_eq!(answer["agentCapabilities"]["sessionCapabilities"]["attach"], json!({}));
     assert!(wharf_testkit::procs::descendants(host.pid()).is_empty(), "nothing was started");
-    // Once an agent has spoken, an observer is told what it said.
+    // Once an agent has answered, an observer gets its answer.
     let _one = client(&host).await?;
     let looking = Client::connect(&host.ws_url(), &observers_token(&host)?).await?;
     assert_ne!(looking.initialize().await?["agentInfo"]["name"], "wharf");
@@ -130,7 +130,7 @@ async fn waiting_requests_hold_bounded_memory_and_others_get_through() -> Result
     let (_other, session) = open(&host).await?;
     let client = client(&host).await?;
     let large = json!({ "filling": "x".repeat(900 << 10) });
-    // Both wait for the agent without a session, which never answers.
+    // Both requests wait for the agent without a session, which never answers.
     let _waiting = [client.start("_never", large.clone()).await, client.start("_never", large.clone()).await];
     let error = refused(client.request("_never", large).await)?;
     assert_eq!(error.data["reason"], "too_many_requests", "{error}");
@@ -167,7 +167,7 @@ async fn an_agent_that_reads_many_large_files_at_once_gets_them_all() -> Result<
     let (client, session) = open(&host).await?;
     let (large, requests) = (host.directory().join("large.txt"), host.directory().join("requests"));
     fs::write(&large, "x".repeat(20 << 20))?;
-    // Together more than may wait for an agent that does not read.
+    // Together they exceed the bytes that may wait for an agent that does not read.
     let request = |id: u32| {
         let params = json!({ "sessionId": "$SESSION", "path": large });
         json!({ "jsonrpc": "2.0", "id": format!("read-{id}"), "method": "fs/read_text_file", "params": params })
@@ -187,7 +187,7 @@ async fn unread_large_answers_leave_room_for_small_ones() -> Result<()> {
     let (client, session) = open(&host).await?;
     client.prompt(&session, "stream 200 1000").await?;
     let socket = TcpStream::connect(host.url().trim_start_matches("http://")).await?;
-    // Nothing of a body may be sent.
+    // The window is zero, so no body can be sent.
     let unread = h2::client::Builder::new().initial_window_size(0).handshake::<_, ::bytes::Bytes>(socket).await?;
     let (requests, connection) = unread;
     tokio::spawn(connection);
@@ -198,7 +198,7 @@ async fn unread_large_answers_leave_room_for_small_ones() -> Result<()> {
         let (answer, _) = requests.clone().ready().await?.send_request(request, true)?;
         Ok(tokio::time::timeout(PATIENCE, answer).await??)
     };
-    // Each has some 300 KiB.
+    // Each answer has about 300 KiB.
     let mut held = Vec::new();
     let refused = loop {
         let answer = ask("limit=1000").await?;

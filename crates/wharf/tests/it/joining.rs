@@ -1,4 +1,4 @@
-//! Joining in the midst of things: nothing is missed, nothing comes twice.
+//! Attaching while updates arrive: no gap and no duplicate.
 
 use anyhow::{Result, ensure};
 use serde_json::json;
@@ -6,7 +6,7 @@ use wharf_testkit::client::Client;
 
 use crate::{client, cwd, open, scripted};
 
-/// The ticks that a client was shown, by their numbers.
+/// Returns the numbers of the ticks that a client received.
 fn ticks(client: &Client) -> Vec<u64> {
     let number = |text: &String| text.strip_prefix("tick ")?.split(' ').next()?.parse().ok();
     client.texts().iter().filter_map(number).collect()
@@ -87,7 +87,8 @@ async fn detach_and_immediate_attach_give_no_duplicates() -> Result<()> {
         let coming = second.start("session/set_mode", list.clone()).await;
         let leaving = second.start("session/detach", named.clone()).await;
         let back = second.start("_wharf/queue/list", named.clone()).await;
-        // Whichever was first: one who is not there yet cannot leave, and one who left is not answered by the agent.
+        // Either may come first: a detach before the attach is refused, and a detached client gets no answer from the
+        // agent.
         let _ = (coming.answer().await, leaving.answer().await);
         back.answer().await?;
         left += 1;
@@ -96,7 +97,7 @@ async fn detach_and_immediate_attach_give_no_duplicates() -> Result<()> {
     let seen = ticks(&second);
     ensure!(left > 5, "left {left} times");
     ensure!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
-    // It is there, whatever the order was in which it came and went.
+    // The client is attached, in whichever order attach and detach were handled.
     first.prompt(&session, "echo the end").await?;
     second.expect_text("the end").await;
     Ok(())

@@ -1,5 +1,5 @@
-//! A client is known by its token and the id that it gives itself, whichever connection it comes by: its prompts stay its
-//! own, and a cancel means what its sender means.
+//! A client is identified by its token and its own id on every connection: its prompts stay its own, and a cancel ends
+//! the prompts that its sender meant.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use wharf_testkit::host::Host;
 use crate::bridge::editor;
 use crate::{client, client_with, cwd, join, log, open, scripted, stop_reason};
 
-/// A client that says at `initialize` who it is.
+/// Connects a client that sends its id at `initialize`.
 async fn known(host: &Host, id: &str) -> Result<Client> {
     client_with(host, json!({ "elicitation": { "url": {} } }), json!({ "wharf": { "clientId": id } })).await
 }
@@ -25,7 +25,7 @@ async fn submit(host: &Host, client: &Client, session: &str, words: &str) -> Res
     Ok(call)
 }
 
-/// The words of the prompts whose turns were cancelled, in order.
+/// Returns the words of the prompts whose turns were cancelled, in order.
 fn cancelled_turns(host: &Host, session: &str) -> Result<Vec<String>> {
     let accepted = log::events(host, session, "prompt_accepted")?;
     let words = |prompt: &Value| {
@@ -114,7 +114,7 @@ async fn cancel_that_crosses_the_end_of_its_own_turn_leaves_the_next_turn_alone(
     let next = submit(&host, &bob, &session, "echo next; wait; echo finished").await?;
     go(&ann, &session).await;
     assert_eq!(stop_reason(own.answer().await)?, "end_turn");
-    // She has been shown that the next turn began, but cannot have read that before she pressed the key.
+    // The next turn has been shown to her, but she cannot have read it before she pressed the key.
     ann.expect_text("next").await;
     ann.cancel(&session).await;
     let notice = ann.expect("a notice", |frame| frame.method() == "_wharf/notice").await;

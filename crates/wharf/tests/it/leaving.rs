@@ -1,4 +1,4 @@
-//! Leaving a session while something is still to come: whoever asked is answered all the same.
+//! Detaching from a session with a pending request: the request is still answered.
 
 use anyhow::Result;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Every limit is hit: who hits it is told so plainly, and nobody else is hurt (rule 10.5).
+//! Every limit is reached: the client at the limit gets a clear error, and no other client is affected (rule 10.5).
 
 use std::time::Instant;
 
@@ -23,23 +23,23 @@ fn authority(host: &Host) -> String {
     host.url().trim_start_matches("http://").to_owned()
 }
 
-/// A socket on which this was said.
+/// Opens a socket and sends this text.
 async fn said(host: &Host, text: &str) -> Result<TcpStream> {
     let mut stream = TcpStream::connect(authority(host)).await?;
     stream.write_all(text.as_bytes()).await?;
     Ok(stream)
 }
 
-/// Everything that comes until the other side closes.
+/// Reads until the other side closes.
 async fn to_its_end(mut stream: TcpStream) -> Result<String> {
     let mut rest = Vec::new();
     let read = stream.read_to_end(&mut rest);
-    // A reset is an end too.
+    // A reset counts as an end.
     let _ = tokio::time::timeout(PATIENCE, read).await.context("the connection was not ended")?;
     Ok(String::from_utf8_lossy(&rest).into_owned())
 }
 
-/// Asks again until the answer has this status.
+/// Repeats the request until the answer has this status.
 async fn in_the_end(status: u16, mut ask: impl AsyncFnMut() -> Result<Answer>) -> Result<Answer> {
     let give_up_at = Instant::now() + PATIENCE;
     loop {
@@ -51,7 +51,7 @@ async fn in_the_end(status: u16, mut ask: impl AsyncFnMut() -> Result<Answer>) -
     }
 }
 
-/// What a refused upgrade was refused with.
+/// Returns the status and body of a refused upgrade.
 async fn upgrade_refused(host: &Host, token: &str) -> Result<String> {
     let refused = connect(&host.ws_url(), &Credentials::Bearer(token.to_owned())).await;
     Ok(format!("{:?}", refused.err().context("let in")?))
@@ -120,7 +120,7 @@ async fn http_acp_connections_count_toward_the_limit() -> Result<()> {
     let host = limited("connections_per_token = 3")?.start()?;
     let greedy = caller(&host, "controller")?;
     let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": 1 } });
-    // Sockets that close may still be counted for a moment: only the last answer is certain.
+    // Closing sockets may still count for a moment: only the last answer is certain.
     for _ in 0..3 {
         in_the_end(200, async || greedy.post("/acp", &hello).await).await?;
     }
@@ -176,7 +176,7 @@ async fn a_body_over_the_limit_is_413_on_every_surface() -> Result<()> {
         assert_eq!(answer.fault(), (413, code.to_owned()), "{path}");
         assert!(answer.json()["detail"].as_str().is_some_and(|detail| detail.contains("limits.body")), "{path}");
     }
-    // Without an announced length, too.
+    // The same without an announced length.
     let head = format!(
         "POST /mcp HTTP/1.1\r\nhost: {}\r\nconnection: close\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\naccept: application/json, text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n",
         authority(&host),
@@ -201,8 +201,8 @@ async fn all_bodies_together_have_a_limit() -> Result<()> {
         authority(&host),
         host.token()
     );
-    // Nothing tells when the host has read so much; its refusal of others does. If the two meet, the unfinished one may be
-    // the one that is refused: then there is another.
+    // No event shows when the host has read so many bytes, but its refusal of other requests does. If the two race, the
+    // unfinished request may be the refused one: then another is opened.
     let mut unfinished = Vec::new();
     let large = json!({ "adapter": "none", "label": "x".repeat(40_000) });
     let ask = async || {
@@ -357,7 +357,7 @@ async fn one_answer_carries_log_events_up_to_the_byte_limit() -> Result<()> {
     Ok(())
 }
 
-/// An update with so many lines of a kilobyte.
+/// Returns an update with this many lines of a kilobyte.
 fn lines(count: usize) -> Value {
     let text = format!("{}\n", "x".repeat(1_000)).repeat(count);
     json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } })
@@ -380,7 +380,7 @@ async fn a_log_at_its_limit_ends_the_session_and_stays_readable() -> Result<()> 
     let ended = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
     assert_eq!((&ended["status"], &ended["endReason"]), (&json!("killed"), &json!("log_full")));
     let size: usize = log::records(&host, &session)?.iter().map(|record| record.to_string().len()).sum();
-    // What was read of the agent in one go is kept whole.
+    // Output that was read from the agent in one go is kept whole.
     assert!((50 << 10..4 << 20).contains(&size), "{size} bytes");
 
     let answer = http.post(&format!("/sessions/{session}/prompt"), &json!({ "prompt": "echo more" })).await?;
@@ -393,7 +393,7 @@ async fn a_log_at_its_limit_ends_the_session_and_stays_readable() -> Result<()> 
     assert!(!reader.texts().is_empty(), "nothing is read");
     assert_eq!(told(&client, &other, "echo unharmed").await?, "unharmed");
 
-    // With more room it goes on where it was.
+    // With a larger limit the session goes on.
     let larger = host.options_mut().config.as_mut().context("no configuration")?;
     *larger = larger.replace("log = \"64KiB\"", "log = \"64MiB\"");
     host.restart()?;

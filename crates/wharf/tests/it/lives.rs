@@ -1,4 +1,4 @@
-//! Deaths and kills: a person's decision holds, and the queue survives its agent (rules 2.4, 12.5).
+//! Deaths of agents and kills by users: a kill holds, and the queue survives its agent (rules 2.4, 12.5).
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -10,7 +10,7 @@ use wharf_testkit::http::Http;
 
 use crate::{log, open, refused, scripted, section, stop_reason, told};
 
-/// A host that stands still, with this many cold sessions in each of which a prompt waits.
+/// Returns a stopped host with this many cold sessions, each with a queued prompt.
 fn cold(options: HostOptions, count: usize) -> Result<(Host, Vec<String>)> {
     cold_with(options, count, Some("echo waited"))
 }
@@ -32,7 +32,7 @@ async fn kill_of_a_session_that_waits_to_be_brought_back_keeps_it_dead() -> Resu
     let [first, doomed, last] = sessions.as_slice() else { anyhow::bail!("{sessions:?}") };
     host.restart()?;
     let http = Http::new(&host);
-    // One comes back at a time: the second waits for the first, the third for the second.
+    // Sessions come back one at a time: the second waits for the first, the third for the second.
     log::expect(&host, first, "agent_starting", |event| event["start"] == 2).await?;
     http.poke(&format!("/sessions/{doomed}/kill")).await?.expect(200)?;
     log::expect(&host, last, "prompt_ended", |event| event["prompt"] == "waiting").await?;
@@ -50,7 +50,7 @@ async fn close_of_a_session_that_waits_to_be_brought_back_keeps_it_closed() -> R
     let [first, _, doomed, last] = sessions.as_slice() else { anyhow::bail!("{sessions:?}") };
     host.restart()?;
     log::expect(&host, first, "agent_starting", |event| event["start"] == 2).await?;
-    // Its own agent starts as soon as the first session's has, before the other sessions'.
+    // The client's own agent starts as soon as the first session's agent is up, before the other sessions' agents.
     let client = crate::client_of(&host, "demo").await?;
     client.initialize().await?;
     client.request("session/close", json!({ "sessionId": doomed })).await?;
@@ -97,7 +97,7 @@ async fn request_for_the_agent_of_a_killed_session_does_not_bring_it_back() -> R
     Ok(())
 }
 
-/// A host whose agent exits at those of its starts whose numbers are named; a failed start is soon tried again.
+/// Configures a host whose agent exits at the starts with these numbers; a failed start is retried soon.
 fn flaky(failing: &str) -> Result<(HostOptions, tempfile::TempDir)> {
     let folder = tempfile::TempDir::with_prefix("wharf-flaky-")?;
     let script = folder.path().join("agent");
@@ -129,7 +129,7 @@ async fn queue_survives_an_agent_that_dies_in_its_first_turn() -> Result<()> {
     let waits = client.start_prompt(&session, "mode").await;
     assert_eq!(refused(crashes.answer().await)?.data["reason"], "agent_exited");
     assert_eq!(stop_reason(waits.answer().await)?, "end_turn");
-    // The agent begins anew, but not with other rights than before; and nobody is left to believe that it remembers.
+    // The agent starts without memory but with the same mode as before, and clients are told that it does not remember.
     ensure!(client.texts().concat().starts_with("mode=auto"), "{:?}", client.texts());
     log::expect(&host, &session, "agent_updated", |event| {
         let update = &event["frame"]["params"]["update"];
@@ -182,7 +182,7 @@ async fn cut_off_prompt_is_run_once_more_where_the_settings_say_so() -> Result<(
 
 #[tokio::test]
 async fn failed_start_is_tried_again_for_the_queue() -> Result<()> {
-    // The first start introduces the agent, the second is the session's, the third follows the crash.
+    // The first start is for `initialize`, the second for the session, the third follows the crash.
     let (options, _folder) = flaky("3 4")?;
     let host = options.start()?;
     let client = crate::client_of(&host, "flaky").await?;

@@ -1,4 +1,4 @@
-//! A session's log, read from its files as any tool could.
+//! Reads a session's log from its files, as any tool could.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use serde_json::Value;
 use wharf_testkit::host::Host;
 use wharf_testkit::{PATIENCE, look};
 
-/// The directory of a session.
+/// Returns the directory of a session.
 pub(crate) fn folder(host: &Host, session: &str) -> PathBuf {
     host.state_dir().join("workspaces").join("default").join("sessions").join(session)
 }
 
-/// The records in order. A record is a line: a checksum, a blank, and `{"seq":…,"epoch":…,"event":{…}}`.
+/// Returns the records in order. A record is a line: a checksum, a blank, and `{"seq":…,"epoch":…,"event":{…}}`.
 pub(crate) fn records(host: &Host, session: &str) -> Result<Vec<Value>> {
     let mut segments = segments(&folder(host, session).join("log"))?;
     segments.sort();
@@ -26,7 +26,7 @@ pub(crate) fn records(host: &Host, session: &str) -> Result<Vec<Value>> {
             let record =
                 wharf_json::Json::parse(body.as_bytes()).with_context(|| format!("not a record: {line}"))?.to_value();
             ensure!(is_checksum(checksum), "not a checksum: {checksum}");
-            // The first line of a segment says its format.
+            // The first line of a segment states its format.
             if record.get("wharf_log").is_none() {
                 records.push(record);
             }
@@ -49,13 +49,13 @@ fn segments(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths.into_iter().filter(|path| path.extension().is_some_and(|suffix| suffix == "log")).collect())
 }
 
-/// The events of one kind.
+/// Returns the events of one kind.
 pub(crate) fn events(host: &Host, session: &str, kind: &str) -> Result<Vec<Value>> {
     let events = records(host, session)?.into_iter().map(|mut record| record["event"].take());
     Ok(events.filter(|event| event["kind"] == kind).collect())
 }
 
-/// Waits until an event is in the log that no client is told of.
+/// Waits for an event in the log that clients are not notified of.
 pub(crate) async fn expect(host: &Host, session: &str, kind: &str, fits: impl Fn(&Value) -> bool) -> Result<Value> {
     let found = look::until(PATIENCE, || Ok(events(host, session, kind)?.into_iter().find(&fits))).await?;
     if let Some(event) = found {
@@ -66,7 +66,7 @@ pub(crate) async fn expect(host: &Host, session: &str, kind: &str, fits: impl Fn
     bail!("no fitting {kind} in the log, which ends with\n{}", last.join("\n"));
 }
 
-/// The one session that the host has.
+/// Returns the one session that the host has.
 pub(crate) fn only_session(host: &Host) -> Result<String> {
     let sessions = all_sessions(host)?;
     match sessions.as_slice() {

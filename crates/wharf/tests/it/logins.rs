@@ -1,4 +1,4 @@
-//! Logins that fail are counted, and codes log the web page in (rule 10.2).
+//! Failed logins are limited, and codes log the web page in (rule 10.2).
 
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
@@ -10,12 +10,12 @@ use wharf_testkit::http::{Answer, Http};
 use crate::tokens::{create, refused_with, stdout, token};
 use crate::{scripted, section};
 
-/// A browser's page: it has no token.
+/// Returns a browser page without a token.
 fn page(host: &Host) -> Http {
     Http::with_token(host, "")
 }
 
-/// A code, as the command line gives it.
+/// Returns a login code from the command line.
 fn code(host: &Host, arguments: &[&str]) -> Result<String> {
     Ok(stdout(token(host, &[&["code", "--no-start"], arguments].concat())?)?.trim_end().to_owned())
 }
@@ -25,7 +25,7 @@ async fn log_in(host: &Host, code: &str) -> Result<Answer> {
     page(host).send("POST", "/login", &headers, &json!({ "code": code }).to_string()).await
 }
 
-/// A page that is logged in.
+/// A logged-in page.
 struct Page {
     http: Http,
     origin: String,
@@ -140,7 +140,7 @@ async fn login_cookie_is_accepted_from_its_own_origin_only() -> Result<()> {
     for foreign in [None, Some("http://evil.example"), Some("http://127.0.0.1:1")] {
         assert_eq!(refused_with(&host, &page.web_socket(foreign)).await?, Some(403), "{foreign:?}");
     }
-    // Another server on this machine sees the cookie, but not what the page keeps.
+    // Another server on this machine sees the cookie, but not the key that the page keeps.
     let half = Page { key: String::new(), ..page };
     assert_eq!(half.send("GET", "/sessions", &[], "").await?.status, 401);
     Ok(())
@@ -182,7 +182,7 @@ async fn login_cannot_create_another_login_and_ends_with_the_hosts_token() -> Re
     let own = [("origin", page.origin.as_str())];
     let refused = page.send("POST", "/login/codes", &own, "{}").await?;
     assert_eq!(refused.fault(), (403, "beyond_own_rights".to_owned()), "a stolen login would outlive its end");
-    // The port is another after a restart; the login is of the host, not of its address.
+    // The port changes at a restart; the login belongs to the host, not to its address.
     host.restart()?;
     let page = Page { http: Http::with_token(&host, ""), origin: host.url().to_owned(), ..page };
     assert_eq!(page.send("GET", "/host", &[], "").await?.status, 200);
@@ -200,7 +200,7 @@ async fn request_without_a_token_uses_no_body_budget() -> Result<()> {
     let large = format!("{{\"code\":\"{}\"}}", "x".repeat(60_000));
     let answer = page(&host).send("POST", "/login", &[("content-type", "application/json")], &large).await?;
     assert_eq!(answer.fault(), (413, "body_too_large".to_owned()));
-    // Half of one that would fill all there is.
+    // The unfinished body would use the whole budget.
     let authority = host.url().trim_start_matches("http://").to_owned();
     let head = format!(
         "POST /login HTTP/1.1\r\nhost: {authority}\r\ncontent-type: application/json\r\ncontent-length: 65536\r\n\r\n"

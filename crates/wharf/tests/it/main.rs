@@ -1,4 +1,4 @@
-//! The binary as its users meet it: a real process, real agents, real sockets.
+//! End-to-end tests of the binary: a real process, real agents, real sockets.
 #![expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves")]
 #![expect(clippy::print_stdout, reason = "a test prints its seed")]
 
@@ -109,15 +109,16 @@ use serde_json::{Value, json};
 use wharf_testkit::client::{Client, RpcError};
 use wharf_testkit::host::{Host, HostOptions};
 
-/// How long the end of a process tree may take: five seconds of grace, and room for a busy machine.
+/// The longest time that the end of a process tree may take: five seconds of grace, and room for a busy machine.
 const TREE_ENDS_WITHIN: Duration = Duration::from_secs(15);
 
-/// The binary under test: this build's, or the one that `WHARF_TEST_BINARY` names, to see which tests an older one fails.
+/// Returns the binary under test: this build's, or the one that `WHARF_TEST_BINARY` names, to see which tests fail on
+/// an older one.
 fn wharf() -> PathBuf {
     std::env::var_os("WHARF_TEST_BINARY").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_wharf")), PathBuf::from)
 }
 
-/// A host whose default agent is the scripted one with these flags.
+/// Configures a host whose default agent is the scripted one with these flags.
 fn scripted(flags: &[&str]) -> Result<HostOptions> {
     Ok(HostOptions { binary: Some(wharf()), ..HostOptions::scripted(flags)? })
 }
@@ -136,7 +137,8 @@ fn section(mut options: HostOptions, text: &str) -> HostOptions {
     options
 }
 
-/// A host that a shell starts, after it has said this: a limit, a mask. The directory holds the shell's script.
+/// Configures a host that a shell starts after this command, such as a limit or a mask. The directory holds the shell's
+/// script.
 fn started_after(options: HostOptions, setting: &str) -> Result<(HostOptions, tempfile::TempDir)> {
     let folder = tempfile::TempDir::with_prefix("wharf-started-after-")?;
     let script = folder.path().join("wharf");
@@ -146,14 +148,14 @@ fn started_after(options: HostOptions, setting: &str) -> Result<(HostOptions, te
     Ok((HostOptions { binary: Some(script), ..options }, folder))
 }
 
-/// A client that has said `initialize`.
+/// Connects a client and sends `initialize`.
 async fn client(host: &Host) -> Result<Client> {
     let client = Client::connect(&host.ws_url(), host.token()).await?;
     client.initialize().await?;
     Ok(client)
 }
 
-/// A client that has said `initialize` with these capabilities and this `_meta`.
+/// Connects a client and sends `initialize` with these capabilities and this `_meta`.
 async fn client_with(host: &Host, capabilities: Value, meta: Value) -> Result<Client> {
     let client = Client::connect(&host.ws_url(), host.token()).await?;
     let info = json!({ "name": "wharf-testkit", "version": "1" });
@@ -162,33 +164,34 @@ async fn client_with(host: &Host, capabilities: Value, meta: Value) -> Result<Cl
     Ok(client)
 }
 
-/// A client whose token lets it look only. It has said `initialize`.
+/// Connects a client with an observer's token and sends `initialize`.
 async fn observer(host: &Host) -> Result<Client> {
     let client = Client::connect(&host.ws_url(), &ways::observers_token(host)?).await?;
     client.initialize().await?;
     Ok(client)
 }
 
-/// A client of another agent than the default one. It has not said `initialize`: that would start the agent.
+/// Connects a client of an agent that is not the default one. It does not send `initialize`, which would start the
+/// agent.
 async fn client_of(host: &Host, agent: &str) -> Result<Client> {
     Client::connect(&format!("{}?agent={agent}", host.ws_url()), host.token()).await
 }
 
-/// A client with a session.
+/// Connects a client and creates a session.
 async fn open(host: &Host) -> Result<(Client, String)> {
     let client = client(host).await?;
     let session = client.new_session(&cwd(host)?).await?;
     Ok((client, session))
 }
 
-/// Moves on to what comes next: `expect` looks from there.
+/// Skips the frames received so far: `expect` looks at later ones.
 async fn catch_up(client: &Client) {
     if let Some(last) = client.transcript().pop() {
         client.expect("the last frame", |frame| frame.raw == last.raw).await;
     }
 }
 
-/// A second client that has loaded the session.
+/// Connects a second client that loads the session.
 async fn join(host: &Host, session: &str) -> Result<Client> {
     let client = client(host).await?;
     client.load_session(session, &cwd(host)?).await?;
@@ -199,7 +202,7 @@ fn cwd(host: &Host) -> Result<String> {
     Ok(host.directory().to_str().context("the directory is not UTF-8")?.to_owned())
 }
 
-/// The error that a call was to fail with.
+/// Returns the error of a call that must fail.
 fn refused(answer: Result<impl std::fmt::Debug, RpcError>) -> Result<RpcError> {
     match answer {
         Ok(result) => anyhow::bail!("answered with {result:?} instead of an error"),
@@ -211,7 +214,7 @@ fn stop_reason(answer: Result<Value, RpcError>) -> Result<String> {
     Ok(answer?["stopReason"].as_str().unwrap_or_default().to_owned())
 }
 
-/// An answer without what sessions use, wherever it is: that is known after a moment only, and moves.
+/// Removes the measured usage of sessions from an answer, since it changes with time.
 fn lasting(mut answer: Value) -> Value {
     match &mut answer {
         Value::Object(members) => {
@@ -224,12 +227,12 @@ fn lasting(mut answer: Value) -> Value {
     answer
 }
 
-/// The pids in a chunk such as `pid 7` or `pids 7 8 9`.
+/// Returns the pids in a chunk such as `pid 7` or `pids 7 8 9`.
 fn pids(text: &str) -> Vec<u32> {
     text.split(' ').filter_map(|word| word.parse().ok()).collect()
 }
 
-/// What one prompt makes the agent say.
+/// Sends one prompt and returns the text of the agent's answer.
 async fn told(client: &Client, session: &str, prompt: &str) -> Result<String> {
     let before = client.texts().len();
     client.prompt(session, prompt).await?;

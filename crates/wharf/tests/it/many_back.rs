@@ -1,4 +1,4 @@
-//! Many sessions come back at once: a few at a time, those that are needed first, and no client waits for all of them.
+//! Many sessions come back at once: a few at a time, needed ones first, and no client waits for all of them.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::{client_of, log, scripted, section, told};
 const SESSIONS: usize = 200;
 const AT_ONCE: i64 = 4;
 
-/// How many agents began and came up, and the most that were between the two at any time.
+/// Returns how many agents were started and came up, and the largest number that were starting at the same time.
 fn counted(file: &Path) -> Result<(usize, usize, i64)> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let (mut begun, mut up, mut at_once, mut most) = (0, 0, 0_i64, 0);
@@ -39,9 +39,9 @@ async fn two_hundred_sessions_with_waiting_prompts_come_back_a_few_at_a_time() -
     let sessions = cold.make(&host.state_dir())?;
     host.restart()?;
 
-    // The one whose prompt has waited for the shortest time, but somebody has come for it.
+    // The prompt of this session was queued last, but a client asks for it.
     let last = sessions.last().context("no session")?;
-    // It speaks with another agent: the one that introduces itself to it is not counted.
+    // The client uses another agent, so that the agent of its `initialize` is not counted.
     let client = client_of(&host, "demo").await?;
     client.initialize().await?;
     told(&client, last, "echo here").await?;
@@ -57,7 +57,7 @@ async fn two_hundred_sessions_with_waiting_prompts_come_back_a_few_at_a_time() -
     }
     let (_, _, most) = counted(&count)?;
     ensure!((2..=AT_ONCE).contains(&most), "{most} agents were starting at once");
-    // Those that came by themselves came in the order in which their prompts had waited.
+    // The other sessions came back in the order in which their prompts were queued.
     let begun = |session: &String| -> Result<u64> {
         let starts = log::events(&host, session, "agent_starting")?;
         starts.last().and_then(|event| event["at"].as_u64()).context("no time")

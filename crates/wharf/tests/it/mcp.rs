@@ -1,4 +1,4 @@
-//! MCP: every row of AIP-46's table of tools (rule 8.5), over HTTP and over `wharf mcp`; Wharf's own tools besides.
+//! MCP: every tool of AIP-46, over HTTP and over `wharf mcp`, and Wharf's own tools (rule 8.5).
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::{cwd, lasting, program, scripted, section, wharf};
 
 const TURN_END: &str = "── turn-end (end_turn) ──";
 
-/// A session of the scripted agent.
+/// Starts a session of the scripted agent.
 async fn start(mcp: &mut Mcp, host: &Host) -> Result<String> {
     let session = mcp.call("start_agent_session", json!({ "adapter": "scripted", "cwd": cwd(host)? })).await?;
     Ok(session["id"].as_str().context("no id")?.to_owned())
@@ -123,7 +123,7 @@ async fn last_lines_of_a_long_session_are_the_same_for_every_count() -> Result<(
     let rest = Http::new(&host);
     let mut mcp = Mcp::Http(rest.clone());
     let session = start(&mut mcp, &host).await?;
-    // A line of 200 kB without a break, a message of 6000 lines, then many turns.
+    // The log holds a line of 200 kB without a break, a message of 6000 lines, then many turns.
     ask(&mut mcp, &session, &format!("echo {}; stream 6000 50", "x".repeat(200_000))).await?;
     for turn in 0..10 {
         ask(&mut mcp, &session, &format!("echo turn {turn}; think hm; tool; echo more")).await?;
@@ -392,7 +392,7 @@ async fn newest_lines_are_read_without_scanning_a_large_log() -> Result<()> {
     let session = start(&mut mcp, &host).await?;
     ask(&mut mcp, &session, "echo old").await?;
     for _ in 0..5 {
-        // What the user said is in the log and no output.
+        // User text is in the log but not in the output.
         ask(&mut mcp, &session, &format!("usage {}", "x".repeat(8 << 20))).await?;
     }
     let after = ask(&mut mcp, &session, "echo before").await?;
@@ -451,7 +451,7 @@ fn wharf_mcp_exits_with_its_client_and_reports_the_end_of_the_host() -> Result<(
     Ok(())
 }
 
-/// Ends the host of that directory, whatever becomes of the test.
+/// Stops the host of that directory when the test ends, passed or failed.
 struct Ends<'a>(&'a Path);
 
 impl Drop for Ends<'_> {

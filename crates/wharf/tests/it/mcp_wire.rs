@@ -1,4 +1,4 @@
-//! An MCP client over either way in: Streamable HTTP, or lines to `wharf mcp`.
+//! An MCP client over either transport: Streamable HTTP, or lines to `wharf mcp`.
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ pub(crate) enum Mcp {
     Stdio(Box<AgentPipe>),
 }
 
-/// What a request led to: the notifications before its answer, and the answer.
+/// The answer to a request, with the notifications before it.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) notes: Vec<Value>,
@@ -21,12 +21,12 @@ pub(crate) struct Exchange {
 }
 
 impl Mcp {
-    /// Both ways into this host.
+    /// Connects over both transports to this host.
     pub(crate) fn both(host: &Host) -> Result<[Self; 2]> {
         Ok([Self::Http(Http::new(host)), Self::stdio(host)?])
     }
 
-    /// `wharf mcp`, after the handshake.
+    /// Starts `wharf mcp` and completes the handshake.
     pub(crate) fn stdio(host: &Host) -> Result<Self> {
         let state_dir = host.state_dir();
         let pipe = AgentPipe::start(&wharf(), &["mcp", "--no-start"], &[("WHARF_STATE_DIR", &state_dir)])?;
@@ -57,7 +57,7 @@ impl Mcp {
         }
     }
 
-    /// The result of a tool, whatever it is.
+    /// Returns the result of a tool, success or error.
     pub(crate) async fn result(&mut self, tool: &str, arguments: Value) -> Result<Value> {
         let mut answer = self.request("tools/call", json!({ "name": tool, "arguments": arguments })).await?.answer;
         match answer.get("error") {
@@ -66,14 +66,14 @@ impl Mcp {
         }
     }
 
-    /// What a tool gives.
+    /// Calls a tool that must succeed and returns its structured result.
     pub(crate) async fn call(&mut self, tool: &str, arguments: Value) -> Result<Value> {
         let mut result = self.result(tool, arguments).await?;
         ensure!(result["isError"] != true, "{tool}: {result}");
         Ok(result["structuredContent"].take())
     }
 
-    /// The code with which a tool refuses, and what it says.
+    /// Returns the code and the message with which a tool refuses.
     pub(crate) async fn refusal(&mut self, tool: &str, arguments: Value) -> Result<(String, String)> {
         let result = self.result(tool, arguments).await?;
         ensure!(
@@ -86,7 +86,7 @@ impl Mcp {
     }
 }
 
-/// A client that has said `initialize`.
+/// Sends `initialize` and returns the client.
 pub(crate) fn greeted(mut pipe: AgentPipe) -> Result<AgentPipe> {
     let client = json!({ "name": "wharf-testkit", "version": "1" });
     let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client });

@@ -1,4 +1,4 @@
-//! Memory of the host has a bound over all connections: for bytes on their way in and out, and for histories.
+//! The host's memory has a bound over all connections: for bytes on their way in and out, and for histories.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::wire::{self, Wire};
 use crate::{client, cwd, http_wire, open, scripted, section};
 
 const LARGE_BYTES: u64 = 30_000_000;
-/// A debug build on a busy machine.
+/// The limit allows for a debug build on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
 fn limited(limits: &str) -> Result<HostOptions> {
@@ -29,7 +29,7 @@ fn rss_kib(host: &Host) -> Result<u64> {
     host.rss_kib().context("the host has no memory")
 }
 
-/// The most memory that the host has while it answers so many requests: time enough for every connection's task.
+/// Returns the host's highest memory while it answers many requests, which gives every connection's task time to run.
 async fn most_rss_kib(host: &Host) -> Result<u64> {
     let http = Http::new(host);
     let mut most = 0;
@@ -40,7 +40,7 @@ async fn most_rss_kib(host: &Host) -> Result<u64> {
     Ok(most)
 }
 
-/// Waits until the host's memory is back within 1.3 of what it was.
+/// Waits until the host's memory is at most 1.3 times what it was.
 async fn expect_rss_back(host: &Host, before: u64) -> Result<()> {
     let limit = before * 13 / 10;
     let back = look::until(Duration::from_secs(60), || {
@@ -57,7 +57,7 @@ async fn socket(host: &Host) -> Result<RawSocket> {
     Ok(connect(&host.ws_url(), &Credentials::Bearer(host.token().to_owned())).await?.0)
 }
 
-/// Reads until the chunk with this number has come whole.
+/// Reads until the chunk with this number is complete.
 async fn read_chunk(reader: &mut Wire, wanted: u64) -> Result<()> {
     loop {
         let frame = reader.next_within(LIMIT).await?.context("the connection ended before the chunk")?;
@@ -90,7 +90,7 @@ async fn observers_that_do_not_read_share_the_bytes_of_a_large_update() -> Resul
     read_chunk(&mut reader, 0).await?;
     let grown = most_rss_kib(&host).await?.saturating_sub(before);
     ensure!(grown < 250 << 10, "20 observers that do not read cost {grown} KiB");
-    // They get it when they do read.
+    // The observers get the update when they read.
     for observer in observers.iter_mut().take(2) {
         read_chunk(observer, 0).await?;
     }
@@ -174,7 +174,7 @@ async fn unfinished_messages_count_toward_the_body_limit() -> Result<()> {
     for _ in 0..12 {
         let mut socket = socket(&host).await?;
         let frame = Frame::message(part.clone().into_bytes(), OpCode::Data(Data::Text), false);
-        // A ping does not end the message, and its answer says that the host has read all before it.
+        // A ping does not end the message, and its answer shows that the host has read everything before it.
         let sent = async {
             socket.send(Message::Frame(frame)).await?;
             socket.send(Message::Ping("read".into())).await
@@ -191,7 +191,7 @@ async fn unfinished_messages_count_toward_the_body_limit() -> Result<()> {
     ensure!(grown < 200 << 10, "unfinished messages cost {grown} KiB");
     working.prompt(&session, "echo unharmed").await?;
     drop(unfinished);
-    // A whole message of that size goes through once there is room.
+    // A complete message of that size passes once there is room.
     let filling = json!({ "sessionId": session, "_meta": { "filling": part } });
     let passed = async {
         loop {

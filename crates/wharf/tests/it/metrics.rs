@@ -1,4 +1,4 @@
-//! `/metrics` is well-formed, complete, and its numbers follow what happens.
+//! `/metrics` is well-formed and complete, and its numbers follow the host's activity.
 
 use std::collections::BTreeSet;
 
@@ -13,14 +13,14 @@ use crate::rest::{caller, idle, prompt, spawn, until};
 use crate::wire::Wire;
 use crate::{and_scripted, client, cwd, join, open, refused, scripted};
 
-/// Asks until the page is as wanted.
+/// Fetches the page until it matches.
 async fn page_where(http: &Http, what: &str, is: impl Fn(&Page) -> Result<bool>) -> Result<Page> {
     for _ in 0..600 {
         let page = Page::of(http).await?;
         if is(&page)? {
             return Ok(page);
         }
-        // No event tells of a number.
+        // No event announces a change of a number, so the test polls.
         look::until(std::time::Duration::from_millis(50), || Ok(None::<()>)).await?;
     }
     anyhow::bail!("never: {what}")
@@ -100,13 +100,13 @@ async fn every_line_is_well_formed_and_every_number_follows_what_happens() -> Re
     every_metric_is_documented(&after)
 }
 
-/// Each name is in docs/observability.md, and nothing else is.
+/// Checks that docs/observability.md lists exactly these names.
 fn every_metric_is_documented(page: &Page) -> Result<()> {
     let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/observability.md"))?;
     let listed = text.lines().filter_map(|line| line.strip_prefix("| `wharf_")?.split(['`', '{']).next());
     let listed: BTreeSet<String> = listed.map(|name| format!("wharf_{name}")).collect();
     let mut told: BTreeSet<String> = page.names().cloned().collect();
-    // Only with caps.
+    // These exist only with configured caps.
     told.extend(["wharf_memory_limit_bytes", "wharf_session_memory_limit_bytes"].map(str::to_owned));
     ensure!(listed == told, "not the same: {:?}", listed.symmetric_difference(&told));
     Ok(())
@@ -119,7 +119,7 @@ async fn memory_and_cpu_are_reported_per_adapter() -> Result<()> {
     let http = Http::new(&host);
     let id = spawn(&http, &host).await?;
     prompt(&http, &id, "spin 200; hold 60; hang").await?;
-    // The first look may come while it is still taking its memory.
+    // The first measurement may come while the agent is still allocating.
     let over = |page: &Page| {
         let is_over = page.get("wharf_sessions_over_memory")? == 1.0;
         Ok(is_over && page.get("wharf_agent_memory_bytes{adapter=\"scripted\"}")? > 60e6)
@@ -130,7 +130,7 @@ async fn memory_and_cpu_are_reported_per_adapter() -> Result<()> {
     assert!(page.get("wharf_resident_memory_bytes")? > 1e6 && page.get("wharf_cpu_seconds_total")? > 0.0);
     assert_eq!(page.get("wharf_session_memory_limit_bytes")?, f64::from(40 << 20));
     assert!(page.get("wharf_accounting_seconds_count")? >= 1.0);
-    // An operator is told what this costs: milliseconds every two seconds.
+    // Measuring costs the operator milliseconds every two seconds.
     let each = page.get("wharf_accounting_seconds_sum")? / page.get("wharf_accounting_seconds_count")?;
     assert!(each < 1.0, "a look takes {each} s");
     http.poke(&format!("/sessions/{id}/interrupt")).await?.expect(200)?;
@@ -150,7 +150,7 @@ async fn lag_of_a_reader_is_reported() -> Result<()> {
     let mut slow = Wire::open(&host).await?;
     slow.load(7, &session, &cwd(&host)?).await?;
     slow.answer(7).await?;
-    // More than fits into the buffers between the host and a client that does not read.
+    // This exceeds the buffers between the host and a client that does not read.
     ann.prompt(&session, "burst 60000 500").await?;
     let page = Page::of(&http).await?;
     assert!(page.get("wharf_reader_lag_events")? > 1_000.0, "{}", page.get("wharf_reader_lag_events")?);
@@ -182,7 +182,7 @@ async fn stopping_host_is_not_ready() -> Result<()> {
     let id = spawn(&http, &host).await?;
     idle(&http, &id).await?;
     assert_eq!(http.get("/readyz").await?.body, "ready\n");
-    // A connection that was there before: no new one is taken.
+    // The connection was open before: a stopping host accepts no new one.
     let ready = keep_asking(&host).await?;
     wharf_testkit::procs::terminate(host.pid());
     let last = ready.await?.context("it was never unready")?;
@@ -191,7 +191,7 @@ async fn stopping_host_is_not_ready() -> Result<()> {
     Ok(())
 }
 
-/// Asks for `/readyz` again and again over one connection; the first answer that is not 200.
+/// Requests `/readyz` repeatedly over one connection. Returns the first answer other than 200.
 async fn keep_asking(host: &Host) -> Result<tokio::task::JoinHandle<Option<String>>> {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let address = host.url().trim_start_matches("http://").to_owned();

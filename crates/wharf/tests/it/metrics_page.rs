@@ -1,11 +1,11 @@
-//! A small reader of Prometheus' text format: it refuses what is not well-formed.
+//! A small parser of Prometheus' text format that refuses malformed lines.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail, ensure};
 use wharf_testkit::http::Http;
 
-/// The numbers of a page, by name with labels.
+/// The values of a page, by name with labels.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     numbers: BTreeMap<String, f64>,
@@ -13,7 +13,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// Asks for the page and reads it.
+    /// Fetches the page and parses it.
     pub(crate) async fn of(http: &Http) -> Result<Self> {
         let answer = http.get("/metrics").await?;
         ensure!(answer.status == 200, "{}", answer.body);
@@ -68,7 +68,7 @@ impl Page {
         Ok(())
     }
 
-    /// The number of this name.
+    /// Returns the value with this name.
     pub(crate) fn get(&self, name: &str) -> Result<f64> {
         self.numbers.get(name).copied().with_context(|| format!("no {name} in {:#?}", self.numbers))
     }
@@ -77,7 +77,7 @@ impl Page {
         self.kinds.keys()
     }
 
-    /// Every counter is at least what it was.
+    /// Checks that no counter has decreased.
     pub(crate) fn grew_from(&self, before: &Self) -> Result<()> {
         for (name, was) in &before.numbers {
             let family = name.split('{').next().unwrap_or_default();

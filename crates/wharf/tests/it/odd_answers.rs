@@ -102,7 +102,7 @@ async fn a_malformed_answer_to_initialize_or_new_fails_the_start() -> Result<()>
     Ok(())
 }
 
-/// The answer to a permission under the id of this request, in some spelling.
+/// Answers a permission in some spelling of its request id and returns the agent's reaction.
 async fn answered_as(spelled: impl Fn(&str, &str) -> String) -> Result<String> {
     let host = scripted(&[])?.start()?;
     let (client, session) = open(&host).await?;

@@ -1,5 +1,5 @@
-//! Whatever odd JSON an agent or a client writes, the other side gets the very bytes, but for the ids (rule 1.6): a
-//! property, tried on some thousand frames that nobody would write by hand.
+//! The recipient gets the exact bytes of odd JSON from an agent or a client, except for ids (rule 1.6): a property,
+//! tried on some thousand random frames.
 
 use std::fs;
 
@@ -13,9 +13,9 @@ use wharf_testkit::{PATIENCE, look};
 
 use crate::{join, open, scripted};
 
-/// The agent's own id of its session, as it has to be written in JSON.
+/// The agent's own session id, as JSON text.
 const AGENTS: &str = r#""the agent's \"own\"""#;
-/// What is past the log has a bounded way to the client, so frames come in batches.
+/// The number of frames per batch. Frames that bypass the log have a bounded buffer to the client.
 const BATCH: u64 = 60;
 const BATCHES: u64 = 12;
 
@@ -32,7 +32,7 @@ const TAGS: [&str; 7] = [
 struct Stage {
     host: Host,
     client: Client,
-    /// The session's id as JSON.
+    /// The session's id as JSON text.
     ours: String,
     session: String,
     folder: tempfile::TempDir,
@@ -49,14 +49,14 @@ impl Stage {
         Ok(Self { host, client, ours: format!("\"{session}\""), session, folder })
     }
 
-    /// What the agent has been sent.
+    /// Returns the lines that the agent received.
     fn recorded(&self) -> Result<Vec<String>> {
         let text = fs::read_to_string(self.folder.path().join("record"))?;
         let whole = text.rfind('\n').map_or("", |end| &text[..end]);
         Ok(whole.split('\n').map(str::to_owned).collect())
     }
 
-    /// Waits until the agent has been sent these lines, one after the other.
+    /// Waits until the agent has received these lines one after the other.
     async fn records(&self, lines: &[String]) -> Result<()> {
         let ends_so = || Ok(self.recorded()?.ends_with(lines).then_some(()));
         let found = look::until(PATIENCE, ends_so).await?;
@@ -64,7 +64,7 @@ impl Stage {
         Ok(())
     }
 
-    /// The frames that were received since `from`.
+    /// Returns the frames received since `from`.
     fn since(&self, from: usize) -> Vec<Frame> {
         self.client.transcript().into_iter().skip(from).collect()
     }
@@ -81,7 +81,7 @@ fn update(dice: &mut Dice) -> String {
     odd.message("session/update", false, &[("update", body)])
 }
 
-/// Has the agent write these lines, one turn for all, which goes on until it is told.
+/// Makes the agent write these lines in one turn, which continues until it is told.
 async fn write(stage: &Stage, lines: &[String]) -> Result<wharf_testkit::client::Call> {
     let path = stage.folder.path().join("lines");
     fs::write(&path, format!("{}\n", lines.join("\n")))?;
@@ -125,13 +125,13 @@ async fn frames_of_the_agent_reach_clients_byte_for_byte() -> Result<()> {
     Ok(())
 }
 
-/// Neither an answer nor an update that Wharf or the script made.
+/// Returns true for an update that neither Wharf nor the script made.
 fn is_odd_update(raw: &str) -> bool {
     let plain = ["\"written\"", "user_message_chunk", "_x/note", "_x/ask", "\"result\":"];
     raw.contains("session/update") && !plain.iter().any(|part| raw.contains(part))
 }
 
-/// Waits for frames of that method, so many, as they came.
+/// Waits for this many frames of the method and returns them unchanged.
 async fn received(stage: &Stage, from: usize, method: &str, count: usize) -> Result<Vec<String>> {
     let mark = format!("\"{method}\"");
     let found = look::until(PATIENCE, || {
@@ -151,7 +151,7 @@ async fn check_notes(stage: &Stage, from: usize, notes: &[String]) -> Result<()>
     Ok(())
 }
 
-/// The agent's requests come under ids of Wharf's; their answers reach it under its own.
+/// Answers the agent's requests, which arrive under Wharf's ids, and checks that the answers reach it under its own.
 async fn answer_asks(stage: &Stage, dice: &mut Dice, from: usize, asks: &[String], ids: &[String]) -> Result<()> {
     let shown = received(stage, from, "_x/ask", asks.len()).await?;
     let mut answers = Vec::new();
@@ -183,7 +183,7 @@ async fn requests_of_a_client_and_their_answers_pass_byte_for_byte() -> Result<(
         let from = stage.client.transcript().len();
         stage.client.send_raw(&filled(&frame, &id, &stage.ours)).await;
         let answer = stage.client.next_frame().await.raw;
-        // The answer is the params as the agent got them.
+        // The answer holds the params as the agent received them.
         let theirs = on_a_line(&filled(&params, "", AGENTS));
         assert_eq!(answer, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{theirs}}}"#), "{frame}");
         assert_eq!(stage.client.transcript().len(), from + 1);
@@ -201,7 +201,7 @@ async fn prompts_and_notifications_of_clients_reach_the_agent_byte_for_byte() ->
     for number in 0..BATCHES * BATCH / 4 {
         let note = Odd::new(&mut dice, Style { wild: true, breaks: true }).message("_x/none", false, &[]);
         stage.client.send_raw(&filled(&note, "", &stage.ours)).await;
-        // The agent itself has to read a prompt.
+        // The agent itself has to parse a prompt.
         let mut odd = Odd::new(&mut dice, Style { wild: false, breaks: true });
         let block = odd.object(&[("type", "\"text\"".to_owned()), ("text", "\"echo \\u00e9\\/\"".to_owned())]);
         let meta = odd.object(&[]);
@@ -221,7 +221,7 @@ async fn prompts_and_notifications_of_clients_reach_the_agent_byte_for_byte() ->
     Ok(())
 }
 
-/// The host writes nothing of all this to its own log that it could not read again.
+/// Checks that the host can read everything again that it wrote to its own log.
 #[tokio::test]
 async fn odd_bytes_survive_a_restart() -> Result<()> {
     let mut dice = Dice::thrown()?;

@@ -1,5 +1,5 @@
-//! Legal JSON that common parsers refuse: numbers beyond `f64`, lone surrogates, deep nesting. What every party is told of
-//! such a frame is what it says.
+//! Legal JSON that common parsers refuse: numbers beyond `f64`, lone surrogates, deep nesting. Every party gets the
+//! meaning of such a frame.
 
 use std::fs;
 
@@ -19,7 +19,7 @@ fn deep(levels: usize) -> String {
     format!("{}{}", "[".repeat(levels), "]".repeat(levels))
 }
 
-/// Values that are legal and that `serde_json` refuses.
+/// Returns values that are legal and that `serde_json` refuses.
 fn odd_values() -> [String; 4] {
     ["1e400".to_owned(), r#""\ud83d""#.to_owned(), deep(200), deep(100_000)]
 }
@@ -112,7 +112,7 @@ async fn an_elicitation_answer_is_checked_and_announced() -> Result<()> {
 
 #[tokio::test]
 async fn capabilities_of_an_agent_are_read_beside_odd_members() -> Result<()> {
-    // An argument may have 128 KiB.
+    // An argument may have up to 128 KiB.
     for odd in ["1e400", r#""\ud83d""#, &deep(20_000)] {
         let folder = tempfile::tempdir()?;
         let record = folder.path().join("record");
@@ -191,7 +191,7 @@ async fn a_session_started_with_odd_parameters_comes_back_with_the_same() -> Res
     Ok(())
 }
 
-/// Prompts with this script and returns when the turn is over.
+/// Prompts with this script and waits for the end of the turn.
 async fn turn(client: &Client, session: &str, script: &str) -> Result<()> {
     assert_eq!(stop_reason(client.prompt(session, script).await)?, "end_turn");
     Ok(())

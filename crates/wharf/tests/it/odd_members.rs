@@ -1,6 +1,6 @@
-//! A property: whatever legal JSON stands in whatever member of whatever message, every party is told the same. Odd values are
-//! put into each member in turn, both ways, through the real server; another ACP client, REST, SSE, MCP, the history
-//! and the log are compared. The choices are printed as a seed.
+//! A property: legal JSON in any member of any message reaches every party unchanged. Odd values are put into each
+//! member in turn, in both directions, through the real server; another ACP client, REST, SSE, MCP, the history and the
+//! log are compared. The random choices are printed as a seed.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ use crate::mcp_wire::Mcp;
 use crate::rest::{idle, output};
 use crate::{client_with, log, open, scripted};
 
-/// Values that are legal JSON and that common parsers refuse or change.
+/// Returns a value that is legal JSON and that common parsers refuse or change.
 fn odd_value(dice: &mut Dice) -> String {
     let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
     match dice.below(12) {
@@ -36,10 +36,10 @@ fn odd_value(dice: &mut Dice) -> String {
     }
 }
 
-/// Keys that mean nothing to anybody.
+/// Keys that have no meaning in the protocol.
 const ODD_KEYS: [&str; 5] = ["x", "\\ud83d", "\\u0078", "", "$serde_json::private::RawValue"];
 
-/// Puts an odd member into each object of the text that is marked with `@`, or into some of them.
+/// Inserts an odd member at each `@` of the template, or at some of them.
 fn spoiled(template: &str, dice: &mut Dice) -> String {
     let mut text = String::new();
     for piece in template.split_inclusive('@') {
@@ -85,7 +85,7 @@ impl Stage {
         Ok(Self { host, sender, watcher, session })
     }
 
-    /// Has the agent write these lines in one turn.
+    /// Makes the agent write these lines in one turn.
     async fn agent_writes(&self, lines: &[String]) -> Result<()> {
         let path = self.host.directory().join("odd-lines");
         fs::write(&path, format!("{}\n", lines.join("\n")))?;
@@ -100,13 +100,13 @@ fn update_line(body: &str, outer: &str) -> String {
     )
 }
 
-/// The update of a frame as bytes.
+/// Returns the update of a frame as bytes.
 fn update_of(raw: &str) -> Option<String> {
     let frame = Json::parse(raw.as_bytes()).ok()?;
     Some(frame.at(&["params", "update"]).ok()??.raw().to_owned())
 }
 
-/// The updates that a client was shown, of the kinds that the agent wrote.
+/// Returns the updates that a client received, of the kinds that the agent wrote.
 fn shown(client: &Client) -> Vec<String> {
     let made = ["user_message_chunk", "prompt_received", "turn_complete", "client_"];
     let frames = client.transcript().into_iter().filter(|frame| frame.method() == "session/update");
@@ -133,17 +133,17 @@ async fn odd_members_in_updates_of_an_agent_change_no_other_member() -> Result<(
     expected.push("── turn-end (end_turn) ──".to_owned());
     stage.agent_writes(&lines).await?;
 
-    // Every ACP client has the very bytes.
+    // Every ACP client has the exact bytes.
     assert_eq!(shown(&stage.sender), updates, "the sender");
     stage.watcher.expect_update("the end", |update| update["sessionUpdate"] == "turn_complete").await;
     assert_eq!(shown(&stage.watcher), updates, "the watcher");
-    // So has the log.
+    // The log has the exact bytes too.
     let logged = log::events(&stage.host, &stage.session, "agent_updated")?;
     let converted = |text: &String| Json::parse(text.as_bytes()).map(Json::to_value);
     let values = updates.iter().map(converted).collect::<Result<Vec<Value>, _>>()?;
     let logged: Vec<Value> = logged.into_iter().map(|mut event| event["frame"]["params"]["update"].take()).collect();
     ensure!(logged.len() == values.len(), "{} of {} updates are in the log", logged.len(), values.len());
-    // The views are made of what the updates say.
+    // The views show the content of the updates.
     let http = Http::new(&stage.host);
     idle(&http, &stage.session).await?;
     assert_eq!(output(&http, &stage.session).await?, expected, "REST");
@@ -276,7 +276,7 @@ async fn odd_members_in_other_requests_change_no_other_member() -> Result<()> {
     Ok(())
 }
 
-/// Sends a request with these params as they are.
+/// Sends a request with these params unchanged.
 async fn ask(client: &Client, method: &str, params: &str) -> Result<Value> {
     let number = client.transcript().len();
     let id = format!("odd-{method}-{number}");

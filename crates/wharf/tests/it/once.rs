@@ -1,4 +1,5 @@
-//! A request with an idempotency key, repeated until it is answered: carried out once, whenever the host dies (rule 7.5).
+//! A request with an idempotency key, repeated until it is answered, is carried out once, whenever the host dies (rule
+//! 7.5).
 
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
@@ -11,15 +12,15 @@ use crate::{cwd, log, scripted};
 
 const ROUNDS: usize = 8;
 
-/// How far a request has come when the host is killed.
+/// The progress of a request when the host is killed.
 #[derive(Clone, Copy, Debug)]
 enum Moment {
     Sent,
-    /// The session's directory is there.
+    /// The session's directory exists.
     Made,
-    /// The session is in its log.
+    /// The session's first event is in its log.
     Founded,
-    /// Its prompt is in the log.
+    /// The prompt is in the log.
     Accepted,
     Answered,
 }
@@ -66,7 +67,8 @@ async fn repeated_spawn_with_prompt_happens_once_when_the_host_is_killed_at_any_
         ensure!(matches!(again.status, 200 | 201), "{moment:?}: {} {}", again.status, again.body);
         let session = again.json()["id"].as_str().context("no id")?.to_owned();
         ensure!(!known.contains(&session), "{moment:?}: that is another one's");
-        // One whose agent was never up when the host died is over for good; the repetition tells that, and runs nothing.
+        // A session whose agent was never up when the host died cannot come back; the repeated request says so and runs
+        // nothing.
         let lost = again.json()["endReason"] == "host_restarted" && again.json()["resumable"] == false;
         if !lost {
             log::expect(&host, &session, "prompt_ended", |_| true).await.with_context(|| format!("{moment:?}"))?;

@@ -1,15 +1,15 @@
-//! A reader of the OpenAPI document: what it says of a value, and values made from what it says.
+//! Reads the OpenAPI document: checks values against its schemas, and makes values from them.
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Map, Value, json};
 
 use wharf_testkit::dice::Dice;
 
-/// The document of a running host.
+/// The OpenAPI document of a running host.
 #[derive(Debug)]
 pub(crate) struct Document(pub(crate) Value);
 
-/// One operation of it.
+/// One operation of the document.
 #[derive(Debug)]
 pub(crate) struct Operation<'a> {
     pub(crate) method: String,
@@ -34,7 +34,7 @@ impl Document {
         }
     }
 
-    /// Does the value keep to the schema?
+    /// Checks that the value matches the schema.
     pub(crate) fn check(&self, value: &Value, schema: &Value) -> Result<()> {
         let schema = self.resolve(schema);
         ensure!(!schema.is_null(), "a schema is missing");
@@ -70,7 +70,7 @@ impl Document {
         Ok(())
     }
 
-    /// A value that keeps to the schema, or would if it were not for what a schema cannot say.
+    /// Makes a value that matches the schema, except for rules that a schema cannot express.
     pub(crate) fn make(&self, schema: &Value, dice: &mut Dice, words: &[String]) -> Value {
         let schema = self.resolve(schema);
         let choices = ["oneOf", "anyOf", "enum"].iter().find_map(|word| schema[word].as_array());
@@ -98,7 +98,7 @@ impl Document {
         }
     }
 
-    /// The same value with something wrong in it.
+    /// Puts an error into the value.
     pub(crate) fn spoil(value: &mut Value, dice: &mut Dice) {
         let junk = [json!(null), json!(7), json!(-1.5), json!("x"), json!([]), json!({ "a": [1] }), json!(true)];
         match value.as_object_mut().filter(|members| !members.is_empty() && !dice.roll().is_multiple_of(4)) {
@@ -142,7 +142,7 @@ fn is(value: &Value, kind: &str) -> bool {
 }
 
 impl Operation<'_> {
-    /// Is this answer one of those that the document tells of?
+    /// Checks that the document describes this answer.
     pub(crate) fn check(&self, document: &Document, answer: &wharf_testkit::http::Answer) -> Result<()> {
         let Some(response) = self.about["responses"].get(answer.status.to_string()) else {
             bail!("{} is not documented: {}", answer.status, answer.body);

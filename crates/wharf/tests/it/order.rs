@@ -9,7 +9,7 @@ use wharf_testkit::host::Host;
 use crate::recording::Recording;
 use crate::{client, cwd, open, refused, stop_reason};
 
-/// A session whose host was restarted, so that no agent runs.
+/// Creates a session and restarts its host, so that no agent runs.
 async fn cold(recording: &Recording, flags: &[&str]) -> Result<(Host, String)> {
     let mut host = recording.scripted(&[&["--resume"], flags].concat())?.start()?;
     let (first, session) = open(&host).await?;
@@ -19,7 +19,7 @@ async fn cold(recording: &Recording, flags: &[&str]) -> Result<(Host, String)> {
     Ok((host, session))
 }
 
-/// The methods that the agent was sent since its last start.
+/// Returns the methods that the agent received since its last start.
 fn told(recording: &Recording) -> Result<Vec<String>> {
     let methods = recording.methods()?;
     let start = methods.iter().position(|method| method == "session/resume").context("it was not brought back")?;

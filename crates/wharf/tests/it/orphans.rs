@@ -1,4 +1,4 @@
-//! No process outlives what it belongs to, whatever ends it.
+//! No process of an agent outlives its session or the host, whatever ends it.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use wharf_testkit::{look, procs};
 use crate::program::{Guard, shell};
 use crate::{TREE_ENDS_WITHIN, log, open, pids, refused, scripted, told};
 
-/// A session whose agent has started stubborn children: one in its own group, one with a session of its own, one that
-/// was forked twice; the last two ignore SIGTERM.
+/// A session whose agent has started children that resist: one in its own group, one with a session of its own, one
+/// that was forked twice; the last two ignore SIGTERM.
 struct Tree {
     client: Client,
     session: String,
@@ -35,7 +35,7 @@ impl Tree {
         [&[self.agent], self.children.as_slice()].concat()
     }
 
-    /// The agent's parent. Everything else is below it, however it was forked.
+    /// Returns the agent's parent. All other processes are below it, however they were forked.
     fn shim(&self, host: &Host) -> Result<u32> {
         let below = procs::descendants(host.pid());
         let shim = below.iter().copied().find(|pid| procs::descendants(*pid).contains(&self.agent));
@@ -85,7 +85,7 @@ async fn terminated_host_ends_process_trees_that_ignore_sigterm_in_time() -> Res
     let trees = [Tree::grow(&host).await?, Tree::grow(&host).await?];
     let below = procs::descendants(host.pid());
     procs::terminate(host.pid());
-    // The promise of the command line, and long enough for five seconds of grace.
+    // The command line promises this time, and it is long enough for five seconds of grace.
     assert!(host.wait_exit(Duration::from_secs(10))?.success());
     let left: Vec<u32> = below.into_iter().filter(|pid| procs::is_alive(*pid)).collect();
     assert_eq!(left, [0_u32; 0], "alive after the host's end");
@@ -146,7 +146,7 @@ async fn untagged_process_without_a_shim_is_ended_and_reaped() -> Result<()> {
     let shim = below.iter().copied().find(|pid| procs::descendants(*pid).contains(&stray)).context("no shim")?;
     procs::kill(shim);
     assert_gone(&[agent.as_slice(), &[stray]].concat());
-    // Nor is it left for somebody to reap.
+    // The process is reaped too, not left as a zombie.
     let reaped = || Ok(Some(()).filter(|()| !procs::descendants(host.pid()).contains(&stray)));
     look::until(TREE_ENDS_WITHIN, reaped).await?.context("it was not reaped")?;
     assert_eq!(told(&other, &other_session, "echo unharmed").await?, "unharmed");
@@ -211,9 +211,9 @@ async fn agent_without_a_session_ends_with_its_connection() -> Result<()> {
     Ok(())
 }
 
-/// Kills the host and the shim at the same moment: neither can act on the other's end.
+/// Kills the host and the shim at the same moment, so that neither can react to the other's end.
 fn kill_both(host: &mut Host, shim: u32) -> Result<()> {
-    // Stopped first, so that it cannot act between the two kills.
+    // The shim is stopped first, so that it cannot act between the two kills.
     procs::stop(shim);
     host.kill9()?;
     procs::kill(shim);
@@ -231,7 +231,7 @@ async fn an_orphan_without_tag_that_was_measured_is_ended_at_the_next_start() ->
     let below = procs::descendants(host.pid());
     let shim = below.iter().copied().find(|pid| procs::descendants(*pid).contains(&stray)).context("no shim")?;
     let http = wharf_testkit::http::Http::new(&host);
-    // Shim, agent and stray: the host has seen all three.
+    // The host has seen all three: shim, agent and stray process.
     loop {
         let known = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
         if known["resources"]["processes"].as_u64() >= Some(3) {
@@ -240,7 +240,7 @@ async fn an_orphan_without_tag_that_was_measured_is_ended_at_the_next_start() ->
         tokio::task::yield_now().await;
     }
     kill_both(&mut host, shim)?;
-    // The agent ends by itself when its input does; nothing leads to the stray then.
+    // The agent exits at the end of its input; after that no parent leads to the stray process.
     assert_gone(&agent);
     assert!(procs::is_alive(stray), "nobody was there to end it");
     host.restart()?;
@@ -258,7 +258,7 @@ async fn a_host_on_a_copy_of_the_state_directory_leaves_the_agents_of_the_origin
         std::fs::remove_dir_all(copy.state_dir())?;
         let copied = shell("cp -a \"$1\" \"$2\"").arg(original.state_dir()).arg(copy.state_dir()).status()?;
         assert!(copied.success());
-        // The first start makes the copy a directory of its own, the second is one like any other.
+        // At its first start the copy gets an identity of its own; the second start is an ordinary one.
         copy.restart()?;
         copy.restart()?;
         assert_eq!(told(&tree.client, &tree.session, "echo unharmed").await?, "unharmed");
@@ -275,7 +275,7 @@ async fn a_tag_without_a_record_ends_nothing() -> Result<()> {
     let (client, session) = open(&host).await?;
     let tag = told(&client, &session, "sh echo $WHARF_AGENT_TAG").await?;
     assert!(tag.len() > 20, "{tag}");
-    // A process of the user's that has got hold of the variable, as a terminal or an editor may.
+    // This process of the user has inherited the variable, as a terminal or an editor may.
     let mut bystander = Guard(shell("exec sleep 900").env("WHARF_AGENT_TAG", tag.trim()).spawn()?);
     client.close().await;
     assert!(host.terminate()?.success());

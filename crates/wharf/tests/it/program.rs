@@ -1,4 +1,4 @@
-//! The binary started by hand, where the harness would be in the way.
+//! Starts the binary directly, for tests that cannot use the harness.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use anyhow::{Context, Result};
 use wharf_testkit::PATIENCE;
 
-/// `wharf` with these arguments, away from the user's own settings and sessions.
+/// Returns a `wharf` command with these arguments, without the user's own settings and sessions.
 #[expect(clippy::disallowed_methods, reason = "all processes of these tests are started from here")]
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(crate::wharf());
@@ -19,7 +19,7 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// A shell script.
+/// Returns a command that runs a shell script.
 #[expect(clippy::disallowed_methods, reason = "all processes of these tests are started from here")]
 pub(crate) fn script(path: &Path) -> Command {
     let mut command = Command::new("sh");
@@ -27,7 +27,7 @@ pub(crate) fn script(path: &Path) -> Command {
     command
 }
 
-/// A line for a shell; further arguments are its `$1`, `$2` and so on.
+/// Returns a command that runs a line in a shell; further arguments are its `$1`, `$2` and so on.
 #[expect(clippy::disallowed_methods, reason = "all processes of these tests are started from here")]
 pub(crate) fn shell(line: &str) -> Command {
     let mut command = Command::new("sh");
@@ -35,7 +35,7 @@ pub(crate) fn shell(line: &str) -> Command {
     command
 }
 
-/// A shell's command line in a terminal of its own, which closes when the command is killed.
+/// Returns a command that runs a shell line in a terminal of its own, which closes when the command is killed.
 #[expect(clippy::disallowed_methods, reason = "all processes of these tests are started from here")]
 pub(crate) fn shell_in_terminal(line: &str) -> Command {
     let mut command = Command::new("script");
@@ -43,7 +43,7 @@ pub(crate) fn shell_in_terminal(line: &str) -> Command {
     command
 }
 
-/// Runs `wharf serve` to its end, which is to be an error; returns what it wrote to stderr.
+/// Runs `wharf serve`, which must fail, and returns its stderr.
 pub(crate) fn refusal(state_dir: &Path, arguments: &[&str]) -> Result<String> {
     let Output { status, stdout, stderr } =
         command(&["serve", "--json", "--state-dir"]).arg(state_dir).args(arguments).output()?;
@@ -64,7 +64,7 @@ impl Drop for Guard {
     }
 }
 
-/// Starts it and waits for its first line on stdout.
+/// Starts the command and returns its first line on stdout.
 pub(crate) fn first_line(mut command: Command) -> Result<(Guard, String)> {
     let mut child = Guard(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?);
     let stdout = child.0.stdout.take().context("no stdout")?;
@@ -80,7 +80,7 @@ pub(crate) struct Lines {
     lines: Receiver<String>,
 }
 
-/// Starts it; its stderr is dropped.
+/// Starts the command and drops its stderr.
 pub(crate) fn lines(mut command: Command) -> Result<Lines> {
     let mut guard = Guard(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?);
     let stdout = guard.0.stdout.take().context("no stdout")?;
@@ -92,12 +92,12 @@ pub(crate) fn lines(mut command: Command) -> Result<Lines> {
 }
 
 impl Lines {
-    /// The next line.
+    /// Returns the next line.
     pub(crate) fn next(&mut self) -> Result<String> {
         self.lines.recv_timeout(PATIENCE).context("no further line")
     }
 
-    /// The next line that is so.
+    /// Returns the next line that matches.
     pub(crate) fn find(&mut self, is: impl Fn(&str) -> bool) -> Result<String> {
         loop {
             let line = self.next()?;
@@ -107,7 +107,7 @@ impl Lines {
         }
     }
 
-    /// All lines up to the end, which is to come.
+    /// Returns all lines up to the end of the output.
     pub(crate) fn rest(&mut self) -> Result<Vec<String>> {
         let mut rest = Vec::new();
         loop {
@@ -119,7 +119,7 @@ impl Lines {
         }
     }
 
-    /// Its exit code, once it has ended by itself.
+    /// Returns the exit code once the command has ended by itself.
     pub(crate) fn code(&mut self) -> Result<Option<i32>> {
         let status = wharf_testkit::procs::wait_exit(&mut self.guard.0, PATIENCE)?;
         Ok(status.context("it does not end")?.code())

@@ -1,4 +1,4 @@
-//! The queue in everyone's hands, agents that queue by themselves, and prompts that are submitted twice (§7).
+//! Shared control of the queue, agents that queue by themselves, and prompts that are submitted twice (§7).
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ fn text(text: &str) -> Value {
     json!([{ "type": "text", "text": text }])
 }
 
-/// A session with a turn that runs until `_go`.
+/// Creates a session with a turn that runs until `_go`.
 async fn busy(host: &Host) -> Result<(Client, String, Call)> {
     let (client, session) = open(host).await?;
     let running = client.start_prompt(&session, "echo running; wait; echo done").await;
@@ -57,13 +57,13 @@ async fn the_queue_is_listed_changed_and_run_in_its_new_order() -> Result<()> {
     }
     let id = |place: usize| before[place]["promptId"].clone();
 
-    // By another client than the one that sent them.
+    // Another client than their sender removes them.
     second.request("_wharf/queue/remove", json!({ "sessionId": session, "promptId": id(1) })).await?;
     let update = json!({ "sessionId": session, "promptId": id(2), "prompt": text("echo C") });
     second.request("_wharf/queue/update", update).await?;
     second.request("_wharf/queue/move", json!({ "sessionId": session, "promptId": id(3), "position": 0 })).await?;
     assert_eq!(words(&listed(&first, &session).await?), ["echo z", "echo a", "echo C"]);
-    // Beyond the end is the end.
+    // A position beyond the end means the end.
     second.request("_wharf/queue/move", json!({ "sessionId": session, "promptId": id(3), "position": 99 })).await?;
     assert_eq!(words(&listed(&first, &session).await?), ["echo a", "echo C", "echo z"]);
 
@@ -85,7 +85,7 @@ async fn the_queue_is_listed_changed_and_run_in_its_new_order() -> Result<()> {
         .filter(|update| update["sessionUpdate"] == "user_message_chunk")
         .map(|update| update["content"]["text"].as_str().unwrap_or_default().to_owned())
         .collect();
-    // Also the one that it changed itself: it is another's prompt all the same.
+    // The editor of a prompt sees it too, since the prompt still belongs to its sender.
     assert_eq!(shown, ["echo running; wait; echo done", "echo a", "echo C", "echo z"]);
     Ok(())
 }
@@ -162,7 +162,7 @@ async fn a_cancel_request_means_the_request_of_its_own_connection() -> Result<()
     let (first, session, running) = busy(&host).await?;
     let second = join(&host, &session).await?;
     let waiting = queue(&host, &first, &session, "echo mine").await?;
-    // The same id is another request there, or none.
+    // On another connection the same id names another request or none.
     second.notify("$/cancel_request", json!({ "requestId": waiting.id })).await;
     assert_eq!(words(&listed(&second, &session).await?), ["echo mine"]);
     first.notify("$/cancel_request", json!({ "requestId": running.id })).await;
@@ -187,7 +187,7 @@ async fn a_cancel_can_clear_the_queue_of_everyone() -> Result<()> {
     Ok(())
 }
 
-/// The order in which turns began and ended.
+/// Returns the order in which turns began and ended.
 fn course(host: &Host, session: &str) -> Result<Vec<String>> {
     let records = log::records(host, session)?;
     let kinds = records.iter().filter_map(|record| record["event"]["kind"].as_str());
@@ -208,7 +208,7 @@ async fn an_agent_that_queues_by_itself_gets_the_prompt_at_once_where_that_is_se
     first.expect_text("two").await;
     assert_eq!(first.texts(), ["running", "two"]);
     assert_eq!(course(&host, &session)?, HANDED_OVER);
-    // With nothing under way it is an ordinary prompt.
+    // Without a running turn it is an ordinary prompt.
     assert_eq!(told(&first, &session, "echo three").await?, "three");
     Ok(())
 }
@@ -219,14 +219,14 @@ async fn prompt_is_passed_to_a_busy_agent_when_it_asks_for_it() -> Result<()> {
         let meta = json!({ "wharf": { "delivery": "agent" } });
         json!({ "sessionId": session, "prompt": text("echo two"), "_meta": meta })
     };
-    // Said by the prompt, and the agent can: handed over.
+    // The prompt asks for it and the agent supports it: the prompt is passed on.
     let host = scripted(&["--native-queue"])?.start()?;
     let (first, session, running) = busy(&host).await?;
     assert_eq!(stop_reason(first.request("session/prompt", to_agent(&session)).await)?, "end_turn");
     assert_eq!(stop_reason(running.answer().await)?, "end_turn");
     assert_eq!(course(&host, &session)?, HANDED_OVER);
 
-    // Not said by anyone: queued here.
+    // Neither prompt nor setting asks for it: the prompt is queued in the host.
     let (first, session, running) = busy(&host).await?;
     let waiting = queue(&host, &first, &session, "echo two").await?;
     go(&first, &session).await;
@@ -235,7 +235,7 @@ async fn prompt_is_passed_to_a_busy_agent_when_it_asks_for_it() -> Result<()> {
     assert_eq!(first.texts(), ["running", "done", "two"]);
     assert_eq!(course(&host, &session)?, ONE_AFTER_THE_OTHER);
 
-    // Said, but the agent cannot: queued here too.
+    // The setting asks for it but the agent does not support it: the prompt is queued in the host.
     let host = section(scripted(&[])?, "queue = \"agent\"").start()?;
     let (first, session, running) = busy(&host).await?;
     let waiting = first.start("session/prompt", to_agent(&session)).await;
@@ -247,7 +247,7 @@ async fn prompt_is_passed_to_a_busy_agent_when_it_asks_for_it() -> Result<()> {
     Ok(())
 }
 
-/// A prompt with an idempotency key.
+/// Submits a prompt with an idempotency key.
 async fn keyed(client: &Client, session: &str, key: &str, words: &str) -> Call {
     let meta = json!({ "wharf": { "idempotencyKey": key } });
     client.start("session/prompt", json!({ "sessionId": session, "prompt": text(words), "_meta": meta })).await
@@ -266,7 +266,7 @@ async fn a_prompt_that_is_submitted_again_while_it_runs_runs_once_and_answers_al
     let again = keyed(&first, &session, "k1", "echo once; wait; stop max_tokens").await;
     let second = client(&host).await?;
     let elsewhere = keyed(&second, &session, "k1", "echo once; wait; stop max_tokens").await;
-    // Each of them has been taken in when a later request of its connection is answered.
+    // Each prompt has been accepted when a later request of its connection is answered.
     first.request("_wharf/queue/list", json!({ "sessionId": session })).await?;
     second.request("_wharf/queue/list", json!({ "sessionId": session })).await?;
     go(&first, &session).await;
@@ -331,7 +331,7 @@ async fn a_prompt_that_is_submitted_again_after_its_end_gets_the_same_answer_acr
     assert_eq!(cut.data["reason"], "host_restarted", "a turn that was cut off has had its end: {cut}");
     assert_eq!(accepted(&host, &session)?, 3);
     assert_eq!(log::events(&host, &session, "agent_starting")?.len(), starts, "nothing is started to say it again");
-    // Another session's keys are its own.
+    // Another session has keys of its own.
     let other = second.new_session(&cwd(&host)?).await?;
     assert_eq!(stop_reason(keyed(&second, &other, "good", "echo new").await.answer().await)?, "end_turn");
     Ok(())

@@ -1,4 +1,4 @@
-//! Nothing that was said, and no token, is in what operators see: the host's own output, metrics, debugging, exports.
+//! The output for operators (the host's log, metrics, debugging, exports) holds no session content and no token.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -7,10 +7,10 @@ use wharf_testkit::http::Http;
 use crate::collector::Collector;
 use crate::{client_with, cwd, refused, rest, scripted, section, told};
 
-/// In all that people and agents say. It looks like no secret, so that no redaction takes it out.
+/// A word in all prompts and answers. It does not look like a secret, so that no redaction removes it.
 const MARK: &str = "zanzibar";
 
-/// Everything that a session can be told and can tell, each with the mark in it.
+/// Uses every kind of message of a session, each with the mark in it.
 async fn talk(host: &wharf_testkit::host::Host, http: &Http) -> Result<()> {
     let meta = json!({ "wharf": { "env": { "MARKED": MARK, "LC_ALL": MARK } } });
     let acp = client_with(host, json!({ "fs": { "readTextFile": true } }), meta).await?;
@@ -29,7 +29,7 @@ async fn talk(host: &wharf_testkit::host::Host, http: &Http) -> Result<()> {
     ] {
         acp.prompt(&session, &script).await.ok();
     }
-    // What is refused, in every way.
+    // These requests are refused in every way that there is.
     refused(acp.request(&format!("_wharf/{MARK}"), json!({ "x": MARK })).await)?;
     refused(acp.request("session/prompt", json!({ "sessionId": MARK, "prompt": MARK })).await)?;
     refused(acp.request("session/prompt", json!({ "sessionId": session, "prompt": 7, "x": MARK })).await)?;
@@ -79,7 +79,7 @@ async fn operator_output_holds_no_session_content() -> Result<()> {
         Http::with_token(&host, &token).get("/sessions").await?;
         let own = host.token().to_owned();
         assert!(host.terminate()?.success());
-        // Again: a session that comes back is told of too.
+        // A session that comes back is covered too.
         host.restart()?;
         assert!(host.terminate()?.success());
         let output = host.stderr();

@@ -1,4 +1,4 @@
-//! `session/ready`: nothing of a session reaches a client before it has it (§6, rule 3.6).
+//! `session/ready`: no update of a session reaches a client before the client knows the session (§6, rule 3.6).
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -9,10 +9,10 @@ use wharf_testkit::{PATIENCE, look};
 use crate::recording::Recording;
 use crate::{client, cwd, join, log, open, scripted, stop_reason};
 
-/// Longer than any test: whoever waits for this has not been told.
+/// Longer than any test: a client that waited for this timeout would fail the test.
 const FOREVER: &str = "600s";
 
-/// Everything that was on its way to the client before this has come when it returns.
+/// Returns when all frames that were under way to the client have arrived.
 async fn round_trip(client: &Client) -> Result<()> {
     client.request("session/list", json!({})).await?;
     Ok(())
@@ -27,7 +27,7 @@ async fn ready(client: &Client, session: &str) {
     client.notify("session/ready", json!({ "sessionId": session })).await;
 }
 
-/// Waits until the agent has said its early piece.
+/// Waits until the agent has sent its early updates.
 async fn said_early(host: &Host, session: &str, last: &str) -> Result<()> {
     log::expect(host, session, "agent_updated", |event| event["frame"].to_string().contains(last)).await.map(drop)
 }
@@ -83,7 +83,7 @@ async fn updates_to_clients_without_session_ready_wait_briefly() -> Result<()> {
 
 #[tokio::test]
 async fn answer_to_session_new_precedes_updates_of_the_session() -> Result<()> {
-    // The agent's backend is faster than its own answer, every time.
+    // The agent sends updates before its own answer, every time.
     let host = scripted(&["--early-updates", "20"])?.start()?;
     let client = client(&host).await?;
     let mut calls = Vec::new();
@@ -143,7 +143,7 @@ async fn agent_that_asks_for_it_is_sent_session_ready() -> Result<()> {
         let recording = Recording::new()?;
         let mut host = recording.scripted(flags)?.start()?;
         let (first, session) = open(&host).await?;
-        // It refuses prompts before that, and holds its own updates back until then.
+        // The agent refuses prompts before `session/ready` and holds its own updates back until then.
         assert_eq!(stop_reason(first.prompt(&session, "echo one").await)?, "end_turn");
         first.expect_text("one").await;
         assert_eq!(recording.methods()?, ["session/new", "session/ready", "session/prompt"]);

@@ -1,4 +1,4 @@
-//! Real agents, recorded: a client that goes through the host receives what it received from the bare agent.
+//! Recorded real agents: a client behind the host receives the same frames as a client of the bare agent.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -16,12 +16,12 @@ fn recording(agent: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/transcripts").join(format!("{agent}.jsonl"))
 }
 
-/// A host whose agent is the recorded one.
+/// Starts a host whose agent replays the recording.
 fn host_of(path: &Path) -> Result<Host> {
     scripted(&["--transcript", path.to_str().context("the path is not UTF-8")?])?.start()
 }
 
-/// A client that answers the agent's requests as the recorded client did, in the recorded order.
+/// Connects a client that answers the agent's requests as the recorded client did, in the recorded order.
 async fn recorded_client(host: &Host, records: &[Record]) -> Result<Client> {
     let capabilities = json!({ "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true });
     let client = client_with(host, capabilities, json!({})).await?;
@@ -34,7 +34,7 @@ async fn recorded_client(host: &Host, records: &[Record]) -> Result<Client> {
     Ok(client)
 }
 
-/// The frames of one session as the client and the bare agent's client can both see them: without ids.
+/// Returns the part of a message that both clients can see: without ids.
 fn comparable(message: &Value) -> Option<Value> {
     let method = message["method"].as_str()?;
     let mut params = message["params"].clone();
@@ -42,26 +42,27 @@ fn comparable(message: &Value) -> Option<Value> {
     Some(json!([method, params]))
 }
 
-/// The agent's recorded frames for the session.
+/// Returns the agent's recorded frames for the session.
 fn recorded_frames(records: &[Record]) -> Vec<Value> {
     let sent = records.iter().filter(|record| record.dir == Direction::FromAgent);
     sent.filter_map(|record| comparable(&record.msg)).collect()
 }
 
-/// The records up to the answer of the last prompt: frames behind it may come at any time.
+/// Returns the records up to the answer of the last prompt: later frames may come at any time.
 fn until_last_answer(records: &[Record]) -> &[Record] {
     let last = records.iter().rposition(|record| record.dir == Direction::FromAgent && record.msg["method"].is_null());
     &records[..last.unwrap_or_default()]
 }
 
-/// The frames that the client received for the session, but for the host's own announcement of a mode.
+/// Returns the frames that the client received for the session, without the host's own announcement of a mode.
 fn received_frames(client: &Client) -> Vec<Value> {
     let frames = client.transcript();
     let received = frames.iter().map(|frame: &Frame| &frame.body).filter_map(comparable);
     received.filter(|frame| frame[1]["update"]["sessionUpdate"] != "current_mode_update").collect()
 }
 
-/// Sends what the recorded client sent and waits for each answer. A cancel goes out once the turn's recorded text is there.
+/// Sends the recorded client's messages and waits for each answer. A cancel is sent once the turn's recorded text has
+/// arrived.
 async fn play(client: &Client, session: &str, records: &[Record]) -> Result<()> {
     let mut prompt = None;
     for (place, Record { dir, msg }) in records.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What the scripted agent was sent, start after start: the file of its `--record` flag.
+//! The messages that the scripted agent received over all its starts: the file of its `--record` flag.
 
 use std::fs;
 use std::path::PathBuf;
@@ -24,19 +24,19 @@ impl Recording {
         self.directory.path().join("record")
     }
 
-    /// A host whose default agent is the scripted one with these flags, recording.
+    /// Configures a host whose default agent is the scripted one with these flags and the recording.
     pub(crate) fn scripted(&self, flags: &[&str]) -> Result<HostOptions> {
         let path = self.path();
         let path = path.to_str().context("the path is not UTF-8")?;
         crate::scripted(&[&["--record", path], flags].concat())
     }
 
-    /// All that the agent was sent, byte for byte.
+    /// Returns everything that the agent received, byte for byte.
     pub(crate) fn text(&self) -> Result<String> {
         fs::read_to_string(self.path()).context("reading the recording")
     }
 
-    /// Every message, in order.
+    /// Returns every message, in order.
     pub(crate) fn messages(&self) -> Result<Vec<Value>> {
         let text = match fs::read_to_string(self.path()) {
             Ok(text) => text,
@@ -48,20 +48,20 @@ impl Recording {
         lines.map(|line| serde_json::from_str(line).with_context(|| format!("not JSON: {line}"))).collect()
     }
 
-    /// The requests and notifications since the last start of an agent, without its `initialize`.
+    /// Returns the requests and notifications since the last start of an agent, without its `initialize`.
     pub(crate) fn since_start(&self) -> Result<Vec<Value>> {
         let messages: Vec<Value> = self.messages()?.into_iter().filter(|one| one["method"].is_string()).collect();
         let start = messages.iter().rposition(|message| message["method"] == "initialize").context("no start")?;
         Ok(messages.into_iter().skip(start + 1).collect())
     }
 
-    /// The methods of the same.
+    /// Returns the methods of these messages.
     pub(crate) fn methods(&self) -> Result<Vec<String>> {
         let messages = self.since_start()?;
         Ok(messages.iter().map(|message| message["method"].as_str().unwrap_or_default().to_owned()).collect())
     }
 
-    /// Waits until the agent has got a message that fits.
+    /// Waits until the agent has received a message that matches.
     pub(crate) async fn expect(&self, what: &str, fits: impl Fn(&Value) -> bool) -> Result<Value> {
         let found = look::until(PATIENCE, || Ok(self.messages()?.into_iter().find(&fits))).await?;
         match found {

@@ -1,5 +1,5 @@
-//! A client that comes back is as it was before: it misses nothing, serves what it served, and is told no more than it
-//! was told (rules 1.5, 3.8, 4.5).
+//! A bridge that reconnects restores its client's state: no missing updates, the same services, and no additional
+//! notifications (rules 1.5, 3.8, 4.5).
 
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
@@ -15,14 +15,14 @@ fn signal(editor: &AgentPipe, signal: Signal) -> Result<()> {
     Ok(kill_process(pid, signal)?)
 }
 
-/// The tags of all updates that the editor was shown.
+/// Returns the tags of all updates that the editor received.
 fn tags(editor: &AgentPipe) -> Vec<String> {
     let lines = editor.received.iter().filter_map(|line| serde_json::from_slice::<Value>(line).ok());
     let tags = lines.filter_map(|line| Some(line["params"]["update"]["sessionUpdate"].as_str()?.to_owned()));
     tags.collect()
 }
 
-/// An editor that has joined the session and been shown nothing of it.
+/// Starts an editor that joins the session without its history.
 fn joined(host: &Host, session: &str) -> Result<AgentPipe> {
     let mut editor = editor(host, &["--session", session])?;
     editor.request("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }))?;
@@ -43,7 +43,7 @@ async fn host_lost_before_the_first_event_leaves_no_gap() -> Result<()> {
     assert_eq!(told(&other, &session, "echo while it was away").await?, "while it was away");
     signal(&editor, Signal::CONT)?;
     editor.expect("what it missed", |message| chunk_text(message) == "while it was away")?;
-    // Told as to any client that never attached.
+    // The editor gets the updates of a client that never attached.
     assert_eq!(tags(&editor), ["user_message_chunk", "agent_message_chunk"]);
     assert_eq!(editor.prompt(&session, "echo on")?.0["result"]["stopReason"], "end_turn");
     Ok(())
@@ -56,7 +56,7 @@ async fn plain_editor_gets_no_attach_notifications_after_a_restart() -> Result<(
     let session = editor.open_session()?;
     editor.prompt(&session, "echo before")?;
     host.restart()?;
-    // It is back when it has an answer.
+    // The editor is connected again when it gets an answer.
     editor.prompt(&session, "echo back")?;
     let other = client(&host).await?;
     other.request("session/attach", json!({ "sessionId": session })).await?;

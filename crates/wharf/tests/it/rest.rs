@@ -1,4 +1,4 @@
-//! AIP-46 over HTTP: every row of its table of routes (rule 8.1), and Wharf's own routes besides.
+//! AIP-46 over HTTP: every route of the standard, and Wharf's own routes (rule 8.1).
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -8,26 +8,26 @@ use wharf_testkit::{PATIENCE, look};
 
 use crate::{and_scripted, cwd, join, program, scripted};
 
-/// A caller with a role.
+/// Returns a caller with a role.
 pub(crate) fn caller(host: &Host, role: &str) -> Result<Http> {
     let made = program::command(&["token", "create", "--role", role, "--json", "--state-dir"]);
     let made: Value = serde_json::from_slice(&{ made }.arg(host.state_dir()).output()?.stdout)?;
     Ok(Http::with_token(host, made["token"].as_str().context("no token")?))
 }
 
-/// A session of the scripted agent.
+/// Starts a session of the scripted agent.
 pub(crate) async fn spawn(http: &Http, host: &Host) -> Result<String> {
     let body = json!({ "adapter": "scripted", "cwd": cwd(host)? });
     let session = http.post("/sessions/agent", &body).await?.expect(201)?;
     Ok(session["id"].as_str().context("no id")?.to_owned())
 }
 
-/// Sends a prompt that is to be taken.
+/// Sends a prompt, which must be accepted.
 pub(crate) async fn prompt(http: &Http, id: &str, text: &str) -> Result<Value> {
     http.post(&format!("/sessions/{id}/prompt"), &json!({ "prompt": text })).await?.expect(200)
 }
 
-/// The session, once it is as wanted.
+/// Waits until the session matches and returns it.
 pub(crate) async fn until(http: &Http, id: &str, what: &str, is: impl Fn(&Value) -> bool) -> Result<Value> {
     let mut events = http.stream("/sessions/stream", None).await?;
     let one = |session: &Value| session["id"] == id && is(session);
@@ -397,7 +397,7 @@ async fn observers_read_and_change_nothing() -> Result<()> {
         assert_eq!(refused.fault(), (403, "observer".to_owned()), "{method} {path}");
     }
     assert_eq!(http.get(&format!("/sessions/{id}")).await?.expect(200)?["status"], "running");
-    // A body that is announced and does not come is not waited for.
+    // The host does not wait for a body that is announced and not sent.
     let announced = [("content-type", "application/json"), ("content-length", "1000000")];
     let refused = observer.send("POST", &answer("prompt"), &announced, "").await?;
     assert_eq!(refused.fault(), (403, "observer".to_owned()));

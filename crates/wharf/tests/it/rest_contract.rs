@@ -1,4 +1,4 @@
-//! The OpenAPI document against the host that serves it: whatever is sent, the answer is one that is documented.
+//! The OpenAPI document against the host that serves it: every answer to random requests is documented.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::rest::{caller, idle, prompt, spawn, until};
 use crate::{and_scripted, cwd, scripted, section};
 use wharf_testkit::dice::Dice;
 
-/// Requests to each operation.
+/// The number of requests to each operation.
 const TRIES: usize = 30;
 
 async fn document(http: &Http) -> Result<Document> {
@@ -64,7 +64,7 @@ async fn document_is_openapi_3_1_and_lists_every_route() -> Result<()> {
     Ok(())
 }
 
-/// Words that mean something here, and words that should not.
+/// Returns words with a meaning in this host, and others without one.
 async fn words(http: &Http, host: &Host) -> Result<Vec<String>> {
     let here = cwd(host)?;
     let (live, busy, dead) = (spawn(http, host).await?, spawn(http, host).await?, spawn(http, host).await?);
@@ -86,7 +86,7 @@ async fn words(http: &Http, host: &Host) -> Result<Vec<String>> {
     Ok(words)
 }
 
-/// A word as it can stand in a path or a query.
+/// Encodes a word for a path or a query.
 fn encoded(word: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     word.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
@@ -96,7 +96,7 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// A request to this operation: as documented, or nearly.
+/// Sends a request to this operation: as documented, or nearly.
 async fn send(
     http: &Http,
     document: &Document,
@@ -135,7 +135,7 @@ async fn send(
         if dice.roll().is_multiple_of(3) {
             Document::spoil(&mut value, dice);
         }
-        // Most spawns are to get past the first check.
+        // Most spawns pass the first check.
         if operation.path == "/sessions/agent" && value.is_object() && !dice.roll().is_multiple_of(3) {
             value["adapter"] = "scripted".into();
             value["workspaceSlug"] = "here".into();
@@ -164,7 +164,7 @@ async fn every_answer_to_any_request_is_documented() -> Result<()> {
     let mut dice = Dice::thrown()?;
     let mut operations = document.operations();
     operations.retain(|operation| operation.path != "/stop");
-    // What forgets sessions comes last, so that the others find some.
+    // Deletions come last, so that the other operations find sessions.
     operations.sort_by_key(|operation| operation.method == "DELETE");
     let mut statuses = std::collections::BTreeSet::new();
     for operation in &operations {
@@ -190,7 +190,7 @@ async fn every_documented_route_requires_a_token() -> Result<()> {
         let path = operation.path.replace(['{', '}'], "");
         let answer = stranger.send(&operation.method, &path, &[], "").await?;
         let open = operation.about.get("security").is_some();
-        // A login has a body, which is looked at first.
+        // A login has a body, which is checked first.
         let taken = if operation.method == "GET" { 200 } else { 415 };
         assert_eq!(answer.status, if open { taken } else { 401 }, "{} {path}", operation.method);
         operation.check(&document, &answer).with_context(|| path.clone())?;
@@ -202,7 +202,7 @@ async fn every_documented_route_requires_a_token() -> Result<()> {
             );
             let json = [("content-type", "application/json")];
             let answer = observer.send(&operation.method, &path, &json, &body.to_string()).await?;
-            // Observers log themselves in and out.
+            // Observers may log themselves in and out.
             let expected = match path.as_str() {
                 "/login" => 401,
                 "/login/codes" => 422,

@@ -1,4 +1,4 @@
-//! The transcript in `docs/protocol/rest.md` is what a real host says.
+//! The transcript in `docs/protocol/rest.md` matches the answers of a real host.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ fn documents() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/protocol")
 }
 
-/// Ids by their place in the transcript; times, and what depends on them, alike.
+/// Replaces ids by their position in the transcript, and times by fixed values.
 #[derive(Default)]
 struct Shortened {
     names: HashMap<String, String>,
@@ -35,7 +35,7 @@ impl Shortened {
         out + rest
     }
 
-    /// A word may be a path with an id in it.
+    /// Shortens a word, which may be a path with an id in it.
     fn word(&mut self, word: &str) -> String {
         if word.starts_with("curl/") {
             return "curl/8".to_owned();
@@ -69,7 +69,7 @@ impl Shortened {
     }
 }
 
-/// Without a member that differs from run to run.
+/// Removes a member that differs from run to run.
 fn without(text: &str, member: &str) -> String {
     let begin = format!("\"{member}\":");
     let (mut out, mut rest) = (String::new(), text);
@@ -81,7 +81,7 @@ fn without(text: &str, member: &str) -> String {
     out + rest
 }
 
-/// Without what the session uses, an object that is a session's last member and known after a moment only.
+/// Removes the usage of a session, its last member, which is known only after the first measurement.
 fn without_resources(text: &str) -> String {
     let mut parts = text.split(",\"resources\":{");
     let first = parts.next().unwrap_or_default().to_owned();

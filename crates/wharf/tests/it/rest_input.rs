@@ -1,4 +1,4 @@
-//! AIP-46 over HTTP: input that is wrong has its documented status and code, and nothing is created or lost.
+//! AIP-46 over HTTP: wrong input gets its documented status and code, and creates or changes no session.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::{cwd, scripted, section};
 
 const JSON: (&str, &str) = ("content-type", "application/json");
 
-/// What there is, in the registry and on disk.
+/// Returns the sessions in the registry and the number of logs on disk.
 async fn inventory(http: &Http, host: &Host) -> Result<(Value, usize)> {
     let sessions = http.get("/sessions").await?.expect(200)?["sessions"].clone();
     let ids: Vec<&Value> = sessions.as_array().context("no list")?.iter().map(|session| &session["id"]).collect();

@@ -1,4 +1,4 @@
-//! AIP-46 over HTTP: what agents ask, and the prompts that wait.
+//! AIP-46 over HTTP: asks of agents, and the queue.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

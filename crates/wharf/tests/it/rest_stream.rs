@@ -1,4 +1,4 @@
-//! AIP-46 over HTTP: output and event streams, in AIP-46's format (rules 8.3, 8.4).
+//! AIP-46 over HTTP: output and event streams in the standard's format (rules 8.3, 8.4).
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn lines(events: &[Event]) -> Vec<&str> {
     events.iter().filter(|event| event.name == "line").filter_map(|event| event.data["line"].as_str()).collect()
 }
 
-/// A session that has done its work and is dead.
+/// Runs a script in a new session and kills the session.
 async fn ended(http: &Http, host: &Host, script: &str) -> Result<String> {
     let id = spawn(http, host).await?;
     prompt(http, &id, script).await?;
@@ -191,13 +191,13 @@ async fn several_readers_see_the_same() -> Result<()> {
     Ok(())
 }
 
-/// A reader whose socket is never read from.
+/// Opens a stream and never reads from its socket.
 async fn never_reads(host: &Host, path: &str) -> Result<tokio::net::TcpStream> {
     let authority = host.url().trim_start_matches("http://");
     let mut socket = tokio::net::TcpStream::connect(authority).await?;
     let head = format!("GET {path} HTTP/1.1\r\nhost: {authority}\r\nauthorization: Bearer {}\r\n\r\n", host.token());
     socket.write_all(head.as_bytes()).await?;
-    // Its response has begun.
+    // The response has begun.
     socket.read_exact(&mut [0; 1]).await?;
     Ok(socket)
 }
@@ -205,7 +205,7 @@ async fn never_reads(host: &Host, path: &str) -> Result<tokio::net::TcpStream> {
 #[tokio::test]
 async fn stalled_reader_uses_little_memory_and_blocks_no_other_client() -> Result<()> {
     let mut options = scripted(&[])?;
-    // Looking for secrets in every byte takes its time in a debug build.
+    // Searching every byte for secrets is slow in a debug build.
     options.config.get_or_insert_default().insert_str(0, "redact_output = false\n");
     let host = options.start()?;
     let http = Http::new(&host);
@@ -253,7 +253,7 @@ async fn disconnected_reader_is_released() -> Result<()> {
     let host = crate::section(scripted(&[])?, "[limits]\nconnections = 3").start()?;
     let http = Http::new(&host);
     let id = spawn(&http, &host).await?;
-    // More than there is room for at once: each must have made room for the next.
+    // This exceeds the number of permits: each stream must have released its permit for the next.
     for _ in 0..8 {
         let mut events = http.stream(&format!("/sessions/{id}/stream"), None).await?;
         events.expect("the beginning", |event| event.name == "status").await?;

@@ -1,4 +1,4 @@
-//! `kill -9` of the host: what a client has seen is there afterwards, and everything has a definite end.
+//! `kill -9` of the host: updates that a client has seen are kept, and every prompt and session has a definite end.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -9,12 +9,13 @@ use crate::wire::{self, Wire};
 use crate::{cwd, log, scripted};
 
 const ROUNDS: u32 = 20;
-/// Fewer where the agent comes back each time, which takes its while.
+/// Fewer rounds where the agent comes back each time, which takes longer.
 const ROUNDS_WITH_AGENT: u32 = 6;
-/// The turn hangs after its burst, so that it is cut off however late the kill comes.
+/// The turn hangs after its burst, so that a kill at any later time interrupts it.
 const BURST: u64 = 100_000;
 
-/// Up to `BURST`, and as often of one size as of another: the beginning of a burst is as good a moment to die.
+/// Returns a number of updates up to `BURST`. Small and large numbers are equally frequent, since the beginning of a
+/// burst is as good a moment for a kill.
 fn kill_point(dice: &mut Dice) -> u64 {
     let largest = 1 << dice.below(17);
     (dice.below(largest) + 1).min(BURST)
@@ -50,7 +51,7 @@ async fn cut_a_burst(host: &mut Host, kill_at: u64, comes_back: bool) -> Result<
         seen.push(client.next().await?.context("the connection ended before the kill")?);
     }
     host.kill9()?;
-    // What was under way reached the client too.
+    // Updates that were under way reached the client too.
     while let Some(frame) = client.next().await? {
         seen.push(frame);
     }
@@ -76,7 +77,7 @@ async fn cut_a_burst(host: &mut Host, kill_at: u64, comes_back: bool) -> Result<
     Ok(())
 }
 
-/// The agent's updates of a replay, up to the answer; before them comes the prompt.
+/// Returns the agent's updates of a replay up to the answer; the prompt precedes them.
 async fn replay(client: &mut Wire) -> Result<Vec<String>> {
     let prompt = client.next().await?.context("the connection ended")?;
     ensure!(prompt.contains("user_message_chunk"), "the replay begins with {prompt}");
@@ -91,7 +92,7 @@ async fn replay(client: &mut Wire) -> Result<Vec<String>> {
     }
 }
 
-/// No gap in the log, one end for the turn that was cut off and one for the session.
+/// Checks that the log has no gap, one end of the interrupted turn and one end of the session.
 fn check_log(host: &Host, session: &str, updates: usize) -> Result<()> {
     let records = log::records(host, session)?;
     let gapless = records.iter().enumerate().all(|(place, record)| record["seq"] == place as u64 + 1);

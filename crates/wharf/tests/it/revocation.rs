@@ -1,4 +1,4 @@
-//! A token that is revoked or expires ends what it has open, of every kind, within a second.
+//! A revoked or expired token closes everything that it has open, of every kind, within a second.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ use crate::{and_scripted, http_wire, mcp_wire, scripted};
 
 const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
-/// Something open, which tells its kind and how it ended.
+/// An open connection or stream: its kind, and a future that returns how it ended.
 type Open = (&'static str, BoxFuture<'static, Result<String>>);
 
 async fn web_socket(host: &Host, token: &str, session: &str) -> Result<Open> {
@@ -128,7 +128,7 @@ async fn revoked_token_closes_its_connections_and_accepted_prompts_run() -> Resu
     });
     let running: Vec<_> = running.collect();
     until(&admin, &session, "an attached client", |session| session["clients"] != 0).await?;
-    // The slow start has come as far as it will.
+    // The slow start has reached the point where it hangs.
     let starting = |sessions: &Value| {
         sessions["sessions"].as_array().is_some_and(|all| all.iter().any(|one| one["status"] == "starting"))
     };
@@ -187,7 +187,7 @@ async fn connections_of_an_agent_token_end_with_the_agent() -> Result<()> {
     for ended in join_all(streams).await {
         ended?;
     }
-    // The next agent of the session is another.
+    // The next agent of the session has another token.
     admin.poke(&format!("/sessions/{session}/resume")).await?.expect(200)?;
     assert_eq!(http.get("/sessions").await?.status, 401);
     Ok(())
@@ -202,7 +202,7 @@ async fn revocation_disconnects_a_client_that_does_not_read() -> Result<()> {
     let attach = json!({ "jsonrpc": "2.0", "id": 1, "method": "session/attach", "params": { "sessionId": session } });
     futures_util::SinkExt::send(&mut deaf, attach.to_string().into()).await?;
     until(&Http::new(&host), &session, "two clients", |session| session["clients"] == 2).await?;
-    // Far more than the socket and all that is before it hold.
+    // This is far more than the socket and the buffers before it hold.
     owner.prompt(&session, "burst 20000 1000").await?;
     stdout(token(&host, &["revoke", &id])?)?;
     let revoked = Instant::now();

@@ -1,4 +1,4 @@
-//! The sandbox, with real agents: what one that is kept to its own files can do, and what it cannot (rules 3.8, 10.1).
+//! The sandbox with real agents: operations that a confined agent can and cannot do (rules 3.8, 10.1).
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -13,12 +13,12 @@ use wharf_testkit::http::Http;
 
 use crate::{client, client_with, cwd, log, open, pids, refused, scripted, section, told};
 
-/// Places around a session, none of them inside of another that an agent may write.
+/// The directories of a sandbox test; none is inside another that an agent may write.
 pub(crate) struct Yard {
     _dir: tempfile::TempDir,
     work: PathBuf,
     temp: PathBuf,
-    /// Holds `keep`, a file of the user.
+    /// The directory outside the session. It holds `keep`, a file of the user.
     out: PathBuf,
 }
 
@@ -34,7 +34,7 @@ impl Yard {
         Ok(Self { _dir: dir, work, temp, out })
     }
 
-    /// A host whose agents are confined.
+    /// Configures a host whose agents are confined.
     pub(crate) fn options(&self, flags: &[&str]) -> Result<HostOptions> {
         Ok(self.confined(scripted(flags)?))
     }
@@ -50,7 +50,7 @@ impl Yard {
     }
 }
 
-/// Says so where there is nothing to try it on.
+/// Returns true if the kernel has Landlock, and reports a skipped test otherwise.
 pub(crate) fn landlock() -> bool {
     match support() {
         Support::Landlock { .. } => true,
@@ -61,7 +61,7 @@ pub(crate) fn landlock() -> bool {
     }
 }
 
-/// The kernel's own word on a process: whoever is confined by us cannot gain rights.
+/// Returns true if the kernel reports that the process cannot gain privileges, which Wharf sets for confined agents.
 fn is_confined(pid: u32) -> Result<bool> {
     Ok(fs::read_to_string(format!("/proc/{pid}/status"))?.contains("NoNewPrivs:\t1"))
 }
@@ -116,7 +116,7 @@ async fn confined_agent_cannot_read_files_of_the_host() -> Result<()> {
     let start = state.join("workspaces/default/sessions").join(&session).join("start.json");
     assert!(start.exists() && config.exists());
     let door = yard.work.join("door");
-    // To root this much is allowed by the kernel, whatever the sandbox says.
+    // The kernel allows root this much, whatever the sandbox says.
     let root = fs::metadata("/proc/self")?.uid() == 0;
     let environ = (!root).then(|| PathBuf::from(format!("/proc/{}/environ", host.pid())));
     let through = PathBuf::from(format!("/proc/{}/cwd{}", host.pid(), state.join("token").display()));
@@ -172,7 +172,7 @@ async fn files_served_to_a_confined_agent_follow_its_sandbox() -> Result<()> {
     let (client, session) = yard.open(&host).await?;
     fs::write(yard.out.join("other"), "other")?;
     symlink(yard.out.join("other"), yard.temp.join("door"))?;
-    // The second is a file of which the sandbox opens no more than itself.
+    // The second path is a single file that the sandbox opens.
     for path in [format!("{temp}/x"), format!("{out}/keep")] {
         assert_eq!(told(&client, &session, &format!("fs write {path} y")).await?, "answered: {}", "{path}");
         assert_eq!(
@@ -181,7 +181,7 @@ async fn files_served_to_a_confined_agent_follow_its_sandbox() -> Result<()> {
             "{path}"
         );
     }
-    // It may read the user's files and write none of them, by whatever way.
+    // The agent may read the user's files and cannot write them through any path.
     for path in [format!("{out}/other"), format!("{temp}/door"), format!("{work}/../out/other")] {
         let said = told(&client, &session, &format!("fs read {path}")).await?;
         assert_eq!(said, r#"answered: {"content":"other"}"#, "{path}");
@@ -195,7 +195,7 @@ async fn files_served_to_a_confined_agent_follow_its_sandbox() -> Result<()> {
     Ok(())
 }
 
-/// A variable of the loader runs code in every program that it reaches, so it must reach only confined ones.
+/// A variable of the dynamic loader runs code in every program that it reaches, so it must reach only confined ones.
 #[tokio::test]
 async fn variables_that_an_agent_chooses_reach_no_program_that_is_not_confined() -> Result<()> {
     if !landlock() {
@@ -225,7 +225,7 @@ async fn session_comes_back_confined_to_the_same_directory() -> Result<()> {
     }
     let yard = Yard::new()?;
     let mut options = yard.options(&[])?;
-    // A start that fails is not tried again, so that the test need not wait for it.
+    // Retries are off, so that the test need not wait for them.
     options.config.get_or_insert_default().insert_str(0, "start_retries = []\n");
     let mut host = options.start()?;
     let (first, session) = yard.open(&host).await?;
@@ -236,13 +236,13 @@ async fn session_comes_back_confined_to_the_same_directory() -> Result<()> {
     let out = yard.out.display();
     assert!(told(&second, &session, &format!("save {out}/x y")).await?.starts_with(DENIED));
     assert_eq!(told(&second, &session, &format!("save {}/x y", yard.work.display())).await?, "saved");
-    // What another agent could do that may write beside it.
+    // Another agent with write access beside it could do this.
     host.kill9()?;
     fs::rename(&yard.work, yard.temp.join("away"))?;
     symlink(&yard.out, &yard.work)?;
     host.restart()?;
     let third = client(&host).await?;
-    // The history can be read all the same; it depends on who is faster whether the load tells already.
+    // The history can be read all the same; it depends on timing whether the load already fails.
     let _ = third.load_session(&session, &yard.work.display().to_string()).await;
     log::expect(&host, &session, "ended", |event| event.to_string().contains("now leads to")).await?;
     assert_eq!(refused(third.prompt(&session, "echo never").await)?.data["reason"], "start_failed");
@@ -266,7 +266,7 @@ async fn prestarted_agent_is_confined_and_serves_only_sessions_with_the_same_rig
     assert!(is_confined(greeted(&here)?)?);
     let session = here.new_session(&work).await?;
     assert_eq!(pids(&told(&here, &session, "pid").await?), [greeted(&here)?], "the same rights");
-    // Another directory besides: an agent that was started without it is of no use.
+    // The session has a further directory: an agent that was started without it cannot serve it.
     let more = client_with(&host, json!({ "auth": { "terminal": true } }), json!({ "wharf": { "cwd": work } })).await?;
     let new = json!({ "cwd": work, "mcpServers": [], "additionalDirectories": [out] });
     let session = more.request("session/new", new).await?["sessionId"].as_str().context("no id")?.to_owned();
@@ -293,7 +293,7 @@ async fn required_sandbox_without_landlock_refuses_sessions() -> Result<()> {
     assert!(error.message.contains("wharf doctor"), "{error:?}");
     let listed = http.get("/sessions").await?.json();
     assert_eq!(listed["sessions"], json!([]), "nothing was made");
-    // An agent that is not to be confined is none of this.
+    // An agent without the sandbox setting is not affected.
     let answer = http.post("/sessions/agent", &json!({ "adapter": "free", "cwd": work })).await?;
     assert_eq!(answer.status, 201);
     Ok(())
@@ -325,7 +325,7 @@ async fn sandbox_is_off_by_default_and_on_for_configured_adapters() -> Result<()
     let (client, session) = open(&host).await?;
     let pid = pids(&told(&client, &session, "pid").await?);
     assert!(!is_confined(pid[0])?);
-    // A manifest that asks for it, and a directory of the agent's own.
+    // A manifest asks for the sandbox and names a directory of the agent's own.
     let adapters = host.directory().join("adapters/mine");
     fs::create_dir_all(&adapters)?;
     let agent = wharf_testkit::program::scripted_agent()?;

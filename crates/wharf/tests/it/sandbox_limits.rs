@@ -1,4 +1,4 @@
-//! A confined agent against the host itself: limits, priorities and modes of files, which Landlock does not cover.
+//! A confined agent against the host itself: limits, priorities and file modes, which Landlock does not cover.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +13,7 @@ use wharf_testkit::look;
 use crate::sandbox::{Yard, landlock};
 use crate::{open, scripted, told};
 
-/// How soon a changed mode has to be put back.
+/// The time within which a changed mode has to be restored.
 const REPAIRED_WITHIN: Duration = Duration::from_secs(1);
 
 async fn confined(yard: &Yard) -> Result<(Host, Client, String)> {
@@ -22,7 +22,7 @@ async fn confined(yard: &Yard) -> Result<(Host, Client, String)> {
     Ok((host, client, session))
 }
 
-/// The result of one shell command of the agent: `done`, or the complaint.
+/// Runs one shell command of the agent. Returns `done` or its error message.
 async fn attempt(client: &Client, session: &str, command: &str) -> Result<String> {
     told(client, session, &format!("sh {command} 2>&1 >/dev/null && echo done")).await
 }
@@ -49,7 +49,7 @@ async fn confined_agent_cannot_change_limits_and_priorities_of_other_processes()
             assert!(said.contains("Operation not permitted"), "{attack}: {said}");
         }
     }
-    // All processes of the user at once.
+    // This addresses all processes of the user at once.
     let said = attempt(&client, &session, "renice -n 19 -u $(id -u)").await?;
     assert!(said.contains("Operation not permitted"), "{said}");
     let limits = fs::read_to_string(format!("/proc/{}/limits", host.pid()))?;
@@ -71,7 +71,7 @@ async fn confined_agent_sets_its_own_limits_and_priorities() -> Result<()> {
         "taskset 1 true",
         "chrt --idle 0 true",
         "ionice -c 3 true",
-        // Reading harms nobody.
+        // Reading is harmless.
         "prlimit --pid 1",
         "taskset -p 1",
     ] {
@@ -112,7 +112,7 @@ async fn modes_of_secrets_and_state_that_a_confined_agent_changes_are_put_back_w
             assert!(path.ends_with("tokens.json"), "{}", path.display());
             continue;
         }
-        // The prompt's own answer takes some time, in which the mode may be back already.
+        // The prompt's own answer takes some time, in which the mode may have been restored already.
         let said = told(&client, &session, &format!("sh chmod {changed} {} && echo changed", path.display())).await?;
         assert_eq!(said, "changed\n", "{}", path.display());
         assert_repaired(&path, wanted).await?;

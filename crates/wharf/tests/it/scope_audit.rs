@@ -1,5 +1,5 @@
 //! An audit: a token of one workspace against the sessions of another, on every route of the OpenAPI document, every
-//! method of ACP and every tool of MCP. What is added later is found by itself.
+//! method of ACP and every tool of MCP. Routes, methods and tools that are added later are found automatically.
 
 use std::collections::BTreeSet;
 
@@ -16,15 +16,15 @@ use crate::rest::{idle, prompt, until};
 use crate::scopes::{of_workspace, start, workspace};
 use crate::{lasting, scripted};
 
-/// Where the methods that a client may send are told apart.
+/// The source files that dispatch the methods of clients.
 const METHODS: [&str; 2] = [
     include_str!("../../../wharf-server/src/acp/inbound.rs"),
     include_str!("../../../wharf-server/src/acp/amux/requests.rs"),
 ];
-/// Bodies that are tried on each operation.
+/// The number of bodies that are tried on each operation.
 const TRIES: usize = 8;
 
-/// The other workspace: a session with everything in it, and one that has ended.
+/// The other workspace: a session with content of every kind, and an ended session.
 struct Others {
     busy: String,
     cold: String,
@@ -54,7 +54,7 @@ impl Others {
         Ok(Self { busy, cold, prompt, ask: ask.to_string(), cwd: cwd.display().to_string() })
     }
 
-    /// What no answer may hold, unless its request did.
+    /// Returns strings that no answer may contain, unless its request did.
     fn secrets(&self) -> [&str; 8] {
         ["quokka", "wombat", "numbat", "bilby", &self.busy, &self.cold, &self.prompt, &self.cwd]
     }
@@ -66,7 +66,7 @@ impl Others {
         Ok(())
     }
 
-    /// How these sessions are, and how they would be started again: nothing was done to them if that stays.
+    /// Returns the state and the start parameters of these sessions: both are unchanged if nothing was done to them.
     async fn state(&self, host: &Host) -> Result<[(Value, String); 2]> {
         let http = Http::new(host);
         let kept = host.state_dir().join("workspaces/quokka/sessions");
@@ -86,7 +86,7 @@ async fn host() -> Result<(Host, Others, Http)> {
     Ok((host, others, own))
 }
 
-/// The path with the other workspace's names in it.
+/// Returns the path with the other workspace's names in it.
 fn path(operation: &Operation<'_>, others: &Others, session: &str) -> Result<String> {
     let names = [("id", session), ("promptId", &others.prompt), ("askId", &others.ask), ("slug", "quokka")];
     let path =
@@ -95,7 +95,7 @@ fn path(operation: &Operation<'_>, others: &Others, session: &str) -> Result<Str
     Ok(path)
 }
 
-/// A request, and all of its answer; of an event stream, the first event.
+/// Sends a request and returns its whole answer, or the first event of an event stream.
 async fn send(http: &Http, method: &str, path: &str, body: &str) -> Result<Answer> {
     let headers: &[(&str, &str)] = if body.is_empty() { &[] } else { &[("content-type", "application/json")] };
     let mut answer = http.begin(method, path, headers, body).await?;
@@ -115,7 +115,8 @@ async fn no_route_reads_or_changes_another_workspace() -> Result<()> {
     let (host, others, own) = host().await?;
     let before = others.state(&host).await?;
     let document = Document(own.get("/openapi.json").await?.expect(200)?);
-    // What is kept of such a body would be shown again, so it names nothing of the others; these do, and are refused.
+    // Bodies that are kept would be shown again, so they name nothing of the other workspace; the following ones do and
+    // are refused.
     let words = ["scripted", "here", "mine"].map(str::to_owned);
     let naming = json!([
         { "adapter": "scripted", "workspaceSlug": "quokka" },
@@ -168,7 +169,7 @@ async fn no_route_reads_or_changes_another_workspace() -> Result<()> {
     Ok(())
 }
 
-/// Every method that the source tells apart.
+/// Returns every method that the source dispatches.
 fn methods() -> BTreeSet<&'static str> {
     let quoted = METHODS.iter().flat_map(|source| source.split('"').skip(1).step_by(2));
     let is_method = |word: &&str| {
@@ -199,7 +200,7 @@ async fn no_acp_method_reads_or_changes_another_workspace() -> Result<()> {
             let harmless = match *method {
                 "session/status" => answer.as_ref().is_ok_and(|answer| answer["status"] == "not_found"),
                 "session/list" => answer.as_ref().is_ok_and(|answer| answer["sessions"] == json!([])),
-                // Unknown ids succeed, and these are about the client's own agent.
+                // Unknown ids succeed here, and these requests concern the client's own agent.
                 "session/delete" => answer == Ok(json!({})),
                 "initialize" | "authenticate" | "_other/thing" => true,
                 _ => answer.is_err(),
@@ -208,7 +209,7 @@ async fn no_acp_method_reads_or_changes_another_workspace() -> Result<()> {
             client.notify(method, params.clone()).await;
         }
     }
-    // Answered after all of those notifications.
+    // The answer comes after all of those notifications.
     client.request("session/list", json!({ "_meta": { "wharf": { "all": true } } })).await?;
     for frame in client.transcript() {
         ensure!(frame.method().is_empty(), "something came by itself: {}", frame.raw);
@@ -266,7 +267,7 @@ async fn no_mcp_tool_reads_or_changes_another_workspace() -> Result<()> {
                 "sessionId": session, "prompt": "echo mine", "queue": true, "askId": ask, "cancel": true, "timeoutSeconds": 1,
                 "adapter": "scripted", "workspaceSlug": "quokka",
             });
-            // An argument that the tool does not have would be refused for that alone.
+            // An argument that the tool does not have would be refused for that reason alone.
             let schema = listed.iter().find(|known| known["name"] == canonical).context("no schema")?;
             let has = |name: &str| schema["inputSchema"]["properties"].get(name).is_some();
             arguments.as_object_mut().context("no arguments")?.retain(|name, _| has(name));

@@ -1,4 +1,4 @@
-//! Tokens of one workspace: what they can start, and where (rules 8.6, 10.2).
+//! Tokens of one workspace: the sessions that they can start, and their directories (rules 8.6, 10.2).
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use wharf_testkit::http::Http;
 use crate::tokens::{create, stderr, stdout, token};
 use crate::{refused, scripted};
 
-/// Registers a directory of its own under this slug.
+/// Creates a directory and registers it under this slug.
 pub(crate) async fn workspace(host: &Host, slug: &str) -> Result<PathBuf> {
     let path = host.directory().join(format!("{slug}-dir"));
     std::fs::create_dir_all(&path)?;
@@ -19,12 +19,12 @@ pub(crate) async fn workspace(host: &Host, slug: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// A caller of one workspace.
+/// Returns a caller with a token of one workspace.
 pub(crate) fn of_workspace(host: &Host, slug: &str) -> Result<Http> {
     Ok(Http::with_token(host, &create(host, &["--role", "controller", "--workspace", slug])?.1))
 }
 
-/// A session of the scripted agent, with what else the body says.
+/// Starts a session of the scripted agent, with further members of the body.
 pub(crate) async fn start(http: &Http, more: &Value) -> Result<Value> {
     let mut body = json!({ "adapter": "scripted" });
     body.as_object_mut().into_iter().for_each(|all| all.extend(more.as_object().cloned().unwrap_or_default()));
@@ -89,7 +89,7 @@ async fn acp_sessions_and_names_stay_in_the_workspace_of_the_token() -> Result<(
     http.poke(&format!("/sessions/{session}/kill")).await?.expect(200)?;
     assert_eq!(refused(client.request("session/load", wider).await)?.data["reason"], "cwd_not_allowed");
 
-    // The same name in two workspaces is two sessions, and a peer of the one is nobody in the other.
+    // The same name in two workspaces means two sessions, and a peer of one is unknown in the other.
     let room = format!("{}?session=room&peer_id=ann", host.ws_url());
     let ann = Client::connect(&room, host.token()).await?;
     ann.initialize().await?;
@@ -118,7 +118,7 @@ async fn an_idempotency_key_never_leads_out_of_the_workspace() -> Result<()> {
     let body = json!({ "adapter": "scripted", "cwd": quokka });
     let first = http.post_with("/sessions/agent", key, &body).await?.expect(201)?;
     assert_eq!(http.post_with("/sessions/agent", key, &body).await?.expect(200)?["id"], first["id"]);
-    // As a hand would edit it: the very token that made the session is of another workspace now.
+    // The file is edited by hand: the token that created the session now belongs to another workspace.
     let file = host.state_dir().join("tokens.json");
     let mut tokens: Value = serde_json::from_slice(&std::fs::read(&file)?)?;
     tokens["version"] = json!(2);
@@ -167,7 +167,7 @@ async fn limits_of_a_token_are_checked_and_shown() -> Result<()> {
     let file = std::fs::read_to_string(host.state_dir().join("tokens.json"))?;
     assert!(file.contains("\"version\": 2"), "an older wharf must refuse it: {file}");
 
-    // As time would: it is refused, said to be over, and cleared away.
+    // The token expires: it is refused, listed as expired, and removed.
     std::fs::write(host.state_dir().join("tokens.json"), file.replace(end, "2020-01-01T00:00:00Z"))?;
     let answer = Http::with_token(&host, made["token"].as_str().unwrap_or_default()).get("/sessions").await?;
     assert_eq!(answer.fault(), (401, "unauthorized".to_owned()));

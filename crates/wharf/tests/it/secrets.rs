@@ -1,5 +1,5 @@
-//! Secrets stay where they belong (rule 10.6): not in command lines, logs, problems, `/debug/sessions` or what a failing
-//! agent leaves behind. State is for its owner alone, whatever the umask says.
+//! Secrets appear in no command line, log, problem, `/debug/sessions` or message of a failing agent (rule 10.6). The
+//! state is private to its owner, whatever the umask.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,15 +14,15 @@ use wharf_testkit::procs;
 use crate::rest::{idle, prompt, spawn};
 use crate::{client_with, cwd, scripted, section, started_after};
 
-/// Of well-known forms, and none.
+/// A secret of a well-known form, and one of no known form.
 const KEY: &str = "sk-ant-api03-Zq8Lk2Vw9Xy7Tb4Nc6Hd";
 const PLAIN: &str = "correct-horse-battery-staple";
 
-/// A host that logs everything, with a secret in an agent's environment.
+/// Configures a host that logs everything, with a secret in an agent's environment.
 fn talkative() -> Result<HostOptions> {
     let options =
         section(scripted(&["--resume"])?, &format!("env = {{ PROVIDER_KEY = \"{KEY}\", PASSPHRASE = \"{PLAIN}\" }}"));
-    // Says its key, as some do, and goes.
+    // The agent prints its key, as some agents do, and exits.
     let command = ["sh", "-c", "echo \"refused: key $PROVIDER_KEY\" >&2; exit 3"].map(str::to_owned);
     let failing = section(options.agent("failing", &command), &format!("env = {{ PROVIDER_KEY = \"{KEY}\" }}"));
     Ok(failing.variable("WHARF_LOG", "trace"))
@@ -42,7 +42,7 @@ async fn secrets_are_in_no_command_line_log_problem_or_description() -> Result<(
     let session = spawn(&http, &host).await?;
     prompt(&http, &session, "env PROVIDER_KEY; env PASSPHRASE").await?;
     idle(&http, &session).await?;
-    // The agent has them, and so has the log of the session: it is what was said.
+    // The agent has the secrets, and the session's log has them too, since it holds the conversation.
     let events = http.get(&format!("/sessions/{session}/events")).await?.body;
     ensure!(events.contains(KEY) && events.contains(PLAIN), "{events}");
     let output = http.get(&format!("/sessions/{session}/output")).await?.body;
@@ -55,7 +55,7 @@ async fn secrets_are_in_no_command_line_log_problem_or_description() -> Result<(
     for path in ["/debug/sessions", "/metrics", "/host", "/sessions", "/adapters"] {
         hides(path, &http.get(path).await?.body, &host)?;
     }
-    // A start that fails tells what the agent said last.
+    // The error of a failed start carries the agent's last output.
     let failed = http.post("/sessions/agent", &json!({ "adapter": "failing", "cwd": cwd(&host)? })).await?;
     ensure!(failed.status == 502 && failed.body.contains("refused: key"), "{}", failed.body);
     hides("a problem", &failed.body, &host)?;

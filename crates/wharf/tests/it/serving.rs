@@ -1,4 +1,4 @@
-//! `wharf serve` from the outside: what it prints, what it writes, what it refuses and how it ends.
+//! `wharf serve` as a process: its output, its files, its refusals and its exit.
 
 use std::fs;
 use std::net::TcpListener;
@@ -95,7 +95,7 @@ fn a_second_host_on_the_same_state_is_refused_with_the_pid_of_the_first() -> Res
     assert!(error.contains(&format!("pid {}", host.pid())), "{error}");
     assert!(error.contains(&host.state_dir().display().to_string()), "{error}");
     assert!(host.socket().exists(), "the first host still has its socket");
-    // And a dead one does not stand in the way.
+    // A dead host does not block the next one.
     host.kill9()?;
     host.restart()
 }
@@ -146,7 +146,7 @@ async fn sigterm_ends_the_host_well_with_a_turn_running() -> Result<()> {
     let running = client.start_prompt(&session, "echo on it; hang").await;
     client.expect_text("on it").await;
     assert!(host.terminate()?.success());
-    // The sender hears of it, or at least that the connection is over.
+    // The sender gets an answer, or at least the end of the connection.
     if let Some(answer) = running.answer_or_lost().await {
         assert_eq!(crate::refused(answer)?.data["reason"], "host_shutdown");
     }
@@ -178,7 +178,7 @@ async fn a_second_sigterm_ends_the_host_at_once_and_its_agents_soon() -> Result<
     procs::terminate(host.pid());
     assert!(client.closed().await.starts_with("closed 1001"));
     procs::terminate(host.pid());
-    // Well under the five seconds that the agent would be given.
+    // This is well under the five seconds that the agent would be given.
     let status = host.wait_exit(Duration::from_secs(4))?;
     assert_eq!(status.code(), Some(130));
     assert_eq!(procs::wait_gone(&tree, TREE_ENDS_WITHIN), Ok(()));

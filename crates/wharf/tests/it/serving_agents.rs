@@ -1,5 +1,5 @@
-//! What an agent wants of its client: files, terminals, forms, links and extensions reach the one party that serves
-//! them, or Wharf itself (rules 3.7 to 3.11).
+//! Requests of an agent to its client: files, terminals, forms, links and extensions reach the party that serves them,
+//! or Wharf itself (rules 3.7 to 3.11).
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use wharf_testkit::host::{Host, HostOptions};
 use crate::recording::Recording;
 use crate::{client, client_with, cwd, join, log, open, refused, scripted, stop_reason, told};
 
-/// A client with these capabilities that opens a session.
+/// Connects a client with these capabilities and creates a session.
 async fn opened_with(host: &Host, capabilities: Value) -> Result<(Client, String)> {
     let client = client_with(host, capabilities, json!({})).await?;
     let session = client.new_session(&cwd(host)?).await?;
@@ -36,7 +36,7 @@ async fn files_are_read_and_written_by_the_client_that_says_it_can() -> Result<(
     let can = json!({ "fs": { "readTextFile": true, "writeTextFile": true } });
     let (server, session) = opened_with(&host, can).await?;
     let other = join(&host, &session).await?;
-    // The last to load serves; it cannot, so this is the first one's again.
+    // The last client to load serves; it has no capability, so the first client serves again.
     server.load_session(&session, &cwd(&host)?).await?;
     server.respond_with(|ask| {
         Some(match ask.method() {
@@ -137,7 +137,7 @@ async fn client_that_loaded_last_serves_the_agent() -> Result<()> {
         client.respond_with(move |_| Some(Ok(json!({ "content": content }))));
     }
     assert_eq!(told(&first, &session, "fs read /x").await?, r#"answered: {"content":"first"}"#);
-    // Only by new, load or resume; not by attaching or prompting.
+    // Only new, load and resume make a client serve, not an attach or a prompt.
     second.request("session/attach", json!({ "sessionId": session })).await?;
     second.prompt(&session, "fs read /x").await?;
     assert_eq!(second.texts(), [r#"answered: {"content":"first"}"#]);
@@ -215,7 +215,7 @@ async fn elicitation_form_is_cancelled_when_all_clients_cancel_or_none_is_capabl
     two.respond(to_two.id(), json!({ "action": "cancel" })).await;
     assert_eq!(stop_reason(running.answer().await)?, "end_turn");
     assert_eq!(plain.texts().last().map(String::as_str), Some(cancelled));
-    // The last one who could leaves.
+    // The last capable client leaves.
     let running = plain.start_prompt(&session, "elicit").await;
     one.expect_request("elicitation/create").await;
     one.close().await;
@@ -235,7 +235,7 @@ async fn elicitation_link_goes_only_to_the_sender_of_the_prompt() -> Result<()> 
     assert_eq!(told(&one, &session, "elicit-url").await?, r#"answered: {"action":"accept"}"#);
     assert_eq!(requests(&one), ["elicitation/create"]);
     plain.expect_text(r#"answered: {"action":"accept"}"#).await;
-    // The prompter cannot open links; it is nobody else's to open.
+    // The sender of the prompt cannot open links, and no other client may open this one.
     assert_eq!(told(&plain, &session, "elicit-url").await?, r#"answered: {"action":"cancel"}"#);
     for client in [&plain, &two] {
         assert_eq!(requests(client), [""; 0]);
@@ -292,10 +292,10 @@ async fn change_of_mode_or_option_is_sent_to_all_clients() -> Result<()> {
     assert_eq!(update.params()["update"]["configOptions"], answer["configOptions"]);
     let said = told(&first, &session, "mode").await?;
     assert!(said.starts_with("mode=auto model=large"), "{said}");
-    // Setting what is set already is no news.
+    // Setting the current value again sends no update.
     first.request("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
     assert_eq!(log::events(&host, &session, "agent_updated")?.len(), 3);
-    // A newcomer is told what is in force.
+    // A new client gets the current values.
     let third = client(&host).await?;
     let loaded = third.load_session(&session, &cwd(&host)?).await?;
     assert_eq!(loaded["modes"]["currentModeId"], "auto");
@@ -319,7 +319,7 @@ async fn requests_reach_the_agent_in_the_order_in_which_they_were_sent() -> Resu
     let (client, session) = open(&host).await?;
     for round in 0..60 {
         let mode = if round % 2 == 0 { "auto" } else { "ask" };
-        // Not waiting for the answer: the prompt is meant to run in that mode.
+        // The client does not wait for the answer: the prompt is meant to run in that mode.
         let setting = client.start("session/set_mode", json!({ "sessionId": session, "modeId": mode })).await;
         let said = told(&client, &session, "mode").await?;
         assert!(said.starts_with(&format!("mode={mode} ")), "round {round}: {said}");
@@ -359,7 +359,7 @@ async fn forwarded_request_can_be_cancelled() -> Result<()> {
     client.notify("$/cancel_request", json!({ "requestId": slow.id })).await;
     let cancel = recording.expect("$/cancel_request", |message| message["method"] == "$/cancel_request").await?;
     assert_eq!(cancel["params"]["requestId"], sent["id"], "under the id that the agent knows");
-    // It is the agent's to answer. When it cannot any more, Wharf does.
+    // The agent has to answer the request. If it has crashed, Wharf answers.
     let _ = client.prompt(&session, "crash").await;
     let error = refused(slow.answer().await)?;
     assert_eq!(error.code, -32603, "{error}");

@@ -1,5 +1,5 @@
-//! Settings of an agent that are in force: told to every client in every spelling, and there again after a return
-//! (rules 12.9, 12.12).
+//! Current settings of an agent: reported to every client in every spelling, and restored after a return (rules 12.9,
+//! 12.12).
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ impl KeepingAgent {
         self.recording.scripted(&[&["--settings", folder], flags].concat())?.start()
     }
 
-    /// Changes what the agent has kept, as its own configuration or another program could.
+    /// Changes the settings that the agent has stored, as its own configuration or another program could.
     fn change(&self, change: impl Fn(&mut Value)) -> Result<()> {
         for file in std::fs::read_dir(self.folder.path())? {
             let path = file?.path();
@@ -54,7 +54,7 @@ async fn set_model(client: &Client, session: &str, model: &str) -> Result<()> {
     Ok(())
 }
 
-/// The current values that an answer tells: mode, model, and the options by their ids.
+/// Returns the current values in an answer: mode, model, and the options by their ids.
 fn values(answer: &Value) -> (Value, Value, Value) {
     let options = answer["configOptions"].as_array().into_iter().flatten();
     let options = options.map(|o| (o["id"].as_str().unwrap_or_default().to_owned(), o["currentValue"].clone()));
@@ -62,7 +62,7 @@ fn values(answer: &Value) -> (Value, Value, Value) {
     (mode.clone(), model.clone(), Value::Object(options.collect()))
 }
 
-/// The settings that were set again at the last start.
+/// Returns the settings that were set again at the last start.
 fn set_again(recording: &Recording) -> Result<Vec<Value>> {
     let sets = recording.since_start()?.into_iter();
     let sets = sets.filter(|message| message["method"].as_str().is_some_and(|name| name.starts_with("session/set_")));
@@ -142,7 +142,7 @@ async fn joiners_are_told_one_value_in_both_spellings() -> Result<()> {
     Ok(())
 }
 
-/// The kinds of settings updates among these frames, in order.
+/// Returns the kinds of settings updates among these frames, in order.
 fn told_settings(frames: &[Frame]) -> Vec<String> {
     let kinds = frames.iter().filter_map(Frame::update).filter_map(|update| update["sessionUpdate"].as_str());
     kinds.filter(|kind| matches!(*kind, "current_mode_update" | "config_option_update")).map(str::to_owned).collect()
@@ -160,7 +160,7 @@ async fn change_is_told_once_in_each_spelling_however_the_agent_reports_it() -> 
                 _ => set_mode(&first, &session, mode).await?,
             }
             for kind in ["current_mode_update", "config_option_update"] {
-                // The two may come in any order, so each is looked for among everything that has come.
+                // The two may arrive in any order, so each is searched among all received frames.
                 let count = round + 1;
                 let come = |client: &Client| told_settings(&client.transcript()).iter().filter(|k| *k == kind).count();
                 let found =

@@ -1,4 +1,4 @@
-//! An agent that refuses on return what was in force, and the ways on from there (rule 12.12).
+//! An agent that refuses the earlier settings on return, and how a caller can continue (rule 12.12).
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use wharf_testkit::http::Http;
 use crate::cli;
 use crate::{client, cwd, open, refused, scripted, told};
 
-/// A session whose agent does not tell its mode on return, and refuses to be given the one that it has.
+/// Creates a session whose agent does not report its mode on return and refuses to set it.
 async fn stuck_session(folder: &TempDir) -> Result<(Host, String)> {
     let folder = folder.path().to_str().context("the path is not UTF-8")?;
     let mut host = scripted(&["--settings", folder, "--refuse-same", "--silent-load"])?.start()?;
@@ -79,7 +79,7 @@ async fn another_mode_is_taken_when_the_caller_names_one() -> Result<()> {
         match way {
             "rest" => {
                 let path = format!("/sessions/{session}/resume");
-                // The effort and model have no other spelling either: they are refused like the mode was.
+                // Effort and model have no other spelling either: they are refused like the mode.
                 let body = json!({ "sessionMode": "ask", "acceptAgentSettings": true });
                 Http::new(&host).post(&path, &body).await?.expect(200)?;
             }

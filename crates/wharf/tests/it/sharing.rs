@@ -1,4 +1,4 @@
-//! Several clients on one session: the same facts in the same order, and one answer to each question.
+//! Several clients on one session: the same events in the same order, and one answer to each ask.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ fn selected(option: &str) -> Value {
     json!({ "outcome": { "outcome": "selected", "optionId": option } })
 }
 
-/// The updates that a client got, as they came.
+/// Returns the updates that a client received, unchanged.
 fn updates(client: &Client) -> Vec<String> {
     client.transcript().into_iter().filter(|frame| frame.update().is_some()).map(|frame| frame.raw).collect()
 }
@@ -73,7 +73,7 @@ async fn the_first_answer_to_a_permission_wins_and_the_other_copy_is_withdrawn()
     let host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;
     let second = join(&host, &session).await?;
-    // Asks before this one give the two connections different request ids.
+    // Earlier asks give the two connections different request ids.
     let own = told(&first, &session, "echo warm").await?;
     assert_eq!(own, "warm");
     let running = first.start_prompt(&session, "ask").await;
@@ -132,12 +132,12 @@ async fn a_refusal_counts_once_everyone_has_refused() -> Result<()> {
     let (first, session) = open(&host).await?;
     let second = join(&host, &session).await?;
     let running = first.start_prompt(&session, "ask; ask").await;
-    // One refuses, the other allows: allowed.
+    // One client refuses, the other allows: the permission is allowed.
     let (to_first, to_second) = (permission(&first).await, permission(&second).await);
     first.respond_error(to_first.id(), json!({ "code": -32603, "message": "no dialog here" })).await;
     second.respond(to_second.id(), selected("allow_once")).await;
     first.expect_text("chosen: allow_once").await;
-    // Both refuse: the agent hears of it.
+    // Both refuse: the agent gets the refusal.
     let (to_first, to_second) = (permission(&first).await, permission(&second).await);
     first.respond(to_first.id(), json!({ "outcome": { "outcome": "cancelled" } })).await;
     second.respond(to_second.id(), json!({ "outcome": { "outcome": "cancelled" } })).await;
@@ -273,7 +273,7 @@ async fn load_during_the_clients_own_turn_replays_and_answers_the_prompt_once() 
     assert_eq!(client.texts(), ["before", "before", "chosen: allow_once", "after"]);
     let answers = client.transcript().iter().filter(|frame| frame.body["result"]["stopReason"].is_string()).count();
     assert_eq!(answers, 1);
-    // Of the two copies that this client had, the other is withdrawn or simply settled, but never answered twice.
+    // The other copy of this client is withdrawn or already settled, but never answered twice.
     client.respond(ask.id(), selected("reject_once")).await;
     assert_eq!(told(&client, &session, "echo fine").await?, "fine");
     assert_eq!(log::events(&host, &session, "ask_resolved")?.len(), 1);

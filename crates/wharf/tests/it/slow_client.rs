@@ -1,4 +1,4 @@
-//! A client that does not read costs bounded memory and nobody else's time, and misses nothing.
+//! A client that does not read uses bounded memory, delays no other client and misses no update.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use crate::wire::{self, Wire};
 use crate::{cwd, scripted};
 
 const UPDATES: u64 = 200_000;
-/// What the host may grow by, whoever does not read.
+/// The largest allowed growth of the host's memory while clients do not read.
 const GROWTH_KIB: u64 = 32 * 1024;
-/// A debug build on a busy machine.
+/// The limit allows for a debug build on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Reads the stream to the end; calls `look` now and then.
+/// Reads the stream to the end and calls `look` from time to time.
 async fn read_all(client: &mut Wire, mut look: impl FnMut() -> Result<()>) -> Result<()> {
     let mut next = 0;
     while next < UPDATES {

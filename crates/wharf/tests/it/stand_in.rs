@@ -1,4 +1,4 @@
-//! Files and terminals for agents (rule 12.13): which agents are told of them, and what Wharf gives an agent whose
+//! Files and terminals for agents (rule 12.13): which agents get the capability, and how Wharf serves an agent whose
 //! client is gone.
 
 use std::os::unix::fs::symlink;
@@ -12,7 +12,7 @@ use wharf_testkit::http::Http;
 use crate::recording::Recording;
 use crate::{client, client_with, cwd, log, pids, rest, scripted, told};
 
-/// The capabilities of an editor with files and a terminal at `initialize`.
+/// Returns the capabilities of an editor with files and a terminal.
 fn editor_tools() -> Value {
     json!({ "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true })
 }
@@ -21,13 +21,13 @@ fn neither() -> Value {
     json!({ "fs": { "readTextFile": false, "writeTextFile": false }, "terminal": false })
 }
 
-/// The `clientCapabilities` that the agent was told which was started last.
+/// Returns the `clientCapabilities` that the last started agent received.
 fn told_last(recording: &Recording) -> Result<Value> {
     let start = recording.messages()?.into_iter().rfind(|message| message["method"] == "initialize");
     Ok(start.context("no start")?["params"]["clientCapabilities"].clone())
 }
 
-/// A session that an editor made which has gone since, and another client that has none of its tools.
+/// Creates a session by an editor that leaves, and connects another client without its capabilities.
 async fn left_by_its_editor(host: &Host, directory: &str) -> Result<(Client, String)> {
     let editor = client_with(host, editor_tools(), json!({})).await?;
     let session = editor.new_session(directory).await?;
@@ -37,7 +37,7 @@ async fn left_by_its_editor(host: &Host, directory: &str) -> Result<(Client, Str
     Ok((other, session))
 }
 
-/// A host with the directories `inside`, where the session is, and `outside`.
+/// A host with the directories `inside`, where the session runs, and `outside`.
 struct Yard {
     host: Host,
     inside: String,
@@ -99,7 +99,7 @@ async fn setting_always_offers_files_and_terminals_to_every_agent() -> Result<()
     Ok(())
 }
 
-/// A setting above all sections.
+/// Adds a setting before all sections.
 fn section_first(mut options: wharf_testkit::host::HostOptions, line: &str) -> wharf_testkit::host::HostOptions {
     options.config.get_or_insert_default().insert_str(0, &format!("{line}\n"));
     options
@@ -123,7 +123,7 @@ async fn returning_agent_is_offered_the_capabilities_of_the_client_that_woke_it(
     creator["novel"] = true.into();
     let editor = client_with(&host, creator, json!({})).await?;
     let session = editor.new_session(&cwd(&host)?).await?;
-    // Brought back by a client that has none of it, and again by one that has only a terminal.
+    // The session is brought back by a client without capabilities, and again by one with only a terminal.
     let told = |terminal: bool| json!({ "fs": neither()["fs"], "terminal": terminal, "novel": true });
     for (terminal, way) in [(false, "session/resume"), (true, "session/set_mode")] {
         host.restart()?;
@@ -131,13 +131,13 @@ async fn returning_agent_is_offered_the_capabilities_of_the_client_that_woke_it(
         client.request(way, json!({ "sessionId": session, "cwd": cwd(&host)?, "modeId": "ask" })).await?;
         assert_eq!(told_last(&recording)?, told(terminal), "{way}");
     }
-    // A REST caller has neither; it does not change what is recorded.
+    // A REST caller has neither capability; it does not change the recorded ones.
     host.restart()?;
     let http = Http::new(&host);
     http.post(&format!("/sessions/{session}/resume"), &json!({})).await?.expect(200)?;
     rest::idle(&http, &session).await?;
     assert_eq!(told_last(&recording)?, told(false), "REST");
-    // A session that comes back for its queue does so for no caller: as recorded.
+    // A session that comes back for its queue has no caller, so the recorded capabilities apply.
     rest::prompt(&http, &session, "hang").await?;
     let waits = json!({ "prompt": "echo waited", "queue": true });
     http.post(&format!("/sessions/{session}/prompt"), &waits).await?;
@@ -180,7 +180,7 @@ async fn proc_self_means_the_agents_process() -> Result<()> {
         let said = told(&client, &session, &format!("fs read {path}")).await?;
         assert!(said.contains(&format!(r"\nPid:\t{agent}\n")), "{path}: {said}");
     }
-    // The agent's environment, which is not the host's: that has no token of the session.
+    // This is the agent's environment, not the host's, which has no token of the session.
     let said = told(&client, &session, "fs read /proc/self/environ").await?;
     assert!(said.contains("WHARF_SESSION="), "{said}");
     Ok(())

@@ -1,4 +1,4 @@
-//! `session/status` and `session/list`: looking without touching (§5, rule 3.5).
+//! `session/status` and `session/list` read sessions without changing or waking them (§5, rule 3.5).
 
 use std::path::Path;
 
@@ -60,7 +60,7 @@ async fn status_of_a_running_session_is_live_and_of_an_ended_one_not_found() -> 
     Ok(())
 }
 
-/// Asks as fast as it goes; how fast that is, is for the benchmark to say.
+/// Asks as fast as possible; the benchmark measures the rate.
 async fn probe(client: &Client, session: &str, times: usize) -> Result<()> {
     for _ in 0..times {
         assert_eq!(status(client, session).await?["status"], "live");
@@ -119,7 +119,7 @@ async fn the_list_shows_the_sessions_of_the_connections_agent_newest_first() -> 
     first.prompt(&two, "title A good name; echo hi").await?;
     let other = client_of(&host, "other").await?;
     let three = other.new_session(&cwd(&host)?).await?;
-    // Named at its creation, not by the connection.
+    // The agent is named at the session's creation, not by the connection.
     let new = json!({ "cwd": cwd(&host)?, "mcpServers": [], "_meta": { "wharf": { "agent": "other" } } });
     let opened = first.request("session/new", new).await?;
     let four = opened["sessionId"].as_str().context("no id")?.to_owned();
@@ -155,7 +155,7 @@ async fn list_can_be_filtered_by_directory() -> Result<()> {
     Ok(())
 }
 
-/// Sessions that have come to their end, so that many of them cost little.
+/// Creates sessions and ends them, so that many of them use little memory.
 async fn ended_sessions(host: &Host, client: &Client, count: usize) -> Result<Vec<String>> {
     let mut made = Vec::new();
     for _ in 0..count {
@@ -174,7 +174,7 @@ async fn list_pages_stay_consistent_while_sessions_come_and_go() -> Result<()> {
     let first = list(&client, json!({})).await?;
     let cursor = first["nextCursor"].as_str().context("no cursor")?.to_owned();
     assert_eq!(ids(&first).len(), 100);
-    // One more at the beginning, and the one at the seam is gone.
+    // One session is added at the beginning, and the one at the page boundary is gone.
     ended_sessions(&host, &client, 1).await?;
     let seam = ids(&first).pop().context("no session")?;
     client.request("session/delete", json!({ "sessionId": seam })).await?;

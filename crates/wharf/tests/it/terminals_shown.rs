@@ -1,4 +1,4 @@
-//! Terminals in tool calls: the client that made one shows it, everyone else gets its text (rule 3.8).
+//! Terminals in tool calls: the client that created one shows it, all others get its text (rule 3.8).
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use wharf_testkit::{PATIENCE, look};
 use crate::http_wire::Http;
 use crate::{client, client_with, cwd, join, log, open, scripted};
 
-/// What the tool call showed in place of its terminal, update by update.
+/// Returns the text that the tool call showed in place of its terminal, update by update.
 fn shown(updates: impl IntoIterator<Item = Value>) -> Vec<Value> {
     let calls = updates.into_iter().filter(|update| update["toolCallId"] == "shown");
     calls.map(|mut update| update["content"][1].take()).collect()
@@ -22,7 +22,7 @@ fn text(text: &str) -> Value {
     json!({ "type": "content", "content": { "type": "text", "text": text } })
 }
 
-/// The terminal that the log says the agent has shown.
+/// Returns the terminal that the agent has shown according to the log.
 fn terminal(host: &wharf_testkit::host::Host, session: &str) -> Result<Value> {
     let events = log::events(host, session, "agent_updated")?;
     let mut contents = events.iter().map(|event| &event["frame"]["params"]["update"]["content"][1]);
@@ -63,7 +63,7 @@ async fn output_of_a_running_terminal_is_recorded_at_the_end_of_turn_and_agent()
         look::until(PATIENCE, || Ok(host.directory().join(number.to_string()).exists().then_some(()))).await
     };
     wait(1).await?.context("the command does not run")?;
-    // The agent leaves it behind.
+    // The agent leaves the terminal running.
     client.cancel(&session).await;
     running.answer().await?;
     client.prompt(&session, "echo on").await?;
@@ -81,7 +81,7 @@ async fn output_of_a_running_terminal_is_recorded_at_the_end_of_turn_and_agent()
     Ok(())
 }
 
-/// A client that has terminals: each says the same.
+/// Connects a client with terminals, all of which have the same output.
 async fn with_terminals(host: &wharf_testkit::host::Host) -> Result<Client> {
     let client = client_with(host, json!({ "terminal": true }), json!({})).await?;
     client.respond_with(|ask| {
@@ -114,7 +114,7 @@ async fn terminal_output_of_a_client_is_shown_as_text_to_other_clients() -> Resu
     Ok(())
 }
 
-/// Also what is left out for a client is left out again.
+/// Content that is left out for a client is left out on the second reading too.
 #[tokio::test]
 async fn stream_shows_the_same_terminal_output_when_read_again() -> Result<()> {
     let host = scripted(&[])?.start()?;

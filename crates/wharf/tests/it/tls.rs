@@ -1,4 +1,4 @@
-//! TLS: who may listen where, what is said of bad files, and that everything works through it.
+//! TLS: allowed addresses, errors about bad files, and every feature over TLS.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -45,13 +45,13 @@ impl Pair {
         vec!["--tls-cert".to_owned(), cert, "--tls-key".to_owned(), key]
     }
 
-    /// Listens with this certificate.
+    /// Configures a host that listens with this certificate.
     pub(crate) fn on(&self, mut options: HostOptions, listen: &str) -> HostOptions {
         options.arguments.extend(self.arguments());
         HostOptions { listen: Some(listen.to_owned()), ..options }
     }
 
-    /// A connection that offers these protocols.
+    /// Connects and offers these protocols.
     pub(crate) async fn connect(&self, host: &Host, alpn: &[&str]) -> Result<TlsStream<TcpStream>> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(self.cert())?)?;
@@ -69,7 +69,7 @@ fn port(host: &Host) -> Result<u16> {
     Ok(host.url().rsplit(':').next().context("no port")?.parse()?)
 }
 
-/// The head of the answer to a GET with these headers.
+/// Returns the head of the answer to a GET with these headers.
 async fn head(mut stream: TlsStream<TcpStream>, path: &str, headers: &str) -> Result<String> {
     stream.write_all(format!("GET {path} HTTP/1.1\r\n{headers}\r\n").as_bytes()).await?;
     let mut head = Vec::new();
@@ -100,7 +100,7 @@ async fn session_works_over_tls_from_another_address() -> Result<()> {
     let session = client.new_session(&cwd(&host)?).await?;
     assert_eq!(told(&client, &session, "echo through").await?, "through");
 
-    // The verbs go over the socket, which needs no TLS.
+    // The verbs use the socket, which needs no TLS.
     let listed = crate::program::command(&["sessions", "--json", "--state-dir"]).arg(host.state_dir()).output()?;
     assert!(String::from_utf8(listed.stdout)?.contains(&session));
     Ok(())
@@ -161,7 +161,7 @@ async fn endless_tls_handshake_times_out_and_blocks_no_other_client() -> Result<
     let host = pair.on(options, "127.0.0.1:0").start()?;
     let mut silent = TcpStream::connect(("127.0.0.1", port(&host)?)).await?;
     let mut half = TcpStream::connect(("127.0.0.1", port(&host)?)).await?;
-    // The beginning of a ClientHello.
+    // These bytes begin a ClientHello.
     half.write_all(&[0x16, 0x03, 0x01, 0x02, 0x00, 0x01]).await?;
     let mut plain = TcpStream::connect(("127.0.0.1", port(&host)?)).await?;
     plain.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await?;

@@ -1,4 +1,4 @@
-//! REST, MCP and the shell at once, on one registry: ten sessions in four workspaces, each with its own output.
+//! REST, MCP and the shell at the same time on one registry: ten sessions in four workspaces, each with its own output.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,7 +23,7 @@ fn id(session: &Value) -> Result<String> {
     Ok(session["id"].as_str().context("no id")?.to_owned())
 }
 
-/// Starts the session of this number by the surface whose turn it is.
+/// Starts the session with this number; surfaces take turns.
 async fn start(host: &Host, http: &Http, mcp: &mut Mcp, number: usize) -> Result<String> {
     let (label, workspace) = name(number);
     let arguments = json!({ "adapter": "scripted", "workspaceSlug": workspace, "label": label });
@@ -34,7 +34,7 @@ async fn start(host: &Host, http: &Http, mcp: &mut Mcp, number: usize) -> Result
     }
 }
 
-/// Prompts it by another surface than the one that started it.
+/// Prompts the session through another surface than the one that started it.
 async fn say(host: &Host, http: &Http, mcp: &mut Mcp, number: usize, session: &str) -> Result<()> {
     let text = format!("echo output of {number}");
     match number % 3 {
@@ -63,7 +63,7 @@ async fn ten_sessions_in_four_workspaces_look_the_same_on_every_surface() -> Res
     for number in 0..SESSIONS {
         sessions.push(start(&host, &http, &mut mcp, number).await?);
     }
-    // All are prompted before any is waited for.
+    // All sessions are prompted before the test waits for any.
     for (number, session) in sessions.iter().enumerate() {
         say(&host, &http, &mut mcp, number, session).await?;
     }

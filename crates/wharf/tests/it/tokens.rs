@@ -1,4 +1,4 @@
-//! Tokens as their owner meets them: made and revoked on the command line while a host runs.
+//! Tokens on the command line: created and revoked while a host runs.
 
 use std::process::Output;
 
@@ -11,7 +11,7 @@ use wharf_testkit::http::Http;
 
 use crate::program::command;
 
-/// `wharf token` on the state of this host.
+/// Runs `wharf token` on the state of this host.
 pub(crate) fn token(host: &Host, arguments: &[&str]) -> Result<Output> {
     let (verb, rest) = arguments.split_first().context("no verb")?;
     Ok(command(&["token", verb, "--state-dir"]).arg(host.state_dir()).args(rest).output()?)
@@ -22,7 +22,7 @@ pub(crate) fn stdout(output: Output) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// The refusal: exit code 1, nothing on stdout.
+/// Checks exit code 1 and empty stdout; returns stderr.
 pub(crate) fn stderr(output: Output) -> Result<String> {
     ensure!(output.status.code() == Some(1) && output.stdout.is_empty(), "{output:?}");
     Ok(String::from_utf8(output.stderr)?)
@@ -35,7 +35,7 @@ pub(crate) fn create(host: &Host, arguments: &[&str]) -> Result<(String, String)
     Ok((text("id")?, text("token")?))
 }
 
-/// The HTTP status that a connection with this token is refused with; `None` if it is opened.
+/// Returns the HTTP status with which a connection with this token is refused; `None` if it is accepted.
 pub(crate) async fn refused_with(host: &Host, credentials: &Credentials) -> Result<Option<u16>> {
     let Err(error) = connect(&host.ws_url(), credentials).await else { return Ok(None) };
     error.downcast_ref().map_or(Err(anyhow::anyhow!("{error:#}")), status)

@@ -1,4 +1,4 @@
-//! Prompts that overlap, and cancelling: each prompt has its own answer, in order.
+//! Overlapping prompts and cancels: each prompt gets its own answer, in order.
 
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -93,12 +93,12 @@ async fn a_cancel_takes_the_callers_waiting_prompts_and_leaves_those_of_others()
     let patient = first.start_prompt(&session, "echo at last").await;
     log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("at last")).await?;
 
-    // Only waiting: its own prompt goes, the turn of the other does not.
+    // The client only has a queued prompt: that is cancelled, and the other client's turn is not.
     second.cancel(&session).await;
     assert_eq!(stop_reason(waiting.answer().await)?, "cancelled");
     assert!(log::events(&host, &session, "cancel_requested")?.is_empty());
 
-    // Not waiting any more: now it is the turn that is meant, and not the one that comes next.
+    // Its prompt is no longer queued: the running turn is meant, not the next one.
     second.cancel(&session).await;
     assert_eq!(stop_reason(running.answer().await)?, "cancelled");
     assert_eq!(stop_reason(patient.answer().await)?, "end_turn");
@@ -146,7 +146,7 @@ async fn a_cancel_answers_the_open_permissions_of_the_turn() -> Result<()> {
     let host = scripted(&["--no-cancel"])?.start()?;
     let (first, session) = open(&host).await?;
     let second = join(&host, &session).await?;
-    // The agent ignores the cancel itself, so that it can tell what its question came to.
+    // The agent ignores the cancel, so that it can report how its permission ended.
     let running = first.start_prompt(&session, "ask; stop cancelled").await;
     let asked = [
         (&first, first.expect_request("session/request_permission").await),
@@ -242,7 +242,7 @@ async fn request_ids_come_back_exactly_as_they_were_spelled() -> Result<()> {
         let response = client.expect("an answer", |frame| frame.method().is_empty()).await;
         let expected = format!(r#"{{"id":{id},"jsonrpc":"2.0","result":{{"stopReason":"end_turn"}}}}"#);
         assert_eq!(response.raw, expected);
-        // One that the agent refuses, and one that Wharf refuses.
+        // The agent refuses the first method, Wharf the second.
         for method in ["no/such", "_wharf/no/such"] {
             client.send_raw(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}"}}"#)).await;
             let response = client.expect("an error", |frame| frame.method().is_empty()).await;

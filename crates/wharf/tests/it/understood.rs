@@ -1,4 +1,4 @@
-//! A client is sent only what it has said that it understands (rule 3.11).
+//! A client receives only the kinds of messages that it declared to understand (rule 3.11).
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use wharf_testkit::host::Host;
 
 use crate::{client, client_with, cwd, scripted};
 
-/// A client that has said that it understands everything there is.
+/// Connects a client with every capability.
 async fn able(host: &Host) -> Result<Client> {
     let session = json!({ "notices": {}, "compaction": {}, "configOptions": { "boolean": {} } });
     client_with(host, json!({ "session": session, "plan": {} }), json!({})).await

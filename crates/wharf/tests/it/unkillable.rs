@@ -1,4 +1,4 @@
-//! An agent that works against its own shim: its tree is ended all the same, and nobody else waits for it.
+//! An agent that disables its own shim: its processes are ended all the same, and other sessions do not wait.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use wharf_testkit::procs;
 
 use crate::{TREE_ENDS_WITHIN, client, open, pids, scripted, told};
 
-/// With one open file the shim cannot look for processes any more.
+/// With one open file the shim cannot list processes any more.
 const LIMIT_FILES: &str = "prlimit --pid $SHIM --nofile=1:1";
 /// A stopped shim does nothing at all.
 const STOP: &str = "kill -STOP $SHIM";
-/// How long a host's stop may take (the promise of the command line).
+/// The longest time that a host's stop may take, as the command line promises.
 const HOST_STOPS_WITHIN: Duration = Duration::from_secs(10);
 
 /// A session whose agent has disabled its shim and started a child in a session of its own.

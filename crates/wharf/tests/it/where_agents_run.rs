@@ -1,4 +1,4 @@
-//! An agent runs where its session is: many read a project's settings from there (rules 2.2, 3.2).
+//! An agent runs in its session's directory, where many agents read a project's settings (rules 2.2, 3.2).
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::bridge::editor;
 use crate::recording::Recording;
 use crate::{client, client_with, cwd, refused, scripted, told};
 
-/// The pid of the agent that answered `initialize`.
+/// Returns the pid of the agent that answered `initialize`.
 fn greeted(client: &Client) -> Value {
     client.transcript().remove(0).body["result"]["_meta"]["scripted"]["pid"].take()
 }

@@ -1,4 +1,4 @@
-//! A client that reads when it is told to and keeps nothing: for floods, and for sockets that are not TCP.
+//! A client that reads only on request and keeps nothing: for floods, and for sockets that are not TCP.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use wharf_testkit::host::Host;
 pub(crate) struct Wire(RawSocket);
 
 impl Wire {
-    /// Connects and says `initialize`.
+    /// Connects and sends `initialize`.
     pub(crate) async fn open(host: &Host) -> Result<Self> {
         Self::initialized(host, json!({})).await
     }
 
-    /// The same for a client that wants event ids in its frames.
+    /// Connects and asks for event ids in frames.
     pub(crate) async fn with_event_ids(host: &Host) -> Result<Self> {
         Self::initialized(host, json!({ "wharf": { "eventIds": true } })).await
     }
@@ -54,7 +54,7 @@ impl Wire {
         self.send(id, "session/load", json!({ "sessionId": session, "cwd": cwd, "mcpServers": [] })).await
     }
 
-    /// The next frame; `None` when the connection has ended, whether with a goodbye or not.
+    /// Returns the next frame; `None` when the connection has ended, with a close frame or without.
     pub(crate) async fn next(&mut self) -> Result<Option<String>> {
         self.next_within(PATIENCE).await
     }
@@ -70,7 +70,7 @@ impl Wire {
         }
     }
 
-    /// Reads on until this request is answered.
+    /// Reads until this request is answered.
     pub(crate) async fn answer(&mut self, id: u64) -> Result<Value> {
         while let Some(frame) = self.next().await? {
             if is_response(&frame) {
@@ -84,12 +84,12 @@ impl Wire {
     }
 }
 
-/// Whether the frame is a response, without reading all of it.
+/// Returns true if the frame is a response, without parsing all of it.
 pub(crate) fn is_response(frame: &str) -> bool {
     !frame.contains("\"method\":\"")
 }
 
-/// The number that a chunk of the scripted agent's `stream` or `burst` begins with.
+/// Returns the number at the start of a chunk of the scripted agent's `stream` or `burst`.
 pub(crate) fn index(frame: &str) -> Option<u64> {
     let (_, text) = frame.split_once("agent_message_chunk").and_then(|_| frame.split_once("\"text\":\""))?;
     let digits = text.find(|character: char| !character.is_ascii_digit())?;

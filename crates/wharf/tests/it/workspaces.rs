@@ -1,4 +1,4 @@
-//! Directories with a name, and what is kept under it (rule 8.6).
+//! Named directories and their sessions (rule 8.6).
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,14 +12,14 @@ use wharf_testkit::http::Http;
 use crate::rest::{caller, idle, output, prompt, until};
 use crate::{client, refused, scripted};
 
-/// A directory of the test, below the host's.
+/// Creates a directory of the test, below the host's.
 fn dir(host: &Host, name: &str) -> Result<PathBuf> {
     let path = host.directory().join(name);
     fs::create_dir_all(&path)?;
     Ok(path)
 }
 
-/// A registered workspace and its directory.
+/// Registers a workspace and returns its directory.
 async fn register(http: &Http, host: &Host, slug: &str) -> Result<PathBuf> {
     let path = dir(host, slug)?;
     http.post("/workspaces", &json!({ "slug": slug, "path": path })).await?.expect(201)?;
@@ -78,7 +78,7 @@ async fn the_history_of_a_removed_workspace_survives_a_restart() -> Result<()> {
     idle(&http, &session).await?;
     let removed = http.delete("/workspaces/code").await?.expect(200)?;
     assert_eq!(removed, json!({ "ok": true, "slug": "code", "purged": 0 }));
-    // Also when the index is gone, from the logs alone.
+    // The same holds from the logs alone, when the index is gone.
     host.kill9()?;
     fs::remove_file(host.state_dir().join("index.db"))?;
     host.restart()?;
@@ -141,7 +141,7 @@ async fn a_controllers_token_names_only_directories_inside_a_workspace() -> Resu
 
     let session = id(&spawn(&controller, json!({ "cwd": below, "additionalDirectories": [code] })).await?)?;
     let by_acp = acp.new_session(code.to_str().context("not UTF-8")?).await?;
-    // What comes back may not reach further than what was begun.
+    // A session that comes back may not reach further than it did at its creation.
     admin.poke(&format!("/sessions/{session}/kill")).await?.expect(200)?;
     let load = json!({ "sessionId": session, "cwd": below, "mcpServers": [], "additionalDirectories": [link] });
     assert_eq!(refused(acp.request("session/load", load).await)?.data["reason"], "cwd_not_allowed");

@@ -1,5 +1,5 @@
-//! Agents that flood, fall silent, close half of their pipe or leave children that do not want to go, beside a session that
-//! must not notice. `hostile_agents` and `orphans` have them one by one.
+//! Agents that flood, fall silent, close half of their pipe or leave children that ignore signals, beside a session
+//! that must not be affected. `hostile_agents` and `orphans` test them one by one.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ async fn agent_that_closes_its_output_without_exiting_is_killed() -> Result<()> 
     let agent = wharf_testkit::program::scripted_agent()?;
     let directory = tempfile::TempDir::with_prefix("wharf-half-")?;
     let pipe = directory.path().join("pipe");
-    // What holds the agent's real output passes six lines on and goes. The agent stays.
+    // `sed` holds the agent's real output, passes six lines on and exits. The agent stays.
     let script = format!("mkfifo {0}; sed -u 6q <{0} & exec {1} --ignore-eof >{0}", pipe.display(), agent.display());
     let command = ["sh", "-c", &script].map(str::to_owned);
     let host = scripted(&[])?.agent("half", &command).start()?;

@@ -1,4 +1,4 @@
-//! Clients that say nothing, half of something, or never stop coming back; and very many of them.
+//! Clients that send nothing or half a request, that reconnect in a loop, and that are very many.
 
 use std::fs;
 use std::time::Duration;
@@ -18,26 +18,26 @@ use crate::{client, cwd, refused, scripted, section, started_after};
 const SILENT: usize = 300;
 const RETURNS: usize = 500;
 const MANY: usize = 5_000;
-/// A few hundred handshakes at once are enough to keep both sides busy.
+/// A hundred handshakes at a time are enough to keep both sides busy.
 const AT_ONCE: usize = 100;
 
 fn authority(host: &Host) -> String {
     host.url().trim_start_matches("http://").to_owned()
 }
 
-/// Files and sockets that the host has open.
+/// Returns the number of files and sockets that the host has open.
 fn open_files(host: &Host) -> Result<usize> {
     Ok(fs::read_dir(format!("/proc/{}/fd", host.pid()))?.count())
 }
 
-/// Waits until the host has let go of what it had opened for others.
+/// Waits until the host has closed the files and sockets that it had opened for clients.
 async fn returns_to(host: &Host, before: usize) -> Result<()> {
     let back =
         look::until(PATIENCE, || Ok(Some(()).filter(|()| open_files(host).is_ok_and(|now| now <= before + 8)))).await?;
     back.with_context(|| format!("{} files are open, {before} were", open_files(host).unwrap_or_default()))
 }
 
-/// Opens connections that begin like this and then say nothing.
+/// Opens connections that send this beginning and then nothing.
 async fn begin(host: &Host, count: usize, beginning: &[u8]) -> Result<Vec<TcpStream>> {
     let mut streams = Vec::new();
     for _ in 0..count {
@@ -86,7 +86,7 @@ async fn connect_and_drop_loop_leaks_no_connections() -> Result<()> {
     let come_and_go = async {
         for turn in 0..RETURNS {
             let client = Client::connect(&host.ws_url(), host.token()).await?;
-            // Some are gone before they have said anything, some in the middle of an attachment.
+            // Some clients leave before they have sent anything, others in the middle of an attachment.
             if turn % 2 == 0 {
                 let _ = client.start("initialize", serde_json::json!({ "protocolVersion": 1 })).await;
                 let _ = client.start("session/attach", session.naming(&cwd(&host)?)).await;
@@ -134,7 +134,7 @@ async fn five_thousand_connections_are_held_and_released() -> Result<()> {
         returns_to(&host, before).await?;
     }
     println!("{MANY} connections: {most:?} KiB in the first and in the second round");
-    // What the first round took is used again.
+    // The second round uses the memory of the first again.
     ensure!(most[1] < most[0] + most[0] / 4, "memory grows from round to round: {most:?} KiB");
     witness.works(3).await?;
     Ok(())
@@ -150,7 +150,7 @@ async fn host_without_file_descriptors_goes_on_and_recovers() -> Result<()> {
     let held = begin(&host, 200, b"GET /sess").await?;
     let none_left = || Ok(Some(()).filter(|()| open_files(&host).is_ok_and(|files| files >= 95)));
     look::until(PATIENCE, none_left).await?.context("there are files left")?;
-    // What is under way has what it needs.
+    // The session that is already connected has all descriptors that it needs.
     witness.works(10).await?;
     let error = refused(other.new_session(&cwd(&host)?).await)?;
     ensure!(error.message.contains("Too many open files"), "{error}");
@@ -162,7 +162,7 @@ async fn host_without_file_descriptors_goes_on_and_recovers() -> Result<()> {
     Ok(())
 }
 
-/// A new client, as soon as the host takes one.
+/// Connects a new client as soon as the host accepts one.
 async fn look_again(host: &Host) -> Result<Client> {
     for _ in 0..10 {
         let mut stream = TcpStream::connect(authority(host)).await?;

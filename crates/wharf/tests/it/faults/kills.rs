@@ -1,4 +1,4 @@
-//! `kill -9` of the host at random instants, with prompts, permissions, streams and new sessions under way; now and then
+//! `kill -9` of the host at random instants, with prompts, permissions, streams and new sessions under way; sometimes
 //! of a process below it too.
 
 use std::collections::BTreeMap;
@@ -17,9 +17,9 @@ use crate::recording::Recording;
 use crate::rest::{idle, spawn};
 use crate::{TREE_ENDS_WITHIN, client_with, cwd, section};
 
-/// `WHARF_FAULT_ROUNDS` says otherwise.
+/// The number of rounds unless `WHARF_FAULT_ROUNDS` is set.
 const ROUNDS: u32 = 200;
-/// About what a round shows if nobody is killed.
+/// The approximate number of events that clients see in a round without a kill.
 const MUCH: u64 = 300;
 
 struct People {
@@ -59,10 +59,10 @@ async fn two_hundred_kills_lose_and_duplicate_no_records() -> Result<()> {
 }
 
 impl People {
-    /// Everyone works until the host is killed. Gives the processes that were below it.
+    /// Lets all clients work until the host is killed. Returns the processes that were below it.
     async fn round(&mut self, host: &mut Host, dice: &mut Dice) -> Result<Vec<u32>> {
         let (seen, http) = (Arc::new(Seen::default()), Http::new(host));
-        // As often of one size as of another: the beginning is as good a moment to die.
+        // Small and large rounds are equally frequent, since the beginning of a round is as good a moment for a kill.
         let largest = 1 << dice.below(u64::from(MUCH.ilog2()) + 1);
         let kill_at = dice.below(largest);
         let shot = dice.once_in(4).then(|| dice.below(kill_at + 1));
@@ -104,7 +104,7 @@ impl People {
         Ok(below)
     }
 
-    /// The last start: what was cut off gets its end. Then everything is counted.
+    /// Starts the host for the last time, so that interrupted prompts get their end. Then checks all records.
     async fn settle(mut self, host: &mut Host, recording: &Recording, tally: &mut Tally) -> Result<()> {
         let http = Http::new(host);
         self.sender.work(&http, &Seen::default(), Dice::of(0)).await?;
@@ -129,7 +129,7 @@ impl People {
             there.push(event);
         }
         tally.compare(&self.reader.events, &there);
-        // A reader that goes on after an event misses none of those that follow.
+        // A reader that resumes after an event misses none of the following events.
         let read: Vec<&String> = self.reader.events.iter().map(|(id, _)| id).collect();
         let expected: Vec<&String> = there.iter().take(read.len()).map(|(id, _)| id).collect();
         if read != expected {
@@ -155,7 +155,7 @@ impl People {
         Ok(())
     }
 
-    /// What the editor was shown is what a newcomer is shown, byte for byte.
+    /// Checks that the editor received the same frames as a new client, byte for byte.
     async fn count_frames(&self, host: &Host, tally: &mut Tally) -> Result<()> {
         let newcomer = client_with(host, json!({}), json!({ "wharf": { "eventIds": true } })).await?;
         newcomer.load_session(&self.editor.session, &cwd(host)?).await?;
@@ -164,7 +164,7 @@ impl People {
     }
 }
 
-/// No agent was given a prompt twice.
+/// Checks that no agent received a prompt twice.
 fn count_deliveries(recording: &Recording, tally: &mut Tally) -> Result<()> {
     let mut times: BTreeMap<String, usize> = BTreeMap::new();
     for text in

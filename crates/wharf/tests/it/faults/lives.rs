@@ -1,4 +1,4 @@
-//! Kills of a user against starts of the host, and agents that die with prompts behind them.
+//! Kills by a user during starts by the host, and agents that die with prompts queued.
 
 use std::collections::BTreeSet;
 
@@ -12,16 +12,16 @@ use wharf_testkit::{PATIENCE, look};
 
 use crate::{log, scripted, section};
 
-/// Restarts of the host; `WHARF_FAULT_ROUNDS` says otherwise.
+/// The number of restarts of the host unless `WHARF_FAULT_ROUNDS` is set.
 const RESTARTS: u32 = 5;
 const SESSIONS: usize = 10;
-/// Prompts of one queue, of which some make the agent die.
+/// The number of prompts in one queue; some of them make the agent die.
 const PROMPTS: usize = 30;
 
-/// Kills some of the sessions, at any moment of their return.
+/// Kills some of the sessions at any moment of their return.
 async fn kill_some(http: &Http, dice: &mut Dice, sessions: &[String], killed: &mut BTreeSet<String>) -> Result<()> {
     for session in sessions {
-        // Some time passes, as much as these take.
+        // These requests only let some time pass.
         for _ in 0..dice.below(8) {
             http.get("/healthz").await?;
         }
@@ -33,7 +33,7 @@ async fn kill_some(http: &Http, dice: &mut Dice, sessions: &[String], killed: &m
     Ok(())
 }
 
-/// The starts of the agent after the user's kill.
+/// Returns the starts of the agent after the user's kill.
 fn starts_after_kill(host: &Host, session: &str) -> Result<usize> {
     let events: Vec<Value> =
         log::records(host, session)?.into_iter().map(|mut record| record["event"].take()).collect();
@@ -58,7 +58,7 @@ async fn killed_session_stays_dead_when_killed_at_any_moment_of_a_return() -> Re
         let http = Http::new(&host);
         kill_some(&http, &mut dice, &sessions, &mut killed).await?;
         for session in sessions.iter().filter(|session| !killed.contains(*session)) {
-            // One is cut off by the next kill of the host, the other waits for the host after it.
+            // The next kill of the host interrupts the first prompt; the second one waits for the following host.
             for prompt in ["pause 500; echo on", "echo later"] {
                 let body = json!({ "prompt": prompt, "queue": true });
                 http.post(&format!("/sessions/{session}/prompt"), &body).await?.expect(200)?;
@@ -88,7 +88,7 @@ async fn queued_prompts_run_until_the_third_agent_death_in_a_row() -> Result<()>
     let host = options.start()?;
     let http = Http::new(&host);
     let session = crate::rest::spawn(&http, &host).await?;
-    // The first holds the others up until all of them wait.
+    // The first prompt blocks the others until all of them are queued.
     let mut dies = vec![false];
     dies.extend((1..PROMPTS).map(|_| dice.once_in(2)));
     for (number, dies) in dies.iter().enumerate() {
@@ -103,13 +103,13 @@ async fn queued_prompts_run_until_the_third_agent_death_in_a_row() -> Result<()>
     });
     let ends = ends.await?.context("prompts without an end")?;
     let told: Vec<bool> = ends.iter().map(|end| end["end"]["how"] == "answered").collect();
-    // Three deaths in a row end what waits behind them.
+    // Three deaths in a row end the rest of the queue.
     let third = dies.windows(3).position(|three| three == [true; 3]).map_or(PROMPTS, |at| at + 3);
     let expected: Vec<bool> = dies.iter().enumerate().map(|(number, dies)| number < third && !dies).collect();
     ensure!(told == expected, "{dies:?} ended as {told:?}");
     let starts = log::events(&host, &session, "agent_starting")?.len();
     let deaths = dies[..third.min(PROMPTS)].iter().filter(|dies| **dies).count();
-    // No start follows a death with nothing behind it.
+    // No start follows a death without queued prompts.
     let last = usize::from(third < PROMPTS || dies.last() == Some(&true));
     ensure!(starts == 1 + deaths - last, "{starts} starts for {deaths} deaths: {dies:?}");
     Ok(())

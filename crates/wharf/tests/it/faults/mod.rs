@@ -1,5 +1,5 @@
-//! The fault suite: things go wrong on purpose while work is under way, and afterwards everything is counted. Nothing
-//! that was acknowledged is lost, nothing is there twice, no process is left.
+//! The fault suite: failures are injected while work is under way, and all records are checked afterwards. Every
+//! acknowledged record exists exactly once and no process is left.
 
 mod agents;
 mod clients;

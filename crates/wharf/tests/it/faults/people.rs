@@ -1,4 +1,5 @@
-//! Those who use the host while it is killed: each keeps what it was told, and goes on where it was when the host is back.
+//! Clients that use the host while it is killed. Each one remembers the records that it received and resumes when the
+//! host is back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,10 +14,10 @@ use wharf_testkit::http::{Answer, Events, Http};
 
 use crate::cwd;
 
-/// Prompts of one person in one round.
+/// Prompts of one client in one round.
 const PROMPTS: u64 = 5;
 
-/// How much has been seen in this round, by all together.
+/// Counts the events that all clients together have seen in this round.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     count: AtomicU64,
@@ -29,13 +30,13 @@ impl Seen {
         self.more.notify_waiters();
     }
 
-    /// There is no more to see.
+    /// Marks that no more events will follow.
     pub(super) fn everything(&self) {
         self.count.store(u64::MAX / 2, Ordering::SeqCst);
         self.more.notify_waiters();
     }
 
-    /// Done when so much has been seen.
+    /// Returns when this many events have been seen.
     pub(super) async fn reaches(&self, wanted: u64) {
         loop {
             let more = self.more.notified();
@@ -47,7 +48,7 @@ impl Seen {
     }
 }
 
-/// Sends prompts over REST. One that was not acknowledged is sent again, under the same key.
+/// Sends prompts over REST. A prompt that was not acknowledged is sent again under the same key.
 #[derive(Debug)]
 pub(super) struct Sender {
     pub(super) session: String,
@@ -61,7 +62,7 @@ impl Sender {
         Self { session, acknowledged: Vec::new(), unsure: None, sent: 0 }
     }
 
-    /// Until the host is gone, or enough is sent.
+    /// Sends prompts until the host is gone or the round's prompts are sent.
     pub(super) async fn work(&mut self, http: &Http, seen: &Seen, mut dice: Dice) -> Result<()> {
         for _ in 0..PROMPTS {
             let text = self.unsure.take().unwrap_or_else(|| {
@@ -76,7 +77,8 @@ impl Sender {
                     self.unsure = Some(text);
                     return Ok(());
                 }
-                // A full queue refuses without a trace. Short rounds add prompts faster than the agent takes them.
+                // A full queue refuses a prompt and records nothing. Short rounds add prompts faster than the agent
+                // takes them.
                 Some(answer) if answer.status == 429 && answer.body.contains("queue_full") => {
                     self.unsure = Some(text);
                     return Ok(());
@@ -92,18 +94,18 @@ impl Sender {
     }
 }
 
-/// An answer that came to its end. The other ones are not acknowledgements.
+/// Returns an answer that was received completely. An incomplete answer is not an acknowledgement.
 fn whole(answer: Result<Answer>) -> Option<Answer> {
     let answer = answer.ok()?;
     let length: usize = answer.header("content-length").and_then(|length| length.parse().ok())?;
     (answer.body.len() == length).then_some(answer)
 }
 
-/// Reads a session's stream of events, always going on after the last one.
+/// Reads a session's event stream and always resumes after the last event.
 #[derive(Debug)]
 pub(super) struct Reader {
     pub(super) session: String,
-    /// Id, and everything of the event.
+    /// The id and the whole event.
     pub(super) events: Vec<(String, String)>,
 }
 
@@ -113,11 +115,11 @@ impl Reader {
     }
 
     pub(super) async fn work(&mut self, http: &Http, seen: &Seen) -> Result<()> {
-        // Somebody has woken it: a stream of an ended session ends.
+        // Another client has woken the session: the stream of an ended session would end.
         seen.reaches(1).await;
         let last = self.events.last().map(|(id, _)| id.clone());
         let path = format!("/sessions/{}/stream", self.session);
-        // Refused or cut: the host is gone.
+        // A refused or interrupted request means that the host is gone.
         let Ok(mut stream) = http.stream(&path, last.as_deref()).await else { return Ok(()) };
         while let Some(event) = next(&mut stream).await {
             self.events.push(event);
@@ -136,9 +138,9 @@ pub(super) async fn next(stream: &mut Events) -> Option<(String, String)> {
 #[derive(Debug)]
 pub(super) struct Editor {
     pub(super) session: String,
-    /// Id, and the frame as it came.
+    /// The id and the frame as received.
     pub(super) frames: Vec<(String, String)>,
-    /// Prompts whose end it was told.
+    /// The prompts whose end it received.
     pub(super) ended: Vec<String>,
     sent: u64,
 }
@@ -168,7 +170,7 @@ impl Editor {
         Ok(())
     }
 
-    /// False if the connection was lost.
+    /// Works on one connection. Returns false if the connection was lost.
     async fn on(&mut self, client: &Client, host: &Host, seen: &Seen, dice: &mut Dice) -> Result<bool> {
         let mut join =
             json!({ "sessionId": self.session, "cwd": cwd(host)?, "mcpServers": [], "historyPolicy": "none" });
@@ -179,7 +181,7 @@ impl Editor {
         match client.start("session/attach", join).await.answer_or_lost().await {
             None => return Ok(false),
             Some(Ok(_)) => {}
-            // Its agent was killed as it came back.
+            // The session's agent was killed while it came back.
             Some(Err(error)) if error.data["reason"] == "start_failed" => return Ok(false),
             Some(Err(error)) => return Err(error).context("attaching"),
         }
@@ -189,7 +191,7 @@ impl Editor {
             let call = client.start_prompt(&self.session, &text).await;
             match call.answer_or_lost().await {
                 None => return Ok(false),
-                // A turn may end with its agent: somebody kills those too.
+                // A turn may end with its agent, since agents are killed too.
                 Some(_) => self.ended.push(text),
             }
             seen.one();
@@ -202,7 +204,7 @@ impl Editor {
     }
 }
 
-/// The updates that come from the log, with their ids. Who comes and goes is told besides, and is no event.
+/// Returns the updates that come from the log, with their ids. Announcements of clients that come and go are no events.
 pub(super) fn logged(client: &Client, session: &str) -> Vec<(String, String)> {
     let frames = client.transcript().into_iter().filter(|frame| frame.update().is_some());
     let frames = frames.filter(|frame| frame.params()["sessionId"] == session);
@@ -213,10 +215,10 @@ fn event_id(frame: &Frame) -> Option<String> {
     frame.params()["_meta"]["wharf"]["eventId"].as_str().map(str::to_owned)
 }
 
-/// Starts sessions; each under a key, until it is told that it is there.
+/// Starts sessions. Each one has a key and is repeated until it is acknowledged.
 #[derive(Debug, Default)]
 pub(super) struct Starter {
-    /// Labels of the sessions that it was told of.
+    /// The labels of the acknowledged sessions.
     pub(super) started: Vec<String>,
     unsure: Option<String>,
 }
@@ -233,7 +235,7 @@ impl Starter {
         };
         let id = match answer.status {
             200 | 201 => "id",
-            // Its agent was killed as it started.
+            // The session's agent was killed while it started.
             502 => "sessionId",
             _ => bail!("{} {}", answer.status, answer.body),
         };

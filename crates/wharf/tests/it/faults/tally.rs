@@ -1,4 +1,4 @@
-//! What the people of a run were told, held against what there is in the end.
+//! Compares the records that clients received with the records that exist at the end.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -8,7 +8,7 @@ use wharf_testkit::host::Host;
 
 use crate::log;
 
-/// The sum of a run. Its `Display` is the suite's summary line.
+/// The totals of a run. Its `Display` is the suite's summary line.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) rounds: u32,
@@ -30,7 +30,7 @@ impl std::fmt::Display for Tally {
 }
 
 impl Tally {
-    /// Everything in `told` was shown to somebody: it must be in `there` as it was shown, once.
+    /// Checks that every received record exists exactly once and unchanged in `there`.
     pub(super) fn compare(&mut self, told: &[(String, String)], there: &[(String, String)]) {
         let mut kept: HashMap<&str, Vec<&str>> = HashMap::new();
         for (id, text) in there {
@@ -50,7 +50,7 @@ impl Tally {
         self.acknowledged += seen.len();
     }
 
-    /// Each of these is to be there once; `prompts` says how often each is.
+    /// Checks that each of these exists once; `prompts` holds the number of occurrences.
     pub(super) fn once(&mut self, what: &str, wanted: impl Iterator<Item = String>, there: &BTreeMap<String, usize>) {
         for text in wanted {
             match there.get(&text) {
@@ -62,7 +62,7 @@ impl Tally {
         }
     }
 
-    /// A log has no gap, and every prompt in it is accepted once and has one end.
+    /// Checks that a log has no gap, and that every prompt in it is accepted once and ends once.
     pub(super) fn check_log(&mut self, host: &Host, session: &str) -> Result<BTreeMap<String, usize>> {
         let records = log::records(host, session)?;
         for (place, record) in records.iter().enumerate() {
@@ -97,7 +97,7 @@ impl Tally {
     }
 }
 
-/// The text of a prompt's event or frame.
+/// Returns the text of a prompt's event or frame.
 pub(super) fn prompt_text(event: &Value) -> Option<String> {
     let params = event.pointer("/frame/params").or_else(|| event.get("params"))?;
     Some(params["prompt"][0]["text"].as_str()?.to_owned())

@@ -1,4 +1,4 @@
-//! Somebody who works in a session of their own while others have their faults, and must not notice.
+//! A client that works in a session of its own while others fail, and must not be affected.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use wharf_testkit::host::Host;
 
 use crate::{open, stop_reason, told};
 
-/// A turn is a matter of milliseconds. This is what a busy machine may make of it.
+/// A turn takes milliseconds. This limit allows for a busy machine.
 const A_TURN: Duration = Duration::from_secs(5);
 
 pub(super) struct Witness {
@@ -22,7 +22,7 @@ impl Witness {
         Ok(Self { client, session })
     }
 
-    /// Takes so many turns, each with an answer that must come whole. Gives the slowest.
+    /// Runs this many turns, each with a complete answer. Returns the slowest.
     pub(super) async fn works(&self, turns: usize) -> Result<Duration> {
         let mut slowest = Duration::ZERO;
         for turn in 0..turns {
@@ -34,7 +34,7 @@ impl Witness {
         Ok(slowest)
     }
 
-    /// Works until `fault` is over, at least once.
+    /// Runs turns until `fault` is over, at least one.
     pub(super) async fn works_during<T>(&self, fault: impl Future<Output = Result<T>>) -> Result<T> {
         let work = async {
             loop {
@@ -47,7 +47,7 @@ impl Witness {
             done = fault => done?,
             error = work => return Err(error),
         };
-        // The turn that was under way is not for the count.
+        // The turn that was under way does not count.
         let _ = stop_reason(self.client.prompt(&self.session, "echo done").await)?;
         self.works(1).await?;
         Ok(done)
@@ -55,7 +55,7 @@ impl Witness {
 }
 
 impl Witness {
-    /// What a client says to join it.
+    /// Returns the parameters by which a client joins the session.
     pub(super) fn naming(&self, cwd: &str) -> serde_json::Value {
         serde_json::json!({ "sessionId": self.session, "cwd": cwd, "mcpServers": [], "historyPolicy": "none" })
     }

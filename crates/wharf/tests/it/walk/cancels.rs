@@ -1,27 +1,28 @@
-//! Every cancel hit what its sender could mean, as far as the log tells.
+//! Checks against the log that every cancel ended the prompts that its sender could mean.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
 
-/// How soon after the end of its own turn a client cannot mean another's on the same connection.
+/// For this long after the end of its own turn, a client's cancel cannot mean another client's turn on the same
+/// connection.
 const CROSSING_MILLIS: u64 = 1_000;
 
-/// The turns that were cancelled.
+/// The number of cancelled turns.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     own: usize,
     others: usize,
 }
 
-/// The prompts of a session as the log goes by.
+/// The prompts of a session while the log is read.
 #[derive(Default)]
 struct Prompts<'a> {
     senders: BTreeMap<&'a str, &'a Value>,
     waiting: BTreeSet<&'a str>,
     running: BTreeSet<&'a str>,
-    /// When the last turn of each connection's own ended.
+    /// The time at which the last turn of each connection ended.
     ended_at: BTreeMap<&'a str, u64>,
 }
 
@@ -83,7 +84,7 @@ impl<'a> Prompts<'a> {
     }
 }
 
-/// The pair by which a client is known.
+/// Returns the pair that identifies a client.
 fn identity(sender: &Value) -> (&Value, &str) {
     let ids = [&sender["chosen"], &sender["peer"]["id"], &sender["client"]];
     (&sender["token"], ids.into_iter().find_map(Value::as_str).unwrap_or_default())

@@ -1,4 +1,4 @@
-//! What must be true when a walk is over.
+//! The invariants at the end of a walk.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,7 +13,7 @@ use crate::log as files;
 use crate::recording::Recording;
 use crate::{client, cwd};
 
-/// Every request of a connection that is still there has been answered.
+/// Checks that every request of an open connection has been answered.
 pub(super) async fn answers(connection: &mut Connection) -> Result<()> {
     for call in connection.calls.drain(..) {
         match call.await?.context("the connection was lost")? {
@@ -31,7 +31,7 @@ pub(super) async fn answers(connection: &mut Connection) -> Result<()> {
     Ok(())
 }
 
-/// Waits until a connection that watched both sessions has their last words.
+/// Waits until a connection that watched both sessions has received their last texts.
 pub(super) async fn is_up_to_date(connection: &Connection, sessions: &[String]) -> Result<()> {
     for session in sessions.iter().filter(|_| connection.is_steady) {
         let is_end = |frame: &Frame| frame.text() == Some("the end") && frame.params()["sessionId"] == session.as_str();
@@ -42,7 +42,7 @@ pub(super) async fn is_up_to_date(connection: &Connection, sessions: &[String]) 
     Ok(())
 }
 
-/// Each prompt has one end and each ask one answer, in a log without gaps.
+/// Checks that each prompt has one end and each ask one answer, in a log without gaps.
 pub(super) fn log(host: &Host, session: &str) -> Result<()> {
     let records = files::records(host, session)?;
     let gapless = records.iter().enumerate().all(|(place, record)| record["seq"] == place as u64 + 1);
@@ -64,7 +64,7 @@ pub(super) fn log(host: &Host, session: &str) -> Result<()> {
     Ok(())
 }
 
-/// The past as a `session/load` tells it.
+/// Returns the history that a `session/load` replays.
 async fn story(client: &Client, session: &str, cwd: &str) -> Result<Vec<Value>> {
     let before = client.transcript().len();
     client.load_session(session, cwd).await?;
@@ -83,8 +83,8 @@ pub(super) async fn stories(host: &Host, session: &str, connections: &[Connectio
     Ok(())
 }
 
-/// What one connection was shown of a session, as long as it lasted: the log's events in their order, each once, and
-/// once more for each time that the past was asked for; everything, if it stayed from beginning to end.
+/// Checks the events that one connection received while it lasted: in the order of the log, each once, and once more
+/// for each requested replay; all events, if it stayed from beginning to end.
 pub(super) fn shown(records: &[Value], session: &str, connection: &Connection) -> Result<()> {
     let frames = connection.client.transcript();
     let own: Vec<&Frame> = frames.iter().filter(|frame| frame.params()["sessionId"] == session).collect();
@@ -104,7 +104,7 @@ pub(super) fn shown(records: &[Value], session: &str, connection: &Connection) -
     let seen: BTreeSet<u64> = seqs.iter().copied().collect();
     for record in records {
         let (seq, event) = (record["seq"].as_u64().unwrap_or_default(), &record["event"]);
-        // An agent's echo of a prompt is for the one who sent it.
+        // An agent's echo of a prompt goes to its sender only.
         let is_for_all = event["kind"] == "agent_updated" && event["update"] != "user_message_chunk";
         ensure!(
             !is_for_all || seq > *last || seen.contains(&seq),
@@ -114,12 +114,12 @@ pub(super) fn shown(records: &[Value], session: &str, connection: &Connection) -
     Ok(())
 }
 
-/// The number of the event that a frame comes from.
+/// Returns the sequence number of a frame's event.
 fn seq(frame: &Frame) -> Option<u64> {
     frame.params()["_meta"]["wharf"]["eventId"].as_str()?.split_once('-')?.1.parse().ok()
 }
 
-/// What was said once is shown once, and once more for each time that the past was asked for.
+/// Checks that each text is shown once, and once more for each requested replay.
 fn words(own: &[&Frame], replays: usize) -> Result<()> {
     let mut shown: HashMap<&str, usize> = HashMap::new();
     for word in own.iter().filter_map(|frame| frame.text()).filter(|text| text.starts_with('w')) {
@@ -130,7 +130,7 @@ fn words(own: &[&Frame], replays: usize) -> Result<()> {
     Ok(())
 }
 
-/// No agent was answered twice.
+/// Checks that no agent got two answers to one request.
 pub(super) fn recording(recording: &Recording) -> Result<()> {
     let mut answered: Vec<String> = Vec::new();
     for message in recording.messages()? {
@@ -138,7 +138,7 @@ pub(super) fn recording(recording: &Recording) -> Result<()> {
             answered.clear();
         } else if message.get("method").is_none() {
             let id = message["id"].to_string();
-            // Two ids are the script's own and come again with each of its uses.
+            // These ids are fixed in the script and are used again each time it runs.
             let reused = ["\"left\"", "\"right\"", "\"to-be-withdrawn\""].contains(&id.as_str());
             ensure!(reused || !answered.contains(&id), "the agent got a second answer to its request {id}");
             answered.push(id);

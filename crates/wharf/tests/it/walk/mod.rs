@@ -1,7 +1,7 @@
-//! A random walk over the real server: clients of every way in that prompt, answer, cancel, attach, look on, leave, drop
-//! and come back as they please. Whatever they do, in the end everyone has the same transcript and everything has
-//! exactly one end, and every cancel hit what its sender meant. They come back under the same id. `WHARF_WALK_SECONDS`
-//! says for how long, `WHARF_WALK_SEED` makes their choices again.
+//! A random walk over the real server: clients on every transport prompt, answer, cancel, attach, observe, leave, drop
+//! their connection and return under the same id. At the end all clients have the same transcript, every prompt and ask
+//! has exactly one end, and every cancel hit the prompts that its sender meant. `WHARF_WALK_SECONDS` sets the length,
+//! `WHARF_WALK_SEED` repeats the choices.
 
 mod cancels;
 mod checks;
@@ -22,7 +22,7 @@ use crate::ways::{Way, observers_token};
 use crate::{client, cwd, log, section, told};
 
 const PEOPLE: u64 = 6;
-/// Prompts of one person that are not answered yet.
+/// The number of unanswered prompts that one client may have.
 const AT_ONCE: usize = 4;
 
 fn walk_for() -> Result<Duration> {
@@ -32,15 +32,15 @@ fn walk_for() -> Result<Duration> {
 
 type Answer = Option<Result<Value, RpcError>>;
 
-/// One who uses the sessions without any plan.
+/// A client that uses the sessions at random.
 struct Person {
     dice: Dice,
     sessions: [String; 2],
     cwd: String,
-    /// A token that lets its holder look only.
+    /// An observer's token.
     looking: String,
     connection: Option<Connection>,
-    /// Those that it had before.
+    /// Its earlier connections.
     gone: Vec<Connection>,
     prompts: u64,
     name: u64,
@@ -50,12 +50,12 @@ struct Connection {
     client: Client,
     way: Way,
     role: Role,
-    /// Its frames say which events they are.
+    /// True if its frames carry event ids.
     has_ids: bool,
-    /// It has loaded both sessions and stays: it is to see everything.
+    /// True if it has loaded both sessions and stays: it must receive every event.
     is_steady: bool,
     calls: Vec<JoinHandle<Answer>>,
-    /// How often it asked for the past of each session.
+    /// The number of replays of each session that it asked for.
     replays: HashMap<String, usize>,
 }
 
@@ -120,7 +120,7 @@ impl Person {
         if is_steady {
             for session in &self.sessions {
                 replays.insert(session.clone(), 1);
-                // Its agent may just have crashed.
+                // The session's agent may just have crashed.
                 is_steady &= client.load_session(session, &self.cwd).await.is_ok();
             }
         }
@@ -157,7 +157,7 @@ impl Person {
             return;
         }
         self.prompts += 1;
-        // A word that nobody else says.
+        // The word is unique in the walk.
         let word = format!("w{}-{}", self.name, self.prompts);
         let scripts =
             ["@", "@", "stream 20; @", "ask; @", "ask 2; @", "ask2; @", "think hm; tool; plan; @", "pause 15; @"];
@@ -173,7 +173,7 @@ impl Person {
         let policies = ["full", "none", "pending_only", "after_message"];
         let policy = self.dice.one_of(&policies);
         let way = self.connection.as_ref().context("not connected")?.way;
-        // Long answers are not kept for a stream that is cut: it would be refused.
+        // Long answers are not kept for an interrupted stream, which would be refused.
         let delivery = if way == Way::Http { "stream" } else { self.dice.one_of(&["stream", "response"]) };
         let start = json!({ "sessionId": session, "cwd": self.cwd, "mcpServers": [], "historyPolicy": policy,
             "afterMessageId": "answer-3", "historyDelivery": delivery });
@@ -191,10 +191,10 @@ impl Person {
         Ok(())
     }
 
-    /// Changes the queue, whoever's prompts are in it.
+    /// Changes the queue, including prompts of other clients.
     async fn meddle(&mut self, session: &str) -> Result<()> {
         let queue = self.client()?.request("_wharf/queue/list", json!({ "sessionId": session })).await;
-        // Not for those who only look, nor while the agent cannot be started.
+        // Observers cannot do this, nor any client while the agent cannot be started.
         let Ok(queue) = queue else { return Ok(()) };
         let Some(prompt) = queue["prompts"].as_array().and_then(|prompts| prompts.last().cloned()) else {
             return Ok(());
@@ -202,7 +202,7 @@ impl Person {
         let method = self.dice.one_of(&["_wharf/queue/remove", "_wharf/queue/move", "_wharf/queue/update"]);
         let params =
             json!({ "sessionId": session, "promptId": prompt["promptId"], "position": 0, "prompt": prompt["prompt"] });
-        // It may have started meanwhile.
+        // The prompt may have started meanwhile.
         let _ = self.client()?.request(method, params).await;
         Ok(())
     }
@@ -212,7 +212,7 @@ impl Person {
         self.call("session/set_mode", json!({ "sessionId": session, "modeId": mode })).await;
     }
 
-    /// Takes back any of the last requests.
+    /// Cancels one of the last requests.
     async fn cancel_request(&mut self) -> Result<()> {
         let id = self.dice.below(40);
         self.client()?.notify("$/cancel_request", json!({ "requestId": id })).await;
@@ -220,7 +220,7 @@ impl Person {
     }
 }
 
-/// What a client says to a permission: some option, no, an error, or nothing.
+/// Returns a client's reaction to a permission: an option, a refusal, an error, or no answer.
 fn opinion(dice: &mut Dice, ask: &Frame) -> Option<Result<Value, Value>> {
     let chosen = |option: &str| json!({ "outcome": { "outcome": "selected", "optionId": option } });
     (ask.method() == "session/request_permission").then_some(())?;
@@ -238,7 +238,7 @@ fn opinion(dice: &mut Dice, ask: &Frame) -> Option<Result<Value, Value>> {
 async fn random_clients_end_with_the_same_transcript() -> Result<()> {
     let mut dice = Dice::thrown()?;
     let recording = Recording::new()?;
-    // One agent of each session writes down what it is told.
+    // One agent of each session records the messages that it receives.
     let options = section(recording.scripted(&["--commands"])?, "replay_quiet = \"20ms\"");
     let options = crate::and_scripted(options, "other", &["--resume"])?;
     let host = Arc::new(section(options, "replay_quiet = \"20ms\"").setting("cancel_timeout", "2s").start()?);
@@ -299,7 +299,7 @@ async fn walk(dice: &mut Dice, host: &Arc<Host>, sessions: &[String; 2]) -> Resu
     Ok(walked)
 }
 
-/// Lets everything come to its end: someone answers whatever is asked, and the last prompt is behind all others.
+/// Lets all work end: one client answers every ask, and the last prompt is queued behind all others.
 async fn settle(host: &Host, sessions: &[String]) -> Result<()> {
     let last = client(host).await?;
     last.set_patience(Duration::from_secs(60));

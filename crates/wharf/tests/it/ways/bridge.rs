@@ -12,7 +12,7 @@ use wharf_testkit::host::Host;
 
 use crate::program;
 
-/// Starts the bridge. It goes when its stdin is closed, or with the test.
+/// Starts the bridge. It exits when its stdin is closed, or with the test.
 pub(super) fn client(host: &Host) -> Result<Client> {
     let mut command = program::command(&["acp", "--no-start", "--state-dir"]);
     command.arg(host.state_dir());

@@ -1,5 +1,5 @@
-//! A client over Streamable HTTP that behaves as official ones do: a POST for each message, a stream of its own, and one
-//! for each session that it names or is given.
+//! A client over Streamable HTTP that behaves as official ones do: a POST for each message, a stream for the
+//! connection, and one for each session that it names or is given.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,15 +15,16 @@ use wharf_testkit::host::Host;
 
 use crate::http_wire::{Event, Events, Http};
 
-/// What has come and is not read yet; the streams wait then.
+/// The number of unread frames at which the streams stop reading.
 const WAITING: usize = 64;
 
-/// A stream is cut after so many events at least and gone on with by its last id: nobody is to notice.
+/// A stream is closed after this many events at the earliest and resumed after its last id, which must not be
+/// noticeable.
 const CUT_AFTER: u64 = 11;
-/// A stream is never quiet for so long: it has its keep-alives.
+/// The longest allowed silence of a stream, which sends keep-alives.
 const QUIET: Duration = Duration::from_secs(60);
 
-/// Connects with the first message, which is to be `initialize`.
+/// Connects with the first message, which must be `initialize`.
 pub(super) fn client(host: &Host, token: &str) -> Client {
     let (arrived, incoming) = channel(WAITING);
     let http = Http::new(host, token);
@@ -42,7 +43,7 @@ struct Line {
 }
 
 impl Line {
-    /// Opens the session's stream if there is none.
+    /// Opens the session's stream if it is not open.
     fn follow<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<()>> {
         async move {
             let is_new = self.open.lock().unwrap_or_else(PoisonError::into_inner).insert(session.to_owned());
@@ -55,7 +56,7 @@ impl Line {
         .boxed()
     }
 
-    /// Hands on what a stream brings. The end of the connection's own stream is the end of the connection.
+    /// Forwards the events of a stream. The end of the connection's own stream is the end of the connection.
     async fn read(self, mut events: Events, session: Option<String>) {
         let mut count = 0_u64;
         let why = loop {
@@ -69,7 +70,7 @@ impl Line {
                 break format!("lost: {error:#}");
             }
             count += 1;
-            // Not in the midst of a long replay: only so much is kept for those who come back.
+            // A long replay is not interrupted: only a limited number of events is kept for resuming readers.
             if count >= CUT_AFTER && events.is_caught_up() {
                 count = 0;
                 events = match self.http.listen(session.as_deref(), events.last.as_deref()).await {
@@ -78,7 +79,7 @@ impl Line {
                 };
             }
         };
-        // A session's stream that is lost while the connection lives is a fault; its end goes with the connection's.
+        // The loss of a session's stream while the connection lives is a failure; its end goes with the connection's.
         if session.is_none() || why.starts_with("lost") {
             let _ = self.arrived.send(Err(why)).await;
         }

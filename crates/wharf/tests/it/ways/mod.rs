@@ -1,4 +1,4 @@
-//! Every way in, for one and the same client: what is written once runs over all of them.
+//! Every transport behind one client type: a test that is written once runs over all of them.
 
 mod bridge;
 mod http;
@@ -11,7 +11,7 @@ use wharf_testkit::host::Host;
 
 use crate::program;
 
-/// A way into the host.
+/// A transport between client and host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     WebSocket,
@@ -23,12 +23,12 @@ pub(crate) enum Way {
 impl Way {
     pub(crate) const ALL: [Self; 4] = [Self::WebSocket, Self::Http, Self::Socket, Self::Bridge];
 
-    /// A client that has said `initialize` with this `_meta`.
+    /// Connects a client and sends `initialize` with this `_meta`.
     pub(crate) async fn client(self, host: &Host, meta: Value) -> Result<Client> {
         self.client_with_token(host, host.token(), meta).await
     }
 
-    /// The same with a token of one's own, where the way asks for one.
+    /// Connects with this token, where the transport needs one.
     pub(crate) async fn client_with_token(self, host: &Host, token: &str, meta: Value) -> Result<Client> {
         let client = match self {
             Self::WebSocket => Client::connect(&host.ws_url(), token).await?,
@@ -43,7 +43,7 @@ impl Way {
     }
 }
 
-/// A token that lets its holder look only.
+/// Creates an observer's token.
 pub(crate) fn observers_token(host: &Host) -> Result<String> {
     let arguments = ["token", "create", "--role", "observer", "--json", "--state-dir"];
     let made = program::command(&arguments).arg(host.state_dir()).output()?;

@@ -1,5 +1,5 @@
-//! One story over every way in: two who share a session, others who come late, and one who is lost and comes back. It
-//! leaves the same log, whichever way they came.
+//! One scenario over every transport: two clients share a session, others join late, and one is lost and returns. It
+//! leaves the same log over each transport.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -12,14 +12,14 @@ use wharf_testkit::normal::Normaliser;
 use super::Way;
 use crate::{cwd, log, scripted, stop_reason};
 
-/// What a run of the story leaves behind.
+/// The results of one run.
 #[derive(Debug, PartialEq)]
 struct Traces {
-    /// The log, a line for each event.
+    /// The log, with one value per event.
     log: Vec<Value>,
-    /// What those who attached were answered.
+    /// The answers to the attaches.
     answers: Vec<Value>,
-    /// What each of them was shown of what the agent said.
+    /// The agent's texts that each client received.
     texts: Vec<Vec<String>>,
 }
 
@@ -32,7 +32,7 @@ struct Stage {
     clients: AtomicU32,
 }
 
-/// A client that says who it is: the bridge would give it an id of its own.
+/// Connects a client that sends its own id: the bridge would choose one for it.
 async fn known(way: Way, host: &Host, number: u32) -> Result<Client> {
     let id = format!("client-{number}");
     way.client(host, json!({ "wharf": { "multiClientUpdates": true, "clientId": id } })).await
@@ -57,21 +57,21 @@ impl Stage {
         Ok(answer)
     }
 
-    /// The id of the newest event, as a client would have had it with its last frame.
+    /// Returns the id of the newest event, which a client would have received with its last frame.
     fn newest_event(&self) -> Result<String> {
         let records = log::records(&self.host, &self.session)?;
         let last = records.last().context("an empty log")?;
         Ok(format!("{}-{}", last["epoch"], last["seq"]))
     }
 
-    /// Waits until the prompt with this text is in the log: until its place among the others is settled.
+    /// Waits until the prompt with this text is in the log, so that its position is settled.
     async fn accepted(&self, text: &str) -> Result<()> {
         let has_it = |event: &Value| event["frame"]["params"]["prompt"][0]["text"] == text;
         log::expect(&self.host, &self.session, "prompt_accepted", has_it).await?;
         Ok(())
     }
 
-    /// Waits until so many clients are attached.
+    /// Waits until this many clients are attached.
     async fn attended_by(&self, client: &Client, count: u64) -> Result<()> {
         for _ in 0..1_000 {
             let status = client.request("session/status", json!({ "sessionId": self.session })).await?;
@@ -82,7 +82,7 @@ impl Stage {
         anyhow::bail!("never {count} clients")
     }
 
-    /// The second of two answers what the agent asks the first.
+    /// Lets the second client answer the permission that the first client's prompt caused.
     async fn a_permission_answered_by_the_other(&self, first: &Client, second: &Client) -> Result<String> {
         let running = first.start_prompt(&self.session, "echo hello; ask; echo thanks").await;
         let mine = first.expect_request("session/request_permission").await;
@@ -97,7 +97,8 @@ impl Stage {
         Ok(said.params()["update"]["messageId"].as_str().context("no message id")?.to_owned())
     }
 
-    /// While the agent waits for an answer others come, each with another idea of the past; all are asked too.
+    /// Joins further clients while the agent waits for an answer, each with another history policy; all of them get the
+    /// permission too.
     async fn late_comers(&mut self, first: &Client, second: &Client, message: &str) -> Result<Client> {
         let event = self.newest_event()?;
         let running = first.start_prompt(&self.session, "echo again; ask; echo after").await;
@@ -130,7 +131,7 @@ impl Stage {
         Ok(third)
     }
 
-    /// Ends a connection and waits until the others know.
+    /// Ends a connection and waits until the others are notified.
     async fn leave(&mut self, other: &Client, gone: &Client) -> Result<()> {
         self.texts.push(gone.texts());
         gone.close().await;
@@ -144,7 +145,7 @@ impl Stage {
         other.expect_update("a departure", |update| update["sessionUpdate"] == "client_disconnected").await;
     }
 
-    /// Three prompts at once run one after the other, in the order of their coming.
+    /// Sends three prompts at once and checks that they run one after the other in the order of arrival.
     async fn overlapping_prompts(&self, clients: [&Client; 3]) -> Result<()> {
         let mut calls = vec![clients[0].start_prompt(&self.session, "echo one; wait; echo two").await];
         clients[2].expect_text("one").await;
@@ -162,7 +163,7 @@ impl Stage {
         Ok(())
     }
 
-    /// A cancel ends the turn of the one who sent it, and lets the other's prompt run.
+    /// Cancels the sender's own turn and checks that the other client's prompt runs.
     async fn a_cancel(&self, first: &Client, second: &Client) -> Result<()> {
         let hanging = first.start_prompt(&self.session, "echo about to hang; hang").await;
         first.expect_text("about to hang").await;
@@ -174,7 +175,7 @@ impl Stage {
         Ok(())
     }
 
-    /// One leaves the session and hears nothing more of it.
+    /// Detaches a client and checks that it gets no further updates.
     async fn a_detach(&mut self, first: &Client, third: Client) -> Result<()> {
         // What it was shown before is compared too.
         third.expect_text("my turn").await;
@@ -189,7 +190,7 @@ impl Stage {
         Ok(())
     }
 
-    /// One is lost, comes back and asks for what it missed: that, and nothing twice.
+    /// Drops a client, reconnects it after its last event, and checks that it gets every later event once.
     async fn a_reconnect(&mut self, first: &Client, second: Client) -> Result<Client> {
         second.expect_text("unheard").await;
         let event = self.newest_event()?;
@@ -204,7 +205,8 @@ impl Stage {
         Ok(again)
     }
 
-    /// The log without what is another each time: ids, times, the id of a token where a way asks for one.
+    /// Returns the log without values that differ between runs: ids, times, and the token's id where the transport
+    /// needs a token.
     fn traces(self) -> Result<Traces> {
         let mut normal = Normaliser::new();
         let directory = self.host.directory().file_name().context("no name")?;
@@ -220,8 +222,8 @@ impl Stage {
     }
 }
 
-/// Takes out what the way itself says: the token where it asks for one, and the key by which the bridge knows a prompt
-/// again after a restart of the host.
+/// Removes values of the transport: the token where it needs one, and the key by which the bridge recognises a prompt
+/// after a restart of the host.
 fn bare(mut value: Value) -> Value {
     match &mut value {
         Value::Object(members) => {
