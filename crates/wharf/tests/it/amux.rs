@@ -6,7 +6,7 @@ use wharf_testkit::client::{Client, Credentials, Frame};
 use wharf_testkit::host::Host;
 
 use crate::recording::Recording;
-use crate::ways::observers_token;
+use crate::transports::observers_token;
 use crate::{catch_up, client, cwd, log, program, refused, scripted, section, stop_reason};
 
 /// Opens a connection with this query and sends nothing.

@@ -11,7 +11,7 @@ use wharf_testkit::http::Http;
 use wharf_testkit::{PATIENCE, look, procs};
 
 use crate::identity::{Agent, ids, piped, token_of};
-use crate::mcp_wire::Mcp;
+use crate::mcp_client::Mcp;
 use crate::rest::{idle, output, spawn, until};
 use crate::{and_scripted, client, cwd, log, refused, scripted, section};
 

@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use wharf_testkit::client::{Credentials, connect};
 
-use crate::http_wire::{Http, initialize};
+use crate::http_client::{Http, initialize};
 use crate::{join, lasting, open, program, scripted, section, stop_reason};
 
 const JSON: (&str, &str) = ("content-type", "application/json");

@@ -10,7 +10,7 @@ use tokio_tungstenite::tungstenite::http::{HeaderMap, Request, StatusCode};
 use wharf_testkit::PATIENCE;
 use wharf_testkit::host::Host;
 
-use crate::http_wire::initialize;
+use crate::http_client::initialize;
 use crate::{cwd, scripted};
 
 struct Client<'h> {

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use wharf_testkit::host::Host;
 
-use crate::http_wire::{Event, Events, Http};
+use crate::http_client::{Event, Events, Http};
 use crate::{client, cwd, join, open, scripted, told};
 
 fn last(events: &Events) -> Result<String> {

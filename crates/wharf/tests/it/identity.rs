@@ -11,7 +11,7 @@ use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
 use wharf_testkit::{PATIENCE, look, procs, program};
 
-use crate::mcp_wire::Mcp;
+use crate::mcp_client::Mcp;
 use crate::rest::{idle, spawn, until};
 use crate::{client, client_with, cwd, log, open, refused, scripted, section, told};
 

@@ -11,7 +11,7 @@ use wharf_testkit::host::{Host, HostOptions};
 use wharf_testkit::http::{Answer, Http};
 use wharf_testkit::{PATIENCE, look};
 
-use crate::mcp_wire::Mcp;
+use crate::mcp_client::Mcp;
 use crate::rest::{caller, idle, output, prompt, spawn, until};
 use crate::{client, cwd, log, open, pids, refused, scripted, section, started_after, told};
 

@@ -10,7 +10,7 @@ use wharf_testkit::http::Http;
 use wharf_testkit::pipe::AgentPipe;
 use wharf_testkit::procs;
 
-use crate::mcp_wire::{Mcp, greeted, post};
+use crate::mcp_client::{Mcp, greeted, post};
 use crate::rest::{caller, idle, output, prompt};
 use crate::{cwd, lasting, program, scripted, section, wharf};
 

@@ -14,8 +14,8 @@ use wharf_testkit::http::Http;
 use wharf_testkit::look;
 
 use crate::metrics_page::Page;
-use crate::wire::{self, Wire};
-use crate::{client, cwd, http_wire, open, scripted, section};
+use crate::raw_client::{self, Wire};
+use crate::{client, cwd, http_client, open, scripted, section};
 
 const LARGE_BYTES: u64 = 30_000_000;
 /// The limit allows for a debug build on a busy machine.
@@ -61,7 +61,7 @@ async fn socket(host: &Host) -> Result<RawSocket> {
 async fn read_chunk(reader: &mut Wire, wanted: u64) -> Result<()> {
     loop {
         let frame = reader.next_within(LIMIT).await?.context("the connection ended before the chunk")?;
-        if let Some(index) = wire::index(&frame) {
+        if let Some(index) = raw_client::index(&frame) {
             ensure!(index <= wanted && frame.len() as u64 > 1_000_000, "chunk {index}, {} bytes", frame.len());
             if index == wanted {
                 return Ok(());
@@ -105,7 +105,7 @@ async fn event_streams_that_are_not_read_share_the_bytes_of_a_large_update() -> 
     let session = reader.new_session(&cwd(&host)?).await?;
     let mut streams = Vec::new();
     for _ in 0..12 {
-        let http = http_wire::Http::open(&host).await?;
+        let http = http_client::Http::open(&host).await?;
         let own = http.listen(None, None).await?;
         let mut events = http.listen(Some(&session), None).await?;
         http.send(7, "session/resume", json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [] })).await?;

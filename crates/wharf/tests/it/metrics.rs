@@ -9,8 +9,8 @@ use wharf_testkit::http::Http;
 use wharf_testkit::{PATIENCE, look};
 
 use crate::metrics_page::Page;
+use crate::raw_client::Wire;
 use crate::rest::{caller, idle, prompt, spawn, until};
-use crate::wire::Wire;
 use crate::{and_scripted, client, cwd, join, open, refused, scripted};
 
 /// Fetches the page until it matches.

@@ -9,7 +9,7 @@ use wharf_testkit::client::Client;
 use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
 
-use crate::mcp_wire::Mcp;
+use crate::mcp_client::Mcp;
 use crate::rest::{idle, output};
 use crate::{client, client_with, cwd, join, log, open, refused, scripted, stop_reason};
 

@@ -12,7 +12,7 @@ use wharf_testkit::dice::Dice;
 use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
 
-use crate::mcp_wire::Mcp;
+use crate::mcp_client::Mcp;
 use crate::rest::{idle, output};
 use crate::{client_with, log, open, scripted};
 

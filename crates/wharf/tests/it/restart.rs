@@ -5,7 +5,7 @@ use serde_json::Value;
 use wharf_testkit::dice::Dice;
 use wharf_testkit::host::Host;
 
-use crate::wire::{self, Wire};
+use crate::raw_client::{self, Wire};
 use crate::{cwd, log, scripted};
 
 const ROUNDS: u32 = 20;
@@ -63,7 +63,7 @@ async fn cut_a_burst(host: &mut Host, kill_at: u64, comes_back: bool) -> Result<
     for (place, (before, after)) in seen.iter().zip(&replayed).enumerate() {
         ensure!(before == after, "update {place} was {before} and is {after}");
     }
-    let in_order = replayed.iter().enumerate().all(|(place, frame)| wire::index(frame) == Some(place as u64));
+    let in_order = replayed.iter().enumerate().all(|(place, frame)| raw_client::index(frame) == Some(place as u64));
     ensure!(in_order, "the replay is not in order");
     check_log(host, &session, replayed.len())?;
     client.prompt(2, &session, "echo still there?").await?;
@@ -84,7 +84,7 @@ async fn replay(client: &mut Wire) -> Result<Vec<String>> {
     let mut replayed = Vec::new();
     loop {
         let frame = client.next().await?.context("the connection ended within the replay")?;
-        if wire::is_response(&frame) {
+        if raw_client::is_response(&frame) {
             ensure!(frame.contains("\"result\""), "{frame}");
             return Ok(replayed);
         }

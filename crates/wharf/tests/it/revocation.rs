@@ -18,7 +18,7 @@ use crate::identity::Agent;
 use crate::rest::{idle, output, prompt, until};
 use crate::scopes::{start, workspace};
 use crate::tokens::{create, refused_with, stdout, token};
-use crate::{and_scripted, http_wire, mcp_wire, scripted};
+use crate::{and_scripted, http_client, mcp_client, scripted};
 
 const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
@@ -48,7 +48,7 @@ async fn events(kind: &'static str, http: &Http, path: &str) -> Result<Open> {
 }
 
 async fn acp_over_http(host: &Host, token: &str) -> Result<Open> {
-    let mut http = http_wire::Http::new(host, token);
+    let mut http = http_client::Http::new(host, token);
     let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": 1, "clientCapabilities": {} } });
     let answer = http.post(&hello).await?;
     http.connection = Some(answer.header("acp-connection-id").context("no connection id")?.to_owned());
@@ -64,7 +64,7 @@ fn mcp_wait(http: Http, session: &str) -> Open {
     let arguments = json!({ "sessionId": session, "timeoutSeconds": 600 });
     let params = json!({ "name": "wait_agent_session", "arguments": arguments });
     let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
-    ("a wait of MCP", async move { mcp_wire::post(&http, &message).await.map(|answer| answer.body) }.boxed())
+    ("a wait of MCP", async move { mcp_client::post(&http, &message).await.map(|answer| answer.body) }.boxed())
 }
 
 async fn mcp_lines(host: &Host, token: &str) -> Result<Open> {

@@ -10,7 +10,7 @@ use wharf_testkit::dice::Dice;
 use wharf_testkit::host::Host;
 use wharf_testkit::http::{Answer, Http};
 
-use crate::mcp_wire::Mcp;
+use crate::mcp_client::Mcp;
 use crate::openapi::{Document, Operation};
 use crate::rest::{idle, prompt, until};
 use crate::scopes::{of_workspace, start, workspace};

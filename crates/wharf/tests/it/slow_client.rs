@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use wharf_testkit::procs;
 
-use crate::wire::{self, Wire};
+use crate::raw_client::{self, Wire};
 use crate::{cwd, scripted};
 
 const UPDATES: u64 = 200_000;
@@ -19,7 +19,7 @@ async fn read_all(client: &mut Wire, mut look: impl FnMut() -> Result<()>) -> Re
     let mut next = 0;
     while next < UPDATES {
         let frame = client.next_within(LIMIT).await?.context("the connection ended within the stream")?;
-        if let Some(index) = wire::index(&frame) {
+        if let Some(index) = raw_client::index(&frame) {
             ensure!(index == next, "{index} came where {next} belongs");
             next += 1;
             if next % 1_000 == 0 {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use wharf_testkit::http::Http;
 use wharf_testkit::procs;
 
-use super::witness::Witness;
+use super::control_client::Witness;
 use crate::{
     TREE_ENDS_WITHIN, and_scripted, client_of, cwd, log, open, pids, refused, scripted, section, stop_reason, told,
 };

@@ -12,7 +12,7 @@ use wharf_testkit::client::{Client, Credentials, RawSocket, connect};
 use wharf_testkit::host::Host;
 use wharf_testkit::{PATIENCE, look};
 
-use super::witness::Witness;
+use super::control_client::Witness;
 use crate::{client, cwd, refused, scripted, section, started_after};
 
 const SILENT: usize = 300;

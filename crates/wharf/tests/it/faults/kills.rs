@@ -11,8 +11,8 @@ use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
 use wharf_testkit::procs;
 
-use super::people::{Editor, Reader, Seen, Sender, Starter, logged, next};
-use super::tally::{Tally, prompt_text};
+use super::kill_clients::{Editor, Reader, Seen, Sender, Starter, logged, next};
+use super::record_check::{Tally, prompt_text};
 use crate::recording::Recording;
 use crate::rest::{idle, spawn};
 use crate::{TREE_ENDS_WITHIN, client_with, cwd, section};

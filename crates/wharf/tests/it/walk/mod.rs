@@ -18,7 +18,7 @@ use wharf_testkit::dice::Dice;
 use wharf_testkit::host::Host;
 
 use crate::recording::Recording;
-use crate::ways::{Way, observers_token};
+use crate::transports::{Way, observers_token};
 use crate::{client, cwd, log, section, told};
 
 const PEOPLE: u64 = 6;

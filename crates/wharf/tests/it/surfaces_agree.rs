@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
 
-use crate::mcp_wire::Mcp;
+use crate::mcp_client::Mcp;
 use crate::rest::{idle, output, prompt};
 use crate::{cli, scripted};
 

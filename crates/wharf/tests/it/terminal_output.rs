@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use wharf_testkit::client::Client;
 use wharf_testkit::{PATIENCE, look};
 
-use crate::http_wire::Http;
+use crate::http_client::Http;
 use crate::{client, client_with, cwd, join, log, open, scripted};
 
 /// Returns the text that the tool call showed in place of its terminal, update by update.

@@ -14,7 +14,7 @@ use wharf_testkit::{PATIENCE, look};
 
 use crate::recording::Recording;
 use crate::rest::{caller, spawn, until};
-use crate::ways::observers_token;
+use crate::transports::observers_token;
 use crate::{client, log, open, refused, scripted, section, told};
 
 /// Installs a program under the name of a well-known agent; it creates the marker file when it runs.

@@ -13,7 +13,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use wharf_testkit::client::{Client, Outgoing};
 use wharf_testkit::host::Host;
 
-use crate::http_wire::{Event, Events, Http};
+use crate::http_client::{Event, Events, Http};
 
 /// The number of unread frames at which the streams stop reading.
 const WAITING: usize = 64;
