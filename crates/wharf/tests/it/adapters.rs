@@ -13,7 +13,7 @@ use crate::rest::{caller, idle, output, prompt};
 use crate::{cwd, scripted, wharf};
 
 /// A host with a directory of manifests.
-struct Stage {
+struct AdapterHost {
     host: Host,
     _adapters: tempfile::TempDir,
 }
@@ -27,10 +27,10 @@ fn manifest(name: &str, bin: &str, more: &str) -> String {
     )
 }
 
-const ACP: &str = "protocol: acp\nacp: ACP.md\n";
+const ACP_FRONT_MATTER: &str = "protocol: acp\nacp: ACP.md\n";
 
 /// Starts a host whose user has these manifests: name, program (the scripted agent if empty) and front matter.
-fn stage(options: HostOptions, manifests: &[(&str, &str, &str)]) -> Result<Stage> {
+fn stage(options: HostOptions, manifests: &[(&str, &str, &str)]) -> Result<AdapterHost> {
     let adapters = tempfile::tempdir()?;
     let agent = wharf_testkit::program::scripted_agent()?;
     for (name, bin, more) in manifests {
@@ -40,7 +40,7 @@ fn stage(options: HostOptions, manifests: &[(&str, &str, &str)]) -> Result<Stage
     }
     let dir = adapters.path().to_str().context("not UTF-8")?;
     let host = options.argument("--adapters").argument(dir).start()?;
-    Ok(Stage { host, _adapters: adapters })
+    Ok(AdapterHost { host, _adapters: adapters })
 }
 
 async fn spawn(http: &Http, host: &Host, mut body: Value) -> Result<String> {
@@ -60,14 +60,14 @@ async fn told(http: &Http, session: &str, script: &str) -> Result<Vec<String>> {
 
 #[tokio::test]
 async fn spawn_that_cannot_be_carried_out_is_refused_before_a_session_is_created() -> Result<()> {
-    let mode = format!("{ACP}modes: [{{ id: plan }}]\noptions: [{{ id: turns, type: integer }}]");
+    let mode = format!("{ACP_FRONT_MATTER}modes: [{{ id: plan }}]\noptions: [{{ id: turns, type: integer }}]");
     let manifests = [
-        ("absent", "no-such-agent", ACP),
+        ("absent", "no-such-agent", ACP_FRONT_MATTER),
         ("modal", "", &mode),
         ("mcp-one", "sh", "protocol: mcp\nmcp: { transport: stdio }"),
         ("broken", "sh", "protocol: telepathy"),
     ];
-    let Stage { host, _adapters } = stage(scripted(&[])?, &manifests)?;
+    let AdapterHost { host, _adapters } = stage(scripted(&[])?, &manifests)?;
     let http = Http::new(&host);
     let expected = [
         (json!({ "adapter": "absent" }), 501, "adapter_not_installed", "npm install -g @x/absent"),
@@ -105,10 +105,10 @@ async fn spawn_that_cannot_be_carried_out_is_refused_before_a_session_is_created
 #[tokio::test]
 async fn mode_and_options_reach_the_agent_and_are_restored_on_return() -> Result<()> {
     let more = format!(
-        "{ACP}bin_args: [--resume]\nenv: {{ BASE: given }}\nmodes: [{{ id: plan, env: {{ MODE: planning }} }}]\n\
+        "{ACP_FRONT_MATTER}bin_args: [--resume]\nenv: {{ BASE: given }}\nmodes: [{{ id: plan, env: {{ MODE: planning }} }}]\n\
          options: [{{ id: turns, type: integer, env: {{ TURNS: 't{{value}}' }} }}]"
     );
-    let Stage { mut host, _adapters } = stage(scripted(&[])?, &[("modal", "", &more)])?;
+    let AdapterHost { mut host, _adapters } = stage(scripted(&[])?, &[("modal", "", &more)])?;
     let http = Http::new(&host);
     let body = json!({ "adapter": "modal", "mode": "plan", "options": { "turns": 7 } });
     let session = spawn(&http, &host, body).await?;
@@ -123,11 +123,11 @@ async fn mode_and_options_reach_the_agent_and_are_restored_on_return() -> Result
 #[tokio::test]
 async fn agent_gets_only_the_named_variables_of_its_callers_environment() -> Result<()> {
     let more = format!(
-        "{ACP}bin_args: [--resume]\nauth: {{ state: {{ env: [AGENT_KEY] }} }}\nmodels: {{ env: {{ a: MODEL_KEY }} }}"
+        "{ACP_FRONT_MATTER}bin_args: [--resume]\nauth: {{ state: {{ env: [AGENT_KEY] }} }}\nmodels: {{ env: {{ a: MODEL_KEY }} }}"
     );
     let mut options = scripted(&[])?;
     options.config.get_or_insert_default().insert_str(0, "env_passthrough = [\"EXTRA\"]\n");
-    let Stage { mut host, _adapters } = stage(options, &[("keyed", "", &more)])?;
+    let AdapterHost { mut host, _adapters } = stage(options, &[("keyed", "", &more)])?;
     let http = Http::new(&host);
     let env = json!({
         "AGENT_KEY": "hush-1", "MODEL_KEY": "hush-2", "EXTRA": "hush-3", "LANG": "de_DE", "SECRET": "never", "WHARF_X": "y",
@@ -148,8 +148,8 @@ async fn agent_gets_only_the_named_variables_of_its_callers_environment() -> Res
 
 #[test]
 fn the_bridge_brings_the_variables_that_the_adapter_names() -> Result<()> {
-    let more = format!("{ACP}auth: {{ state: {{ env: [AGENT_KEY] }} }}");
-    let Stage { host, _adapters } = stage(scripted(&[])?, &[("keyed", "", &more)])?;
+    let more = format!("{ACP_FRONT_MATTER}auth: {{ state: {{ env: [AGENT_KEY] }} }}");
+    let AdapterHost { host, _adapters } = stage(scripted(&[])?, &[("keyed", "", &more)])?;
     let state_dir = host.state_dir();
     let arguments = ["acp", "--no-start", "--agent", "keyed", "--state-dir", state_dir.to_str().context("not UTF-8")?];
     let variables = [("AGENT_KEY", "from the editor"), ("SECRET", "never"), ("LC_ALL", "C.UTF-8")];
@@ -162,8 +162,8 @@ fn the_bridge_brings_the_variables_that_the_adapter_names() -> Result<()> {
 
 #[tokio::test]
 async fn sessions_of_an_ephemeral_agent_do_not_come_back() -> Result<()> {
-    let more = format!("{ACP}bin_args: [--resume]\nsession: {{ mode: ephemeral }}");
-    let Stage { host, _adapters } = stage(scripted(&[])?, &[("mayfly", "", &more)])?;
+    let more = format!("{ACP_FRONT_MATTER}bin_args: [--resume]\nsession: {{ mode: ephemeral }}");
+    let AdapterHost { host, _adapters } = stage(scripted(&[])?, &[("mayfly", "", &more)])?;
     let http = Http::new(&host);
     let session = spawn(&http, &host, json!({ "adapter": "mayfly" })).await?;
     http.poke(&format!("/sessions/{session}/kill")).await?.expect(200)?;
@@ -176,9 +176,9 @@ async fn sessions_of_an_ephemeral_agent_do_not_come_back() -> Result<()> {
 
 #[tokio::test]
 async fn adapter_list_shows_installed_and_missing_programs() -> Result<()> {
-    let options = format!("{ACP}options: [{{ id: effort, type: enum, enum: [low, high], default: low }}]");
-    let manifests = [("absent", "no-such-agent", ACP), ("there", "", options.as_str())];
-    let Stage { host, _adapters } = stage(scripted(&[])?, &manifests)?;
+    let options = format!("{ACP_FRONT_MATTER}options: [{{ id: effort, type: enum, enum: [low, high], default: low }}]");
+    let manifests = [("absent", "no-such-agent", ACP_FRONT_MATTER), ("there", "", options.as_str())];
+    let AdapterHost { host, _adapters } = stage(scripted(&[])?, &manifests)?;
     let http = Http::new(&host);
     let one = |listed: &Value, slug: &str| {
         let found = listed["adapters"].as_array().and_then(|all| all.iter().find(|one| one["slug"] == slug).cloned());
@@ -244,9 +244,9 @@ async fn a_repeated_spawn_with_the_same_key_is_the_same_session_after_a_restart_
 
 #[tokio::test]
 async fn a_session_that_is_idle_for_as_long_as_its_manifest_says_sleeps_and_wakes() -> Result<()> {
-    let idle_for = |millis: u32| format!("{ACP}session: {{ idle_timeout_ms: {millis} }}");
+    let idle_for = |millis: u32| format!("{ACP_FRONT_MATTER}session: {{ idle_timeout_ms: {millis} }}");
     let (short, long) = (idle_for(300), idle_for(600_000));
-    let Stage { host, _adapters } = stage(scripted(&[])?, &[("short", "", &short), ("long", "", &long)])?;
+    let AdapterHost { host, _adapters } = stage(scripted(&[])?, &[("short", "", &short), ("long", "", &long)])?;
     let http = Http::new(&host);
     let stays = spawn(&http, &host, json!({ "adapter": "long" })).await?;
     let id = spawn(&http, &host, json!({ "adapter": "short" })).await?;

@@ -167,10 +167,10 @@ async fn agent_gets_an_error_and_no_capability_when_serving_is_off() -> Result<(
     Ok(())
 }
 
-const FORMS: &str = r#"{ "elicitation": { "form": {}, "url": {} } }"#;
+const ELICITATION_CAPABILITIES: &str = r#"{ "elicitation": { "form": {}, "url": {} } }"#;
 
 async fn eliciting(host: &Host, session: &str) -> Result<Client> {
-    let client = client_with(host, serde_json::from_str(FORMS)?, json!({})).await?;
+    let client = client_with(host, serde_json::from_str(ELICITATION_CAPABILITIES)?, json!({})).await?;
     client.load_session(session, &cwd(host)?).await?;
     Ok(client)
 }
@@ -330,12 +330,12 @@ async fn requests_reach_the_agent_in_the_order_in_which_they_were_sent() -> Resu
 
 #[tokio::test]
 async fn many_requests_at_once_reach_the_agent_in_their_order() -> Result<()> {
-    const MANY: usize = 300;
+    const REQUEST_COUNT: usize = 300;
     let recording = Recording::new()?;
     let host = recording.scripted(&[])?.start()?;
     let (client, session) = open(&host).await?;
     let mut calls = Vec::new();
-    for number in 0..MANY {
+    for number in 0..REQUEST_COUNT {
         let method = if number % 3 == 0 { "session/set_mode" } else { "_echo" };
         let mode = format!("mode-{number}");
         calls.push(client.start(method, json!({ "sessionId": session, "modeId": mode, "number": number })).await);
@@ -345,7 +345,7 @@ async fn many_requests_at_once_reach_the_agent_in_their_order() -> Result<()> {
     }
     let numbers: Vec<u64> =
         recording.since_start()?.iter().filter_map(|message| message["params"]["number"].as_u64()).collect();
-    assert!(numbers.into_iter().eq(0..MANY as u64));
+    assert!(numbers.into_iter().eq(0..REQUEST_COUNT as u64));
     Ok(())
 }
 

@@ -283,16 +283,16 @@ async fn unknown_event_id_counts_as_full_history_and_the_answer_says_so() -> Res
 #[tokio::test]
 async fn a_long_history_is_streamed_after_the_answer() -> Result<()> {
     // This is over four mebibytes of text.
-    const CHUNKS: u64 = 22_000;
+    const CHUNK_COUNT: u64 = 22_000;
     let host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;
-    first.prompt(&session, &format!("burst {CHUNKS} 200")).await?;
+    first.prompt(&session, &format!("burst {CHUNK_COUNT} 200")).await?;
     let (second, answer) = attached(&host, &session, json!({})).await?;
     assert_eq!((&answer["historyPolicy"], &answer["historyDelivery"]), (&json!("full"), &json!("stream")));
     assert!(answer.get("history").is_none());
     assert!(told(&second, &session, "echo live").await?.ends_with("live"));
     let indices: Vec<u64> = second.transcript().iter().filter_map(Frame::index).collect();
-    assert!(indices.into_iter().eq(0..CHUNKS));
+    assert!(indices.into_iter().eq(0..CHUNK_COUNT));
     let answered = place(&second, |frame| frame.body["result"]["clientId"].is_string())?;
     assert!(answered < place(&second, |frame| frame.update().is_some())?, "the stream follows the answer");
 

@@ -133,13 +133,13 @@ async fn observer_cannot_log_in_or_out() -> Result<()> {
     Ok(())
 }
 
-const IN_TERMINAL: &str = r#"{ "auth": { "terminal": true } }"#;
+const TERMINAL_AUTH_CAPABILITY: &str = r#"{ "auth": { "terminal": true } }"#;
 
 #[tokio::test]
 async fn a_login_in_a_terminal_is_offered_by_the_bridge_alone() -> Result<()> {
     let host = scripted(&["--auth", "--terminal-auth"])?.start()?;
     let token = json!({ "id": "token", "name": "Token" });
-    let able: Value = serde_json::from_str(IN_TERMINAL)?;
+    let able: Value = serde_json::from_str(TERMINAL_AUTH_CAPABILITY)?;
     let hello = json!({ "protocolVersion": 1, "clientCapabilities": able });
     let mut editor = crate::bridge::editor(&host, &[])?;
     let told = editor.request("initialize", hello.clone())?;

@@ -27,7 +27,7 @@ fn updates(editor: &AgentPipe) -> Vec<String> {
 }
 
 /// Updates in unusual but legal spellings, each with a different form of `_meta`.
-const ODD: &[&str] = &[
+const ODD_UPDATES: &[&str] = &[
     r#"{"jsonrpc":"2.0","method":"session/update","params":{"_meta":{},"sessionId":"$SESSION","update":{"sessionUpdate":"plan","entries":[]}}}"#,
     r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"$SESSION","_meta":{ },"update":{"sessionUpdate":"plan","entries":[]}}}"#,
     r#"{ "params" : { "update":{"sessionUpdate":"novel","x":1.10,"y":18446744073709551616}, "sessionId":"$SESSION", "_meta":{"wharf":{"eventId":"9-9"}} } , "method":"session/update","jsonrpc":"2.0" }"#,
@@ -43,7 +43,7 @@ async fn an_editor_gets_the_very_bytes_that_a_websocket_client_gets() -> Result<
     for script in ["echo one; think two; plan; tool; unknown-update; usage", "stream 200 64"] {
         assert_eq!(editor.prompt(&session, script)?.0["result"]["stopReason"], "end_turn");
     }
-    for line in ODD {
+    for line in ODD_UPDATES {
         editor.prompt(&session, &format!("raw {line}"))?;
     }
     editor.prompt(&session, "echo the end")?;
@@ -131,15 +131,15 @@ fn starter(folder: &Path) -> Result<AgentPipe> {
 }
 
 /// Stops the host of that directory when the test ends, passed or failed.
-struct Ends<'a>(&'a Path);
+struct StopHostOnDrop<'a>(&'a Path);
 
-impl Ends<'_> {
+impl StopHostOnDrop<'_> {
     fn pid(&self) -> Option<u32> {
         std::fs::read_to_string(self.0.join("state/host.lock")).ok()?.trim().parse().ok()
     }
 }
 
-impl Drop for Ends<'_> {
+impl Drop for StopHostOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(pid) = self.pid() {
             procs::terminate(pid);
@@ -151,7 +151,7 @@ impl Drop for Ends<'_> {
 #[test]
 fn two_bridges_at_once_start_one_host_which_outlives_them() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let host = Ends(folder.path());
+    let host = StopHostOnDrop(folder.path());
     let mut both = [starter(folder.path())?, starter(folder.path())?];
     for editor in &mut both {
         let session = editor.open_session()?;
@@ -213,10 +213,10 @@ fn a_permission_of_an_agent_that_went_with_the_host_is_withdrawn() -> Result<()>
     Ok(())
 }
 
-const KILLS: u32 = 10;
+const HOST_KILLS: u32 = 10;
 /// More updates than all pipes and buffers on the way hold, so that the host dies with many updates that it has not
 /// sent.
-const STREAM: u64 = 8_000;
+const STREAM_UPDATES: u64 = 8_000;
 
 #[test]
 fn ten_kills_of_the_host_leave_no_gap_and_no_duplicate() -> Result<()> {
@@ -225,7 +225,7 @@ fn ten_kills_of_the_host_leave_no_gap_and_no_duplicate() -> Result<()> {
     let mut editor = editor(&host, &[])?;
     let session = editor.open_session()?;
     let mut prompts = Vec::new();
-    for round in 0..KILLS {
+    for round in 0..HOST_KILLS {
         let whole = editor.start_prompt(&session, "stream 40 30")?;
         assert_eq!(editor.response(whole)?["result"]["stopReason"], "end_turn");
         let cut = cut_a_turn(&mut host, &mut editor, &session, &mut dice);
@@ -244,10 +244,10 @@ fn ten_kills_of_the_host_leave_no_gap_and_no_duplicate() -> Result<()> {
 
 /// Starts one turn that the kill may interrupt and one prompt that waits behind it. Returns their requests.
 fn cut_a_turn(host: &mut Host, editor: &mut AgentPipe, session: &str, dice: &mut Dice) -> Result<[u64; 2]> {
-    let kill_at = dice.below(STREAM / 4);
+    let kill_at = dice.below(STREAM_UPDATES / 4);
     // A hanging turn is interrupted for certain. A turn that was never seen to begin may not have been accepted.
     let is_cut = dice.below(4) > 0;
-    let script = if is_cut { format!("stream {STREAM}; hang") } else { format!("stream {STREAM}") };
+    let script = if is_cut { format!("stream {STREAM_UPDATES}; hang") } else { format!("stream {STREAM_UPDATES}") };
     let running = editor.start_prompt(session, &script)?;
     let waiting = editor.start_prompt(session, "echo waited")?;
     if is_cut {

@@ -28,9 +28,9 @@ fn status(state: &Path) -> Result<Value> {
 }
 
 /// Stops the host of a state directory when the test ends, passed or failed.
-struct Stopped<'a>(&'a Path);
+struct StopHostOnDrop<'a>(&'a Path);
 
-impl Drop for Stopped<'_> {
+impl Drop for StopHostOnDrop<'_> {
     fn drop(&mut self) {
         let _ = fresh(self.0, &["stop"]).output();
     }
@@ -40,7 +40,7 @@ impl Drop for Stopped<'_> {
 fn a_host_is_started_when_one_is_needed_and_stop_leaves_nothing_running() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let state = folder.path().join("state");
-    let _stopped = Stopped(&state);
+    let _stopped = StopHostOnDrop(&state);
     let ran = fresh(&state, &["run", "demo", "--keep", "echo hello"]).output()?;
     let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     ensure!(ran.status.success() && out.starts_with("hello\n") && err.contains("started one"), "{out}{err}");
@@ -66,7 +66,7 @@ fn a_host_is_started_when_one_is_needed_and_stop_leaves_nothing_running() -> Res
 fn verbs_that_come_at_once_share_one_host() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let state = folder.path().join("state");
-    let _stopped = Stopped(&state);
+    let _stopped = StopHostOnDrop(&state);
     let mut children = Vec::new();
     for _ in 0..4 {
         let mut verb = fresh(&state, &["run", "demo", "echo hello"]);

@@ -10,7 +10,7 @@ use wharf_testkit::http::Http;
 use wharf_testkit::{PATIENCE, procs};
 
 use crate::cli::{kept, refused, said, typed, wharf};
-use crate::program::{Guard, lines};
+use crate::program::{ChildGuard, lines};
 use crate::rest::until;
 use crate::scripted;
 
@@ -144,7 +144,7 @@ async fn ctrl_c_cancels_the_turn_and_a_second_one_leaves() -> Result<()> {
 
     for (flags, status) in [(&["--keep"][..], "running"), (&[], "killed")] {
         let mut verb = typed(&host, &[&["run", "scripted", "echo begun; tool; hang hard"], flags].concat());
-        let mut running = Guard(verb.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?);
+        let mut running = ChildGuard(verb.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?);
         assert_eq!(first(running.0.stdout.take())?, "begun\n");
         let id = newest(&http).await?["id"].as_str().context("no id")?.to_owned();
         interrupt(&running.0)?;
@@ -173,7 +173,7 @@ async fn closed_output_pipe_ends_the_command_without_an_error() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::new(&host);
     let mut verb = typed(&host, &["run", "scripted", "think begun; tick 100000 1000"]);
-    let mut running = Guard(verb.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?);
+    let mut running = ChildGuard(verb.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?);
     let mut line = String::new();
     let mut reader = BufReader::new(running.0.stdout.take().context("no stdout")?);
     reader.read_line(&mut line)?;

@@ -13,18 +13,18 @@ use crate::rest::{idle, prompt, spawn};
 use crate::{and_scripted, scripted, section};
 use wharf_testkit::http::Http;
 
-type Taken = Arc<Mutex<Vec<(String, String)>>>;
+type ReceivedExports = Arc<Mutex<Vec<(String, String)>>>;
 
 #[derive(Debug)]
 pub(crate) struct Collector {
     address: String,
-    taken: Taken,
+    taken: ReceivedExports,
 }
 
 impl Collector {
     pub(crate) async fn start() -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let (address, taken) = (listener.local_addr()?.to_string(), Taken::default());
+        let (address, taken) = (listener.local_addr()?.to_string(), ReceivedExports::default());
         let keep = Arc::clone(&taken);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -54,7 +54,7 @@ impl Collector {
     }
 }
 
-async fn take(stream: TcpStream, taken: &Taken) -> Result<()> {
+async fn take(stream: TcpStream, taken: &ReceivedExports) -> Result<()> {
     let mut stream = BufReader::new(stream);
     let (mut first, mut length, mut json) = (String::new(), 0, false);
     stream.read_line(&mut first).await?;

@@ -12,7 +12,7 @@ use crate::{and_scripted, client, cwd, join, log, observer, open, pids, refused,
 
 /// The requests by which a controller can bring a session back.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum WakeRequest {
     Load,
     Resume,
     Attach,
@@ -21,9 +21,10 @@ enum Way {
     SetMode,
 }
 
-const WAYS: [Way; 5] = [Way::Load, Way::Resume, Way::Attach, Way::Prompt, Way::SetMode];
+const WAKE_REQUESTS: [WakeRequest; 5] =
+    [WakeRequest::Load, WakeRequest::Resume, WakeRequest::Attach, WakeRequest::Prompt, WakeRequest::SetMode];
 
-impl Way {
+impl WakeRequest {
     async fn take(self, client: &Client, session: &str, cwd: &str) -> Result<Value, RpcError> {
         let start = json!({ "sessionId": session, "cwd": cwd, "mcpServers": [] });
         match self {
@@ -61,7 +62,7 @@ async fn accepted(host: &Host, session: &str, word: &str) -> Result<()> {
 }
 
 /// Brings the session back by this request, prompts it, and checks that its log was appended to.
-async fn comes_back(host: &Host, way: Way, session: &str, before: &[Value], how: &str) -> Result<()> {
+async fn comes_back(host: &Host, way: WakeRequest, session: &str, before: &[Value], how: &str) -> Result<()> {
     let client = client(host).await?;
     way.take(&client, session, &cwd(host)?).await?;
     assert_eq!(told(&client, session, "echo after").await?, "after");
@@ -70,7 +71,7 @@ async fn comes_back(host: &Host, way: Way, session: &str, before: &[Value], how:
     assert!(records.iter().enumerate().all(|(place, record)| record["seq"] == place as u64 + 1), "a gap");
     assert_eq!(starts(host, session)?, ["new", how]);
     let mut expected = vec!["before", "after"];
-    if let Way::Prompt = way {
+    if let WakeRequest::Prompt = way {
         expected.insert(1, "back");
     }
     assert_eq!(logged_texts(host, session)?, expected, "nothing of the agent's own replay");
@@ -82,7 +83,7 @@ async fn every_request_brings_a_session_back_after_kill_9() -> Result<()> {
     for (flags, how) in [(&[][..], "load"), (&["--resume"], "resume")] {
         let mut host = scripted(flags)?.start()?;
         let mut sessions = Vec::new();
-        for way in WAYS {
+        for way in WAKE_REQUESTS {
             let (client, session) = open(&host).await?;
             client.prompt(&session, "echo before").await?;
             sessions.push((way, session));
@@ -101,7 +102,7 @@ async fn every_request_brings_a_session_back_after_kill_9() -> Result<()> {
 #[tokio::test]
 async fn every_request_brings_a_session_back_after_a_crash_of_the_agent() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    for way in WAYS {
+    for way in WAKE_REQUESTS {
         let (client, session) = open(&host).await?;
         client.prompt(&session, "echo before").await?;
         let error = refused(client.prompt(&session, "crash 3").await)?;
@@ -231,7 +232,7 @@ async fn a_session_does_not_come_back_with_more_rights_than_it_had() -> Result<(
         let (first, session) = open(&host).await?;
         first.prompt(&session, prompt).await?;
         host.restart()?;
-        for way in [Way::Load, Way::Resume, Way::Attach, Way::SetMode] {
+        for way in [WakeRequest::Load, WakeRequest::Resume, WakeRequest::Attach, WakeRequest::SetMode] {
             let client = client(&host).await?;
             let error = refused(way.take(&client, &session, &cwd(&host)?).await)?;
             assert!(error.message.contains(word), "{way:?}: {error}");
@@ -280,10 +281,10 @@ async fn start_parameters_are_kept_privately_and_used_on_return() -> Result<()> 
     assert!(said.ends_with(&format!("cwd={cwd}")), "{said}");
 
     // New values replace the stored ones.
-    for way in [Way::Load, Way::Prompt] {
+    for way in [WakeRequest::Load, WakeRequest::Prompt] {
         host.restart()?;
         let third = client(&host).await?;
-        if let Way::Load = way {
+        if let WakeRequest::Load = way {
             let load = json!({ "sessionId": session, "cwd": cwd, "mcpServers": server("two") });
             third.request("session/load", load).await?;
         } else {
@@ -401,7 +402,7 @@ async fn an_agent_that_forgot_the_session_is_a_clear_error() -> Result<()> {
     let (first, session) = open(&host).await?;
     first.prompt(&session, "echo before").await?;
     host.restart()?;
-    for way in [Way::Load, Way::Resume, Way::Attach, Way::SetMode] {
+    for way in [WakeRequest::Load, WakeRequest::Resume, WakeRequest::Attach, WakeRequest::SetMode] {
         let client = client(&host).await?;
         let error = refused(way.take(&client, &session, &cwd(&host)?).await)?;
         assert!(error.message.contains("refused `session/load`"), "{way:?}: {error}");
@@ -427,12 +428,12 @@ async fn agent_that_can_neither_load_nor_resume_is_a_clear_error() -> Result<()>
     let loaded = second.load_session(&session, &cwd(&host)?).await?;
     assert_eq!(loaded["_meta"]["wharf"], json!({ "status": "killed", "resumable": false }));
     assert_eq!(second.texts(), ["before"]);
-    for way in [Way::Resume, Way::Prompt, Way::SetMode] {
+    for way in [WakeRequest::Resume, WakeRequest::Prompt, WakeRequest::SetMode] {
         let error = refused(way.take(&second, &session, &cwd(&host)?).await)?;
         assert_eq!(error.data["reason"], "not_resumable", "{way:?}: {error}");
         assert!(error.message.contains("cannot be brought back"), "{way:?}: {error}");
     }
-    let attached = Way::Attach.take(&second, &session, &cwd(&host)?).await?;
+    let attached = WakeRequest::Attach.take(&second, &session, &cwd(&host)?).await?;
     assert_eq!(attached["history"][1]["content"][0]["text"], "before", "{attached}");
     assert_eq!(starts(&host, &session)?, ["new"]);
     Ok(())
@@ -449,11 +450,11 @@ async fn observers_read_a_cold_session_and_start_nothing() -> Result<()> {
     let (by_token, by_wish) = (observer(&host).await?, client(&host).await?);
     by_token.load_session(&session, &cwd(&host)?).await?;
     assert_eq!(by_token.texts(), ["before"]);
-    Way::Resume.take(&by_token, &session, &cwd(&host)?).await?;
-    Way::Attach.take(&by_token, &session, &cwd(&host)?).await?;
+    WakeRequest::Resume.take(&by_token, &session, &cwd(&host)?).await?;
+    WakeRequest::Attach.take(&by_token, &session, &cwd(&host)?).await?;
     by_wish.request("session/attach", json!({ "sessionId": session, "role": "observer" })).await?;
     for observer in [&by_token, &by_wish] {
-        for way in [Way::Prompt, Way::SetMode] {
+        for way in [WakeRequest::Prompt, WakeRequest::SetMode] {
             let error = refused(way.take(observer, &session, &cwd(&host)?).await)?;
             assert_eq!(error.code, -32011, "{way:?}: {error}");
         }
@@ -506,7 +507,7 @@ async fn clients_that_wake_a_session_at_the_same_time_share_one_agent() -> Resul
     host.restart()?;
     let cwd = cwd(&host)?;
     let mut clients = Vec::new();
-    for way in WAYS.into_iter().chain(WAYS) {
+    for way in WAKE_REQUESTS.into_iter().chain(WAKE_REQUESTS) {
         clients.push((way, client(&host).await?));
     }
     let ways = clients.iter().map(|(way, client)| way.take(client, &session, &cwd));

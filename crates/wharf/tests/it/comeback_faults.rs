@@ -13,27 +13,27 @@ use wharf_testkit::{PATIENCE, look, procs, program};
 use crate::{client_of, cwd, log, refused, scripted, section, told};
 
 /// A failure of an agent that is started again, and the error that it causes.
-struct Fault {
+struct ReturnFault {
     name: &'static str,
     flags: &'static [&'static str],
     told: &'static str,
 }
 
-const fn fault(name: &'static str, flags: &'static [&'static str], told: &'static str) -> Fault {
-    Fault { name, flags, told }
+const fn fault(name: &'static str, flags: &'static [&'static str], told: &'static str) -> ReturnFault {
+    ReturnFault { name, flags, told }
 }
 
 /// The start timeout in these tests.
-const LIMIT: &str = "3s";
-const LATE: &str = "(start_timeout)";
+const START_TIMEOUT: &str = "3s";
+const TIMEOUT_TEXT: &str = "(start_timeout)";
 
-const FAULTS: &[Fault] = &[
+const RETURN_FAULTS: &[ReturnFault] = &[
     fault("exits", &["--exit-on-start", "7"], "exited with code 7"),
-    fault("deaf", &["--slow-start", "600000"], LATE),
+    fault("deaf", &["--slow-start", "600000"], TIMEOUT_TEXT),
     fault("init-hang", &["--hang-on", "initialize"], "answer `initialize` within"),
     fault("init-die", &["--die-on", "initialize"], "went away before it answered `initialize`"),
     fault("init-no", &["--error-on", "initialize=-32603"], "refused `initialize`"),
-    fault("init-garbage", &["--garbage-on", "initialize"], LATE),
+    fault("init-garbage", &["--garbage-on", "initialize"], TIMEOUT_TEXT),
     fault("init-then-die", &["--die-after", "initialize"], "went away before it answered `authenticate`"),
     fault("auth-hang", &["--hang-on", "authenticate"], "answer `authenticate` within"),
     fault("auth-die", &["--die-on", "authenticate"], "went away before it answered `authenticate`"),
@@ -42,7 +42,7 @@ const FAULTS: &[Fault] = &[
     fault("load-die", &["--die-on", "session/load"], "went away before it answered `session/load`"),
     fault("load-no", &["--error-on", "session/load=-32603"], "refused `session/load`"),
     fault("load-none", &["--no-load"], "refused `session/load`"),
-    fault("load-garbage", &["--garbage-on", "session/load"], LATE),
+    fault("load-garbage", &["--garbage-on", "session/load"], TIMEOUT_TEXT),
     fault("forgot", &["--forget"], "does not know this session any more"),
     fault("load-then-die", &["--die-after", "session/load"], "went away"),
     fault("endless", &["--replay-forever"], "come to the end of what it repeats within"),
@@ -58,10 +58,10 @@ const FAULTS: &[Fault] = &[
 ];
 
 fn options(faulty: bool) -> Result<HostOptions> {
-    let mut options = scripted(&[])?.setting("start_timeout", LIMIT).setting("resume_on_start", "none");
+    let mut options = scripted(&[])?.setting("start_timeout", START_TIMEOUT).setting("resume_on_start", "none");
     let agent = program::scripted_agent()?;
     let agent = agent.to_str().context("not UTF-8")?.to_owned();
-    for fault in FAULTS {
+    for fault in RETURN_FAULTS {
         let sound: &[&str] = if fault.name.starts_with("resume") { &["--resume"] } else { &[] };
         let flags = if faulty { fault.flags } else { sound };
         let command: Vec<String> =
@@ -91,7 +91,7 @@ async fn begin(host: &Host, agent: &str) -> Result<String> {
 }
 
 /// Checks that a prompt fails in time with the reason, and that the session's state is consistent afterwards.
-async fn fails(host: &Host, http: &Http, client: &Client, fault: &Fault, session: &str) -> Result<()> {
+async fn fails(host: &Host, http: &Http, client: &Client, fault: &ReturnFault, session: &str) -> Result<()> {
     let (asked, waits) = tokio::join!(client.prompt(session, "echo one"), client.prompt(session, "echo two"));
     for error in [refused(asked)?, refused(waits)?] {
         ensure!(error.data["reason"] == "start_failed", "{error}");
@@ -120,7 +120,7 @@ async fn fails(host: &Host, http: &Http, client: &Client, fault: &Fault, session
 async fn session_can_come_back_after_its_agent_failed_in_any_phase() -> Result<()> {
     let mut host = options(false)?.start()?;
     let mut sessions = Vec::new();
-    for fault in FAULTS {
+    for fault in RETURN_FAULTS {
         sessions.push(begin(&host, fault.name).await.with_context(|| fault.name.to_owned())?);
     }
     let config = |faulty: bool| -> Result<Option<String>> { Ok(options(faulty)?.config) };
@@ -132,7 +132,7 @@ async fn session_can_come_back_after_its_agent_failed_in_any_phase() -> Result<(
 
     let begun = Instant::now();
     let mut all = Vec::new();
-    for (fault, session) in FAULTS.iter().zip(&sessions) {
+    for (fault, session) in RETURN_FAULTS.iter().zip(&sessions) {
         // The client that brings the session back may be connected to another agent.
         let client = Client::connect(&host.ws_url(), host.token()).await?;
         client.initialize().await?;
@@ -151,7 +151,7 @@ async fn session_can_come_back_after_its_agent_failed_in_any_phase() -> Result<(
     let (failures, unharmed) = tokio::join!(all, bystander);
     let failures: Vec<String> =
         failures.into_iter().filter_map(|result| result.err().map(|e| format!("{e:#}"))).collect();
-    ensure!(failures.is_empty(), "{} of {}:\n{}", failures.len(), FAULTS.len(), failures.join("\n"));
+    ensure!(failures.is_empty(), "{} of {}:\n{}", failures.len(), RETURN_FAULTS.len(), failures.join("\n"));
     unharmed?;
     assert!(begun.elapsed() < 2 * PATIENCE, "it took {:?}", begun.elapsed());
     let left = || procs::descendants(host.pid()).into_iter().filter(|pid| !only.contains(pid)).collect::<Vec<_>>();
@@ -161,7 +161,7 @@ async fn session_can_come_back_after_its_agent_failed_in_any_phase() -> Result<(
     // The agents are repaired: all sessions come back as they were.
     host.options_mut().config = config(false)?;
     host.restart()?;
-    for (fault, session) in FAULTS.iter().zip(&sessions) {
+    for (fault, session) in RETURN_FAULTS.iter().zip(&sessions) {
         let client = client_of(&host, fault.name).await?;
         client.initialize().await?;
         let state = told(&client, session, "mode").await.with_context(|| fault.name.to_owned())?;
@@ -172,13 +172,13 @@ async fn session_can_come_back_after_its_agent_failed_in_any_phase() -> Result<(
 
 #[tokio::test]
 async fn prompts_that_waited_for_a_host_get_their_end_when_the_agent_cannot_come_back() -> Result<()> {
-    let mut host = tried_once(scripted(&[])?).setting("start_timeout", LIMIT).start()?;
+    let mut host = tried_once(scripted(&[])?).setting("start_timeout", START_TIMEOUT).start()?;
     let (client, session) = crate::open(&host).await?;
     client.prompt(&session, "echo before").await?;
     let _running = client.start_prompt(&session, "hang").await;
     let _waiting = client.start_prompt(&session, "echo later").await;
     log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("later")).await?;
-    let hangs = scripted(&["--hang-on", "session/load"])?.setting("start_timeout", LIMIT);
+    let hangs = scripted(&["--hang-on", "session/load"])?.setting("start_timeout", START_TIMEOUT);
     host.options_mut().config = tried_once(hangs).config;
     host.restart()?;
     let ended = log::expect(&host, &session, "prompt_ended", |event| event["end"]["how"] == "start_failed").await?;

@@ -10,7 +10,7 @@ use wharf_testkit::host::{Host, HostOptions};
 use wharf_testkit::http::Http;
 use wharf_testkit::{PATIENCE, look, procs};
 
-use crate::identity::{Agent, ids, piped, token_of};
+use crate::identity::{CallingAgent, ids, piped, token_of};
 use crate::mcp_client::Mcp;
 use crate::rest::{idle, output, spawn, until};
 use crate::{and_scripted, client, cwd, log, refused, scripted, section};
@@ -25,15 +25,15 @@ fn delegating(settings: &str) -> Result<HostOptions> {
 }
 
 /// A session whose agent calls the host over HTTP.
-struct Parent {
-    agent: Agent,
+struct ParentSession {
+    agent: CallingAgent,
     http: Http,
     mcp: Mcp,
 }
 
-impl Parent {
+impl ParentSession {
     async fn new(host: &Host) -> Result<Self> {
-        let agent = Agent::new(host).await?;
+        let agent = CallingAgent::new(host).await?;
         let http = agent.http(host).await?;
         Ok(Self { agent, mcp: Mcp::Http(http.clone()), http })
     }
@@ -72,7 +72,7 @@ async fn caller_of(host: &Host, session: &str) -> Result<Http> {
 #[tokio::test]
 async fn delegation_is_off_by_default() -> Result<()> {
     let host = and_scripted(scripted(&[])?, "child", &[])?.start()?;
-    let mut parent = Parent::new(&host).await?;
+    let mut parent = ParentSession::new(&host).await?;
     let before = made(&host)?;
     for wanted in [json!({ "adapter": "child" }), json!({ "adapter": "scripted" }), json!({ "adapter": "no such" })] {
         parent.is_refused(&wanted, 403, "delegation_denied").await?;
@@ -84,7 +84,7 @@ async fn delegation_is_off_by_default() -> Result<()> {
 #[tokio::test]
 async fn an_agent_starts_a_child_works_with_it_and_ends_it() -> Result<()> {
     let host = delegating("")?.start()?;
-    let mut parent = Parent::new(&host).await?;
+    let mut parent = ParentSession::new(&host).await?;
     let start = json!({ "adapter": "child", "prompt": "echo first", "label": "helper" });
     let child = parent.mcp.call("agent_start", start).await?;
     let id = child["id"].as_str().context("no id")?.to_owned();
@@ -124,7 +124,7 @@ async fn an_agent_starts_a_child_works_with_it_and_ends_it() -> Result<()> {
 #[tokio::test]
 async fn process_of_an_agent_delegates_without_a_token() -> Result<()> {
     let host = delegating("")?.start()?;
-    let agent = Agent::new(&host).await?;
+    let agent = CallingAgent::new(&host).await?;
     let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params":
         { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } } });
     let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
@@ -154,7 +154,7 @@ async fn forbidden_delegation_is_refused_and_creates_no_session() -> Result<()> 
     fs::create_dir(&inside)?;
     let link = host.directory().join("link");
     symlink(outside.path(), &link)?;
-    let mut parent = Parent::new(&host).await?;
+    let mut parent = ParentSession::new(&host).await?;
     let before = made(&host)?;
     parent.is_refused(&json!({ "adapter": "scripted" }), 403, "delegation_denied").await?;
     for (member, value) in [
@@ -201,7 +201,7 @@ async fn child_cannot_start_outside_through_a_replaced_directory() -> Result<()>
     let host = delegating("max_depth = 1")?.start()?;
     let (outside, work) = (tempfile::tempdir()?, host.directory().join("work"));
     fs::create_dir(&work)?;
-    let agent = Agent::in_directory(&host, work.to_str().context("odd")?).await?;
+    let agent = CallingAgent::in_directory(&host, work.to_str().context("odd")?).await?;
     let http = agent.http(&host).await?;
     let child = json!({ "adapter": "child" });
     http.post("/sessions/agent", &child).await?.expect(201)?;
@@ -223,7 +223,7 @@ async fn child_cannot_start_outside_through_a_replaced_directory() -> Result<()>
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn simultaneous_starts_stay_within_the_quota() -> Result<()> {
     let host = delegating("max_children = 3")?.start()?;
-    let mut parent = Parent::new(&host).await?;
+    let mut parent = ParentSession::new(&host).await?;
     let mut starting = tokio::task::JoinSet::new();
     for _ in 0..10 {
         let http = parent.http.clone();
@@ -248,14 +248,14 @@ async fn simultaneous_starts_stay_within_the_quota() -> Result<()> {
     // Ended children do not count, and another session has its own quota.
     parent.http.poke(&format!("/sessions/{}/kill", started[0])).await?.expect(200)?;
     parent.child().await?;
-    Parent::new(&host).await?.child().await?;
+    ParentSession::new(&host).await?.child().await?;
     Ok(())
 }
 
 #[tokio::test]
 async fn repeated_spawn_with_one_key_starts_one_child() -> Result<()> {
     let host = delegating("max_children = 1")?.start()?;
-    let parent = Parent::new(&host).await?;
+    let parent = ParentSession::new(&host).await?;
     let wanted = json!({ "adapter": "child" });
     let again = async || parent.http.post_with("/sessions/agent", ("idempotency-key", "k"), &wanted).await;
     let first = again().await?.expect(201)?;
@@ -268,7 +268,7 @@ async fn agent_controls_its_descendant_sessions_only() -> Result<()> {
     let host = delegating("max_depth = 2")?.start()?;
     let user = Http::new(&host);
     let stranger = spawn(&user, &host).await?;
-    let [parent, other] = [Parent::new(&host).await?, Parent::new(&host).await?];
+    let [parent, other] = [ParentSession::new(&host).await?, ParentSession::new(&host).await?];
     let (child, sibling, cousin) = (parent.child().await?, parent.child().await?, other.child().await?);
     let below = caller_of(&host, &child).await?;
     let grandchild = below.post("/sessions/agent", &json!({ "adapter": "child" })).await?.expect(201)?;
@@ -318,7 +318,7 @@ async fn agent_controls_its_descendant_sessions_only() -> Result<()> {
 async fn asks_of_a_child_are_answered_by_the_user_unless_configured_otherwise() -> Result<()> {
     for (settings, may) in [("", false), ("answer = true", true)] {
         let host = delegating(settings)?.start()?;
-        let mut parent = Parent::new(&host).await?;
+        let mut parent = ParentSession::new(&host).await?;
         let child = parent.child().await?;
         parent.mcp.call("agent_prompt", json!({ "sessionId": child, "prompt": "ask" })).await?;
         let waited = parent.mcp.call("wait_agent_session", json!({ "sessionId": child })).await?;
@@ -364,7 +364,7 @@ async fn children_end_with_their_killed_parent_unless_configured_otherwise() -> 
     for (settings, end) in [("max_depth = 2", "killed"), ("max_depth = 2\nchildren = \"keep\"", "running")] {
         let host = delegating(settings)?.start()?;
         let user = Http::new(&host);
-        let parent = Parent::new(&host).await?;
+        let parent = ParentSession::new(&host).await?;
         let child = parent.child().await?;
         let below = caller_of(&host, &child).await?;
         let grandchild = below.post("/sessions/agent", &json!({ "adapter": "child" })).await?.expect(201)?;
@@ -388,7 +388,7 @@ async fn children_end_with_their_killed_parent_unless_configured_otherwise() -> 
 #[tokio::test]
 async fn ancestry_of_sessions_survives_a_restart() -> Result<()> {
     let mut host = delegating("max_children = 1\nmax_depth = 2")?.start()?;
-    let parent = Parent::new(&host).await?;
+    let parent = ParentSession::new(&host).await?;
     let child = parent.child().await?;
     host.kill9()?;
     host.restart()?;
@@ -432,7 +432,7 @@ async fn ancestry_of_sessions_survives_a_restart() -> Result<()> {
 #[tokio::test]
 async fn dead_parent_starts_no_child_over_a_connection_it_left_open() -> Result<()> {
     let host = delegating("")?.start()?;
-    let parent = Parent::new(&host).await?;
+    let parent = ParentSession::new(&host).await?;
     parent.child().await?;
     // An MCP connection over TCP is one request; an event stream stays open for as long as it is read.
     let mut events = parent.http.stream("/sessions/stream", None).await?;

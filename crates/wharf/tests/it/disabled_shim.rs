@@ -12,9 +12,9 @@ use wharf_testkit::procs;
 use crate::{TREE_ENDS_WITHIN, client, open, pids, scripted, told};
 
 /// With one open file the shim cannot list processes any more.
-const LIMIT_FILES: &str = "prlimit --pid $SHIM --nofile=1:1";
+const LIMIT_SHIM_FILES: &str = "prlimit --pid $SHIM --nofile=1:1";
 /// A stopped shim does nothing at all.
-const STOP: &str = "kill -STOP $SHIM";
+const STOP_SHIM: &str = "kill -STOP $SHIM";
 /// The longest time that a host's stop may take, as the command line promises.
 const HOST_STOPS_WITHIN: Duration = Duration::from_secs(10);
 
@@ -47,7 +47,7 @@ fn assert_gone(pids: &[u32]) {
 #[tokio::test]
 async fn killing_a_session_ends_its_processes_although_the_shim_is_disabled() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    for attack in [LIMIT_FILES, STOP] {
+    for attack in [LIMIT_SHIM_FILES, STOP_SHIM] {
         let tree = StuckTree::grow(&host, attack).await?;
         Http::new(&host).poke(&format!("/sessions/{}/kill", tree.session)).await?.expect(200)?;
         assert_gone(&tree.processes);
@@ -58,7 +58,7 @@ async fn killing_a_session_ends_its_processes_although_the_shim_is_disabled() ->
 #[tokio::test]
 async fn deleting_a_session_ends_and_deletes_it_although_the_shim_is_disabled() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    for attack in [LIMIT_FILES, STOP] {
+    for attack in [LIMIT_SHIM_FILES, STOP_SHIM] {
         let tree = StuckTree::grow(&host, attack).await?;
         let path = format!("/sessions/{}", tree.session);
         let http = Http::new(&host);
@@ -72,7 +72,7 @@ async fn deleting_a_session_ends_and_deletes_it_although_the_shim_is_disabled() 
 #[tokio::test]
 async fn stopping_the_host_ends_all_trees_in_time_although_shims_are_disabled() -> Result<()> {
     let mut host = scripted(&[])?.start()?;
-    let trees = [StuckTree::grow(&host, LIMIT_FILES).await?, StuckTree::grow(&host, STOP).await?];
+    let trees = [StuckTree::grow(&host, LIMIT_SHIM_FILES).await?, StuckTree::grow(&host, STOP_SHIM).await?];
     let (_other, _session) = open(&host).await?;
     let below = procs::descendants(host.pid());
     procs::terminate(host.pid());
@@ -85,7 +85,7 @@ async fn stopping_the_host_ends_all_trees_in_time_although_shims_are_disabled() 
 #[tokio::test]
 async fn a_disabled_shim_does_not_hold_up_other_sessions() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let tree = StuckTree::grow(&host, STOP).await?;
+    let tree = StuckTree::grow(&host, STOP_SHIM).await?;
     let (other, other_session) = open(&host).await?;
     let http = Http::new(&host);
     let stuck = tokio::spawn({
@@ -104,7 +104,7 @@ async fn a_disabled_shim_does_not_hold_up_other_sessions() -> Result<()> {
 #[tokio::test]
 async fn an_agent_that_exits_behind_a_disabled_shim_leaves_nothing_and_comes_back() -> Result<()> {
     let host = scripted(&["--resume"])?.start()?;
-    for attack in [LIMIT_FILES, STOP] {
+    for attack in [LIMIT_SHIM_FILES, STOP_SHIM] {
         let tree = StuckTree::grow(&host, attack).await?;
         crate::refused(tree.client.prompt(&tree.session, "crash 7").await)?;
         assert_gone(&tree.processes);

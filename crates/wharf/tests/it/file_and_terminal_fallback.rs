@@ -38,13 +38,13 @@ async fn left_by_its_editor(host: &Host, directory: &str) -> Result<(Client, Str
 }
 
 /// A host with the directories `inside`, where the session runs, and `outside`.
-struct Yard {
+struct TwoDirectories {
     host: Host,
     inside: String,
     outside: std::path::PathBuf,
 }
 
-impl Yard {
+impl TwoDirectories {
     fn new() -> Result<Self> {
         let host = scripted(&[])?.variable("ONLY_OF_THE_HOST", "1").start()?;
         let (inside, outside) = (host.directory().join("inside"), host.directory().join("outside"));
@@ -149,7 +149,7 @@ async fn returning_agent_is_offered_the_capabilities_of_the_client_that_woke_it(
 
 #[tokio::test]
 async fn agent_without_a_client_reads_and_writes_outside_its_directories_as_its_process_could() -> Result<()> {
-    let yard = Yard::new()?;
+    let yard = TwoDirectories::new()?;
     let (client, session) = left_by_its_editor(&yard.host, &yard.inside).await?;
     let (inside, outside) = (&yard.inside, yard.outside.display());
     symlink(&yard.outside, format!("{inside}/link"))?;
@@ -171,7 +171,7 @@ async fn agent_without_a_client_reads_and_writes_outside_its_directories_as_its_
 
 #[tokio::test]
 async fn proc_self_means_the_agents_process() -> Result<()> {
-    let yard = Yard::new()?;
+    let yard = TwoDirectories::new()?;
     let (client, session) = left_by_its_editor(&yard.host, &yard.inside).await?;
     let agent = pids(&told(&client, &session, "pid").await?).pop().context("no pid")?;
     symlink("/proc/self", format!("{}/me", yard.inside))?;

@@ -192,16 +192,16 @@ async fn a_prompt_just_within_the_limit_passes() -> Result<()> {
 
 #[tokio::test]
 async fn an_update_of_twenty_megabytes_passes_and_is_replayed() -> Result<()> {
-    const SIZE: usize = 20_000_000;
+    const LARGE_UPDATE_BYTES: usize = 20_000_000;
     let mut host = scripted(&[])?.start()?;
     let (client, session) = open(&host).await?;
-    client.prompt(&session, &format!("echo before; oversized {SIZE}; echo after")).await?;
+    client.prompt(&session, &format!("echo before; oversized {LARGE_UPDATE_BYTES}; echo after")).await?;
     host.restart()?;
     let loaded = join(&host, &session).await?;
     for texts in [client.texts(), loaded.texts()] {
         let sizes: Vec<usize> = texts.iter().map(String::len).collect();
         assert_eq!((sizes.len(), sizes[0], sizes[2]), (3, 6, 5));
-        assert!(sizes[1] > SIZE - 1_000);
+        assert!(sizes[1] > LARGE_UPDATE_BYTES - 1_000);
     }
     Ok(())
 }

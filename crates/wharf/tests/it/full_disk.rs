@@ -11,7 +11,7 @@ use wharf_testkit::procs;
 
 use crate::{TREE_ENDS_WITHIN, client, cwd, log, open, pids, refused, scripted, section, stop_reason, told};
 
-const STREAMED: u64 = 4_000;
+const STREAMED_UPDATES: u64 = 4_000;
 
 fn on_small_disk(flags: &[&str]) -> Result<HostOptions> {
     Ok(section(scripted(flags)?, "[limits]\nreserve = \"1MiB\"").on_disk("10m"))
@@ -65,7 +65,7 @@ async fn sessions_pause_on_a_full_disk_and_resume_without_loss() -> Result<()> {
     let (other, killed) = open(&host).await?;
     let agent = pids(&told(&other, &killed, "pid").await?);
     let cancelled = other.new_session(&cwd(&host)?).await?;
-    let streaming = client.start_prompt(&session, &format!("wait; stream {STREAMED} 500; echo whole")).await;
+    let streaming = client.start_prompt(&session, &format!("wait; stream {STREAMED_UPDATES} 500; echo whole")).await;
     let hanging = other.start_prompt(&cancelled, "hang").await;
     for busy in [&session, &cancelled] {
         log::expect(&host, busy, "turn_started", |_| true).await?;
@@ -87,13 +87,13 @@ async fn sessions_pause_on_a_full_disk_and_resume_without_loss() -> Result<()> {
     procs::wait_gone(&agent, TREE_ENDS_WITHIN).map_err(|left| anyhow::anyhow!("left: {left:?}"))?;
     let shown = client.transcript().iter().filter(|frame| frame.index().is_some()).count();
     let written = log::events(&host, &session, "agent_updated")?.len();
-    assert!(shown <= written && written < STREAMED as usize, "{shown} shown, {written} written");
+    assert!(shown <= written && written < STREAMED_UPDATES as usize, "{shown} shown, {written} written");
 
     drop(filler);
     assert_eq!(stop_reason(streaming.answer().await)?, "end_turn");
     assert_eq!(stop_reason(hanging.answer().await)?, "cancelled");
     let indices: Vec<u64> = client.transcript().iter().filter_map(|frame| frame.index()).collect();
-    assert!(indices.into_iter().eq(0..STREAMED), "something that the agent said is lost or doubled");
+    assert!(indices.into_iter().eq(0..STREAMED_UPDATES), "something that the agent said is lost or doubled");
     let told_of: Vec<_> = kinds(&host, &session)?.into_iter().filter(|kind| !kind.starts_with("agent_")).collect();
     let expected = ["created", "prompt_accepted", "turn_started", "paused", "continued", "prompt_ended"];
     assert_eq!(told_of, expected, "what was refused has left no trace");

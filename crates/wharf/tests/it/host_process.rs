@@ -13,7 +13,7 @@ use wharf_testkit::client::Client;
 use wharf_testkit::host::{Host, HostOptions};
 use wharf_testkit::{PATIENCE, procs};
 
-use crate::program::{Guard, command, shell_in_terminal};
+use crate::program::{ChildGuard, command, shell_in_terminal};
 use crate::{open, scripted, started_after, stop_reason};
 
 /// Configures a host that writes to its log at every step.
@@ -134,7 +134,7 @@ fn ending_the_tree_of_the_starter_leaves_the_host_and_its_sessions_alive() -> Re
         command
     };
     // An editor does it like this: it starts a bridge, which starts a host and stays.
-    let mut bridge = Guard(verb(&["acp"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?);
+    let mut bridge = ChildGuard(verb(&["acp"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?);
     let mut input = bridge.0.stdin.take().context("no stdin")?;
     let mut lines = BufReader::new(bridge.0.stdout.take().context("no stdout")?).lines();
     let mut answer = |method: &str, params: Value| -> Result<Value> {
@@ -152,7 +152,7 @@ fn ending_the_tree_of_the_starter_leaves_the_host_and_its_sessions_alive() -> Re
     let session = made["sessionId"].as_str().context("no session")?;
     let status: Value = serde_json::from_slice(&verb(&["status", "--json"]).output()?.stdout)?;
     let host = status["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).context("no pid")?;
-    let _ended = Ended(host);
+    let _ended = KillOnDrop(host);
 
     let tree = procs::descendants(bridge.0.id());
     assert!(!tree.contains(&host), "the host is below its starter");
@@ -172,9 +172,9 @@ fn ending_the_tree_of_the_starter_leaves_the_host_and_its_sessions_alive() -> Re
 }
 
 /// Ends a process that is not a child of the test.
-struct Ended(u32);
+struct KillOnDrop(u32);
 
-impl Drop for Ended {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         procs::kill(self.0);
     }
@@ -193,10 +193,10 @@ async fn closing_the_terminal_does_not_end_the_host() -> Result<()> {
     );
     let mut command = shell_in_terminal(&line);
     command.env("WHARF_LOG", "trace").env("HOME", folder.path());
-    let mut terminal = Guard(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?);
+    let mut terminal = ChildGuard(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?);
     let mut lines = BufReader::new(terminal.0.stdout.take().context("no stdout")?).lines().map_while(Result::ok);
     let pid: u32 = lines.next().context("no line")?.trim().parse()?;
-    let _ended = Ended(pid);
+    let _ended = KillOnDrop(pid);
     let listening = lines.find(|line| line.starts_with('{')).context("the host did not say that it listens")?;
     let listening: Value = serde_json::from_str(&listening)?;
     drop(lines);

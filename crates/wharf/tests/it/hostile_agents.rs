@@ -9,24 +9,24 @@ use wharf_testkit::procs;
 use crate::{TREE_ENDS_WITHIN, and_scripted, client_of, cwd, log, open, refused, scripted, section, stop_reason, told};
 
 /// A session that streams during the fault and must receive every update in order.
-struct Bystander {
+struct StreamingSession {
     client: Client,
     streaming: wharf_testkit::client::Call,
 }
 
-const STREAMED: u64 = 3_000;
+const STREAMED_UPDATES: u64 = 3_000;
 
-impl Bystander {
+impl StreamingSession {
     async fn start(host: &Host) -> Result<Self> {
         let (client, session) = open(host).await?;
-        let streaming = client.start_prompt(&session, &format!("stream {STREAMED} 50 flush")).await;
+        let streaming = client.start_prompt(&session, &format!("stream {STREAMED_UPDATES} 50 flush")).await;
         Ok(Self { client, streaming })
     }
 
     async fn finish_unharmed(self) -> Result<()> {
         assert_eq!(stop_reason(self.streaming.answer().await)?, "end_turn");
         let indices: Vec<u64> = self.client.transcript().iter().filter_map(|frame| frame.index()).collect();
-        assert!(indices.into_iter().eq(0..STREAMED), "the other session's stream is not whole");
+        assert!(indices.into_iter().eq(0..STREAMED_UPDATES), "the other session's stream is not whole");
         Ok(())
     }
 }
@@ -48,7 +48,7 @@ fn faults(host: &Host, session: &str) -> Result<Vec<String>> {
 async fn fifty_megabytes_without_a_line_break_are_one_fault_and_use_little_memory() -> Result<()> {
     let host = section(scripted(&[])?, "[limits]\nframe = \"1MiB\"").start()?;
     let (client, session) = open(&host).await?;
-    let bystander = Bystander::start(&host).await?;
+    let bystander = StreamingSession::start(&host).await?;
     let before = peak_kib(&host)?;
     assert_eq!(told(&client, &session, "noline 50000000; malformed; echo and on").await?, "and on");
     let grown = peak_kib(&host)?.saturating_sub(before);
@@ -85,7 +85,7 @@ async fn turn_can_be_cancelled_when_its_answer_is_lost_in_garbage() -> Result<()
 async fn garbage_is_logged_and_the_session_goes_on() -> Result<()> {
     let host = section(scripted(&[])?, "[limits]\nframe = \"64KiB\"").start()?;
     let (client, session) = open(&host).await?;
-    let bystander = Bystander::start(&host).await?;
+    let bystander = StreamingSession::start(&host).await?;
     let script = "malformed; binary; oversized 65537; raw []; raw 7; raw {\"jsonrpc\":\"2.0\"}";
     for part in script.split("; ") {
         client.prompt(&session, part).await?;
@@ -102,7 +102,7 @@ async fn garbage_is_logged_and_the_session_goes_on() -> Result<()> {
 async fn a_flood_of_garbage_does_not_fill_the_log() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (client, session) = open(&host).await?;
-    let bystander = Bystander::start(&host).await?;
+    let bystander = StreamingSession::start(&host).await?;
     assert_eq!(told(&client, &session, "flood 100000; echo and on").await?, "and on");
     let faults = faults(&host, &session)?;
     assert!((100..200).contains(&faults.len()), "{} faults", faults.len());
@@ -114,7 +114,7 @@ async fn a_flood_of_garbage_does_not_fill_the_log() -> Result<()> {
 async fn an_agent_that_dies_in_the_middle_of_a_line_ends_its_session_only() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (client, session) = open(&host).await?;
-    let bystander = Bystander::start(&host).await?;
+    let bystander = StreamingSession::start(&host).await?;
     let error = refused(client.prompt(&session, "stream 10; noline 1000; crash 9").await)?;
     assert_eq!(error.data["reason"], "agent_exited", "{error}");
     assert_eq!(client.texts().len(), 10);
@@ -203,10 +203,10 @@ async fn agent_starts_when_garbage_precedes_its_answers() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exit_of_an_agent_is_noticed_while_its_siblings_run() -> Result<()> {
-    const AT_ONCE: usize = 12;
+    const AGENTS_AT_ONCE: usize = 12;
     let host = std::sync::Arc::new(scripted(&[])?.start()?);
     for round in 0..2 {
-        let opening: Vec<_> = (0..AT_ONCE)
+        let opening: Vec<_> = (0..AGENTS_AT_ONCE)
             .map(|_| {
                 let host = std::sync::Arc::clone(&host);
                 tokio::spawn(async move { open(&host).await })

@@ -17,13 +17,13 @@ use wharf_testkit::{PATIENCE, procs};
 use crate::{TREE_ENDS_WITHIN, wharf};
 
 /// A host in this process, with the scripted agent and a disk that fails on request.
-struct Stage {
+struct DiskFixture {
     host: Host,
     disk: Hostility,
     dir: TempDir,
 }
 
-impl Stage {
+impl DiskFixture {
     fn new() -> Result<Self> {
         let dir = TempDir::with_prefix("wharf-test-")?;
         let agent = wharf_testkit::program::scripted_agent()?;
@@ -111,13 +111,13 @@ async fn go(handle: &SessionHandle) -> Result<()> {
     Ok(handle.tell_agent(Forward { client: new_client_id(), frame: frame.into(), request: None }).await?)
 }
 
-fn agent_pid(stage: &Stage, handle: &SessionHandle) -> Result<u32> {
+fn agent_pid(stage: &DiskFixture, handle: &SessionHandle) -> Result<u32> {
     stage.host.processes_of(handle.id()).first().copied().context("no process")
 }
 
 #[tokio::test]
 async fn agent_is_paused_without_disk_space_and_its_output_is_kept() -> Result<()> {
-    let stage = Stage::new()?;
+    let stage = DiskFixture::new()?;
     let handle = stage.session().await?;
     handle.prompt(submission("wait; burst 5000 200; echo whole")).await?;
     events(&handle, |event| matches!(event, Event::TurnStarted { .. })).await?;
@@ -148,7 +148,7 @@ async fn agent_is_paused_without_disk_space_and_its_output_is_kept() -> Result<(
 
 #[tokio::test]
 async fn event_beyond_the_disk_reserve_is_published_only_after_its_append() -> Result<()> {
-    let stage = Stage::new()?;
+    let stage = DiskFixture::new()?;
     let handle = stage.session().await?;
     handle.prompt(submission("wait; burst 2000 100; echo whole")).await?;
     events(&handle, |event| matches!(event, Event::TurnStarted { .. })).await?;
@@ -166,7 +166,7 @@ async fn event_beyond_the_disk_reserve_is_published_only_after_its_append() -> R
 
 #[tokio::test]
 async fn kill_ends_the_agent_when_its_event_cannot_be_written() -> Result<()> {
-    let stage = Stage::new()?;
+    let stage = DiskFixture::new()?;
     let handle = stage.session().await?;
     let agent = agent_pid(&stage, &handle)?;
     stage.disk.fill_appends(usize::MAX);
@@ -180,7 +180,7 @@ async fn kill_ends_the_agent_when_its_event_cannot_be_written() -> Result<()> {
 
 #[tokio::test]
 async fn cancel_reaches_the_agent_when_its_event_cannot_be_written() -> Result<()> {
-    let stage = Stage::new()?;
+    let stage = DiskFixture::new()?;
     let handle = stage.session().await?;
     handle.prompt(submission("hang")).await?;
     events(&handle, |event| matches!(event, Event::TurnStarted { .. })).await?;
@@ -196,7 +196,7 @@ async fn cancel_reaches_the_agent_when_its_event_cannot_be_written() -> Result<(
 
 #[tokio::test]
 async fn refused_prompt_changes_neither_state_nor_log() -> Result<()> {
-    let stage = Stage::new()?;
+    let stage = DiskFixture::new()?;
     let handle = stage.session().await?;
     let before = handle.head();
     let keyed = || Submission { key: Some("once".into()), ..submission("echo once") };
@@ -216,7 +216,7 @@ async fn refused_prompt_changes_neither_state_nor_log() -> Result<()> {
 
 #[tokio::test]
 async fn read_only_file_system_pauses_a_session_until_it_is_writable() -> Result<()> {
-    let stage = Stage::new()?;
+    let stage = DiskFixture::new()?;
     let handle = stage.session().await?;
     handle.prompt(submission("wait; burst 2000 100; echo whole")).await?;
     events(&handle, |event| matches!(event, Event::TurnStarted { .. })).await?;
@@ -234,7 +234,7 @@ async fn read_only_file_system_pauses_a_session_until_it_is_writable() -> Result
 
 #[tokio::test]
 async fn session_is_not_created_without_disk_space() -> Result<()> {
-    let stage = Stage::new()?;
+    let stage = DiskFixture::new()?;
     stage.disk.keep_reserve(10);
     stage.disk.fill_appends(usize::MAX);
     assert!(matches!(stage.spawn().await, Err(CreateError::StorageFull)));
@@ -246,7 +246,7 @@ async fn session_is_not_created_without_disk_space() -> Result<()> {
 
 #[tokio::test]
 async fn append_with_a_failed_sync_is_not_acknowledged() -> Result<()> {
-    let stage = Stage::new()?;
+    let stage = DiskFixture::new()?;
     let (handle, other) = (stage.session().await?, stage.session().await?);
     let agent = agent_pid(&stage, &handle)?;
     stage.disk.break_syncs(1);
@@ -262,7 +262,7 @@ async fn append_with_a_failed_sync_is_not_acknowledged() -> Result<()> {
 
 #[tokio::test]
 async fn slow_sync_blocks_no_other_session() -> Result<()> {
-    let stage = Stage::new()?;
+    let stage = DiskFixture::new()?;
     let (slow, other) = (stage.session().await?, stage.session().await?);
     stage.disk.hold_syncs_of(slow.id().as_str());
     let waiting = tokio::spawn({
@@ -299,10 +299,10 @@ async fn host_is_not_ready_while_its_disk_fails() -> Result<()> {
         (|disk, _| disk.set_read_only(true), StorageFault::Failed),
         (Hostility::fill_appends, StorageFault::Full),
     ] {
-        let stage = Stage::new()?;
+        let stage = DiskFixture::new()?;
         break_disk(&stage.disk, usize::MAX);
         assert_eq!(stage.host.storage_fault().await, Some(fault));
     }
-    assert_eq!(Stage::new()?.host.storage_fault().await, None);
+    assert_eq!(DiskFixture::new()?.host.storage_fault().await, None);
     Ok(())
 }

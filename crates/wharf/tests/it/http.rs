@@ -4,11 +4,11 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use wharf_testkit::client::{Credentials, connect};
 
-use crate::http_client::{Http, initialize};
+use crate::http_client::{AcpHttpClient, initialize};
 use crate::{join, lasting, open, program, scripted, section, stop_reason};
 
-const JSON: (&str, &str) = ("content-type", "application/json");
-const EVENTS: (&str, &str) = ("accept", "text/event-stream");
+const JSON_HEADER: (&str, &str) = ("content-type", "application/json");
+const ACCEPT_EVENTS_HEADER: (&str, &str) = ("accept", "text/event-stream");
 
 fn list() -> Value {
     json!({ "jsonrpc": "2.0", "id": 5, "method": "session/list", "params": {} })
@@ -17,7 +17,7 @@ fn list() -> Value {
 #[tokio::test]
 async fn initialize_makes_a_connection_and_is_answered_at_once() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let http = Http::new(&host, host.token());
+    let http = AcpHttpClient::new(&host, host.token());
     let (first, second) = (http.post(&initialize()).await?, http.post(&initialize()).await?);
     assert_eq!((first.status, first.header("content-type")), (200, Some("application/json")));
     assert_eq!((&first.json()["id"], &first.json()["result"]["protocolVersion"]), (&json!(0), &json!(1)));
@@ -29,7 +29,7 @@ async fn initialize_makes_a_connection_and_is_answered_at_once() -> Result<()> {
 #[tokio::test]
 async fn message_after_initialize_is_accepted_with_202_and_answered_on_the_stream() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let http = Http::open(&host).await?;
+    let http = AcpHttpClient::open(&host).await?;
     // The stream is not open yet, so the answer waits for it.
     http.send(5, "session/list", json!({})).await?;
     let mut own = http.listen(None, None).await?;
@@ -44,7 +44,7 @@ async fn message_after_initialize_is_accepted_with_202_and_answered_on_the_strea
 #[tokio::test]
 async fn a_message_of_another_media_type_is_415() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let http = Http::open(&host).await?;
+    let http = AcpHttpClient::open(&host).await?;
     let body = list().to_string();
     for headers in [&[][..], &[("content-type", "text/plain")], &[("content-type", "application/jsonl")]] {
         assert_eq!(http.request("POST", headers, &body).await?.status, 415, "{headers:?}");
@@ -57,21 +57,21 @@ async fn a_message_of_another_media_type_is_415() -> Result<()> {
 #[tokio::test]
 async fn a_get_that_does_not_accept_events_is_406() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let http = Http::open(&host).await?;
+    let http = AcpHttpClient::open(&host).await?;
     for headers in [&[][..], &[("accept", "application/json")], &[("accept", "*/*")]] {
         assert_eq!(http.request("GET", headers, "").await?.status, 406, "{headers:?}");
     }
-    assert_eq!(http.request("HEAD", &[EVENTS], "").await?.status, 405);
-    assert_eq!(http.request("PUT", &[JSON], "{}").await?.status, 405);
+    assert_eq!(http.request("HEAD", &[ACCEPT_EVENTS_HEADER], "").await?.status, 405);
+    assert_eq!(http.request("PUT", &[JSON_HEADER], "{}").await?.status, 405);
     Ok(())
 }
 
 #[tokio::test]
 async fn batch_is_501_and_malformed_message_is_400() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let http = Http::open(&host).await?;
+    let http = AcpHttpClient::open(&host).await?;
     assert_eq!(http.post(&json!([list()])).await?.status, 501);
-    let broken = http.request("POST", &[JSON], "{\"jsonrpc\":").await?;
+    let broken = http.request("POST", &[JSON_HEADER], "{\"jsonrpc\":").await?;
     assert_eq!((broken.status, &broken.json()["error"]["code"]), (400, &json!(-32700)));
     let number = http.post(&json!(7)).await?;
     assert_eq!((number.status, &number.json()["error"]["code"]), (400, &json!(-32600)));
@@ -81,7 +81,7 @@ async fn batch_is_501_and_malformed_message_is_400() -> Result<()> {
 #[tokio::test]
 async fn a_message_over_the_limit_is_413() -> Result<()> {
     let host = section(scripted(&[])?, "[limits]\nframe = \"64KiB\"").start()?;
-    let http = Http::open(&host).await?;
+    let http = AcpHttpClient::open(&host).await?;
     let mut large = list();
     large["params"]["filling"] = "x".repeat(65 << 10).into();
     let answer = http.post(&large).await?;
@@ -95,11 +95,11 @@ async fn a_message_over_the_limit_is_413() -> Result<()> {
 #[tokio::test]
 async fn missing_or_unknown_connection_id_is_refused() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let mut http = Http::new(&host, host.token());
+    let mut http = AcpHttpClient::new(&host, host.token());
     for (id, expected) in [(None, 400), (Some("conn_unknown"), 404)] {
         http.connection = id.map(str::to_owned);
         assert_eq!(http.post(&list()).await?.status, expected);
-        assert_eq!(http.request("GET", &[EVENTS], "").await?.status, expected);
+        assert_eq!(http.request("GET", &[ACCEPT_EVENTS_HEADER], "").await?.status, expected);
         let delete = http.request("DELETE", &[], "").await?;
         assert_eq!((delete.status, delete.header("content-type")), (expected, Some("application/problem+json")));
     }
@@ -109,13 +109,13 @@ async fn missing_or_unknown_connection_id_is_refused() -> Result<()> {
 #[tokio::test]
 async fn connection_id_of_another_token_is_refused() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let http = Http::open(&host).await?;
+    let http = AcpHttpClient::open(&host).await?;
     let made = program::command(&["token", "create", "--role", "admin", "--json", "--state-dir"]);
     let made: Value = serde_json::from_slice(&{ made }.arg(host.state_dir()).output()?.stdout)?;
-    let mut other = Http::new(&host, made["token"].as_str().context("no token")?);
+    let mut other = AcpHttpClient::new(&host, made["token"].as_str().context("no token")?);
     other.connection = http.connection.clone();
     assert_eq!(other.post(&list()).await?.status, 404);
-    assert_eq!(other.request("GET", &[EVENTS], "").await?.status, 404);
+    assert_eq!(other.request("GET", &[ACCEPT_EVENTS_HEADER], "").await?.status, 404);
     assert_eq!(other.request("DELETE", &[], "").await?.status, 404);
     assert_eq!(http.post(&list()).await?.status, 202);
     other.connection = None;
@@ -126,14 +126,14 @@ async fn connection_id_of_another_token_is_refused() -> Result<()> {
 #[tokio::test]
 async fn session_header_is_optional_but_must_match_the_body() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let http = Http::open(&host).await?;
+    let http = AcpHttpClient::open(&host).await?;
     let (_own, mut events, session) = http.session(&host).await?;
     let prompt = json!([{ "type": "text", "text": "echo hi" }]);
     let params = json!({ "sessionId": session, "prompt": prompt });
     let message = json!({ "jsonrpc": "2.0", "id": 2, "method": "session/prompt", "params": params });
     let body = message.to_string();
-    assert_eq!(http.request("POST", &[JSON, ("acp-session-id", "sess_other")], &body).await?.status, 400);
-    assert_eq!(http.request("POST", &[JSON, ("acp-session-id", &session)], &body).await?.status, 202);
+    assert_eq!(http.request("POST", &[JSON_HEADER, ("acp-session-id", "sess_other")], &body).await?.status, 400);
+    assert_eq!(http.request("POST", &[JSON_HEADER, ("acp-session-id", &session)], &body).await?.status, 202);
     assert_eq!(events.answer(2).await?["result"]["stopReason"], "end_turn");
     http.prompt(3, &session, "echo again").await?;
     events.text("again").await?;
@@ -143,7 +143,7 @@ async fn session_header_is_optional_but_must_match_the_body() -> Result<()> {
 #[tokio::test]
 async fn delete_ends_the_connection_and_the_session_lives_on() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let http = Http::open(&host).await?;
+    let http = AcpHttpClient::open(&host).await?;
     let (mut own, mut events, session) = http.session(&host).await?;
     http.prompt(2, &session, "echo before; wait; echo after").await?;
     events.text("before").await?;
@@ -166,7 +166,7 @@ async fn a_websocket_has_a_connection_id_too() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (_socket, response) = connect(&host.ws_url(), &Credentials::Bearer(host.token().to_owned())).await?;
     let id = response.headers().get("acp-connection-id").context("no id")?.to_str()?.to_owned();
-    let mut http = Http::new(&host, host.token());
+    let mut http = AcpHttpClient::new(&host, host.token());
     http.connection = Some(id);
     assert_eq!(http.post(&list()).await?.status, 404, "it is the socket's alone");
     Ok(())
@@ -175,7 +175,7 @@ async fn a_websocket_has_a_connection_id_too() -> Result<()> {
 #[tokio::test]
 async fn a_permission_is_asked_on_the_stream_and_answered_by_a_post() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let http = Http::open(&host).await?;
+    let http = AcpHttpClient::open(&host).await?;
     let (_own, mut events, session) = http.session(&host).await?;
     http.prompt(2, &session, "ask").await?;
     let ask = events.expect("a permission", |event| event.data["method"] == "session/request_permission").await?;
@@ -195,7 +195,7 @@ async fn a_permission_is_asked_on_the_stream_and_answered_by_a_post() -> Result<
 async fn a_websocket_and_an_http_client_share_a_session() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (socket, session) = open(&host).await?;
-    let http = Http::open(&host).await?;
+    let http = AcpHttpClient::open(&host).await?;
     let mut events = http.listen(Some(&session), None).await?;
     http.load(1, &session, &host).await?;
     events.answer(1).await?;

@@ -13,13 +13,13 @@ use wharf_testkit::host::Host;
 use crate::http_client::initialize;
 use crate::{cwd, scripted};
 
-struct Client<'h> {
+struct Http2Client<'h> {
     host: &'h Host,
     requests: SendRequest<Bytes>,
     connection: Option<String>,
 }
 
-impl Client<'_> {
+impl Http2Client<'_> {
     async fn request(
         &mut self,
         method: &str,
@@ -80,7 +80,7 @@ async fn a_client_works_over_http2_by_prior_knowledge() -> Result<()> {
     let socket = TcpStream::connect(host.url().trim_start_matches("http://")).await?;
     let (requests, connection) = h2::client::handshake(socket).await?;
     tokio::spawn(connection);
-    let mut client = Client { host: &host, requests, connection: None };
+    let mut client = Http2Client { host: &host, requests, connection: None };
     let (status, headers, _) = client.post(&initialize()).await?;
     assert_eq!(status, 200);
     client.connection = Some(headers["acp-connection-id"].to_str()?.to_owned());

@@ -12,7 +12,7 @@ use wharf_testkit::host::Host;
 
 /// A client with its connection id, if it has one.
 #[derive(Clone, Debug)]
-pub(crate) struct Http {
+pub(crate) struct AcpHttpClient {
     authority: String,
     token: String,
     pub(crate) connection: Option<String>,
@@ -20,13 +20,13 @@ pub(crate) struct Http {
 
 /// A complete response.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct AcpHttpAnswer {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
 }
 
-impl Answer {
+impl AcpHttpAnswer {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
@@ -38,14 +38,14 @@ impl Answer {
 
 /// One server-sent event.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Event {
+pub(crate) struct AcpStreamEvent {
     pub(crate) id: String,
     /// The data as received.
     pub(crate) raw: String,
     pub(crate) data: Value,
 }
 
-impl Event {
+impl AcpStreamEvent {
     /// Returns the number at the start of a chunk of the scripted agent's `stream`.
     pub(crate) fn index(&self) -> Option<u64> {
         self.text()?.split(' ').next()?.parse().ok()
@@ -57,7 +57,7 @@ impl Event {
     }
 }
 
-impl Http {
+impl AcpHttpClient {
     pub(crate) fn new(host: &Host, token: &str) -> Self {
         let authority = host.url().trim_start_matches("http://").to_owned();
         Self { authority, token: token.to_owned(), connection: None }
@@ -73,7 +73,7 @@ impl Http {
     }
 
     /// Creates a session and opens both streams.
-    pub(crate) async fn session(&self, host: &Host) -> Result<(Events, Events, String)> {
+    pub(crate) async fn session(&self, host: &Host) -> Result<(AcpEventStream, AcpEventStream, String)> {
         let mut own = self.listen(None, None).await?;
         let params = json!({ "cwd": crate::cwd(host)?, "mcpServers": [] });
         self.send(1, "session/new", params).await?;
@@ -83,12 +83,12 @@ impl Http {
         Ok((own, events, session))
     }
 
-    pub(crate) async fn post(&self, message: &Value) -> Result<Answer> {
+    pub(crate) async fn post(&self, message: &Value) -> Result<AcpHttpAnswer> {
         self.post_text(&message.to_string()).await
     }
 
     /// Sends a message exactly as written.
-    pub(crate) async fn post_text(&self, text: &str) -> Result<Answer> {
+    pub(crate) async fn post_text(&self, text: &str) -> Result<AcpHttpAnswer> {
         self.request("POST", &[("content-type", "application/json")], text).await
     }
 
@@ -115,22 +115,22 @@ impl Http {
     }
 
     /// Sends any request, with the token and the connection id.
-    pub(crate) async fn request(&self, method: &str, headers: &[(&str, &str)], body: &str) -> Result<Answer> {
+    pub(crate) async fn request(&self, method: &str, headers: &[(&str, &str)], body: &str) -> Result<AcpHttpAnswer> {
         let (mut stream, status, headers) = self.exchange(method, headers, body).await?;
         let mut body = Vec::new();
         tokio::time::timeout(PATIENCE, stream.read_to_end(&mut body)).await.context("the response does not end")??;
-        Ok(Answer { status, headers, body: String::from_utf8(body)? })
+        Ok(AcpHttpAnswer { status, headers, body: String::from_utf8(body)? })
     }
 
     /// Opens the stream of the connection or of a session, after the given event.
-    pub(crate) async fn listen(&self, session: Option<&str>, last: Option<&str>) -> Result<Events> {
+    pub(crate) async fn listen(&self, session: Option<&str>, last: Option<&str>) -> Result<AcpEventStream> {
         let mut headers = vec![("accept", "text/event-stream")];
         headers.extend(session.map(|session| ("acp-session-id", session)));
         headers.extend(last.map(|last| ("last-event-id", last)));
         let (stream, status, headers) = self.exchange("GET", &headers, "").await?;
         ensure!(status == 200, "the stream was refused with {status}");
         ensure!(headers.contains(&("content-type".to_owned(), "text/event-stream".to_owned())), "{headers:?}");
-        Ok(Events {
+        Ok(AcpEventStream {
             stream,
             text: String::new(),
             ready: VecDeque::new(),
@@ -184,19 +184,19 @@ pub(crate) fn initialize() -> Value {
 
 /// An open event stream. Dropping it closes its socket.
 #[derive(Debug)]
-pub(crate) struct Events {
+pub(crate) struct AcpEventStream {
     stream: BufReader<TcpStream>,
     text: String,
-    ready: VecDeque<Event>,
+    ready: VecDeque<AcpStreamEvent>,
     /// The id of the last event that was returned.
     pub(crate) last: Option<String>,
     /// The longest allowed silence.
     pub(crate) patience: Duration,
 }
 
-impl Events {
+impl AcpEventStream {
     /// Returns the next event; `None` at the end of the stream.
-    pub(crate) async fn next(&mut self) -> Result<Option<Event>> {
+    pub(crate) async fn next(&mut self) -> Result<Option<AcpStreamEvent>> {
         while self.ready.is_empty() {
             let size = usize::from_str_radix(&line(&mut self.stream, self.patience).await?, 16).unwrap_or(0);
             if size == 0 {
@@ -221,7 +221,11 @@ impl Events {
     }
 
     /// Reads until an event matches.
-    pub(crate) async fn expect(&mut self, what: &str, fits: impl Fn(&Event) -> bool) -> Result<Event> {
+    pub(crate) async fn expect(
+        &mut self,
+        what: &str,
+        fits: impl Fn(&AcpStreamEvent) -> bool,
+    ) -> Result<AcpStreamEvent> {
         loop {
             let event = self.next().await?.with_context(|| format!("the stream ended before {what}"))?;
             if fits(&event) {
@@ -232,12 +236,12 @@ impl Events {
 
     /// Reads until the answer to this request.
     pub(crate) async fn answer(&mut self, id: u64) -> Result<Value> {
-        let answers = |event: &Event| event.data.get("method").is_none() && event.data["id"] == id;
+        let answers = |event: &AcpStreamEvent| event.data.get("method").is_none() && event.data["id"] == id;
         Ok(self.expect(&format!("the answer to {id}"), answers).await?.data)
     }
 
     /// Returns every event up to the answer to this request, which comes last.
-    pub(crate) async fn until_answer(&mut self, id: u64) -> Result<Vec<Event>> {
+    pub(crate) async fn until_answer(&mut self, id: u64) -> Result<Vec<AcpStreamEvent>> {
         let mut events = Vec::new();
         loop {
             let event = self.next().await?.with_context(|| format!("the stream ended before the answer to {id}"))?;
@@ -249,13 +253,13 @@ impl Events {
         }
     }
 
-    pub(crate) async fn text(&mut self, text: &str) -> Result<Event> {
+    pub(crate) async fn text(&mut self, text: &str) -> Result<AcpStreamEvent> {
         self.expect(text, |event| event.text() == Some(text)).await
     }
 }
 
 /// Parses an event with an id and one line of data. Returns `None` for a comment.
-fn parse(event: &str) -> Result<Option<Event>> {
+fn parse(event: &str) -> Result<Option<AcpStreamEvent>> {
     if event.starts_with(':') {
         return Ok(None);
     }
@@ -263,5 +267,5 @@ fn parse(event: &str) -> Result<Option<Event>> {
     let id = id.strip_prefix("id: ").with_context(|| format!("no id in {event}"))?;
     let data = data.strip_prefix("data: ").with_context(|| format!("no data in {event}"))?;
     let value = wharf_json::Json::parse(data.as_bytes())?.to_value();
-    Ok(Some(Event { id: id.to_owned(), raw: data.to_owned(), data: value }))
+    Ok(Some(AcpStreamEvent { id: id.to_owned(), raw: data.to_owned(), data: value }))
 }

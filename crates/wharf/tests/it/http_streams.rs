@@ -5,19 +5,19 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use wharf_testkit::host::Host;
 
-use crate::http_client::{Event, Events, Http};
+use crate::http_client::{AcpEventStream, AcpHttpClient, AcpStreamEvent};
 use crate::{client, cwd, join, open, scripted, told};
 
-fn last(events: &Events) -> Result<String> {
+fn last(events: &AcpEventStream) -> Result<String> {
     events.last.clone().context("no event yet")
 }
 
-fn texts(events: &[Event]) -> Vec<&str> {
-    events.iter().filter_map(Event::text).collect()
+fn texts(events: &[AcpStreamEvent]) -> Vec<&str> {
+    events.iter().filter_map(AcpStreamEvent::text).collect()
 }
 
 /// Returns the status with which a stream is refused.
-async fn refused(http: &Http, session: Option<&str>, last: &str) -> Result<(u16, Value)> {
+async fn refused(http: &AcpHttpClient, session: Option<&str>, last: &str) -> Result<(u16, Value)> {
     let mut headers = vec![("accept", "text/event-stream"), ("last-event-id", last)];
     headers.extend(session.map(|session| ("acp-session-id", session)));
     let answer = http.request("GET", &headers, "").await?;
@@ -27,7 +27,7 @@ async fn refused(http: &Http, session: Option<&str>, last: &str) -> Result<(u16,
 #[tokio::test]
 async fn updates_before_the_stream_is_open_are_delivered_on_it() -> Result<()> {
     let host = scripted(&["--early-updates", "3"])?.start()?;
-    let http = Http::open(&host).await?;
+    let http = AcpHttpClient::open(&host).await?;
     let mut own = http.listen(None, None).await?;
     http.send(1, "session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await?;
     let opened = own.next().await?.context("no answer")?.data;
@@ -51,7 +51,7 @@ async fn a_load_with_the_stream_open_replays_and_then_answers_on_it() -> Result<
     let host = scripted(&[])?.start()?;
     let (socket, session) = open(&host).await?;
     told(&socket, &session, "echo one; echo two").await?;
-    let http = Http::open(&host).await?;
+    let http = AcpHttpClient::open(&host).await?;
     let mut events = http.listen(Some(&session), None).await?;
     http.load(1, &session, &host).await?;
     let replay = events.until_answer(1).await?;
@@ -65,7 +65,7 @@ async fn a_load_with_no_stream_open_answers_first_and_replays_later() -> Result<
     let host = scripted(&[])?.start()?;
     let (socket, session) = open(&host).await?;
     told(&socket, &session, "echo one; echo two").await?;
-    let http = Http::open(&host).await?;
+    let http = AcpHttpClient::open(&host).await?;
     let mut own = http.listen(None, None).await?;
     http.load(1, &session, &host).await?;
     assert_eq!(own.next().await?.context("no answer")?.data["id"], 1);
@@ -82,7 +82,7 @@ async fn a_load_with_no_stream_open_answers_first_and_replays_later() -> Result<
 #[tokio::test]
 async fn an_answer_comes_on_the_sessions_stream_if_it_is_open_and_else_on_the_connections() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let http = Http::open(&host).await?;
+    let http = AcpHttpClient::open(&host).await?;
     let (mut own, mut events, session) = http.session(&host).await?;
     let status = json!({ "sessionId": session });
     http.send(2, "session/status", status.clone()).await?;
@@ -97,7 +97,7 @@ async fn an_answer_comes_on_the_sessions_stream_if_it_is_open_and_else_on_the_co
 #[tokio::test]
 async fn a_client_that_opens_no_session_stream_still_gets_its_answers() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let http = Http::open(&host).await?;
+    let http = AcpHttpClient::open(&host).await?;
     let mut own = http.listen(None, None).await?;
     http.send(1, "session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await?;
     let opened = own.answer(1).await?;
@@ -115,7 +115,7 @@ async fn a_client_that_opens_no_session_stream_still_gets_its_answers() -> Resul
 #[tokio::test]
 async fn response_waits_for_a_disconnected_reader_for_a_limited_time() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let http = Http::open(&host).await?;
+    let http = AcpHttpClient::open(&host).await?;
     let (mut own, mut events, session) = http.session(&host).await?;
     http.prompt(2, &session, "echo one").await?;
     events.answer(2).await?;
@@ -132,10 +132,10 @@ async fn response_waits_for_a_disconnected_reader_for_a_limited_time() -> Result
 #[tokio::test]
 async fn stream_broken_during_a_burst_resumes_without_gap_or_duplicate() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let http = Http::open(&host).await?;
+    let http = AcpHttpClient::open(&host).await?;
     let (_own, mut events, session) = http.session(&host).await?;
     http.prompt(2, &session, "stream 4000 400").await?;
-    let mut seen: Vec<Event> = Vec::new();
+    let mut seen: Vec<AcpStreamEvent> = Vec::new();
     // The stream breaks with many events in flight, with none, and twice at the same position.
     for count in [1, 700, 0, 1500, 3] {
         for _ in 0..count {
@@ -145,7 +145,7 @@ async fn stream_broken_during_a_burst_resumes_without_gap_or_duplicate() -> Resu
         events = http.listen(Some(&session), Some(&last)).await?;
     }
     seen.extend(events.until_answer(2).await?);
-    let numbers: Vec<u64> = seen.iter().filter_map(Event::index).collect();
+    let numbers: Vec<u64> = seen.iter().filter_map(AcpStreamEvent::index).collect();
     assert_eq!(numbers, (0..4000).collect::<Vec<u64>>());
     let mut ids: Vec<&str> = seen.iter().map(|event| event.id.as_str()).collect();
     ids.sort_unstable();
@@ -159,7 +159,7 @@ async fn stream_broken_during_a_burst_resumes_without_gap_or_duplicate() -> Resu
 #[tokio::test]
 async fn a_reader_that_comes_back_gets_answers_and_requests_too() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let http = Http::open(&host).await?;
+    let http = AcpHttpClient::open(&host).await?;
     let (mut own, events, session) = http.session(&host).await?;
     drop(events);
     let mut events = http.listen(Some(&session), None).await?;
@@ -171,7 +171,7 @@ async fn a_reader_that_comes_back_gets_answers_and_requests_too() -> Result<()> 
     http.prompt(3, &session, "echo two; ask; echo three").await?;
     http.send(4, "session/status", json!({ "sessionId": session })).await?;
     let mut seen = Vec::new();
-    while seen.iter().filter(|event: &&Event| event.data.get("id").is_some()).count() < 2 {
+    while seen.iter().filter(|event: &&AcpStreamEvent| event.data.get("id").is_some()).count() < 2 {
         seen.push(events.next().await?.context("the stream ended")?);
     }
     // From every position the rest of the stream is the same.
@@ -202,7 +202,7 @@ async fn a_reader_that_comes_back_gets_answers_and_requests_too() -> Result<()> 
 #[tokio::test]
 async fn newest_reader_takes_over_the_stream() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let http = Http::open(&host).await?;
+    let http = AcpHttpClient::open(&host).await?;
     let (mut own, mut events, session) = http.session(&host).await?;
     let mut newer = http.listen(Some(&session), None).await?;
     assert_eq!(events.next().await?, None, "the one before it ends");
@@ -218,7 +218,7 @@ async fn newest_reader_takes_over_the_stream() -> Result<()> {
 #[tokio::test]
 async fn unknown_stream_event_id_is_409() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let http = Http::open(&host).await?;
+    let http = AcpHttpClient::open(&host).await?;
     let (_own, mut events, session) = http.session(&host).await?;
     http.prompt(2, &session, "echo hello").await?;
     events.answer(2).await?;
@@ -241,7 +241,7 @@ async fn a_second_load_is_told_apart_from_the_first() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (socket, session) = open(&host).await?;
     told(&socket, &session, "echo one; echo two").await?;
-    let http = Http::open(&host).await?;
+    let http = AcpHttpClient::open(&host).await?;
     let mut events = http.listen(Some(&session), None).await?;
     http.load(1, &session, &host).await?;
     let first = events.until_answer(1).await?;
@@ -259,13 +259,13 @@ async fn a_second_load_is_told_apart_from_the_first() -> Result<()> {
 
 /// Shows how a client that lost the host resumes: the connection id is gone, the event ids of the log are not.
 async fn seen_across_a_restart(host: &mut Host, resume: bool) -> Result<Vec<String>> {
-    let http = Http::open(host).await?;
+    let http = AcpHttpClient::open(host).await?;
     let (_own, mut events, session) = http.session(host).await?;
     http.prompt(2, &session, "echo one; echo two; echo three").await?;
     let two = events.text("two").await?;
     events.answer(2).await?;
     host.restart()?;
-    let http = Http::open(host).await?;
+    let http = AcpHttpClient::open(host).await?;
     let mut events = http.listen(Some(&session), Some(&two.id)).await?;
     if resume {
         let params = json!({ "sessionId": session, "cwd": cwd(host)?, "mcpServers": [] });
@@ -292,7 +292,7 @@ async fn a_stream_goes_on_across_a_restart_of_the_host() -> Result<()> {
 #[tokio::test]
 async fn stalled_stream_reader_slows_no_other_client() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let http = Http::open(&host).await?;
+    let http = AcpHttpClient::open(&host).await?;
     let (mut own, mut events, session) = http.session(&host).await?;
     let other = join(&host, &session).await?;
     http.prompt(2, &session, "stream 30000 1000").await?;
@@ -301,6 +301,6 @@ async fn stalled_stream_reader_slows_no_other_client() -> Result<()> {
     http.send(3, "session/list", json!({})).await?;
     own.answer(3).await?;
     let seen = events.until_answer(2).await?;
-    assert_eq!(seen.iter().filter_map(Event::index).collect::<Vec<_>>(), (0..30_000).collect::<Vec<u64>>());
+    assert_eq!(seen.iter().filter_map(AcpStreamEvent::index).collect::<Vec<_>>(), (0..30_000).collect::<Vec<u64>>());
     Ok(())
 }

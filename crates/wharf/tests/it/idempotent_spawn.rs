@@ -10,32 +10,38 @@ use wharf_testkit::{PATIENCE, look};
 
 use crate::{cwd, log, scripted};
 
-const ROUNDS: usize = 8;
+const KILL_ROUNDS: usize = 8;
 
 /// The progress of a request when the host is killed.
 #[derive(Clone, Copy, Debug)]
-enum Moment {
+enum KillMoment {
     Sent,
     /// The session's directory exists.
-    Made,
+    DirectoryCreated,
     /// The session's first event is in its log.
-    Founded,
+    SessionLogged,
     /// The prompt is in the log.
     Accepted,
     Answered,
 }
 
-const MOMENTS: [Moment; 5] = [Moment::Sent, Moment::Made, Moment::Founded, Moment::Accepted, Moment::Answered];
+const KILL_MOMENTS: [KillMoment; 5] = [
+    KillMoment::Sent,
+    KillMoment::DirectoryCreated,
+    KillMoment::SessionLogged,
+    KillMoment::Accepted,
+    KillMoment::Answered,
+];
 
-impl Moment {
+impl KillMoment {
     fn has_come(self, host: &Host, known: &[String], answered: bool) -> Result<bool> {
         let sessions = log::all_sessions(host).unwrap_or_default();
         let new = sessions.iter().find(|session| !known.contains(session));
         let has = |kind: &str| new.map_or(Ok(false), |new| Ok(!log::events(host, new, kind)?.is_empty()));
         match self {
             Self::Sent => Ok(true),
-            Self::Made => Ok(new.is_some()),
-            Self::Founded => has("created"),
+            Self::DirectoryCreated => Ok(new.is_some()),
+            Self::SessionLogged => has("created"),
             Self::Accepted => has("prompt_accepted"),
             Self::Answered => Ok(answered),
         }
@@ -47,8 +53,8 @@ async fn repeated_spawn_with_prompt_happens_once_when_the_host_is_killed_at_any_
     let mut dice = Dice::thrown()?;
     let mut host = scripted(&[])?.start()?;
     let mut known: Vec<String> = Vec::new();
-    for round in 0..ROUNDS {
-        let moment = MOMENTS[dice.below(MOMENTS.len() as u64) as usize];
+    for round in 0..KILL_ROUNDS {
+        let moment = KILL_MOMENTS[dice.below(KILL_MOMENTS.len() as u64) as usize];
         let (key, body) =
             (format!("key-{round}"), json!({ "adapter": "scripted", "cwd": cwd(&host)?, "prompt": "echo once" }));
         let there = log::all_sessions(&host).unwrap_or_default();

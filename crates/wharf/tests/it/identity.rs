@@ -16,12 +16,12 @@ use crate::rest::{idle, spawn, until};
 use crate::{client, client_with, cwd, log, open, refused, scripted, section, told};
 
 /// A session whose agent calls the host.
-pub(crate) struct Agent {
+pub(crate) struct CallingAgent {
     pub(crate) client: Client,
     pub(crate) session: String,
 }
 
-impl Agent {
+impl CallingAgent {
     pub(crate) async fn new(host: &Host) -> Result<Self> {
         let (client, session) = open(host).await?;
         Ok(Self { client, session })
@@ -83,7 +83,7 @@ pub(crate) fn ids(listed: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn every_agent_gets_its_session_id_and_a_token_of_its_own() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let [one, two] = [Agent::new(&host).await?, Agent::new(&host).await?];
+    let [one, two] = [CallingAgent::new(&host).await?, CallingAgent::new(&host).await?];
     for agent in [&one, &two] {
         assert_eq!(agent.sh("echo $WHARF_SESSION $WHARF_URL").await?, format!("{} {}\n", agent.session, host.url()));
         assert_eq!(agent.sh("echo $WHARF_STATE_DIR").await?.trim_end(), host.state_dir().to_str().context("odd")?);
@@ -135,8 +135,8 @@ async fn clients_and_adapters_cannot_set_the_identity_of_an_agent() -> Result<()
 
 #[tokio::test]
 async fn agent_token_appears_only_in_the_agents_environment() -> Result<()> {
-    let host = HostLog::loud(scripted(&["--resume"])?).start()?;
-    let agent = Agent::new(&host).await?;
+    let host = FullTracing::loud(scripted(&["--resume"])?).start()?;
+    let agent = CallingAgent::new(&host).await?;
     let token = agent.token(&host).await?;
     let secret = token.trim_start_matches("wharf_agent_");
     agent.http(&host).await?.get("/sessions").await?.expect(200)?;
@@ -168,9 +168,9 @@ async fn agent_token_appears_only_in_the_agents_environment() -> Result<()> {
 }
 
 /// Enables full tracing in the host's own log.
-struct HostLog;
+struct FullTracing;
 
-impl HostLog {
+impl FullTracing {
     fn loud(mut options: wharf_testkit::host::HostOptions) -> wharf_testkit::host::HostOptions {
         options.environment.push(("WHARF_LOG".into(), "trace".into()));
         options
@@ -194,7 +194,7 @@ fn files(folder: &Path) -> Result<Vec<std::path::PathBuf>> {
 async fn agent_sees_its_own_session_only() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let other = spawn(&Http::new(&host), &host).await?;
-    let agent = Agent::new(&host).await?;
+    let agent = CallingAgent::new(&host).await?;
     let (http, own) = (agent.http(&host).await?, agent.session.as_str());
     assert_eq!(ids(&http.get("/sessions").await?.expect(200)?), [own]);
     for part in ["", "/output", "/events", "/asks", "/queue"] {
@@ -236,7 +236,7 @@ async fn agent_has_read_only_access() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let user = Http::new(&host);
     let other = spawn(&user, &host).await?;
-    let agent = Agent::new(&host).await?;
+    let agent = CallingAgent::new(&host).await?;
     let (http, own) = (agent.http(&host).await?, agent.session.as_str());
     let here = cwd(&host)?;
     let say = json!({ "prompt": "echo mine" });
@@ -288,7 +288,7 @@ async fn agent_has_read_only_access() -> Result<()> {
 #[tokio::test]
 async fn agent_cannot_answer_its_own_ask() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let agent = Agent::new(&host).await?;
+    let agent = CallingAgent::new(&host).await?;
     let (http, own) = (agent.http(&host).await?, agent.session.clone());
     let looking = Client::connect(&host.ws_url(), http.token()).await?;
     looking.initialize().await?;
@@ -345,7 +345,7 @@ async fn agent_cannot_answer_its_own_ask() -> Result<()> {
 async fn process_of_an_agent_acts_as_that_agent_over_the_socket_with_any_token() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let other = spawn(&Http::new(&host), &host).await?;
-    let agent = Agent::new(&host).await?;
+    let agent = CallingAgent::new(&host).await?;
     let socket = format!("'{}'", host.socket().display());
     let own = agent.session.as_str();
     for before in ["", "env -i", "setsid", "env -i setsid sh -c '\"$@\"' sh"] {
@@ -393,7 +393,7 @@ async fn an_agent_is_known_from_its_start_on() -> Result<()> {
 #[tokio::test]
 async fn agent_token_ends_with_its_agent_and_the_next_agent_gets_a_new_one() -> Result<()> {
     let host = scripted(&["--resume"])?.start()?;
-    let agent = Agent::new(&host).await?;
+    let agent = CallingAgent::new(&host).await?;
     let (user, own) = (Http::new(&host), agent.session.as_str());
     let first = agent.http(&host).await?;
     first.get("/sessions").await?.expect(200)?;
@@ -414,7 +414,7 @@ async fn agent_token_ends_with_its_agent_and_the_next_agent_gets_a_new_one() -> 
 async fn wharf_command_inside_an_agent_acts_as_that_agent() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let other = spawn(&Http::new(&host), &host).await?;
-    let agent = Agent::new(&host).await?;
+    let agent = CallingAgent::new(&host).await?;
     let wharf = crate::wharf();
     let run = async |verb: &str| agent.sh(&format!("'{}' {verb} 2>&1; echo \"exit $?\"", wharf.display())).await;
     let listed = run("sessions --all").await?;
@@ -443,7 +443,7 @@ async fn wharf_command_inside_an_agent_acts_as_that_agent() -> Result<()> {
 }
 
 /// Runs a Wharf verb inside the agent, sends it these lines, and returns its output up to the answer with id 2.
-pub(crate) async fn piped(host: &Host, agent: &Agent, verb: &str, lines: &[Value]) -> Result<String> {
+pub(crate) async fn piped(host: &Host, agent: &CallingAgent, verb: &str, lines: &[Value]) -> Result<String> {
     let folder = host.directory().display().to_string();
     let text: Vec<String> = lines.iter().map(ToString::to_string).collect();
     fs::write(host.directory().join("lines"), text.join("\n") + "\n")?;

@@ -13,11 +13,11 @@ use wharf_testkit::host::{Host, HostOptions};
 use crate::{client_of, cwd, scripted};
 
 /// An agent that is a script and can be replaced.
-struct Program {
+struct ScriptedProgram {
     directory: tempfile::TempDir,
 }
 
-impl Program {
+impl ScriptedProgram {
     fn new(flags: &str) -> Result<Self> {
         let program = Self { directory: tempfile::TempDir::with_prefix("wharf-program-")? };
         program.replace(&program.script(), flags)?;
@@ -61,7 +61,7 @@ async fn logins(host: &Host) -> Result<(Client, usize)> {
 async fn agent_upgraded_in_place_is_asked_again() -> Result<()> {
     // The command is the program itself, or an interpreter with a script.
     for command in [&["SCRIPT"][..], &["/bin/sh", "SCRIPT"]] {
-        let program = Program::new("")?;
+        let program = ScriptedProgram::new("")?;
         let host = program.host(command)?.start()?;
         assert_eq!(logins(&host).await?.1, 0);
         assert_eq!(logins(&host).await?.1, 0);
@@ -75,7 +75,7 @@ async fn agent_upgraded_in_place_is_asked_again() -> Result<()> {
 
 #[tokio::test]
 async fn restarted_host_answers_initialize_without_starting_an_agent() -> Result<()> {
-    let program = Program::new("--auth")?;
+    let program = ScriptedProgram::new("--auth")?;
     let options = program.host(&["SCRIPT"])?.variable("MINE_KEY", "a-secret-of-the-user");
     let mut host = crate::section(options, "env = { OTHER = \"another-secret\" }").start()?;
     logins(&host).await?;
@@ -99,7 +99,7 @@ async fn restarted_host_answers_initialize_without_starting_an_agent() -> Result
 #[tokio::test]
 async fn every_real_start_refreshes_the_answer() -> Result<()> {
     // The program never changes; the script that it runs does.
-    let program = Program::new("")?;
+    let program = ScriptedProgram::new("")?;
     let inner = program.directory.path().join("inner");
     program.replace(&inner, "")?;
     fs::write(program.script(), format!("#!/bin/sh\nexec {}\n", inner.display()))?;
@@ -117,7 +117,7 @@ async fn every_real_start_refreshes_the_answer() -> Result<()> {
 
 #[tokio::test]
 async fn answers_are_cached_per_capabilities_and_variables() -> Result<()> {
-    let program = Program::new("")?;
+    let program = ScriptedProgram::new("")?;
     let host = program.host(&["SCRIPT"])?.start()?;
     let greet = async |capabilities: Value, env: Value| {
         let client = client_of(&host, "mine").await?;

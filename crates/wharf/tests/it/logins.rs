@@ -26,14 +26,14 @@ async fn log_in(host: &Host, code: &str) -> Result<Answer> {
 }
 
 /// A logged-in page.
-struct Page {
+struct LoginPage {
     http: Http,
     origin: String,
     cookie: String,
     key: String,
 }
 
-impl Page {
+impl LoginPage {
     async fn open(host: &Host, code: &str) -> Result<Self> {
         let answer = log_in(host, code).await?;
         let set = answer.header("set-cookie").context("no cookie")?.to_owned();
@@ -76,7 +76,7 @@ async fn wrong_tokens_are_told_to_wait_and_right_ones_are_not() -> Result<()> {
     assert_eq!(page(&host).send("GET", "/sessions", &[], "").await?.status, 401, "no token is no guess");
     assert_eq!(right.get("/sessions").await?.status, 200);
     assert_eq!(refused_with(&host, &Credentials::Bearer(host.token().to_owned())).await?, None);
-    let page = Page::open(&host, &code(&host, &[])?).await?;
+    let page = LoginPage::open(&host, &code(&host, &[])?).await?;
     assert_eq!(page.send("GET", "/sessions", &[], "").await?.status, 200, "a right code neither");
     let metrics = right.get("/metrics").await?;
     assert!(metrics.body.contains("wharf_failed_logins_total 8\n"), "{}", metrics.body);
@@ -88,7 +88,7 @@ async fn wrong_tokens_are_told_to_wait_and_right_ones_are_not() -> Result<()> {
 async fn login_code_works_once() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let made = code(&host, &[])?;
-    let first = Page::open(&host, &made).await?;
+    let first = LoginPage::open(&host, &made).await?;
     assert_eq!(log_in(&host, &made).await?.fault(), (401, "unauthorized".to_owned()));
     assert_eq!(log_in(&host, "").await?.status, 401);
     let in_query =
@@ -117,7 +117,7 @@ async fn login_code_works_once() -> Result<()> {
 #[tokio::test]
 async fn login_cookie_is_accepted_from_its_own_origin_only() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let page = Page::open(&host, &code(&host, &[])?).await?;
+    let page = LoginPage::open(&host, &code(&host, &[])?).await?;
     let own = ("origin", page.origin.as_str());
     let prompt = json!({ "adapter": "scripted", "cwd": crate::cwd(&host)? }).to_string();
     for (more, status) in [
@@ -141,7 +141,7 @@ async fn login_cookie_is_accepted_from_its_own_origin_only() -> Result<()> {
         assert_eq!(refused_with(&host, &page.web_socket(foreign)).await?, Some(403), "{foreign:?}");
     }
     // Another server on this machine sees the cookie, but not the key that the page keeps.
-    let half = Page { key: String::new(), ..page };
+    let half = LoginPage { key: String::new(), ..page };
     assert_eq!(half.send("GET", "/sessions", &[], "").await?.status, 401);
     Ok(())
 }
@@ -155,7 +155,7 @@ async fn login_has_the_rights_of_its_token_and_ends_with_it() -> Result<()> {
     let ask = async |http: &Http, body: Value| http.post("/login/codes", &body).await;
     let made = ask(&observer, json!({})).await?.expect(201)?;
     assert_eq!((&made["role"], &made["goodForSeconds"]), (&json!("observer"), &json!(60)));
-    let page = Page::open(&host, made["code"].as_str().unwrap_or_default()).await?;
+    let page = LoginPage::open(&host, made["code"].as_str().unwrap_or_default()).await?;
     let own = [("origin", page.origin.as_str())];
     assert_eq!(page.send("GET", "/sessions", &[], "").await?.status, 200);
     let spawn = page.send("POST", "/sessions/agent", &own, r#"{"adapter":"scripted"}"#).await?;
@@ -166,7 +166,7 @@ async fn login_has_the_rights_of_its_token_and_ends_with_it() -> Result<()> {
     assert_eq!(ask(&scoped, json!({})).await?.expect(201)?["workspace"], "here");
     assert_eq!(ask(&scoped, json!({ "workspace": "there" })).await?.fault(), (422, "unknown_workspace".to_owned()));
     let narrow = code(&host, &["--workspace", "here", "--ttl", "1h"])?;
-    let narrow = Page::open(&host, &narrow).await?;
+    let narrow = LoginPage::open(&host, &narrow).await?;
     assert_eq!(narrow.send("GET", "/host", &[], "").await?.fault(), (403, "host_only".to_owned()));
 
     stdout(token(&host, &["revoke", &id])?)?;
@@ -178,18 +178,18 @@ async fn login_has_the_rights_of_its_token_and_ends_with_it() -> Result<()> {
 #[tokio::test]
 async fn login_cannot_create_another_login_and_ends_with_the_hosts_token() -> Result<()> {
     let mut host = scripted(&[])?.start()?;
-    let page = Page::open(&host, &code(&host, &[])?).await?;
+    let page = LoginPage::open(&host, &code(&host, &[])?).await?;
     let own = [("origin", page.origin.as_str())];
     let refused = page.send("POST", "/login/codes", &own, "{}").await?;
     assert_eq!(refused.fault(), (403, "beyond_own_rights".to_owned()), "a stolen login would outlive its end");
     // The port changes at a restart; the login belongs to the host, not to its address.
     host.restart()?;
-    let page = Page { http: Http::with_token(&host, ""), origin: host.url().to_owned(), ..page };
+    let page = LoginPage { http: Http::with_token(&host, ""), origin: host.url().to_owned(), ..page };
     assert_eq!(page.send("GET", "/host", &[], "").await?.status, 200);
     host.kill9()?;
     std::fs::remove_file(host.state_dir().join("token"))?;
     host.restart()?;
-    let page = Page { http: Http::with_token(&host, ""), origin: host.url().to_owned(), ..page };
+    let page = LoginPage { http: Http::with_token(&host, ""), origin: host.url().to_owned(), ..page };
     assert_eq!(page.send("GET", "/host", &[], "").await?.status, 401, "the token that opened it was replaced");
     Ok(())
 }

@@ -8,8 +8,8 @@ use wharf_testkit::{PATIENCE, look};
 
 use crate::{client_of, log, scripted, section, told};
 
-const SESSIONS: usize = 200;
-const AT_ONCE: i64 = 4;
+const SESSION_COUNT: usize = 200;
+const MAX_STARTS_AT_ONCE: i64 = 4;
 
 /// Returns how many agents were started and came up, and the largest number that were starting at the same time.
 fn counted(file: &Path) -> Result<(usize, usize, i64)> {
@@ -35,7 +35,7 @@ async fn two_hundred_sessions_with_waiting_prompts_come_back_a_few_at_a_time() -
     let mut host = options.start()?;
     assert!(host.terminate()?.success());
     let cwd = host.directory().to_owned();
-    let cold = Cold { count: SESSIONS, agent: "scripted", cwd: &cwd, waiting: Some("echo waited") };
+    let cold = Cold { count: SESSION_COUNT, agent: "scripted", cwd: &cwd, waiting: Some("echo waited") };
     let sessions = cold.make(&host.state_dir())?;
     host.restart()?;
 
@@ -47,22 +47,22 @@ async fn two_hundred_sessions_with_waiting_prompts_come_back_a_few_at_a_time() -
     told(&client, last, "echo here").await?;
     let (_, up, _) = counted(&count)?;
     ensure!(client.texts() == ["waited", "here"], "{:?}", client.texts());
-    ensure!(up < SESSIONS / 2, "the client was served after {up} others");
+    ensure!(up < SESSION_COUNT / 2, "the client was served after {up} others");
 
-    let all = look::until(4 * PATIENCE, || Ok((counted(&count)?.1 >= SESSIONS).then_some(()))).await?;
+    let all = look::until(4 * PATIENCE, || Ok((counted(&count)?.1 >= SESSION_COUNT).then_some(()))).await?;
     ensure!(all.is_some(), "begun, up, at once: {:?}", counted(&count)?);
     for session in &sessions {
         log::expect(&host, session, "prompt_ended", |event| event["prompt"] == "waiting").await?;
         ensure!(log::events(&host, session, "agent_starting")?.len() == 2, "{session} was started more than once");
     }
     let (_, _, most) = counted(&count)?;
-    ensure!((2..=AT_ONCE).contains(&most), "{most} agents were starting at once");
+    ensure!((2..=MAX_STARTS_AT_ONCE).contains(&most), "{most} agents were starting at once");
     // The other sessions came back in the order in which their prompts were queued.
     let begun = |session: &String| -> Result<u64> {
         let starts = log::events(&host, session, "agent_starting")?;
         starts.last().and_then(|event| event["at"].as_u64()).context("no time")
     };
-    let quarter = SESSIONS / 4;
+    let quarter = SESSION_COUNT / 4;
     ensure!(begun(&sessions[0])? < begun(&sessions[quarter])?, "not the oldest first");
     ensure!(begun(&sessions[quarter])? < begun(&sessions[3 * quarter])?, "not the older first");
     ensure!(begun(last)? < begun(&sessions[3 * quarter])?, "nobody was preferred");

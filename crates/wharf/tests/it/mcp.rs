@@ -452,9 +452,9 @@ fn wharf_mcp_exits_with_its_client_and_reports_the_end_of_the_host() -> Result<(
 }
 
 /// Stops the host of that directory when the test ends, passed or failed.
-struct Ends<'a>(&'a Path);
+struct StopHostOnDrop<'a>(&'a Path);
 
-impl Drop for Ends<'_> {
+impl Drop for StopHostOnDrop<'_> {
     fn drop(&mut self) {
         let pid = std::fs::read_to_string(self.0.join("host.lock")).ok();
         if let Some(pid) = pid.and_then(|pid| pid.trim().parse().ok()) {
@@ -468,7 +468,7 @@ impl Drop for Ends<'_> {
 fn wharf_mcp_starts_a_host_where_none_runs() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let (state_dir, demo) = (folder.path().join("state"), folder.path().join("demo"));
-    let _ends = Ends(&state_dir);
+    let _ends = StopHostOnDrop(&state_dir);
     let listen = Path::new("127.0.0.1:0");
     let environment = [
         ("WHARF_STATE_DIR", state_dir.as_path()),

@@ -13,13 +13,13 @@ use wharf_testkit::host::{Host, HostOptions};
 use wharf_testkit::http::Http;
 use wharf_testkit::look;
 
-use crate::metrics_page::Page;
-use crate::raw_client::{self, Wire};
+use crate::metrics_page::MetricsPage;
+use crate::raw_client::{self, RawClient};
 use crate::{client, cwd, http_client, open, scripted, section};
 
 const LARGE_BYTES: u64 = 30_000_000;
 /// The limit allows for a debug build on a busy machine.
-const LIMIT: Duration = Duration::from_secs(120);
+const READ_TIMEOUT: Duration = Duration::from_secs(120);
 
 fn limited(limits: &str) -> Result<HostOptions> {
     Ok(section(scripted(&[])?, &format!("[limits]\n{limits}")))
@@ -58,9 +58,9 @@ async fn socket(host: &Host) -> Result<RawSocket> {
 }
 
 /// Reads until the chunk with this number is complete.
-async fn read_chunk(reader: &mut Wire, wanted: u64) -> Result<()> {
+async fn read_chunk(reader: &mut RawClient, wanted: u64) -> Result<()> {
     loop {
-        let frame = reader.next_within(LIMIT).await?.context("the connection ended before the chunk")?;
+        let frame = reader.next_within(READ_TIMEOUT).await?.context("the connection ended before the chunk")?;
         if let Some(index) = raw_client::index(&frame) {
             ensure!(index <= wanted && frame.len() as u64 > 1_000_000, "chunk {index}, {} bytes", frame.len());
             if index == wanted {
@@ -73,11 +73,12 @@ async fn read_chunk(reader: &mut Wire, wanted: u64) -> Result<()> {
 #[tokio::test]
 async fn observers_that_do_not_read_share_the_bytes_of_a_large_update() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let mut reader = Wire::open(&host).await?;
+    let mut reader = RawClient::open(&host).await?;
     let session = reader.new_session(&cwd(&host)?).await?;
     let mut observers = Vec::new();
     for number in 0..20 {
-        let mut observer = if number % 2 == 0 { Wire::open(&host).await? } else { Wire::with_event_ids(&host).await? };
+        let mut observer =
+            if number % 2 == 0 { RawClient::open(&host).await? } else { RawClient::with_event_ids(&host).await? };
         observer.load(7, &session, &cwd(&host)?).await?;
         observer.answer(7).await?;
         observers.push(observer);
@@ -101,11 +102,11 @@ async fn observers_that_do_not_read_share_the_bytes_of_a_large_update() -> Resul
 #[tokio::test]
 async fn event_streams_that_are_not_read_share_the_bytes_of_a_large_update() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let mut reader = Wire::open(&host).await?;
+    let mut reader = RawClient::open(&host).await?;
     let session = reader.new_session(&cwd(&host)?).await?;
     let mut streams = Vec::new();
     for _ in 0..12 {
-        let http = http_client::Http::open(&host).await?;
+        let http = http_client::AcpHttpClient::open(&host).await?;
         let own = http.listen(None, None).await?;
         let mut events = http.listen(Some(&session), None).await?;
         http.send(7, "session/resume", json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [] })).await?;
@@ -179,8 +180,8 @@ async fn unfinished_messages_count_toward_the_body_limit() -> Result<()> {
             socket.send(Message::Frame(frame)).await?;
             socket.send(Message::Ping("read".into())).await
         };
-        let sent = tokio::time::timeout(LIMIT, sent).await.context("the host does not read")?;
-        let answer = tokio::time::timeout(LIMIT, socket.next()).await.context("no answer")?;
+        let sent = tokio::time::timeout(READ_TIMEOUT, sent).await.context("the host does not read")?;
+        let answer = tokio::time::timeout(READ_TIMEOUT, socket.next()).await.context("no answer")?;
         match (sent, answer) {
             (Ok(()), Some(Ok(Message::Pong(_)))) => unfinished.push(socket),
             _ => refused += 1,
@@ -196,12 +197,14 @@ async fn unfinished_messages_count_toward_the_body_limit() -> Result<()> {
     let passed = async {
         loop {
             let next = client(&host).await?;
-            if let Ok(Ok(status)) = tokio::time::timeout(LIMIT, next.request("session/status", filling.clone())).await {
+            if let Ok(Ok(status)) =
+                tokio::time::timeout(READ_TIMEOUT, next.request("session/status", filling.clone())).await
+            {
                 return anyhow::Ok(status);
             }
         }
     };
-    let status = tokio::time::timeout(LIMIT, passed).await.context("a large message does not pass")??;
+    let status = tokio::time::timeout(READ_TIMEOUT, passed).await.context("a large message does not pass")??;
     assert_eq!(status["status"], "live");
     Ok(())
 }
@@ -210,7 +213,7 @@ async fn unfinished_messages_count_toward_the_body_limit() -> Result<()> {
 async fn readers_that_stop_at_different_updates_are_closed_when_the_buffers_are_used_up() -> Result<()> {
     let limits = "frame = \"8MiB\"\nbody = \"8MiB\"\nbodies = \"8MiB\"\nbuffers = \"32MiB\"\nsilence = \"300ms\"";
     let host = limited(limits)?.start()?;
-    let mut writer = Wire::open(&host).await?;
+    let mut writer = RawClient::open(&host).await?;
     let session = writer.new_session(&cwd(&host)?).await?;
     writer.prompt(2, &session, "burst 12 7000000").await?;
     read_chunk(&mut writer, 11).await?;
@@ -219,18 +222,18 @@ async fn readers_that_stop_at_different_updates_are_closed_when_the_buffers_are_
     let before = rss_kib(&host)?;
     let mut stopped = Vec::new();
     for number in 0..12 {
-        let mut reader = Wire::open(&host).await?;
+        let mut reader = RawClient::open(&host).await?;
         reader.load(7, &session, &cwd(&host)?).await?;
         read_chunk(&mut reader, number).await?;
         stopped.push(reader);
     }
-    let mut last = Wire::open(&host).await?;
+    let mut last = RawClient::open(&host).await?;
     last.load(7, &session, &cwd(&host)?).await?;
     read_chunk(&mut last, 11).await?;
     last.answer(7).await?;
     let grown = most_rss_kib(&host).await?.saturating_sub(before);
     ensure!(grown < 150 << 10, "12 readers that stopped cost {grown} KiB");
-    let page = Page::of(&Http::new(&host)).await?;
+    let page = MetricsPage::of(&Http::new(&host)).await?;
     assert!(page.get("wharf_readers_closed_total")? > 0.0, "none was closed");
     let told = host.stderr().lines().any(|line| line.contains("WebSocket") && line.contains("takes nothing"));
     ensure!(told, "the log does not say why: {}", host.stderr());
@@ -244,7 +247,7 @@ async fn a_flood_of_attaches_costs_little_and_ends_with_its_connection() -> Resu
     writer.prompt(&session, "burst 8000 200").await?;
     drop(writer);
     let before = rss_kib(&host)?;
-    let mut flood = Wire::open(&host).await?;
+    let mut flood = RawClient::open(&host).await?;
     for id in 0..600 {
         flood.send(10 + id, "session/attach", json!({ "sessionId": session })).await?;
     }
@@ -257,7 +260,7 @@ async fn a_flood_of_attaches_costs_little_and_ends_with_its_connection() -> Resu
     let http = Http::new(&host);
     let quiet = async {
         loop {
-            let page = Page::of(&http).await?;
+            let page = MetricsPage::of(&http).await?;
             if page.get("wharf_histories")? == 0.0 && page.get("wharf_buffer_bytes{direction=\"out\"}")? == 0.0 {
                 return anyhow::Ok(());
             }

@@ -8,15 +8,15 @@ use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
 use wharf_testkit::{PATIENCE, look};
 
-use crate::metrics_page::Page;
-use crate::raw_client::Wire;
+use crate::metrics_page::MetricsPage;
+use crate::raw_client::RawClient;
 use crate::rest::{caller, idle, prompt, spawn, until};
 use crate::{and_scripted, client, cwd, join, open, refused, scripted};
 
 /// Fetches the page until it matches.
-async fn page_where(http: &Http, what: &str, is: impl Fn(&Page) -> Result<bool>) -> Result<Page> {
+async fn page_where(http: &Http, what: &str, is: impl Fn(&MetricsPage) -> Result<bool>) -> Result<MetricsPage> {
     for _ in 0..600 {
-        let page = Page::of(http).await?;
+        let page = MetricsPage::of(http).await?;
         if is(&page)? {
             return Ok(page);
         }
@@ -30,7 +30,7 @@ async fn page_where(http: &Http, what: &str, is: impl Fn(&Page) -> Result<bool>)
 async fn every_line_is_well_formed_and_every_number_follows_what_happens() -> Result<()> {
     let host = and_scripted(scripted(&["--resume"])?, "broken", &["--exit-on-start", "7"])?.start()?;
     let http = Http::new(&host);
-    let before = Page::of(&http).await?;
+    let before = MetricsPage::of(&http).await?;
     assert_eq!(before.get("wharf_sessions{status=\"running\"}")?, 0.0);
     assert_eq!(before.get(&format!("wharf_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION")))?, 1.0);
 
@@ -45,7 +45,7 @@ async fn every_line_is_well_formed_and_every_number_follows_what_happens() -> Re
     ann.prompt(&session, "echo back").await?;
     let asking = ann.start_prompt(&session, "ask").await;
     let asked = bob.expect_request("session/request_permission").await;
-    let now = Page::of(&http).await?;
+    let now = MetricsPage::of(&http).await?;
     for (name, value) in [
         ("wharf_sessions{status=\"running\"}", 1.0),
         ("wharf_turns{state=\"awaiting_input\"}", 1.0),
@@ -74,7 +74,7 @@ async fn every_line_is_well_formed_and_every_number_follows_what_happens() -> Re
     assert_eq!(http.get("/sessions/sess_unknown").await?.status, 404);
     let body = json!({ "adapter": "broken", "cwd": cwd(&host)? });
     assert_eq!(http.post("/sessions/agent", &body).await?.status, 502);
-    let after = Page::of(&http).await?;
+    let after = MetricsPage::of(&http).await?;
     after.grew_from(&before)?;
     after.grew_from(&now)?;
     for (name, least) in [
@@ -101,7 +101,7 @@ async fn every_line_is_well_formed_and_every_number_follows_what_happens() -> Re
 }
 
 /// Checks that docs/observability.md lists exactly these names.
-fn every_metric_is_documented(page: &Page) -> Result<()> {
+fn every_metric_is_documented(page: &MetricsPage) -> Result<()> {
     let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/observability.md"))?;
     let listed = text.lines().filter_map(|line| line.strip_prefix("| `wharf_")?.split(['`', '{']).next());
     let listed: BTreeSet<String> = listed.map(|name| format!("wharf_{name}")).collect();
@@ -120,7 +120,7 @@ async fn memory_and_cpu_are_reported_per_adapter() -> Result<()> {
     let id = spawn(&http, &host).await?;
     prompt(&http, &id, "spin 200; hold 60; hang").await?;
     // The first measurement may come while the agent is still allocating.
-    let over = |page: &Page| {
+    let over = |page: &MetricsPage| {
         let is_over = page.get("wharf_sessions_over_memory")? == 1.0;
         Ok(is_over && page.get("wharf_agent_memory_bytes{adapter=\"scripted\"}")? > 60e6)
     };
@@ -147,12 +147,12 @@ async fn lag_of_a_reader_is_reported() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::new(&host);
     let (ann, session) = open(&host).await?;
-    let mut slow = Wire::open(&host).await?;
+    let mut slow = RawClient::open(&host).await?;
     slow.load(7, &session, &cwd(&host)?).await?;
     slow.answer(7).await?;
     // This exceeds the buffers between the host and a client that does not read.
     ann.prompt(&session, "burst 60000 500").await?;
-    let page = Page::of(&http).await?;
+    let page = MetricsPage::of(&http).await?;
     assert!(page.get("wharf_reader_lag_events")? > 1_000.0, "{}", page.get("wharf_reader_lag_events")?);
     let debug = http.get("/debug/sessions").await?.expect(200)?;
     assert!(debug["sessions"][0]["lagEvents"].as_u64() > Some(1_000), "{debug}");
@@ -169,7 +169,7 @@ async fn metrics_need_a_token_and_an_observers_is_enough() -> Result<()> {
     let host = scripted(&[])?.start()?;
     assert_eq!(Http::with_token(&host, "wrong").get("/metrics").await?.status, 401);
     let observer = caller(&host, "observer")?;
-    let page = Page::of(&observer).await?;
+    let page = MetricsPage::of(&observer).await?;
     assert_eq!(page.get("wharf_requests_refused_total{code=\"unauthorized\"}")?, 1.0);
     assert_eq!(observer.get("/debug/sessions").await?.status, 403);
     Ok(())

@@ -7,12 +7,12 @@ use wharf_testkit::http::Http;
 
 /// The values of a page, by name with labels.
 #[derive(Debug, Default)]
-pub(crate) struct Page {
+pub(crate) struct MetricsPage {
     numbers: BTreeMap<String, f64>,
     kinds: BTreeMap<String, String>,
 }
 
-impl Page {
+impl MetricsPage {
     /// Fetches the page and parses it.
     pub(crate) async fn of(http: &Http) -> Result<Self> {
         let answer = http.get("/metrics").await?;
@@ -91,12 +91,12 @@ impl Page {
 #[test]
 fn metrics_parser_refuses_malformed_lines() {
     let head = "# HELP wharf_a_total One.\n# TYPE wharf_a_total counter\n";
-    assert!(Page::parse(&format!("{head}wharf_a_total{{x=\"y\"}} 1\n")).is_ok());
+    assert!(MetricsPage::parse(&format!("{head}wharf_a_total{{x=\"y\"}} 1\n")).is_ok());
     for wrong in
         ["wharf_a_total 1", "wharf_a_total x\n", "wharf_b 1\n", "wharf_a_total{x=y} 1\n", "wharf_a_total{x} 1\n"]
     {
-        assert!(Page::parse(&format!("{head}{wrong}")).is_err(), "{wrong}");
+        assert!(MetricsPage::parse(&format!("{head}{wrong}")).is_err(), "{wrong}");
     }
-    assert!(Page::parse(&format!("{head}{head}")).is_err());
-    assert!(Page::parse("# TYPE wharf_a gauge\nwharf_a 1\n").is_err(), "no HELP");
+    assert!(MetricsPage::parse(&format!("{head}{head}")).is_err());
+    assert!(MetricsPage::parse("# TYPE wharf_a gauge\nwharf_a 1\n").is_err(), "no HELP");
 }

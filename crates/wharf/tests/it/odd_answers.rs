@@ -7,7 +7,7 @@ use wharf_testkit::client::{Call, Client, Frame};
 
 use crate::{client, cwd, log, open, refused, scripted, stop_reason};
 
-const ENDED: &str = r#""result":{"stopReason":"end_turn"}"#;
+const TURN_RESULT: &str = r#""result":{"stopReason":"end_turn"}"#;
 
 /// Opens a session whose agent answers every prompt with this line, and prompts it.
 async fn prompted(answer: &str) -> Result<(wharf_testkit::host::Host, Client, Call)> {
@@ -34,7 +34,7 @@ async fn ends_with_error(answer: &str, words: &str) -> Result<()> {
 
 #[tokio::test]
 async fn a_null_error_beside_a_result_is_absent() -> Result<()> {
-    ends_with_result(&format!(r#"{{"jsonrpc":"2.0","id":@ID@,{ENDED},"error":null}}"#)).await
+    ends_with_result(&format!(r#"{{"jsonrpc":"2.0","id":@ID@,{TURN_RESULT},"error":null}}"#)).await
 }
 
 #[tokio::test]
@@ -45,37 +45,38 @@ async fn a_null_result_beside_an_error_is_absent() -> Result<()> {
 
 #[tokio::test]
 async fn a_null_method_in_an_answer_is_absent() -> Result<()> {
-    ends_with_result(&format!(r#"{{"jsonrpc":"2.0","method":null,"params":null,"id":@ID@,{ENDED}}}"#)).await
+    ends_with_result(&format!(r#"{{"jsonrpc":"2.0","method":null,"params":null,"id":@ID@,{TURN_RESULT}}}"#)).await
 }
 
 #[tokio::test]
 async fn an_id_that_comes_back_as_a_string_is_known() -> Result<()> {
-    ends_with_result(&format!(r#"{{"jsonrpc":"2.0","id":"@ID@",{ENDED}}}"#)).await
+    ends_with_result(&format!(r#"{{"jsonrpc":"2.0","id":"@ID@",{TURN_RESULT}}}"#)).await
 }
 
 #[tokio::test]
 async fn an_id_that_comes_back_as_a_float_is_known() -> Result<()> {
-    ends_with_result(&format!(r#"{{"jsonrpc":"2.0","id":@ID@.0,{ENDED}}}"#)).await?;
-    ends_with_result(&format!(r#"{{"jsonrpc":"2.0","id":@ID@0e-1,{ENDED}}}"#)).await
+    ends_with_result(&format!(r#"{{"jsonrpc":"2.0","id":@ID@.0,{TURN_RESULT}}}"#)).await?;
+    ends_with_result(&format!(r#"{{"jsonrpc":"2.0","id":@ID@0e-1,{TURN_RESULT}}}"#)).await
 }
 
 #[tokio::test]
 async fn a_byte_order_mark_before_an_answer_is_skipped() -> Result<()> {
-    ends_with_result(&format!("\u{feff}{{\"jsonrpc\":\"2.0\",\"id\":@ID@,{ENDED}}}")).await
+    ends_with_result(&format!("\u{feff}{{\"jsonrpc\":\"2.0\",\"id\":@ID@,{TURN_RESULT}}}")).await
 }
 
 #[tokio::test]
 async fn a_doubled_id_fails_the_request_that_it_names() -> Result<()> {
-    ends_with_error(&format!(r#"{{"jsonrpc":"2.0","id":@ID@,"id":@ID@,{ENDED}}}"#), "`id` stands there twice").await
+    ends_with_error(&format!(r#"{{"jsonrpc":"2.0","id":@ID@,"id":@ID@,{TURN_RESULT}}}"#), "`id` stands there twice")
+        .await
 }
 
 #[tokio::test]
 async fn a_malformed_answer_fails_the_request_that_it_names() -> Result<()> {
-    let both = format!(r#"{{"jsonrpc":"2.0","id":@ID@,{ENDED},"error":{{"code":1,"message":"m"}}}}"#);
+    let both = format!(r#"{{"jsonrpc":"2.0","id":@ID@,{TURN_RESULT},"error":{{"code":1,"message":"m"}}}}"#);
     ends_with_error(&both, "both a result and an error").await?;
     ends_with_error(r#"{"jsonrpc":"2.0","id":@ID@}"#, "could not be read").await?;
     ends_with_error(r#"{"jsonrpc":"2.0","id":@ID@,"result":{"stopReason":"end_tu"#, "could not be read").await?;
-    ends_with_error(&format!(r#"{{"jsonrpc":"2.0","id":@ID@,{ENDED}}} trailing"#), "could not be read").await
+    ends_with_error(&format!(r#"{{"jsonrpc":"2.0","id":@ID@,{TURN_RESULT}}} trailing"#), "could not be read").await
 }
 
 #[tokio::test]

@@ -14,12 +14,12 @@ use wharf_testkit::{PATIENCE, look};
 use crate::{join, open, scripted};
 
 /// The agent's own session id, as JSON text.
-const AGENTS: &str = r#""the agent's \"own\"""#;
+const AGENT_SESSION_JSON: &str = r#""the agent's \"own\"""#;
 /// The number of frames per batch. Frames that bypass the log have a bounded buffer to the client.
-const BATCH: u64 = 60;
-const BATCHES: u64 = 12;
+const FRAMES_PER_BATCH: u64 = 60;
+const BATCH_COUNT: u64 = 12;
 
-const TAGS: [&str; 7] = [
+const UPDATE_TAGS: [&str; 7] = [
     "agent_message_chunk",
     "agent_thought_chunk",
     "plan",
@@ -29,7 +29,7 @@ const TAGS: [&str; 7] = [
     "from_the_future",
 ];
 
-struct Stage {
+struct ByteFixture {
     host: Host,
     client: Client,
     /// The session's id as JSON text.
@@ -38,7 +38,7 @@ struct Stage {
     folder: tempfile::TempDir,
 }
 
-impl Stage {
+impl ByteFixture {
     async fn open() -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let record = folder.path().join("record");
@@ -75,14 +75,14 @@ fn wild(dice: &mut Dice) -> Odd<'_> {
 }
 
 fn update(dice: &mut Dice) -> String {
-    let tag = dice.one_of(&TAGS);
+    let tag = dice.one_of(&UPDATE_TAGS);
     let mut odd = wild(dice);
     let body = odd.object(&[("sessionUpdate", format!("\"{tag}\""))]);
     odd.message("session/update", false, &[("update", body)])
 }
 
 /// Makes the agent write these lines in one turn, which continues until it is told.
-async fn write(stage: &Stage, lines: &[String]) -> Result<wharf_testkit::client::Call> {
+async fn write(stage: &ByteFixture, lines: &[String]) -> Result<wharf_testkit::client::Call> {
     let path = stage.folder.path().join("lines");
     fs::write(&path, format!("{}\n", lines.join("\n")))?;
     let script = format!("rawfile {}; echo written; wait", path.display());
@@ -92,16 +92,20 @@ async fn write(stage: &Stage, lines: &[String]) -> Result<wharf_testkit::client:
 #[tokio::test]
 async fn frames_of_the_agent_reach_clients_byte_for_byte() -> Result<()> {
     let mut dice = Dice::thrown()?;
-    let stage = Stage::open().await?;
+    let stage = ByteFixture::open().await?;
     let watching = join(&stage.host, &stage.session).await?;
     let mut all_updates = Vec::new();
-    for batch in 0..BATCHES {
-        let updates: Vec<String> = (0..BATCH).map(|_| update(&mut dice)).collect();
-        let notes: Vec<String> = (0..BATCH / 2).map(|_| wild(&mut dice).message("_x/note", false, &[])).collect();
-        let asks: Vec<String> = (0..BATCH / 2).map(|_| wild(&mut dice).message("_x/ask", true, &[])).collect();
-        let ids: Vec<String> = (0..BATCH).map(|number| wild(&mut dice).id(batch * BATCH + number)).collect();
-        let mut lines: Vec<String> = updates.iter().chain(&notes).map(|line| filled(line, "", AGENTS)).collect();
-        lines.extend(asks.iter().zip(&ids).map(|(ask, id)| filled(ask, id, AGENTS)));
+    for batch in 0..BATCH_COUNT {
+        let updates: Vec<String> = (0..FRAMES_PER_BATCH).map(|_| update(&mut dice)).collect();
+        let notes: Vec<String> =
+            (0..FRAMES_PER_BATCH / 2).map(|_| wild(&mut dice).message("_x/note", false, &[])).collect();
+        let asks: Vec<String> =
+            (0..FRAMES_PER_BATCH / 2).map(|_| wild(&mut dice).message("_x/ask", true, &[])).collect();
+        let ids: Vec<String> =
+            (0..FRAMES_PER_BATCH).map(|number| wild(&mut dice).id(batch * FRAMES_PER_BATCH + number)).collect();
+        let mut lines: Vec<String> =
+            updates.iter().chain(&notes).map(|line| filled(line, "", AGENT_SESSION_JSON)).collect();
+        lines.extend(asks.iter().zip(&ids).map(|(ask, id)| filled(ask, id, AGENT_SESSION_JSON)));
         let from = stage.client.transcript().len();
         let turn = write(&stage, &lines).await?;
         stage.client.expect_text("written").await;
@@ -132,7 +136,7 @@ fn is_odd_update(raw: &str) -> bool {
 }
 
 /// Waits for this many frames of the method and returns them unchanged.
-async fn received(stage: &Stage, from: usize, method: &str, count: usize) -> Result<Vec<String>> {
+async fn received(stage: &ByteFixture, from: usize, method: &str, count: usize) -> Result<Vec<String>> {
     let mark = format!("\"{method}\"");
     let found = look::until(PATIENCE, || {
         let frames = stage.since(from).into_iter().map(|frame| frame.raw).filter(|raw| raw.contains(&mark));
@@ -144,7 +148,7 @@ async fn received(stage: &Stage, from: usize, method: &str, count: usize) -> Res
     Ok(found)
 }
 
-async fn check_notes(stage: &Stage, from: usize, notes: &[String]) -> Result<()> {
+async fn check_notes(stage: &ByteFixture, from: usize, notes: &[String]) -> Result<()> {
     let shown = received(stage, from, "_x/note", notes.len()).await?;
     let expected: Vec<String> = notes.iter().map(|note| filled(note, "", &stage.ours)).collect();
     ensure!(shown == expected, "{shown:#?} instead of {expected:#?}");
@@ -152,7 +156,7 @@ async fn check_notes(stage: &Stage, from: usize, notes: &[String]) -> Result<()>
 }
 
 /// Answers the agent's requests, which arrive under Wharf's ids, and checks that the answers reach it under its own.
-async fn answer_asks(stage: &Stage, dice: &mut Dice, from: usize, asks: &[String], ids: &[String]) -> Result<()> {
+async fn answer_asks(stage: &ByteFixture, dice: &mut Dice, from: usize, asks: &[String], ids: &[String]) -> Result<()> {
     let shown = received(stage, from, "_x/ask", asks.len()).await?;
     let mut answers = Vec::new();
     for ((ask, raw), theirs) in asks.iter().zip(&shown).zip(ids) {
@@ -172,8 +176,8 @@ fn on_a_line(frame: &str) -> String {
 #[tokio::test]
 async fn requests_of_a_client_and_their_answers_pass_byte_for_byte() -> Result<()> {
     let mut dice = Dice::thrown()?;
-    let stage = Stage::open().await?;
-    for number in 0..BATCHES * BATCH {
+    let stage = ByteFixture::open().await?;
+    for number in 0..BATCH_COUNT * FRAMES_PER_BATCH {
         let style = Style { wild: true, breaks: true };
         let params = Odd::new(&mut dice, style).object(&[("sessionId", SESSION.to_owned())]);
         let outside = [("jsonrpc", "\"2.0\""), ("id", ID), ("method", "\"_echo\""), ("params", params.as_str())];
@@ -184,11 +188,12 @@ async fn requests_of_a_client_and_their_answers_pass_byte_for_byte() -> Result<(
         stage.client.send_raw(&filled(&frame, &id, &stage.ours)).await;
         let answer = stage.client.next_frame().await.raw;
         // The answer holds the params as the agent received them.
-        let theirs = on_a_line(&filled(&params, "", AGENTS));
+        let theirs = on_a_line(&filled(&params, "", AGENT_SESSION_JSON));
         assert_eq!(answer, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{theirs}}}"#), "{frame}");
         assert_eq!(stage.client.transcript().len(), from + 1);
         let line = stage.recorded()?.pop().context("nothing")?;
-        let ours = id_in(&on_a_line(&frame), AGENTS, &line).with_context(|| format!("{line}\nis not\n{frame}"))?;
+        let ours =
+            id_in(&on_a_line(&frame), AGENT_SESSION_JSON, &line).with_context(|| format!("{line}\nis not\n{frame}"))?;
         ensure!(ours.parse::<u64>().is_ok(), "an id that is no number of ours: {ours}");
     }
     Ok(())
@@ -197,8 +202,8 @@ async fn requests_of_a_client_and_their_answers_pass_byte_for_byte() -> Result<(
 #[tokio::test]
 async fn prompts_and_notifications_of_clients_reach_the_agent_byte_for_byte() -> Result<()> {
     let mut dice = Dice::thrown()?;
-    let stage = Stage::open().await?;
-    for number in 0..BATCHES * BATCH / 4 {
+    let stage = ByteFixture::open().await?;
+    for number in 0..BATCH_COUNT * FRAMES_PER_BATCH / 4 {
         let note = Odd::new(&mut dice, Style { wild: true, breaks: true }).message("_x/none", false, &[]);
         stage.client.send_raw(&filled(&note, "", &stage.ours)).await;
         // The agent itself has to parse a prompt.
@@ -213,9 +218,9 @@ async fn prompts_and_notifications_of_clients_reach_the_agent_byte_for_byte() ->
         ensure!(answer.raw.contains(&format!("\"id\":{id},")), "{} to {id}", answer.raw);
         let lines = stage.recorded()?;
         let [.., noted, prompted] = lines.as_slice() else { anyhow::bail!("{lines:?}") };
-        assert_eq!(*noted, on_a_line(&filled(&note, "", AGENTS)));
-        let ours =
-            id_in(&on_a_line(&prompt), AGENTS, prompted).with_context(|| format!("{prompted}\nis not\n{prompt}"))?;
+        assert_eq!(*noted, on_a_line(&filled(&note, "", AGENT_SESSION_JSON)));
+        let ours = id_in(&on_a_line(&prompt), AGENT_SESSION_JSON, prompted)
+            .with_context(|| format!("{prompted}\nis not\n{prompt}"))?;
         ensure!(ours.parse::<u64>().is_ok(), "an id that is no number of ours: {ours}");
     }
     Ok(())
@@ -225,9 +230,9 @@ async fn prompts_and_notifications_of_clients_reach_the_agent_byte_for_byte() ->
 #[tokio::test]
 async fn odd_bytes_survive_a_restart() -> Result<()> {
     let mut dice = Dice::thrown()?;
-    let mut stage = Stage::open().await?;
-    let updates: Vec<String> = (0..BATCH).map(|_| update(&mut dice)).collect();
-    let lines: Vec<String> = updates.iter().map(|line| filled(line, "", AGENTS)).collect();
+    let mut stage = ByteFixture::open().await?;
+    let updates: Vec<String> = (0..FRAMES_PER_BATCH).map(|_| update(&mut dice)).collect();
+    let lines: Vec<String> = updates.iter().map(|line| filled(line, "", AGENT_SESSION_JSON)).collect();
     let _cut = write(&stage, &lines).await?;
     stage.client.expect_text("written").await;
     stage.host.restart()?;

@@ -58,7 +58,7 @@ fn spoiled(template: &str, dice: &mut Dice) -> String {
 }
 
 /// Lines of the agent: each kind of update that a view shows, with a mark at every object.
-const UPDATES: [&str; 6] = [
+const UPDATE_TEMPLATES: [&str; 6] = [
     r#"{@"sessionUpdate":"agent_message_chunk","messageId":"m@N","content":{@"type":"text","text":"text @N\n"}}"#,
     r#"{@"sessionUpdate":"agent_thought_chunk","messageId":"h@N","content":{@"type":"text","text":"thought @N"}}"#,
     r#"{@"sessionUpdate":"tool_call","toolCallId":"t@N","title":"title @N","status":"failed","content":[{@"type":"content","content":{@"type":"text","text":"failed @N"}}]}"#,
@@ -67,16 +67,16 @@ const UPDATES: [&str; 6] = [
     r#"{@"sessionUpdate":"from_the_future","_meta":{@"y":1}}"#,
 ];
 
-const ROUNDS: usize = 24;
+const ODD_VALUE_ROUNDS: usize = 24;
 
-struct Stage {
+struct MemberFixture {
     host: Host,
     sender: Client,
     watcher: Client,
     session: String,
 }
 
-impl Stage {
+impl MemberFixture {
     async fn open() -> Result<Self> {
         let host = scripted(&[])?.start()?;
         let (sender, session) = open(&host).await?;
@@ -117,10 +117,10 @@ fn shown(client: &Client) -> Vec<String> {
 #[tokio::test]
 async fn odd_members_in_updates_of_an_agent_change_no_other_member() -> Result<()> {
     let mut dice = Dice::thrown()?;
-    let stage = Stage::open().await?;
+    let stage = MemberFixture::open().await?;
     let (mut expected, mut lines, mut updates) = (Vec::new(), Vec::new(), Vec::new());
-    for number in 0..ROUNDS {
-        for template in UPDATES {
+    for number in 0..ODD_VALUE_ROUNDS {
+        for template in UPDATE_TEMPLATES {
             let template = template.replace("@N", &number.to_string());
             let body = spoiled(&template, &mut dice);
             let outer = spoiled("@", &mut dice);
@@ -157,15 +157,15 @@ async fn odd_members_in_updates_of_an_agent_change_no_other_member() -> Result<(
     }
     check_history(&stage).await?;
     let listed = http.get(&format!("/sessions/{}", stage.session)).await?.expect(200)?;
-    assert_eq!(listed["title"], format!("info {}", ROUNDS - 1), "{listed}");
+    assert_eq!(listed["title"], format!("info {}", ODD_VALUE_ROUNDS - 1), "{listed}");
     Ok(())
 }
 
-async fn check_history(stage: &Stage) -> Result<()> {
+async fn check_history(stage: &MemberFixture) -> Result<()> {
     let late = crate::client(&stage.host).await?;
     let attached = late.request("session/attach", json!({ "sessionId": stage.session })).await?;
     let history = attached["history"].as_array().context("no history")?;
-    for number in 0..ROUNDS {
+    for number in 0..ODD_VALUE_ROUNDS {
         let holds = |kind: &str, text: &str| {
             let words = format!("{text} {number}");
             history.iter().any(|entry| entry["type"] == kind && entry.to_string().contains(&words))
@@ -180,8 +180,8 @@ async fn check_history(stage: &Stage) -> Result<()> {
 #[tokio::test]
 async fn odd_members_in_prompts_change_no_other_member() -> Result<()> {
     let mut dice = Dice::thrown()?;
-    let stage = Stage::open().await?;
-    for number in 0..ROUNDS {
+    let stage = MemberFixture::open().await?;
+    for number in 0..ODD_VALUE_ROUNDS {
         let blocks = spoiled(&format!(r#"[{{@"type":"text","text":"echo said {number}"}}]"#), &mut dice);
         let params = spoiled(
             &format!(r#"{{@"sessionId":"{}","prompt":{blocks},"_meta":{{@"y":1}}}}"#, stage.session),
@@ -205,16 +205,16 @@ async fn odd_members_in_prompts_change_no_other_member() -> Result<()> {
     let history = attached["history"].as_array().context("no history")?;
     let prompts: Vec<&Value> = history.iter().filter(|entry| entry["type"] == "prompt").collect();
     let texts: Vec<&str> = prompts.iter().filter_map(|entry| entry["content"][0]["text"].as_str()).collect();
-    assert_eq!(texts, (0..ROUNDS).map(|number| format!("echo said {number}")).collect::<Vec<_>>());
+    assert_eq!(texts, (0..ODD_VALUE_ROUNDS).map(|number| format!("echo said {number}")).collect::<Vec<_>>());
     Ok(())
 }
 
 #[tokio::test]
 async fn odd_members_in_permissions_and_answers_change_no_other_member() -> Result<()> {
     let mut dice = Dice::thrown()?;
-    let stage = Stage::open().await?;
+    let stage = MemberFixture::open().await?;
     let http = Http::new(&stage.host);
-    for number in 0..ROUNDS {
+    for number in 0..ODD_VALUE_ROUNDS {
         let ask = spoiled(
             &format!(
                 r#"{{"jsonrpc":"2.0",@"id":"a{number}","method":"session/request_permission","params":{{@"sessionId":"$SESSION","toolCall":{{@"toolCallId":"t{number}","title":"may {number}"}},"options":[{{@"optionId":"yes","name":"Yes","kind":"allow_once"}},{{@"optionId":"no","name":"No","kind":"reject_once"}}]}}}}"#
@@ -248,7 +248,7 @@ async fn odd_members_in_permissions_and_answers_change_no_other_member() -> Resu
 async fn odd_members_in_other_requests_change_no_other_member() -> Result<()> {
     let mut dice = Dice::thrown()?;
     let host = scripted(&["--resume"])?.start()?;
-    for number in 0..ROUNDS / 4 {
+    for number in 0..ODD_VALUE_ROUNDS / 4 {
         let client = Client::connect(&host.ws_url(), host.token()).await?;
         let cwd = json!(crate::cwd(&host)?);
         let hello = r#"{@"protocolVersion":1,"clientInfo":{@"name":"odd","version":"1"},"clientCapabilities":{@"fs":{@"readTextFile":false}},"_meta":{@"wharf":{@"multiClientUpdates":true}}}"#;

@@ -7,7 +7,7 @@ use wharf_testkit::dice::Dice;
 
 /// The OpenAPI document of a running host.
 #[derive(Debug)]
-pub(crate) struct Document(pub(crate) Value);
+pub(crate) struct OpenApiDocument(pub(crate) Value);
 
 /// One operation of the document.
 #[derive(Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct Operation<'a> {
     pub(crate) about: &'a Value,
 }
 
-impl Document {
+impl OpenApiDocument {
     pub(crate) fn operations(&self) -> Vec<Operation<'_>> {
         let paths = self.0["paths"].as_object().into_iter().flatten();
         let operations = paths.flat_map(|(path, item)| {
@@ -143,7 +143,7 @@ fn is(value: &Value, kind: &str) -> bool {
 
 impl Operation<'_> {
     /// Checks that the document describes this answer.
-    pub(crate) fn check(&self, document: &Document, answer: &wharf_testkit::http::Answer) -> Result<()> {
+    pub(crate) fn check(&self, document: &OpenApiDocument, answer: &wharf_testkit::http::Answer) -> Result<()> {
         let Some(response) = self.about["responses"].get(answer.status.to_string()) else {
             bail!("{} is not documented: {}", answer.status, answer.body);
         };

@@ -8,51 +8,53 @@ use crate::collector::Collector;
 use crate::{client_with, cwd, refused, rest, scripted, section, told};
 
 /// A word in all prompts and answers. It does not look like a secret, so that no redaction removes it.
-const MARK: &str = "zanzibar";
+const CONTENT_MARK: &str = "zanzibar";
 
 /// Uses every kind of message of a session, each with the mark in it.
 async fn talk(host: &wharf_testkit::host::Host, http: &Http) -> Result<()> {
-    let meta = json!({ "wharf": { "env": { "MARKED": MARK, "LC_ALL": MARK } } });
+    let meta = json!({ "wharf": { "env": { "MARKED": CONTENT_MARK, "LC_ALL": CONTENT_MARK } } });
     let acp = client_with(host, json!({ "fs": { "readTextFile": true } }), meta).await?;
-    acp.respond_with(|_| Some(Err(json!({ "code": -32000, "message": MARK }))));
+    acp.respond_with(|_| Some(Err(json!({ "code": -32000, "message": CONTENT_MARK }))));
     let session = acp.new_session(&cwd(host)?).await?;
-    assert_eq!(told(&acp, &session, "env MARKED").await?, format!("MARKED={MARK}"), "the agent does get it");
-    let tool = json!({ "sessionUpdate": "tool_call", "toolCallId": MARK, "title": MARK, "rawInput": { "a": MARK } });
+    assert_eq!(told(&acp, &session, "env MARKED").await?, format!("MARKED={CONTENT_MARK}"), "the agent does get it");
+    let tool = json!({ "sessionUpdate": "tool_call", "toolCallId": CONTENT_MARK, "title": CONTENT_MARK, "rawInput": { "a": CONTENT_MARK } });
     for script in [
-        format!("echo {MARK}; think {MARK}; title {MARK}; env MARKED"),
+        format!("echo {CONTENT_MARK}; think {CONTENT_MARK}; title {CONTENT_MARK}; env MARKED"),
         format!("rawupdate {tool}"),
-        format!("raw {MARK} is not JSON"),
-        format!("stop {MARK}"),
-        format!("ext _{MARK} {{\"x\":\"{MARK}\"}}"),
-        format!("fs read /{MARK}"),
-        format!("terminal echo {MARK}"),
+        format!("raw {CONTENT_MARK} is not JSON"),
+        format!("stop {CONTENT_MARK}"),
+        format!("ext _{CONTENT_MARK} {{\"x\":\"{CONTENT_MARK}\"}}"),
+        format!("fs read /{CONTENT_MARK}"),
+        format!("terminal echo {CONTENT_MARK}"),
     ] {
         acp.prompt(&session, &script).await.ok();
     }
     // These requests are refused in every way that there is.
-    refused(acp.request(&format!("_wharf/{MARK}"), json!({ "x": MARK })).await)?;
-    refused(acp.request("session/prompt", json!({ "sessionId": MARK, "prompt": MARK })).await)?;
-    refused(acp.request("session/prompt", json!({ "sessionId": session, "prompt": 7, "x": MARK })).await)?;
-    refused(acp.request("session/new", json!({ "cwd": format!("/{MARK}"), "mcpServers": MARK })).await)?;
-    acp.request(&format!("_{MARK}/method"), json!({ "sessionId": session, "x": MARK })).await.ok();
-    acp.notify(&format!("_{MARK}/note"), json!({ "sessionId": session, "x": MARK })).await;
-    refused(acp.prompt(&session, &format!("echo {MARK}; crash 9")).await)?;
+    refused(acp.request(&format!("_wharf/{CONTENT_MARK}"), json!({ "x": CONTENT_MARK })).await)?;
+    refused(acp.request("session/prompt", json!({ "sessionId": CONTENT_MARK, "prompt": CONTENT_MARK })).await)?;
+    refused(acp.request("session/prompt", json!({ "sessionId": session, "prompt": 7, "x": CONTENT_MARK })).await)?;
+    refused(
+        acp.request("session/new", json!({ "cwd": format!("/{CONTENT_MARK}"), "mcpServers": CONTENT_MARK })).await,
+    )?;
+    acp.request(&format!("_{CONTENT_MARK}/method"), json!({ "sessionId": session, "x": CONTENT_MARK })).await.ok();
+    acp.notify(&format!("_{CONTENT_MARK}/note"), json!({ "sessionId": session, "x": CONTENT_MARK })).await;
+    refused(acp.prompt(&session, &format!("echo {CONTENT_MARK}; crash 9")).await)?;
     acp.prompt(&session, "ask").await.ok();
     for (path, body) in [
         (
             "/sessions/agent",
-            json!({ "adapter": "scripted", "cwd": cwd(host)?, "label": MARK, "prompt": MARK, "env": { "A": MARK } }),
+            json!({ "adapter": "scripted", "cwd": cwd(host)?, "label": CONTENT_MARK, "prompt": CONTENT_MARK, "env": { "A": CONTENT_MARK } }),
         ),
-        ("/sessions/agent", json!({ "adapter": MARK, "cwd": "/" })),
-        ("/sessions/agent", json!({ "adapter": { "x": MARK } })),
-        ("/sessions/agent", json!({ "adapter": "scripted", "cwd": format!("/{MARK}") })),
-        ("/mcp", json!({ "jsonrpc": "2.0", "id": MARK, "method": MARK })),
-        ("/zanzibar?zanzibar=zanzibar", json!({ "x": MARK })),
+        ("/sessions/agent", json!({ "adapter": CONTENT_MARK, "cwd": "/" })),
+        ("/sessions/agent", json!({ "adapter": { "x": CONTENT_MARK } })),
+        ("/sessions/agent", json!({ "adapter": "scripted", "cwd": format!("/{CONTENT_MARK}") })),
+        ("/mcp", json!({ "jsonrpc": "2.0", "id": CONTENT_MARK, "method": CONTENT_MARK })),
+        ("/zanzibar?zanzibar=zanzibar", json!({ "x": CONTENT_MARK })),
     ] {
         http.post(path, &body).await?;
     }
-    assert_eq!(Http::with_token(host, MARK).get("/sessions").await?.status, 401);
-    http.send("POST", "/sessions/agent", &[("content-type", "application/json")], MARK).await?;
+    assert_eq!(Http::with_token(host, CONTENT_MARK).get("/sessions").await?.status, 401);
+    http.send("POST", "/sessions/agent", &[("content-type", "application/json")], CONTENT_MARK).await?;
     Ok(())
 }
 
@@ -60,7 +62,8 @@ async fn talk(host: &wharf_testkit::host::Host, http: &Http) -> Result<()> {
 async fn operator_output_holds_no_session_content() -> Result<()> {
     for level in ["debug", "trace"] {
         let collector = Collector::start().await?;
-        let options = section(scripted(&["--stderr", MARK])?.setting("ask_timeout", "50ms"), &collector.section());
+        let options =
+            section(scripted(&["--stderr", CONTENT_MARK])?.setting("ask_timeout", "50ms"), &collector.section());
         let options = section(options, "[agents.failing]\ncommand = [\"sh\", \"-c\", \"echo zanzibar >&2; exit 3\"]");
         let options = options.argument("--log-format").argument("json").variable("WHARF_LOG", level);
         let mut options = options;
@@ -85,7 +88,7 @@ async fn operator_output_holds_no_session_content() -> Result<()> {
         let output = host.stderr();
         let exported: String = collector.taken().into_iter().map(|(_, body)| body).collect();
         for (what, text) in [("metrics", &metrics), ("debug", &debug), ("output", &output), ("exports", &exported)] {
-            for secret in [MARK, token.as_str(), own.as_str()] {
+            for secret in [CONTENT_MARK, token.as_str(), own.as_str()] {
                 let line = text.lines().find(|line| line.contains(secret));
                 assert_eq!(line, None, "{secret} is in the {what} at level {level}");
             }

@@ -7,19 +7,19 @@ use wharf_testkit::client::Client;
 use wharf_testkit::host::Host;
 use wharf_testkit::{look, procs};
 
-use crate::program::{Guard, shell};
+use crate::program::{ChildGuard, shell};
 use crate::{TREE_ENDS_WITHIN, log, open, pids, refused, scripted, told};
 
 /// A session whose agent has started children that resist: one in its own group, one with a session of its own, one
 /// that was forked twice; the last two ignore SIGTERM.
-struct Tree {
+struct AgentTree {
     client: Client,
     session: String,
     agent: u32,
     children: Vec<u32>,
 }
 
-impl Tree {
+impl AgentTree {
     async fn grow(host: &Host) -> Result<Self> {
         let (client, session) = open(host).await?;
         let children = pids(&told(&client, &session, "spawn").await?);
@@ -53,7 +53,7 @@ fn assert_gone(pids: &[u32]) {
 #[tokio::test]
 async fn kill_9_of_the_host_leaves_nothing_running() -> Result<()> {
     let mut host = scripted(&["--ignore-eof", "--ignore-term"])?.start()?;
-    let tree = Tree::grow(&host).await?;
+    let tree = AgentTree::grow(&host).await?;
     let shim = tree.shim(&host)?;
     host.kill9()?;
     assert_gone(&[&[shim], tree.all().as_slice()].concat());
@@ -82,7 +82,7 @@ async fn kill_9_of_the_host_during_a_start_leaves_nothing_running() -> Result<()
 #[tokio::test]
 async fn terminated_host_ends_process_trees_that_ignore_sigterm_in_time() -> Result<()> {
     let mut host = scripted(&["--ignore-eof", "--ignore-term"])?.start()?;
-    let trees = [Tree::grow(&host).await?, Tree::grow(&host).await?];
+    let trees = [AgentTree::grow(&host).await?, AgentTree::grow(&host).await?];
     let below = procs::descendants(host.pid());
     procs::terminate(host.pid());
     // The command line promises this time, and it is long enough for five seconds of grace.
@@ -119,7 +119,7 @@ async fn an_agent_that_crashes_leaves_no_children() -> Result<()> {
 #[tokio::test]
 async fn killing_the_shim_ends_the_agent_and_its_children_and_the_session_says_so() -> Result<()> {
     let host = scripted(&["--ignore-eof", "--ignore-term"])?.start()?;
-    let tree = Tree::grow(&host).await?;
+    let tree = AgentTree::grow(&host).await?;
     let (other, other_session) = open(&host).await?;
     let running = tree.client.start_prompt(&tree.session, "hang").await;
     log::expect(&host, &tree.session, "turn_started", |event| event["prompt"].is_string()).await?;
@@ -158,7 +158,7 @@ async fn untagged_process_without_a_shim_is_ended_and_reaped() -> Result<()> {
 #[tokio::test]
 async fn orphans_of_host_and_shim_are_ended_at_the_next_start() -> Result<()> {
     let mut host = scripted(&["--ignore-eof", "--ignore-term"])?.start()?;
-    let tree = Tree::grow(&host).await?;
+    let tree = AgentTree::grow(&host).await?;
     let shim = tree.shim(&host)?;
     kill_both(&mut host, shim)?;
     assert!(tree.all().into_iter().all(procs::is_alive), "nobody was there to end them");
@@ -172,7 +172,7 @@ async fn a_sweep_leaves_the_agents_of_another_host_alone() -> Result<()> {
     let mut host = scripted(&[])?.start()?;
     let other = scripted(&[])?.start()?;
     let (client, session) = open(&other).await?;
-    Tree::grow(&host).await?;
+    AgentTree::grow(&host).await?;
     host.restart()?;
     assert_eq!(told(&client, &session, "echo unharmed").await?, "unharmed");
     Ok(())
@@ -251,7 +251,7 @@ async fn an_orphan_without_tag_that_was_measured_is_ended_at_the_next_start() ->
 #[tokio::test]
 async fn a_host_on_a_copy_of_the_state_directory_leaves_the_agents_of_the_original_alone() -> Result<()> {
     let original = scripted(&[])?.start()?;
-    let tree = Tree::grow(&original).await?;
+    let tree = AgentTree::grow(&original).await?;
     let mut copy = scripted(&[])?.start()?;
     for _ in 0..2 {
         copy.kill9()?;
@@ -276,7 +276,7 @@ async fn a_tag_without_a_record_ends_nothing() -> Result<()> {
     let tag = told(&client, &session, "sh echo $WHARF_AGENT_TAG").await?;
     assert!(tag.len() > 20, "{tag}");
     // This process of the user has inherited the variable, as a terminal or an editor may.
-    let mut bystander = Guard(shell("exec sleep 900").env("WHARF_AGENT_TAG", tag.trim()).spawn()?);
+    let mut bystander = ChildGuard(shell("exec sleep 900").env("WHARF_AGENT_TAG", tag.trim()).spawn()?);
     client.close().await;
     assert!(host.terminate()?.success());
     host.restart()?;

@@ -55,9 +55,9 @@ pub(crate) fn refusal(state_dir: &Path, arguments: &[&str]) -> Result<String> {
 
 /// A child that is killed when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Guard(pub(crate) Child);
+pub(crate) struct ChildGuard(pub(crate) Child);
 
-impl Drop for Guard {
+impl Drop for ChildGuard {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -65,8 +65,8 @@ impl Drop for Guard {
 }
 
 /// Starts the command and returns its first line on stdout.
-pub(crate) fn first_line(mut command: Command) -> Result<(Guard, String)> {
-    let mut child = Guard(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?);
+pub(crate) fn first_line(mut command: Command) -> Result<(ChildGuard, String)> {
+    let mut child = ChildGuard(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?);
     let stdout = child.0.stdout.take().context("no stdout")?;
     let mut line = String::new();
     BufReader::new(stdout).read_line(&mut line)?;
@@ -76,13 +76,13 @@ pub(crate) fn first_line(mut command: Command) -> Result<(Guard, String)> {
 /// The lines of a running command. It is killed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Lines {
-    pub(crate) guard: Guard,
+    pub(crate) guard: ChildGuard,
     lines: Receiver<String>,
 }
 
 /// Starts the command and drops its stderr.
 pub(crate) fn lines(mut command: Command) -> Result<Lines> {
-    let mut guard = Guard(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?);
+    let mut guard = ChildGuard(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?);
     let stdout = guard.0.stdout.take().context("no stdout")?;
     let (sender, lines) = sync_channel(1_000);
     std::thread::spawn(move || {

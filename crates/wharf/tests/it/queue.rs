@@ -194,8 +194,8 @@ fn course(host: &Host, session: &str) -> Result<Vec<String>> {
     Ok(kinds.filter(|kind| ["turn_started", "prompt_ended"].contains(kind)).map(str::to_owned).collect())
 }
 
-const HANDED_OVER: [&str; 4] = ["turn_started", "turn_started", "prompt_ended", "prompt_ended"];
-const ONE_AFTER_THE_OTHER: [&str; 4] = ["turn_started", "prompt_ended", "turn_started", "prompt_ended"];
+const OVERLAPPING_TURNS: [&str; 4] = ["turn_started", "turn_started", "prompt_ended", "prompt_ended"];
+const SEQUENTIAL_TURNS: [&str; 4] = ["turn_started", "prompt_ended", "turn_started", "prompt_ended"];
 
 #[tokio::test]
 async fn an_agent_that_queues_by_itself_gets_the_prompt_at_once_where_that_is_set() -> Result<()> {
@@ -207,7 +207,7 @@ async fn an_agent_that_queues_by_itself_gets_the_prompt_at_once_where_that_is_se
     assert_eq!(stop_reason(running.answer().await)?, "end_turn", "the earlier one ends early");
     first.expect_text("two").await;
     assert_eq!(first.texts(), ["running", "two"]);
-    assert_eq!(course(&host, &session)?, HANDED_OVER);
+    assert_eq!(course(&host, &session)?, OVERLAPPING_TURNS);
     // Without a running turn it is an ordinary prompt.
     assert_eq!(told(&first, &session, "echo three").await?, "three");
     Ok(())
@@ -224,7 +224,7 @@ async fn prompt_is_passed_to_a_busy_agent_when_it_asks_for_it() -> Result<()> {
     let (first, session, running) = busy(&host).await?;
     assert_eq!(stop_reason(first.request("session/prompt", to_agent(&session)).await)?, "end_turn");
     assert_eq!(stop_reason(running.answer().await)?, "end_turn");
-    assert_eq!(course(&host, &session)?, HANDED_OVER);
+    assert_eq!(course(&host, &session)?, OVERLAPPING_TURNS);
 
     // Neither prompt nor setting asks for it: the prompt is queued in the host.
     let (first, session, running) = busy(&host).await?;
@@ -233,7 +233,7 @@ async fn prompt_is_passed_to_a_busy_agent_when_it_asks_for_it() -> Result<()> {
     assert_eq!(stop_reason(running.answer().await)?, "end_turn");
     assert_eq!(stop_reason(waiting.answer().await)?, "end_turn");
     assert_eq!(first.texts(), ["running", "done", "two"]);
-    assert_eq!(course(&host, &session)?, ONE_AFTER_THE_OTHER);
+    assert_eq!(course(&host, &session)?, SEQUENTIAL_TURNS);
 
     // The setting asks for it but the agent does not support it: the prompt is queued in the host.
     let host = section(scripted(&[])?, "queue = \"agent\"").start()?;
@@ -243,7 +243,7 @@ async fn prompt_is_passed_to_a_busy_agent_when_it_asks_for_it() -> Result<()> {
     go(&first, &session).await;
     assert_eq!(stop_reason(running.answer().await)?, "end_turn");
     assert_eq!(stop_reason(waiting.answer().await)?, "end_turn");
-    assert_eq!(course(&host, &session)?, ONE_AFTER_THE_OTHER);
+    assert_eq!(course(&host, &session)?, SEQUENTIAL_TURNS);
     Ok(())
 }
 

@@ -12,9 +12,9 @@ use wharf_testkit::host::Host;
 
 /// One connection.
 #[derive(Debug)]
-pub(crate) struct Wire(RawSocket);
+pub(crate) struct RawClient(RawSocket);
 
-impl Wire {
+impl RawClient {
     /// Connects and sends `initialize`.
     pub(crate) async fn open(host: &Host) -> Result<Self> {
         Self::initialized(host, json!({})).await

@@ -14,7 +14,7 @@ use wharf_testkit::host::Host;
 
 use crate::{open, scripted, section, told};
 
-const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+const UPGRADE_HEADERS: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 
 /// Writes a request and reads the head of the response.
 fn exchange(mut stream: impl Read + Write, path: &str, headers: &str) -> Result<String> {
@@ -72,14 +72,14 @@ fn tcp_needs_the_token_in_a_header() -> Result<()> {
     let token = host.token();
     for (path, headers, expected) in [
         ("/healthz", own.clone(), "200"),
-        ("/acp", format!("{own}{UPGRADE}"), "401"),
+        ("/acp", format!("{own}{UPGRADE_HEADERS}"), "401"),
         ("/acp", own.clone(), "401"),
-        ("/acp", format!("{own}{UPGRADE}Authorization: Bearer {}\r\n", "x".repeat(52)), "401"),
-        ("/acp", format!("{own}{UPGRADE}Authorization: Basic {token}\r\n"), "401"),
-        ("/acp", format!("{own}{UPGRADE}Authorization: Bearer\r\n"), "401"),
-        ("/acp", format!("{own}{UPGRADE}Authorization: Bearer {token}x\r\n"), "401"),
-        ("/acp", format!("{own}{UPGRADE}Sec-WebSocket-Protocol: wharf.token.{token}\r\n"), "401"),
-        ("/acp", format!("{own}{UPGRADE}Authorization: Bearer {token}\r\n"), "101"),
+        ("/acp", format!("{own}{UPGRADE_HEADERS}Authorization: Bearer {}\r\n", "x".repeat(52)), "401"),
+        ("/acp", format!("{own}{UPGRADE_HEADERS}Authorization: Basic {token}\r\n"), "401"),
+        ("/acp", format!("{own}{UPGRADE_HEADERS}Authorization: Bearer\r\n"), "401"),
+        ("/acp", format!("{own}{UPGRADE_HEADERS}Authorization: Bearer {token}x\r\n"), "401"),
+        ("/acp", format!("{own}{UPGRADE_HEADERS}Sec-WebSocket-Protocol: wharf.token.{token}\r\n"), "401"),
+        ("/acp", format!("{own}{UPGRADE_HEADERS}Authorization: Bearer {token}\r\n"), "101"),
         ("/no/such", own.clone(), "401"),
         ("/no/such", format!("{own}Authorization: Bearer {token}\r\n"), "404"),
     ] {
@@ -87,7 +87,7 @@ fn tcp_needs_the_token_in_a_header() -> Result<()> {
         assert_eq!(status(&head), expected, "{path} {headers}\n{head}");
     }
     for query in ["token", "access_token", "authorization"] {
-        let head = over_tcp(&host, &format!("/acp?{query}={token}"), &format!("{own}{UPGRADE}"))?;
+        let head = over_tcp(&host, &format!("/acp?{query}={token}"), &format!("{own}{UPGRADE_HEADERS}"))?;
         assert_eq!(status(&head), "401", "a token in a query string: {head}");
     }
     Ok(())
@@ -98,7 +98,7 @@ fn foreign_host_and_foreign_origin_are_refused() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let own = authority(&host);
     let (_, port) = own.split_once(':').context("no port")?;
-    let allowed = format!("{UPGRADE}Authorization: Bearer {}\r\n", host.token());
+    let allowed = format!("{UPGRADE_HEADERS}Authorization: Bearer {}\r\n", host.token());
     for (name, origin, expected) in [
         (own.as_str(), None, "101"),
         (&format!("localhost:{port}"), None, "101"),
@@ -138,15 +138,15 @@ fn the_unix_socket_needs_no_token() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let head = over_socket(&host.socket(), "/healthz", "Host: localhost\r\n")?;
     assert_eq!(status(&head), "200", "{head}");
-    let head = over_socket(&host.socket(), "/acp", &format!("Host: localhost\r\n{UPGRADE}"))?;
+    let head = over_socket(&host.socket(), "/acp", &format!("Host: localhost\r\n{UPGRADE_HEADERS}"))?;
     assert_eq!(status(&head), "101", "{head}");
     // A header without a usable token counts as a wrong token, not as a missing one.
     for lost in ["Bearer", "Bearer ", "Token x", "Basic abc"] {
-        let headers = format!("Host: localhost\r\n{UPGRADE}Authorization: {lost}\r\n");
+        let headers = format!("Host: localhost\r\n{UPGRADE_HEADERS}Authorization: {lost}\r\n");
         let head = over_socket(&host.socket(), "/acp", &headers)?;
         assert_eq!(status(&head), "401", "{lost:?}: {head}");
     }
-    let head = over_socket(&host.socket(), "/acp", &format!("Host: evil.example\r\n{UPGRADE}"))?;
+    let head = over_socket(&host.socket(), "/acp", &format!("Host: evil.example\r\n{UPGRADE_HEADERS}"))?;
     assert_eq!(status(&head), "403", "{head}");
     Ok(())
 }

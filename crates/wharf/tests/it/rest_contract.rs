@@ -5,16 +5,16 @@ use serde_json::{Value, json};
 use wharf_testkit::host::Host;
 use wharf_testkit::http::{Answer, Http};
 
-use crate::openapi::{Document, Operation, pick};
+use crate::openapi::{OpenApiDocument, Operation, pick};
 use crate::rest::{caller, idle, prompt, spawn, until};
 use crate::{and_scripted, cwd, scripted, section};
 use wharf_testkit::dice::Dice;
 
 /// The number of requests to each operation.
-const TRIES: usize = 30;
+const REQUESTS_PER_OPERATION: usize = 30;
 
-async fn document(http: &Http) -> Result<Document> {
-    Ok(Document(http.get("/openapi.json").await?.expect(200)?))
+async fn document(http: &Http) -> Result<OpenApiDocument> {
+    Ok(OpenApiDocument(http.get("/openapi.json").await?.expect(200)?))
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ fn text(value: &Value) -> String {
 /// Sends a request to this operation: as documented, or nearly.
 async fn send(
     http: &Http,
-    document: &Document,
+    document: &OpenApiDocument,
     operation: &Operation<'_>,
     dice: &mut Dice,
     words: &[String],
@@ -133,7 +133,7 @@ async fn send(
         let mut value =
             document.make(&operation.about["requestBody"]["content"]["application/json"]["schema"], dice, words);
         if dice.roll().is_multiple_of(3) {
-            Document::spoil(&mut value, dice);
+            OpenApiDocument::spoil(&mut value, dice);
         }
         // Most spawns pass the first check.
         if operation.path == "/sessions/agent" && value.is_object() && !dice.roll().is_multiple_of(3) {
@@ -168,7 +168,7 @@ async fn every_answer_to_any_request_is_documented() -> Result<()> {
     operations.sort_by_key(|operation| operation.method == "DELETE");
     let mut statuses = std::collections::BTreeSet::new();
     for operation in &operations {
-        for _ in 0..TRIES {
+        for _ in 0..REQUESTS_PER_OPERATION {
             let (shown, answer) = send(&http, &document, operation, &mut dice, &words).await?;
             statuses.insert(answer.status);
             operation.check(&document, &answer).with_context(|| shown)?;

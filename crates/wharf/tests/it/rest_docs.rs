@@ -8,8 +8,8 @@ use wharf_testkit::host::HostOptions;
 
 use crate::{cwd, program, wharf};
 
-const BEGIN: &str = "```console\n";
-const END: &str = "```\n";
+const BLOCK_BEGIN: &str = "```console\n";
+const BLOCK_END: &str = "```\n";
 
 fn documents() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/protocol")
@@ -17,12 +17,12 @@ fn documents() -> PathBuf {
 
 /// Replaces ids by their position in the transcript, and times by fixed values.
 #[derive(Default)]
-struct Shortened {
+struct TranscriptNormaliser {
     names: HashMap<String, String>,
     prompts: usize,
 }
 
-impl Shortened {
+impl TranscriptNormaliser {
     fn text(&mut self, text: &str) -> String {
         let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | ':' | '.' | '/');
         let (mut out, mut rest) = (String::new(), text);
@@ -96,14 +96,15 @@ fn transcript_in_the_documentation_matches_the_server() -> Result<()> {
     let run = script.arg(&dir).env("WHARF_URL", host.url()).env("WHARF_TOKEN", host.token()).output()?;
     ensure!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let said = String::from_utf8(run.stdout)?.replace(&dir, "/home/me/project");
-    let said = Shortened::default().text(&without_resources(&without(&without(&said, "lastSeq"), "lastOutputAt")));
+    let said =
+        TranscriptNormaliser::default().text(&without_resources(&without(&without(&said, "lastSeq"), "lastOutputAt")));
 
     let path = documents().join("rest.md");
     let document = std::fs::read_to_string(&path)?;
-    let (before, rest) = document.split_once(BEGIN).context("no transcript")?;
-    let (written, after) = rest.split_once(END).context("the transcript has no end")?;
+    let (before, rest) = document.split_once(BLOCK_BEGIN).context("no transcript")?;
+    let (written, after) = rest.split_once(BLOCK_END).context("the transcript has no end")?;
     if std::env::var_os("WHARF_BLESS").is_some() {
-        std::fs::write(&path, format!("{before}{BEGIN}{}\n{END}{after}", said.trim_end()))?;
+        std::fs::write(&path, format!("{before}{BLOCK_BEGIN}{}\n{BLOCK_END}{after}", said.trim_end()))?;
         return Ok(());
     }
     for (index, (line, expected)) in said.trim_end().lines().zip(written.trim_end().lines()).enumerate() {

@@ -8,7 +8,7 @@ use wharf_testkit::http::Http;
 use crate::rest::{caller, idle, output, prompt, spawn};
 use crate::{cwd, scripted, section};
 
-const JSON: (&str, &str) = ("content-type", "application/json");
+const JSON_HEADER: (&str, &str) = ("content-type", "application/json");
 
 /// Returns the sessions in the registry and the number of logs on disk.
 async fn inventory(http: &Http, host: &Host) -> Result<(Value, usize)> {
@@ -72,7 +72,7 @@ async fn a_spawn_with_wrong_input_creates_nothing() -> Result<()> {
         (with("additionalDirectories", json!(["/no/such"])), 422, "invalid_cwd"),
         (with("additionalDirectories", json!([5])), 422, "invalid_params"),
     ] {
-        let answer = http.send("POST", "/sessions/agent", &[JSON], &body).await?;
+        let answer = http.send("POST", "/sessions/agent", &[JSON_HEADER], &body).await?;
         let shown: String = body.chars().take(100).collect();
         assert_eq!(answer.fault(), (status, code.to_owned()), "{shown}: {}", answer.body);
         assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{shown}");
@@ -168,7 +168,7 @@ async fn unknown_sessions_are_404_everywhere() -> Result<()> {
             ("PATCH", "/queue/p", r#"{"position":0}"#),
             ("DELETE", "/queue/p", ""),
         ] {
-            let answer = http.send(method, &format!("/sessions/{id}{tail}"), &[JSON], body).await?;
+            let answer = http.send(method, &format!("/sessions/{id}{tail}"), &[JSON_HEADER], body).await?;
             assert_eq!(answer.fault(), (404, "unknown_session".to_owned()), "{method} {id} {tail}");
         }
     }

@@ -5,30 +5,30 @@ use serde_json::Value;
 use wharf_testkit::dice::Dice;
 use wharf_testkit::host::Host;
 
-use crate::raw_client::{self, Wire};
+use crate::raw_client::{self, RawClient};
 use crate::{cwd, log, scripted};
 
-const ROUNDS: u32 = 20;
+const KILL_ROUNDS: u32 = 20;
 /// Fewer rounds where the agent comes back each time, which takes longer.
-const ROUNDS_WITH_AGENT: u32 = 6;
+const KILL_ROUNDS_WITH_AGENT: u32 = 6;
 /// The turn hangs after its burst, so that a kill at any later time interrupts it.
-const BURST: u64 = 100_000;
+const BURST_UPDATES: u64 = 100_000;
 
-/// Returns a number of updates up to `BURST`. Small and large numbers are equally frequent, since the beginning of a
+/// Returns a number of updates up to `BURST_UPDATES`. Small and large numbers are equally frequent, since the beginning of a
 /// burst is as good a moment for a kill.
 fn kill_point(dice: &mut Dice) -> u64 {
     let largest = 1 << dice.below(17);
-    (dice.below(largest) + 1).min(BURST)
+    (dice.below(largest) + 1).min(BURST_UPDATES)
 }
 
 #[tokio::test]
 async fn updates_seen_before_kill_9_are_replayed() -> Result<()> {
-    cut_bursts(scripted(&["--no-load"])?.start()?, ROUNDS, false).await
+    cut_bursts(scripted(&["--no-load"])?.start()?, KILL_ROUNDS, false).await
 }
 
 #[tokio::test]
 async fn updates_seen_before_kill_9_are_replayed_and_the_agent_is_back() -> Result<()> {
-    cut_bursts(scripted(&[])?.start()?, ROUNDS_WITH_AGENT, true).await
+    cut_bursts(scripted(&[])?.start()?, KILL_ROUNDS_WITH_AGENT, true).await
 }
 
 async fn cut_bursts(mut host: Host, rounds: u32, comes_back: bool) -> Result<()> {
@@ -43,9 +43,9 @@ async fn cut_bursts(mut host: Host, rounds: u32, comes_back: bool) -> Result<()>
 
 async fn cut_a_burst(host: &mut Host, kill_at: u64, comes_back: bool) -> Result<()> {
     let cwd = cwd(host)?;
-    let mut client = Wire::open(host).await?;
+    let mut client = RawClient::open(host).await?;
     let session = client.new_session(&cwd).await?;
-    client.prompt(2, &session, &format!("burst {BURST} 40; hang")).await?;
+    client.prompt(2, &session, &format!("burst {BURST_UPDATES} 40; hang")).await?;
     let mut seen = Vec::new();
     while (seen.len() as u64) < kill_at {
         seen.push(client.next().await?.context("the connection ended before the kill")?);
@@ -56,7 +56,7 @@ async fn cut_a_burst(host: &mut Host, kill_at: u64, comes_back: bool) -> Result<
         seen.push(frame);
     }
     host.restart()?;
-    let mut client = Wire::open(host).await?;
+    let mut client = RawClient::open(host).await?;
     client.load(1, &session, &cwd).await?;
     let replayed = replay(&mut client).await?;
     ensure!(replayed.len() >= seen.len(), "{} seen, {} replayed", seen.len(), replayed.len());
@@ -78,7 +78,7 @@ async fn cut_a_burst(host: &mut Host, kill_at: u64, comes_back: bool) -> Result<
 }
 
 /// Returns the agent's updates of a replay up to the answer; the prompt precedes them.
-async fn replay(client: &mut Wire) -> Result<Vec<String>> {
+async fn replay(client: &mut RawClient) -> Result<Vec<String>> {
     let prompt = client.next().await?.context("the connection ended")?;
     ensure!(prompt.contains("user_message_chunk"), "the replay begins with {prompt}");
     let mut replayed = Vec::new();

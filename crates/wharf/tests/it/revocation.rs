@@ -14,25 +14,25 @@ use wharf_testkit::host::Host;
 use wharf_testkit::http::{Events, Http};
 use wharf_testkit::{PATIENCE, look};
 
-use crate::identity::Agent;
+use crate::identity::CallingAgent;
 use crate::rest::{idle, output, prompt, until};
 use crate::scopes::{start, workspace};
 use crate::tokens::{create, refused_with, stdout, token};
 use crate::{and_scripted, http_client, mcp_client, scripted};
 
-const ENDS_WITHIN: Duration = Duration::from_secs(1);
+const REVOKED_WITHIN: Duration = Duration::from_secs(1);
 
 /// An open connection or stream: its kind, and a future that returns how it ended.
-type Open = (&'static str, BoxFuture<'static, Result<String>>);
+type OpenConnection = (&'static str, BoxFuture<'static, Result<String>>);
 
-async fn web_socket(host: &Host, token: &str, session: &str) -> Result<Open> {
+async fn web_socket(host: &Host, token: &str, session: &str) -> Result<OpenConnection> {
     let client = Client::connect(&host.ws_url(), token).await?;
     client.initialize().await?;
     client.request("session/resume", json!({ "sessionId": session, "cwd": "/", "mcpServers": [] })).await?;
     Ok(("a WebSocket", async move { Ok(client.closed().await) }.boxed()))
 }
 
-async fn over_the_socket(host: &Host, token: &str) -> Result<Open> {
+async fn over_the_socket(host: &Host, token: &str) -> Result<OpenConnection> {
     let mut request = "ws://localhost/acp".into_client_request()?;
     request.headers_mut().insert("authorization", format!("Bearer {token}").parse()?);
     let stream = tokio::net::UnixStream::connect(host.socket()).await?;
@@ -41,14 +41,14 @@ async fn over_the_socket(host: &Host, token: &str) -> Result<Open> {
     Ok(("a token over the unix socket", async move { Ok(client.closed().await) }.boxed()))
 }
 
-async fn events(kind: &'static str, http: &Http, path: &str) -> Result<Open> {
+async fn events(kind: &'static str, http: &Http, path: &str) -> Result<OpenConnection> {
     let mut events: Events = http.stream(path, None).await?;
     events.next().await?;
     Ok((kind, async move { events.rest().await.map(|_| "ended".to_owned()) }.boxed()))
 }
 
-async fn acp_over_http(host: &Host, token: &str) -> Result<Open> {
-    let mut http = http_client::Http::new(host, token);
+async fn acp_over_http(host: &Host, token: &str) -> Result<OpenConnection> {
+    let mut http = http_client::AcpHttpClient::new(host, token);
     let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": 1, "clientCapabilities": {} } });
     let answer = http.post(&hello).await?;
     http.connection = Some(answer.header("acp-connection-id").context("no connection id")?.to_owned());
@@ -60,14 +60,14 @@ async fn acp_over_http(host: &Host, token: &str) -> Result<Open> {
     Ok(("a stream of ACP over HTTP", ended.boxed()))
 }
 
-fn mcp_wait(http: Http, session: &str) -> Open {
+fn mcp_wait(http: Http, session: &str) -> OpenConnection {
     let arguments = json!({ "sessionId": session, "timeoutSeconds": 600 });
     let params = json!({ "name": "wait_agent_session", "arguments": arguments });
     let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
     ("a wait of MCP", async move { mcp_client::post(&http, &message).await.map(|answer| answer.body) }.boxed())
 }
 
-async fn mcp_lines(host: &Host, token: &str) -> Result<Open> {
+async fn mcp_lines(host: &Host, token: &str) -> Result<OpenConnection> {
     let authority = host.url().trim_start_matches("http://");
     let mut stream = BufReader::new(TcpStream::connect(authority).await?);
     let head = format!(
@@ -91,7 +91,7 @@ async fn mcp_lines(host: &Host, token: &str) -> Result<Open> {
     Ok(("lines of MCP", ended.boxed()))
 }
 
-fn slow_start(http: Http, cwd: String) -> Open {
+fn slow_start(http: Http, cwd: String) -> OpenConnection {
     let body = json!({ "adapter": "sleeper", "cwd": cwd });
     let ended = async move { Ok(http.post("/sessions/agent", &body).await?.status.to_string()) };
     ("a request that takes long", ended.boxed())
@@ -113,7 +113,7 @@ async fn revoked_token_closes_its_connections_and_accepted_prompts_run() -> Resu
     let others = Client::connect(&host.ws_url(), host.token()).await?;
     others.initialize().await?;
 
-    let open: Vec<Open> = vec![
+    let open: Vec<OpenConnection> = vec![
         web_socket(&host, &text, &session).await?,
         over_the_socket(&host, &text).await?,
         events("the stream of all sessions", &http, "/sessions/stream").await?,
@@ -143,7 +143,7 @@ async fn revoked_token_closes_its_connections_and_accepted_prompts_run() -> Resu
         let how = how.with_context(|| format!("{kind} did not end"))?.with_context(|| kind.to_owned())?;
         let took = at.saturating_duration_since(revoked);
         ensure!(at > revoking, "{kind} ended before: {how}");
-        ensure!(took < ENDS_WITHIN, "{kind} took {took:?}");
+        ensure!(took < REVOKED_WITHIN, "{kind} took {took:?}");
         match kind {
             "a WebSocket" | "a token over the unix socket" => {
                 assert_eq!(how, "closed 1008 the token was revoked", "{kind}")
@@ -166,7 +166,7 @@ async fn revoked_token_closes_its_connections_and_accepted_prompts_run() -> Resu
 async fn connections_of_an_agent_token_end_with_the_agent() -> Result<()> {
     let host = scripted(&["--resume"])?.start()?;
     let admin = Http::new(&host);
-    let agent = Agent::new(&host).await?;
+    let agent = CallingAgent::new(&host).await?;
     let text = agent.token(&host).await?;
     let (http, session) = (Http::with_token(&host, &text), agent.session.as_str());
     let socket = Client::connect(&host.ws_url(), &text).await?;
@@ -207,7 +207,7 @@ async fn revocation_disconnects_a_client_that_does_not_read() -> Result<()> {
     stdout(token(&host, &["revoke", &id])?)?;
     let revoked = Instant::now();
     until(&Http::new(&host), &session, "one client", |session| session["clients"] == 1).await?;
-    ensure!(revoked.elapsed() < 2 * ENDS_WITHIN, "it took {:?}", revoked.elapsed());
+    ensure!(revoked.elapsed() < 2 * REVOKED_WITHIN, "it took {:?}", revoked.elapsed());
     Ok(())
 }
 

@@ -14,7 +14,7 @@ use wharf_testkit::http::Http;
 use crate::{client, client_with, cwd, log, open, pids, refused, scripted, section, told};
 
 /// The directories of a sandbox test; none is inside another that an agent may write.
-pub(crate) struct Yard {
+pub(crate) struct SandboxDirectories {
     _dir: tempfile::TempDir,
     work: PathBuf,
     temp: PathBuf,
@@ -22,7 +22,7 @@ pub(crate) struct Yard {
     out: PathBuf,
 }
 
-impl Yard {
+impl SandboxDirectories {
     pub(crate) fn new() -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let root = dir.path().canonicalize()?;
@@ -66,14 +66,14 @@ fn is_confined(pid: u32) -> Result<bool> {
     Ok(fs::read_to_string(format!("/proc/{pid}/status"))?.contains("NoNewPrivs:\t1"))
 }
 
-const DENIED: &str = "failed: Permission denied";
+const PERMISSION_DENIED: &str = "failed: Permission denied";
 
 #[tokio::test]
 async fn confined_agent_writes_only_in_its_directory_and_temporary_files() -> Result<()> {
     if !landlock() {
         return Ok(());
     }
-    let yard = Yard::new()?;
+    let yard = SandboxDirectories::new()?;
     let host = yard.options(&[])?.start()?;
     let (client, session) = yard.open(&host).await?;
     for place in [&yard.work, &yard.temp] {
@@ -81,7 +81,7 @@ async fn confined_agent_writes_only_in_its_directory_and_temporary_files() -> Re
         assert_eq!(told(&client, &session, &format!("sh cat {}/x > /dev/null", place.display())).await?, "");
     }
     let out = yard.out.display();
-    assert!(told(&client, &session, &format!("save {out}/x y")).await?.starts_with(DENIED));
+    assert!(told(&client, &session, &format!("save {out}/x y")).await?.starts_with(PERMISSION_DENIED));
     for deed in [
         format!("echo y > {out}/x"),
         format!("echo y >> {out}/keep"),
@@ -107,7 +107,7 @@ async fn confined_agent_cannot_read_files_of_the_host() -> Result<()> {
     if !landlock() {
         return Ok(());
     }
-    let yard = Yard::new()?;
+    let yard = SandboxDirectories::new()?;
     let host = yard.options(&[])?.start()?;
     let (client, session) = yard.open(&host).await?;
     let (state, config) = (host.state_dir(), host.directory().join("config.toml"));
@@ -123,10 +123,13 @@ async fn confined_agent_cannot_read_files_of_the_host() -> Result<()> {
     let own = [state.join("token"), state.join("id"), start, config, door, yard.work.join("gate/token"), through];
     for path in own.into_iter().chain(environ) {
         let said = told(&client, &session, &format!("load {}", path.display())).await?;
-        assert!(said.starts_with(DENIED), "{}: {said}", path.display());
+        assert!(said.starts_with(PERMISSION_DENIED), "{}: {said}", path.display());
     }
     for dir in [state.clone(), yard.work.join("gate"), state.join("workspaces")] {
-        assert!(told(&client, &session, &format!("ls {}", dir.display())).await?.starts_with(DENIED), "{dir:?}");
+        assert!(
+            told(&client, &session, &format!("ls {}", dir.display())).await?.starts_with(PERMISSION_DENIED),
+            "{dir:?}"
+        );
     }
     let said = told(&client, &session, &format!("sh cat {}", state.join("token").display())).await?;
     assert!(said.contains("ermission denied") && !said.contains(host.token()), "{said}");
@@ -138,7 +141,7 @@ async fn wharfs_own_files_and_terminals_obey_the_same_sandbox() -> Result<()> {
     if !landlock() {
         return Ok(());
     }
-    let yard = Yard::new()?;
+    let yard = SandboxDirectories::new()?;
     let host = yard.options(&["--session-id", "own"])?.start()?;
     let (client, session) = yard.open(&host).await?;
     let (work, out) = (yard.work.display(), yard.out.display());
@@ -165,7 +168,7 @@ async fn files_served_to_a_confined_agent_follow_its_sandbox() -> Result<()> {
     if !landlock() {
         return Ok(());
     }
-    let yard = Yard::new()?;
+    let yard = SandboxDirectories::new()?;
     let [work, temp, out] = [&yard.work, &yard.temp, &yard.out].map(|place| place.display().to_string());
     let options = section(yard.options(&["--session-id", "own"])?, &format!("writable = [\"{out}/keep\"]"));
     let host = options.start()?;
@@ -201,7 +204,7 @@ async fn variables_that_an_agent_chooses_reach_no_program_that_is_not_confined()
     if !landlock() {
         return Ok(());
     }
-    let yard = Yard::new()?;
+    let yard = SandboxDirectories::new()?;
     let host = yard.options(&["--session-id", "own"])?.start()?;
     let (client, session) = yard.open(&host).await?;
     let env = json!([{ "name": "LD_PRELOAD", "value": "/none.so" }, { "name": "COLOUR", "value": "red" },
@@ -223,7 +226,7 @@ async fn session_comes_back_confined_to_the_same_directory() -> Result<()> {
     if !landlock() {
         return Ok(());
     }
-    let yard = Yard::new()?;
+    let yard = SandboxDirectories::new()?;
     let mut options = yard.options(&[])?;
     // Retries are off, so that the test need not wait for them.
     options.config.get_or_insert_default().insert_str(0, "start_retries = []\n");
@@ -234,7 +237,7 @@ async fn session_comes_back_confined_to_the_same_directory() -> Result<()> {
     let second = client(&host).await?;
     second.load_session(&session, &yard.work.display().to_string()).await?;
     let out = yard.out.display();
-    assert!(told(&second, &session, &format!("save {out}/x y")).await?.starts_with(DENIED));
+    assert!(told(&second, &session, &format!("save {out}/x y")).await?.starts_with(PERMISSION_DENIED));
     assert_eq!(told(&second, &session, &format!("save {}/x y", yard.work.display())).await?, "saved");
     // Another agent with write access beside it could do this.
     host.kill9()?;
@@ -255,7 +258,7 @@ async fn prestarted_agent_is_confined_and_serves_only_sessions_with_the_same_rig
     if !landlock() {
         return Ok(());
     }
-    let yard = Yard::new()?;
+    let yard = SandboxDirectories::new()?;
     let host = yard.options(&[])?.start()?;
     let (work, out) = (yard.work.display().to_string(), yard.out.display().to_string());
     let greeted = |client: &Client| {
@@ -277,7 +280,7 @@ async fn prestarted_agent_is_confined_and_serves_only_sessions_with_the_same_rig
 
 #[tokio::test]
 async fn required_sandbox_without_landlock_refuses_sessions() -> Result<()> {
-    let yard = Yard::new()?;
+    let yard = SandboxDirectories::new()?;
     let options = crate::and_scripted(yard.options(&[])?, "free", &[])?;
     let options = section(options, "[agents.free.sandbox]\nmode = \"off\"");
     let host = options.variable("WHARF_WITHOUT_LANDLOCK", "1").start()?;
@@ -304,7 +307,7 @@ async fn session_in_a_directory_that_holds_the_hosts_files_is_refused() -> Resul
     if !landlock() {
         return Ok(());
     }
-    let yard = Yard::new()?;
+    let yard = SandboxDirectories::new()?;
     let host = yard.options(&[])?.start()?;
     let client = client(&host).await?;
     for dir in [cwd(&host)?, host.state_dir().display().to_string(), "/".to_owned()] {
@@ -320,7 +323,7 @@ async fn sandbox_is_off_by_default_and_on_for_configured_adapters() -> Result<()
     if !landlock() {
         return Ok(());
     }
-    let yard = Yard::new()?;
+    let yard = SandboxDirectories::new()?;
     let host = scripted(&[])?.start()?;
     let (client, session) = open(&host).await?;
     let pid = pids(&told(&client, &session, "pid").await?);
@@ -343,7 +346,7 @@ async fn sandbox_is_off_by_default_and_on_for_configured_adapters() -> Result<()
     client.initialize().await?;
     let session = client.new_session(&yard.work.display().to_string()).await?;
     assert_eq!(told(&client, &session, &format!("save {}/x y", own.display())).await?, "saved");
-    assert!(told(&client, &session, &format!("save {}/x y", yard.out.display())).await?.starts_with(DENIED));
+    assert!(told(&client, &session, &format!("save {}/x y", yard.out.display())).await?.starts_with(PERMISSION_DENIED));
     Ok(())
 }
 
@@ -352,7 +355,7 @@ async fn the_demo_agent_works_in_the_sandbox() -> Result<()> {
     if !landlock() {
         return Ok(());
     }
-    let yard = Yard::new()?;
+    let yard = SandboxDirectories::new()?;
     let mut host = yard.confined(HostOptions { binary: Some(crate::wharf()), ..HostOptions::default() }).start()?;
     let (client, session) = yard.open(&host).await?;
     client.prompt(&session, "help").await?;

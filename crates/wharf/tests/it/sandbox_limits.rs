@@ -10,13 +10,13 @@ use wharf_testkit::client::Client;
 use wharf_testkit::host::Host;
 use wharf_testkit::look;
 
-use crate::sandbox::{Yard, landlock};
+use crate::sandbox::{SandboxDirectories, landlock};
 use crate::{open, scripted, told};
 
 /// The time within which a changed mode has to be restored.
 const REPAIRED_WITHIN: Duration = Duration::from_secs(1);
 
-async fn confined(yard: &Yard) -> Result<(Host, Client, String)> {
+async fn confined(yard: &SandboxDirectories) -> Result<(Host, Client, String)> {
     let host = yard.options(&[])?.start()?;
     let (client, session) = yard.open(&host).await?;
     Ok((host, client, session))
@@ -32,7 +32,7 @@ async fn confined_agent_cannot_change_limits_and_priorities_of_other_processes()
     if !landlock() {
         return Ok(());
     }
-    let yard = Yard::new()?;
+    let yard = SandboxDirectories::new()?;
     let (host, client, session) = confined(&yard).await?;
     let shim = told(&client, &session, r"sh sed -n 's/^PPid:\t//p' /proc/$PPID/status").await?;
     for victim in [host.pid().to_string(), shim.trim().to_owned()] {
@@ -62,7 +62,7 @@ async fn confined_agent_sets_its_own_limits_and_priorities() -> Result<()> {
     if !landlock() {
         return Ok(());
     }
-    let yard = Yard::new()?;
+    let yard = SandboxDirectories::new()?;
     let (_host, client, session) = confined(&yard).await?;
     for deed in [
         "prlimit --nofile=100:100 true",
@@ -94,7 +94,7 @@ async fn modes_of_secrets_and_state_that_a_confined_agent_changes_are_put_back_w
     if !landlock() {
         return Ok(());
     }
-    let yard = Yard::new()?;
+    let yard = SandboxDirectories::new()?;
     let (host, client, session) = confined(&yard).await?;
     let state = host.state_dir();
     let own = state.join("workspaces/default/sessions").join(&session);

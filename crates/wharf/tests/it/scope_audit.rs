@@ -11,21 +11,21 @@ use wharf_testkit::host::Host;
 use wharf_testkit::http::{Answer, Http};
 
 use crate::mcp_client::Mcp;
-use crate::openapi::{Document, Operation};
+use crate::openapi::{OpenApiDocument, Operation};
 use crate::rest::{idle, prompt, until};
 use crate::scopes::{of_workspace, start, workspace};
 use crate::{lasting, scripted};
 
 /// The source files that dispatch the methods of clients.
-const METHODS: [&str; 2] = [
+const METHOD_SOURCES: [&str; 2] = [
     include_str!("../../../wharf-server/src/acp/inbound.rs"),
     include_str!("../../../wharf-server/src/acp/amux/requests.rs"),
 ];
 /// The number of bodies that are tried on each operation.
-const TRIES: usize = 8;
+const BODIES_PER_OPERATION: usize = 8;
 
 /// The other workspace: a session with content of every kind, and an ended session.
-struct Others {
+struct OtherWorkspace {
     busy: String,
     cold: String,
     prompt: String,
@@ -33,7 +33,7 @@ struct Others {
     cwd: String,
 }
 
-impl Others {
+impl OtherWorkspace {
     async fn new(host: &Host) -> Result<Self> {
         let http = Http::new(host);
         let cwd = workspace(host, "quokka").await?;
@@ -78,16 +78,16 @@ impl Others {
     }
 }
 
-async fn host() -> Result<(Host, Others, Http)> {
+async fn host() -> Result<(Host, OtherWorkspace, Http)> {
     let host = scripted(&[])?.start()?;
-    let others = Others::new(&host).await?;
+    let others = OtherWorkspace::new(&host).await?;
     workspace(&host, "here").await?;
     let own = of_workspace(&host, "here")?;
     Ok((host, others, own))
 }
 
 /// Returns the path with the other workspace's names in it.
-fn path(operation: &Operation<'_>, others: &Others, session: &str) -> Result<String> {
+fn path(operation: &Operation<'_>, others: &OtherWorkspace, session: &str) -> Result<String> {
     let names = [("id", session), ("promptId", &others.prompt), ("askId", &others.ask), ("slug", "quokka")];
     let path =
         names.iter().fold(operation.path.to_owned(), |path, (name, value)| path.replace(&format!("{{{name}}}"), value));
@@ -114,7 +114,7 @@ fn is_refused(operation: &Operation<'_>, answer: &Answer) -> bool {
 async fn no_route_reads_or_changes_another_workspace() -> Result<()> {
     let (host, others, own) = host().await?;
     let before = others.state(&host).await?;
-    let document = Document(own.get("/openapi.json").await?.expect(200)?);
+    let document = OpenApiDocument(own.get("/openapi.json").await?.expect(200)?);
     // Bodies that are kept would be shown again, so they name nothing of the other workspace; the following ones do and
     // are refused.
     let words = ["scripted", "here", "mine"].map(str::to_owned);
@@ -130,7 +130,7 @@ async fn no_route_reads_or_changes_another_workspace() -> Result<()> {
         let schema = &operation.about["requestBody"]["content"]["application/json"]["schema"];
         let mut bodies = vec![String::new()];
         if !schema.is_null() {
-            let made = (0..TRIES).map(|_| document.make(schema, &mut dice, &words).to_string());
+            let made = (0..BODIES_PER_OPERATION).map(|_| document.make(schema, &mut dice, &words).to_string());
             bodies = made.chain(naming.as_array().into_iter().flatten().map(Value::to_string)).collect();
         }
         for session in [&others.busy, &others.cold] {
@@ -171,7 +171,7 @@ async fn no_route_reads_or_changes_another_workspace() -> Result<()> {
 
 /// Returns every method that the source dispatches.
 fn methods() -> BTreeSet<&'static str> {
-    let quoted = METHODS.iter().flat_map(|source| source.split('"').skip(1).step_by(2));
+    let quoted = METHOD_SOURCES.iter().flat_map(|source| source.split('"').skip(1).step_by(2));
     let is_method = |word: &&str| {
         let known = ["session/", "_wharf/", "amux/", "$/"].iter().any(|prefix| word.starts_with(prefix));
         (known && !word.ends_with('/')) || ["initialize", "authenticate", "logout"].contains(word)

@@ -15,21 +15,24 @@ use crate::rest::{idle, prompt, spawn};
 use crate::{client_with, cwd, scripted, section, started_after};
 
 /// A secret of a well-known form, and one of no known form.
-const KEY: &str = "sk-ant-api03-Zq8Lk2Vw9Xy7Tb4Nc6Hd";
-const PLAIN: &str = "correct-horse-battery-staple";
+const KNOWN_FORM_SECRET: &str = "sk-ant-api03-Zq8Lk2Vw9Xy7Tb4Nc6Hd";
+const PLAIN_SECRET: &str = "correct-horse-battery-staple";
 
 /// Configures a host that logs everything, with a secret in an agent's environment.
 fn talkative() -> Result<HostOptions> {
-    let options =
-        section(scripted(&["--resume"])?, &format!("env = {{ PROVIDER_KEY = \"{KEY}\", PASSPHRASE = \"{PLAIN}\" }}"));
+    let options = section(
+        scripted(&["--resume"])?,
+        &format!("env = {{ PROVIDER_KEY = \"{KNOWN_FORM_SECRET}\", PASSPHRASE = \"{PLAIN_SECRET}\" }}"),
+    );
     // The agent prints its key, as some agents do, and exits.
     let command = ["sh", "-c", "echo \"refused: key $PROVIDER_KEY\" >&2; exit 3"].map(str::to_owned);
-    let failing = section(options.agent("failing", &command), &format!("env = {{ PROVIDER_KEY = \"{KEY}\" }}"));
+    let failing =
+        section(options.agent("failing", &command), &format!("env = {{ PROVIDER_KEY = \"{KNOWN_FORM_SECRET}\" }}"));
     Ok(failing.variable("WHARF_LOG", "trace"))
 }
 
 fn hides(what: &str, text: &str, host: &Host) -> Result<()> {
-    for secret in [KEY, PLAIN, host.token()] {
+    for secret in [KNOWN_FORM_SECRET, PLAIN_SECRET, host.token()] {
         ensure!(!text.contains(secret), "{what} has a secret: {text}");
     }
     Ok(())
@@ -44,9 +47,9 @@ async fn secrets_are_in_no_command_line_log_problem_or_description() -> Result<(
     idle(&http, &session).await?;
     // The agent has the secrets, and the session's log has them too, since it holds the conversation.
     let events = http.get(&format!("/sessions/{session}/events")).await?.body;
-    ensure!(events.contains(KEY) && events.contains(PLAIN), "{events}");
+    ensure!(events.contains(KNOWN_FORM_SECRET) && events.contains(PLAIN_SECRET), "{events}");
     let output = http.get(&format!("/sessions/{session}/output")).await?.body;
-    ensure!(!output.contains(KEY) && output.contains("sk-[redacted]"), "{output}");
+    ensure!(!output.contains(KNOWN_FORM_SECRET) && output.contains("sk-[redacted]"), "{output}");
 
     for pid in procs::descendants(host.pid()).into_iter().chain([host.pid()]) {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -59,10 +62,14 @@ async fn secrets_are_in_no_command_line_log_problem_or_description() -> Result<(
     let failed = http.post("/sessions/agent", &json!({ "adapter": "failing", "cwd": cwd(&host)? })).await?;
     ensure!(failed.status == 502 && failed.body.contains("refused: key"), "{}", failed.body);
     hides("a problem", &failed.body, &host)?;
-    let wrong =
-        http.post("/sessions/agent", &json!({ "adapter": KEY, "cwd": cwd(&host)?, "env": { "K": PLAIN } })).await?;
-    ensure!(wrong.status >= 400 && !wrong.body.contains(PLAIN), "{}", wrong.body);
-    let stolen = Http::with_token(&host, &format!("{KEY}{PLAIN}")).get("/sessions").await?;
+    let wrong = http
+        .post(
+            "/sessions/agent",
+            &json!({ "adapter": KNOWN_FORM_SECRET, "cwd": cwd(&host)?, "env": { "K": PLAIN_SECRET } }),
+        )
+        .await?;
+    ensure!(wrong.status >= 400 && !wrong.body.contains(PLAIN_SECRET), "{}", wrong.body);
+    let stolen = Http::with_token(&host, &format!("{KNOWN_FORM_SECRET}{PLAIN_SECRET}")).get("/sessions").await?;
     hides("a refusal", &stolen.body, &host)?;
     host.terminate()?;
     let log = host.stderr();
@@ -73,14 +80,15 @@ async fn secrets_are_in_no_command_line_log_problem_or_description() -> Result<(
 #[tokio::test]
 async fn variables_sent_by_a_client_are_not_logged() -> Result<()> {
     let mut host = talkative()?.start()?;
-    let client = client_with(&host, json!({}), json!({ "wharf": { "env": { "PROVIDER_KEY": KEY } } })).await?;
+    let client =
+        client_with(&host, json!({}), json!({ "wharf": { "env": { "PROVIDER_KEY": KNOWN_FORM_SECRET } } })).await?;
     let session = client.new_session(&cwd(&host)?).await?;
-    client.prompt(&session, &format!("echo {PLAIN} {KEY}")).await?;
-    client.send_raw(&format!("{{ nonsense {KEY}")).await;
-    let _ = client.request("session/prompt", json!({ "sessionId": session, "prompt": KEY })).await;
-    let _ = client.request(&format!("_{PLAIN}"), json!({ "key": KEY })).await;
-    let _ = client.load_session(PLAIN, "/").await;
-    let _ = client.prompt(&session, &format!("malformed; raw {{\"{PLAIN}\"; crash 3")).await;
+    client.prompt(&session, &format!("echo {PLAIN_SECRET} {KNOWN_FORM_SECRET}")).await?;
+    client.send_raw(&format!("{{ nonsense {KNOWN_FORM_SECRET}")).await;
+    let _ = client.request("session/prompt", json!({ "sessionId": session, "prompt": KNOWN_FORM_SECRET })).await;
+    let _ = client.request(&format!("_{PLAIN_SECRET}"), json!({ "key": KNOWN_FORM_SECRET })).await;
+    let _ = client.load_session(PLAIN_SECRET, "/").await;
+    let _ = client.prompt(&session, &format!("malformed; raw {{\"{PLAIN_SECRET}\"; crash 3")).await;
     host.terminate()?;
     hides("the host's log", &host.stderr(), &host)
 }

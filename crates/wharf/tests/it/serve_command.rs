@@ -15,7 +15,7 @@ use wharf_testkit::procs;
 use crate::program::{command, first_line, refusal};
 use crate::{TREE_ENDS_WITHIN, log, open, pids, scripted, told, wharf};
 
-const FREE: &str = "127.0.0.1:0";
+const FREE_PORT: &str = "127.0.0.1:0";
 
 fn mode(path: &Path) -> Result<u32> {
     let metadata = fs::metadata(path).with_context(|| format!("looking at {}", path.display()))?;
@@ -42,7 +42,7 @@ async fn json_output_is_one_line_with_the_addresses() -> Result<()> {
 #[test]
 fn text_output_names_the_next_step() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let mut serve = command(&["serve", "--listen", FREE, "--state-dir"]);
+    let mut serve = command(&["serve", "--listen", FREE_PORT, "--state-dir"]);
     serve.arg(folder.path().join("state"));
     let (host, line) = first_line(serve)?;
     assert!(line.starts_with("wharf is listening on http://127.0.0.1:"), "{line}");
@@ -91,7 +91,7 @@ fn the_token_and_the_sessions_outlive_a_restart_and_the_port_does_not_matter() -
 #[test]
 fn a_second_host_on_the_same_state_is_refused_with_the_pid_of_the_first() -> Result<()> {
     let mut host = scripted(&[])?.start()?;
-    let error = refusal(&host.state_dir(), &["--listen", FREE])?;
+    let error = refusal(&host.state_dir(), &["--listen", FREE_PORT])?;
     assert!(error.contains(&format!("pid {}", host.pid())), "{error}");
     assert!(error.contains(&host.state_dir().display().to_string()), "{error}");
     assert!(host.socket().exists(), "the first host still has its socket");
@@ -105,10 +105,10 @@ fn wrong_flags_and_settings_are_named() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let state = folder.path().join("state");
     let config = folder.path().join("config.toml");
-    let taken = TcpListener::bind(FREE)?;
+    let taken = TcpListener::bind(FREE_PORT)?;
     let taken = taken.local_addr()?.to_string();
     let path = config.display().to_string();
-    let at = ["--config", &path, "--listen", FREE];
+    let at = ["--config", &path, "--listen", FREE_PORT];
     for (text, arguments, words) in [
         ("cancel_timout = \"1s\"", &at[..], &["config.toml", "cancel_timout", "did you mean \"cancel_timeout\""][..]),
         ("[limits]\nframes = \"1MiB\"", &at, &["limits.frames", "limits.frame"]),
@@ -117,9 +117,9 @@ fn wrong_flags_and_settings_are_named() -> Result<()> {
         ("ask_timeout = 5", &at, &["config.toml"]),
         ("not toml at all", &at, &["config.toml"]),
         ("", &["--config", "/no/such/file.toml"], &["/no/such/file.toml"]),
-        ("", &["--listen", FREE, "--agent", "dmo"], &["\"dmo\"", "\"demo\""]),
-        ("", &["--listen", FREE, "--agent-cmd", ""], &["--agent-cmd"]),
-        ("", &["--listen", FREE, "--agent-cmd", "a 'b"], &["--agent-cmd", "quote"]),
+        ("", &["--listen", FREE_PORT, "--agent", "dmo"], &["\"dmo\"", "\"demo\""]),
+        ("", &["--listen", FREE_PORT, "--agent-cmd", ""], &["--agent-cmd"]),
+        ("", &["--listen", FREE_PORT, "--agent-cmd", "a 'b"], &["--agent-cmd", "quote"]),
         ("", &["--listen", "0.0.0.0:0"], &["0.0.0.0:0", "loopback"]),
         ("", &["--listen", "[::]:0"], &["loopback"]),
         ("", &["--listen", "nonsense"], &["nonsense", "127.0.0.1:7433"]),
@@ -134,7 +134,7 @@ fn wrong_flags_and_settings_are_named() -> Result<()> {
     }
     let file = folder.path().join("file");
     fs::write(&file, "")?;
-    let error = refusal(&file, &["--listen", FREE])?;
+    let error = refusal(&file, &["--listen", FREE_PORT])?;
     assert!(error.contains(&file.display().to_string()), "{error}");
     Ok(())
 }

@@ -10,7 +10,7 @@ use crate::recording::Recording;
 use crate::{client, cwd, join, log, open, scripted, stop_reason};
 
 /// Longer than any test: a client that waited for this timeout would fail the test.
-const FOREVER: &str = "600s";
+const ENDLESS_READY_TIMEOUT: &str = "600s";
 
 /// Returns when all frames that were under way to the client have arrived.
 async fn round_trip(client: &Client) -> Result<()> {
@@ -34,7 +34,8 @@ async fn said_early(host: &Host, session: &str, last: &str) -> Result<()> {
 
 #[tokio::test]
 async fn updates_wait_for_the_session_ready_message() -> Result<()> {
-    let host = scripted(&["--early-updates", "3", "--commands"])?.setting("ready_timeout", FOREVER).start()?;
+    let host =
+        scripted(&["--early-updates", "3", "--commands"])?.setting("ready_timeout", ENDLESS_READY_TIMEOUT).start()?;
     let (first, session) = open(&host).await?;
     said_early(&host, &session, "availableCommands").await?;
     let other = first.new_session(&cwd(&host)?).await?;
@@ -50,7 +51,7 @@ async fn updates_wait_for_the_session_ready_message() -> Result<()> {
 
 #[tokio::test]
 async fn any_message_about_the_session_counts_as_ready() -> Result<()> {
-    let host = scripted(&["--early-updates", "3"])?.setting("ready_timeout", FOREVER).start()?;
+    let host = scripted(&["--early-updates", "3"])?.setting("ready_timeout", ENDLESS_READY_TIMEOUT).start()?;
     let messages = [
         ("session/prompt", json!({ "prompt": [{ "type": "text", "text": "echo x" }] })),
         ("session/status", json!({})),
@@ -108,7 +109,7 @@ async fn answer_to_session_new_precedes_updates_of_the_session() -> Result<()> {
 
 #[tokio::test]
 async fn load_replay_is_sent_at_once_and_later_updates_wait_for_ready() -> Result<()> {
-    let host = scripted(&[])?.setting("ready_timeout", FOREVER).start()?;
+    let host = scripted(&[])?.setting("ready_timeout", ENDLESS_READY_TIMEOUT).start()?;
     let (first, session) = open(&host).await?;
     let running = first.start_prompt(&session, "echo before; commands; ask; stream 300; echo end").await;
     let ask = first.expect_request("session/request_permission").await;

@@ -11,12 +11,12 @@ use crate::recording::Recording;
 use crate::{client, cwd, join, log, open, told};
 
 /// An agent that keeps its settings in files, as real agents do.
-struct KeepingAgent {
+struct PersistentAgent {
     folder: TempDir,
     recording: Recording,
 }
 
-impl KeepingAgent {
+impl PersistentAgent {
     fn new() -> Result<Self> {
         Ok(Self { folder: TempDir::with_prefix("wharf-settings-")?, recording: Recording::new()? })
     }
@@ -73,7 +73,7 @@ fn set_again(recording: &Recording) -> Result<Vec<Value>> {
 async fn agents_rights_are_not_changed_on_return_when_it_kept_its_mode() -> Result<()> {
     for (first, chosen) in [("auto", "ask"), ("ask", "auto")] {
         for by_option in [false, true] {
-            let agent = KeepingAgent::new()?;
+            let agent = PersistentAgent::new()?;
             let mut host = agent.start(&["--mode-option", "--first-mode", first])?;
             let (client, session) = open(&host).await?;
             match by_option {
@@ -120,7 +120,7 @@ async fn mode_is_taken_from_the_option_alone_when_the_agent_has_no_modes() -> Re
 
 #[tokio::test]
 async fn joiners_are_told_one_value_in_both_spellings() -> Result<()> {
-    let agent = KeepingAgent::new()?;
+    let agent = PersistentAgent::new()?;
     let mut host = agent.start(&["--mode-option", "--models", "--first-mode", "auto"])?;
     let (client, session) = open(&host).await?;
     set_mode(&client, &session, "ask").await?;
@@ -223,7 +223,7 @@ async fn model_of_set_model_is_reported_and_restored_on_return() -> Result<()> {
 #[tokio::test]
 async fn model_spellings_are_kept_apart_when_their_values_differ() -> Result<()> {
     for keeps in [false, true] {
-        let agent = KeepingAgent::new()?;
+        let agent = PersistentAgent::new()?;
         let flags = ["--split-models"];
         let mut host = if keeps { agent.start(&flags)? } else { agent.recording.scripted(&flags)?.start()? };
         let (first, session) = open(&host).await?;
@@ -239,7 +239,7 @@ async fn model_spellings_are_kept_apart_when_their_values_differ() -> Result<()>
 
 #[tokio::test]
 async fn options_are_compared_again_after_each_that_is_set() -> Result<()> {
-    let agent = KeepingAgent::new()?;
+    let agent = PersistentAgent::new()?;
     let mut host = agent.start(&["--only-options", "--effort-option"])?;
     let (first, session) = open(&host).await?;
     set_option(&first, &session, "effort", "high").await?;

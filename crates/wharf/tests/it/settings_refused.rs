@@ -20,11 +20,11 @@ async fn stuck_session(folder: &TempDir) -> Result<(Host, String)> {
     Ok((host, session))
 }
 
-const REASON: [&str; 4] =
+const REFUSAL_PARTS: [&str; 4] =
     [r#"mode "auto""#, "already in that mode", r#"{"current":"auto"}"#, "--accept-agent-settings"];
 
 fn assert_names_reason(text: &str) {
-    for part in REASON {
+    for part in REFUSAL_PARTS {
         assert!(text.contains(part), "{part} is not in: {text}");
     }
 }

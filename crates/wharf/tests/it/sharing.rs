@@ -242,20 +242,20 @@ async fn one_connection_may_have_many_sessions() -> Result<()> {
 
 #[tokio::test]
 async fn clients_that_join_during_a_burst_get_no_gap_and_no_duplicate() -> Result<()> {
-    const BURST: u64 = 20_000;
+    const BURST_UPDATES: u64 = 20_000;
     let host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;
-    let running = first.start_prompt(&session, &format!("burst {BURST} 20; echo end")).await;
+    let running = first.start_prompt(&session, &format!("burst {BURST_UPDATES} 20; echo end")).await;
     let mut joined = Vec::new();
     for share in 0..5 {
-        first.expect("some of it", |frame| frame.index().is_some_and(|index| index >= share * BURST / 5)).await;
+        first.expect("some of it", |frame| frame.index().is_some_and(|index| index >= share * BURST_UPDATES / 5)).await;
         joined.push(join(&host, &session).await?);
     }
     assert_eq!(stop_reason(running.answer().await)?, "end_turn");
     for client in &joined {
         client.expect_text("end").await;
         let indices: Vec<u64> = client.transcript().iter().filter_map(Frame::index).collect();
-        assert!(indices.into_iter().eq(0..BURST));
+        assert!(indices.into_iter().eq(0..BURST_UPDATES));
     }
     Ok(())
 }
@@ -302,17 +302,17 @@ async fn every_copy_of_a_permission_is_withdrawn() -> Result<()> {
 
 #[tokio::test]
 async fn client_that_leaves_during_a_burst_disturbs_no_other_client() -> Result<()> {
-    const BURST: u64 = 20_000;
+    const BURST_UPDATES: u64 = 20_000;
     let host = scripted(&[])?.start()?;
     let (first, session) = open(&host).await?;
     let second = join(&host, &session).await?;
-    let running = second.start_prompt(&session, &format!("burst {BURST} 20; echo end")).await;
+    let running = second.start_prompt(&session, &format!("burst {BURST_UPDATES} 20; echo end")).await;
     second.expect("some of it", |frame| frame.index().is_some_and(|index| index > 100)).await;
     second.close().await;
     drop(running);
     first.expect_text("end").await;
     let indices: Vec<u64> = first.transcript().iter().filter_map(Frame::index).collect();
-    assert!(indices.into_iter().eq(0..BURST));
+    assert!(indices.into_iter().eq(0..BURST_UPDATES));
     log::expect(&host, &session, "prompt_ended", |event| event["end"]["how"] == "answered").await?;
     assert_eq!(told(&first, &session, "echo on").await?, "on");
     Ok(())

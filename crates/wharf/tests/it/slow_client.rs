@@ -5,20 +5,20 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use wharf_testkit::procs;
 
-use crate::raw_client::{self, Wire};
+use crate::raw_client::{self, RawClient};
 use crate::{cwd, scripted};
 
-const UPDATES: u64 = 200_000;
+const UPDATE_COUNT: u64 = 200_000;
 /// The largest allowed growth of the host's memory while clients do not read.
-const GROWTH_KIB: u64 = 32 * 1024;
+const MAX_GROWTH_KIB: u64 = 32 * 1024;
 /// The limit allows for a debug build on a busy machine.
-const LIMIT: Duration = Duration::from_secs(60);
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Reads the stream to the end and calls `look` from time to time.
-async fn read_all(client: &mut Wire, mut look: impl FnMut() -> Result<()>) -> Result<()> {
+async fn read_all(client: &mut RawClient, mut look: impl FnMut() -> Result<()>) -> Result<()> {
     let mut next = 0;
-    while next < UPDATES {
-        let frame = client.next_within(LIMIT).await?.context("the connection ended within the stream")?;
+    while next < UPDATE_COUNT {
+        let frame = client.next_within(READ_TIMEOUT).await?.context("the connection ended within the stream")?;
         if let Some(index) = raw_client::index(&frame) {
             ensure!(index == next, "{index} came where {next} belongs");
             next += 1;
@@ -33,16 +33,16 @@ async fn read_all(client: &mut Wire, mut look: impl FnMut() -> Result<()>) -> Re
 #[tokio::test]
 async fn client_that_never_reads_slows_no_other_and_gets_everything_later() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let mut reader = Wire::open(&host).await?;
+    let mut reader = RawClient::open(&host).await?;
     let session = reader.new_session(&cwd(&host)?).await?;
-    let mut slow = Wire::open(&host).await?;
+    let mut slow = RawClient::open(&host).await?;
     slow.load(7, &session, &cwd(&host)?).await?;
     slow.answer(7).await?;
     reader.prompt(2, &session, "echo warm").await?;
     reader.answer(2).await?;
     let before = host.rss_kib().context("no memory")?;
     let mut most = before;
-    reader.prompt(3, &session, &format!("burst {UPDATES} 200")).await?;
+    reader.prompt(3, &session, &format!("burst {UPDATE_COUNT} 200")).await?;
     read_all(&mut reader, || {
         most = most.max(procs::rss_kib(host.pid()).context("the host is gone")?);
         Ok(())
@@ -50,7 +50,7 @@ async fn client_that_never_reads_slows_no_other_and_gets_everything_later() -> R
     .await?;
     let answer = reader.answer(3).await?;
     assert_eq!(answer["result"]["stopReason"], "end_turn");
-    ensure!(most - before < GROWTH_KIB, "the host grew by {} KiB", most - before);
+    ensure!(most - before < MAX_GROWTH_KIB, "the host grew by {} KiB", most - before);
 
     read_all(&mut slow, || Ok(())).await?;
     reader.prompt(4, &session, "echo afterwards").await?;
@@ -59,6 +59,6 @@ async fn client_that_never_reads_slows_no_other_and_gets_everything_later() -> R
     let live = slow.next().await?.context("the connection ended")?;
     assert!(live.contains("\"afterwards\""), "{live}");
     let after = host.rss_kib().context("no memory")?;
-    ensure!(after.saturating_sub(before) < GROWTH_KIB, "the host grew by {} KiB", after - before);
+    ensure!(after.saturating_sub(before) < MAX_GROWTH_KIB, "the host grew by {} KiB", after - before);
     Ok(())
 }

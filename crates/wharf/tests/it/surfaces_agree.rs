@@ -12,11 +12,11 @@ use crate::mcp_client::Mcp;
 use crate::rest::{idle, output, prompt};
 use crate::{cli, scripted};
 
-const WORKSPACES: [&str; 4] = ["api", "docs", "site", "tools"];
-const SESSIONS: usize = 10;
+const WORKSPACE_SLUGS: [&str; 4] = ["api", "docs", "site", "tools"];
+const SESSION_COUNT: usize = 10;
 
 fn name(number: usize) -> (String, &'static str) {
-    (format!("job-{number}"), WORKSPACES[number % WORKSPACES.len()])
+    (format!("job-{number}"), WORKSPACE_SLUGS[number % WORKSPACE_SLUGS.len()])
 }
 
 fn id(session: &Value) -> Result<String> {
@@ -53,14 +53,14 @@ fn ids(list: &Value) -> Result<BTreeSet<String>> {
 async fn ten_sessions_in_four_workspaces_look_the_same_on_every_surface() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let http = Http::new(&host);
-    for slug in WORKSPACES {
+    for slug in WORKSPACE_SLUGS {
         let path = host.directory().join(slug);
         fs::create_dir_all(&path)?;
         http.post("/workspaces", &json!({ "slug": slug, "path": path })).await?.expect(201)?;
     }
     let mut mcp = Mcp::stdio(&host)?;
     let mut sessions = Vec::new();
-    for number in 0..SESSIONS {
+    for number in 0..SESSION_COUNT {
         sessions.push(start(&host, &http, &mut mcp, number).await?);
     }
     // All sessions are prompted before the test waits for any.
@@ -83,9 +83,9 @@ async fn ten_sessions_in_four_workspaces_look_the_same_on_every_surface() -> Res
         assert_eq!(by_mcp["lines"], json!(lines));
         assert_eq!(cli::wharf(&host, &["output", &label])?, format!("{}\n", lines.join("\n")));
     }
-    for slug in WORKSPACES {
+    for slug in WORKSPACE_SLUGS {
         let listed = ids(&http.get(&format!("/sessions?workspace={slug}")).await?.expect(200)?)?;
-        let own = (0..SESSIONS).filter(|number| name(*number).1 == slug).map(|number| sessions[number].clone());
+        let own = (0..SESSION_COUNT).filter(|number| name(*number).1 == slug).map(|number| sessions[number].clone());
         assert_eq!(listed, own.collect(), "{slug}");
     }
     Ok(())

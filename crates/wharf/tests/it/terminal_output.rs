@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use wharf_testkit::client::Client;
 use wharf_testkit::{PATIENCE, look};
 
-use crate::http_client::Http;
+use crate::http_client::AcpHttpClient;
 use crate::{client, client_with, cwd, join, log, open, scripted};
 
 /// Returns the text that the tool call showed in place of its terminal, update by update.
@@ -118,7 +118,7 @@ async fn terminal_output_of_a_client_is_shown_as_text_to_other_clients() -> Resu
 #[tokio::test]
 async fn stream_shows_the_same_terminal_output_when_read_again() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let http = Http::open(&host).await?;
+    let http = AcpHttpClient::open(&host).await?;
     let (_own, mut events, session) = http.session(&host).await?;
     http.prompt(2, &session, "echo one; show echo hello; echo two").await?;
     let mut seen = events.until_answer(2).await?;

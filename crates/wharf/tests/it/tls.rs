@@ -20,9 +20,9 @@ use crate::program::refusal;
 use crate::{cwd, scripted, section, told};
 
 /// A certificate for `box.example` and this machine, with its key, in files.
-pub(crate) struct Pair(tempfile::TempDir);
+pub(crate) struct CertificatePair(tempfile::TempDir);
 
-impl Pair {
+impl CertificatePair {
     pub(crate) fn new() -> Result<Self> {
         let pair = Self(tempfile::tempdir()?);
         let names = ["box.example", "localhost", "127.0.0.1"].map(str::to_owned);
@@ -79,11 +79,11 @@ async fn head(mut stream: TlsStream<TcpStream>, path: &str, headers: &str) -> Re
     Ok(String::from_utf8(head)?)
 }
 
-const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+const UPGRADE_HEADERS: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 
 #[tokio::test]
 async fn session_works_over_tls_from_another_address() -> Result<()> {
-    let pair = Pair::new()?;
+    let pair = CertificatePair::new()?;
     let options = pair.on(scripted(&[])?, "0.0.0.0:0");
     let host =
         HostOptions { config: options.config.map(|text| format!("hosts = [\"box.example\"]\n{text}")), ..options };
@@ -108,7 +108,7 @@ async fn session_works_over_tls_from_another_address() -> Result<()> {
 
 #[tokio::test]
 async fn http2_is_negotiated_and_accepts_pages_of_the_same_origin() -> Result<()> {
-    let pair = Pair::new()?;
+    let pair = CertificatePair::new()?;
     let host = pair.on(scripted(&[])?, "127.0.0.1:0").start()?;
     let stream = pair.connect(&host, &["h2", "http/1.1"]).await?;
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
@@ -127,12 +127,12 @@ async fn http2_is_negotiated_and_accepts_pages_of_the_same_origin() -> Result<()
 
 #[tokio::test]
 async fn rebinding_and_foreign_pages_are_refused_on_every_address() -> Result<()> {
-    let pair = Pair::new()?;
+    let pair = CertificatePair::new()?;
     let mut options = pair.on(scripted(&[])?, "0.0.0.0:0");
     options.config.get_or_insert_default().insert_str(0, "hosts = [\"box.example\"]\n");
     let host = options.start()?;
     let port = port(&host)?;
-    let allowed = format!("{UPGRADE}Authorization: Bearer {}\r\n", host.token());
+    let allowed = format!("{UPGRADE_HEADERS}Authorization: Bearer {}\r\n", host.token());
     let own = format!("box.example:{port}");
     for (name, origin, expected) in [
         (own.as_str(), String::new(), "101"),
@@ -156,7 +156,7 @@ async fn rebinding_and_foreign_pages_are_refused_on_every_address() -> Result<()
 
 #[tokio::test]
 async fn endless_tls_handshake_times_out_and_blocks_no_other_client() -> Result<()> {
-    let pair = Pair::new()?;
+    let pair = CertificatePair::new()?;
     let options = section(scripted(&[])?, "[limits]\nsilence = \"1s\"");
     let host = pair.on(options, "127.0.0.1:0").start()?;
     let mut silent = TcpStream::connect(("127.0.0.1", port(&host)?)).await?;
@@ -179,7 +179,7 @@ async fn endless_tls_handshake_times_out_and_blocks_no_other_client() -> Result<
 
 #[test]
 fn wrong_certificate_files_are_named_at_startup() -> Result<()> {
-    let (pair, other) = (Pair::new()?, Pair::new()?);
+    let (pair, other) = (CertificatePair::new()?, CertificatePair::new()?);
     let state = pair.0.path().join("state");
     let empty = pair.0.path().join("empty.pem");
     std::fs::write(&empty, "")?;
@@ -205,7 +205,7 @@ fn wrong_certificate_files_are_named_at_startup() -> Result<()> {
 
 #[test]
 fn addresses_beyond_loopback_need_tls_or_an_explicit_opt_out() -> Result<()> {
-    let pair = Pair::new()?;
+    let pair = CertificatePair::new()?;
     let state = pair.0.path().join("state");
     let error = refusal(&state, &["--listen", "0.0.0.0:0"])?;
     for word in ["0.0.0.0:0", "loopback", "--tls-cert", "--tls-key", "--insecure-no-tls"] {

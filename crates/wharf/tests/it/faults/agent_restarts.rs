@@ -13,10 +13,10 @@ use wharf_testkit::{PATIENCE, look};
 use crate::{log, scripted, section};
 
 /// The number of restarts of the host unless `WHARF_FAULT_ROUNDS` is set.
-const RESTARTS: u32 = 5;
-const SESSIONS: usize = 10;
+const HOST_RESTARTS: u32 = 5;
+const SESSION_COUNT: usize = 10;
 /// The number of prompts in one queue; some of them make the agent die.
-const PROMPTS: usize = 30;
+const PROMPT_COUNT: usize = 30;
 
 /// Kills some of the sessions at any moment of their return.
 async fn kill_some(http: &Http, dice: &mut Dice, sessions: &[String], killed: &mut BTreeSet<String>) -> Result<()> {
@@ -44,13 +44,13 @@ fn starts_after_kill(host: &Host, session: &str) -> Result<usize> {
 
 #[tokio::test]
 async fn killed_session_stays_dead_when_killed_at_any_moment_of_a_return() -> Result<()> {
-    let rounds = std::env::var("WHARF_FAULT_ROUNDS").map_or(Ok(RESTARTS), |rounds| rounds.parse())?;
+    let rounds = std::env::var("WHARF_FAULT_ROUNDS").map_or(Ok(HOST_RESTARTS), |rounds| rounds.parse())?;
     let mut dice = Dice::thrown()?;
     let options = section(scripted(&["--slow-start", "30"])?, "[limits]\nstarts = 2");
     let mut host = options.start()?;
     host.kill9()?;
     let directory = host.directory().to_owned();
-    let cold = Cold { count: SESSIONS, agent: "scripted", cwd: &directory, waiting: Some("echo waited") };
+    let cold = Cold { count: SESSION_COUNT, agent: "scripted", cwd: &directory, waiting: Some("echo waited") };
     let sessions = cold.make(&host.state_dir())?;
     let mut killed = BTreeSet::new();
     for _ in 0..rounds {
@@ -72,7 +72,7 @@ async fn killed_session_stays_dead_when_killed_at_any_moment_of_a_return() -> Re
     for session in sessions.iter().filter(|session| !killed.contains(*session)) {
         crate::rest::idle(&http, session).await?;
     }
-    println!("{} of {SESSIONS} sessions were killed", killed.len());
+    println!("{} of {SESSION_COUNT} sessions were killed", killed.len());
     for session in &killed {
         let known = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
         ensure!(known["status"] == "killed" && known["endReason"] == "user", "{known}");
@@ -90,7 +90,7 @@ async fn queued_prompts_run_until_the_third_agent_death_in_a_row() -> Result<()>
     let session = crate::rest::spawn(&http, &host).await?;
     // The first prompt blocks the others until all of them are queued.
     let mut dies = vec![false];
-    dies.extend((1..PROMPTS).map(|_| dice.once_in(2)));
+    dies.extend((1..PROMPT_COUNT).map(|_| dice.once_in(2)));
     for (number, dies) in dies.iter().enumerate() {
         let pause = if number == 0 { "pause 500; " } else { "" };
         let prompt = if *dies { "crash".to_owned() } else { format!("{pause}echo {number}") };
@@ -99,18 +99,18 @@ async fn queued_prompts_run_until_the_third_agent_death_in_a_row() -> Result<()>
     }
     let ends = look::until(2 * PATIENCE, || {
         let ends = log::events(&host, &session, "prompt_ended")?;
-        Ok((ends.len() >= PROMPTS).then_some(ends))
+        Ok((ends.len() >= PROMPT_COUNT).then_some(ends))
     });
     let ends = ends.await?.context("prompts without an end")?;
     let told: Vec<bool> = ends.iter().map(|end| end["end"]["how"] == "answered").collect();
     // Three deaths in a row end the rest of the queue.
-    let third = dies.windows(3).position(|three| three == [true; 3]).map_or(PROMPTS, |at| at + 3);
+    let third = dies.windows(3).position(|three| three == [true; 3]).map_or(PROMPT_COUNT, |at| at + 3);
     let expected: Vec<bool> = dies.iter().enumerate().map(|(number, dies)| number < third && !dies).collect();
     ensure!(told == expected, "{dies:?} ended as {told:?}");
     let starts = log::events(&host, &session, "agent_starting")?.len();
-    let deaths = dies[..third.min(PROMPTS)].iter().filter(|dies| **dies).count();
+    let deaths = dies[..third.min(PROMPT_COUNT)].iter().filter(|dies| **dies).count();
     // No start follows a death without queued prompts.
-    let last = usize::from(third < PROMPTS || dies.last() == Some(&true));
+    let last = usize::from(third < PROMPT_COUNT || dies.last() == Some(&true));
     ensure!(starts == 1 + deaths - last, "{starts} starts for {deaths} deaths: {dies:?}");
     Ok(())
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use wharf_testkit::http::Http;
 use wharf_testkit::procs;
 
-use super::control_client::Witness;
+use super::control_client::ControlClient;
 use crate::{
     TREE_ENDS_WITHIN, and_scripted, client_of, cwd, log, open, pids, refused, scripted, section, stop_reason, told,
 };
@@ -16,7 +16,7 @@ use crate::{
 #[tokio::test]
 async fn an_agent_that_floods_slows_no_other_session() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let witness = Witness::start(&host).await?;
+    let witness = ControlClient::start(&host).await?;
     let quiet = witness.works(20).await?;
     let (loud, session) = open(&host).await?;
     loud.set_patience(Duration::from_secs(60));
@@ -42,7 +42,7 @@ async fn agent_that_closes_its_output_without_exiting_is_killed() -> Result<()> 
     let script = format!("mkfifo {0}; sed -u 6q <{0} & exec {1} --ignore-eof >{0}", pipe.display(), agent.display());
     let command = ["sh", "-c", &script].map(str::to_owned);
     let host = scripted(&[])?.agent("half", &command).start()?;
-    let witness = Witness::start(&host).await?;
+    let witness = ControlClient::start(&host).await?;
     let client = client_of(&host, "half").await?;
     client.initialize().await?;
     let session = client.new_session(&cwd(&host)?).await?;
@@ -73,7 +73,7 @@ async fn killed_hanging_agents_leave_no_processes() -> Result<()> {
         .setting("start_timeout", "1s")
         .setting("cancel_timeout", "300ms");
     let host = options.start()?;
-    let witness = Witness::start(&host).await?;
+    let witness = ControlClient::start(&host).await?;
     let http = Http::new(&host);
     let faults = async {
         for adapter in ["mute", "stuck"] {

@@ -12,14 +12,14 @@ use wharf_testkit::client::{Client, Credentials, RawSocket, connect};
 use wharf_testkit::host::Host;
 use wharf_testkit::{PATIENCE, look};
 
-use super::control_client::Witness;
+use super::control_client::ControlClient;
 use crate::{client, cwd, refused, scripted, section, started_after};
 
-const SILENT: usize = 300;
-const RETURNS: usize = 500;
-const MANY: usize = 5_000;
+const SILENT_CLIENTS: usize = 300;
+const RECONNECT_COUNT: usize = 500;
+const CONNECTION_COUNT: usize = 5_000;
 /// A hundred handshakes at a time are enough to keep both sides busy.
-const AT_ONCE: usize = 100;
+const HANDSHAKES_AT_ONCE: usize = 100;
 
 fn authority(host: &Host) -> String {
     host.url().trim_start_matches("http://").to_owned()
@@ -51,7 +51,7 @@ async fn begin(host: &Host, count: usize, beginning: &[u8]) -> Result<Vec<TcpStr
 #[tokio::test]
 async fn silent_and_half_sent_requests_block_no_other_client() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let witness = Witness::start(&host).await?;
+    let witness = ControlClient::start(&host).await?;
     witness.works(3).await?;
     let before = open_files(&host)?;
     let own = format!("Host: {}\r\nAuthorization: Bearer {}\r\n", authority(&host), host.token());
@@ -67,7 +67,7 @@ async fn silent_and_half_sent_requests_block_no_other_client() -> Result<()> {
     let beginnings = [b"".as_slice(), b"GET /sess", half_a_head, body.as_bytes(), &half_a_frame];
     let mut held = Vec::new();
     for beginning in beginnings {
-        held.extend(witness.works_during(begin(&host, SILENT / beginnings.len(), beginning)).await?);
+        held.extend(witness.works_during(begin(&host, SILENT_CLIENTS / beginnings.len(), beginning)).await?);
     }
     witness.works(20).await?;
     drop(held);
@@ -79,12 +79,12 @@ async fn silent_and_half_sent_requests_block_no_other_client() -> Result<()> {
 #[tokio::test]
 async fn connect_and_drop_loop_leaks_no_connections() -> Result<()> {
     let host = scripted(&[])?.start()?;
-    let witness = Witness::start(&host).await?;
+    let witness = ControlClient::start(&host).await?;
     witness.works(3).await?;
     let before = open_files(&host)?;
-    let session = Witness::start(&host).await?;
+    let session = ControlClient::start(&host).await?;
     let come_and_go = async {
-        for turn in 0..RETURNS {
+        for turn in 0..RECONNECT_COUNT {
             let client = Client::connect(&host.ws_url(), host.token()).await?;
             // Some clients leave before they have sent anything, others in the middle of an attachment.
             if turn % 2 == 0 {
@@ -109,7 +109,7 @@ async fn crowd(host: &Host, count: usize) -> Result<Vec<RawSocket>> {
     let (mut sockets, mut under_way) = (Vec::new(), FuturesUnordered::new());
     for _ in 0..count {
         under_way.push(connect(&url, &credentials));
-        if under_way.len() == AT_ONCE {
+        if under_way.len() == HANDSHAKES_AT_ONCE {
             sockets.push(under_way.next().await.context("none")??.0);
         }
     }
@@ -122,18 +122,18 @@ async fn crowd(host: &Host, count: usize) -> Result<Vec<RawSocket>> {
 #[tokio::test]
 async fn five_thousand_connections_are_held_and_released() -> Result<()> {
     let host = section(scripted(&[])?, "[limits]\nconnections = 5100\nconnections_per_token = 5100").start()?;
-    let witness = Witness::start(&host).await?;
+    let witness = ControlClient::start(&host).await?;
     let before = open_files(&host)?;
     let mut most = Vec::new();
     for _ in 0..2 {
-        let sockets = witness.works_during(crowd(&host, MANY)).await?;
-        ensure!(open_files(&host)? >= MANY, "only {} files are open", open_files(&host)?);
+        let sockets = witness.works_during(crowd(&host, CONNECTION_COUNT)).await?;
+        ensure!(open_files(&host)? >= CONNECTION_COUNT, "only {} files are open", open_files(&host)?);
         witness.works(20).await?;
         most.push(host.rss_kib().context("no memory")?);
         drop(sockets);
         returns_to(&host, before).await?;
     }
-    println!("{MANY} connections: {most:?} KiB in the first and in the second round");
+    println!("{CONNECTION_COUNT} connections: {most:?} KiB in the first and in the second round");
     // The second round uses the memory of the first again.
     ensure!(most[1] < most[0] + most[0] / 4, "memory grows from round to round: {most:?} KiB");
     witness.works(3).await?;
@@ -144,7 +144,7 @@ async fn five_thousand_connections_are_held_and_released() -> Result<()> {
 async fn host_without_file_descriptors_goes_on_and_recovers() -> Result<()> {
     let (options, _folder) = started_after(scripted(&[])?, "ulimit -n 96")?;
     let host = options.start()?;
-    let witness = Witness::start(&host).await?;
+    let witness = ControlClient::start(&host).await?;
     let other = client(&host).await?;
     witness.works(3).await?;
     let held = begin(&host, 200, b"GET /sess").await?;

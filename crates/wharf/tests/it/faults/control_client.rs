@@ -9,14 +9,14 @@ use wharf_testkit::host::Host;
 use crate::{open, stop_reason, told};
 
 /// A turn takes milliseconds. This limit allows for a busy machine.
-const A_TURN: Duration = Duration::from_secs(5);
+const TURN_TIMEOUT: Duration = Duration::from_secs(5);
 
-pub(super) struct Witness {
+pub(super) struct ControlClient {
     client: Client,
     session: String,
 }
 
-impl Witness {
+impl ControlClient {
     pub(super) async fn start(host: &Host) -> Result<Self> {
         let (client, session) = open(host).await?;
         Ok(Self { client, session })
@@ -30,7 +30,7 @@ impl Witness {
             ensure!(told(&self.client, &self.session, &format!("echo turn {turn}")).await? == format!("turn {turn}"));
             slowest = slowest.max(began.elapsed());
         }
-        ensure!(slowest < A_TURN, "a turn took {slowest:?}");
+        ensure!(slowest < TURN_TIMEOUT, "a turn took {slowest:?}");
         Ok(slowest)
     }
 
@@ -54,7 +54,7 @@ impl Witness {
     }
 }
 
-impl Witness {
+impl ControlClient {
     /// Returns the parameters by which a client joins the session.
     pub(super) fn naming(&self, cwd: &str) -> serde_json::Value {
         serde_json::json!({ "sessionId": self.session, "cwd": cwd, "mcpServers": [], "historyPolicy": "none" })

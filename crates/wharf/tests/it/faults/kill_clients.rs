@@ -15,16 +15,16 @@ use wharf_testkit::http::{Answer, Events, Http};
 use crate::cwd;
 
 /// Prompts of one client in one round.
-const PROMPTS: u64 = 5;
+const PROMPTS_PER_ROUND: u64 = 5;
 
 /// Counts the events that all clients together have seen in this round.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct SeenEvents {
     count: AtomicU64,
     more: Notify,
 }
 
-impl Seen {
+impl SeenEvents {
     fn one(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
         self.more.notify_waiters();
@@ -50,21 +50,21 @@ impl Seen {
 
 /// Sends prompts over REST. A prompt that was not acknowledged is sent again under the same key.
 #[derive(Debug)]
-pub(super) struct Sender {
+pub(super) struct PromptSender {
     pub(super) session: String,
     pub(super) acknowledged: Vec<String>,
     unsure: Option<String>,
     sent: u64,
 }
 
-impl Sender {
+impl PromptSender {
     pub(super) fn new(session: String) -> Self {
         Self { session, acknowledged: Vec::new(), unsure: None, sent: 0 }
     }
 
     /// Sends prompts until the host is gone or the round's prompts are sent.
-    pub(super) async fn work(&mut self, http: &Http, seen: &Seen, mut dice: Dice) -> Result<()> {
-        for _ in 0..PROMPTS {
+    pub(super) async fn work(&mut self, http: &Http, seen: &SeenEvents, mut dice: Dice) -> Result<()> {
+        for _ in 0..PROMPTS_PER_ROUND {
             let text = self.unsure.take().unwrap_or_else(|| {
                 self.sent += 1;
                 format!("stream {} 20; echo {}-{}", dice.below(30), self.session, self.sent)
@@ -103,18 +103,18 @@ fn whole(answer: Result<Answer>) -> Option<Answer> {
 
 /// Reads a session's event stream and always resumes after the last event.
 #[derive(Debug)]
-pub(super) struct Reader {
+pub(super) struct StreamReader {
     pub(super) session: String,
     /// The id and the whole event.
     pub(super) events: Vec<(String, String)>,
 }
 
-impl Reader {
+impl StreamReader {
     pub(super) fn new(session: String) -> Self {
         Self { session, events: Vec::new() }
     }
 
-    pub(super) async fn work(&mut self, http: &Http, seen: &Seen) -> Result<()> {
+    pub(super) async fn work(&mut self, http: &Http, seen: &SeenEvents) -> Result<()> {
         // Another client has woken the session: the stream of an ended session would end.
         seen.reaches(1).await;
         let last = self.events.last().map(|(id, _)| id.clone());
@@ -136,7 +136,7 @@ pub(super) async fn next(stream: &mut Events) -> Option<(String, String)> {
 
 /// Uses a session over a WebSocket: prompts, answers permissions, sometimes drops its connection.
 #[derive(Debug)]
-pub(super) struct Editor {
+pub(super) struct WebSocketEditor {
     pub(super) session: String,
     /// The id and the frame as received.
     pub(super) frames: Vec<(String, String)>,
@@ -145,12 +145,12 @@ pub(super) struct Editor {
     sent: u64,
 }
 
-impl Editor {
+impl WebSocketEditor {
     pub(super) fn new(session: String) -> Self {
         Self { session, frames: Vec::new(), ended: Vec::new(), sent: 0 }
     }
 
-    pub(super) async fn work(&mut self, host: &Host, seen: &Arc<Seen>, mut dice: Dice) -> Result<()> {
+    pub(super) async fn work(&mut self, host: &Host, seen: &Arc<SeenEvents>, mut dice: Dice) -> Result<()> {
         for _ in 0..2 {
             let Ok(client) = Client::connect(&host.ws_url(), host.token()).await else { return Ok(()) };
             let count = Arc::clone(seen);
@@ -171,7 +171,7 @@ impl Editor {
     }
 
     /// Works on one connection. Returns false if the connection was lost.
-    async fn on(&mut self, client: &Client, host: &Host, seen: &Seen, dice: &mut Dice) -> Result<bool> {
+    async fn on(&mut self, client: &Client, host: &Host, seen: &SeenEvents, dice: &mut Dice) -> Result<bool> {
         let mut join =
             json!({ "sessionId": self.session, "cwd": cwd(host)?, "mcpServers": [], "historyPolicy": "none" });
         if let Some((last, _)) = self.frames.last() {
@@ -185,7 +185,7 @@ impl Editor {
             Some(Err(error)) if error.data["reason"] == "start_failed" => return Ok(false),
             Some(Err(error)) => return Err(error).context("attaching"),
         }
-        for _ in 0..PROMPTS {
+        for _ in 0..PROMPTS_PER_ROUND {
             self.sent += 1;
             let text = format!("echo a; ask; stream {} 20; echo {}-{}", dice.below(30), self.session, self.sent);
             let call = client.start_prompt(&self.session, &text).await;
@@ -217,14 +217,20 @@ fn event_id(frame: &Frame) -> Option<String> {
 
 /// Starts sessions. Each one has a key and is repeated until it is acknowledged.
 #[derive(Debug, Default)]
-pub(super) struct Starter {
+pub(super) struct SessionStarter {
     /// The labels of the acknowledged sessions.
     pub(super) started: Vec<String>,
     unsure: Option<String>,
 }
 
-impl Starter {
-    pub(super) async fn work(&mut self, host: &Host, http: &Http, seen: &Seen, wants_another: bool) -> Result<()> {
+impl SessionStarter {
+    pub(super) async fn work(
+        &mut self,
+        host: &Host,
+        http: &Http,
+        seen: &SeenEvents,
+        wants_another: bool,
+    ) -> Result<()> {
         let next = || wants_another.then(|| format!("started-{}", self.started.len()));
         let Some(label) = self.unsure.take().or_else(next) else { return Ok(()) };
         let body = json!({ "adapter": "scripted", "cwd": cwd(host)?, "label": label });

@@ -11,40 +11,40 @@ use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
 use wharf_testkit::procs;
 
-use super::kill_clients::{Editor, Reader, Seen, Sender, Starter, logged, next};
-use super::record_check::{Tally, prompt_text};
+use super::kill_clients::{PromptSender, SeenEvents, SessionStarter, StreamReader, WebSocketEditor, logged, next};
+use super::record_check::{RecordCheck, prompt_text};
 use crate::recording::Recording;
 use crate::rest::{idle, spawn};
 use crate::{TREE_ENDS_WITHIN, client_with, cwd, section};
 
 /// The number of rounds unless `WHARF_FAULT_ROUNDS` is set.
-const ROUNDS: u32 = 200;
+const KILL_ROUNDS: u32 = 200;
 /// The approximate number of events that clients see in a round without a kill.
-const MUCH: u64 = 300;
+const EVENTS_PER_ROUND: u64 = 300;
 
-struct People {
-    sender: Sender,
-    reader: Reader,
-    editor: Editor,
-    starter: Starter,
+struct KillClients {
+    sender: PromptSender,
+    reader: StreamReader,
+    editor: WebSocketEditor,
+    starter: SessionStarter,
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_kills_lose_and_duplicate_no_records() -> Result<()> {
-    let rounds = std::env::var("WHARF_FAULT_ROUNDS").map_or(Ok(ROUNDS), |rounds| rounds.parse())?;
+    let rounds = std::env::var("WHARF_FAULT_ROUNDS").map_or(Ok(KILL_ROUNDS), |rounds| rounds.parse())?;
     let mut dice = Dice::thrown()?;
     let recording = Recording::new()?;
     let options = section(recording.scripted(&["--resume"])?, "replay_quiet = \"10ms\"");
     let mut host = options.start()?;
     let http = Http::new(&host);
     let (shared, own) = (spawn(&http, &host).await?, spawn(&http, &host).await?);
-    let mut people = People {
-        sender: Sender::new(shared.clone()),
-        reader: Reader::new(shared),
-        editor: Editor::new(own),
-        starter: Starter::default(),
+    let mut people = KillClients {
+        sender: PromptSender::new(shared.clone()),
+        reader: StreamReader::new(shared),
+        editor: WebSocketEditor::new(own),
+        starter: SessionStarter::default(),
     };
-    let mut tally = Tally { rounds, ..Tally::default() };
+    let mut tally = RecordCheck { rounds, ..RecordCheck::default() };
     for round in 0..rounds {
         let below = people.round(&mut host, &mut dice).await.with_context(|| format!("round {round}"))?;
         tally.orphans.extend(procs::wait_gone(&below, TREE_ENDS_WITHIN).err().into_iter().flatten());
@@ -58,12 +58,12 @@ async fn two_hundred_kills_lose_and_duplicate_no_records() -> Result<()> {
     Ok(())
 }
 
-impl People {
+impl KillClients {
     /// Lets all clients work until the host is killed. Returns the processes that were below it.
     async fn round(&mut self, host: &mut Host, dice: &mut Dice) -> Result<Vec<u32>> {
-        let (seen, http) = (Arc::new(Seen::default()), Http::new(host));
+        let (seen, http) = (Arc::new(SeenEvents::default()), Http::new(host));
         // Small and large rounds are equally frequent, since the beginning of a round is as good a moment for a kill.
-        let largest = 1 << dice.below(u64::from(MUCH.ilog2()) + 1);
+        let largest = 1 << dice.below(u64::from(EVENTS_PER_ROUND.ilog2()) + 1);
         let kill_at = dice.below(largest);
         let shot = dice.once_in(4).then(|| dice.below(kill_at + 1));
         let (dice_a, dice_b, another) = (Dice::of(dice.roll()), Dice::of(dice.roll()), dice.once_in(8));
@@ -105,10 +105,10 @@ impl People {
     }
 
     /// Starts the host for the last time, so that interrupted prompts get their end. Then checks all records.
-    async fn settle(mut self, host: &mut Host, recording: &Recording, tally: &mut Tally) -> Result<()> {
+    async fn settle(mut self, host: &mut Host, recording: &Recording, tally: &mut RecordCheck) -> Result<()> {
         let http = Http::new(host);
-        self.sender.work(&http, &Seen::default(), Dice::of(0)).await?;
-        self.starter.work(host, &http, &Seen::default(), false).await?;
+        self.sender.work(&http, &SeenEvents::default(), Dice::of(0)).await?;
+        self.starter.work(host, &http, &SeenEvents::default(), false).await?;
         let mut texts = BTreeMap::new();
         for session in [&self.sender.session, &self.editor.session] {
             let (path, last) =
@@ -156,7 +156,7 @@ impl People {
     }
 
     /// Checks that the editor received the same frames as a new client, byte for byte.
-    async fn count_frames(&self, host: &Host, tally: &mut Tally) -> Result<()> {
+    async fn count_frames(&self, host: &Host, tally: &mut RecordCheck) -> Result<()> {
         let newcomer = client_with(host, json!({}), json!({ "wharf": { "eventIds": true } })).await?;
         newcomer.load_session(&self.editor.session, &cwd(host)?).await?;
         tally.compare(&self.editor.frames, &logged(&newcomer, &self.editor.session));
@@ -165,7 +165,7 @@ impl People {
 }
 
 /// Checks that no agent received a prompt twice.
-fn count_deliveries(recording: &Recording, tally: &mut Tally) -> Result<()> {
+fn count_deliveries(recording: &Recording, tally: &mut RecordCheck) -> Result<()> {
     let mut times: BTreeMap<String, usize> = BTreeMap::new();
     for text in
         recording.messages()?.iter().filter(|message| message["method"] == "session/prompt").filter_map(prompt_text)

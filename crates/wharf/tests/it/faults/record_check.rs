@@ -10,7 +10,7 @@ use crate::log;
 
 /// The totals of a run. Its `Display` is the suite's summary line.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct RecordCheck {
     pub(super) rounds: u32,
     pub(super) acknowledged: usize,
     pub(super) lost: Vec<String>,
@@ -18,7 +18,7 @@ pub(super) struct Tally {
     pub(super) orphans: Vec<u32>,
 }
 
-impl std::fmt::Display for Tally {
+impl std::fmt::Display for RecordCheck {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { rounds, acknowledged, lost, doubled, orphans } = self;
         let (lost, doubled, orphans) = (lost.len(), doubled.len(), orphans.len());
@@ -29,7 +29,7 @@ impl std::fmt::Display for Tally {
     }
 }
 
-impl Tally {
+impl RecordCheck {
     /// Checks that every received record exists exactly once and unchanged in `there`.
     pub(super) fn compare(&mut self, told: &[(String, String)], there: &[(String, String)]) {
         let mut kept: HashMap<&str, Vec<&str>> = HashMap::new();
@@ -107,11 +107,11 @@ pub(super) fn prompt_text(event: &Value) -> Option<String> {
 fn record_check_finds_missing_changed_and_duplicate_records() {
     let pair = |id: &str, text: &str| (id.to_owned(), text.to_owned());
     let there = [pair("1", "a"), pair("2", "b"), pair("3", "c"), pair("3", "c")];
-    let mut tally = Tally::default();
+    let mut tally = RecordCheck::default();
     tally.compare(&[pair("1", "a"), pair("2", "other"), pair("4", "d"), pair("1", "a")], &there);
     assert_eq!((tally.acknowledged, tally.lost.len(), tally.doubled.len()), (3, 2, 2), "{tally:?}");
     let times = BTreeMap::from([("once".to_owned(), 1), ("twice".to_owned(), 2)]);
-    let mut tally = Tally::default();
+    let mut tally = RecordCheck::default();
     tally.once("prompt", ["once", "twice", "never"].map(str::to_owned).into_iter(), &times);
     assert_eq!((tally.acknowledged, tally.lost.len(), tally.doubled.len()), (3, 1, 1), "{tally:?}");
 }

@@ -22,12 +22,12 @@ pub(super) fn client(host: &Host) -> Result<Client> {
     let stdin = child.stdin.take().context("no stdin")?;
     let lines = BufReader::new(child.stdout.take().context("no stdout")?).lines();
     let incoming = stream::unfold(Some((child, lines)), next).boxed();
-    Ok(Client::wired(Box::new(Stdin(Some(stdin))), incoming))
+    Ok(Client::wired(Box::new(BridgeInput(Some(stdin))), incoming))
 }
 
-type Running = (Child, Lines<BufReader<ChildStdout>>);
+type BridgeProcess = (Child, Lines<BufReader<ChildStdout>>);
 
-async fn next(running: Option<Running>) -> Option<(Result<String, String>, Option<Running>)> {
+async fn next(running: Option<BridgeProcess>) -> Option<(Result<String, String>, Option<BridgeProcess>)> {
     let (mut child, mut lines) = running?;
     match lines.next_line().await {
         Ok(Some(line)) => Some((Ok(line), Some((child, lines)))),
@@ -39,9 +39,9 @@ async fn next(running: Option<Running>) -> Option<(Result<String, String>, Optio
     }
 }
 
-struct Stdin(Option<ChildStdin>);
+struct BridgeInput(Option<ChildStdin>);
 
-impl Outgoing for Stdin {
+impl Outgoing for BridgeInput {
     fn send(&mut self, text: String) -> BoxFuture<'_, Result<()>> {
         async move {
             let stdin = self.0.as_mut().context("stdin is closed")?;

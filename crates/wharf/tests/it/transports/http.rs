@@ -13,36 +13,36 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use wharf_testkit::client::{Client, Outgoing};
 use wharf_testkit::host::Host;
 
-use crate::http_client::{Event, Events, Http};
+use crate::http_client::{AcpEventStream, AcpHttpClient, AcpStreamEvent};
 
 /// The number of unread frames at which the streams stop reading.
-const WAITING: usize = 64;
+const MAX_UNREAD_FRAMES: usize = 64;
 
 /// A stream is closed after this many events at the earliest and resumed after its last id, which must not be
 /// noticeable.
-const CUT_AFTER: u64 = 11;
+const CUT_AFTER_EVENTS: u64 = 11;
 /// The longest allowed silence of a stream, which sends keep-alives.
-const QUIET: Duration = Duration::from_secs(60);
+const MAX_STREAM_SILENCE: Duration = Duration::from_secs(60);
 
 /// Connects with the first message, which must be `initialize`.
 pub(super) fn client(host: &Host, token: &str) -> Client {
-    let (arrived, incoming) = channel(WAITING);
-    let http = Http::new(host, token);
-    let posts = Posts { line: Line { http, open: Arc::default(), arrived } };
+    let (arrived, incoming) = channel(MAX_UNREAD_FRAMES);
+    let http = AcpHttpClient::new(host, token);
+    let posts = PostedMessages { line: HttpConnection { http, open: Arc::default(), arrived } };
     let next = |mut incoming: Receiver<_>| async move { incoming.recv().await.map(|item| (item, incoming)) };
     Client::wired(Box::new(posts), stream::unfold(incoming, next).boxed())
 }
 
 /// The connection as both sides see it.
 #[derive(Clone)]
-struct Line {
-    http: Http,
+struct HttpConnection {
+    http: AcpHttpClient,
     /// The sessions that have a stream.
     open: Arc<Mutex<HashSet<String>>>,
     arrived: Sender<Result<String, String>>,
 }
 
-impl Line {
+impl HttpConnection {
     /// Opens the session's stream if it is not open.
     fn follow<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<()>> {
         async move {
@@ -57,10 +57,10 @@ impl Line {
     }
 
     /// Forwards the events of a stream. The end of the connection's own stream is the end of the connection.
-    async fn read(self, mut events: Events, session: Option<String>) {
+    async fn read(self, mut events: AcpEventStream, session: Option<String>) {
         let mut count = 0_u64;
         let why = loop {
-            events.patience = QUIET;
+            events.patience = MAX_STREAM_SILENCE;
             let event = match events.next().await {
                 Ok(Some(event)) => event,
                 Ok(None) => break "ended".to_owned(),
@@ -71,7 +71,7 @@ impl Line {
             }
             count += 1;
             // A long replay is not interrupted: only a limited number of events is kept for resuming readers.
-            if count >= CUT_AFTER && events.is_caught_up() {
+            if count >= CUT_AFTER_EVENTS && events.is_caught_up() {
                 count = 0;
                 events = match self.http.listen(session.as_deref(), events.last.as_deref()).await {
                     Ok(again) => again,
@@ -85,7 +85,7 @@ impl Line {
         }
     }
 
-    async fn hand_on(&self, event: Event) -> Result<()> {
+    async fn hand_on(&self, event: AcpStreamEvent) -> Result<()> {
         if let Some(session) = event.data["result"]["sessionId"].as_str() {
             self.follow(session).await?;
         }
@@ -93,11 +93,11 @@ impl Line {
     }
 }
 
-struct Posts {
-    line: Line,
+struct PostedMessages {
+    line: HttpConnection,
 }
 
-impl Posts {
+impl PostedMessages {
     async fn connect(&mut self, text: &str) -> Result<()> {
         let answer = self.line.http.post_text(text).await?;
         ensure!(answer.status == 200, "{answer:?}");
@@ -108,7 +108,7 @@ impl Posts {
     }
 }
 
-impl Outgoing for Posts {
+impl Outgoing for PostedMessages {
     fn send(&mut self, text: String) -> BoxFuture<'_, Result<()>> {
         async move {
             if self.line.http.connection.is_none() {

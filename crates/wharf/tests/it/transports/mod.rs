@@ -13,14 +13,14 @@ use crate::program;
 
 /// A transport between client and host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Transport {
     WebSocket,
     Http,
     Socket,
     Bridge,
 }
 
-impl Way {
+impl Transport {
     pub(crate) const ALL: [Self; 4] = [Self::WebSocket, Self::Http, Self::Socket, Self::Bridge];
 
     /// Connects a client and sends `initialize` with this `_meta`.

@@ -9,12 +9,12 @@ use wharf_testkit::client::Client;
 use wharf_testkit::host::Host;
 use wharf_testkit::normal::Normaliser;
 
-use super::Way;
+use super::Transport;
 use crate::{cwd, log, scripted, stop_reason};
 
 /// The results of one run.
 #[derive(Debug, PartialEq)]
-struct Traces {
+struct ScenarioResult {
     /// The log, with one value per event.
     log: Vec<Value>,
     /// The answers to the attaches.
@@ -23,8 +23,8 @@ struct Traces {
     texts: Vec<Vec<String>>,
 }
 
-struct Stage {
-    way: Way,
+struct Scenario {
+    way: Transport,
     host: Host,
     session: String,
     answers: Vec<Value>,
@@ -33,7 +33,7 @@ struct Stage {
 }
 
 /// Connects a client that sends its own id: the bridge would choose one for it.
-async fn known(way: Way, host: &Host, number: u32) -> Result<Client> {
+async fn known(way: Transport, host: &Host, number: u32) -> Result<Client> {
     let id = format!("client-{number}");
     way.client(host, json!({ "wharf": { "multiClientUpdates": true, "clientId": id } })).await
 }
@@ -42,7 +42,7 @@ fn selected(option: &str) -> Value {
     json!({ "outcome": { "outcome": "selected", "optionId": option } })
 }
 
-impl Stage {
+impl Scenario {
     async fn client(&self) -> Result<Client> {
         known(self.way, &self.host, self.clients.fetch_add(1, Ordering::Relaxed)).await
     }
@@ -207,11 +207,11 @@ impl Stage {
 
     /// Returns the log without values that differ between runs: ids, times, and the token's id where the transport
     /// needs a token.
-    fn traces(self) -> Result<Traces> {
+    fn traces(self) -> Result<ScenarioResult> {
         let mut normal = Normaliser::new();
         let directory = self.host.directory().file_name().context("no name")?;
         normal.name(&directory.to_string_lossy(), "cwd");
-        let mut traces = Traces { log: Vec::new(), answers: Vec::new(), texts: self.texts };
+        let mut traces = ScenarioResult { log: Vec::new(), answers: Vec::new(), texts: self.texts };
         for record in log::records(&self.host, &self.session)? {
             traces.log.push(bare(normal.value(&record)));
         }
@@ -241,11 +241,11 @@ fn bare(mut value: Value) -> Value {
     value
 }
 
-async fn play(way: Way) -> Result<Traces> {
+async fn play(way: Transport) -> Result<ScenarioResult> {
     let host = scripted(&["--session-id", "the-agents-own"])?.start()?;
     let first = known(way, &host, 0).await?;
     let session = first.new_session(&cwd(&host)?).await?;
-    let mut stage = Stage { way, host, session, answers: Vec::new(), texts: Vec::new(), clients: AtomicU32::new(1) };
+    let mut stage = Scenario { way, host, session, answers: Vec::new(), texts: Vec::new(), clients: AtomicU32::new(1) };
     let second = stage.client().await?;
     second.load_session(&stage.session, &cwd(&stage.host)?).await?;
 
@@ -261,8 +261,8 @@ async fn play(way: Way) -> Result<Traces> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_scenario_leaves_the_same_log_over_every_transport() -> Result<()> {
-    let expected = play(Way::WebSocket).await.context("over a WebSocket")?;
-    for way in Way::ALL.into_iter().skip(1) {
+    let expected = play(Transport::WebSocket).await.context("over a WebSocket")?;
+    for way in Transport::ALL.into_iter().skip(1) {
         let traces = play(way).await.with_context(|| format!("{way:?}"))?;
         for (place, (one, other)) in expected.log.iter().zip(&traces.log).enumerate() {
             assert_eq!(one, other, "event {place} over {way:?}");

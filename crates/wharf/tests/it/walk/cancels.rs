@@ -11,14 +11,14 @@ const CROSSING_MILLIS: u64 = 1_000;
 
 /// The number of cancelled turns.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct CancelledTurns {
     own: usize,
     others: usize,
 }
 
 /// The prompts of a session while the log is read.
 #[derive(Default)]
-struct Prompts<'a> {
+struct PromptHistory<'a> {
     senders: BTreeMap<&'a str, &'a Value>,
     waiting: BTreeSet<&'a str>,
     running: BTreeSet<&'a str>,
@@ -27,8 +27,8 @@ struct Prompts<'a> {
 }
 
 /// Checks each cancel of the log.
-pub(super) fn check(records: &[Value]) -> Result<Tally> {
-    let (mut prompts, mut tally) = (Prompts::default(), Tally::default());
+pub(super) fn check(records: &[Value]) -> Result<CancelledTurns> {
+    let (mut prompts, mut tally) = (PromptHistory::default(), CancelledTurns::default());
     for event in records.iter().map(|record| &record["event"]) {
         let prompt = event["prompt"].as_str().unwrap_or_default();
         match event["kind"].as_str().unwrap_or_default() {
@@ -46,7 +46,7 @@ pub(super) fn check(records: &[Value]) -> Result<Tally> {
     Ok(tally)
 }
 
-impl<'a> Prompts<'a> {
+impl<'a> PromptHistory<'a> {
     fn start(&mut self, prompt: &'a str) {
         self.waiting.remove(prompt);
         self.running.insert(prompt);
@@ -66,7 +66,7 @@ impl<'a> Prompts<'a> {
         }
     }
 
-    fn check_cancel(&self, prompt: &str, event: &Value, tally: &mut Tally) -> Result<()> {
+    fn check_cancel(&self, prompt: &str, event: &Value, tally: &mut CancelledTurns) -> Result<()> {
         let by = &event["by"];
         let is_own = |prompt: &str| self.senders.get(prompt).is_some_and(|sender| identity(sender) == identity(by));
         if is_own(prompt) {

@@ -18,22 +18,22 @@ use wharf_testkit::dice::Dice;
 use wharf_testkit::host::Host;
 
 use crate::recording::Recording;
-use crate::transports::{Way, observers_token};
+use crate::transports::{Transport, observers_token};
 use crate::{client, cwd, log, section, told};
 
-const PEOPLE: u64 = 6;
+const CLIENT_COUNT: u64 = 6;
 /// The number of unanswered prompts that one client may have.
-const AT_ONCE: usize = 4;
+const MAX_OPEN_PROMPTS: usize = 4;
 
 fn walk_for() -> Result<Duration> {
     let seconds = std::env::var("WHARF_WALK_SECONDS").map_or(Ok(20), |seconds| seconds.parse())?;
     Ok(Duration::from_secs(seconds))
 }
 
-type Answer = Option<Result<Value, RpcError>>;
+type PromptAnswer = Option<Result<Value, RpcError>>;
 
 /// A client that uses the sessions at random.
-struct Person {
+struct WalkClient {
     dice: Dice,
     sessions: [String; 2],
     cwd: String,
@@ -48,13 +48,13 @@ struct Person {
 
 struct Connection {
     client: Client,
-    way: Way,
+    way: Transport,
     role: Role,
     /// True if its frames carry event ids.
     has_ids: bool,
     /// True if it has loaded both sessions and stays: it must receive every event.
     is_steady: bool,
-    calls: Vec<JoinHandle<Answer>>,
+    calls: Vec<JoinHandle<PromptAnswer>>,
     /// The number of replays of each session that it asked for.
     replays: HashMap<String, usize>,
 }
@@ -65,7 +65,7 @@ enum Role {
     Observer,
 }
 
-impl Person {
+impl WalkClient {
     fn session(&mut self) -> String {
         let place = usize::from(self.dice.once_in(3));
         self.sessions[place].clone()
@@ -102,7 +102,7 @@ impl Person {
     }
 
     async fn connect(&mut self, host: &Host) -> Result<()> {
-        use Way::{Bridge, Http, Socket, WebSocket};
+        use Transport::{Bridge, Http, Socket, WebSocket};
         let ways = [WebSocket, WebSocket, WebSocket, WebSocket, Http, Http, Http, Socket, Socket, Bridge];
         let way = self.dice.one_of(&ways);
         let looks = self.dice.once_in(6) && matches!(way, WebSocket | Http);
@@ -153,7 +153,7 @@ impl Person {
 
     async fn prompt(&mut self, session: &str) {
         let waiting = self.connection.iter().flat_map(|connection| &connection.calls);
-        if waiting.filter(|call| !call.is_finished()).count() >= AT_ONCE {
+        if waiting.filter(|call| !call.is_finished()).count() >= MAX_OPEN_PROMPTS {
             return;
         }
         self.prompts += 1;
@@ -174,7 +174,7 @@ impl Person {
         let policy = self.dice.one_of(&policies);
         let way = self.connection.as_ref().context("not connected")?.way;
         // Long answers are not kept for an interrupted stream, which would be refused.
-        let delivery = if way == Way::Http { "stream" } else { self.dice.one_of(&["stream", "response"]) };
+        let delivery = if way == Transport::Http { "stream" } else { self.dice.one_of(&["stream", "response"]) };
         let start = json!({ "sessionId": session, "cwd": self.cwd, "mcpServers": [], "historyPolicy": policy,
             "afterMessageId": "answer-3", "historyDelivery": delivery });
         let method = self.dice.one_of(&["session/load", "session/resume", "session/attach"]);
@@ -275,16 +275,16 @@ async fn random_clients_end_with_the_same_transcript() -> Result<()> {
     checks::recording(&recording)
 }
 
-async fn walk(dice: &mut Dice, host: &Arc<Host>, sessions: &[String; 2]) -> Result<Vec<Person>> {
+async fn walk(dice: &mut Dice, host: &Arc<Host>, sessions: &[String; 2]) -> Result<Vec<WalkClient>> {
     let until = Instant::now() + walk_for()?;
     let looking = observers_token(host)?;
-    let people: Vec<_> = (0..PEOPLE)
+    let people: Vec<_> = (0..CLIENT_COUNT)
         .map(|name| {
             let (dice, host, sessions) = (Dice::of(dice.roll()), Arc::clone(host), sessions.clone());
             let looking = looking.clone();
             tokio::spawn(async move {
                 let (cwd, gone) = (cwd(&host)?, Vec::new());
-                let mut person = Person { dice, sessions, cwd, looking, connection: None, gone, prompts: 0, name };
+                let mut person = WalkClient { dice, sessions, cwd, looking, connection: None, gone, prompts: 0, name };
                 while Instant::now() < until {
                     person.step(&host).await.with_context(|| format!("person {name}"))?;
                 }
