@@ -9,8 +9,8 @@ use wharf_testkit::host::{Host, HostOptions};
 use wharf_testkit::http::Http;
 use wharf_testkit::pipe::{AgentPipe, joined_text};
 
-use crate::rest::{caller, idle, output, prompt};
-use crate::{cwd, scripted, wharf};
+use crate::rest::{caller_with_role, output_lines, send_prompt, wait_until_idle};
+use crate::{cwd, scripted_host, wharf_binary};
 
 /// A host with a directory of manifests.
 struct AdapterHost {
@@ -19,7 +19,7 @@ struct AdapterHost {
 }
 
 /// Returns a manifest with this name; `more` holds further lines of its front matter.
-fn manifest(name: &str, bin: &str, more: &str) -> String {
+fn format_manifest(name: &str, bin: &str, more: &str) -> String {
     let check = r"{ cmd: 'echo version 1.2.3', parse: 'version (\S+)', range: '>=2' }";
     format!(
         "---\nname: {name}\nid: {name}\ndescription: For tests.\nversion: 1.0.0\nbin: {bin}\n\
@@ -30,31 +30,31 @@ fn manifest(name: &str, bin: &str, more: &str) -> String {
 const ACP_FRONT_MATTER: &str = "protocol: acp\nacp: ACP.md\n";
 
 /// Starts a host whose user has these manifests: name, program (the scripted agent if empty) and front matter.
-fn stage(options: HostOptions, manifests: &[(&str, &str, &str)]) -> Result<AdapterHost> {
+fn start_with_manifests(options: HostOptions, manifests: &[(&str, &str, &str)]) -> Result<AdapterHost> {
     let adapters = tempfile::tempdir()?;
     let agent = wharf_testkit::program::scripted_agent()?;
     for (name, bin, more) in manifests {
         let bin = if bin.is_empty() { agent.to_str().context("not UTF-8")? } else { bin };
         fs::create_dir(adapters.path().join(name))?;
-        fs::write(adapters.path().join(name).join("AGENT-CLI.md"), manifest(name, bin, more))?;
+        fs::write(adapters.path().join(name).join("AGENT-CLI.md"), format_manifest(name, bin, more))?;
     }
     let dir = adapters.path().to_str().context("not UTF-8")?;
     let host = options.argument("--adapters").argument(dir).start()?;
     Ok(AdapterHost { host, _adapters: adapters })
 }
 
-async fn spawn(http: &Http, host: &Host, mut body: Value) -> Result<String> {
+async fn spawn_session(http: &Http, host: &Host, mut body: Value) -> Result<String> {
     body["cwd"] = cwd(host)?.into();
     let session = http.post("/sessions/agent", &body).await?.expect(201)?;
     Ok(session["id"].as_str().context("no id")?.to_owned())
 }
 
 /// Returns the lines that the agent writes in answer to a script.
-async fn told(http: &Http, session: &str, script: &str) -> Result<Vec<String>> {
-    let before = output(http, session).await?.len();
-    prompt(http, session, script).await?;
-    idle(http, session).await?;
-    let lines = output(http, session).await?.split_off(before);
+async fn prompt_for_lines(http: &Http, session: &str, script: &str) -> Result<Vec<String>> {
+    let before = output_lines(http, session).await?.len();
+    send_prompt(http, session, script).await?;
+    wait_until_idle(http, session).await?;
+    let lines = output_lines(http, session).await?.split_off(before);
     Ok(lines.into_iter().filter(|line| !line.starts_with("──")).collect())
 }
 
@@ -67,7 +67,7 @@ async fn spawn_that_cannot_be_carried_out_is_refused_before_a_session_is_created
         ("mcp-one", "sh", "protocol: mcp\nmcp: { transport: stdio }"),
         ("broken", "sh", "protocol: telepathy"),
     ];
-    let AdapterHost { host, _adapters } = stage(scripted(&[])?, &manifests)?;
+    let AdapterHost { host, _adapters } = start_with_manifests(scripted_host(&[])?, &manifests)?;
     let http = Http::new(&host);
     let expected = [
         (json!({ "adapter": "absent" }), 501, "adapter_not_installed", "npm install -g @x/absent"),
@@ -108,15 +108,15 @@ async fn mode_and_options_reach_the_agent_and_are_restored_on_return() -> Result
         "{ACP_FRONT_MATTER}bin_args: [--resume]\nenv: {{ BASE: given }}\nmodes: [{{ id: plan, env: {{ MODE: planning }} }}]\n\
          options: [{{ id: turns, type: integer, env: {{ TURNS: 't{{value}}' }} }}]"
     );
-    let AdapterHost { mut host, _adapters } = stage(scripted(&[])?, &[("modal", "", &more)])?;
+    let AdapterHost { mut host, _adapters } = start_with_manifests(scripted_host(&[])?, &[("modal", "", &more)])?;
     let http = Http::new(&host);
     let body = json!({ "adapter": "modal", "mode": "plan", "options": { "turns": 7 } });
-    let session = spawn(&http, &host, body).await?;
+    let session = spawn_session(&http, &host, body).await?;
     let script = "env BASE; env MODE; env TURNS";
-    assert_eq!(told(&http, &session, script).await?.concat(), "BASE=givenMODE=planningTURNS=t7");
+    assert_eq!(prompt_for_lines(&http, &session, script).await?.concat(), "BASE=givenMODE=planningTURNS=t7");
     host.restart()?;
     let http = Http::new(&host);
-    assert_eq!(told(&http, &session, script).await?.concat(), "BASE=givenMODE=planningTURNS=t7");
+    assert_eq!(prompt_for_lines(&http, &session, script).await?.concat(), "BASE=givenMODE=planningTURNS=t7");
     Ok(())
 }
 
@@ -125,23 +125,23 @@ async fn agent_gets_only_the_named_variables_of_its_callers_environment() -> Res
     let more = format!(
         "{ACP_FRONT_MATTER}bin_args: [--resume]\nauth: {{ state: {{ env: [AGENT_KEY] }} }}\nmodels: {{ env: {{ a: MODEL_KEY }} }}"
     );
-    let mut options = scripted(&[])?;
+    let mut options = scripted_host(&[])?;
     options.config.get_or_insert_default().insert_str(0, "env_passthrough = [\"EXTRA\"]\n");
-    let AdapterHost { mut host, _adapters } = stage(options, &[("keyed", "", &more)])?;
+    let AdapterHost { mut host, _adapters } = start_with_manifests(options, &[("keyed", "", &more)])?;
     let http = Http::new(&host);
     let env = json!({
         "AGENT_KEY": "hush-1", "MODEL_KEY": "hush-2", "EXTRA": "hush-3", "LANG": "de_DE", "SECRET": "never", "WHARF_X": "y",
     });
-    let session = spawn(&http, &host, json!({ "adapter": "keyed", "env": env })).await?;
+    let session = spawn_session(&http, &host, json!({ "adapter": "keyed", "env": env })).await?;
     let script = "env AGENT_KEY; env MODEL_KEY; env EXTRA; env LANG; env SECRET; env WHARF_X";
     let expected = "AGENT_KEY=hush-1MODEL_KEY=hush-2EXTRA=hush-3LANG=de_DESECRET=(unset)WHARF_X=(unset)";
-    assert_eq!(told(&http, &session, script).await?.concat(), expected);
+    assert_eq!(prompt_for_lines(&http, &session, script).await?.concat(), expected);
     host.restart()?;
     let http = Http::new(&host);
-    assert_eq!(told(&http, &session, script).await?.concat(), expected);
-    let start = fs::read_to_string(crate::log::folder(&host, &session).join("start.json"))?;
+    assert_eq!(prompt_for_lines(&http, &session, script).await?.concat(), expected);
+    let start = fs::read_to_string(crate::log::session_dir(&host, &session).join("start.json"))?;
     assert!(start.contains("hush-1") && !start.contains("never"), "{start}");
-    let created = crate::log::events(&host, &session, "created")?;
+    let created = crate::log::list_events(&host, &session, "created")?;
     assert!(!created[0].to_string().contains("hush") && !host.stderr().contains("hush"), "{created:?}");
     Ok(())
 }
@@ -149,11 +149,12 @@ async fn agent_gets_only_the_named_variables_of_its_callers_environment() -> Res
 #[test]
 fn the_bridge_brings_the_variables_that_the_adapter_names() -> Result<()> {
     let more = format!("{ACP_FRONT_MATTER}auth: {{ state: {{ env: [AGENT_KEY] }} }}");
-    let AdapterHost { host, _adapters } = stage(scripted(&[])?, &[("keyed", "", &more)])?;
+    let AdapterHost { host, _adapters } = start_with_manifests(scripted_host(&[])?, &[("keyed", "", &more)])?;
     let state_dir = host.state_dir();
     let arguments = ["acp", "--no-start", "--agent", "keyed", "--state-dir", state_dir.to_str().context("not UTF-8")?];
     let variables = [("AGENT_KEY", "from the editor"), ("SECRET", "never"), ("LC_ALL", "C.UTF-8")];
-    let mut editor = AgentPipe::start(&wharf(), &arguments, &variables.map(|(name, value)| (name, value.as_ref())))?;
+    let mut editor =
+        AgentPipe::start(&wharf_binary(), &arguments, &variables.map(|(name, value)| (name, value.as_ref())))?;
     let session = editor.open_session()?;
     let (_, updates) = editor.prompt(&session, "env AGENT_KEY; env LC_ALL; env SECRET")?;
     assert_eq!(joined_text(&updates), "AGENT_KEY=from the editorLC_ALL=C.UTF-8SECRET=(unset)");
@@ -163,9 +164,9 @@ fn the_bridge_brings_the_variables_that_the_adapter_names() -> Result<()> {
 #[tokio::test]
 async fn sessions_of_an_ephemeral_agent_do_not_come_back() -> Result<()> {
     let more = format!("{ACP_FRONT_MATTER}bin_args: [--resume]\nsession: {{ mode: ephemeral }}");
-    let AdapterHost { host, _adapters } = stage(scripted(&[])?, &[("mayfly", "", &more)])?;
+    let AdapterHost { host, _adapters } = start_with_manifests(scripted_host(&[])?, &[("mayfly", "", &more)])?;
     let http = Http::new(&host);
-    let session = spawn(&http, &host, json!({ "adapter": "mayfly" })).await?;
+    let session = spawn_session(&http, &host, json!({ "adapter": "mayfly" })).await?;
     http.poke(&format!("/sessions/{session}/kill")).await?.expect(200)?;
     let known = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
     assert_eq!(known["resumable"], false);
@@ -178,7 +179,7 @@ async fn sessions_of_an_ephemeral_agent_do_not_come_back() -> Result<()> {
 async fn adapter_list_shows_installed_and_missing_programs() -> Result<()> {
     let options = format!("{ACP_FRONT_MATTER}options: [{{ id: effort, type: enum, enum: [low, high], default: low }}]");
     let manifests = [("absent", "no-such-agent", ACP_FRONT_MATTER), ("there", "", options.as_str())];
-    let AdapterHost { host, _adapters } = stage(scripted(&[])?, &manifests)?;
+    let AdapterHost { host, _adapters } = start_with_manifests(scripted_host(&[])?, &manifests)?;
     let http = Http::new(&host);
     let one = |listed: &Value, slug: &str| {
         let found = listed["adapters"].as_array().and_then(|all| all.iter().find(|one| one["slug"] == slug).cloned());
@@ -204,7 +205,7 @@ async fn adapter_list_shows_installed_and_missing_programs() -> Result<()> {
     let checked = one(&http.get("/adapters?check=true").await?.expect(200)?, "there")?;
     assert_eq!((&checked["binVersion"], &checked["versionOk"]), (&json!("1.2.3"), &json!(false)));
     assert!(checked["missing"].to_string().contains("out of the range"), "{checked}");
-    let observer = caller(&host, "observer")?;
+    let observer = caller_with_role(&host, "observer")?;
     observer.get("/adapters").await?.expect(200)?;
     assert_eq!(observer.get("/adapters?check=true").await?.fault(), (403, "observer".to_owned()));
     Ok(())
@@ -212,7 +213,7 @@ async fn adapter_list_shows_installed_and_missing_programs() -> Result<()> {
 
 #[tokio::test]
 async fn a_repeated_spawn_with_the_same_key_is_the_same_session_after_a_restart_too() -> Result<()> {
-    let mut host = scripted(&["--resume"])?.start()?;
+    let mut host = scripted_host(&["--resume"])?.start()?;
     let http = Http::new(&host);
     let (key, body) =
         (("idempotency-key", "once"), json!({ "adapter": "scripted", "cwd": cwd(&host)?, "prompt": "echo hi" }));
@@ -226,7 +227,7 @@ async fn a_repeated_spawn_with_the_same_key_is_the_same_session_after_a_restart_
     other["prompt"] = "echo something else".into();
     let answer = http.post_with("/sessions/agent", key, &other).await?;
     assert_eq!(answer.fault(), (422, "idempotency_key_reused".to_owned()));
-    let stranger = caller(&host, "admin")?;
+    let stranger = caller_with_role(&host, "admin")?;
     assert_ne!(stranger.post_with("/sessions/agent", key, &body).await?.expect(201)?["id"], id);
     for without_index in [false, true] {
         host.kill9()?;
@@ -246,14 +247,16 @@ async fn a_repeated_spawn_with_the_same_key_is_the_same_session_after_a_restart_
 async fn a_session_that_is_idle_for_as_long_as_its_manifest_says_sleeps_and_wakes() -> Result<()> {
     let idle_for = |millis: u32| format!("{ACP_FRONT_MATTER}session: {{ idle_timeout_ms: {millis} }}");
     let (short, long) = (idle_for(300), idle_for(600_000));
-    let AdapterHost { host, _adapters } = stage(scripted(&[])?, &[("short", "", &short), ("long", "", &long)])?;
+    let AdapterHost { host, _adapters } =
+        start_with_manifests(scripted_host(&[])?, &[("short", "", &short), ("long", "", &long)])?;
     let http = Http::new(&host);
-    let stays = spawn(&http, &host, json!({ "adapter": "long" })).await?;
-    let id = spawn(&http, &host, json!({ "adapter": "short" })).await?;
+    let stays = spawn_session(&http, &host, json!({ "adapter": "long" })).await?;
+    let id = spawn_session(&http, &host, json!({ "adapter": "short" })).await?;
     let asleep =
-        crate::rest::until(&http, &id, "a session that sleeps", |session| session["status"] == "killed").await?;
+        crate::rest::wait_for_session(&http, &id, "a session that sleeps", |session| session["status"] == "killed")
+            .await?;
     assert_eq!((&asleep["endReason"], &asleep["resumable"]), (&json!("idle"), &json!(true)), "{asleep}");
-    assert_eq!(told(&http, &id, "echo back").await?, ["back"]);
+    assert_eq!(prompt_for_lines(&http, &id, "echo back").await?, ["back"]);
     assert_eq!(http.get(&format!("/sessions/{stays}")).await?.expect(200)?["status"], "running");
     Ok(())
 }

@@ -7,16 +7,19 @@ use wharf_testkit::client::{Client, Frame};
 use wharf_testkit::host::{Host, HostOptions};
 
 use crate::recording::Recording;
-use crate::{client, client_with, cwd, join, log, open, refused, scripted, stop_reason, told};
+use crate::{
+    connect_client, connect_client_with, cwd, expect_error, join_session, log, open_session, prompt_for_text,
+    scripted_host, stop_reason,
+};
 
 /// Connects a client with these capabilities and creates a session.
-async fn opened_with(host: &Host, capabilities: Value) -> Result<(Client, String)> {
-    let client = client_with(host, capabilities, json!({})).await?;
+async fn open_session_with(host: &Host, capabilities: Value) -> Result<(Client, String)> {
+    let client = connect_client_with(host, capabilities, json!({})).await?;
     let session = client.new_session(&cwd(host)?).await?;
     Ok((client, session))
 }
 
-fn requests(client: &Client) -> Vec<String> {
+fn agent_requests_seen(client: &Client) -> Vec<String> {
     let frames = client.transcript();
     frames.iter().filter(|frame| frame.is_request()).map(|frame| frame.method().to_owned()).collect()
 }
@@ -32,10 +35,10 @@ fn without_tools(mut options: HostOptions) -> HostOptions {
 
 #[tokio::test]
 async fn files_are_read_and_written_by_the_client_that_says_it_can() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let can = json!({ "fs": { "readTextFile": true, "writeTextFile": true } });
-    let (server, session) = opened_with(&host, can).await?;
-    let other = join(&host, &session).await?;
+    let (server, session) = open_session_with(&host, can).await?;
+    let other = join_session(&host, &session).await?;
     // The last client to load serves; it has no capability, so the first client serves again.
     server.load_session(&session, &cwd(&host)?).await?;
     server.respond_with(|ask| {
@@ -44,50 +47,53 @@ async fn files_are_read_and_written_by_the_client_that_says_it_can() -> Result<(
             _ => Err(json!({ "code": -32099, "message": "read-only", "data": { "why": [1.50] } })),
         })
     });
-    let said = told(&other, &session, "fs read /no/such/place").await?;
+    let said = prompt_for_text(&other, &session, "fs read /no/such/place").await?;
     assert_eq!(said, r#"answered: {"content":"from the editor's buffer"}"#, "whatever the path is: it is the client's");
-    let said = told(&other, &session, "fs write /x text").await?;
+    let said = prompt_for_text(&other, &session, "fs write /x text").await?;
     assert!(said.starts_with("failed:") && said.contains("-32099") && said.contains("read-only"), "{said}");
     let asked = server.transcript();
     let asked: Vec<&Frame> = asked.iter().filter(|frame| frame.is_request()).collect();
     assert_eq!(asked[0].params(), &json!({ "sessionId": session, "path": "/no/such/place" }));
-    assert_eq!(requests(&other), [""; 0], "never broadcast");
-    assert!(log::events(&host, &session, "ask_opened")?.is_empty(), "no fact either");
+    assert_eq!(agent_requests_seen(&other), [""; 0], "never broadcast");
+    assert!(log::list_events(&host, &session, "ask_opened")?.is_empty(), "no fact either");
     Ok(())
 }
 
 #[tokio::test]
 async fn files_are_read_and_written_by_wharf_where_no_client_does() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     let file = path(&host, "notes.txt")?;
-    assert_eq!(told(&client, &session, &format!("fs write {file} first line")).await?, "answered: {}");
+    assert_eq!(prompt_for_text(&client, &session, &format!("fs write {file} first line")).await?, "answered: {}");
     assert_eq!(std::fs::read_to_string(&file)?, "first line");
-    let said = told(&client, &session, &format!("fs read {file}")).await?;
+    let said = prompt_for_text(&client, &session, &format!("fs read {file}")).await?;
     assert_eq!(said, r#"answered: {"content":"first line"}"#);
-    let said = told(&client, &session, &format!("fs read {}", path(&host, "missing")?)).await?;
+    let said = prompt_for_text(&client, &session, &format!("fs read {}", path(&host, "missing")?)).await?;
     assert!(said.contains("-32002") && said.contains("does not exist"), "{said}");
-    assert_eq!(requests(&client), [""; 0]);
+    assert_eq!(agent_requests_seen(&client), [""; 0]);
     Ok(())
 }
 
 #[tokio::test]
 async fn a_client_serves_what_it_can_and_wharf_the_rest() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = opened_with(&host, json!({ "fs": { "readTextFile": true } })).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session_with(&host, json!({ "fs": { "readTextFile": true } })).await?;
     client.respond_with(|_| Some(Ok(json!({ "content": "unsaved" }))));
     let file = path(&host, "notes.txt")?;
-    assert_eq!(told(&client, &session, &format!("fs write {file} saved")).await?, "answered: {}");
+    assert_eq!(prompt_for_text(&client, &session, &format!("fs write {file} saved")).await?, "answered: {}");
     assert_eq!(std::fs::read_to_string(&file)?, "saved");
-    assert_eq!(told(&client, &session, &format!("fs read {file}")).await?, r#"answered: {"content":"unsaved"}"#);
-    assert_eq!(requests(&client), ["fs/read_text_file"]);
+    assert_eq!(
+        prompt_for_text(&client, &session, &format!("fs read {file}")).await?,
+        r#"answered: {"content":"unsaved"}"#
+    );
+    assert_eq!(agent_requests_seen(&client), ["fs/read_text_file"]);
     Ok(())
 }
 
 #[tokio::test]
 async fn terminals_are_the_clients_where_it_has_them_and_else_wharfs() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = opened_with(&host, json!({ "terminal": true })).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session_with(&host, json!({ "terminal": true })).await?;
     client.respond_with(|ask| {
         Some(Ok(match ask.method() {
             "terminal/create" => json!({ "terminalId": "term-7" }),
@@ -96,24 +102,24 @@ async fn terminals_are_the_clients_where_it_has_them_and_else_wharfs() -> Result
             _ => json!({}),
         }))
     });
-    let said = told(&client, &session, "terminal echo hello").await?;
+    let said = prompt_for_text(&client, &session, "terminal echo hello").await?;
     assert!(said.contains("in the editor") && said.contains(r#""exitCode":7"#), "{said}");
     let methods = ["terminal/create", "terminal/wait_for_exit", "terminal/output", "terminal/release"];
-    assert_eq!(requests(&client), methods);
+    assert_eq!(agent_requests_seen(&client), methods);
 
-    let (client, session) = open(&host).await?;
-    let said = told(&client, &session, "terminal echo \"hello from $(pwd)\"").await?;
+    let (client, session) = open_session(&host).await?;
+    let said = prompt_for_text(&client, &session, "terminal echo \"hello from $(pwd)\"").await?;
     assert!(said.contains(&format!("hello from {}", cwd(&host)?)) && said.contains(r#""exitCode":0"#), "{said}");
-    assert_eq!(requests(&client), [""; 0]);
+    assert_eq!(agent_requests_seen(&client), [""; 0]);
     Ok(())
 }
 
 #[tokio::test]
 async fn a_server_that_vanishes_is_an_error_to_the_agent_and_wharf_takes_over() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let can = json!({ "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true });
-    let (server, session) = opened_with(&host, can).await?;
-    let other = join(&host, &session).await?;
+    let (server, session) = open_session_with(&host, can).await?;
+    let other = join_session(&host, &session).await?;
     server.load_session(&session, &cwd(&host)?).await?;
     let file = path(&host, "notes.txt")?;
     std::fs::write(&file, "on disk")?;
@@ -129,14 +135,14 @@ async fn a_server_that_vanishes_is_an_error_to_the_agent_and_wharf_takes_over() 
 
 #[tokio::test]
 async fn client_that_loaded_last_serves_the_agent() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let can = json!({ "fs": { "readTextFile": true } });
-    let (first, session) = opened_with(&host, can.clone()).await?;
-    let second = client_with(&host, can, json!({})).await?;
+    let (first, session) = open_session_with(&host, can.clone()).await?;
+    let second = connect_client_with(&host, can, json!({})).await?;
     for (client, content) in [(&first, "first"), (&second, "second")] {
         client.respond_with(move |_| Some(Ok(json!({ "content": content }))));
     }
-    assert_eq!(told(&first, &session, "fs read /x").await?, r#"answered: {"content":"first"}"#);
+    assert_eq!(prompt_for_text(&first, &session, "fs read /x").await?, r#"answered: {"content":"first"}"#);
     // Only new, load and resume make a client serve, not an attach or a prompt.
     second.request("session/attach", json!({ "sessionId": session })).await?;
     second.prompt(&session, "fs read /x").await?;
@@ -145,7 +151,7 @@ async fn client_that_loaded_last_serves_the_agent() -> Result<()> {
         first.expect_text(r#"answered: {"content":"first"}"#).await;
     }
     second.request("session/resume", json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [] })).await?;
-    assert_eq!(told(&first, &session, "fs read /x").await?, r#"answered: {"content":"second"}"#);
+    assert_eq!(prompt_for_text(&first, &session, "fs read /x").await?, r#"answered: {"content":"second"}"#);
     Ok(())
 }
 
@@ -153,11 +159,11 @@ async fn client_that_loaded_last_serves_the_agent() -> Result<()> {
 async fn agent_gets_an_error_and_no_capability_when_serving_is_off() -> Result<()> {
     let recording = Recording::new()?;
     let host = without_tools(recording.scripted(&[])?).start()?;
-    let (client, session) = open(&host).await?;
+    let (client, session) = open_session(&host).await?;
     let file = path(&host, "notes.txt")?;
     std::fs::write(&file, "on disk")?;
     for prompt in [format!("fs read {file}"), format!("fs write {file} x"), "terminal true".to_owned()] {
-        let said = told(&client, &session, &prompt).await?;
+        let said = prompt_for_text(&client, &session, &prompt).await?;
         assert!(said.starts_with("failed:") && said.contains("-32601"), "{prompt}: {said}");
     }
     assert_eq!(std::fs::read_to_string(&file)?, "on disk");
@@ -169,17 +175,18 @@ async fn agent_gets_an_error_and_no_capability_when_serving_is_off() -> Result<(
 
 const ELICITATION_CAPABILITIES: &str = r#"{ "elicitation": { "form": {}, "url": {} } }"#;
 
-async fn eliciting(host: &Host, session: &str) -> Result<Client> {
-    let client = client_with(host, serde_json::from_str(ELICITATION_CAPABILITIES)?, json!({})).await?;
+async fn connect_with_elicitation(host: &Host, session: &str) -> Result<Client> {
+    let client = connect_client_with(host, serde_json::from_str(ELICITATION_CAPABILITIES)?, json!({})).await?;
     client.load_session(session, &cwd(host)?).await?;
     Ok(client)
 }
 
 #[tokio::test]
 async fn elicitation_form_goes_to_capable_clients_and_the_first_answer_wins() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (plain, session) = open(&host).await?;
-    let (one, two) = (eliciting(&host, &session).await?, eliciting(&host, &session).await?);
+    let host = scripted_host(&[])?.start()?;
+    let (plain, session) = open_session(&host).await?;
+    let (one, two) =
+        (connect_with_elicitation(&host, &session).await?, connect_with_elicitation(&host, &session).await?);
     let answers = [
         (json!({ "action": "accept", "content": { "colour": "blue" } }), r#""action":"accept""#),
         (json!({ "action": "decline" }), r#""action":"decline""#),
@@ -197,17 +204,18 @@ async fn elicitation_form_goes_to_capable_clients_and_the_first_answer_wins() ->
         let said = plain.texts().pop().context("nothing said")?;
         assert!(said.starts_with("answered:") && said.contains(word), "{said}");
     }
-    assert_eq!(requests(&plain), [""; 0], "it did not say that it can");
+    assert_eq!(agent_requests_seen(&plain), [""; 0], "it did not say that it can");
     Ok(())
 }
 
 #[tokio::test]
 async fn elicitation_form_is_cancelled_when_all_clients_cancel_or_none_is_capable() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (plain, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (plain, session) = open_session(&host).await?;
     let cancelled = r#"answered: {"action":"cancel"}"#;
-    assert_eq!(told(&plain, &session, "elicit").await?, cancelled, "nobody can");
-    let (one, two) = (eliciting(&host, &session).await?, eliciting(&host, &session).await?);
+    assert_eq!(prompt_for_text(&plain, &session, "elicit").await?, cancelled, "nobody can");
+    let (one, two) =
+        (connect_with_elicitation(&host, &session).await?, connect_with_elicitation(&host, &session).await?);
     let running = plain.start_prompt(&session, "elicit").await;
     let to_one = one.expect_request("elicitation/create").await;
     one.respond(to_one.id(), json!({ "action": "cancel" })).await;
@@ -228,33 +236,34 @@ async fn elicitation_form_is_cancelled_when_all_clients_cancel_or_none_is_capabl
 
 #[tokio::test]
 async fn elicitation_link_goes_only_to_the_sender_of_the_prompt() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (plain, session) = open(&host).await?;
-    let (one, two) = (eliciting(&host, &session).await?, eliciting(&host, &session).await?);
+    let host = scripted_host(&[])?.start()?;
+    let (plain, session) = open_session(&host).await?;
+    let (one, two) =
+        (connect_with_elicitation(&host, &session).await?, connect_with_elicitation(&host, &session).await?);
     one.respond_with(|_| Some(Ok(json!({ "action": "accept" }))));
-    assert_eq!(told(&one, &session, "elicit-url").await?, r#"answered: {"action":"accept"}"#);
-    assert_eq!(requests(&one), ["elicitation/create"]);
+    assert_eq!(prompt_for_text(&one, &session, "elicit-url").await?, r#"answered: {"action":"accept"}"#);
+    assert_eq!(agent_requests_seen(&one), ["elicitation/create"]);
     plain.expect_text(r#"answered: {"action":"accept"}"#).await;
     // The sender of the prompt cannot open links, and no other client may open this one.
-    assert_eq!(told(&plain, &session, "elicit-url").await?, r#"answered: {"action":"cancel"}"#);
+    assert_eq!(prompt_for_text(&plain, &session, "elicit-url").await?, r#"answered: {"action":"cancel"}"#);
     for client in [&plain, &two] {
-        assert_eq!(requests(client), [""; 0]);
+        assert_eq!(agent_requests_seen(client), [""; 0]);
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn extension_methods_pass_in_both_directions() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
-    let second = join(&host, &session).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
+    let second = join_session(&host, &session).await?;
     second.respond_with(|ask| match ask.method() {
         "_vendor/ask" => Some(Ok(json!({ "told": ask.params()["x"] }))),
         _ => Some(Err(json!({ "code": -32601, "message": "what?" }))),
     });
-    let said = told(&second, &session, r#"ext _vendor/ask {"x": "y"}"#).await?;
+    let said = prompt_for_text(&second, &session, r#"ext _vendor/ask {"x": "y"}"#).await?;
     assert_eq!(said, r#"answered: {"told":"y"}"#);
-    let said = told(&second, &session, r#"ext _vendor/other {"x": "y"}"#).await?;
+    let said = prompt_for_text(&second, &session, r#"ext _vendor/other {"x": "y"}"#).await?;
     assert!(said.starts_with("failed:") && said.contains("what?"), "{said}");
     second.prompt(&session, r#"extnote _vendor/note {"z": [1, 2.50]}"#).await?;
     let note = second.expect_notification("_vendor/note").await;
@@ -280,9 +289,9 @@ async fn extension_methods_pass_in_both_directions() -> Result<()> {
 
 #[tokio::test]
 async fn change_of_mode_or_option_is_sent_to_all_clients() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
-    let second = join(&host, &session).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
+    let second = join_session(&host, &session).await?;
     first.request("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
     let update = second.expect_update("the mode", |update| update["sessionUpdate"] == "current_mode_update").await;
     assert_eq!(update.params()["update"]["currentModeId"], "auto");
@@ -290,13 +299,13 @@ async fn change_of_mode_or_option_is_sent_to_all_clients() -> Result<()> {
     let answer = second.request("session/set_config_option", set).await?;
     let update = first.expect_update("the option", |update| update["sessionUpdate"] == "config_option_update").await;
     assert_eq!(update.params()["update"]["configOptions"], answer["configOptions"]);
-    let said = told(&first, &session, "mode").await?;
+    let said = prompt_for_text(&first, &session, "mode").await?;
     assert!(said.starts_with("mode=auto model=large"), "{said}");
     // Setting the current value again sends no update.
     first.request("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
-    assert_eq!(log::events(&host, &session, "agent_updated")?.len(), 3);
+    assert_eq!(log::list_events(&host, &session, "agent_updated")?.len(), 3);
     // A new client gets the current values.
-    let third = client(&host).await?;
+    let third = connect_client(&host).await?;
     let loaded = third.load_session(&session, &cwd(&host)?).await?;
     assert_eq!(loaded["modes"]["currentModeId"], "auto");
     assert_eq!(loaded["configOptions"][0]["currentValue"], "large");
@@ -305,23 +314,24 @@ async fn change_of_mode_or_option_is_sent_to_all_clients() -> Result<()> {
 
 #[tokio::test]
 async fn a_refusal_of_the_agent_passes_and_changes_nothing() -> Result<()> {
-    let host = scripted(&["--fixed-mode"])?.start()?;
-    let (first, session) = open(&host).await?;
-    let error = refused(first.request("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await)?;
+    let host = scripted_host(&["--fixed-mode"])?.start()?;
+    let (first, session) = open_session(&host).await?;
+    let error =
+        expect_error(first.request("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await)?;
     assert_eq!((error.code, error.message.as_str()), (-32602, "nothing can be set"));
-    assert!(log::events(&host, &session, "agent_updated")?.is_empty());
+    assert!(log::list_events(&host, &session, "agent_updated")?.is_empty());
     Ok(())
 }
 
 #[tokio::test]
 async fn requests_reach_the_agent_in_the_order_in_which_they_were_sent() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     for round in 0..60 {
         let mode = if round % 2 == 0 { "auto" } else { "ask" };
         // The client does not wait for the answer: the prompt is meant to run in that mode.
         let setting = client.start("session/set_mode", json!({ "sessionId": session, "modeId": mode })).await;
-        let said = told(&client, &session, "mode").await?;
+        let said = prompt_for_text(&client, &session, "mode").await?;
         assert!(said.starts_with(&format!("mode={mode} ")), "round {round}: {said}");
         setting.answer().await?;
     }
@@ -333,7 +343,7 @@ async fn many_requests_at_once_reach_the_agent_in_their_order() -> Result<()> {
     const REQUEST_COUNT: usize = 300;
     let recording = Recording::new()?;
     let host = recording.scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let (client, session) = open_session(&host).await?;
     let mut calls = Vec::new();
     for number in 0..REQUEST_COUNT {
         let method = if number % 3 == 0 { "session/set_mode" } else { "_echo" };
@@ -353,7 +363,7 @@ async fn many_requests_at_once_reach_the_agent_in_their_order() -> Result<()> {
 async fn forwarded_request_can_be_cancelled() -> Result<()> {
     let recording = Recording::new()?;
     let host = recording.scripted(&["--hang-on", "_slow"])?.start()?;
-    let (client, session) = open(&host).await?;
+    let (client, session) = open_session(&host).await?;
     let slow = client.start("_slow", json!({ "sessionId": session })).await;
     let sent = recording.expect("_slow", |message| message["method"] == "_slow").await?;
     client.notify("$/cancel_request", json!({ "requestId": slow.id })).await;
@@ -361,16 +371,16 @@ async fn forwarded_request_can_be_cancelled() -> Result<()> {
     assert_eq!(cancel["params"]["requestId"], sent["id"], "under the id that the agent knows");
     // The agent has to answer the request. If it has crashed, Wharf answers.
     let _ = client.prompt(&session, "crash").await;
-    let error = refused(slow.answer().await)?;
+    let error = expect_error(slow.answer().await)?;
     assert_eq!(error.code, -32603, "{error}");
     Ok(())
 }
 
 #[tokio::test]
 async fn request_is_answered_when_its_client_detaches_meanwhile() -> Result<()> {
-    let host = scripted(&["--delay", "session/set_mode=200"])?.start()?;
-    let (_first, session) = open(&host).await?;
-    let second = join(&host, &session).await?;
+    let host = scripted_host(&["--delay", "session/set_mode=200"])?.start()?;
+    let (_first, session) = open_session(&host).await?;
+    let second = join_session(&host, &session).await?;
     let setting = second.start("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await;
     second.request("session/detach", json!({ "sessionId": session })).await?;
     assert_eq!(setting.answer().await?, json!({}));
@@ -379,8 +389,8 @@ async fn request_is_answered_when_its_client_detaches_meanwhile() -> Result<()> 
 
 #[tokio::test]
 async fn request_is_answered_when_its_client_attaches_again_meanwhile() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     for round in 0..60 {
         let mode = if round % 2 == 0 { "auto" } else { "ask" };
         let setting = client.start("session/set_mode", json!({ "sessionId": session, "modeId": mode })).await;

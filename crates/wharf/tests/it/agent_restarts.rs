@@ -8,10 +8,10 @@ use wharf_testkit::cold::Cold;
 use wharf_testkit::host::{Host, HostOptions};
 use wharf_testkit::http::Http;
 
-use crate::{log, open, refused, scripted, section, stop_reason, told};
+use crate::{add_section, expect_error, log, open_session, prompt_for_text, scripted_host, stop_reason};
 
 /// Returns a stopped host with this many cold sessions, each with a queued prompt.
-fn cold(options: HostOptions, count: usize) -> Result<(Host, Vec<String>)> {
+fn stop_with_cold_sessions(options: HostOptions, count: usize) -> Result<(Host, Vec<String>)> {
     cold_with(options, count, Some("echo waited"))
 }
 
@@ -27,17 +27,17 @@ fn cold_with(options: HostOptions, count: usize, waiting: Option<&str>) -> Resul
 
 #[tokio::test]
 async fn kill_of_a_session_that_waits_to_be_brought_back_keeps_it_dead() -> Result<()> {
-    let options = section(scripted(&["--slow-start", "700"])?, "[limits]\nstarts = 1");
-    let (mut host, sessions) = cold(options, 3)?;
+    let options = add_section(scripted_host(&["--slow-start", "700"])?, "[limits]\nstarts = 1");
+    let (mut host, sessions) = stop_with_cold_sessions(options, 3)?;
     let [first, doomed, last] = sessions.as_slice() else { anyhow::bail!("{sessions:?}") };
     host.restart()?;
     let http = Http::new(&host);
     // Sessions come back one at a time: the second waits for the first, the third for the second.
-    log::expect(&host, first, "agent_starting", |event| event["start"] == 2).await?;
+    log::expect_event(&host, first, "agent_starting", |event| event["start"] == 2).await?;
     http.poke(&format!("/sessions/{doomed}/kill")).await?.expect(200)?;
-    log::expect(&host, last, "prompt_ended", |event| event["prompt"] == "waiting").await?;
+    log::expect_event(&host, last, "prompt_ended", |event| event["prompt"] == "waiting").await?;
 
-    let starts = log::events(&host, doomed, "agent_starting")?;
+    let starts = log::list_events(&host, doomed, "agent_starting")?;
     let known = http.get(&format!("/sessions/{doomed}")).await?.expect(200)?;
     assert_eq!((starts.len(), &known["status"], &known["endReason"]), (1, &json!("killed"), &json!("user")), "{known}");
     Ok(())
@@ -45,52 +45,53 @@ async fn kill_of_a_session_that_waits_to_be_brought_back_keeps_it_dead() -> Resu
 
 #[tokio::test]
 async fn close_of_a_session_that_waits_to_be_brought_back_keeps_it_closed() -> Result<()> {
-    let options = section(scripted(&["--slow-start", "700"])?, "[limits]\nstarts = 1");
-    let (mut host, sessions) = cold(options, 4)?;
+    let options = add_section(scripted_host(&["--slow-start", "700"])?, "[limits]\nstarts = 1");
+    let (mut host, sessions) = stop_with_cold_sessions(options, 4)?;
     let [first, _, doomed, last] = sessions.as_slice() else { anyhow::bail!("{sessions:?}") };
     host.restart()?;
-    log::expect(&host, first, "agent_starting", |event| event["start"] == 2).await?;
+    log::expect_event(&host, first, "agent_starting", |event| event["start"] == 2).await?;
     // The client's own agent starts as soon as the first session's agent is up, before the other sessions' agents.
-    let client = crate::client_of(&host, "demo").await?;
+    let client = crate::connect_client_of(&host, "demo").await?;
     client.initialize().await?;
     client.request("session/close", json!({ "sessionId": doomed })).await?;
-    log::expect(&host, last, "prompt_ended", |event| event["prompt"] == "waiting").await?;
-    assert_eq!(log::events(&host, doomed, "agent_starting")?.len(), 1);
+    log::expect_event(&host, last, "prompt_ended", |event| event["prompt"] == "waiting").await?;
+    assert_eq!(log::list_events(&host, doomed, "agent_starting")?.len(), 1);
     Ok(())
 }
 
 #[tokio::test]
 async fn close_of_a_session_without_prompts_that_waits_to_be_brought_back_keeps_it_closed() -> Result<()> {
-    let options = section(scripted(&["--slow-start", "700"])?, "[limits]\nstarts = 1");
+    let options = add_section(scripted_host(&["--slow-start", "700"])?, "[limits]\nstarts = 1");
     let (mut host, sessions) = cold_with(options.setting("resume_on_start", "all"), 4, None)?;
     let [first, _, doomed, last] = sessions.as_slice() else { anyhow::bail!("{sessions:?}") };
     host.restart()?;
-    log::expect(&host, first, "agent_starting", |event| event["start"] == 2).await?;
-    let client = crate::client_of(&host, "demo").await?;
+    log::expect_event(&host, first, "agent_starting", |event| event["start"] == 2).await?;
+    let client = crate::connect_client_of(&host, "demo").await?;
     client.initialize().await?;
     client.request("session/close", json!({ "sessionId": doomed })).await?;
-    log::expect(&host, last, "agent_started", |event| event["start"] == 2).await?;
-    assert_eq!(log::events(&host, doomed, "agent_starting")?.len(), 1);
+    log::expect_event(&host, last, "agent_started", |event| event["start"] == 2).await?;
+    assert_eq!(log::list_events(&host, doomed, "agent_starting")?.len(), 1);
 
     // The close also holds for the next host, and for nobody who wants the session.
     host.restart()?;
-    log::expect(&host, last, "agent_started", |event| event["start"] == 3).await?;
-    assert_eq!(log::events(&host, doomed, "agent_starting")?.len(), 1);
+    log::expect_event(&host, last, "agent_started", |event| event["start"] == 3).await?;
+    assert_eq!(log::list_events(&host, doomed, "agent_starting")?.len(), 1);
     let known = Http::new(&host).get(&format!("/sessions/{doomed}")).await?.expect(200)?;
     assert_eq!((&known["endReason"], &known["resumable"]), (&json!("closed"), &json!(true)), "{known}");
-    let client = crate::client(&host).await?;
-    assert_eq!(told(&client, doomed, "echo again").await?, "again");
+    let client = crate::connect_client(&host).await?;
+    assert_eq!(prompt_for_text(&client, doomed, "echo again").await?, "again");
     Ok(())
 }
 
 #[tokio::test]
 async fn request_for_the_agent_of_a_killed_session_does_not_bring_it_back() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
-    told(&client, &session, "echo before").await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
+    prompt_for_text(&client, &session, "echo before").await?;
     let http = Http::new(&host);
     http.poke(&format!("/sessions/{session}/kill")).await?.expect(200)?;
-    let error = refused(client.request("session/set_mode", json!({ "sessionId": session, "modeId": "code" })).await)?;
+    let error =
+        expect_error(client.request("session/set_mode", json!({ "sessionId": session, "modeId": "code" })).await)?;
     assert_eq!(error.data["reason"], "killed", "{error}");
     let known = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
     assert_eq!((&known["status"], &known["endReason"]), (&json!("killed"), &json!("user")), "{known}");
@@ -98,7 +99,7 @@ async fn request_for_the_agent_of_a_killed_session_does_not_bring_it_back() -> R
 }
 
 /// Configures a host whose agent exits at the starts with these numbers; a failed start is retried soon.
-fn flaky(failing: &str) -> Result<(HostOptions, tempfile::TempDir)> {
+fn fail_at_starts(failing: &str) -> Result<(HostOptions, tempfile::TempDir)> {
     let folder = tempfile::TempDir::with_prefix("wharf-flaky-")?;
     let script = folder.path().join("agent");
     let agent = wharf_testkit::program::scripted_agent()?;
@@ -111,27 +112,27 @@ fn flaky(failing: &str) -> Result<(HostOptions, tempfile::TempDir)> {
     std::fs::write(&script, text)?;
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755))?;
     let command = script.to_str().context("not UTF-8")?.to_owned();
-    let options = scripted(&[])?.agent("flaky", &[command]);
-    Ok((soon_tried_again(options), folder))
+    let options = scripted_host(&[])?.agent("flaky", &[command]);
+    Ok((retry_soon(options), folder))
 }
 
-fn soon_tried_again(mut options: HostOptions) -> HostOptions {
+fn retry_soon(mut options: HostOptions) -> HostOptions {
     options.config.get_or_insert_default().insert_str(0, "start_retries = [\"50ms\", \"50ms\", \"50ms\"]\n");
     options
 }
 
 #[tokio::test]
 async fn queue_survives_an_agent_that_dies_in_its_first_turn() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     client.request("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
     let crashes = client.start_prompt(&session, "pause 300; crash").await;
     let waits = client.start_prompt(&session, "mode").await;
-    assert_eq!(refused(crashes.answer().await)?.data["reason"], "agent_exited");
+    assert_eq!(expect_error(crashes.answer().await)?.data["reason"], "agent_exited");
     assert_eq!(stop_reason(waits.answer().await)?, "end_turn");
     // The agent starts without memory but with the same mode as before, and clients are told that it does not remember.
     ensure!(client.texts().concat().starts_with("mode=auto"), "{:?}", client.texts());
-    log::expect(&host, &session, "agent_updated", |event| {
+    log::expect_event(&host, &session, "agent_updated", |event| {
         let update = &event["frame"]["params"]["update"];
         update["sessionUpdate"] == "notice" && update["message"].to_string().contains("memory")
     })
@@ -141,40 +142,40 @@ async fn queue_survives_an_agent_that_dies_in_its_first_turn() -> Result<()> {
 
 #[tokio::test]
 async fn queue_goes_on_without_an_agent_that_cannot_come_back() -> Result<()> {
-    let host = scripted(&["--no-load"])?.start()?;
-    let (client, session) = open(&host).await?;
-    told(&client, &session, "echo before").await?;
+    let host = scripted_host(&["--no-load"])?.start()?;
+    let (client, session) = open_session(&host).await?;
+    prompt_for_text(&client, &session, "echo before").await?;
     let crashes = client.start_prompt(&session, "pause 300; crash").await;
     let waits = client.start_prompt(&session, "echo after").await;
-    assert_eq!(refused(crashes.answer().await)?.data["reason"], "agent_exited");
+    assert_eq!(expect_error(crashes.answer().await)?.data["reason"], "agent_exited");
     assert_eq!(stop_reason(waits.answer().await)?, "end_turn");
     Ok(())
 }
 
 #[tokio::test]
 async fn third_death_in_a_row_ends_the_queue() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     let mut calls = Vec::new();
     for prompt in ["pause 300; crash", "crash", "crash", "echo four", "echo five"] {
         calls.push(client.start_prompt(&session, prompt).await);
     }
     for call in calls {
-        assert_eq!(refused(call.answer().await)?.data["reason"], "agent_exited");
+        assert_eq!(expect_error(call.answer().await)?.data["reason"], "agent_exited");
     }
-    assert_eq!(log::events(&host, &session, "agent_starting")?.len(), 3);
+    assert_eq!(log::list_events(&host, &session, "agent_starting")?.len(), 3);
     // The session itself can still be used.
-    assert_eq!(told(&client, &session, "echo six").await?, "six");
+    assert_eq!(prompt_for_text(&client, &session, "echo six").await?, "six");
     Ok(())
 }
 
 #[tokio::test]
 async fn cut_off_prompt_is_run_once_more_where_the_settings_say_so() -> Result<()> {
-    let host = scripted(&[])?.setting("on_restart", "requeue").start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.setting("on_restart", "requeue").start()?;
+    let (client, session) = open_session(&host).await?;
     let crashes = client.start_prompt(&session, "pause 100; echo trying; crash").await;
     let waits = client.start_prompt(&session, "echo after").await;
-    assert_eq!(refused(crashes.answer().await)?.data["reason"], "agent_exited");
+    assert_eq!(expect_error(crashes.answer().await)?.data["reason"], "agent_exited");
     assert_eq!(stop_reason(waits.answer().await)?, "end_turn");
     assert_eq!(client.texts(), ["trying", "trying", "after"]);
     Ok(())
@@ -183,59 +184,59 @@ async fn cut_off_prompt_is_run_once_more_where_the_settings_say_so() -> Result<(
 #[tokio::test]
 async fn failed_start_is_tried_again_for_the_queue() -> Result<()> {
     // The first start is for `initialize`, the second for the session, the third follows the crash.
-    let (options, _folder) = flaky("3 4")?;
+    let (options, _folder) = fail_at_starts("3 4")?;
     let host = options.start()?;
-    let client = crate::client_of(&host, "flaky").await?;
+    let client = crate::connect_client_of(&host, "flaky").await?;
     client.initialize().await?;
     let session = client.new_session(&crate::cwd(&host)?).await?;
     let crashes = client.start_prompt(&session, "pause 300; crash").await;
     let waits = client.start_prompt(&session, "echo after").await;
-    assert_eq!(refused(crashes.answer().await)?.data["reason"], "agent_exited");
+    assert_eq!(expect_error(crashes.answer().await)?.data["reason"], "agent_exited");
     assert_eq!(stop_reason(waits.answer().await)?, "end_turn");
-    let failed = log::events(&host, &session, "start_failed")?;
+    let failed = log::list_events(&host, &session, "start_failed")?;
     ensure!(failed.len() == 2 && failed[0]["message"].to_string().contains("start 3 fails"), "{failed:?}");
     Ok(())
 }
 
 #[tokio::test]
 async fn failed_first_start_is_tried_again_for_a_prompt_if_the_caller_does_not_wait() -> Result<()> {
-    let (options, _folder) = flaky("1 2")?;
+    let (options, _folder) = fail_at_starts("1 2")?;
     let host = options.start()?;
     let http = Http::new(&host);
     let body = json!({ "adapter": "flaky", "cwd": crate::cwd(&host)?, "prompt": "echo at last" });
     let spawned = http.post_with("/sessions/agent", ("Prefer", "respond-async"), &body).await?.expect(201)?;
     let session = spawned["id"].as_str().context("no id")?;
-    log::expect(&host, session, "prompt_ended", |event| event["end"]["how"] == "answered").await?;
-    assert_eq!(log::events(&host, session, "start_failed")?.len(), 2);
+    log::expect_event(&host, session, "prompt_ended", |event| event["end"]["how"] == "answered").await?;
+    assert_eq!(log::list_events(&host, session, "start_failed")?.len(), 2);
     Ok(())
 }
 
 #[tokio::test]
 async fn failed_first_start_is_told_at_once_to_a_caller_that_waits() -> Result<()> {
-    let (options, _folder) = flaky("1")?;
+    let (options, _folder) = fail_at_starts("1")?;
     let host = options.start()?;
     let http = Http::new(&host);
     let body = json!({ "adapter": "flaky", "cwd": crate::cwd(&host)?, "prompt": "echo at last" });
     let answer = http.post("/sessions/agent", &body).await?;
     ensure!(answer.status == 502, "{answer:?}");
     let session = answer.json()["sessionId"].as_str().context("no session")?.to_owned();
-    assert_eq!(log::events(&host, &session, "agent_starting")?.len(), 1);
+    assert_eq!(log::list_events(&host, &session, "agent_starting")?.len(), 1);
     Ok(())
 }
 
 #[tokio::test]
 async fn start_that_cannot_succeed_is_not_tried_again() -> Result<()> {
-    let host = soon_tried_again(scripted(&[])?).start()?;
+    let host = retry_soon(scripted_host(&[])?).start()?;
     let folder = tempfile::TempDir::with_prefix("wharf-vanishing-")?;
-    let client = crate::client(&host).await?;
+    let client = crate::connect_client(&host).await?;
     let session = client.new_session(folder.path().to_str().context("not UTF-8")?).await?;
     let crashes = client.start_prompt(&session, "pause 300; crash").await;
     let waits = client.start_prompt(&session, "echo after").await;
     folder.close()?;
-    assert_eq!(refused(crashes.answer().await)?.data["reason"], "agent_exited");
-    assert_eq!(refused(waits.answer().await)?.data["reason"], "start_failed");
-    assert_eq!(log::events(&host, &session, "start_failed")?, Vec::<serde_json::Value>::new());
-    assert_eq!(log::events(&host, &session, "agent_starting")?.len(), 2);
+    assert_eq!(expect_error(crashes.answer().await)?.data["reason"], "agent_exited");
+    assert_eq!(expect_error(waits.answer().await)?.data["reason"], "start_failed");
+    assert_eq!(log::list_events(&host, &session, "start_failed")?, Vec::<serde_json::Value>::new());
+    assert_eq!(log::list_events(&host, &session, "agent_starting")?.len(), 2);
     let known = Http::new(&host).get(&format!("/sessions/{session}")).await?.expect(200)?;
     ensure!(known["message"].to_string().contains("does not exist"), "{known}");
     Ok(())
@@ -243,36 +244,36 @@ async fn start_that_cannot_succeed_is_not_tried_again() -> Result<()> {
 
 #[tokio::test]
 async fn start_that_keeps_failing_ends_the_queue_with_its_reason() -> Result<()> {
-    let (options, _folder) = flaky("3 4 5 6")?;
+    let (options, _folder) = fail_at_starts("3 4 5 6")?;
     let host = options.start()?;
-    let client = crate::client_of(&host, "flaky").await?;
+    let client = crate::connect_client_of(&host, "flaky").await?;
     client.initialize().await?;
     let session = client.new_session(&crate::cwd(&host)?).await?;
     let crashes = client.start_prompt(&session, "pause 300; crash").await;
     let waits = client.start_prompt(&session, "echo after").await;
-    assert_eq!(refused(crashes.answer().await)?.data["reason"], "agent_exited");
-    assert_eq!(refused(waits.answer().await)?.data["reason"], "start_failed");
+    assert_eq!(expect_error(crashes.answer().await)?.data["reason"], "agent_exited");
+    assert_eq!(expect_error(waits.answer().await)?.data["reason"], "start_failed");
     let known = Http::new(&host).get(&format!("/sessions/{session}")).await?.expect(200)?;
     ensure!(known["message"].to_string().contains("start 6 fails"), "{known}");
-    assert_eq!(told(&client, &session, "echo later").await?, "later");
+    assert_eq!(prompt_for_text(&client, &session, "echo later").await?, "later");
     Ok(())
 }
 
 #[tokio::test]
 async fn kill_ends_a_session_that_waits_for_its_next_try() -> Result<()> {
-    let (mut options, _folder) = flaky("3 4 5 6")?;
+    let (mut options, _folder) = fail_at_starts("3 4 5 6")?;
     options.config = options.config.map(|config| config.replace("\"50ms\", \"50ms\", \"50ms\"", "\"600s\""));
     let host = options.start()?;
-    let client = crate::client_of(&host, "flaky").await?;
+    let client = crate::connect_client_of(&host, "flaky").await?;
     client.initialize().await?;
     let session = client.new_session(&crate::cwd(&host)?).await?;
     let crashes = client.start_prompt(&session, "pause 300; crash").await;
     let waits = client.start_prompt(&session, "echo after").await;
-    refused(crashes.answer().await)?;
-    log::expect(&host, &session, "start_failed", |_| true).await?;
+    expect_error(crashes.answer().await)?;
+    log::expect_event(&host, &session, "start_failed", |_| true).await?;
     let http = Http::new(&host);
     http.poke(&format!("/sessions/{session}/kill")).await?.expect(200)?;
-    assert_eq!(refused(waits.answer().await)?.data["reason"], "session_ended");
+    assert_eq!(expect_error(waits.answer().await)?.data["reason"], "session_ended");
     let known = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
     assert_eq!((&known["status"], &known["endReason"]), (&json!("killed"), &json!("user")), "{known}");
     Ok(())

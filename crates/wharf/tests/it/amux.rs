@@ -6,28 +6,28 @@ use wharf_testkit::client::{Client, Credentials, Frame};
 use wharf_testkit::host::Host;
 
 use crate::recording::Recording;
-use crate::transports::observers_token;
-use crate::{catch_up, client, cwd, log, program, refused, scripted, section, stop_reason};
+use crate::transports::create_observer_token;
+use crate::{add_section, catch_up, connect_client, cwd, expect_error, log, program, scripted_host, stop_reason};
 
 /// Opens a connection with this query and sends nothing.
-async fn knock(host: &Host, query: &str) -> Result<Client> {
+async fn connect_with_query(host: &Host, query: &str) -> Result<Client> {
     Client::connect(&format!("{}?{query}", host.ws_url()), host.token()).await
 }
 
 /// Connects a peer to the session `work` and sends `initialize` and `session/new`.
-async fn peer(host: &Host, peer: &str) -> Result<(Client, String)> {
-    peer_with(host, &format!("session=work&peer_id={peer}&peer_name={peer}%20N&role=driver")).await
+async fn connect_peer(host: &Host, peer: &str) -> Result<(Client, String)> {
+    connect_peer_with(host, &format!("session=work&peer_id={peer}&peer_name={peer}%20N&role=driver")).await
 }
 
-async fn peer_with(host: &Host, query: &str) -> Result<(Client, String)> {
-    let client = knock(host, query).await?;
+async fn connect_peer_with(host: &Host, query: &str) -> Result<(Client, String)> {
+    let client = connect_with_query(host, query).await?;
     client.initialize().await?;
     let session = client.new_session(&cwd(host)?).await?;
     Ok((client, session))
 }
 
 /// Returns the next amux frame with this name; it carries the session's name twice.
-async fn note(client: &Client, name: &str) -> Result<Value> {
+async fn expect_note(client: &Client, name: &str) -> Result<Value> {
     let frame = client.expect_notification(&format!("amux/{name}")).await;
     let mut params = frame.params().clone();
     let members = params.as_object_mut().context("no params")?;
@@ -38,12 +38,12 @@ async fn note(client: &Client, name: &str) -> Result<Value> {
 }
 
 /// Returns the names of the amux frames received so far.
-fn notes(client: &Client) -> Vec<String> {
+fn list_note_names(client: &Client) -> Vec<String> {
     let of = |frame: &Frame| frame.method().strip_prefix("amux/").map(str::to_owned);
     client.transcript().iter().filter_map(of).collect()
 }
 
-fn tags(client: &Client) -> Vec<String> {
+fn list_tags(client: &Client) -> Vec<String> {
     let of = |frame: &Frame| Some(frame.update()?["sessionUpdate"].as_str()?.to_owned());
     client.transcript().iter().filter_map(of).collect()
 }
@@ -54,69 +54,69 @@ fn text(text: &str) -> Value {
 
 #[tokio::test]
 async fn two_peers_share_a_session_and_are_announced_to_each_other() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (ann, session) = peer(&host, "ann").await?;
-    assert_eq!(note(&ann, "session_context").await?, json!({ "cwd": cwd(&host)? }));
-    let (ben, same) = peer(&host, "ben").await?;
+    let host = scripted_host(&[])?.start()?;
+    let (ann, session) = connect_peer(&host, "ann").await?;
+    assert_eq!(expect_note(&ann, "session_context").await?, json!({ "cwd": cwd(&host)? }));
+    let (ben, same) = connect_peer(&host, "ben").await?;
     assert_eq!(session, same, "the late session/new is the same session");
     let joined = json!({ "peerId": "ben", "peerName": "ben N", "role": "driver" });
-    assert_eq!(note(&ann, "peer_joined").await?, joined);
+    assert_eq!(expect_note(&ann, "peer_joined").await?, joined);
     ann.expect_update("client_connected", |update| update["type"] == "client_connected").await;
 
     ann.prompt(&session, "echo hello").await?;
     let mut turns = Vec::new();
     for client in [&ann, &ben] {
-        let started = note(client, "turn_started").await?;
+        let started = expect_note(client, "turn_started").await?;
         let expected = json!({ "amuxTurnId": started["amuxTurnId"], "peerId": "ann", "peerName": "ann N",
             "role": "driver", "content": text("echo hello") });
         assert_eq!(started, expected);
         client.expect_text("hello").await;
-        let complete = note(client, "turn_complete").await?;
+        let complete = expect_note(client, "turn_complete").await?;
         assert_eq!(complete, json!({ "amuxTurnId": started["amuxTurnId"], "stopReason": "end_turn" }));
         turns.push(started["amuxTurnId"].clone());
     }
     assert_eq!(turns[0], turns[1], "a turn has one id");
     ben.expect_update("turn_complete", |update| update["type"] == "turn_complete").await;
-    let (of_ann, of_ben) = (tags(&ann), tags(&ben));
+    let (of_ann, of_ben) = (list_tags(&ann), list_tags(&ben));
     let expected = ["prompt_received", "agent_message_chunk", "turn_complete"];
     assert_eq!(of_ben, expected, "the updates of those who attached, without attaching");
     assert_eq!(of_ann[1..], expected, "the prompter is told as the others are");
 
     ben.close().await;
-    assert_eq!(note(&ann, "peer_left").await?, json!({ "peerId": "ben" }));
+    assert_eq!(expect_note(&ann, "peer_left").await?, json!({ "peerId": "ben" }));
     Ok(())
 }
 
 #[tokio::test]
 async fn a_plain_client_and_a_peer_share_a_session_too() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (ann, session) = peer(&host, "ann").await?;
-    let plain = crate::join(&host, &session).await?;
-    assert_eq!(note(&ann, "peer_joined").await?["role"], "controller");
+    let host = scripted_host(&[])?.start()?;
+    let (ann, session) = connect_peer(&host, "ann").await?;
+    let plain = crate::join_session(&host, &session).await?;
+    assert_eq!(expect_note(&ann, "peer_joined").await?["role"], "controller");
     let waiting = plain.start_prompt(&session, "wait; echo one").await;
-    assert_eq!(note(&ann, "turn_started").await?["peerName"], "wharf-testkit");
+    assert_eq!(expect_note(&ann, "turn_started").await?["peerName"], "wharf-testkit");
     // A plain client's prompt is queued; a peer sees it.
     let second = plain.start_prompt(&session, "echo two").await;
-    let added = note(&ann, "queue_item_added").await?;
+    let added = expect_note(&ann, "queue_item_added").await?;
     assert_eq!((&added["text"], &added["status"]), (&json!("echo two"), &json!("queued")));
     plain.notify("_go", json!({ "sessionId": session })).await;
     waiting.answer().await?;
     second.answer().await?;
-    assert_eq!(note(&ann, "queue_item_submitted").await?["queueItemId"], added["queueItemId"]);
-    assert_eq!(note(&ann, "queue_item_completed").await?["stopReason"], "end_turn");
-    assert!(notes(&plain).is_empty(), "no amux frames for who did not ask for them");
+    assert_eq!(expect_note(&ann, "queue_item_submitted").await?["queueItemId"], added["queueItemId"]);
+    assert_eq!(expect_note(&ann, "queue_item_completed").await?["stopReason"], "end_turn");
+    assert!(list_note_names(&plain).is_empty(), "no amux frames for who did not ask for them");
     Ok(())
 }
 
 #[tokio::test]
 async fn permissions_are_announced_with_the_id_of_their_request() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (ann, session) = peer(&host, "ann").await?;
-    let (ben, _) = peer(&host, "ben").await?;
+    let host = scripted_host(&[])?.start()?;
+    let (ann, session) = connect_peer(&host, "ann").await?;
+    let (ben, _) = connect_peer(&host, "ben").await?;
     let call = ann.start_prompt(&session, "ask").await;
     let mut numbers = Vec::new();
     for client in [&ann, &ben] {
-        let opened = note(client, "agent_request_opened").await?;
+        let opened = expect_note(client, "agent_request_opened").await?;
         let request = client.expect_request("session/request_permission").await;
         assert_eq!(&opened["requestId"], request.id());
         assert_eq!(&opened["requestParams"], request.params());
@@ -127,7 +127,7 @@ async fn permissions_are_announced_with_the_id_of_their_request() -> Result<()> 
     ben.respond(&numbers[1], answer.clone()).await;
     call.answer().await?;
     for client in [&ann, &ben] {
-        let resolved = note(client, "agent_request_resolved").await?;
+        let resolved = expect_note(client, "agent_request_resolved").await?;
         assert_eq!(resolved, json!({ "requestId": numbers[0], "resolvedBy": "ben", "result": answer }));
         let update = client.expect_update("its sibling", |update| update["type"] == "permission_resolved").await;
         let update = update.update().context("no update")?;
@@ -138,91 +138,91 @@ async fn permissions_are_announced_with_the_id_of_their_request() -> Result<()> 
 
 #[tokio::test]
 async fn connections_are_closed_with_amuxs_codes() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let long = format!("session={}", "x".repeat(129));
     let bad =
         ["session=a&room=b", "session=", "room=a%20b", &long, "mux=a&role=", "mux=a&peer_id=", "mux=a&peer_id=cli_1"];
     for query in bad {
-        let closed = knock(&host, query).await?.closed().await;
+        let closed = connect_with_query(&host, query).await?.closed().await;
         assert!(closed.starts_with("closed 4400 "), "{query}: {closed}");
     }
-    let first = knock(&host, "session=work&peer_id=ann").await?;
+    let first = connect_with_query(&host, "session=work&peer_id=ann").await?;
     first.initialize().await?;
-    let closed = knock(&host, "room=work&peer_id=ann").await?.closed().await;
+    let closed = connect_with_query(&host, "room=work&peer_id=ann").await?.closed().await;
     assert!(closed.starts_with("closed 4409 "), "{closed}");
     // Another session name is another session, and another peer id is another peer.
-    knock(&host, "session=play&peer_id=ann").await?.initialize().await?;
-    knock(&host, "mux=work").await?.initialize().await?;
+    connect_with_query(&host, "session=play&peer_id=ann").await?.initialize().await?;
+    connect_with_query(&host, "mux=work").await?.initialize().await?;
     first.initialize().await?;
     Ok(())
 }
 
 #[tokio::test]
 async fn a_peer_id_is_free_again_when_its_connection_has_ended() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (ann, session) = peer(&host, "ann").await?;
-    let (ben, _) = peer(&host, "ben").await?;
+    let host = scripted_host(&[])?.start()?;
+    let (ann, session) = connect_peer(&host, "ann").await?;
+    let (ben, _) = connect_peer(&host, "ben").await?;
     ben.close().await;
-    note(&ann, "peer_left").await?;
-    let (_, same) = peer(&host, "ben").await?;
+    expect_note(&ann, "peer_left").await?;
+    let (_, same) = connect_peer(&host, "ben").await?;
     assert_eq!(same, session);
     Ok(())
 }
 
 #[tokio::test]
 async fn an_agent_that_does_not_start_closes_the_connection() -> Result<()> {
-    let options = crate::and_scripted(scripted(&[])?, "broken", &["--exit-on-start", "3"])?;
-    let host = crate::and_scripted(options, "late", &["--die-on", "session/new"])?.start()?;
-    let client = knock(&host, "session=work&agent=broken").await?;
-    assert_eq!(refused(client.initialize().await)?.code, -32603);
+    let options = crate::add_scripted_agent(scripted_host(&[])?, "broken", &["--exit-on-start", "3"])?;
+    let host = crate::add_scripted_agent(options, "late", &["--die-on", "session/new"])?.start()?;
+    let client = connect_with_query(&host, "session=work&agent=broken").await?;
+    assert_eq!(expect_error(client.initialize().await)?.code, -32603);
     assert_eq!(client.closed().await, "closed 1011 the agent could not be started");
-    let client = knock(&host, "session=work&agent=late").await?;
+    let client = connect_with_query(&host, "session=work&agent=late").await?;
     client.initialize().await?;
-    assert_eq!(refused(client.new_session(&cwd(&host)?).await)?.data["reason"], "start_failed");
+    assert_eq!(expect_error(client.new_session(&cwd(&host)?).await)?.data["reason"], "start_failed");
     assert_eq!(client.closed().await, "closed 1011 the agent could not be started");
     // The name can be used by the next session that starts.
-    peer(&host, "ann").await?;
+    connect_peer(&host, "ann").await?;
     Ok(())
 }
 
 #[tokio::test]
 async fn plain_prompt_during_a_turn_is_refused_with_the_holder_of_the_turn() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (ann, session) = peer(&host, "ann").await?;
-    let (ben, _) = peer(&host, "ben").await?;
+    let host = scripted_host(&[])?.start()?;
+    let (ann, session) = connect_peer(&host, "ann").await?;
+    let (ben, _) = connect_peer(&host, "ben").await?;
     let call = ann.start_prompt(&session, "wait; echo done").await;
-    note(&ben, "turn_started").await?;
-    let error = refused(ben.prompt(&session, "echo me too").await)?;
+    expect_note(&ben, "turn_started").await?;
+    let error = expect_error(ben.prompt(&session, "echo me too").await)?;
     assert_eq!((error.code, error.message.as_str()), (-32001, "session busy"));
     for client in [&ann, &ben] {
-        assert_eq!(note(client, "session_busy").await?, json!({ "busy": true, "heldBy": "ann" }));
+        assert_eq!(expect_note(client, "session_busy").await?, json!({ "busy": true, "heldBy": "ann" }));
     }
     ann.notify("_go", json!({ "sessionId": session })).await;
     assert_eq!(stop_reason(call.answer().await)?, "end_turn");
     assert_eq!(stop_reason(ben.prompt(&session, "echo mine").await)?, "end_turn");
-    assert_eq!(log::events(&host, &session, "prompt_accepted")?.len(), 2, "the refused one was never taken");
+    assert_eq!(log::list_events(&host, &session, "prompt_accepted")?.len(), 2, "the refused one was never taken");
     Ok(())
 }
 
 #[tokio::test]
 async fn a_steer_replaces_the_running_turn() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (ann, session) = peer(&host, "ann").await?;
-    let (ben, _) = peer(&host, "ben").await?;
+    let host = scripted_host(&[])?.start()?;
+    let (ann, session) = connect_peer(&host, "ann").await?;
+    let (ben, _) = connect_peer(&host, "ben").await?;
     let call = ann.start_prompt(&session, "hang").await;
-    let first = note(&ben, "turn_started").await?["amuxTurnId"].clone();
+    let first = expect_note(&ben, "turn_started").await?["amuxTurnId"].clone();
     let steered = ben.request("amux/steer_active_turn", json!({ "sessionId": session, "text": "echo better" })).await?;
     assert_eq!((&steered["mode"], &steered["status"]), (&json!("hard"), &json!("submitted")));
     assert_eq!(stop_reason(call.answer().await)?, "cancelled");
     let expected =
         json!({ "amuxTurnId": first, "cancelledBy": "ben", "originalDriver": "ann", "reason": "hard_steer" });
-    assert_eq!(note(&ann, "turn_cancelled").await?, expected);
-    assert_eq!(note(&ann, "turn_complete").await?["amuxTurnId"], first);
-    let started = note(&ann, "turn_started").await?;
+    assert_eq!(expect_note(&ann, "turn_cancelled").await?, expected);
+    assert_eq!(expect_note(&ann, "turn_complete").await?["amuxTurnId"], first);
+    let started = expect_note(&ann, "turn_started").await?;
     assert_eq!((&started["peerId"], &started["supersedesTurnId"]), (&json!("ben"), &first));
     assert_eq!(started["amuxTurnId"], steered["amuxTurnId"]);
     ann.expect_text("better").await;
-    note(&ann, "turn_complete").await?;
+    expect_note(&ann, "turn_complete").await?;
 
     // Without a running turn a steer is an ordinary prompt.
     let idle = ben.request("amux/steer_active_turn", json!({ "prompt": text("echo idle") })).await?;
@@ -233,12 +233,12 @@ async fn a_steer_replaces_the_running_turn() -> Result<()> {
 
 #[tokio::test]
 async fn a_second_steer_waits_for_the_first() -> Result<()> {
-    let host = scripted(&["--no-cancel"])?.start()?;
-    let (ann, session) = peer(&host, "ann").await?;
+    let host = scripted_host(&["--no-cancel"])?.start()?;
+    let (ann, session) = connect_peer(&host, "ann").await?;
     ann.start_prompt(&session, "wait").await;
-    note(&ann, "turn_started").await?;
+    expect_note(&ann, "turn_started").await?;
     ann.request("amux/steer_active_turn", json!({ "text": "echo one" })).await?;
-    let error = refused(ann.request("amux/steer_active_turn", json!({ "text": "echo two" })).await)?;
+    let error = expect_error(ann.request("amux/steer_active_turn", json!({ "text": "echo two" })).await)?;
     assert_eq!(error.code, -32002);
     ann.notify("_go", json!({ "sessionId": session })).await;
     ann.expect_text("one").await;
@@ -247,51 +247,51 @@ async fn a_second_steer_waits_for_the_first() -> Result<()> {
 
 #[tokio::test]
 async fn prompts_are_queued_and_taken_out_again() -> Result<()> {
-    let host = section(scripted(&[])?, "[limits]\nqueue = 2").start()?;
-    let (ann, session) = peer(&host, "ann").await?;
-    let (ben, _) = peer(&host, "ben").await?;
+    let host = add_section(scripted_host(&[])?, "[limits]\nqueue = 2").start()?;
+    let (ann, session) = connect_peer(&host, "ann").await?;
+    let (ben, _) = connect_peer(&host, "ben").await?;
     let call = ann.start_prompt(&session, "wait").await;
-    note(&ben, "turn_started").await?;
+    expect_note(&ben, "turn_started").await?;
     let one = ben.request("amux/queue_prompt", json!({ "sessionId": "work", "text": "echo one" })).await?;
     assert_eq!(one["status"], "queued");
     let added = json!({ "queueItemId": one["queueItemId"], "peerId": "ben", "text": "echo one", "status": "queued" });
-    assert_eq!(note(&ann, "queue_item_added").await?, added);
+    assert_eq!(expect_note(&ann, "queue_item_added").await?, added);
     let two = ben.request("amux/queue_prompt", json!({ "text": "echo two" })).await?;
-    assert_eq!(refused(ben.request("amux/queue_prompt", json!({ "text": "echo three" })).await)?.code, -32003);
+    assert_eq!(expect_error(ben.request("amux/queue_prompt", json!({ "text": "echo three" })).await)?.code, -32003);
 
     let unqueue = json!({ "queueItemId": one["queueItemId"] });
     let removed = ann.request("amux/unqueue_prompt", unqueue.clone()).await?;
     assert_eq!(removed, json!({ "queueItemId": one["queueItemId"], "status": "removed" }));
     let expected = json!({ "queueItemId": one["queueItemId"], "removedBy": "ann", "reason": "unqueued" });
-    assert_eq!(note(&ben, "queue_item_removed").await?, expected);
-    assert_eq!(refused(ann.request("amux/unqueue_prompt", unqueue).await)?.code, -32004);
+    assert_eq!(expect_note(&ben, "queue_item_removed").await?, expected);
+    assert_eq!(expect_error(ann.request("amux/unqueue_prompt", unqueue).await)?.code, -32004);
 
     ann.notify("_go", json!({ "sessionId": session })).await;
     call.answer().await?;
-    let submitted = note(&ben, "queue_item_submitted").await?;
+    let submitted = expect_note(&ben, "queue_item_submitted").await?;
     assert_eq!(submitted["queueItemId"], two["queueItemId"]);
     let expected = json!({ "queueItemId": two["queueItemId"], "amuxTurnId": submitted["amuxTurnId"],
         "stopReason": "end_turn" });
-    assert_eq!(note(&ben, "queue_item_completed").await?, expected);
+    assert_eq!(expect_note(&ben, "queue_item_completed").await?, expected);
     assert_eq!(ben.texts(), ["two"]);
 
     // A prompt for an idle session becomes a queue item all the same.
     let idle = ben.request("amux/queue_prompt", json!({ "text": "echo idle" })).await?;
     assert_eq!(idle["status"], "submitted");
-    assert_eq!(note(&ann, "queue_item_completed").await?["queueItemId"], two["queueItemId"]);
-    assert_eq!(note(&ann, "queue_item_added").await?["queueItemId"], idle["queueItemId"]);
+    assert_eq!(expect_note(&ann, "queue_item_completed").await?["queueItemId"], two["queueItemId"]);
+    assert_eq!(expect_note(&ann, "queue_item_added").await?["queueItemId"], idle["queueItemId"]);
     Ok(())
 }
 
 #[tokio::test]
 async fn any_peer_ends_the_running_turn_by_request_or_by_notification() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (ann, session) = peer(&host, "ann").await?;
-    let (ben, _) = peer(&host, "ben").await?;
-    assert_eq!(refused(ben.request("amux/cancel_active_turn", json!({})).await)?.code, -32002);
+    let host = scripted_host(&[])?.start()?;
+    let (ann, session) = connect_peer(&host, "ann").await?;
+    let (ben, _) = connect_peer(&host, "ben").await?;
+    assert_eq!(expect_error(ben.request("amux/cancel_active_turn", json!({})).await)?.code, -32002);
     for by_request in [true, false] {
         let call = ann.start_prompt(&session, "hang").await;
-        let turn = note(&ben, "turn_started").await?["amuxTurnId"].clone();
+        let turn = expect_note(&ben, "turn_started").await?["amuxTurnId"].clone();
         let params = json!({ "reason": "enough" });
         if by_request {
             assert_eq!(ben.request("amux/cancel_active_turn", params).await?["amuxTurnId"], turn);
@@ -300,16 +300,16 @@ async fn any_peer_ends_the_running_turn_by_request_or_by_notification() -> Resul
         }
         assert_eq!(stop_reason(call.answer().await)?, "cancelled");
         let expected = json!({ "amuxTurnId": turn, "cancelledBy": "ben", "originalDriver": "ann", "reason": "enough" });
-        assert_eq!(note(&ann, "turn_cancelled").await?, expected);
+        assert_eq!(expect_note(&ann, "turn_cancelled").await?, expected);
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn reason_of_a_cancel_is_recorded_cut_and_optional() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (ann, session) = peer(&host, "ann").await?;
-    let (ben, _) = peer(&host, "ben").await?;
+    let host = scripted_host(&[])?.start()?;
+    let (ann, session) = connect_peer(&host, "ann").await?;
+    let (ben, _) = connect_peer(&host, "ben").await?;
     for (params, expected) in [
         (json!({ "reason": "é".repeat(5_000) }), json!("é".repeat(1_024))),
         (json!({ "reason": "" }), Value::Null),
@@ -317,17 +317,17 @@ async fn reason_of_a_cancel_is_recorded_cut_and_optional() -> Result<()> {
         (json!({}), Value::Null),
     ] {
         let call = ann.start_prompt(&session, "hang").await;
-        note(&ben, "turn_started").await?;
+        expect_note(&ben, "turn_started").await?;
         ben.request("amux/cancel_active_turn", params).await?;
         assert_eq!(stop_reason(call.answer().await)?, "cancelled");
-        assert_eq!(note(&ann, "turn_cancelled").await?["reason"], expected);
-        let logged = crate::log::events(&host, &session, "cancel_requested")?;
+        assert_eq!(expect_note(&ann, "turn_cancelled").await?["reason"], expected);
+        let logged = crate::log::list_events(&host, &session, "cancel_requested")?;
         assert_eq!(logged.last().context("no cancel in the log")?["reason"], expected);
     }
     let call = ann.start_prompt(&session, "hang").await;
-    note(&ben, "turn_started").await?;
+    expect_note(&ben, "turn_started").await?;
     let params = json!({ "reason": 7 });
-    assert_eq!(refused(ben.request("amux/cancel_active_turn", params).await)?.code, -32602);
+    assert_eq!(expect_error(ben.request("amux/cancel_active_turn", params).await)?.code, -32602);
     ben.request("amux/cancel_active_turn", json!({})).await?;
     assert_eq!(stop_reason(call.answer().await)?, "cancelled");
     Ok(())
@@ -335,8 +335,8 @@ async fn reason_of_a_cancel_is_recorded_cut_and_optional() -> Result<()> {
 
 #[tokio::test]
 async fn wrong_amux_requests_are_refused() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (ann, _) = peer(&host, "ann").await?;
+    let host = scripted_host(&[])?.start()?;
+    let (ann, _) = connect_peer(&host, "ann").await?;
     for (method, params, code) in [
         ("amux/queue_prompt", json!({}), -32602),
         ("amux/queue_prompt", json!({ "text": "" }), -32602),
@@ -346,25 +346,25 @@ async fn wrong_amux_requests_are_refused() -> Result<()> {
         ("amux/queue_prompt", json!({ "sessionId": "other", "text": "x" }), -32001),
         ("amux/dance", json!({}), -32601),
     ] {
-        assert_eq!(refused(ann.request(method, params.clone()).await)?.code, code, "{method} {params}");
+        assert_eq!(expect_error(ann.request(method, params.clone()).await)?.code, code, "{method} {params}");
     }
-    let plain = client(&host).await?;
-    assert_eq!(refused(plain.request("amux/queue_prompt", json!({ "text": "x" })).await)?.code, -32601);
+    let plain = connect_client(&host).await?;
+    assert_eq!(expect_error(plain.request("amux/queue_prompt", json!({ "text": "x" })).await)?.code, -32601);
     Ok(())
 }
 
 #[tokio::test]
 async fn observers_see_everything_and_change_nothing() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let alone = knock(&host, "session=work&peer_id=eve&role=observer").await?;
+    let host = scripted_host(&[])?.start()?;
+    let alone = connect_with_query(&host, "session=work&peer_id=eve&role=observer").await?;
     alone.initialize().await?;
-    assert_eq!(refused(alone.new_session(&cwd(&host)?).await)?.code, -32011, "it starts nothing");
-    let error = refused(alone.request("session/attach", json!({})).await)?;
+    assert_eq!(expect_error(alone.new_session(&cwd(&host)?).await)?.code, -32011, "it starts nothing");
+    let error = expect_error(alone.request("session/attach", json!({})).await)?;
     assert_eq!((error.code, &error.data["sessionId"]), (-32001, &json!("work")));
 
-    let (ann, session) = peer(&host, "ann").await?;
+    let (ann, session) = connect_peer(&host, "ann").await?;
     assert_eq!(alone.new_session(&cwd(&host)?).await?, session);
-    assert_eq!(note(&ann, "peer_joined").await?["role"], "observer");
+    assert_eq!(expect_note(&ann, "peer_joined").await?["role"], "observer");
     let asks: [(&str, Value); 4] = [
         ("steer_active_turn", json!({ "text": "x" })),
         ("queue_prompt", json!({ "text": "x" })),
@@ -372,16 +372,16 @@ async fn observers_see_everything_and_change_nothing() -> Result<()> {
         ("cancel_active_turn", json!({})),
     ];
     for (method, params) in asks {
-        assert_eq!(refused(alone.request(&format!("amux/{method}"), params).await)?.code, -32011, "{method}");
+        assert_eq!(expect_error(alone.request(&format!("amux/{method}"), params).await)?.code, -32011, "{method}");
     }
-    assert_eq!(refused(alone.prompt(&session, "echo x").await)?.code, -32011);
-    let token = observers_token(&host)?;
+    assert_eq!(expect_error(alone.prompt(&session, "echo x").await)?.code, -32011);
+    let token = create_observer_token(&host)?;
     let looks_on = Client::connect(&format!("{}?room=work&peer_id=tok", host.ws_url()), &token).await?;
     looks_on.initialize().await?;
     looks_on.new_session(&cwd(&host)?).await?;
-    assert_eq!(refused(looks_on.request("amux/queue_prompt", json!({ "text": "x" })).await)?.code, -32011);
+    assert_eq!(expect_error(looks_on.request("amux/queue_prompt", json!({ "text": "x" })).await)?.code, -32011);
     ann.prompt(&session, "echo seen").await?;
-    note(&alone, "turn_started").await?;
+    expect_note(&alone, "turn_started").await?;
     alone.expect_text("seen").await;
     Ok(())
 }
@@ -390,18 +390,18 @@ async fn observers_see_everything_and_change_nothing() -> Result<()> {
 async fn late_joiners_start_no_agent_and_get_the_history() -> Result<()> {
     let recording = Recording::new()?;
     let host = recording.scripted(&[])?.start()?;
-    let (ann, session) = peer(&host, "ann").await?;
+    let (ann, session) = connect_peer(&host, "ann").await?;
     ann.prompt(&session, "echo one").await?;
-    let live = notes(&ann);
+    let live = list_note_names(&ann);
     let sent_by_ann = recording.messages()?;
-    let (ben, _) = peer(&host, "ben").await?;
+    let (ben, _) = connect_peer(&host, "ben").await?;
     ben.expect_update("turn_complete", |update| update["type"] == "turn_complete").await;
     let answer = ben.transcript().iter().position(|frame| frame.body["result"]["sessionId"] == session.as_str());
     let update = ben.transcript().iter().position(|frame| frame.update().is_some());
     assert!(answer.context("no answer")? < update.context("no update")?, "the answer comes first");
     assert_eq!(ben.texts(), ["one"]);
-    assert_eq!(tags(&ben), ["prompt_received", "agent_message_chunk", "turn_complete"]);
-    assert_eq!(notes(&ben), live, "the context, the turn's start and its end");
+    assert_eq!(list_tags(&ben), ["prompt_received", "agent_message_chunk", "turn_complete"]);
+    assert_eq!(list_note_names(&ben), live, "the context, the turn's start and its end");
     let started = ben.transcript().into_iter().find(|frame| frame.method() == "amux/turn_started");
     let started = started.context("no turn_started")?;
     assert!(started.params()["_meta"]["amux"]["recordedAt"].is_string(), "{}", started.raw);
@@ -417,19 +417,23 @@ async fn late_joiners_start_no_agent_and_get_the_history() -> Result<()> {
 #[tokio::test]
 async fn history_length_is_a_setting_and_history_can_be_declined() -> Result<()> {
     for (turns, shown) in [("unbounded", vec!["one", "two", "three"]), ("2", vec!["two", "three"]), ("0", vec![])] {
-        let host = scripted(&[])?.argument("--replay-turns").argument(turns).start()?;
-        let (ann, session) = peer(&host, "ann").await?;
+        let host = scripted_host(&[])?.argument("--replay-turns").argument(turns).start()?;
+        let (ann, session) = connect_peer(&host, "ann").await?;
         for word in ["one", "two", "three"] {
             ann.prompt(&session, &format!("echo {word}")).await?;
         }
-        let (ben, _) = peer(&host, "ben").await?;
-        let (eve, _) = peer_with(&host, "room=work&peer_id=eve&replay=skip").await?;
+        let (ben, _) = connect_peer(&host, "ben").await?;
+        let (eve, _) = connect_peer_with(&host, "room=work&peer_id=eve&replay=skip").await?;
         ann.prompt(&session, "echo live").await?;
         for (client, past) in [(&ben, &shown), (&eve, &vec![])] {
             client.expect_text("live").await;
             let expected: Vec<&str> = past.iter().copied().chain(["live"]).collect();
             assert_eq!(client.texts(), expected, "{turns}");
-            assert_eq!(notes(client).iter().filter(|note| *note == "turn_started").count(), expected.len(), "{turns}");
+            assert_eq!(
+                list_note_names(client).iter().filter(|note| *note == "turn_started").count(),
+                expected.len(),
+                "{turns}"
+            );
         }
     }
     Ok(())
@@ -437,8 +441,8 @@ async fn history_length_is_a_setting_and_history_can_be_declined() -> Result<()>
 
 #[tokio::test]
 async fn peers_that_connect_at_the_same_time_start_one_session() -> Result<()> {
-    let host = scripted(&["--delay", "session/new=200"])?.start()?;
-    let peers = ["a", "b", "c", "d"].map(|id| peer(&host, id));
+    let host = scripted_host(&["--delay", "session/new=200"])?.start()?;
+    let peers = ["a", "b", "c", "d"].map(|id| connect_peer(&host, id));
     let peers = futures_util::future::join_all(peers).await;
     let peers = peers.into_iter().collect::<Result<Vec<_>>>()?;
     assert!(peers.iter().all(|(_, session)| *session == peers[0].1), "{peers:?}");
@@ -448,15 +452,15 @@ async fn peers_that_connect_at_the_same_time_start_one_session() -> Result<()> {
 
 #[tokio::test]
 async fn session_name_survives_a_restart_of_the_host() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
-    let (ann, session) = peer(&host, "ann").await?;
+    let mut host = scripted_host(&[])?.start()?;
+    let (ann, session) = connect_peer(&host, "ann").await?;
     ann.prompt(&session, "echo before").await?;
-    let turn = note(&ann, "turn_started").await?["amuxTurnId"].clone();
-    assert_eq!(log::events(&host, &session, "created")?[0]["origin"]["name"], "work");
+    let turn = expect_note(&ann, "turn_started").await?["amuxTurnId"].clone();
+    assert_eq!(log::list_events(&host, &session, "created")?[0]["origin"]["name"], "work");
     host.restart()?;
-    let (ben, same) = peer(&host, "ben").await?;
+    let (ben, same) = connect_peer(&host, "ben").await?;
     assert_eq!(same, session);
-    assert_eq!(note(&ben, "turn_started").await?["amuxTurnId"], turn, "its turns keep their ids");
+    assert_eq!(expect_note(&ben, "turn_started").await?["amuxTurnId"], turn, "its turns keep their ids");
     ben.prompt(&session, "echo after").await?;
     ben.expect_text("after").await;
     assert_eq!(ben.texts(), ["before", "after"]);
@@ -466,29 +470,29 @@ async fn session_name_survives_a_restart_of_the_host() -> Result<()> {
 
 #[tokio::test]
 async fn session_name_is_free_when_its_session_is_deleted_or_cannot_come_back() -> Result<()> {
-    let host = scripted(&["--no-load"])?.start()?;
-    let (ann, first) = peer(&host, "ann").await?;
+    let host = scripted_host(&["--no-load"])?.start()?;
+    let (ann, first) = connect_peer(&host, "ann").await?;
     ann.request("session/delete", json!({ "sessionId": first })).await?;
     let second = ann.new_session(&cwd(&host)?).await?;
     assert_ne!(first, second);
     // Its agent cannot come back.
-    refused(ann.prompt(&second, "crash").await)?;
-    log::expect(&host, &second, "ended", |_| true).await?;
+    expect_error(ann.prompt(&second, "crash").await)?;
+    log::expect_event(&host, &second, "ended", |_| true).await?;
     let third = ann.new_session(&cwd(&host)?).await?;
     assert_ne!(second, third);
     assert_eq!(stop_reason(ann.prompt(&third, "echo on").await)?, "end_turn");
-    let (_, same) = peer(&host, "ben").await?;
+    let (_, same) = connect_peer(&host, "ben").await?;
     assert_eq!(same, third);
     Ok(())
 }
 
 #[tokio::test]
 async fn attach_needs_no_id_and_returns_the_history_as_raw_frames() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (ann, session) = peer(&host, "ann").await?;
+    let host = scripted_host(&[])?.start()?;
+    let (ann, session) = connect_peer(&host, "ann").await?;
     ann.prompt(&session, "echo one").await?;
     for params in [json!({}), json!({ "sessionId": "work" }), json!({ "sessionId": session })] {
-        let ben = knock(&host, "session=work&peer_id=ben").await?;
+        let ben = connect_with_query(&host, "session=work&peer_id=ben").await?;
         let introduced = ben.initialize().await?;
         assert_eq!(introduced["agentCapabilities"]["sessionCapabilities"]["attach"], true);
         let answer = ben.request("session/attach", params.clone()).await?;
@@ -501,25 +505,25 @@ async fn attach_needs_no_id_and_returns_the_history_as_raw_frames() -> Result<()
         assert_eq!(history[0]["params"]["content"], text("echo one"));
         assert_eq!(history[2]["params"]["update"]["content"]["text"], "one");
         ben.close().await;
-        note(&ann, "peer_left").await?;
+        expect_note(&ann, "peer_left").await?;
         catch_up(&ann).await;
     }
     // Plain clients get the typed history and the capability as an object.
-    let plain = client(&host).await?;
+    let plain = connect_client(&host).await?;
     let answer = plain.request("session/attach", json!({ "sessionId": session })).await?;
     assert_eq!(answer["history"][0]["type"], "prompt");
-    assert_eq!(refused(plain.request("session/attach", json!({})).await)?.code, -32602);
+    assert_eq!(expect_error(plain.request("session/attach", json!({})).await)?.code, -32602);
     Ok(())
 }
 
 #[tokio::test]
 async fn an_attach_or_a_queued_prompt_starts_the_session_if_there_is_none() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let ann = knock(&host, "session=work&peer_id=ann").await?;
+    let host = scripted_host(&[])?.start()?;
+    let ann = connect_with_query(&host, "session=work&peer_id=ann").await?;
     ann.initialize().await?;
     let attached = ann.request("session/attach", json!({})).await?;
     assert_eq!(attached["history"], json!([]));
-    let ben = knock(&host, "session=play&peer_id=ben").await?;
+    let ben = connect_with_query(&host, "session=play&peer_id=ben").await?;
     ben.initialize().await?;
     ben.request("amux/queue_prompt", json!({ "text": "echo first" })).await?;
     ben.expect_text("first").await;
@@ -529,14 +533,14 @@ async fn an_attach_or_a_queued_prompt_starts_the_session_if_there_is_none() -> R
 
 #[tokio::test]
 async fn detach_closes_the_connection_and_leaves_the_session() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (ann, session) = peer(&host, "ann").await?;
+    let host = scripted_host(&[])?.start()?;
+    let (ann, session) = connect_peer(&host, "ann").await?;
     for params in [json!({}), json!({ "sessionId": session })] {
-        let (ben, _) = peer(&host, "ben").await?;
+        let (ben, _) = connect_peer(&host, "ben").await?;
         let call = ben.start("session/detach", params).await;
         assert_eq!(call.answer().await?, json!({ "sessionId": session, "status": "detached" }));
         assert_eq!(ben.closed().await, "closed 1000 detached");
-        assert_eq!(note(&ann, "peer_left").await?, json!({ "peerId": "ben" }));
+        assert_eq!(expect_note(&ann, "peer_left").await?, json!({ "peerId": "ben" }));
     }
     assert_eq!(stop_reason(ann.prompt(&session, "echo on").await)?, "end_turn");
     Ok(())
@@ -544,24 +548,24 @@ async fn detach_closes_the_connection_and_leaves_the_session() -> Result<()> {
 
 #[tokio::test]
 async fn session_ends_when_no_peer_returns_within_the_grace_time() -> Result<()> {
-    let host = scripted(&[])?.argument("--session-ttl-seconds").argument("1").start()?;
-    let (ann, session) = peer(&host, "ann").await?;
+    let host = scripted_host(&[])?.argument("--session-ttl-seconds").argument("1").start()?;
+    let (ann, session) = connect_peer(&host, "ann").await?;
     ann.close().await;
-    let ended = log::expect(&host, &session, "ended", |_| true).await?;
+    let ended = log::expect_event(&host, &session, "ended", |_| true).await?;
     assert_eq!(ended["ending"]["reason"], "idle");
     Ok(())
 }
 
 #[tokio::test]
 async fn without_auth_old_clients_need_no_token_and_pages_are_still_refused() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let url = format!("{}?session=work&peer_id=ann", host.ws_url());
     let refused_for = |why: &anyhow::Error| format!("{why:#}");
     let error = Client::connect_with(&url, &Credentials::None).await.err().context("let in")?;
     assert!(refused_for(&error).contains("401"), "{error:#}");
     drop(host);
 
-    let host = scripted(&[])?.setting("auth", "none").start()?;
+    let host = scripted_host(&[])?.setting("auth", "none").start()?;
     assert!(host.stderr().contains("without a token"), "{}", host.stderr());
     let url = format!("{}?session=work&peer_id=ann", host.ws_url());
     let ann = Client::connect_with(&url, &Credentials::None).await?;
@@ -580,36 +584,36 @@ async fn without_auth_old_clients_need_no_token_and_pages_are_still_refused() ->
 #[tokio::test]
 async fn host_without_auth_listens_on_loopback_only() -> Result<()> {
     let state = tempfile::TempDir::new()?;
-    let said = program::refusal(state.path(), &["--auth", "none", "--listen", "0.0.0.0:0"])?;
+    let said = program::run_failing_serve(state.path(), &["--auth", "none", "--listen", "0.0.0.0:0"])?;
     assert!(said.contains("auth = \"none\"") && said.contains("127.0.0.1"), "{said}");
-    let said = program::refusal(state.path(), &["--auth", "maybe"])?;
+    let said = program::run_failing_serve(state.path(), &["--auth", "maybe"])?;
     assert!(said.contains("token") && said.contains("none"), "{said}");
     Ok(())
 }
 
 #[tokio::test]
 async fn queue_items_of_a_peer_that_leaves_are_orphaned_and_still_run() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (ann, session) = peer(&host, "ann").await?;
-    let (ben, _) = peer(&host, "ben").await?;
+    let host = scripted_host(&[])?.start()?;
+    let (ann, session) = connect_peer(&host, "ann").await?;
+    let (ben, _) = connect_peer(&host, "ben").await?;
     let call = ann.start_prompt(&session, "wait").await;
-    note(&ben, "turn_started").await?;
+    expect_note(&ben, "turn_started").await?;
     let item = ben.request("amux/queue_prompt", json!({ "text": "echo orphan" })).await?["queueItemId"].clone();
-    note(&ann, "queue_item_added").await?;
+    expect_note(&ann, "queue_item_added").await?;
     ben.close().await;
-    assert_eq!(note(&ann, "peer_left").await?, json!({ "peerId": "ben" }));
-    assert_eq!(note(&ann, "queue_item_orphaned").await?, json!({ "queueItemId": item, "peerId": "ben" }));
+    assert_eq!(expect_note(&ann, "peer_left").await?, json!({ "peerId": "ben" }));
+    assert_eq!(expect_note(&ann, "queue_item_orphaned").await?, json!({ "queueItemId": item, "peerId": "ben" }));
     ann.notify("_go", json!({ "sessionId": session })).await;
     call.answer().await?;
     ann.expect_text("orphan").await;
-    assert_eq!(note(&ann, "queue_item_completed").await?["queueItemId"], item);
+    assert_eq!(expect_note(&ann, "queue_item_completed").await?["queueItemId"], item);
     Ok(())
 }
 
 #[tokio::test]
 async fn sessions_are_listed_over_plain_http() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (_ann, session) = peer(&host, "ann").await?;
+    let host = scripted_host(&[])?.start()?;
+    let (_ann, session) = connect_peer(&host, "ann").await?;
     let http = wharf_testkit::http::Http::new(&host);
     let listed = http.get(&format!("/acp/sessions?cwd={}", cwd(&host)?)).await?.expect(200)?;
     assert_eq!(listed["sessions"][0]["sessionId"], session, "{listed}");

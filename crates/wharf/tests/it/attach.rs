@@ -6,7 +6,10 @@ use serde_json::{Value, json};
 use wharf_testkit::client::{Client, Frame, RpcError};
 use wharf_testkit::host::Host;
 
-use crate::{client, client_with, cwd, join, log, observer, open, refused, scripted, stop_reason, told};
+use crate::{
+    connect_client, connect_client_with, connect_observer, cwd, expect_error, join_session, log, open_session,
+    prompt_for_text, scripted_host, stop_reason,
+};
 
 /// Sends `session/attach` with these parameters beside the session id.
 async fn attach(client: &Client, session: &str, more: Value) -> Result<Value, RpcError> {
@@ -18,18 +21,18 @@ async fn attach(client: &Client, session: &str, more: Value) -> Result<Value, Rp
 }
 
 /// Connects a second client and attaches it.
-async fn attached(host: &Host, session: &str, more: Value) -> Result<(Client, Value)> {
-    let client = client(host).await?;
+async fn connect_and_attach(host: &Host, session: &str, more: Value) -> Result<(Client, Value)> {
+    let client = connect_client(host).await?;
     let answer = attach(&client, session, more).await?;
     Ok((client, answer))
 }
 
-fn entries(answer: &Value) -> Vec<Value> {
+fn list_entries(answer: &Value) -> Vec<Value> {
     answer["history"].as_array().cloned().unwrap_or_default()
 }
 
-fn kinds(answer: &Value) -> Vec<String> {
-    entries(answer).iter().map(|entry| entry["type"].as_str().unwrap_or_default().to_owned()).collect()
+fn list_kinds(answer: &Value) -> Vec<String> {
+    list_entries(answer).iter().map(|entry| entry["type"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
 fn selected(option: &str) -> Value {
@@ -41,7 +44,7 @@ fn text(text: &str) -> Value {
 }
 
 /// Returns the tags of the updates about other clients, in order.
-fn told_of_others(client: &Client) -> Vec<String> {
+fn list_client_updates(client: &Client) -> Vec<String> {
     let tags = ["prompt_received", "turn_complete", "permission_resolved", "client_connected", "client_disconnected"];
     let of = |frame: &Frame| {
         let tag = frame.update()?["sessionUpdate"].as_str()?.to_owned();
@@ -51,31 +54,31 @@ fn told_of_others(client: &Client) -> Vec<String> {
 }
 
 /// Returns the position of the first frame that matches.
-fn place(client: &Client, fits: impl Fn(&Frame) -> bool) -> Result<usize> {
+fn find_frame(client: &Client, fits: impl Fn(&Frame) -> bool) -> Result<usize> {
     client.transcript().iter().position(fits).context("no such frame")
 }
 
 #[tokio::test]
 async fn the_full_history_is_typed_and_folded() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
     first.choose("allow_once");
     let script = "think h; think m; echo one; echo two; plan; tool; plan; ask";
     first.prompt(&session, script).await?;
     let update = r#"rawupdate {"sessionUpdate":"tool_call_update","toolCallId":"tool-1","status":"failed"}"#;
     first.prompt(&session, update).await?;
-    refused(first.prompt(&session, "error -32050").await)?;
+    expect_error(first.prompt(&session, "error -32050").await)?;
     let frames = first.transcript();
     let message = frames.iter().find(|frame| frame.text() == Some("one")).context("no chunk")?;
     let message = message.params()["update"]["messageId"].clone();
     let request = frames.iter().find(|frame| frame.is_request()).context("no request")?.params().clone();
 
-    let (_second, answer) = attached(&host, &session, json!({})).await?;
+    let (_second, answer) = connect_and_attach(&host, &session, json!({})).await?;
     assert_eq!(answer["historyPolicy"], "full");
     assert_eq!(answer["sessionId"], session.as_str());
     let who = answer["connectedClients"][0].clone();
     let who = json!({ "clientId": who["clientId"], "name": who["name"], "version": who["version"] });
-    let mut history = entries(&answer);
+    let mut history = list_entries(&answer);
     let seqs: Vec<u64> = history.iter().filter_map(|entry| entry["seq"].as_u64()).collect();
     assert_eq!(seqs.len(), history.len());
     assert!(seqs.is_sorted(), "{seqs:?}");
@@ -109,29 +112,29 @@ async fn the_full_history_is_typed_and_folded() -> Result<()> {
 
 #[tokio::test]
 async fn unknown_history_policy_counts_as_full_and_the_answer_says_so() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
     first.prompt(&session, "echo one").await?;
     for policy in [json!("everything"), json!("full"), json!(null)] {
-        let (_client, answer) = attached(&host, &session, json!({ "historyPolicy": policy })).await?;
+        let (_client, answer) = connect_and_attach(&host, &session, json!({ "historyPolicy": policy })).await?;
         assert_eq!(answer["historyPolicy"], "full", "{policy}");
-        assert_eq!(kinds(&answer), ["prompt", "agent_message", "turn_complete"], "{policy}");
+        assert_eq!(list_kinds(&answer), ["prompt", "agent_message", "turn_complete"], "{policy}");
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn history_pending_only_sends_open_asks_and_none_sends_nothing() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
     let running = first.start_prompt(&session, "echo before; ask; echo after").await;
     let asked = first.expect_request("session/request_permission").await;
-    let (second, pending) = attached(&host, &session, json!({ "historyPolicy": "pending_only" })).await?;
-    let (third, nothing) = attached(&host, &session, json!({ "historyPolicy": "none" })).await?;
+    let (second, pending) = connect_and_attach(&host, &session, json!({ "historyPolicy": "pending_only" })).await?;
+    let (third, nothing) = connect_and_attach(&host, &session, json!({ "historyPolicy": "none" })).await?;
     assert_eq!(nothing["historyPolicy"], "none");
     assert!(nothing.get("history").is_none(), "{nothing}");
     assert_eq!(pending["historyPolicy"], "pending_only");
-    let [entry] = entries(&pending).try_into().map_err(|all| anyhow::anyhow!("{all:?}"))?;
+    let [entry] = list_entries(&pending).try_into().map_err(|all| anyhow::anyhow!("{all:?}"))?;
     assert_eq!((&entry["type"], &entry["status"]), (&json!("permission_request"), &json!("pending")));
     assert_eq!(&entry["request"], asked.params());
     assert!(entry["seq"].is_u64() && entry["timestamp"].is_string(), "{entry}");
@@ -139,8 +142,8 @@ async fn history_pending_only_sends_open_asks_and_none_sends_nothing() -> Result
     for client in [&second, &third] {
         let again = client.expect_request("session/request_permission").await;
         assert_eq!(again.params(), asked.params());
-        let answered = place(client, |frame| frame.body["result"]["clientId"].is_string())?;
-        assert!(answered < place(client, Frame::is_request)?);
+        let answered = find_frame(client, |frame| frame.body["result"]["clientId"].is_string())?;
+        assert!(answered < find_frame(client, Frame::is_request)?);
         assert!(client.texts().is_empty(), "the past was not asked for");
     }
     let ask = third.transcript().into_iter().find(Frame::is_request).context("no request")?;
@@ -148,15 +151,15 @@ async fn history_pending_only_sends_open_asks_and_none_sends_nothing() -> Result
     assert_eq!(stop_reason(running.answer().await)?, "end_turn");
     assert_eq!(second.expect_text("after").await.text(), Some("after"));
     // No ask is open any more.
-    let (_fourth, pending) = attached(&host, &session, json!({ "historyPolicy": "pending_only" })).await?;
+    let (_fourth, pending) = connect_and_attach(&host, &session, json!({ "historyPolicy": "pending_only" })).await?;
     assert_eq!(pending["history"], json!([]));
     Ok(())
 }
 
 #[tokio::test]
 async fn history_after_message_begins_behind_the_known_message() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
     for word in ["one", "two"] {
         first.prompt(&session, &format!("echo {word}; echo {word}; plan")).await?;
     }
@@ -167,35 +170,35 @@ async fn history_after_message_begins_behind_the_known_message() -> Result<()> {
         .map(|frame| frame.params()["update"]["messageId"].clone())
         .collect();
     let of = |id: &Value| json!({ "historyPolicy": "after_message", "afterMessageId": id });
-    let (_client, answer) = attached(&host, &session, of(&ids[0])).await?;
+    let (_client, answer) = connect_and_attach(&host, &session, of(&ids[0])).await?;
     assert_eq!(answer["historyPolicy"], "after_message");
-    assert_eq!(kinds(&answer), ["plan", "turn_complete", "prompt", "agent_message", "plan", "turn_complete"]);
-    let (_client, answer) = attached(&host, &session, of(&ids[3])).await?;
-    assert_eq!(kinds(&answer), ["plan", "turn_complete"]);
+    assert_eq!(list_kinds(&answer), ["plan", "turn_complete", "prompt", "agent_message", "plan", "turn_complete"]);
+    let (_client, answer) = connect_and_attach(&host, &session, of(&ids[3])).await?;
+    assert_eq!(list_kinds(&answer), ["plan", "turn_complete"]);
     for unknown in [json!("nobody-said-that"), json!(null)] {
-        let (_client, answer) = attached(&host, &session, of(&unknown)).await?;
+        let (_client, answer) = connect_and_attach(&host, &session, of(&unknown)).await?;
         assert_eq!(answer["historyPolicy"], "full");
-        assert_eq!(kinds(&answer).len(), 8);
+        assert_eq!(list_kinds(&answer).len(), 8);
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn history_after_message_includes_a_prompt_that_was_queued_earlier() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
     let running = first.start_prompt(&session, "echo begun; wait; echo one").await;
     first.expect_text("begun").await;
     let waiting = first.start_prompt(&session, "echo two").await;
-    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("two")).await?;
+    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("two")).await?;
     first.notify("_go", json!({ "sessionId": session })).await;
     assert_eq!(stop_reason(running.answer().await)?, "end_turn");
     assert_eq!(stop_reason(waiting.answer().await)?, "end_turn");
     let one = first.transcript().into_iter().find(|frame| frame.text() == Some("one")).context("no chunk")?;
     let id = &one.params()["update"]["messageId"];
     let after = json!({ "historyPolicy": "after_message", "afterMessageId": id });
-    let (_client, answer) = attached(&host, &session, after).await?;
-    assert_eq!(kinds(&answer), ["turn_complete", "prompt", "agent_message", "turn_complete"]);
+    let (_client, answer) = connect_and_attach(&host, &session, after).await?;
+    assert_eq!(list_kinds(&answer), ["turn_complete", "prompt", "agent_message", "turn_complete"]);
     assert_eq!(answer["history"][1]["content"], text("echo two"));
     assert_eq!(answer["history"][1]["sentBy"]["name"], "wharf-testkit");
     Ok(())
@@ -203,8 +206,8 @@ async fn history_after_message_includes_a_prompt_that_was_queued_earlier() -> Re
 
 #[tokio::test]
 async fn history_after_message_includes_the_start_of_an_earlier_tool_call() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
     let begun = json!({ "sessionUpdate": "tool_call", "toolCallId": "t", "title": "Build", "kind": "execute",
         "status": "pending", "rawInput": { "command": "make" } });
     let done = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "completed" });
@@ -214,8 +217,8 @@ async fn history_after_message_includes_the_start_of_an_earlier_tool_call() -> R
     let between = first.transcript().into_iter().find(|frame| frame.text() == Some("between")).context("no chunk")?;
     let id = &between.params()["update"]["messageId"];
     let after = json!({ "historyPolicy": "after_message", "afterMessageId": id });
-    let (_client, answer) = attached(&host, &session, after).await?;
-    assert_eq!(kinds(&answer), ["turn_complete", "prompt", "tool_call", "turn_complete"]);
+    let (_client, answer) = connect_and_attach(&host, &session, after).await?;
+    assert_eq!(list_kinds(&answer), ["turn_complete", "prompt", "tool_call", "turn_complete"]);
     let mut call = answer["history"][2].clone();
     for place in ["seq", "timestamp"] {
         call.as_object_mut().context("no entry")?.remove(place);
@@ -234,21 +237,21 @@ fn event_ids(client: &Client) -> Vec<String> {
 
 #[tokio::test]
 async fn history_after_event_resumes_without_gap_or_duplicate() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
+    let mut host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
     let wish = json!({ "wharf": { "eventIds": true } });
-    let watcher = client_with(&host, json!({}), wish.clone()).await?;
+    let watcher = connect_client_with(&host, json!({}), wish.clone()).await?;
     attach(&watcher, &session, json!({ "historyPolicy": "none" })).await?;
     first.prompt(&session, "stream 10; plan").await?;
     watcher.expect_update("the plan", |update| update["sessionUpdate"] == "plan").await;
     watcher.close().await;
     first.prompt(&session, "stream 10; echo one").await?;
     host.restart()?;
-    let second = client(&host).await?;
+    let second = connect_client(&host).await?;
     second.prompt(&session, "echo two").await?;
 
     let last = event_ids(&watcher).pop().context("no ids")?;
-    let again = client_with(&host, json!({}), wish).await?;
+    let again = connect_client_with(&host, json!({}), wish).await?;
     let after = json!({ "historyPolicy": "after_event", "afterEventId": last });
     let answer = attach(&again, &session, after).await?;
     assert_eq!((&answer["historyPolicy"], &answer["historyDelivery"]), (&json!("after_event"), &json!("stream")));
@@ -266,16 +269,16 @@ async fn history_after_event_resumes_without_gap_or_duplicate() -> Result<()> {
 
 #[tokio::test]
 async fn unknown_event_id_counts_as_full_history_and_the_answer_says_so() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
     first.prompt(&session, "echo one").await?;
-    let epoch = log::records(&host, &session)?[0]["epoch"].as_u64().context("no epoch")?;
+    let epoch = log::read_records(&host, &session)?[0]["epoch"].as_u64().context("no epoch")?;
     let ids = [format!("{epoch}-999"), format!("{}-3", epoch + 1), format!("{epoch}-0"), "x".to_owned(), String::new()];
     for id in ids {
         let after = json!({ "historyPolicy": "after_event", "afterEventId": id });
-        let (_client, answer) = attached(&host, &session, after).await?;
+        let (_client, answer) = connect_and_attach(&host, &session, after).await?;
         assert_eq!(answer["historyPolicy"], "full", "{id}");
-        assert_eq!(kinds(&answer), ["prompt", "agent_message", "turn_complete"], "{id}");
+        assert_eq!(list_kinds(&answer), ["prompt", "agent_message", "turn_complete"], "{id}");
     }
     Ok(())
 }
@@ -284,30 +287,30 @@ async fn unknown_event_id_counts_as_full_history_and_the_answer_says_so() -> Res
 async fn a_long_history_is_streamed_after_the_answer() -> Result<()> {
     // This is over four mebibytes of text.
     const CHUNK_COUNT: u64 = 22_000;
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
     first.prompt(&session, &format!("burst {CHUNK_COUNT} 200")).await?;
-    let (second, answer) = attached(&host, &session, json!({})).await?;
+    let (second, answer) = connect_and_attach(&host, &session, json!({})).await?;
     assert_eq!((&answer["historyPolicy"], &answer["historyDelivery"]), (&json!("full"), &json!("stream")));
     assert!(answer.get("history").is_none());
-    assert!(told(&second, &session, "echo live").await?.ends_with("live"));
+    assert!(prompt_for_text(&second, &session, "echo live").await?.ends_with("live"));
     let indices: Vec<u64> = second.transcript().iter().filter_map(Frame::index).collect();
     assert!(indices.into_iter().eq(0..CHUNK_COUNT));
-    let answered = place(&second, |frame| frame.body["result"]["clientId"].is_string())?;
-    assert!(answered < place(&second, |frame| frame.update().is_some())?, "the stream follows the answer");
+    let answered = find_frame(&second, |frame| frame.body["result"]["clientId"].is_string())?;
+    assert!(answered < find_frame(&second, |frame| frame.update().is_some())?, "the stream follows the answer");
 
-    let (_third, answer) = attached(&host, &session, json!({ "historyDelivery": "response" })).await?;
+    let (_third, answer) = connect_and_attach(&host, &session, json!({ "historyDelivery": "response" })).await?;
     assert!(answer.get("historyDelivery").is_none());
-    assert_eq!(kinds(&answer).len(), 6, "who wants it whole gets it whole");
+    assert_eq!(list_kinds(&answer).len(), 6, "who wants it whole gets it whole");
     Ok(())
 }
 
 #[tokio::test]
 async fn short_history_is_streamed_when_the_client_asks_for_it() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
     first.prompt(&session, "echo one").await?;
-    let (second, answer) = attached(&host, &session, json!({ "historyDelivery": "stream" })).await?;
+    let (second, answer) = connect_and_attach(&host, &session, json!({ "historyDelivery": "stream" })).await?;
     assert_eq!((&answer["historyPolicy"], &answer["historyDelivery"]), (&json!("full"), &json!("stream")));
     second.expect_text("one").await;
     first.prompt(&session, "echo two").await?;
@@ -318,11 +321,11 @@ async fn short_history_is_streamed_when_the_client_asks_for_it() -> Result<()> {
 
 #[tokio::test]
 async fn the_answer_lists_the_others_and_not_the_caller() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (_first, session) = open(&host).await?;
-    let looker = observer(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (_first, session) = open_session(&host).await?;
+    let looker = connect_observer(&host).await?;
     attach(&looker, &session, json!({})).await?;
-    let (third, answer) = attached(&host, &session, json!({})).await?;
+    let (third, answer) = connect_and_attach(&host, &session, json!({})).await?;
     let others = answer["connectedClients"].as_array().context("no list")?.clone();
     let mut roles: Vec<&str> = others.iter().filter_map(|other| other["role"].as_str()).collect();
     roles.sort_unstable();
@@ -332,19 +335,19 @@ async fn the_answer_lists_the_others_and_not_the_caller() -> Result<()> {
     // Attaching again replaces the attachment.
     let again = attach(&third, &session, json!({ "historyPolicy": "none" })).await?;
     assert_eq!(again["connectedClients"].as_array().map(Vec::len), Some(2));
-    assert_eq!(told(&third, &session, "echo once").await?, "once");
+    assert_eq!(prompt_for_text(&third, &session, "echo once").await?, "once");
     Ok(())
 }
 
 #[tokio::test]
 async fn clients_that_attached_or_subscribed_are_notified_of_other_clients() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (plain, session) = open(&host).await?;
-    let (attached, _) = attached(&host, &session, json!({ "historyPolicy": "none" })).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (plain, session) = open_session(&host).await?;
+    let (attached, _) = connect_and_attach(&host, &session, json!({ "historyPolicy": "none" })).await?;
     let wish = json!({ "wharf": { "multiClientUpdates": true } });
-    let wishing = client_with(&host, json!({}), wish).await?;
+    let wishing = connect_client_with(&host, json!({}), wish).await?;
     wishing.load_session(&session, &cwd(&host)?).await?;
-    let prompter = client(&host).await?;
+    let prompter = connect_client(&host).await?;
     prompter.load_session(&session, &cwd(&host)?).await?;
     attached.expect_update("wishing", |update| update["sessionUpdate"] == "client_connected").await;
 
@@ -374,11 +377,11 @@ async fn clients_that_attached_or_subscribed_are_notified_of_other_clients() -> 
         let is_user =
             |frame: &Frame| frame.update().is_some_and(|update| update["sessionUpdate"] == "user_message_chunk");
         assert!(!client.transcript().iter().any(is_user), "not told twice in different words");
-        let received = place(client, |frame| frame.update().is_some_and(|u| u["type"] == "prompt_received"))?;
-        assert!(received < place(client, Frame::is_request)?, "before the agent starts");
+        let received = find_frame(client, |frame| frame.update().is_some_and(|u| u["type"] == "prompt_received"))?;
+        assert!(received < find_frame(client, Frame::is_request)?, "before the agent starts");
     }
     for client in [&plain, &prompter] {
-        assert_eq!(told_of_others(client), [""; 0]);
+        assert_eq!(list_client_updates(client), [""; 0]);
     }
     let users = plain
         .transcript()
@@ -392,79 +395,79 @@ async fn clients_that_attached_or_subscribed_are_notified_of_other_clients() -> 
 
 #[tokio::test]
 async fn client_is_not_notified_of_its_own_actions() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (_first, session) = open(&host).await?;
-    let (second, _) = attached(&host, &session, json!({})).await?;
-    assert_eq!(told(&second, &session, "echo mine").await?, "mine");
-    assert_eq!(told_of_others(&second), [""; 0]);
+    let host = scripted_host(&[])?.start()?;
+    let (_first, session) = open_session(&host).await?;
+    let (second, _) = connect_and_attach(&host, &session, json!({})).await?;
+    assert_eq!(prompt_for_text(&second, &session, "echo mine").await?, "mine");
+    assert_eq!(list_client_updates(&second), [""; 0]);
     Ok(())
 }
 
 #[tokio::test]
 async fn prompt_that_never_ran_is_not_reported_as_a_completed_turn() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
-    let (watcher, _) = attached(&host, &session, json!({})).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
+    let (watcher, _) = connect_and_attach(&host, &session, json!({})).await?;
     let running = first.start_prompt(&session, "echo running; wait; user my words; echo done").await;
     watcher.expect_text("running").await;
     let waiting = first.start_prompt(&session, "echo never").await;
-    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("never")).await?;
+    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("never")).await?;
     first.notify("$/cancel_request", json!({ "requestId": waiting.id })).await;
-    refused(waiting.answer().await)?;
+    expect_error(waiting.answer().await)?;
     first.notify("_go", json!({ "sessionId": session })).await;
     assert_eq!(stop_reason(running.answer().await)?, "end_turn");
     watcher.expect_update("the end", |update| update["type"] == "turn_complete").await;
-    assert_eq!(told_of_others(&watcher), ["prompt_received", "turn_complete"]);
+    assert_eq!(list_client_updates(&watcher), ["prompt_received", "turn_complete"]);
     let echoes = watcher.transcript().iter().filter(|frame| frame.raw.contains("my words\"}")).count();
     assert_eq!(echoes, 0, "the echo of a prompt stays its sender's, whatever becomes of other prompts");
-    let (_late, answer) = attached(&host, &session, json!({})).await?;
-    assert_eq!(kinds(&answer), ["prompt", "agent_message", "turn_complete"]);
+    let (_late, answer) = connect_and_attach(&host, &session, json!({})).await?;
+    assert_eq!(list_kinds(&answer), ["prompt", "agent_message", "turn_complete"]);
     Ok(())
 }
 
 #[tokio::test]
 async fn detached_client_receives_no_more_updates_and_the_session_goes_on() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
-    let (second, _) = attached(&host, &session, json!({})).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
+    let (second, _) = connect_and_attach(&host, &session, json!({})).await?;
     let left = second.request("session/detach", json!({ "sessionId": session })).await?;
     assert_eq!(left, json!({ "sessionId": session, "status": "detached" }));
-    assert_eq!(told(&first, &session, "echo alone").await?, "alone");
-    let error = refused(second.request("session/detach", json!({ "sessionId": session })).await)?;
+    assert_eq!(prompt_for_text(&first, &session, "echo alone").await?, "alone");
+    let error = expect_error(second.request("session/detach", json!({ "sessionId": session })).await)?;
     assert_eq!((error.code, &error.data["sessionId"]), (-32001, &json!(session)));
     let answer = attach(&second, &session, json!({})).await?;
-    assert_eq!(kinds(&answer), ["prompt", "agent_message", "turn_complete"]);
+    assert_eq!(list_kinds(&answer), ["prompt", "agent_message", "turn_complete"]);
     assert!(second.texts().is_empty());
-    assert_eq!(told(&second, &session, "echo back").await?, "back");
+    assert_eq!(prompt_for_text(&second, &session, "echo back").await?, "back");
     Ok(())
 }
 
 #[tokio::test]
 async fn attach_and_detach_of_an_unknown_session_are_not_found() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let client = client(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let client = connect_client(&host).await?;
     for id in ["sess_00000000000000000000000000", "../../token", ""] {
         for method in ["session/attach", "session/detach"] {
-            let error = refused(client.request(method, json!({ "sessionId": id })).await)?;
+            let error = expect_error(client.request(method, json!({ "sessionId": id })).await)?;
             assert_eq!((error.code, &error.data["sessionId"]), (-32001, &json!(id)), "{method}");
         }
     }
-    let error = refused(client.request("session/attach", json!({})).await)?;
+    let error = expect_error(client.request("session/attach", json!({})).await)?;
     assert_eq!(error.code, -32602, "this connection is bound to no session: {error}");
     Ok(())
 }
 
 #[tokio::test]
 async fn observers_see_everything_and_change_nothing() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
-    let (by_wish, _) = attached(&host, &session, json!({ "role": "observer" })).await?;
-    let by_token = observer(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
+    let (by_wish, _) = connect_and_attach(&host, &session, json!({ "role": "observer" })).await?;
+    let by_token = connect_observer(&host).await?;
     attach(&by_token, &session, json!({ "role": "controller" })).await?;
     let running = first.start_prompt(&session, "echo on it; ask").await;
     let ask = first.expect_request("session/request_permission").await;
     let _waiting = first.start_prompt(&session, "echo next").await;
-    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("next")).await?;
+    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("next")).await?;
     for observer in [&by_wish, &by_token] {
         observer.expect_text("on it").await;
         let queue = observer.request("_wharf/queue/list", json!({ "sessionId": session })).await?;
@@ -477,14 +480,15 @@ async fn observers_see_everything_and_change_nothing() -> Result<()> {
             ("_echo", json!({ "sessionId": session })),
         ];
         for (method, params) in forbidden {
-            let error = refused(observer.request(method, params).await)?;
+            let error = expect_error(observer.request(method, params).await)?;
             assert_eq!(error.code, -32011, "{method}: {error}");
         }
         observer.cancel(&session).await;
     }
     for method in ["session/new", "session/delete"] {
-        let error =
-            refused(by_token.request(method, json!({ "sessionId": session, "cwd": "/", "mcpServers": [] })).await)?;
+        let error = expect_error(
+            by_token.request(method, json!({ "sessionId": session, "cwd": "/", "mcpServers": [] })).await,
+        )?;
         assert_eq!(error.code, -32011, "{method}: {error}");
     }
     first.respond(ask.id(), selected("reject_once")).await;
@@ -494,23 +498,23 @@ async fn observers_see_everything_and_change_nothing() -> Result<()> {
         observer.expect_text("next").await;
         assert!(!observer.transcript().iter().any(Frame::is_request), "an observer is not asked");
     }
-    assert!(log::events(&host, &session, "cancel_requested")?.is_empty());
+    assert!(log::list_events(&host, &session, "cancel_requested")?.is_empty());
     Ok(())
 }
 
 #[tokio::test]
 async fn unknown_role_is_kept_as_a_label() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (_first, session) = open(&host).await?;
-    let (second, _) = attached(&host, &session, json!({ "role": "reviewer" })).await?;
-    assert_eq!(told(&second, &session, "echo may").await?, "may");
+    let host = scripted_host(&[])?.start()?;
+    let (_first, session) = open_session(&host).await?;
+    let (second, _) = connect_and_attach(&host, &session, json!({ "role": "reviewer" })).await?;
+    assert_eq!(prompt_for_text(&second, &session, "echo may").await?, "may");
     Ok(())
 }
 
 #[tokio::test]
 async fn prompt_is_answered_when_its_client_attaches_again_meanwhile() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     for policy in ["full", "none", "pending_only"].into_iter().cycle().take(60) {
         let running = client.start_prompt(&session, "echo quick").await;
         let attaching = client.start("session/attach", json!({ "sessionId": session, "historyPolicy": policy })).await;
@@ -522,9 +526,9 @@ async fn prompt_is_answered_when_its_client_attaches_again_meanwhile() -> Result
 
 #[tokio::test]
 async fn prompt_is_answered_when_its_client_detaches_meanwhile() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
-    let second = join(&host, &session).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
+    let second = join_session(&host, &session).await?;
     let running = second.start_prompt(&session, "echo begun; wait").await;
     first.expect_text("begun").await;
     second.request("session/detach", json!({ "sessionId": session })).await?;
@@ -535,13 +539,13 @@ async fn prompt_is_answered_when_its_client_detaches_meanwhile() -> Result<()> {
 
 #[tokio::test]
 async fn prompt_is_answered_when_its_session_is_closed_or_deleted() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     for method in ["session/close", "session/delete"].into_iter().cycle().take(10) {
-        let (client, session) = open(&host).await?;
+        let (client, session) = open_session(&host).await?;
         let running = client.start_prompt(&session, "echo begun; hang").await;
         client.expect_text("begun").await;
         client.request(method, json!({ "sessionId": session })).await?;
-        let error = refused(running.answer().await)?;
+        let error = expect_error(running.answer().await)?;
         assert_eq!(error.data["reason"], "session_ended", "{method}: {error}");
     }
     Ok(())
@@ -549,10 +553,10 @@ async fn prompt_is_answered_when_its_session_is_closed_or_deleted() -> Result<()
 
 #[tokio::test]
 async fn each_of_many_simultaneous_attaches_is_answered() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
     first.prompt(&session, "burst 5000").await?;
-    let second = client(&host).await?;
+    let second = connect_client(&host).await?;
     let load = json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [] });
     let mut calls = Vec::new();
     for method in ["session/load", "session/load", "session/resume", "session/attach", "session/load"] {
@@ -561,6 +565,6 @@ async fn each_of_many_simultaneous_attaches_is_answered() -> Result<()> {
     for call in calls {
         call.answer().await?;
     }
-    assert!(told(&second, &session, "echo on").await?.ends_with("on"));
+    assert!(prompt_for_text(&second, &session, "echo on").await?.ends_with("on"));
     Ok(())
 }

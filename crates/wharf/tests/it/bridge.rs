@@ -11,17 +11,17 @@ use wharf_testkit::host::Host;
 use wharf_testkit::pipe::{AgentPipe, chunk_text, joined_text};
 use wharf_testkit::{PATIENCE, procs};
 
-use crate::{cwd, join, log, open, scripted, wharf};
+use crate::{cwd, join_session, log, open_session, scripted_host, wharf_binary};
 
 /// Starts the bridge to this host as an editor would.
-pub(crate) fn editor(host: &Host, arguments: &[&str]) -> Result<AgentPipe> {
+pub(crate) fn start_editor(host: &Host, arguments: &[&str]) -> Result<AgentPipe> {
     let state_dir = host.state_dir();
     let state_dir = state_dir.to_str().context("the directory is not UTF-8")?;
-    AgentPipe::start(&wharf(), &[&["acp", "--no-start", "--state-dir", state_dir], arguments].concat(), &[])
+    AgentPipe::start(&wharf_binary(), &[&["acp", "--no-start", "--state-dir", state_dir], arguments].concat(), &[])
 }
 
 /// Returns the `session/update` lines that the editor received, unchanged.
-fn updates(editor: &AgentPipe) -> Vec<String> {
+fn list_updates(editor: &AgentPipe) -> Vec<String> {
     let lines = editor.received.iter().map(|line| String::from_utf8_lossy(line).into_owned());
     lines.filter(|line| line.contains(r#""session/update""#)).collect()
 }
@@ -36,10 +36,10 @@ const ODD_UPDATES: &[&str] = &[
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_editor_gets_the_very_bytes_that_a_websocket_client_gets() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let mut editor = editor(&host, &[])?;
+    let host = scripted_host(&[])?.start()?;
+    let mut editor = start_editor(&host, &[])?;
     let session = editor.open_session()?;
-    let direct = join(&host, &session).await?;
+    let direct = join_session(&host, &session).await?;
     for script in ["echo one; think two; plan; tool; unknown-update; usage", "stream 200 64"] {
         assert_eq!(editor.prompt(&session, script)?.0["result"]["stopReason"], "end_turn");
     }
@@ -69,14 +69,14 @@ async fn an_editor_gets_the_very_bytes_that_a_websocket_client_gets() -> Result<
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_stdin_ends_the_bridge_and_the_session_lives_on() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let mut editor = editor(&host, &[])?;
+    let host = scripted_host(&[])?.start()?;
+    let mut editor = start_editor(&host, &[])?;
     let session = editor.open_session()?;
     editor.start_prompt(&session, "echo begun; wait; echo finished")?;
     editor.expect("the first chunk", |message| chunk_text(message) == "begun")?;
     editor.close_stdin();
     assert!(editor.wait_exit()?.success());
-    let other = join(&host, &session).await?;
+    let other = join_session(&host, &session).await?;
     other.notify("_go", json!({ "sessionId": session })).await;
     other.expect_text("finished").await;
     let status = other.request("session/status", json!({ "sessionId": session })).await?;
@@ -86,8 +86,8 @@ async fn closing_stdin_ends_the_bridge_and_the_session_lives_on() -> Result<()> 
 
 #[test]
 fn pending_response_is_written_after_stdin_is_closed() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let mut editor = editor(&host, &[])?;
+    let host = scripted_host(&[])?.start()?;
+    let mut editor = start_editor(&host, &[])?;
     let asked = editor.start_request("initialize", json!({ "protocolVersion": 1 }))?;
     editor.close_stdin();
     assert_eq!(editor.response(asked)?["result"]["protocolVersion"], 1);
@@ -97,9 +97,9 @@ fn pending_response_is_written_after_stdin_is_closed() -> Result<()> {
 
 #[tokio::test]
 async fn session_new_returns_the_session_named_on_the_command_line() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (_client, session) = open(&host).await?;
-    let mut editor = editor(&host, &["--session", &session])?;
+    let host = scripted_host(&[])?.start()?;
+    let (_client, session) = open_session(&host).await?;
+    let mut editor = start_editor(&host, &["--session", &session])?;
     editor.request("initialize", json!({ "protocolVersion": 1 }))?;
     let opened = editor.request("session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] }))?;
     assert_eq!(opened["sessionId"], session.as_str());
@@ -113,7 +113,7 @@ async fn session_new_returns_the_session_named_on_the_command_line() -> Result<(
 fn bridge_without_host_and_autostart_explains_the_failure() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let arguments = ["acp", "--no-start", "--state-dir"];
-    let output = crate::program::command(&arguments).arg(folder.path()).output()?;
+    let output = crate::program::wharf_command(&arguments).arg(folder.path()).output()?;
     assert!(!output.status.success());
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(words.contains("no host is running") && words.contains("wharf serve"), "{words}");
@@ -122,12 +122,12 @@ fn bridge_without_host_and_autostart_explains_the_failure() -> Result<()> {
 }
 
 /// Starts a bridge that has to start its own host, in a state directory of its own.
-fn starter(folder: &Path) -> Result<AgentPipe> {
+fn start_bridge_with_own_host(folder: &Path) -> Result<AgentPipe> {
     let state_dir = folder.join("state");
     let arguments = ["acp", "--state-dir", state_dir.to_str().context("the directory is not UTF-8")?];
     let demo = folder.join("demo");
     let environment = [("WHARF_LISTEN", Path::new("127.0.0.1:0")), ("HOME", folder), ("WHARF_DEMO_STATE", &demo)];
-    AgentPipe::start(&wharf(), &arguments, &environment)
+    AgentPipe::start(&wharf_binary(), &arguments, &environment)
 }
 
 /// Stops the host of that directory when the test ends, passed or failed.
@@ -152,7 +152,7 @@ impl Drop for StopHostOnDrop<'_> {
 fn two_bridges_at_once_start_one_host_which_outlives_them() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let host = StopHostOnDrop(folder.path());
-    let mut both = [starter(folder.path())?, starter(folder.path())?];
+    let mut both = [start_bridge_with_own_host(folder.path())?, start_bridge_with_own_host(folder.path())?];
     for editor in &mut both {
         let session = editor.open_session()?;
         let (_, said) = editor.prompt(&session, "echo here")?;
@@ -165,7 +165,7 @@ fn two_bridges_at_once_start_one_host_which_outlives_them() -> Result<()> {
         assert!(editor.wait_exit()?.success());
     }
     ensure!(host.pid().is_some_and(procs::is_alive), "the host went with the bridge");
-    let mut later = starter(folder.path())?;
+    let mut later = start_bridge_with_own_host(folder.path())?;
     later.request("initialize", json!({ "protocolVersion": 1 }))?;
     let listed = later.request("session/list", json!({}))?;
     assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(2));
@@ -177,7 +177,7 @@ fn a_host_that_cannot_start_is_explained_by_its_log() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let config = folder.path().join("config.toml");
     std::fs::write(&config, "no_such_setting = 1\n")?;
-    let mut command = crate::program::command(&["acp", "--state-dir"]);
+    let mut command = crate::program::wharf_command(&["acp", "--state-dir"]);
     command.arg(folder.path().join("state")).arg("--config").arg(config);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut bridge = command.spawn()?;
@@ -193,8 +193,8 @@ fn a_host_that_cannot_start_is_explained_by_its_log() -> Result<()> {
 
 #[test]
 fn a_permission_of_an_agent_that_went_with_the_host_is_withdrawn() -> Result<()> {
-    let mut host = scripted(&["--resume"])?.start()?;
-    let mut editor = editor(&host, &[])?;
+    let mut host = scripted_host(&["--resume"])?.start()?;
+    let mut editor = start_editor(&host, &[])?;
     let session = editor.open_session()?;
     let cut = editor.start_prompt(&session, "ask")?;
     let asked = editor.expect("the permission", |message| message["method"] == "session/request_permission")?;
@@ -221,14 +221,14 @@ const STREAM_UPDATES: u64 = 8_000;
 #[test]
 fn ten_kills_of_the_host_leave_no_gap_and_no_duplicate() -> Result<()> {
     let mut dice = Dice::thrown()?;
-    let mut host = scripted(&["--resume"])?.start()?;
-    let mut editor = editor(&host, &[])?;
+    let mut host = scripted_host(&["--resume"])?.start()?;
+    let mut editor = start_editor(&host, &[])?;
     let session = editor.open_session()?;
     let mut prompts = Vec::new();
     for round in 0..HOST_KILLS {
         let whole = editor.start_prompt(&session, "stream 40 30")?;
         assert_eq!(editor.response(whole)?["result"]["stopReason"], "end_turn");
-        let cut = cut_a_turn(&mut host, &mut editor, &session, &mut dice);
+        let cut = start_interrupted_turn(&mut host, &mut editor, &session, &mut dice);
         prompts.push(whole);
         prompts.extend(cut.with_context(|| format!("round {round}"))?);
     }
@@ -236,14 +236,14 @@ fn ten_kills_of_the_host_leave_no_gap_and_no_duplicate() -> Result<()> {
     assert_eq!(last["result"]["stopReason"], "end_turn");
     assert_eq!(joined_text(&said), "and on it goes");
     for prompt in &prompts {
-        let answers = editor.received.iter().filter(|line| answers(line, *prompt)).count();
+        let answers = editor.received.iter().filter(|line| collect_answers(line, *prompt)).count();
         assert_eq!(answers, 1, "answers to prompt {prompt}");
     }
     check_transcript(&host, &session, &editor)
 }
 
 /// Starts one turn that the kill may interrupt and one prompt that waits behind it. Returns their requests.
-fn cut_a_turn(host: &mut Host, editor: &mut AgentPipe, session: &str, dice: &mut Dice) -> Result<[u64; 2]> {
+fn start_interrupted_turn(host: &mut Host, editor: &mut AgentPipe, session: &str, dice: &mut Dice) -> Result<[u64; 2]> {
     let kill_at = dice.below(STREAM_UPDATES / 4);
     // A hanging turn is interrupted for certain. A turn that was never seen to begin may not have been accepted.
     let is_cut = dice.below(4) > 0;
@@ -267,23 +267,24 @@ fn cut_a_turn(host: &mut Host, editor: &mut AgentPipe, session: &str, dice: &mut
     Ok([running, waiting])
 }
 
-fn answers(line: &[u8], request: u64) -> bool {
+fn collect_answers(line: &[u8], request: u64) -> bool {
     let message: Value = serde_json::from_slice(line).unwrap_or_default();
     message["id"] == request && message.get("method").is_none()
 }
 
 /// Checks that the editor received exactly the events of the log, in their order and once each.
 fn check_transcript(host: &Host, session: &str, editor: &AgentPipe) -> Result<()> {
-    let shown: Vec<Value> = updates(editor).iter().map(|line| serde_json::from_str(line)).collect::<Result<_, _>>()?;
+    let shown: Vec<Value> =
+        list_updates(editor).iter().map(|line| serde_json::from_str(line)).collect::<Result<_, _>>()?;
     let logged: Vec<Value> =
-        log::events(host, session, "agent_updated")?.into_iter().map(|mut event| event["frame"].take()).collect();
+        log::list_events(host, session, "agent_updated")?.into_iter().map(|mut event| event["frame"].take()).collect();
     let first = shown.iter().zip(&logged).position(|(shown, logged)| shown != logged);
     if let Some(at) = first {
         anyhow::bail!("update {at} was shown as {} and is {}", shown[at], logged[at]);
     }
     assert_eq!(shown.len(), logged.len());
-    let ends = log::events(host, session, "prompt_ended")?;
-    let accepted = log::events(host, session, "prompt_accepted")?;
+    let ends = log::list_events(host, session, "prompt_ended")?;
+    let accepted = log::list_events(host, session, "prompt_accepted")?;
     assert_eq!(ends.len(), accepted.len());
     Ok(())
 }

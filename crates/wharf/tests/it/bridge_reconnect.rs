@@ -7,24 +7,24 @@ use serde_json::{Value, json};
 use wharf_testkit::host::Host;
 use wharf_testkit::pipe::{AgentPipe, chunk_text};
 
-use crate::bridge::editor;
-use crate::{client, client_with, cwd, open, scripted, told};
+use crate::bridge::start_editor;
+use crate::{connect_client, connect_client_with, cwd, open_session, prompt_for_text, scripted_host};
 
-fn signal(editor: &AgentPipe, signal: Signal) -> Result<()> {
+fn send_signal(editor: &AgentPipe, signal: Signal) -> Result<()> {
     let pid = i32::try_from(editor.pid()).ok().and_then(Pid::from_raw).context("no pid")?;
     Ok(kill_process(pid, signal)?)
 }
 
 /// Returns the tags of all updates that the editor received.
-fn tags(editor: &AgentPipe) -> Vec<String> {
+fn list_tags(editor: &AgentPipe) -> Vec<String> {
     let lines = editor.received.iter().filter_map(|line| serde_json::from_slice::<Value>(line).ok());
     let tags = lines.filter_map(|line| Some(line["params"]["update"]["sessionUpdate"].as_str()?.to_owned()));
     tags.collect()
 }
 
 /// Starts an editor that joins the session without its history.
-fn joined(host: &Host, session: &str) -> Result<AgentPipe> {
-    let mut editor = editor(host, &["--session", session])?;
+fn start_joined_editor(host: &Host, session: &str) -> Result<AgentPipe> {
+    let mut editor = start_editor(host, &["--session", session])?;
     editor.request("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }))?;
     let opened = editor.request("session/new", json!({ "cwd": cwd(host)?, "mcpServers": [] }))?;
     assert_eq!((&opened["sessionId"], &opened["_meta"]), (&json!(session), &Value::Null), "{opened}");
@@ -33,32 +33,32 @@ fn joined(host: &Host, session: &str) -> Result<AgentPipe> {
 
 #[tokio::test]
 async fn host_lost_before_the_first_event_leaves_no_gap() -> Result<()> {
-    let mut host = scripted(&["--resume"])?.start()?;
-    let (first, session) = open(&host).await?;
+    let mut host = scripted_host(&["--resume"])?.start()?;
+    let (first, session) = open_session(&host).await?;
     first.prompt(&session, "echo long ago").await?;
-    let mut editor = joined(&host, &session)?;
-    signal(&editor, Signal::STOP)?;
+    let mut editor = start_joined_editor(&host, &session)?;
+    send_signal(&editor, Signal::STOP)?;
     host.restart()?;
-    let other = client(&host).await?;
-    assert_eq!(told(&other, &session, "echo while it was away").await?, "while it was away");
-    signal(&editor, Signal::CONT)?;
+    let other = connect_client(&host).await?;
+    assert_eq!(prompt_for_text(&other, &session, "echo while it was away").await?, "while it was away");
+    send_signal(&editor, Signal::CONT)?;
     editor.expect("what it missed", |message| chunk_text(message) == "while it was away")?;
     // The editor gets the updates of a client that never attached.
-    assert_eq!(tags(&editor), ["user_message_chunk", "agent_message_chunk"]);
+    assert_eq!(list_tags(&editor), ["user_message_chunk", "agent_message_chunk"]);
     assert_eq!(editor.prompt(&session, "echo on")?.0["result"]["stopReason"], "end_turn");
     Ok(())
 }
 
 #[tokio::test]
 async fn plain_editor_gets_no_attach_notifications_after_a_restart() -> Result<()> {
-    let mut host = scripted(&["--resume"])?.start()?;
-    let mut editor = editor(&host, &[])?;
+    let mut host = scripted_host(&["--resume"])?.start()?;
+    let mut editor = start_editor(&host, &[])?;
     let session = editor.open_session()?;
     editor.prompt(&session, "echo before")?;
     host.restart()?;
     // The editor is connected again when it gets an answer.
     editor.prompt(&session, "echo back")?;
-    let other = client(&host).await?;
+    let other = connect_client(&host).await?;
     other.request("session/attach", json!({ "sessionId": session })).await?;
     other.choose("allow_once");
     other.prompt(&session, "ask; echo by another").await?;
@@ -68,14 +68,14 @@ async fn plain_editor_gets_no_attach_notifications_after_a_restart() -> Result<(
     editor.expect("the end", |message| chunk_text(message) == "by another")?;
     editor.prompt(&session, "echo last")?;
     let chunk = "agent_message_chunk";
-    assert_eq!(tags(&editor), [chunk, chunk, "user_message_chunk", chunk, chunk, chunk]);
+    assert_eq!(list_tags(&editor), [chunk, chunk, "user_message_chunk", chunk, chunk, chunk]);
     Ok(())
 }
 
 #[tokio::test]
 async fn an_editor_serves_its_files_again_after_a_restart() -> Result<()> {
-    let mut host = scripted(&["--resume"])?.start()?;
-    let mut editor = editor(&host, &[])?;
+    let mut host = scripted_host(&["--resume"])?.start()?;
+    let mut editor = start_editor(&host, &[])?;
     let can = json!({ "fs": { "readTextFile": true } });
     editor.request("initialize", json!({ "protocolVersion": 1, "clientCapabilities": can }))?;
     let opened = editor.request("session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] }))?;
@@ -92,10 +92,10 @@ async fn an_editor_serves_its_files_again_after_a_restart() -> Result<()> {
 
 #[tokio::test]
 async fn returning_client_serves_again_only_if_no_other_client_took_over() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let can = json!({ "fs": { "readTextFile": true } });
     let serving = async |content: &'static str| -> Result<_> {
-        let client = client_with(&host, can.clone(), json!({})).await?;
+        let client = connect_client_with(&host, can.clone(), json!({})).await?;
         client.respond_with(move |_| Some(Ok(json!({ "content": content }))));
         Ok(client)
     };
@@ -103,7 +103,7 @@ async fn returning_client_serves_again_only_if_no_other_client_took_over() -> Re
     let session = first.new_session(&cwd(&host)?).await?;
     let again = json!({ "sessionId": session, "historyPolicy": "none", "_meta": { "wharf": { "serves": true } } });
     second.request("session/attach", again.clone()).await?;
-    assert_eq!(told(&first, &session, "fs read /x").await?, r#"answered: {"content":"first"}"#);
+    assert_eq!(prompt_for_text(&first, &session, "fs read /x").await?, r#"answered: {"content":"first"}"#);
     first.close().await;
     second.expect_update("its leaving", |update| update["sessionUpdate"] == "client_disconnected").await;
     let observing = json!({ "sessionId": session, "role": "observer", "_meta": { "wharf": { "serves": true } } });
@@ -116,9 +116,9 @@ async fn returning_client_serves_again_only_if_no_other_client_took_over() -> Re
 
 #[tokio::test]
 async fn attaching_client_can_decline_notifications_about_others() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
-    let (plain, curious) = (client(&host).await?, client(&host).await?);
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
+    let (plain, curious) = (connect_client(&host).await?, connect_client(&host).await?);
     let declines = json!({ "sessionId": session, "_meta": { "wharf": { "multiClientUpdates": false } } });
     plain.request("session/attach", declines).await?;
     curious.request("session/attach", json!({ "sessionId": session })).await?;
@@ -128,13 +128,16 @@ async fn attaching_client_can_decline_notifications_about_others() -> Result<()>
         client.expect_text("two").await;
     }
     curious.expect_update("the end", |update| update["type"] == "turn_complete").await;
-    let tags = |client: &wharf_testkit::client::Client| -> Vec<String> {
+    let list_client_tags = |client: &wharf_testkit::client::Client| -> Vec<String> {
         let frames = client.transcript();
         let updates = frames.iter().filter_map(|frame| frame.update());
         updates.filter_map(|update| update["sessionUpdate"].as_str().map(str::to_owned)).collect()
     };
     let (mine, chunk) = ("user_message_chunk", "agent_message_chunk");
-    assert_eq!(tags(&plain), [mine, chunk, mine, chunk]);
-    assert_eq!(tags(&curious), ["prompt_received", chunk, "turn_complete", "prompt_received", chunk, "turn_complete"]);
+    assert_eq!(list_client_tags(&plain), [mine, chunk, mine, chunk]);
+    assert_eq!(
+        list_client_tags(&curious),
+        ["prompt_received", chunk, "turn_complete", "prompt_received", chunk, "turn_complete"]
+    );
     Ok(())
 }

@@ -7,20 +7,20 @@ use serde_json::{Value, json};
 use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
 
-use crate::program::command;
-use crate::rest::{idle, until};
-use crate::{lasting, scripted};
+use crate::program::wharf_command;
+use crate::rest::{wait_for_session, wait_until_idle};
+use crate::{scripted_host, without_usage};
 
-/// Returns a `wharf` command with these arguments, in the host's directory and for this host.
-pub(crate) fn typed(host: &Host, arguments: &[&str]) -> Command {
-    let mut command = command(arguments);
+/// Returns a `run_wharf` command with these arguments, in the host's directory and for this host.
+pub(crate) fn command_for_host(host: &Host, arguments: &[&str]) -> Command {
+    let mut command = wharf_command(arguments);
     command.env("WHARF_STATE_DIR", host.state_dir()).env("PWD", host.directory()).current_dir(host.directory());
     command.arg("--no-start");
     command
 }
 
 /// Returns the command's stdout and checks that it ended with this exit code.
-pub(crate) fn said(output: Output, code: i32) -> Result<String> {
+pub(crate) fn expect_output(output: Output, code: i32) -> Result<String> {
     let stderr = String::from_utf8_lossy(&output.stderr);
     let stdout = String::from_utf8(output.stdout)?;
     ensure!(output.status.code() == Some(code), "{:?} instead of {code}\n{stdout}{stderr}", output.status);
@@ -28,13 +28,13 @@ pub(crate) fn said(output: Output, code: i32) -> Result<String> {
 }
 
 /// Runs a command that must succeed and returns its stdout.
-pub(crate) fn wharf(host: &Host, arguments: &[&str]) -> Result<String> {
-    said(typed(host, arguments).output()?, 0)
+pub(crate) fn run_wharf(host: &Host, arguments: &[&str]) -> Result<String> {
+    expect_output(command_for_host(host, arguments).output()?, 0)
 }
 
 /// Runs a command that must end with this code and write only to stderr; returns stderr.
-pub(crate) fn refused(host: &Host, arguments: &[&str], code: i32) -> Result<String> {
-    let output = typed(host, arguments).output()?;
+pub(crate) fn run_failing_wharf(host: &Host, arguments: &[&str], code: i32) -> Result<String> {
+    let output = command_for_host(host, arguments).output()?;
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(output.status.code() == Some(code), "{:?} instead of {code}\n{stderr}", output.status);
     ensure!(output.stdout.is_empty(), "{}", String::from_utf8_lossy(&output.stdout));
@@ -42,44 +42,48 @@ pub(crate) fn refused(host: &Host, arguments: &[&str], code: i32) -> Result<Stri
 }
 
 /// Starts a session that stays, and returns its id.
-pub(crate) fn kept(host: &Host, arguments: &[&str]) -> Result<String> {
-    Ok(wharf(host, &[&["run", "scripted", "--keep"], arguments].concat())?.trim().to_owned())
+pub(crate) fn start_kept_session(host: &Host, arguments: &[&str]) -> Result<String> {
+    Ok(run_wharf(host, &[&["run", "scripted", "--keep"], arguments].concat())?.trim().to_owned())
 }
 
-fn object(text: &str) -> Result<Value> {
+fn parse_object(text: &str) -> Result<Value> {
     serde_json::from_str(text).with_context(|| text.to_owned())
 }
 
 #[tokio::test]
 async fn a_session_is_named_by_a_piece_of_its_id_by_its_label_or_by_the_directory() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let one = kept(&host, &["--label", "one"])?;
-    let other = kept(&host, &["--label", "other", "--cwd", "/"])?;
+    let host = scripted_host(&[])?.start()?;
+    let one = start_kept_session(&host, &["--label", "one"])?;
+    let other = start_kept_session(&host, &["--label", "other", "--cwd", "/"])?;
     let body = one.strip_prefix("sess_").context("no id")?;
     let pieces = [&one, body, &body[..24], &body[18..], &body[10..18], "one", "."];
     for piece in pieces {
-        let shown = object(&wharf(&host, &["show", piece, "--json"])?)?;
+        let shown = parse_object(&run_wharf(&host, &["show", piece, "--json"])?)?;
         assert_eq!(shown["id"], one.as_str(), "{piece}");
     }
-    assert_eq!(object(&wharf(&host, &["show", "--json"])?)?["id"], one.as_str(), "nothing means the directory");
-    let ambiguous = refused(&host, &["show", &body[..3]], 2)?;
+    assert_eq!(
+        parse_object(&run_wharf(&host, &["show", "--json"])?)?["id"],
+        one.as_str(),
+        "nothing means the directory"
+    );
+    let ambiguous = run_failing_wharf(&host, &["show", &body[..3]], 2)?;
     assert!(ambiguous.contains(&one) && ambiguous.contains(&other) && ambiguous.contains("other"), "{ambiguous}");
-    let unknown = refused(&host, &["show", "nobody"], 4)?;
+    let unknown = run_failing_wharf(&host, &["show", "nobody"], 4)?;
     assert!(unknown.contains("\"nobody\"") && unknown.contains("wharf sessions"), "{unknown}");
-    let unknown = refused(&host, &["show", "sess_00000000000000000000000000"], 4)?;
+    let unknown = run_failing_wharf(&host, &["show", "sess_00000000000000000000000000"], 4)?;
     assert!(unknown.contains("sess_0"), "{unknown}");
     Ok(())
 }
 
 #[tokio::test]
 async fn json_output_is_the_hosts_answer() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let id = kept(&host, &["--label", "quite \"a\" label"])?;
-    idle(&http, &id).await?;
-    wharf(&host, &["prompt", &id, "echo a; ask"])?;
-    until(&http, &id, "an ask", |session| session["turn"] == "awaiting_input").await?;
-    wharf(&host, &["prompt", &id, "--queue", "echo b"])?;
+    let id = start_kept_session(&host, &["--label", "quite \"a\" label"])?;
+    wait_until_idle(&http, &id).await?;
+    run_wharf(&host, &["prompt", &id, "echo a; ask"])?;
+    wait_for_session(&http, &id, "an ask", |session| session["turn"] == "awaiting_input").await?;
+    run_wharf(&host, &["prompt", &id, "--queue", "echo b"])?;
     let session = format!("/sessions/{id}");
     for (arguments, route) in [
         (&["sessions", "--all", "--json"][..], "/sessions"),
@@ -91,100 +95,103 @@ async fn json_output_is_the_hosts_answer() -> Result<()> {
         (&["workspace", "list", "--json"], "/workspaces"),
         (&["agents", "--json"], "/adapters"),
     ] {
-        let answer = lasting(http.get(route).await?.expect(200)?);
-        assert_eq!(lasting(object(&wharf(&host, arguments)?)?), answer, "{arguments:?}");
+        let answer = without_usage(http.get(route).await?.expect(200)?);
+        assert_eq!(without_usage(parse_object(&run_wharf(&host, arguments)?)?), answer, "{arguments:?}");
     }
-    let all = object(&wharf(&host, &["asks", "--json"])?)?;
+    let all = parse_object(&run_wharf(&host, &["asks", "--json"])?)?;
     assert_eq!(all["asks"][0]["sessionId"], id.as_str(), "{all}");
     Ok(())
 }
 
 #[tokio::test]
 async fn output_to_a_pipe_has_plain_columns() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let id = kept(&host, &["--label", "a\tb"])?;
-    idle(&http, &id).await?;
-    let line = wharf(&host, &["sessions"])?;
+    let id = start_kept_session(&host, &["--label", "a\tb"])?;
+    wait_until_idle(&http, &id).await?;
+    let line = run_wharf(&host, &["sessions"])?;
     let columns: Vec<&str> = line.trim_end_matches('\n').split('\t').collect();
     assert_eq!(columns.len(), 14, "{line:?}");
     let directory = host.directory().display().to_string();
     assert_eq!(columns[..7], [&id, "running", "idle", "0", "scripted", "default", &directory]);
     assert!(columns[7].ends_with('Z') && columns[9] == "a b", "{line:?}");
-    wharf(&host, &["prompt", &id, "--wait", "think hm; echo \x1b[31mred"])?;
+    run_wharf(&host, &["prompt", &id, "--wait", "think hm; echo \x1b[31mred"])?;
     for arguments in [&["sessions"][..], &["show", &id], &["output", &id], &["status"], &["agents"], &["queue", &id]] {
-        let text = wharf(&host, arguments)?;
+        let text = run_wharf(&host, arguments)?;
         assert!(!text.contains('\x1b'), "{arguments:?} {text:?}");
     }
-    let coloured = wharf(&host, &["output", &id, "--color", "always"])?;
+    let coloured = run_wharf(&host, &["output", &id, "--color", "always"])?;
     assert!(coloured.contains("\x1b[2m[thought] hm\x1b[0m") && !coloured.contains("\x1b[31mred"), "{coloured:?}");
-    assert_eq!(wharf(&host, &["sessions", "--agent", "nobody"])?, "");
+    assert_eq!(run_wharf(&host, &["sessions", "--agent", "nobody"])?, "");
     Ok(())
 }
 
 #[tokio::test]
 async fn a_busy_session_takes_a_prompt_that_waits_and_the_queue_can_be_changed() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let id = kept(&host, &["--label", "q"])?;
-    idle(&http, &id).await?;
-    let accepted = wharf(&host, &["prompt", "q", "echo begun; hang"])?;
+    let id = start_kept_session(&host, &["--label", "q"])?;
+    wait_until_idle(&http, &id).await?;
+    let accepted = run_wharf(&host, &["prompt", "q", "echo begun; hang"])?;
     assert!(accepted.starts_with("prm_") && accepted.ends_with("\t\n"), "{accepted:?}");
-    let busy = refused(&host, &["prompt", "q", "echo no"], 5)?;
+    let busy = run_failing_wharf(&host, &["prompt", "q", "echo no"], 5)?;
     assert!(busy.contains("--queue") && busy.contains("--interrupt") && busy.contains(&id), "{busy}");
     for (text, place) in [("echo a", "1"), ("echo b", "2"), ("echo c", "3")] {
-        let accepted = wharf(&host, &["prompt", "q", "--queue", text])?;
+        let accepted = run_wharf(&host, &["prompt", "q", "--queue", text])?;
         assert_eq!(accepted.trim_end().split('\t').nth(1), Some(place), "{accepted}");
     }
-    wharf(&host, &["queue", "q", "move", "3", "1"])?;
-    wharf(&host, &["queue", "q", "edit", "2", "echo", "changed"])?;
-    wharf(&host, &["queue", "q", "remove", "3"])?;
-    let waiting = wharf(&host, &["queue", "q"])?;
+    run_wharf(&host, &["queue", "q", "move", "3", "1"])?;
+    run_wharf(&host, &["queue", "q", "edit", "2", "echo", "changed"])?;
+    run_wharf(&host, &["queue", "q", "remove", "3"])?;
+    let waiting = run_wharf(&host, &["queue", "q"])?;
     let texts: Vec<&str> = waiting.lines().filter_map(|line| line.split('\t').nth(4)).collect();
     assert_eq!(texts, ["echo c", "echo changed"]);
-    assert!(refused(&host, &["queue", "q", "remove", "9999"], 4)?.contains("wharf queue"));
-    assert_eq!(wharf(&host, &["interrupt", "q"])?, format!("{id} interrupted\n"));
-    until(&http, &id, "an empty queue", |session| session["queued"] == 0 && session["turn"] == "idle").await?;
-    let output = wharf(&host, &["output", "q", "-n", "5"])?;
+    assert!(run_failing_wharf(&host, &["queue", "q", "remove", "9999"], 4)?.contains("wharf queue"));
+    assert_eq!(run_wharf(&host, &["interrupt", "q"])?, format!("{id} interrupted\n"));
+    wait_for_session(&http, &id, "an empty queue", |session| session["queued"] == 0 && session["turn"] == "idle")
+        .await?;
+    let output = run_wharf(&host, &["output", "q", "-n", "5"])?;
     assert_eq!(output.lines().filter(|line| !line.contains("turn-end")).collect::<Vec<_>>(), ["c", "changed"]);
-    assert_eq!(wharf(&host, &["interrupt", "q"])?, format!("{id} was not busy\n"));
+    assert_eq!(run_wharf(&host, &["interrupt", "q"])?, format!("{id} was not busy\n"));
     Ok(())
 }
 
 #[tokio::test]
 async fn a_session_ends_returns_and_is_forgotten() -> Result<()> {
-    let host = scripted(&["--resume"])?.start()?;
+    let host = scripted_host(&["--resume"])?.start()?;
     let http = Http::new(&host);
-    let id = kept(&host, &[])?;
-    idle(&http, &id).await?;
-    assert_eq!(wharf(&host, &["kill", &id])?, format!("{id} killed\n"));
-    assert_eq!(wharf(&host, &["kill", &id])?, format!("{id} had ended\n"));
-    assert!(!wharf(&host, &["sessions"])?.contains(&id), "killed ones are not listed");
-    assert!(wharf(&host, &["sessions", "--all"])?.contains(&id));
-    assert!(refused(&host, &["prompt", &id, "echo x"], 5)?.contains("wharf resume"));
-    assert_eq!(wharf(&host, &["resume", &id])?, format!("{id} running\n"));
-    assert!(refused(&host, &["forget", &id], 2)?.contains("--yes"));
-    assert!(wharf(&host, &["show", &id])?.contains("running"));
-    assert_eq!(wharf(&host, &["forget", &id, "--yes"])?, format!("{id} forgotten\n"));
-    refused(&host, &["show", &id], 4)?;
+    let id = start_kept_session(&host, &[])?;
+    wait_until_idle(&http, &id).await?;
+    assert_eq!(run_wharf(&host, &["kill", &id])?, format!("{id} killed\n"));
+    assert_eq!(run_wharf(&host, &["kill", &id])?, format!("{id} had ended\n"));
+    assert!(!run_wharf(&host, &["sessions"])?.contains(&id), "killed ones are not listed");
+    assert!(run_wharf(&host, &["sessions", "--all"])?.contains(&id));
+    assert!(run_failing_wharf(&host, &["prompt", &id, "echo x"], 5)?.contains("wharf resume"));
+    assert_eq!(run_wharf(&host, &["resume", &id])?, format!("{id} running\n"));
+    assert!(run_failing_wharf(&host, &["forget", &id], 2)?.contains("--yes"));
+    assert!(run_wharf(&host, &["show", &id])?.contains("running"));
+    assert_eq!(run_wharf(&host, &["forget", &id, "--yes"])?, format!("{id} forgotten\n"));
+    run_failing_wharf(&host, &["show", &id], 4)?;
     Ok(())
 }
 
 #[tokio::test]
 async fn following_ends_with_the_session_and_watching_shows_every_change() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let id = kept(&host, &["--label", "seen"])?;
-    idle(&http, &id).await?;
-    wharf(&host, &["prompt", &id, "--wait", "echo before"])?;
-    let mut watching = crate::program::lines(typed(&host, &["sessions", "--watch", "--json"]))?;
-    assert_eq!(object(&watching.next()?)?["id"], id.as_str());
-    let mut following = crate::program::lines(typed(&host, &["sessions", "--attach", "seen"]))?;
+    let id = start_kept_session(&host, &["--label", "seen"])?;
+    wait_until_idle(&http, &id).await?;
+    run_wharf(&host, &["prompt", &id, "--wait", "echo before"])?;
+    let mut watching =
+        crate::program::start_and_read_lines(command_for_host(&host, &["sessions", "--watch", "--json"]))?;
+    assert_eq!(parse_object(&watching.next()?)?["id"], id.as_str());
+    let mut following =
+        crate::program::start_and_read_lines(command_for_host(&host, &["sessions", "--attach", "seen"]))?;
     assert_eq!(following.next()?, "before");
-    wharf(&host, &["prompt", &id, "echo after; hang"])?;
+    run_wharf(&host, &["prompt", &id, "echo after; hang"])?;
     let busy = watching.find(|line| line.contains(r#""turn":"running""#))?;
     assert!(busy.contains(&id), "{busy}");
-    wharf(&host, &["kill", &id])?;
+    run_wharf(&host, &["kill", &id])?;
     watching.find(|line| line.contains(r#""status":"killed""#))?;
     let rest = following.rest()?;
     assert_eq!(rest.first().map(String::as_str), Some("── turn-end (end_turn) ──"));
@@ -195,30 +202,30 @@ async fn following_ends_with_the_session_and_watching_shows_every_change() -> Re
 
 #[test]
 fn workspaces_are_named_used_and_removed() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let project = host.directory().join("project");
     std::fs::create_dir(&project)?;
-    wharf(&host, &["workspace", "add", "home"])?;
-    wharf(&host, &["workspace", "add", "project", "project", "--label", "The project"])?;
-    wharf(&host, &["workspace", "use", "project"])?;
-    let listed = wharf(&host, &["workspace", "list"])?;
+    run_wharf(&host, &["workspace", "add", "home"])?;
+    run_wharf(&host, &["workspace", "add", "project", "project", "--label", "The project"])?;
+    run_wharf(&host, &["workspace", "use", "project"])?;
+    let listed = run_wharf(&host, &["workspace", "list"])?;
     let project = std::fs::canonicalize(project)?.display().to_string();
     let line = listed.lines().find(|line| line.starts_with("project\t")).context("not listed")?;
     let columns: Vec<&str> = line.split('\t').collect();
     assert_eq!((columns[1], columns[2], columns[4]), ("active", project.as_str(), "The project"));
-    let id = kept(&host, &["--workspace", "project"])?;
-    let shown = object(&wharf(&host, &["show", &id, "--json"])?)?;
+    let id = start_kept_session(&host, &["--workspace", "project"])?;
+    let shown = parse_object(&run_wharf(&host, &["show", &id, "--json"])?)?;
     assert_eq!((&shown["cwd"], &shown["workspaceSlug"]), (&json!(project), &json!("project")));
-    wharf(&host, &["workspace", "remove", "project"])?;
-    refused(&host, &["workspace", "use", "project"], 4)?;
-    refused(&host, &["run", "scripted", "-w", "project", "echo x"], 4)?;
-    refused(&host, &["workspace", "add", "../../x"], 1)?;
+    run_wharf(&host, &["workspace", "remove", "project"])?;
+    run_failing_wharf(&host, &["workspace", "use", "project"], 4)?;
+    run_failing_wharf(&host, &["run", "scripted", "-w", "project", "echo x"], 4)?;
+    run_failing_wharf(&host, &["workspace", "add", "../../x"], 1)?;
     Ok(())
 }
 
 #[test]
 fn a_registry_is_imported_and_its_agents_are_listed() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let config = host.directory().join("config.toml");
     let config = config.to_str().context("not UTF-8")?;
     let registry = json!({ "version": "1.0.0", "agents": [
@@ -227,9 +234,9 @@ fn a_registry_is_imported_and_its_agents_are_listed() -> Result<()> {
         { "id": "odd" },
     ] });
     std::fs::write(host.directory().join("registry.json"), registry.to_string())?;
-    let imported = wharf(&host, &["agents", "import", "registry.json", "--config", config])?;
+    let imported = run_wharf(&host, &["agents", "import", "registry.json", "--config", config])?;
     assert!(imported.contains("fresh\timported") && imported.contains("odd\tskipped"), "{imported}");
-    let listed = wharf(&host, &["agents"])?;
+    let listed = run_wharf(&host, &["agents"])?;
     let names: Vec<&str> = listed.lines().filter_map(|line| line.split('\t').next()).collect();
     assert!(["fresh", "scripted", "demo", "claude"].iter().all(|name| names.contains(name)), "{listed}");
     let scripted = listed.lines().find(|line| line.starts_with("scripted\t")).context("not listed")?;
@@ -239,8 +246,8 @@ fn a_registry_is_imported_and_its_agents_are_listed() -> Result<()> {
 
 #[test]
 fn verbose_output_lists_the_requests_to_the_host() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let output = typed(&host, &["sessions", "-v"]).output()?;
+    let host = scripted_host(&[])?.start()?;
+    let output = command_for_host(&host, &["sessions", "-v"]).output()?;
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.stdout.is_empty() && told.contains("GET /sessions") && told.contains(" ms"), "{told}");
     assert!(told.contains("wharf.sock -> 200"), "{told}");
@@ -249,16 +256,16 @@ fn verbose_output_lists_the_requests_to_the_host() -> Result<()> {
 
 #[tokio::test]
 async fn piped_listings_hold_no_control_characters_of_others() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let hostile = "a\u{1b}]0;mine\u{7}b\u{1b}[2Jc\u{9b}d\r";
     let folder = host.directory().join(hostile);
     std::fs::create_dir(&folder)?;
-    let session = kept(&host, &["--label", hostile, "--cwd", folder.to_str().context("not UTF-8")?])?;
+    let session = start_kept_session(&host, &["--label", hostile, "--cwd", folder.to_str().context("not UTF-8")?])?;
     for arguments in [&["sessions"][..], &["show", &session], &["workspace", "list"], &["agents"]] {
-        let said = wharf(&host, arguments)?;
+        let said = run_wharf(&host, arguments)?;
         let odd = said.chars().find(|c| c.is_control() && !matches!(c, '\n' | '\t'));
         assert_eq!(odd, None, "{arguments:?}: {said:?}");
     }
-    assert!(wharf(&host, &["sessions"])?.contains("abcd"), "what can be shown is shown");
+    assert!(run_wharf(&host, &["sessions"])?.contains("abcd"), "what can be shown is shown");
     Ok(())
 }

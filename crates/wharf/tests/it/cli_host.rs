@@ -11,19 +11,19 @@ use serde_json::{Value, json};
 use wharf_testkit::http::Http;
 use wharf_testkit::{PATIENCE, procs};
 
-use crate::program::command;
-use crate::rest::caller;
-use crate::scripted;
+use crate::program::wharf_command;
+use crate::rest::caller_with_role;
+use crate::scripted_host;
 
 /// Returns a `wharf` command for a state directory that no host has used.
-fn fresh(state: &Path, arguments: &[&str]) -> Command {
-    let mut command = command(arguments);
+fn command_for_state(state: &Path, arguments: &[&str]) -> Command {
+    let mut command = wharf_command(arguments);
     command.env("WHARF_STATE_DIR", state).env("WHARF_LISTEN", "127.0.0.1:0").env("HOME", state);
     command
 }
 
-fn status(state: &Path) -> Result<Value> {
-    let output = fresh(state, &["status", "--json"]).output()?;
+fn host_status(state: &Path) -> Result<Value> {
+    let output = command_for_state(state, &["status", "--json"]).output()?;
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
@@ -32,7 +32,7 @@ struct StopHostOnDrop<'a>(&'a Path);
 
 impl Drop for StopHostOnDrop<'_> {
     fn drop(&mut self) {
-        let _ = fresh(self.0, &["stop"]).output();
+        let _ = command_for_state(self.0, &["stop"]).output();
     }
 }
 
@@ -41,24 +41,24 @@ fn a_host_is_started_when_one_is_needed_and_stop_leaves_nothing_running() -> Res
     let folder = tempfile::tempdir()?;
     let state = folder.path().join("state");
     let _stopped = StopHostOnDrop(&state);
-    let ran = fresh(&state, &["run", "demo", "--keep", "echo hello"]).output()?;
+    let ran = command_for_state(&state, &["run", "demo", "--keep", "echo hello"]).output()?;
     let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     ensure!(ran.status.success() && out.starts_with("hello\n") && err.contains("started one"), "{out}{err}");
-    let host = status(&state)?;
+    let host = host_status(&state)?;
     let pid = host["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).context("no pid")?;
     assert_eq!((&host["running"], &host["sessions"]["live"]), (&json!(true), &json!(1)), "{host}");
     assert_eq!(host["version"], env!("CARGO_PKG_VERSION"));
     let tree = procs::descendants(pid);
     assert!(!tree.is_empty(), "there is no agent");
 
-    let stopped = fresh(&state, &["stop"]).output()?;
+    let stopped = command_for_state(&state, &["stop"]).output()?;
     assert!(stopped.status.success(), "{stopped:?}");
     assert!(!procs::is_alive(pid), "stop returned before the host was gone");
     assert_eq!(procs::wait_gone(&tree, PATIENCE), Ok(()));
     assert!(!state.join("wharf.sock").exists());
-    let again = fresh(&state, &["stop"]).output()?;
+    let again = command_for_state(&state, &["stop"]).output()?;
     assert!(again.status.success() && String::from_utf8_lossy(&again.stderr).contains("no host was running"));
-    assert_eq!(fresh(&state, &["status"]).output()?.status.code(), Some(3));
+    assert_eq!(command_for_state(&state, &["status"]).output()?.status.code(), Some(3));
     Ok(())
 }
 
@@ -69,14 +69,14 @@ fn verbs_that_come_at_once_share_one_host() -> Result<()> {
     let _stopped = StopHostOnDrop(&state);
     let mut children = Vec::new();
     for _ in 0..4 {
-        let mut verb = fresh(&state, &["run", "demo", "echo hello"]);
+        let mut verb = command_for_state(&state, &["run", "demo", "echo hello"]);
         children.push(verb.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn()?);
     }
     for child in children {
         let Output { status, stdout, stderr } = child.wait_with_output()?;
         ensure!(status.success() && stdout.starts_with(b"hello\n"), "{}", String::from_utf8_lossy(&stderr));
     }
-    assert_eq!(status(&state)?["sessions"]["total"], 4);
+    assert_eq!(host_status(&state)?["sessions"]["total"], 4);
     Ok(())
 }
 
@@ -100,7 +100,7 @@ fn no_host_is_started_when_autostart_is_off() -> Result<()> {
         &["workspace", "list"],
         &["agents"],
     ] {
-        let output = fresh(&state, &[verb, &["--no-start"]].concat()).output()?;
+        let output = command_for_state(&state, &[verb, &["--no-start"]].concat()).output()?;
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(3), "{verb:?} {said}");
         assert!(output.stdout.is_empty() && said.contains("wharf serve"), "{verb:?} {said}");
@@ -119,22 +119,22 @@ fn a_host_of_another_version_is_not_used_but_can_be_looked_at() -> Result<()> {
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nwharf-version: 99.1.0\r\ncontent-length: 3\r\n\r\nok\n");
         }
     });
-    let output = fresh(folder.path(), &["sessions"]).output()?;
+    let output = command_for_state(folder.path(), &["sessions"]).output()?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(6), "{said}");
     assert!(
         said.contains("99.1.0") && said.contains(env!("CARGO_PKG_VERSION")) && said.contains("wharf stop"),
         "{said}"
     );
-    assert_eq!(status(folder.path())?["version"], "99.1.0");
+    assert_eq!(host_status(folder.path())?["version"], "99.1.0");
     Ok(())
 }
 
 #[tokio::test]
 async fn only_an_admin_stops_the_host() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
+    let mut host = scripted_host(&[])?.start()?;
     for (role, code) in [("observer", "observer"), ("controller", "admin_only")] {
-        let refused = caller(&host, role)?.post("/stop", &json!({})).await?.expect(403)?;
+        let refused = caller_with_role(&host, role)?.post("/stop", &json!({})).await?.expect(403)?;
         assert_eq!(refused["code"], code, "{role}");
     }
     let answer = Http::new(&host).post("/stop", &json!({})).await?;
@@ -148,20 +148,20 @@ async fn only_an_admin_stops_the_host() -> Result<()> {
 fn completions_and_manual_pages_know_every_verb() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let pages = folder.path().join("man");
-    let written = command(&["man"]).arg(&pages).output()?;
+    let written = wharf_command(&["man"]).arg(&pages).output()?;
     assert!(written.status.success(), "{written:?}");
     for verb in ["run", "sessions", "answer", "workspace", "stop", "serve"] {
         let page = std::fs::read_to_string(pages.join(format!("wharf-{verb}.1")))?;
         assert!(page.contains(".TH"), "{verb}");
         for shell in ["bash", "zsh", "fish"] {
-            let script = command(&["completions", shell]).output()?;
+            let script = wharf_command(&["completions", shell]).output()?;
             assert!(
                 script.status.success() && String::from_utf8_lossy(&script.stdout).contains(verb),
                 "{shell} {verb}"
             );
         }
     }
-    let page = command(&["man"]).output()?;
+    let page = wharf_command(&["man"]).output()?;
     assert!(String::from_utf8_lossy(&page.stdout).contains(".TH wharf 1"));
     Ok(())
 }

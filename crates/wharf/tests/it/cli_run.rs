@@ -9,24 +9,24 @@ use serde_json::Value;
 use wharf_testkit::http::Http;
 use wharf_testkit::{PATIENCE, procs};
 
-use crate::cli::{kept, refused, said, typed, wharf};
-use crate::program::{ChildGuard, lines};
-use crate::rest::until;
-use crate::scripted;
+use crate::cli::{command_for_host, expect_output, run_failing_wharf, run_wharf, start_kept_session};
+use crate::program::{ChildGuard, start_and_read_lines};
+use crate::rest::wait_for_session;
+use crate::scripted_host;
 
-fn interrupt(child: &std::process::Child) -> Result<()> {
+fn send_interrupt(child: &std::process::Child) -> Result<()> {
     let pid = Pid::from_raw(i32::try_from(child.id())?).context("no pid")?;
     Ok(kill_process(pid, Signal::INT)?)
 }
 
 /// Returns the newest session, as the host lists it.
-async fn newest(http: &Http) -> Result<Value> {
+async fn newest_session(http: &Http) -> Result<Value> {
     Ok(http.get("/sessions").await?.expect(200)?["sessions"][0].take())
 }
 
 #[tokio::test]
 async fn the_exit_code_tells_how_the_turn_ended_and_the_history_stays() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
     for (prompt, code) in [
         ("echo well", 0),
@@ -37,14 +37,14 @@ async fn the_exit_code_tells_how_the_turn_ended_and_the_history_stays() -> Resul
         ("echo well; error", 13),
         ("echo well; crash", 13),
     ] {
-        let output = said(typed(&host, &["run", "scripted", prompt]).output()?, code)?;
+        let output = expect_output(command_for_host(&host, &["run", "scripted", prompt]).output()?, code)?;
         ensure!(output.starts_with("well\n"), "{prompt}: {output}");
-        let session = newest(&http).await?;
+        let session = newest_session(&http).await?;
         let id = session["id"].as_str().context("no id")?;
-        until(&http, id, "its end", |session| session["endedAt"].is_string()).await?;
-        assert!(wharf(&host, &["output", id])?.starts_with("well\n"));
+        wait_for_session(&http, id, "its end", |session| session["endedAt"].is_string()).await?;
+        assert!(run_wharf(&host, &["output", id])?.starts_with("well\n"));
     }
-    let live = wharf(&host, &["sessions"])?;
+    let live = run_wharf(&host, &["sessions"])?;
     assert!(!live.contains("running"), "{live}");
     Ok(())
 }
@@ -52,49 +52,52 @@ async fn the_exit_code_tells_how_the_turn_ended_and_the_history_stays() -> Resul
 #[tokio::test]
 async fn missing_agent_is_named() -> Result<()> {
     let host =
-        scripted(&[])?.agent("broken", &["false".to_owned()]).agent("absent", &["/no/such".to_owned()]).start()?;
-    let unknown = refused(&host, &["run", "nobody", "echo x"], 4)?;
+        scripted_host(&[])?.agent("broken", &["false".to_owned()]).agent("absent", &["/no/such".to_owned()]).start()?;
+    let unknown = run_failing_wharf(&host, &["run", "nobody", "echo x"], 4)?;
     assert!(unknown.contains("nobody") && unknown.contains("scripted"), "{unknown}");
-    let absent = refused(&host, &["run", "absent", "echo x"], 4)?;
+    let absent = run_failing_wharf(&host, &["run", "absent", "echo x"], 4)?;
     assert!(absent.contains("/no/such"), "{absent}");
-    let broken = typed(&host, &["run", "broken", "echo x"]).output()?;
+    let broken = command_for_host(&host, &["run", "broken", "echo x"]).output()?;
     assert_eq!(broken.status.code(), Some(13), "{broken:?}");
     for usage in [&["run", "scripted"][..], &["run", "scripted", ""], &["run", "scripted", "x", "-o", "y"]] {
-        refused(&host, usage, 2)?;
+        run_failing_wharf(&host, usage, 2)?;
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn a_prompt_may_come_by_a_pipe() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let id = kept(&host, &["--label", "p"])?;
+    let host = scripted_host(&[])?.start()?;
+    let id = start_kept_session(&host, &["--label", "p"])?;
     for arguments in [
         &["run", "scripted"][..],
         &["run", "scripted", "-"],
         &["prompt", "p", "--wait"],
         &["prompt", "p", "-", "--wait"],
     ] {
-        let mut child = typed(&host, arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let mut child = command_for_host(&host, arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         child.stdin.take().context("no stdin")?.write_all(b"echo from a pipe\n")?;
-        assert!(said(child.wait_with_output()?, 0)?.starts_with("from a pipe\n"), "{arguments:?}");
+        assert!(expect_output(child.wait_with_output()?, 0)?.starts_with("from a pipe\n"), "{arguments:?}");
     }
-    assert!(wharf(&host, &["sessions"])?.starts_with(&id));
+    assert!(run_wharf(&host, &["sessions"])?.starts_with(&id));
     Ok(())
 }
 
 #[tokio::test]
 async fn a_kept_session_goes_on_and_waiting_shows_only_its_own_turn() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    wharf(&host, &["run", "scripted", "--keep", "--label", "k", "echo first"])?;
-    let session = newest(&http).await?;
+    run_wharf(&host, &["run", "scripted", "--keep", "--label", "k", "echo first"])?;
+    let session = newest_session(&http).await?;
     assert_eq!((session["status"].as_str(), session["label"].as_str()), (Some("running"), Some("k")));
-    wharf(&host, &["prompt", "k", "echo others; wait; echo late"])?;
-    let mut waiting = lines(typed(&host, &["prompt", "k", "--queue", "--wait", "echo ours; stop refusal"]))?;
+    run_wharf(&host, &["prompt", "k", "echo others; wait; echo late"])?;
+    let mut waiting = start_and_read_lines(command_for_host(
+        &host,
+        &["prompt", "k", "--queue", "--wait", "echo ours; stop refusal"],
+    ))?;
     let id = session["id"].as_str().context("no id")?;
-    until(&http, id, "the queue", |session| session["queued"] == 1).await?;
-    wharf(&host, &["interrupt", "k"])?;
+    wait_for_session(&http, id, "the queue", |session| session["queued"] == 1).await?;
+    run_wharf(&host, &["interrupt", "k"])?;
     assert_eq!(waiting.rest()?, ["ours", "── turn-end (refusal) ──"]);
     assert_eq!(waiting.code()?, Some(10));
     Ok(())
@@ -102,65 +105,65 @@ async fn a_kept_session_goes_on_and_waiting_shows_only_its_own_turn() -> Result<
 
 #[test]
 fn without_a_terminal_an_ask_stays_open_until_it_is_answered() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let mut running = lines(typed(&host, &["run", "scripted", "--label", "asking", "ask"]))?;
+    let host = scripted_host(&[])?.start()?;
+    let mut running = start_and_read_lines(command_for_host(&host, &["run", "scripted", "--label", "asking", "ask"]))?;
     running.find(|line| line.starts_with("[awaiting input]"))?;
-    let asks = wharf(&host, &["asks"])?;
+    let asks = run_wharf(&host, &["asks"])?;
     let columns: Vec<&str> = asks.trim_end().split('\t').collect();
     assert_eq!(
         (columns.len(), columns[2], columns[4], columns[5]),
         (6, "permission", "allow_once,allow_always,reject_once", "May I?")
     );
-    let several = refused(&host, &["answer", "asking", "allow"], 2)?;
+    let several = run_failing_wharf(&host, &["answer", "asking", "allow"], 2)?;
     assert!(several.contains("allow_always") && several.contains("fits several"), "{several}");
-    refused(&host, &["answer", &format!("asking/{}9", columns[1]), "rej"], 4)?;
-    wharf(&host, &["answer", columns[1], "rej"])?;
+    run_failing_wharf(&host, &["answer", &format!("asking/{}9", columns[1]), "rej"], 4)?;
+    run_wharf(&host, &["answer", columns[1], "rej"])?;
     assert_eq!(running.rest()?, ["chosen: reject_once", "── turn-end (end_turn) ──"]);
     assert_eq!(running.code()?, Some(0));
-    refused(&host, &["answer", "asking", "rej"], 4)?;
+    run_failing_wharf(&host, &["answer", "asking", "rej"], 4)?;
     Ok(())
 }
 
 #[test]
 fn asks_are_denied_or_allowed_as_the_flags_say() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     for (flag, answer) in [("--deny", "chosen: reject_once"), ("--allow", "chosen: allow_once")] {
-        let output = wharf(&host, &["run", "scripted", flag, "ask 2"])?;
+        let output = run_wharf(&host, &["run", "scripted", flag, "ask 2"])?;
         assert_eq!(output.lines().filter(|line| *line == answer).count(), 2, "{output}");
     }
-    refused(&host, &["run", "scripted", "--deny", "--allow", "ask"], 2)?;
+    run_failing_wharf(&host, &["run", "scripted", "--deny", "--allow", "ask"], 2)?;
     Ok(())
 }
 
 #[tokio::test]
 async fn ctrl_c_cancels_the_turn_and_a_second_one_leaves() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let mut running = lines(typed(&host, &["run", "scripted", "echo begun; tool; hang"]))?;
+    let mut running = start_and_read_lines(command_for_host(&host, &["run", "scripted", "echo begun; tool; hang"]))?;
     assert_eq!(running.next()?, "begun");
-    interrupt(&running.guard.0)?;
+    send_interrupt(&running.guard.0)?;
     assert_eq!(running.rest()?.last().map(String::as_str), Some("── turn-end (cancelled) ──"));
     assert_eq!(running.code()?, Some(12));
 
     for (flags, status) in [(&["--keep"][..], "running"), (&[], "killed")] {
-        let mut verb = typed(&host, &[&["run", "scripted", "echo begun; tool; hang hard"], flags].concat());
+        let mut verb = command_for_host(&host, &[&["run", "scripted", "echo begun; tool; hang hard"], flags].concat());
         let mut running = ChildGuard(verb.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?);
-        assert_eq!(first(running.0.stdout.take())?, "begun\n");
-        let id = newest(&http).await?["id"].as_str().context("no id")?.to_owned();
-        interrupt(&running.0)?;
-        let said = first(running.0.stderr.take())?;
+        assert_eq!(read_first_line(running.0.stdout.take())?, "begun\n");
+        let id = newest_session(&http).await?["id"].as_str().context("no id")?.to_owned();
+        send_interrupt(&running.0)?;
+        let said = read_first_line(running.0.stderr.take())?;
         assert!(said.contains("once more"), "{said}");
-        interrupt(&running.0)?;
+        send_interrupt(&running.0)?;
         let ended = procs::wait_exit(&mut running.0, PATIENCE)?.context("it goes on")?;
         assert_eq!(ended.code(), Some(130));
-        until(&http, &id, status, |session| session["status"] == status).await?;
-        wharf(&host, &["kill", &id])?;
+        wait_for_session(&http, &id, status, |session| session["status"] == status).await?;
+        run_wharf(&host, &["kill", &id])?;
     }
     Ok(())
 }
 
 /// Returns the first line of a stream and keeps the stream open.
-fn first(stream: Option<impl Read + Send + 'static>) -> Result<String> {
+fn read_first_line(stream: Option<impl Read + Send + 'static>) -> Result<String> {
     let mut lines = BufReader::new(stream.context("not piped")?);
     let mut line = String::new();
     lines.read_line(&mut line)?;
@@ -170,33 +173,33 @@ fn first(stream: Option<impl Read + Send + 'static>) -> Result<String> {
 
 #[tokio::test]
 async fn closed_output_pipe_ends_the_command_without_an_error() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let mut verb = typed(&host, &["run", "scripted", "think begun; tick 100000 1000"]);
+    let mut verb = command_for_host(&host, &["run", "scripted", "think begun; tick 100000 1000"]);
     let mut running = ChildGuard(verb.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?);
     let mut line = String::new();
     let mut reader = BufReader::new(running.0.stdout.take().context("no stdout")?);
     reader.read_line(&mut line)?;
     assert_eq!(line, "[thought] begun\n");
     drop(reader);
-    let id = newest(&http).await?["id"].as_str().context("no id")?.to_owned();
-    wharf(&host, &["interrupt", &id])?;
+    let id = newest_session(&http).await?["id"].as_str().context("no id")?.to_owned();
+    run_wharf(&host, &["interrupt", &id])?;
     let status = procs::wait_exit(&mut running.0, PATIENCE)?.context("it goes on")?;
     let mut said = String::new();
     running.0.stderr.take().context("no stderr")?.read_to_string(&mut said)?;
     assert_eq!((status.code(), said.as_str()), (Some(0), ""));
-    until(&http, &id, "its end", |session| session["status"] == "killed").await?;
+    wait_for_session(&http, &id, "its end", |session| session["status"] == "killed").await?;
     Ok(())
 }
 
 #[test]
 fn agent_gets_path_and_the_variables_of_its_adapter_only() -> Result<()> {
-    let mut options = scripted(&[])?;
+    let mut options = scripted_host(&[])?;
     options.config.get_or_insert_default().insert_str(0, "env_passthrough = [\"WANTED\"]\n");
     let host = options.start()?;
     for (name, passed) in [("WANTED", true), ("LC_WHARF_TEST", true), ("UNWANTED_BY_ALL", false)] {
-        let mut verb = typed(&host, &["run", "scripted", &format!("env {name}")]);
-        let output = said(verb.env(name, "its value").output()?, 0)?;
+        let mut verb = command_for_host(&host, &["run", "scripted", &format!("env {name}")]);
+        let output = expect_output(verb.env(name, "its value").output()?, 0)?;
         assert_eq!(output.contains("its value"), passed, "{name}: {output}");
     }
     Ok(())

@@ -9,8 +9,8 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use wharf_testkit::look;
 
-use crate::rest::{idle, prompt, spawn};
-use crate::{and_scripted, scripted, section};
+use crate::rest::{send_prompt, spawn_session, wait_until_idle};
+use crate::{add_scripted_agent, add_section, scripted_host};
 use wharf_testkit::http::Http;
 
 type ReceivedExports = Arc<Mutex<Vec<(String, String)>>>;
@@ -28,7 +28,7 @@ impl Collector {
         let keep = Arc::clone(&taken);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let _ = take(stream, &keep).await;
+                let _ = accept_request(stream, &keep).await;
             }
         });
         Ok(Self { address, taken })
@@ -54,7 +54,7 @@ impl Collector {
     }
 }
 
-async fn take(stream: TcpStream, taken: &ReceivedExports) -> Result<()> {
+async fn accept_request(stream: TcpStream, taken: &ReceivedExports) -> Result<()> {
     let mut stream = BufReader::new(stream);
     let (mut first, mut length, mut json) = (String::new(), 0, false);
     stream.read_line(&mut first).await?;
@@ -78,12 +78,12 @@ async fn take(stream: TcpStream, taken: &ReceivedExports) -> Result<()> {
     Ok(())
 }
 
-fn metric<'a>(body: &'a Value, name: &str) -> Option<&'a Value> {
+fn find_metric<'a>(body: &'a Value, name: &str) -> Option<&'a Value> {
     let metrics = body["resourceMetrics"][0]["scopeMetrics"][0]["metrics"].as_array()?;
     metrics.iter().find(|metric| metric["name"] == name)
 }
 
-fn named<'a>(list: &'a Value, key: &str) -> &'a Value {
+fn find_named<'a>(list: &'a Value, key: &str) -> &'a Value {
     let found = list.as_array().and_then(|list| list.iter().find(|one| one["key"] == key));
     found.map_or(&Value::Null, |one| &one["value"])
 }
@@ -96,33 +96,34 @@ fn is_hex(value: &Value, digits: usize) -> bool {
 #[tokio::test]
 async fn metrics_and_turns_are_exported_by_otlp() -> Result<()> {
     let collector = Collector::start().await?;
-    let host = section(and_scripted(scripted(&[])?, "other", &[])?, &collector.section()).start()?;
+    let host = add_section(add_scripted_agent(scripted_host(&[])?, "other", &[])?, &collector.section()).start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
-    prompt(&http, &id, "pause 30; echo done").await?;
-    idle(&http, &id).await?;
+    let id = spawn_session(&http, &host).await?;
+    send_prompt(&http, &id, "pause 30; echo done").await?;
+    wait_until_idle(&http, &id).await?;
 
     let is_told = |body: &Value| {
-        metric(body, "wharf_turns_started_total").is_some_and(|turns| turns["sum"]["dataPoints"][0]["asInt"] == "1")
+        find_metric(body, "wharf_turns_started_total")
+            .is_some_and(|turns| turns["sum"]["dataPoints"][0]["asInt"] == "1")
     };
     let body = collector.expect("/v1/metrics", is_told).await?;
     let resource = &body["resourceMetrics"][0]["resource"]["attributes"];
-    assert_eq!(named(resource, "service.name")["stringValue"], "wharf");
-    assert_eq!(named(resource, "service.version")["stringValue"], env!("CARGO_PKG_VERSION"));
-    assert!(is_hex(&named(resource, "service.instance.id")["stringValue"], 16), "{resource}");
-    let turns = &metric(&body, "wharf_turns_started_total").context("no turns")?["sum"];
+    assert_eq!(find_named(resource, "service.name")["stringValue"], "wharf");
+    assert_eq!(find_named(resource, "service.version")["stringValue"], env!("CARGO_PKG_VERSION"));
+    assert!(is_hex(&find_named(resource, "service.instance.id")["stringValue"], 16), "{resource}");
+    let turns = &find_metric(&body, "wharf_turns_started_total").context("no turns")?["sum"];
     assert_eq!((&turns["aggregationTemporality"], &turns["isMonotonic"]), (&2.into(), &true.into()));
     let point = &turns["dataPoints"][0];
     let at = |name: &str| point[name].as_str().and_then(|nanos| nanos.parse::<u128>().ok());
     assert!(at("startTimeUnixNano") > Some(1_700_000_000_000_000_000) && at("timeUnixNano") >= at("startTimeUnixNano"));
-    let sessions = &metric(&body, "wharf_sessions").context("no sessions")?["gauge"]["dataPoints"];
+    let sessions = &find_metric(&body, "wharf_sessions").context("no sessions")?["gauge"]["dataPoints"];
     let running = sessions
         .as_array()
         .context("no points")?
         .iter()
-        .find(|point| named(&point["attributes"], "status")["stringValue"] == "running");
+        .find(|point| find_named(&point["attributes"], "status")["stringValue"] == "running");
     assert_eq!(running.context("none runs")?["asInt"], "1");
-    let append = &metric(&body, "wharf_append_seconds").context("no histogram")?["histogram"]["dataPoints"][0];
+    let append = &find_metric(&body, "wharf_append_seconds").context("no histogram")?["histogram"]["dataPoints"][0];
     let counts: Vec<u64> = append["bucketCounts"]
         .as_array()
         .context("no counts")?
@@ -138,10 +139,10 @@ async fn metrics_and_turns_are_exported_by_otlp() -> Result<()> {
     assert!(is_hex(&span["traceId"], 32) && is_hex(&span["spanId"], 16), "{span}");
     assert_eq!((&span["name"], &span["kind"], &span["status"]["code"]), (&"turn".into(), &1.into(), &1.into()));
     let attributes = &span["attributes"];
-    assert_eq!(named(attributes, "wharf.session")["stringValue"], *id);
-    assert_eq!(named(attributes, "wharf.adapter")["stringValue"], "scripted");
-    assert_eq!(named(attributes, "wharf.outcome")["stringValue"], "end_turn");
-    assert!(named(attributes, "wharf.queue_millis")["intValue"].is_string(), "{attributes}");
+    assert_eq!(find_named(attributes, "wharf.session")["stringValue"], *id);
+    assert_eq!(find_named(attributes, "wharf.adapter")["stringValue"], "scripted");
+    assert_eq!(find_named(attributes, "wharf.outcome")["stringValue"], "end_turn");
+    assert!(find_named(attributes, "wharf.queue_millis")["intValue"].is_string(), "{attributes}");
     let nanos = |name: &str| span[name].as_str().and_then(|nanos| nanos.parse::<u64>().ok()).unwrap_or_default();
     assert!(nanos("endTimeUnixNano") - nanos("startTimeUnixNano") >= 29_000_000, "{span}");
     Ok(())
@@ -151,11 +152,11 @@ async fn metrics_and_turns_are_exported_by_otlp() -> Result<()> {
 async fn host_works_when_the_collector_is_unreachable() -> Result<()> {
     let nobody = TcpListener::bind("127.0.0.1:0").await?.local_addr()?;
     let otlp = format!("[otlp]\nendpoint = \"http://{nobody}\"\ninterval = \"50ms\"");
-    let mut host = section(scripted(&[])?, &otlp).start()?;
+    let mut host = add_section(scripted_host(&[])?, &otlp).start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
-    prompt(&http, &id, "echo done").await?;
-    idle(&http, &id).await?;
+    let id = spawn_session(&http, &host).await?;
+    send_prompt(&http, &id, "echo done").await?;
+    wait_until_idle(&http, &id).await?;
     let said =
         look::until(Duration::from_secs(20), || Ok(host.stderr().contains("metrics cannot be exported").then_some(())));
     said.await?.context("it does not say so")?;
@@ -171,7 +172,7 @@ fn an_endpoint_that_cannot_be_used_is_an_error_at_the_start() -> Result<()> {
     for wrong in ["https://collector.example", "127.0.0.1:4318", "http://", "http://user:key@collector"] {
         std::fs::write(&file, format!("[otlp]\nendpoint = \"{wrong}\"\n"))?;
         let config = file.to_str().context("a path")?;
-        let told = crate::program::refusal(dir.path(), &["--config", config])?;
+        let told = crate::program::run_failing_serve(dir.path(), &["--config", config])?;
         assert!(told.contains("otlp.endpoint") && told.contains("http://127.0.0.1:4318"), "{told}");
     }
     Ok(())

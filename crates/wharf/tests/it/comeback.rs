@@ -8,7 +8,10 @@ use wharf_testkit::client::{Client, RpcError};
 use wharf_testkit::host::Host;
 
 use crate::recording::Recording;
-use crate::{and_scripted, client, cwd, join, log, observer, open, pids, refused, scripted, stop_reason, told};
+use crate::{
+    add_scripted_agent, connect_client, connect_observer, cwd, expect_error, join_session, log, open_session,
+    parse_pids, prompt_for_text, scripted_host, stop_reason,
+};
 
 /// The requests by which a controller can bring a session back.
 #[derive(Clone, Copy, Debug)]
@@ -39,37 +42,39 @@ impl WakeRequest {
 
 /// Returns the texts that the log holds, in order.
 fn logged_texts(host: &Host, session: &str) -> Result<Vec<String>> {
-    let updates = log::events(host, session, "agent_updated")?;
+    let updates = log::list_events(host, session, "agent_updated")?;
     let update = |event: &Value| event["frame"]["params"]["update"].clone();
     let chunks = updates.iter().map(update).filter(|update| update["content"]["text"].is_string());
     Ok(chunks.map(|update| update["content"]["text"].as_str().unwrap_or_default().to_owned()).collect())
 }
 
 /// Returns how the agent was started each time.
-fn starts(host: &Host, session: &str) -> Result<Vec<String>> {
-    let starts = log::events(host, session, "agent_starting")?;
+fn list_start_kinds(host: &Host, session: &str) -> Result<Vec<String>> {
+    let starts = log::list_events(host, session, "agent_starting")?;
     Ok(starts.iter().map(|event| event["how"].as_str().unwrap_or_default().to_owned()).collect())
 }
 
 /// Returns how the prompts ended, in the order of their ends.
-fn ends(host: &Host, session: &str) -> Result<Vec<String>> {
-    let ends = log::events(host, session, "prompt_ended")?;
+fn list_prompt_ends(host: &Host, session: &str) -> Result<Vec<String>> {
+    let ends = log::list_events(host, session, "prompt_ended")?;
     Ok(ends.iter().map(|event| event["end"]["how"].as_str().unwrap_or_default().to_owned()).collect())
 }
 
-async fn accepted(host: &Host, session: &str, word: &str) -> Result<()> {
-    log::expect(host, session, "prompt_accepted", |event| event["frame"].to_string().contains(word)).await.map(drop)
+async fn wait_until_accepted(host: &Host, session: &str, word: &str) -> Result<()> {
+    log::expect_event(host, session, "prompt_accepted", |event| event["frame"].to_string().contains(word))
+        .await
+        .map(drop)
 }
 
 /// Brings the session back by this request, prompts it, and checks that its log was appended to.
-async fn comes_back(host: &Host, way: WakeRequest, session: &str, before: &[Value], how: &str) -> Result<()> {
-    let client = client(host).await?;
+async fn check_return(host: &Host, way: WakeRequest, session: &str, before: &[Value], how: &str) -> Result<()> {
+    let client = connect_client(host).await?;
     way.take(&client, session, &cwd(host)?).await?;
-    assert_eq!(told(&client, session, "echo after").await?, "after");
-    let records = log::records(host, session)?;
+    assert_eq!(prompt_for_text(&client, session, "echo after").await?, "after");
+    let records = log::read_records(host, session)?;
     assert_eq!(records[..before.len()], *before, "the log before is the log's beginning");
     assert!(records.iter().enumerate().all(|(place, record)| record["seq"] == place as u64 + 1), "a gap");
-    assert_eq!(starts(host, session)?, ["new", how]);
+    assert_eq!(list_start_kinds(host, session)?, ["new", how]);
     let mut expected = vec!["before", "after"];
     if let WakeRequest::Prompt = way {
         expected.insert(1, "back");
@@ -81,19 +86,19 @@ async fn comes_back(host: &Host, way: WakeRequest, session: &str, before: &[Valu
 #[tokio::test]
 async fn every_request_brings_a_session_back_after_kill_9() -> Result<()> {
     for (flags, how) in [(&[][..], "load"), (&["--resume"], "resume")] {
-        let mut host = scripted(flags)?.start()?;
+        let mut host = scripted_host(flags)?.start()?;
         let mut sessions = Vec::new();
         for way in WAKE_REQUESTS {
-            let (client, session) = open(&host).await?;
+            let (client, session) = open_session(&host).await?;
             client.prompt(&session, "echo before").await?;
             sessions.push((way, session));
         }
         host.restart()?;
         for (way, session) in sessions {
             // The host writes this as soon as it is up.
-            log::expect(&host, &session, "ended", |event| event["ending"]["reason"] == "host_restarted").await?;
-            let before = log::records(&host, &session)?;
-            comes_back(&host, way, &session, &before, how).await.with_context(|| format!("{way:?} {how}"))?;
+            log::expect_event(&host, &session, "ended", |event| event["ending"]["reason"] == "host_restarted").await?;
+            let before = log::read_records(&host, &session)?;
+            check_return(&host, way, &session, &before, how).await.with_context(|| format!("{way:?} {how}"))?;
         }
     }
     Ok(())
@@ -101,27 +106,27 @@ async fn every_request_brings_a_session_back_after_kill_9() -> Result<()> {
 
 #[tokio::test]
 async fn every_request_brings_a_session_back_after_a_crash_of_the_agent() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     for way in WAKE_REQUESTS {
-        let (client, session) = open(&host).await?;
+        let (client, session) = open_session(&host).await?;
         client.prompt(&session, "echo before").await?;
-        let error = refused(client.prompt(&session, "crash 3").await)?;
+        let error = expect_error(client.prompt(&session, "crash 3").await)?;
         assert_eq!(error.data["reason"], "agent_exited", "{error}");
-        log::expect(&host, &session, "ended", |_| true).await?;
-        let before = log::records(&host, &session)?;
-        comes_back(&host, way, &session, &before, "load").await.with_context(|| format!("{way:?}"))?;
+        log::expect_event(&host, &session, "ended", |_| true).await?;
+        let before = log::read_records(&host, &session)?;
+        check_return(&host, way, &session, &before, "load").await.with_context(|| format!("{way:?}"))?;
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn a_client_that_stayed_goes_on_with_the_next_agent() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
-    let second = join(&host, &session).await?;
-    let agent = pids(&told(&first, &session, "pid").await?);
-    refused(first.prompt(&session, "crash").await)?;
-    let next = pids(&told(&first, &session, "pid").await?);
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
+    let second = join_session(&host, &session).await?;
+    let agent = parse_pids(&prompt_for_text(&first, &session, "pid").await?);
+    expect_error(first.prompt(&session, "crash").await)?;
+    let next = parse_pids(&prompt_for_text(&first, &session, "pid").await?);
     assert_ne!(agent, next);
     second.expect_text(&format!("pid {}", next.first().context("no pid")?)).await;
     Ok(())
@@ -129,14 +134,14 @@ async fn a_client_that_stayed_goes_on_with_the_next_agent() -> Result<()> {
 
 #[tokio::test]
 async fn a_session_that_was_closed_comes_back_with_a_prompt() -> Result<()> {
-    let host = scripted(&["--close"])?.start()?;
-    let (first, session) = open(&host).await?;
+    let host = scripted_host(&["--close"])?.start()?;
+    let (first, session) = open_session(&host).await?;
     first.prompt(&session, "echo before").await?;
     first.request("session/close", json!({ "sessionId": session })).await?;
-    let ended = log::expect(&host, &session, "ended", |_| true).await?;
+    let ended = log::expect_event(&host, &session, "ended", |_| true).await?;
     assert_eq!(ended["ending"]["reason"], "closed");
-    let second = client(&host).await?;
-    assert_eq!(told(&second, &session, "echo after").await?, "after");
+    let second = connect_client(&host).await?;
+    assert_eq!(prompt_for_text(&second, &session, "echo after").await?, "after");
     Ok(())
 }
 
@@ -150,11 +155,11 @@ async fn replay_of_the_agent_is_dropped_before_and_after_its_answer() -> Result<
         &["--replay", "500", "--replay-after-load"],
     ];
     for flags in cases {
-        let mut host = scripted(&[flags, &["--commands"]].concat())?.start()?;
-        let (first, session) = open(&host).await?;
+        let mut host = scripted_host(&[flags, &["--commands"]].concat())?.start()?;
+        let (first, session) = open_session(&host).await?;
         first.prompt(&session, "echo before").await?;
         host.restart()?;
-        let second = client(&host).await?;
+        let second = connect_client(&host).await?;
         // Both are sent at the same time: the prompt has to wait until the replay is over.
         let load = json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [] });
         let loading = second.start("session/load", load).await;
@@ -162,10 +167,10 @@ async fn replay_of_the_agent_is_dropped_before_and_after_its_answer() -> Result<
         loading.answer().await?;
         assert_eq!(stop_reason(prompting.answer().await)?, "end_turn", "{flags:?}");
         assert_eq!(logged_texts(&host, &session)?, ["before", "after"], "{flags:?}");
-        let third = join(&host, &session).await?;
+        let third = join_session(&host, &session).await?;
         assert_eq!(third.texts(), ["before", "after"], "{flags:?}");
         // State updates are not part of the replay.
-        let updates = log::events(&host, &session, "agent_updated")?;
+        let updates = log::list_events(&host, &session, "agent_updated")?;
         let commands = updates.iter().filter(|event| event["update"] == "available_commands_update").count();
         assert_eq!(commands, 2, "{flags:?}");
     }
@@ -174,13 +179,13 @@ async fn replay_of_the_agent_is_dropped_before_and_after_its_answer() -> Result<
 
 #[tokio::test]
 async fn a_replay_of_many_megabytes_is_no_fault() -> Result<()> {
-    let mut host = scripted(&["--replay", "50000", "--commands"])?.start()?;
-    let (first, session) = open(&host).await?;
+    let mut host = scripted_host(&["--replay", "50000", "--commands"])?.start()?;
+    let (first, session) = open_session(&host).await?;
     first.prompt(&session, "echo before").await?;
     host.restart()?;
-    let second = join(&host, &session).await?;
-    assert_eq!(told(&second, &session, "echo after").await?, "after");
-    assert_eq!(log::events(&host, &session, "agent_faulted")?.len(), 0);
+    let second = join_session(&host, &session).await?;
+    assert_eq!(prompt_for_text(&second, &session, "echo after").await?, "after");
+    assert_eq!(log::list_events(&host, &session, "agent_faulted")?.len(), 0);
     assert_eq!(logged_texts(&host, &session)?, ["before", "after"]);
     Ok(())
 }
@@ -189,31 +194,31 @@ async fn a_replay_of_many_megabytes_is_no_fault() -> Result<()> {
 async fn mode_and_options_in_force_are_set_again_before_the_first_prompt() -> Result<()> {
     let recording = Recording::new()?;
     let mut host = recording.scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
+    let (first, session) = open_session(&host).await?;
     first.request("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
     let option = json!({ "sessionId": session, "configId": "model", "value": "large" });
     first.request("session/set_config_option", option).await?;
     host.restart()?;
-    let second = client(&host).await?;
-    let said = told(&second, &session, "mode").await?;
+    let second = connect_client(&host).await?;
+    let said = prompt_for_text(&second, &session, "mode").await?;
     assert!(said.starts_with("mode=auto model=large "), "{said}");
     let expected = ["session/load", "session/set_mode", "session/set_config_option", "session/prompt"];
     assert_eq!(recording.methods()?, expected);
-    let loaded = join(&host, &session).await?.load_session(&session, &cwd(&host)?).await?;
+    let loaded = join_session(&host, &session).await?.load_session(&session, &cwd(&host)?).await?;
     assert_eq!(loaded["modes"]["currentModeId"], "auto");
     assert_eq!(loaded["configOptions"][0]["currentValue"], "large");
 
     // A second restart: restored settings are in force like those that were set.
     host.restart()?;
-    let third = client(&host).await?;
-    let said = told(&third, &session, "mode ask").await?;
+    let third = connect_client(&host).await?;
+    let said = prompt_for_text(&third, &session, "mode ask").await?;
     assert!(said.starts_with("mode=ask model=large "), "{said}");
 
     // A mode that the agent chose by itself is in force too. It is the mode that the agent starts with, so nothing has
     // to be set.
     host.restart()?;
-    let fourth = client(&host).await?;
-    let said = told(&fourth, &session, "mode").await?;
+    let fourth = connect_client(&host).await?;
+    let said = prompt_for_text(&fourth, &session, "mode").await?;
     assert!(said.starts_with("mode=ask model=large "), "{said}");
     assert_eq!(recording.methods()?, ["session/load", "session/set_config_option", "session/prompt"]);
     Ok(())
@@ -229,19 +234,19 @@ async fn a_session_does_not_come_back_with_more_rights_than_it_had() -> Result<(
     for (flag, prompt, word) in cases {
         let recording = Recording::new()?;
         let mut host = recording.scripted(&["--error-on", flag])?.start()?;
-        let (first, session) = open(&host).await?;
+        let (first, session) = open_session(&host).await?;
         first.prompt(&session, prompt).await?;
         host.restart()?;
         for way in [WakeRequest::Load, WakeRequest::Resume, WakeRequest::Attach, WakeRequest::SetMode] {
-            let client = client(&host).await?;
-            let error = refused(way.take(&client, &session, &cwd(&host)?).await)?;
+            let client = connect_client(&host).await?;
+            let error = expect_error(way.take(&client, &session, &cwd(&host)?).await)?;
             assert!(error.message.contains(word), "{way:?}: {error}");
             assert_eq!(error.data["reason"], "start_failed", "{way:?}: {error}");
         }
-        let client = client(&host).await?;
-        let error = refused(client.prompt(&session, "echo never").await)?;
+        let client = connect_client(&host).await?;
+        let error = expect_error(client.prompt(&session, "echo never").await)?;
         assert_eq!(error.data["reason"], "start_failed", "{error}");
-        let ended = log::events(&host, &session, "ended")?;
+        let ended = log::list_events(&host, &session, "ended")?;
         let ending = &ended.last().context("no end")?["ending"];
         assert!(ending["message"].as_str().is_some_and(|message| message.contains(word)), "{ending}");
         let prompts = recording.messages()?;
@@ -258,32 +263,32 @@ async fn start_parameters_are_kept_privately_and_used_on_return() -> Result<()> 
     let (cwd, other) = (cwd(&host)?, host.directory().join("other"));
     std::fs::create_dir(&other)?;
     let server = |name: &str| json!([{ "name": name, "command": "/bin/true", "args": [], "env": [{ "name": "KEY", "value": format!("secret-of-{name}") }] }]);
-    let first = client(&host).await?;
+    let first = connect_client(&host).await?;
     let new = json!({ "cwd": cwd, "mcpServers": server("one"), "additionalDirectories": [other] });
     let opened = first.request("session/new", new).await?;
     let session = opened["sessionId"].as_str().context("no id")?.to_owned();
     first.prompt(&session, "echo before").await?;
 
-    let folder = log::folder(&host, &session);
+    let folder = log::session_dir(&host, &session);
     let mode = std::fs::metadata(folder.join("start.json"))?.permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    assert!(!log::records(&host, &session)?.iter().any(|record| record.to_string().contains("secret-of-one")));
+    assert!(!log::read_records(&host, &session)?.iter().any(|record| record.to_string().contains("secret-of-one")));
 
     // Clients that know no servers send an empty list, which changes nothing.
     host.restart()?;
-    let second = join(&host, &session).await?;
+    let second = join_session(&host, &session).await?;
     let sent = recording.since_start()?.into_iter().next().context("nothing sent")?;
     assert_eq!(sent["method"], "session/load");
     assert_eq!(sent["params"]["mcpServers"], server("one"));
     assert_eq!(sent["params"]["additionalDirectories"], json!([other]));
     assert_eq!(sent["params"]["cwd"], cwd.as_str());
-    let said = told(&second, &session, "mode").await?;
+    let said = prompt_for_text(&second, &session, "mode").await?;
     assert!(said.ends_with(&format!("cwd={cwd}")), "{said}");
 
     // New values replace the stored ones.
     for way in [WakeRequest::Load, WakeRequest::Prompt] {
         host.restart()?;
-        let third = client(&host).await?;
+        let third = connect_client(&host).await?;
         if let WakeRequest::Load = way {
             let load = json!({ "sessionId": session, "cwd": cwd, "mcpServers": server("two") });
             third.request("session/load", load).await?;
@@ -293,57 +298,57 @@ async fn start_parameters_are_kept_privately_and_used_on_return() -> Result<()> 
         let sent = recording.since_start()?.into_iter().next().context("nothing sent")?;
         assert_eq!(sent["params"]["mcpServers"], server("two"), "{way:?}");
     }
-    assert!(!log::records(&host, &session)?.iter().any(|record| record.to_string().contains("secret-of-two")));
+    assert!(!log::read_records(&host, &session)?.iter().any(|record| record.to_string().contains("secret-of-two")));
     Ok(())
 }
 
 /// Creates a session with a running turn and two queued prompts.
-async fn with_queue(host: &Host) -> Result<String> {
-    let (first, session) = open(host).await?;
+async fn create_session_with_queue(host: &Host) -> Result<String> {
+    let (first, session) = open_session(host).await?;
     let _running = first.start_prompt(&session, "echo running; hang").await;
     first.expect_text("running").await;
     for word in ["one", "two"] {
         let _waiting = first.start_prompt(&session, &format!("echo {word}")).await;
-        accepted(host, &session, word).await?;
+        wait_until_accepted(host, &session, word).await?;
     }
     Ok(session)
 }
 
 #[tokio::test]
 async fn queued_prompts_run_after_kill_9_and_a_restart() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
-    let session = with_queue(&host).await?;
+    let mut host = scripted_host(&[])?.start()?;
+    let session = create_session_with_queue(&host).await?;
     host.restart()?;
     // This happens without any client.
     let is_two = |event: &Value| event["frame"].to_string().contains("\"two\"");
-    log::expect(&host, &session, "agent_updated", is_two).await?;
-    let later = join(&host, &session).await?;
+    log::expect_event(&host, &session, "agent_updated", is_two).await?;
+    let later = join_session(&host, &session).await?;
     assert_eq!(later.texts(), ["running", "one", "two"]);
-    assert_eq!(told(&later, &session, "echo on").await?, "on");
-    assert_eq!(ends(&host, &session)?, ["host_restarted", "answered", "answered", "answered"]);
+    assert_eq!(prompt_for_text(&later, &session, "echo on").await?, "on");
+    assert_eq!(list_prompt_ends(&host, &session)?, ["host_restarted", "answered", "answered", "answered"]);
     Ok(())
 }
 
 #[tokio::test]
 async fn queued_prompts_run_after_an_orderly_restart_too() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
-    let session = with_queue(&host).await?;
+    let mut host = scripted_host(&[])?.start()?;
+    let session = create_session_with_queue(&host).await?;
     assert!(host.terminate()?.success());
     host.restart()?;
     let is_two = |event: &Value| event["frame"].to_string().contains("\"two\"");
-    log::expect(&host, &session, "agent_updated", is_two).await?;
-    let later = join(&host, &session).await?;
-    assert_eq!(told(&later, &session, "echo on").await?, "on");
-    assert_eq!(ends(&host, &session)?, ["host_shutdown", "answered", "answered", "answered"]);
+    log::expect_event(&host, &session, "agent_updated", is_two).await?;
+    let later = join_session(&host, &session).await?;
+    assert_eq!(prompt_for_text(&later, &session, "echo on").await?, "on");
+    assert_eq!(list_prompt_ends(&host, &session)?, ["host_shutdown", "answered", "answered", "answered"]);
     Ok(())
 }
 
 #[tokio::test]
 async fn queued_prompts_wait_for_a_client_with_resume_on_start_none() -> Result<()> {
-    let mut host = scripted(&[])?.setting("resume_on_start", "none").start()?;
-    let session = with_queue(&host).await?;
+    let mut host = scripted_host(&[])?.setting("resume_on_start", "none").start()?;
+    let session = create_session_with_queue(&host).await?;
     host.restart()?;
-    let later = client(&host).await?;
+    let later = connect_client(&host).await?;
     let status = later.request("session/status", json!({ "sessionId": session })).await?;
     assert_eq!(status["status"], "not_found");
     assert_eq!(status["_meta"]["wharf"]["resumable"], true);
@@ -351,22 +356,22 @@ async fn queued_prompts_wait_for_a_client_with_resume_on_start_none() -> Result<
     assert_eq!(listed["sessions"][0]["_meta"]["wharf"]["queued"], 2, "{listed}");
     let queue = later.request("_wharf/queue/list", json!({ "sessionId": session })).await?;
     assert_eq!(queue["prompts"].as_array().map(Vec::len), Some(2), "looking starts nothing: {queue}");
-    assert_eq!(starts(&host, &session)?, ["new"]);
+    assert_eq!(list_start_kinds(&host, &session)?, ["new"]);
     // When a client prompts, the waiting prompts run first.
-    assert_eq!(told(&later, &session, "echo three").await?, "onetwothree");
-    assert_eq!(ends(&host, &session)?, ["host_restarted", "answered", "answered", "answered"]);
+    assert_eq!(prompt_for_text(&later, &session, "echo three").await?, "onetwothree");
+    assert_eq!(list_prompt_ends(&host, &session)?, ["host_restarted", "answered", "answered", "answered"]);
     Ok(())
 }
 
 #[tokio::test]
 async fn every_session_comes_back_with_resume_on_start_all() -> Result<()> {
-    let options = and_scripted(scripted(&[])?, "mortal", &["--no-load"])?;
+    let options = add_scripted_agent(scripted_host(&[])?, "mortal", &["--no-load"])?;
     let mut host = options.setting("resume_on_start", "all").start()?;
-    let (_first, session) = open(&host).await?;
-    let mortal = crate::client_of(&host, "mortal").await?.new_session(&cwd(&host)?).await?;
+    let (_first, session) = open_session(&host).await?;
+    let mortal = crate::connect_client_of(&host, "mortal").await?.new_session(&cwd(&host)?).await?;
     host.restart()?;
-    log::expect(&host, &session, "agent_started", |event| event["start"] == 2).await?;
-    let later = client(&host).await?;
+    log::expect_event(&host, &session, "agent_started", |event| event["start"] == 2).await?;
+    let later = connect_client(&host).await?;
     let status = later.request("session/status", json!({ "sessionId": session })).await?;
     assert_eq!(status["status"], "live");
     let status = later.request("session/status", json!({ "sessionId": mortal })).await?;
@@ -377,42 +382,42 @@ async fn every_session_comes_back_with_resume_on_start_all() -> Result<()> {
 
 #[tokio::test]
 async fn interrupted_turn_runs_again_with_on_restart_requeue() -> Result<()> {
-    let mut host = scripted(&[])?.setting("on_restart", "requeue").start()?;
-    let (first, session) = open(&host).await?;
+    let mut host = scripted_host(&[])?.setting("on_restart", "requeue").start()?;
+    let (first, session) = open_session(&host).await?;
     let _running = first.start_prompt(&session, "echo begun; ask; echo done").await;
     first.expect_request("session/request_permission").await;
     let _waiting = first.start_prompt(&session, "echo next").await;
-    accepted(&host, &session, "next").await?;
+    wait_until_accepted(&host, &session, "next").await?;
     host.restart()?;
-    let second = client(&host).await?;
+    let second = connect_client(&host).await?;
     second.choose("allow_once");
     second.load_session(&session, &cwd(&host)?).await?;
     second.expect_text("next").await;
-    assert_eq!(told(&second, &session, "echo on").await?, "on");
+    assert_eq!(prompt_for_text(&second, &session, "echo on").await?, "on");
     let texts = ["begun", "begun", "chosen: allow_once", "done", "next", "on"];
     assert_eq!(logged_texts(&host, &session)?, texts);
-    assert_eq!(log::events(&host, &session, "prompt_requeued")?.len(), 1);
-    assert_eq!(ends(&host, &session)?, ["answered", "answered", "answered"]);
+    assert_eq!(log::list_events(&host, &session, "prompt_requeued")?.len(), 1);
+    assert_eq!(list_prompt_ends(&host, &session)?, ["answered", "answered", "answered"]);
     Ok(())
 }
 
 #[tokio::test]
 async fn an_agent_that_forgot_the_session_is_a_clear_error() -> Result<()> {
-    let mut host = scripted(&["--forget"])?.start()?;
-    let (first, session) = open(&host).await?;
+    let mut host = scripted_host(&["--forget"])?.start()?;
+    let (first, session) = open_session(&host).await?;
     first.prompt(&session, "echo before").await?;
     host.restart()?;
     for way in [WakeRequest::Load, WakeRequest::Resume, WakeRequest::Attach, WakeRequest::SetMode] {
-        let client = client(&host).await?;
-        let error = refused(way.take(&client, &session, &cwd(&host)?).await)?;
+        let client = connect_client(&host).await?;
+        let error = expect_error(way.take(&client, &session, &cwd(&host)?).await)?;
         assert!(error.message.contains("refused `session/load`"), "{way:?}: {error}");
         assert_eq!(error.data["reason"], "start_failed", "{way:?}: {error}");
     }
-    let second = client(&host).await?;
-    let error = refused(second.prompt(&session, "echo never").await)?;
+    let second = connect_client(&host).await?;
+    let error = expect_error(second.prompt(&session, "echo never").await)?;
     assert_eq!(error.data["reason"], "start_failed", "{error}");
     // The log can still be read.
-    let reader = observer(&host).await?;
+    let reader = connect_observer(&host).await?;
     reader.load_session(&session, &cwd(&host)?).await?;
     assert_eq!(reader.texts(), ["before"]);
     Ok(())
@@ -420,34 +425,34 @@ async fn an_agent_that_forgot_the_session_is_a_clear_error() -> Result<()> {
 
 #[tokio::test]
 async fn agent_that_can_neither_load_nor_resume_is_a_clear_error() -> Result<()> {
-    let mut host = scripted(&["--no-load"])?.start()?;
-    let (first, session) = open(&host).await?;
+    let mut host = scripted_host(&["--no-load"])?.start()?;
+    let (first, session) = open_session(&host).await?;
     first.prompt(&session, "echo before").await?;
     host.restart()?;
-    let second = client(&host).await?;
+    let second = connect_client(&host).await?;
     let loaded = second.load_session(&session, &cwd(&host)?).await?;
     assert_eq!(loaded["_meta"]["wharf"], json!({ "status": "killed", "resumable": false }));
     assert_eq!(second.texts(), ["before"]);
     for way in [WakeRequest::Resume, WakeRequest::Prompt, WakeRequest::SetMode] {
-        let error = refused(way.take(&second, &session, &cwd(&host)?).await)?;
+        let error = expect_error(way.take(&second, &session, &cwd(&host)?).await)?;
         assert_eq!(error.data["reason"], "not_resumable", "{way:?}: {error}");
         assert!(error.message.contains("cannot be brought back"), "{way:?}: {error}");
     }
     let attached = WakeRequest::Attach.take(&second, &session, &cwd(&host)?).await?;
     assert_eq!(attached["history"][1]["content"][0]["text"], "before", "{attached}");
-    assert_eq!(starts(&host, &session)?, ["new"]);
+    assert_eq!(list_start_kinds(&host, &session)?, ["new"]);
     Ok(())
 }
 
 #[tokio::test]
 async fn observers_read_a_cold_session_and_start_nothing() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
+    let mut host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
     first.prompt(&session, "echo before").await?;
     host.restart()?;
-    log::expect(&host, &session, "ended", |_| true).await?;
-    let before = log::records(&host, &session)?;
-    let (by_token, by_wish) = (observer(&host).await?, client(&host).await?);
+    log::expect_event(&host, &session, "ended", |_| true).await?;
+    let before = log::read_records(&host, &session)?;
+    let (by_token, by_wish) = (connect_observer(&host).await?, connect_client(&host).await?);
     by_token.load_session(&session, &cwd(&host)?).await?;
     assert_eq!(by_token.texts(), ["before"]);
     WakeRequest::Resume.take(&by_token, &session, &cwd(&host)?).await?;
@@ -455,11 +460,11 @@ async fn observers_read_a_cold_session_and_start_nothing() -> Result<()> {
     by_wish.request("session/attach", json!({ "sessionId": session, "role": "observer" })).await?;
     for observer in [&by_token, &by_wish] {
         for way in [WakeRequest::Prompt, WakeRequest::SetMode] {
-            let error = refused(way.take(observer, &session, &cwd(&host)?).await)?;
+            let error = expect_error(way.take(observer, &session, &cwd(&host)?).await)?;
             assert_eq!(error.code, -32011, "{way:?}: {error}");
         }
     }
-    assert_eq!(log::records(&host, &session)?, before);
+    assert_eq!(log::read_records(&host, &session)?, before);
     Ok(())
 }
 
@@ -467,7 +472,7 @@ async fn observers_read_a_cold_session_and_start_nothing() -> Result<()> {
 async fn start_parameters_are_sent_again_byte_for_byte() -> Result<()> {
     let recording = Recording::new()?;
     let mut host = recording.scripted(&[])?.start()?;
-    let (first, directory) = (client(&host).await?, cwd(&host)?);
+    let (first, directory) = (connect_client(&host).await?, cwd(&host)?);
     let odd = r#""z" : 1.50e1,"a":{"y":-0.0,"x":"\u0041"},"mcpServers":[ {"name":"one","command":"/bin/true","args":[],"env":[]} ]"#;
     first
         .send_raw(&format!(
@@ -478,15 +483,15 @@ async fn start_parameters_are_sent_again_byte_for_byte() -> Result<()> {
     let session = opened.body["result"]["sessionId"].as_str().context("no id")?.to_owned();
     first.prompt(&session, "echo before").await?;
     host.restart()?;
-    let second = client(&host).await?;
-    assert_eq!(told(&second, &session, "echo after").await?, "after");
+    let second = connect_client(&host).await?;
+    assert_eq!(prompt_for_text(&second, &session, "echo after").await?, "after");
     let sent = recording.text()?;
     let loads: Vec<&str> = sent.lines().filter(|line| line.contains("session/load")).collect();
     assert!(loads.len() == 1 && loads[0].contains(odd), "{loads:?}");
 
     // A client that brings it back with servers of its own changes those and nothing else.
     host.restart()?;
-    let third = client(&host).await?;
+    let third = connect_client(&host).await?;
     let servers = r#"[ {"env":[],"name":"two","command":"/bin/true","args":[], "n":1.0} ]"#;
     third
         .send_raw(&format!(r#"{{"jsonrpc":"2.0","id":"load","method":"session/load","params":{{"cwd":"{directory}","mcpServers":{servers},"sessionId":"{session}"}}}}"#))
@@ -501,21 +506,21 @@ async fn start_parameters_are_sent_again_byte_for_byte() -> Result<()> {
 
 #[tokio::test]
 async fn clients_that_wake_a_session_at_the_same_time_share_one_agent() -> Result<()> {
-    let mut host = scripted(&["--delay", "session/load=200"])?.start()?;
-    let (first, session) = open(&host).await?;
+    let mut host = scripted_host(&["--delay", "session/load=200"])?.start()?;
+    let (first, session) = open_session(&host).await?;
     first.prompt(&session, "echo before").await?;
     host.restart()?;
     let cwd = cwd(&host)?;
     let mut clients = Vec::new();
     for way in WAKE_REQUESTS.into_iter().chain(WAKE_REQUESTS) {
-        clients.push((way, client(&host).await?));
+        clients.push((way, connect_client(&host).await?));
     }
     let ways = clients.iter().map(|(way, client)| way.take(client, &session, &cwd));
     let answers = futures_util::future::join_all(ways).await;
     for ((way, _), answer) in clients.iter().zip(answers) {
         answer.with_context(|| format!("{way:?}"))?;
     }
-    assert_eq!(starts(&host, &session)?, ["new", "load"]);
+    assert_eq!(list_start_kinds(&host, &session)?, ["new", "load"]);
     let mut agents = Vec::new();
     for (_, client) in &clients {
         let before = client.transcript().len();

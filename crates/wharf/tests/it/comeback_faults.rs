@@ -10,7 +10,7 @@ use wharf_testkit::host::{Host, HostOptions};
 use wharf_testkit::http::Http;
 use wharf_testkit::{PATIENCE, look, procs, program};
 
-use crate::{client_of, cwd, log, refused, scripted, section, told};
+use crate::{add_section, connect_client_of, cwd, expect_error, log, prompt_for_text, scripted_host};
 
 /// A failure of an agent that is started again, and the error that it causes.
 struct ReturnFault {
@@ -57,8 +57,8 @@ const RETURN_FAULTS: &[ReturnFault] = &[
     fault("option-no", &["--error-on", "session/set_config_option=-32602"], "might do more than it was allowed to"),
 ];
 
-fn options(faulty: bool) -> Result<HostOptions> {
-    let mut options = scripted(&[])?.setting("start_timeout", START_TIMEOUT).setting("resume_on_start", "none");
+fn fault_options(faulty: bool) -> Result<HostOptions> {
+    let mut options = scripted_host(&[])?.setting("start_timeout", START_TIMEOUT).setting("resume_on_start", "none");
     let agent = program::scripted_agent()?;
     let agent = agent.to_str().context("not UTF-8")?.to_owned();
     for fault in RETURN_FAULTS {
@@ -68,32 +68,32 @@ fn options(faulty: bool) -> Result<HostOptions> {
             std::iter::once(agent.as_str()).chain(flags.iter().copied()).map(str::to_owned).collect();
         options = options.agent(fault.name, &command);
     }
-    Ok(section(tried_once(options), "[limits]\nstarts = 100"))
+    Ok(add_section(without_retries(options), "[limits]\nstarts = 100"))
 }
 
 /// Turns retries of failed starts off; `agent_restarts` tests the retries.
-fn tried_once(mut options: HostOptions) -> HostOptions {
+fn without_retries(mut options: HostOptions) -> HostOptions {
     options.config.get_or_insert_default().insert_str(0, "start_retries = []\n");
     options
 }
 
 /// Creates a session with a mode and an option that differ from the agent's defaults, after a login.
-async fn begin(host: &Host, agent: &str) -> Result<String> {
-    let client = client_of(host, agent).await?;
+async fn create_session_with_settings(host: &Host, agent: &str) -> Result<String> {
+    let client = connect_client_of(host, agent).await?;
     client.initialize().await?;
     client.request("authenticate", json!({ "methodId": "any" })).await?;
     let session = client.new_session(&cwd(host)?).await?;
     client.request("session/set_mode", json!({ "sessionId": session, "modeId": "code" })).await?;
     let option = json!({ "sessionId": session, "configId": "model", "value": "large" });
     client.request("session/set_config_option", option).await?;
-    assert_eq!(told(&client, &session, "echo before").await?, "before");
+    assert_eq!(prompt_for_text(&client, &session, "echo before").await?, "before");
     Ok(session)
 }
 
 /// Checks that a prompt fails in time with the reason, and that the session's state is consistent afterwards.
-async fn fails(host: &Host, http: &Http, client: &Client, fault: &ReturnFault, session: &str) -> Result<()> {
+async fn check_failure(host: &Host, http: &Http, client: &Client, fault: &ReturnFault, session: &str) -> Result<()> {
     let (asked, waits) = tokio::join!(client.prompt(session, "echo one"), client.prompt(session, "echo two"));
-    for error in [refused(asked)?, refused(waits)?] {
+    for error in [expect_error(asked)?, expect_error(waits)?] {
         ensure!(error.data["reason"] == "start_failed", "{error}");
     }
     let known = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
@@ -103,31 +103,31 @@ async fn fails(host: &Host, http: &Http, client: &Client, fault: &ReturnFault, s
     ensure!(message.contains(fault.told), "{message}");
     // A client that only loads the session gets the reason too.
     let join = json!({ "sessionId": session, "cwd": cwd(host)?, "mcpServers": [] });
-    let error = refused(client.request("session/load", join).await)?;
+    let error = expect_error(client.request("session/load", join).await)?;
     ensure!(error.to_string().contains(fault.told), "{error}");
-    let accepted = log::events(host, session, "prompt_accepted")?.len();
-    let ends = log::events(host, session, "prompt_ended")?;
+    let accepted = log::list_events(host, session, "prompt_accepted")?.len();
+    let ends = log::list_events(host, session, "prompt_ended")?;
     ensure!(accepted == 3 && ends.len() == 3, "{accepted} prompts, {} ends", ends.len());
     ensure!(ends[1..].iter().all(|end| end["end"]["how"] == "start_failed"), "{ends:?}");
     // There is one start for the prompts, whether or not they came together, and one for the load: no start was
     // retried.
-    let starts = log::events(host, session, "agent_starting")?.len();
+    let starts = log::list_events(host, session, "agent_starting")?.len();
     ensure!((3..=4).contains(&starts), "{starts} starts");
     Ok(())
 }
 
 #[tokio::test]
 async fn session_can_come_back_after_its_agent_failed_in_any_phase() -> Result<()> {
-    let mut host = options(false)?.start()?;
+    let mut host = fault_options(false)?.start()?;
     let mut sessions = Vec::new();
     for fault in RETURN_FAULTS {
-        sessions.push(begin(&host, fault.name).await.with_context(|| fault.name.to_owned())?);
+        sessions.push(create_session_with_settings(&host, fault.name).await.with_context(|| fault.name.to_owned())?);
     }
-    let config = |faulty: bool| -> Result<Option<String>> { Ok(options(faulty)?.config) };
+    let config = |faulty: bool| -> Result<Option<String>> { Ok(fault_options(faulty)?.config) };
     host.options_mut().config = config(true)?;
     host.restart()?;
     let http = Http::new(&host);
-    let (other, unharmed) = crate::open(&host).await?;
+    let (other, unharmed) = crate::open_session(&host).await?;
     let only = look::until(PATIENCE, || Ok(Some(procs::descendants(host.pid())))).await?.context("no processes")?;
 
     let begun = Instant::now();
@@ -137,14 +137,14 @@ async fn session_can_come_back_after_its_agent_failed_in_any_phase() -> Result<(
         let client = Client::connect(&host.ws_url(), host.token()).await?;
         client.initialize().await?;
         let (host, http) = (&host, &http);
-        all.push(
-            async move { fails(host, http, &client, fault, session).await.with_context(|| fault.name.to_owned()) },
-        );
+        all.push(async move {
+            check_failure(host, http, &client, fault, session).await.with_context(|| fault.name.to_owned())
+        });
     }
     let all = futures_util::future::join_all(all);
     let bystander = async {
         for round in 0..20 {
-            assert_eq!(told(&other, &unharmed, &format!("echo {round}")).await?, round.to_string());
+            assert_eq!(prompt_for_text(&other, &unharmed, &format!("echo {round}")).await?, round.to_string());
         }
         anyhow::Ok(())
     };
@@ -162,9 +162,9 @@ async fn session_can_come_back_after_its_agent_failed_in_any_phase() -> Result<(
     host.options_mut().config = config(false)?;
     host.restart()?;
     for (fault, session) in RETURN_FAULTS.iter().zip(&sessions) {
-        let client = client_of(&host, fault.name).await?;
+        let client = connect_client_of(&host, fault.name).await?;
         client.initialize().await?;
-        let state = told(&client, session, "mode").await.with_context(|| fault.name.to_owned())?;
+        let state = prompt_for_text(&client, session, "mode").await.with_context(|| fault.name.to_owned())?;
         ensure!(state.starts_with("mode=code model=large"), "{}: {state}", fault.name);
     }
     Ok(())
@@ -172,19 +172,20 @@ async fn session_can_come_back_after_its_agent_failed_in_any_phase() -> Result<(
 
 #[tokio::test]
 async fn prompts_that_waited_for_a_host_get_their_end_when_the_agent_cannot_come_back() -> Result<()> {
-    let mut host = tried_once(scripted(&[])?).setting("start_timeout", START_TIMEOUT).start()?;
-    let (client, session) = crate::open(&host).await?;
+    let mut host = without_retries(scripted_host(&[])?).setting("start_timeout", START_TIMEOUT).start()?;
+    let (client, session) = crate::open_session(&host).await?;
     client.prompt(&session, "echo before").await?;
     let _running = client.start_prompt(&session, "hang").await;
     let _waiting = client.start_prompt(&session, "echo later").await;
-    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("later")).await?;
-    let hangs = scripted(&["--hang-on", "session/load"])?.setting("start_timeout", START_TIMEOUT);
-    host.options_mut().config = tried_once(hangs).config;
+    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("later")).await?;
+    let hangs = scripted_host(&["--hang-on", "session/load"])?.setting("start_timeout", START_TIMEOUT);
+    host.options_mut().config = without_retries(hangs).config;
     host.restart()?;
-    let ended = log::expect(&host, &session, "prompt_ended", |event| event["end"]["how"] == "start_failed").await?;
+    let ended =
+        log::expect_event(&host, &session, "prompt_ended", |event| event["end"]["how"] == "start_failed").await?;
     assert_ne!(ended["prompt"], Value::Null);
     let known = Http::new(&host).get(&format!("/sessions/{session}")).await?.expect(200)?;
     assert_eq!((&known["queued"], &known["resumable"]), (&json!(0), &json!(true)), "{known}");
-    assert_eq!(log::events(&host, &session, "agent_starting")?.len(), 2, "it is not tried for ever");
+    assert_eq!(log::list_events(&host, &session, "agent_starting")?.len(), 2, "it is not tried for ever");
     Ok(())
 }

@@ -10,18 +10,18 @@ use wharf_testkit::host::{Host, HostOptions};
 use wharf_testkit::http::Http;
 use wharf_testkit::{PATIENCE, look, procs};
 
-use crate::identity::{CallingAgent, ids, piped, token_of};
+use crate::identity::{CallingAgent, list_ids, run_verb_in_agent, token_of};
 use crate::mcp_client::Mcp;
-use crate::rest::{idle, output, spawn, until};
-use crate::{and_scripted, client, cwd, log, refused, scripted, section};
+use crate::rest::{output_lines, spawn_session, wait_for_session, wait_until_idle};
+use crate::{add_scripted_agent, add_section, connect_client, cwd, expect_error, log, scripted_host};
 
 const TURN_END: &str = "── turn-end (end_turn) ──";
 
-/// Lets agents called `scripted` start agents called `child`, which may start further ones within the depth limit.
-fn delegating(settings: &str) -> Result<HostOptions> {
-    let options = and_scripted(scripted(&["--resume"])?, "child", &["--resume"])?;
+/// Lets agents called `scripted_host` start agents called `child`, which may start further ones within the depth limit.
+fn configure_delegation(settings: &str) -> Result<HostOptions> {
+    let options = add_scripted_agent(scripted_host(&["--resume"])?, "child", &["--resume"])?;
     let allow = "allow = { scripted = [\"child\"], child = [\"child\"] }";
-    Ok(section(options, &format!("[delegation]\n{allow}\n{settings}")))
+    Ok(add_section(options, &format!("[delegation]\n{allow}\n{settings}")))
 }
 
 /// A session whose agent calls the host over HTTP.
@@ -58,32 +58,32 @@ impl ParentSession {
 }
 
 /// Returns the number of sessions with a log, and of processes.
-fn made(host: &Host) -> Result<(usize, usize)> {
+fn count_sessions_and_processes(host: &Host) -> Result<(usize, usize)> {
     Ok((log::all_sessions(host)?.len(), procs::descendants(host.pid()).len()))
 }
 
 /// Returns a caller with the current token of a session's agent.
-async fn caller_of(host: &Host, session: &str) -> Result<Http> {
-    let client = client(host).await?;
+async fn agent_caller(host: &Host, session: &str) -> Result<Http> {
+    let client = connect_client(host).await?;
     client.load_session(session, &cwd(host)?).await?;
     Ok(Http::with_token(host, &token_of(&client, session, host).await?))
 }
 
 #[tokio::test]
 async fn delegation_is_off_by_default() -> Result<()> {
-    let host = and_scripted(scripted(&[])?, "child", &[])?.start()?;
+    let host = add_scripted_agent(scripted_host(&[])?, "child", &[])?.start()?;
     let mut parent = ParentSession::new(&host).await?;
-    let before = made(&host)?;
+    let before = count_sessions_and_processes(&host)?;
     for wanted in [json!({ "adapter": "child" }), json!({ "adapter": "scripted" }), json!({ "adapter": "no such" })] {
         parent.is_refused(&wanted, 403, "delegation_denied").await?;
     }
-    assert_eq!(made(&host)?, before, "something was made");
+    assert_eq!(count_sessions_and_processes(&host)?, before, "something was made");
     Ok(())
 }
 
 #[tokio::test]
 async fn an_agent_starts_a_child_works_with_it_and_ends_it() -> Result<()> {
-    let host = delegating("")?.start()?;
+    let host = configure_delegation("")?.start()?;
     let mut parent = ParentSession::new(&host).await?;
     let start = json!({ "adapter": "child", "prompt": "echo first", "label": "helper" });
     let child = parent.mcp.call("agent_start", start).await?;
@@ -97,14 +97,14 @@ async fn an_agent_starts_a_child_works_with_it_and_ends_it() -> Result<()> {
     let told = mcp.call("agent_output", json!({ "sessionId": id })).await?;
     assert_eq!(told["lines"], json!(["first", TURN_END, "second", TURN_END]));
     let listed = mcp.call("agent_sessions_list", json!({})).await?;
-    assert_eq!(ids(&listed), [&id, &parent.agent.session]);
+    assert_eq!(list_ids(&listed), [&id, &parent.agent.session]);
     assert_eq!(mcp.call("agent_kill", json!({ "sessionId": id })).await?["ok"], true);
     assert_eq!(mcp.refusal("agent_prompt", json!({ "sessionId": id, "prompt": "again" })).await?.0, "killed");
 
     // The log records the ancestry and the session whose agent acted.
-    let origin = log::events(&host, &id, "created")?.remove(0)["origin"].take();
+    let origin = log::list_events(&host, &id, "created")?.remove(0)["origin"].take();
     assert_eq!((&origin["lineage"], &origin["by"]["parent"]), (&json!([parent.id()]), &json!(parent.id())));
-    let prompts = log::events(&host, &id, "prompt_accepted")?;
+    let prompts = log::list_events(&host, &id, "prompt_accepted")?;
     ensure!(prompts.iter().all(|prompt| prompt["sender"]["parent"] == parent.id()), "{prompts:?}");
     // Every surface shows the ancestry; a session of the user has none.
     let user = Http::new(&host);
@@ -115,7 +115,7 @@ async fn an_agent_starts_a_child_works_with_it_and_ends_it() -> Result<()> {
     let listed = parent.agent.client.request("session/list", all).await?;
     let meta = &listed["sessions"][0]["_meta"]["wharf"];
     assert_eq!((&meta["parentSessionId"], &meta["depth"]), (&json!(parent.id()), &json!(1)));
-    let shown = crate::program::command(&["show", &id, "--state-dir"]).arg(host.state_dir()).output()?;
+    let shown = crate::program::wharf_command(&["show", &id, "--state-dir"]).arg(host.state_dir()).output()?;
     let shown = String::from_utf8(shown.stdout)?;
     ensure!(shown.contains(&format!("parent\t{}\ndepth\t1\n", parent.id())), "{shown}");
     Ok(())
@@ -123,7 +123,7 @@ async fn an_agent_starts_a_child_works_with_it_and_ends_it() -> Result<()> {
 
 #[tokio::test]
 async fn process_of_an_agent_delegates_without_a_token() -> Result<()> {
-    let host = delegating("")?.start()?;
+    let host = configure_delegation("")?.start()?;
     let agent = CallingAgent::new(&host).await?;
     let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params":
         { "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "x", "version": "1" } } });
@@ -131,7 +131,7 @@ async fn process_of_an_agent_delegates_without_a_token() -> Result<()> {
     let arguments = json!({ "adapter": "child", "prompt": "echo from below" });
     let start = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call", "params":
         { "name": "agent_start", "arguments": arguments } });
-    let said = piped(&host, &agent, "mcp --no-start", &[hello, ready, start]).await?;
+    let said = run_verb_in_agent(&host, &agent, "mcp --no-start", &[hello, ready, start]).await?;
     ensure!(said.contains(&format!(r#""parentSessionId":"{}""#, agent.session)), "{said}");
     let socket = format!("'{}'", host.socket().display());
     let body = r#"'{"adapter":"child"}'"#;
@@ -148,14 +148,14 @@ async fn process_of_an_agent_delegates_without_a_token() -> Result<()> {
 
 #[tokio::test]
 async fn forbidden_delegation_is_refused_and_creates_no_session() -> Result<()> {
-    let host = delegating("max_depth = 1")?.start()?;
+    let host = configure_delegation("max_depth = 1")?.start()?;
     let outside = tempfile::tempdir()?;
     let inside = host.directory().join("inside");
     fs::create_dir(&inside)?;
     let link = host.directory().join("link");
     symlink(outside.path(), &link)?;
     let mut parent = ParentSession::new(&host).await?;
-    let before = made(&host)?;
+    let before = count_sessions_and_processes(&host)?;
     parent.is_refused(&json!({ "adapter": "scripted" }), 403, "delegation_denied").await?;
     for (member, value) in [
         ("mode", json!("auto")),
@@ -175,7 +175,7 @@ async fn forbidden_delegation_is_refused_and_creates_no_session() -> Result<()> 
     for cwd in ["relative", "/no/such/directory"] {
         parent.is_refused(&json!({ "adapter": "child", "cwd": cwd }), 422, "invalid_cwd").await?;
     }
-    assert_eq!(made(&host)?, before, "something was made");
+    assert_eq!(count_sessions_and_processes(&host)?, before, "something was made");
 
     let wanted = json!({ "adapter": "child", "cwd": inside, "env": { "LANG": "xx", "PATH": "/nowhere" } });
     let child = parent.http.post("/sessions/agent", &wanted).await?.expect(201)?;
@@ -183,22 +183,22 @@ async fn forbidden_delegation_is_refused_and_creates_no_session() -> Result<()> 
     let child = child["id"].as_str().context("no id")?;
     let start = json!({ "prompt": "env LANG" });
     parent.http.post(&format!("/sessions/{child}/prompt"), &start).await?.expect(200)?;
-    idle(&parent.http, child).await?;
-    ensure!(!output(&parent.http, child).await?.contains(&"LANG=xx".to_owned()), "it got its parent's variable");
+    wait_until_idle(&parent.http, child).await?;
+    ensure!(!output_lines(&parent.http, child).await?.contains(&"LANG=xx".to_owned()), "it got its parent's variable");
     // A depth of one is the limit.
-    let http = caller_of(&host, child).await?;
+    let http = agent_caller(&host, child).await?;
     let mut below = Mcp::Http(http.clone());
-    let before = made(&host)?;
+    let before = count_sessions_and_processes(&host)?;
     let wanted = json!({ "adapter": "child" });
     assert_eq!(http.post("/sessions/agent", &wanted).await?.fault(), (403, "max_depth_exceeded".to_owned()));
     assert_eq!(below.refusal("agent_start", wanted).await?.0, "max_depth_exceeded");
-    assert_eq!(made(&host)?, before, "something was made");
+    assert_eq!(count_sessions_and_processes(&host)?, before, "something was made");
     Ok(())
 }
 
 #[tokio::test]
 async fn child_cannot_start_outside_through_a_replaced_directory() -> Result<()> {
-    let host = delegating("max_depth = 1")?.start()?;
+    let host = configure_delegation("max_depth = 1")?.start()?;
     let (outside, work) = (tempfile::tempdir()?, host.directory().join("work"));
     fs::create_dir(&work)?;
     let agent = CallingAgent::in_directory(&host, work.to_str().context("odd")?).await?;
@@ -222,7 +222,7 @@ async fn child_cannot_start_outside_through_a_replaced_directory() -> Result<()>
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn simultaneous_starts_stay_within_the_quota() -> Result<()> {
-    let host = delegating("max_children = 3")?.start()?;
+    let host = configure_delegation("max_children = 3")?.start()?;
     let mut parent = ParentSession::new(&host).await?;
     let mut starting = tokio::task::JoinSet::new();
     for _ in 0..10 {
@@ -241,10 +241,10 @@ async fn simultaneous_starts_stay_within_the_quota() -> Result<()> {
         }
     }
     assert_eq!((started.len(), refusals), (3, 7));
-    let before = made(&host)?;
+    let before = count_sessions_and_processes(&host)?;
     assert_eq!(before.0, 4);
     parent.is_refused(&json!({ "adapter": "child" }), 429, "child_quota_exceeded").await?;
-    assert_eq!(made(&host)?, before, "something was made");
+    assert_eq!(count_sessions_and_processes(&host)?, before, "something was made");
     // Ended children do not count, and another session has its own quota.
     parent.http.poke(&format!("/sessions/{}/kill", started[0])).await?.expect(200)?;
     parent.child().await?;
@@ -254,7 +254,7 @@ async fn simultaneous_starts_stay_within_the_quota() -> Result<()> {
 
 #[tokio::test]
 async fn repeated_spawn_with_one_key_starts_one_child() -> Result<()> {
-    let host = delegating("max_children = 1")?.start()?;
+    let host = configure_delegation("max_children = 1")?.start()?;
     let parent = ParentSession::new(&host).await?;
     let wanted = json!({ "adapter": "child" });
     let again = async || parent.http.post_with("/sessions/agent", ("idempotency-key", "k"), &wanted).await;
@@ -265,17 +265,17 @@ async fn repeated_spawn_with_one_key_starts_one_child() -> Result<()> {
 
 #[tokio::test]
 async fn agent_controls_its_descendant_sessions_only() -> Result<()> {
-    let host = delegating("max_depth = 2")?.start()?;
+    let host = configure_delegation("max_depth = 2")?.start()?;
     let user = Http::new(&host);
-    let stranger = spawn(&user, &host).await?;
+    let stranger = spawn_session(&user, &host).await?;
     let [parent, other] = [ParentSession::new(&host).await?, ParentSession::new(&host).await?];
     let (child, sibling, cousin) = (parent.child().await?, parent.child().await?, other.child().await?);
-    let below = caller_of(&host, &child).await?;
+    let below = agent_caller(&host, &child).await?;
     let grandchild = below.post("/sessions/agent", &json!({ "adapter": "child" })).await?.expect(201)?;
     let grandchild = grandchild["id"].as_str().context("no id")?.to_owned();
     let known = user.get(&format!("/sessions/{grandchild}")).await?.expect(200)?;
     assert_eq!((&known["parentSessionId"], &known["depth"]), (&json!(child), &json!(2)));
-    let deepest = caller_of(&host, &grandchild).await?;
+    let deepest = agent_caller(&host, &grandchild).await?;
     let deeper = deepest.post("/sessions/agent", &json!({ "adapter": "child" })).await?;
     assert_eq!(deeper.fault(), (403, "max_depth_exceeded".to_owned()));
 
@@ -286,7 +286,7 @@ async fn agent_controls_its_descendant_sessions_only() -> Result<()> {
     };
     for reached in [&child, &sibling, &grandchild] {
         assert_eq!(prompted(&parent.http, reached).await?.0, 200, "{reached}");
-        idle(&user, reached).await?;
+        wait_until_idle(&user, reached).await?;
     }
     assert_eq!(prompted(&below, &grandchild).await?.0, 200);
     for (http, unseen) in [
@@ -307,7 +307,7 @@ async fn agent_controls_its_descendant_sessions_only() -> Result<()> {
     let acp = Client::connect(&host.ws_url(), parent.http.token()).await?;
     acp.initialize().await?;
     let prompt = json!({ "sessionId": child, "prompt": [{ "type": "text", "text": "echo" }] });
-    assert_eq!(refused(acp.request("session/prompt", prompt).await)?.code, -32011);
+    assert_eq!(expect_error(acp.request("session/prompt", prompt).await)?.code, -32011);
     let adapters = parent.http.get("/adapters").await?.expect(200)?;
     let slugs: Vec<&Value> = adapters["adapters"].as_array().into_iter().flatten().map(|one| &one["slug"]).collect();
     assert_eq!(slugs, ["child"]);
@@ -317,7 +317,7 @@ async fn agent_controls_its_descendant_sessions_only() -> Result<()> {
 #[tokio::test]
 async fn asks_of_a_child_are_answered_by_the_user_unless_configured_otherwise() -> Result<()> {
     for (settings, may) in [("", false), ("answer = true", true)] {
-        let host = delegating(settings)?.start()?;
+        let host = configure_delegation(settings)?.start()?;
         let mut parent = ParentSession::new(&host).await?;
         let child = parent.child().await?;
         parent.mcp.call("agent_prompt", json!({ "sessionId": child, "prompt": "ask" })).await?;
@@ -335,12 +335,12 @@ async fn asks_of_a_child_are_answered_by_the_user_unless_configured_otherwise() 
             assert_eq!(refused.fault(), (403, "delegation_denied".to_owned()));
             Http::new(&host).post(&route, &json!({ "optionId": "reject_once" })).await?.expect(200)?;
         }
-        idle(&parent.http, &child).await?;
+        wait_until_idle(&parent.http, &child).await?;
         let chosen = if may { "chosen: allow_once" } else { "chosen: reject_once" };
-        let lines = output(&parent.http, &child).await?;
+        let lines = output_lines(&parent.http, &child).await?;
         ensure!(lines.iter().any(|line| line == chosen), "{lines:?}");
         // The child's own agent cannot answer in either case.
-        let own = caller_of(&host, &child).await?;
+        let own = agent_caller(&host, &child).await?;
         parent.mcp.call("agent_prompt", json!({ "sessionId": child, "prompt": "ask" })).await?;
         let asks = format!("/sessions/{child}/asks");
         let open = look_for(&own, &asks).await?;
@@ -362,22 +362,22 @@ async fn look_for(http: &Http, asks: &str) -> Result<u64> {
 #[tokio::test]
 async fn children_end_with_their_killed_parent_unless_configured_otherwise() -> Result<()> {
     for (settings, end) in [("max_depth = 2", "killed"), ("max_depth = 2\nchildren = \"keep\"", "running")] {
-        let host = delegating(settings)?.start()?;
+        let host = configure_delegation(settings)?.start()?;
         let user = Http::new(&host);
         let parent = ParentSession::new(&host).await?;
         let child = parent.child().await?;
-        let below = caller_of(&host, &child).await?;
+        let below = agent_caller(&host, &child).await?;
         let grandchild = below.post("/sessions/agent", &json!({ "adapter": "child" })).await?.expect(201)?;
         let grandchild = grandchild["id"].as_str().context("no id")?;
-        let bystander = spawn(&user, &host).await?;
+        let bystander = spawn_session(&user, &host).await?;
         // An agent that exits by itself may come back, so its children stay.
-        refused(parent.agent.client.prompt(parent.id(), "crash").await)?;
-        until(&user, parent.id(), "its end", |session| session["status"] == "exited").await?;
+        expect_error(parent.agent.client.prompt(parent.id(), "crash").await)?;
+        wait_for_session(&user, parent.id(), "its end", |session| session["status"] == "exited").await?;
         let again = parent.agent.http(&host).await?;
-        assert_eq!(ids(&again.get("/sessions?alive=true").await?.expect(200)?).len(), 3);
+        assert_eq!(list_ids(&again.get("/sessions?alive=true").await?.expect(200)?).len(), 3);
         user.poke(&format!("/sessions/{}/kill", parent.id())).await?.expect(200)?;
         for session in [&child, grandchild] {
-            let now = until(&user, session, end, |session| session["status"] == end).await?;
+            let now = wait_for_session(&user, session, end, |session| session["status"] == end).await?;
             assert_eq!(now.get("endReason"), (end == "killed").then_some(&json!("closed")));
         }
         assert_eq!(user.get(&format!("/sessions/{bystander}")).await?.expect(200)?["status"], "running");
@@ -387,7 +387,7 @@ async fn children_end_with_their_killed_parent_unless_configured_otherwise() -> 
 
 #[tokio::test]
 async fn ancestry_of_sessions_survives_a_restart() -> Result<()> {
-    let mut host = delegating("max_children = 1\nmax_depth = 2")?.start()?;
+    let mut host = configure_delegation("max_children = 1\nmax_depth = 2")?.start()?;
     let parent = ParentSession::new(&host).await?;
     let child = parent.child().await?;
     host.kill9()?;
@@ -398,11 +398,11 @@ async fn ancestry_of_sessions_survives_a_restart() -> Result<()> {
     assert_eq!(parent.http.token().len(), 64);
     assert_eq!(Http::with_token(&host, parent.http.token()).get("/sessions").await?.status, 401, "of a dead agent");
     // The parent comes back under its id, and its new token covers its child, which comes back for a prompt.
-    let http = caller_of(&host, parent.id()).await?;
-    assert_eq!(ids(&http.get("/sessions").await?.expect(200)?), [&child, parent.id()]);
+    let http = agent_caller(&host, parent.id()).await?;
+    assert_eq!(list_ids(&http.get("/sessions").await?.expect(200)?), [&child, parent.id()]);
     http.post(&format!("/sessions/{child}/prompt"), &json!({ "prompt": "echo back" })).await?.expect(200)?;
-    idle(&user, &child).await?;
-    ensure!(output(&http, &child).await?.contains(&"back".to_owned()));
+    wait_until_idle(&user, &child).await?;
+    ensure!(output_lines(&http, &child).await?.contains(&"back".to_owned()));
     // The child counts toward the quota again.
     let refused = http.post("/sessions/agent", &json!({ "adapter": "child" })).await?;
     assert_eq!(refused.fault(), (429, "child_quota_exceeded".to_owned()));
@@ -410,7 +410,7 @@ async fn ancestry_of_sessions_survives_a_restart() -> Result<()> {
     // A sleeping child does not count; it counts when it would come back.
     let sleeps = user.post(&format!("/sessions/{child}/prompt"), &json!({ "prompt": "crash" })).await?;
     sleeps.expect(200)?;
-    until(&user, &child, "its end", |session| session["status"] == "exited").await?;
+    wait_for_session(&user, &child, "its end", |session| session["status"] == "exited").await?;
     let second = http.post("/sessions/agent", &json!({ "adapter": "child" })).await?.expect(201)?;
     let prompt = format!("/sessions/{child}/prompt");
     let refused = http.post(&prompt, &json!({ "prompt": "echo one too many" })).await?;
@@ -424,20 +424,20 @@ async fn ancestry_of_sessions_survives_a_restart() -> Result<()> {
     host.restart()?;
     let known = Http::new(&host).get(&format!("/sessions/{child}")).await?.expect(200)?;
     assert_eq!((&known["parentSessionId"], &known["depth"]), (&json!(parent.id()), &json!(1)));
-    let http = caller_of(&host, parent.id()).await?;
+    let http = agent_caller(&host, parent.id()).await?;
     assert_eq!(http.get(&format!("/sessions/{child}")).await?.status, 200);
     Ok(())
 }
 
 #[tokio::test]
 async fn dead_parent_starts_no_child_over_a_connection_it_left_open() -> Result<()> {
-    let host = delegating("")?.start()?;
+    let host = configure_delegation("")?.start()?;
     let parent = ParentSession::new(&host).await?;
     parent.child().await?;
     // An MCP connection over TCP is one request; an event stream stays open for as long as it is read.
     let mut events = parent.http.stream("/sessions/stream", None).await?;
     events.next().await?;
-    refused(parent.agent.client.prompt(parent.id(), "crash").await)?;
+    expect_error(parent.agent.client.prompt(parent.id(), "crash").await)?;
     tokio::time::timeout(PATIENCE, events.rest()).await.context("the stream did not end with the agent")??;
     let ended = || Ok(procs::descendants(host.pid()).len().eq(&2).then_some(()));
     look::until(PATIENCE, ended).await?.context("the child's processes alone")?;

@@ -6,18 +6,18 @@ use wharf_testkit::client::Client;
 use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
 
-use crate::{log, open, refused, scripted, told};
+use crate::{expect_error, log, open_session, prompt_for_text, scripted_host};
 
 /// Starts a host whose agent records the messages that it receives.
-fn recording(flags: &[&str]) -> Result<(Host, tempfile::TempDir)> {
+fn start_recording_host(flags: &[&str]) -> Result<(Host, tempfile::TempDir)> {
     let folder = tempfile::TempDir::with_prefix("wharf-record-")?;
     let record = folder.path().join("record");
     let flags = [flags, &["--record", record.to_str().context("not UTF-8")?]].concat();
-    Ok((scripted(&flags)?.start()?, folder))
+    Ok((scripted_host(&flags)?.start()?, folder))
 }
 
 /// Returns the methods about ended sessions that the agent received, each with its session.
-fn sent(folder: &tempfile::TempDir) -> Result<Vec<(String, String)>> {
+fn list_sent_methods(folder: &tempfile::TempDir) -> Result<Vec<(String, String)>> {
     let text = std::fs::read_to_string(folder.path().join("record"))?;
     let frames = text.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -33,32 +33,32 @@ async fn agent_session(http: &Http, session: &str) -> Result<String> {
 
 #[tokio::test]
 async fn delete_of_a_live_session_reaches_its_agent() -> Result<()> {
-    let (host, folder) = recording(&["--close", "--delete"])?;
-    let (client, session) = open(&host).await?;
+    let (host, folder) = start_recording_host(&["--close", "--delete"])?;
+    let (client, session) = open_session(&host).await?;
     let http = Http::new(&host);
     let own = agent_session(&http, &session).await?;
     let running = client.start_prompt(&session, "echo on; hang").await;
     client.expect_text("on").await;
     let answer = client.request("session/delete", json!({ "sessionId": session })).await?;
     assert_eq!(answer, json!({}));
-    refused(running.answer().await)?;
+    expect_error(running.answer().await)?;
     let expected = ["session/cancel", "session/close", "session/delete"].map(|method| (method.to_owned(), own.clone()));
-    assert_eq!(sent(&folder)?, expected);
-    ensure!(!log::folder(&host, &session).exists(), "the log is still there");
+    assert_eq!(list_sent_methods(&folder)?, expected);
+    ensure!(!log::session_dir(&host, &session).exists(), "the log is still there");
     Ok(())
 }
 
 #[tokio::test]
 async fn delete_of_a_cold_session_reaches_an_agent() -> Result<()> {
-    let (host, folder) = recording(&["--delete"])?;
-    let (client, session) = open(&host).await?;
+    let (host, folder) = start_recording_host(&["--delete"])?;
+    let (client, session) = open_session(&host).await?;
     let http = Http::new(&host);
     let own = agent_session(&http, &session).await?;
     http.poke(&format!("/sessions/{session}/kill")).await?.expect(200)?;
     // No agent runs, so one is started for the request.
     let answer = http.delete(&format!("/sessions/{session}")).await?.expect(200)?;
     assert_eq!(answer, json!({ "ok": true, "id": session }));
-    assert_eq!(sent(&folder)?, [("session/delete".to_owned(), own)]);
+    assert_eq!(list_sent_methods(&folder)?, [("session/delete".to_owned(), own)]);
 
     let cold = client.new_session(&crate::cwd(&host)?).await?;
     let own = agent_session(&http, &cold).await?;
@@ -67,7 +67,7 @@ async fn delete_of_a_cold_session_reaches_an_agent() -> Result<()> {
     client.new_session(&crate::cwd(&host)?).await?;
     let before = std::fs::read_to_string(folder.path().join("record"))?.matches("\"initialize\"").count();
     client.request("session/delete", json!({ "sessionId": cold })).await?;
-    assert_eq!(sent(&folder)?.last(), Some(&("session/delete".to_owned(), own)));
+    assert_eq!(list_sent_methods(&folder)?.last(), Some(&("session/delete".to_owned(), own)));
     let after = std::fs::read_to_string(folder.path().join("record"))?.matches("\"initialize\"").count();
     assert_eq!(before, after, "an agent was started although one ran");
     Ok(())
@@ -75,11 +75,11 @@ async fn delete_of_a_cold_session_reaches_an_agent() -> Result<()> {
 
 #[tokio::test]
 async fn delete_that_the_agent_refuses_removes_the_log_and_says_so() -> Result<()> {
-    let (host, _folder) = recording(&["--delete", "--error-on", "session/delete=-32603"])?;
-    let (client, session) = open(&host).await?;
+    let (host, _folder) = start_recording_host(&["--delete", "--error-on", "session/delete=-32603"])?;
+    let (client, session) = open_session(&host).await?;
     let answer = client.request("session/delete", json!({ "sessionId": session })).await?;
     assert_eq!(answer, json!({ "_meta": { "wharf": { "agentDelete": "failed" } } }));
-    ensure!(!log::folder(&host, &session).exists(), "the log is still there");
+    ensure!(!log::session_dir(&host, &session).exists(), "the log is still there");
     let http = Http::new(&host);
     let second = client.new_session(&crate::cwd(&host)?).await?;
     http.poke(&format!("/sessions/{second}/kill")).await?.expect(200)?;
@@ -90,39 +90,39 @@ async fn delete_that_the_agent_refuses_removes_the_log_and_says_so() -> Result<(
 
 #[tokio::test]
 async fn delete_does_not_wait_for_an_agent_that_does_not_answer() -> Result<()> {
-    let (host, _folder) = recording(&["--delete", "--hang-on", "session/delete"])?;
-    let (client, session) = open(&host).await?;
+    let (host, _folder) = start_recording_host(&["--delete", "--hang-on", "session/delete"])?;
+    let (client, session) = open_session(&host).await?;
     let answer = client.request("session/delete", json!({ "sessionId": session })).await?;
     assert_eq!(answer["_meta"]["wharf"]["agentDelete"], "failed");
-    ensure!(!log::folder(&host, &session).exists(), "the log is still there");
+    ensure!(!log::session_dir(&host, &session).exists(), "the log is still there");
     Ok(())
 }
 
 #[tokio::test]
 async fn agent_without_delete_is_not_sent_one() -> Result<()> {
-    let (host, folder) = recording(&[])?;
-    let (client, session) = open(&host).await?;
+    let (host, folder) = start_recording_host(&[])?;
+    let (client, session) = open_session(&host).await?;
     let http = Http::new(&host);
     assert_eq!(client.request("session/delete", json!({ "sessionId": session })).await?, json!({}));
     let cold = client.new_session(&crate::cwd(&host)?).await?;
     http.poke(&format!("/sessions/{cold}/kill")).await?.expect(200)?;
     assert_eq!(client.request("session/delete", json!({ "sessionId": cold })).await?, json!({}));
-    assert_eq!(sent(&folder)?, []);
+    assert_eq!(list_sent_methods(&folder)?, []);
     Ok(())
 }
 
 #[tokio::test]
 async fn observer_cannot_delete_a_session() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (_owner, session) = open(&host).await?;
-    let client = crate::client(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (_owner, session) = open_session(&host).await?;
+    let client = crate::connect_client(&host).await?;
     client.request("session/attach", json!({ "sessionId": session, "role": "observer" })).await?;
     let force = json!({ "sessionId": session, "_meta": { "wharf": { "force": true } } });
     for method in ["session/delete", "session/close"] {
-        let error = refused(client.request(method, force.clone()).await)?;
+        let error = expect_error(client.request(method, force.clone()).await)?;
         assert_eq!(error.code, -32011, "{method}: {error}");
     }
-    ensure!(log::folder(&host, &session).exists(), "an observer deleted the session");
+    ensure!(log::session_dir(&host, &session).exists(), "an observer deleted the session");
     let known = Http::new(&host).get(&format!("/sessions/{session}")).await?.expect(200)?;
     assert_eq!(known["status"], "running");
     Ok(())
@@ -133,7 +133,7 @@ async fn observer_cannot_delete_a_session() -> Result<()> {
 async fn observer_known_by_its_id_deletes_nothing_on_another_connection() -> Result<()> {
     let host = scripted(&[])?.start()?;
     let (_owner, session) = open(&host).await?;
-    let client = crate::client(&host).await?;
+    let client = crate::connect_client(&host).await?;
     let observes = json!({ "sessionId": session, "role": "observer", "clientId": "phone" });
     client.request("session/attach", observes).await?;
     let http = Http::new(&host);
@@ -146,25 +146,25 @@ async fn observer_known_by_its_id_deletes_nothing_on_another_connection() -> Res
     let force = json!({ "sessionId": session, "_meta": { "wharf": { "force": true } } });
     let error = refused(second.request("session/delete", force).await)?;
     assert_eq!(error.code, -32011, "{error}");
-    ensure!(log::folder(&host, &session).exists(), "an observer deleted the session");
+    ensure!(log::session_dir(&host, &session).exists(), "an observer deleted the session");
 
     // Whoever else has the token may, and so may the client once it observes no more.
     client.request("session/detach", json!({ "sessionId": session })).await?;
     http.send("DELETE", &path, &[("Wharf-Client-Id", "phone")], "").await?.expect(200)?;
-    ensure!(!log::folder(&host, &session).exists(), "the log is still there");
+    ensure!(!log::session_dir(&host, &session).exists(), "the log is still there");
     Ok(())
 }
 
 #[tokio::test]
 async fn forget_removes_the_demo_agents_copy() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let state = host.state_dir().join("demo-agent");
-    let client = crate::client_of(&host, "demo").await?;
+    let client = crate::connect_client_of(&host, "demo").await?;
     client.initialize().await?;
     let copies = || -> Result<usize> { Ok(std::fs::read_dir(&state)?.count()) };
     for kill_first in [false, true] {
         let session = client.new_session(&crate::cwd(&host)?).await?;
-        told(&client, &session, "hello").await?;
+        prompt_for_text(&client, &session, "hello").await?;
         assert_eq!(copies()?, 1);
         let http = Http::new(&host);
         if kill_first {

@@ -6,14 +6,14 @@ use wharf_testkit::client::Client;
 use wharf_testkit::host::{Host, HostOptions};
 use wharf_testkit::pipe::{AgentPipe, joined_text};
 
-use crate::{join, open, stop_reason, told, wharf};
+use crate::{join_session, open_session, prompt_for_text, stop_reason, wharf_binary};
 
-fn demo() -> Result<Host> {
-    HostOptions { binary: Some(wharf()), ..HostOptions::default() }.start()
+fn start_demo_host() -> Result<Host> {
+    HostOptions { binary: Some(wharf_binary()), ..HostOptions::default() }.start()
 }
 
 /// Returns the kinds of updates received so far, each once, in order of appearance.
-fn kinds(client: &Client) -> Vec<String> {
+fn list_update_kinds(client: &Client) -> Vec<String> {
     let mut kinds: Vec<String> = Vec::new();
     for frame in client.transcript() {
         let kind = frame.update().and_then(|update| update["sessionUpdate"].as_str()).unwrap_or_default();
@@ -26,11 +26,11 @@ fn kinds(client: &Client) -> Vec<String> {
 
 #[tokio::test]
 async fn without_any_setting_the_demo_agent_answers() -> Result<()> {
-    let host = demo()?;
-    let (client, session) = open(&host).await?;
-    let said = told(&client, &session, "hello").await?;
+    let host = start_demo_host()?;
+    let (client, session) = open_session(&host).await?;
+    let said = prompt_for_text(&client, &session, "hello").await?;
     assert!(said.contains("demo agent"), "{said}");
-    let kinds = kinds(&client);
+    let kinds = list_update_kinds(&client);
     for kind in ["session_info_update", "agent_thought_chunk", "plan", "agent_message_chunk", "usage_update"] {
         assert!(kinds.iter().any(|seen| seen == kind), "no {kind} in {kinds:?}");
     }
@@ -39,9 +39,9 @@ async fn without_any_setting_the_demo_agent_answers() -> Result<()> {
 
 #[tokio::test]
 async fn help_lists_the_commands_and_the_client_is_offered_them() -> Result<()> {
-    let host = demo()?;
-    let (client, session) = open(&host).await?;
-    let said = told(&client, &session, "help").await?;
+    let host = start_demo_host()?;
+    let (client, session) = open_session(&host).await?;
+    let said = prompt_for_text(&client, &session, "help").await?;
     let offered = client
         .transcript()
         .into_iter()
@@ -57,9 +57,9 @@ async fn help_lists_the_commands_and_the_client_is_offered_them() -> Result<()> 
 
 #[tokio::test]
 async fn an_edit_asks_both_clients_and_shows_a_diff() -> Result<()> {
-    let host = demo()?;
-    let (first, session) = open(&host).await?;
-    let second = join(&host, &session).await?;
+    let host = start_demo_host()?;
+    let (first, session) = open_session(&host).await?;
+    let second = join_session(&host, &session).await?;
     let running = first.start_prompt(&session, "edit").await;
     let ask = second.expect_request("session/request_permission").await;
     let options = ask.params()["options"].as_array().context("no options")?.clone();
@@ -75,15 +75,15 @@ async fn an_edit_asks_both_clients_and_shows_a_diff() -> Result<()> {
 
 #[tokio::test]
 async fn long_answer_can_be_cancelled_and_the_agents_exit_is_reported() -> Result<()> {
-    let host = demo()?;
-    let (client, session) = open(&host).await?;
+    let host = start_demo_host()?;
+    let (client, session) = open_session(&host).await?;
     let story = client.start_prompt(&session, "slow").await;
     client.expect("a chunk", |frame| frame.text().is_some()).await;
     client.cancel(&session).await;
     assert_eq!(stop_reason(story.answer().await)?, "cancelled");
-    let error = crate::refused(client.prompt(&session, "die 4").await)?;
+    let error = crate::expect_error(client.prompt(&session, "die 4").await)?;
     assert_eq!(error.data["reason"], "agent_exited");
-    let ended = crate::log::expect(&host, &session, "ended", |_| true).await?;
+    let ended = crate::log::expect_event(&host, &session, "ended", |_| true).await?;
     assert_eq!(ended["ending"]["exit_code"], 4);
     Ok(())
 }
@@ -91,7 +91,7 @@ async fn long_answer_can_be_cancelled_and_the_agents_exit_is_reported() -> Resul
 #[test]
 fn the_demo_agent_speaks_acp_on_a_pipe() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let mut agent = AgentPipe::start(&wharf(), &["demo-agent"], &[("WHARF_DEMO_STATE", folder.path())])?;
+    let mut agent = AgentPipe::start(&wharf_binary(), &["demo-agent"], &[("WHARF_DEMO_STATE", folder.path())])?;
     let session = agent.open_session()?;
     let (response, messages) = agent.prompt(&session, "echo straight through")?;
     assert_eq!(response["result"]["stopReason"], "end_turn");

@@ -3,20 +3,20 @@
 use anyhow::Result;
 use serde_json::json;
 
-use crate::{log, open, refused, scripted};
+use crate::{expect_error, log, open_session, scripted_host};
 
 #[tokio::test]
 async fn request_accepted_while_the_agent_starts_is_carried_out_and_answered_after_the_client_left() -> Result<()> {
-    let host = scripted(&["--delay", "session/load=300"])?.start()?;
-    let (client, session) = open(&host).await?;
-    refused(client.prompt(&session, "crash 3").await)?;
-    log::expect(&host, &session, "ended", |_| true).await?;
+    let host = scripted_host(&["--delay", "session/load=300"])?.start()?;
+    let (client, session) = open_session(&host).await?;
+    expect_error(client.prompt(&session, "crash 3").await)?;
+    log::expect_event(&host, &session, "ended", |_| true).await?;
     let waiting = client.start("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await;
-    log::expect(&host, &session, "agent_starting", |event| event["how"] == "load").await?;
+    log::expect_event(&host, &session, "agent_starting", |event| event["how"] == "load").await?;
     client.request("session/detach", json!({ "sessionId": session })).await?;
-    assert!(log::events(&host, &session, "agent_started")?.len() == 1, "it left before the agent was back");
+    assert!(log::list_events(&host, &session, "agent_started")?.len() == 1, "it left before the agent was back");
     waiting.answer().await?;
     let changed = |event: &serde_json::Value| event["frame"]["params"]["update"]["currentModeId"] == "auto";
-    log::expect(&host, &session, "agent_updated", changed).await?;
+    log::expect_event(&host, &session, "agent_updated", changed).await?;
     Ok(())
 }

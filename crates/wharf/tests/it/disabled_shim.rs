@@ -9,7 +9,7 @@ use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
 use wharf_testkit::procs;
 
-use crate::{TREE_ENDS_WITHIN, client, open, pids, scripted, told};
+use crate::{TREE_ENDS_WITHIN, connect_client, open_session, parse_pids, prompt_for_text, scripted_host};
 
 /// With one open file the shim cannot list processes any more.
 const LIMIT_SHIM_FILES: &str = "prlimit --pid $SHIM --nofile=1:1";
@@ -27,14 +27,14 @@ struct StuckTree {
 
 impl StuckTree {
     async fn grow(host: &Host, attack: &str) -> Result<Self> {
-        let (client, session) = open(host).await?;
+        let (client, session) = open_session(host).await?;
         let shim = r#"SHIM=$(sed -n 's/^PPid:\t//p' /proc/$PPID/status)"#;
         let child = "env -i setsid sh -c 'trap \"\" TERM HUP; exec sleep 900' >/dev/null 2>&1 & echo $!";
-        let said = told(&client, &session, &format!("sh {shim}; echo $SHIM; {attack}; {child}")).await?;
+        let said = prompt_for_text(&client, &session, &format!("sh {shim}; echo $SHIM; {attack}; {child}")).await?;
         let mut processes: Vec<u32> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         assert_eq!(processes.len(), 2, "{said}");
         assert!(procs::descendants(host.pid()).contains(&processes[0]), "the shim is below the host: {said}");
-        processes.extend(pids(&told(&client, &session, "pid").await?));
+        processes.extend(parse_pids(&prompt_for_text(&client, &session, "pid").await?));
         assert!(processes.iter().copied().all(procs::is_alive));
         Ok(Self { client, session, processes })
     }
@@ -46,7 +46,7 @@ fn assert_gone(pids: &[u32]) {
 
 #[tokio::test]
 async fn killing_a_session_ends_its_processes_although_the_shim_is_disabled() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     for attack in [LIMIT_SHIM_FILES, STOP_SHIM] {
         let tree = StuckTree::grow(&host, attack).await?;
         Http::new(&host).poke(&format!("/sessions/{}/kill", tree.session)).await?.expect(200)?;
@@ -57,7 +57,7 @@ async fn killing_a_session_ends_its_processes_although_the_shim_is_disabled() ->
 
 #[tokio::test]
 async fn deleting_a_session_ends_and_deletes_it_although_the_shim_is_disabled() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     for attack in [LIMIT_SHIM_FILES, STOP_SHIM] {
         let tree = StuckTree::grow(&host, attack).await?;
         let path = format!("/sessions/{}", tree.session);
@@ -71,9 +71,9 @@ async fn deleting_a_session_ends_and_deletes_it_although_the_shim_is_disabled() 
 
 #[tokio::test]
 async fn stopping_the_host_ends_all_trees_in_time_although_shims_are_disabled() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
+    let mut host = scripted_host(&[])?.start()?;
     let trees = [StuckTree::grow(&host, LIMIT_SHIM_FILES).await?, StuckTree::grow(&host, STOP_SHIM).await?];
-    let (_other, _session) = open(&host).await?;
+    let (_other, _session) = open_session(&host).await?;
     let below = procs::descendants(host.pid());
     procs::terminate(host.pid());
     assert!(host.wait_exit(HOST_STOPS_WITHIN)?.success());
@@ -84,15 +84,15 @@ async fn stopping_the_host_ends_all_trees_in_time_although_shims_are_disabled() 
 
 #[tokio::test]
 async fn a_disabled_shim_does_not_hold_up_other_sessions() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let tree = StuckTree::grow(&host, STOP_SHIM).await?;
-    let (other, other_session) = open(&host).await?;
+    let (other, other_session) = open_session(&host).await?;
     let http = Http::new(&host);
     let stuck = tokio::spawn({
         let (http, path) = (http.clone(), format!("/sessions/{}", tree.session));
         async move { http.delete(&path).await }
     });
-    assert_eq!(told(&other, &other_session, "echo unharmed").await?, "unharmed");
+    assert_eq!(prompt_for_text(&other, &other_session, "echo unharmed").await?, "unharmed");
     let deleted = http.delete(&format!("/sessions/{other_session}")).await?;
     assert_eq!(deleted.expect(200)?["ok"], json!(true));
     assert!(!stuck.is_finished(), "the other session was deleted first");
@@ -103,20 +103,20 @@ async fn a_disabled_shim_does_not_hold_up_other_sessions() -> Result<()> {
 
 #[tokio::test]
 async fn an_agent_that_exits_behind_a_disabled_shim_leaves_nothing_and_comes_back() -> Result<()> {
-    let host = scripted(&["--resume"])?.start()?;
+    let host = scripted_host(&["--resume"])?.start()?;
     for attack in [LIMIT_SHIM_FILES, STOP_SHIM] {
         let tree = StuckTree::grow(&host, attack).await?;
-        crate::refused(tree.client.prompt(&tree.session, "crash 7").await)?;
+        crate::expect_error(tree.client.prompt(&tree.session, "crash 7").await)?;
         assert_gone(&tree.processes);
-        assert_eq!(told(&tree.client, &tree.session, "echo back").await?, "back");
+        assert_eq!(prompt_for_text(&tree.client, &tree.session, "echo back").await?, "back");
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn an_agent_without_a_session_does_not_outlive_the_host_behind_a_stopped_shim() -> Result<()> {
-    let mut host = scripted(&["--ignore-eof", "--ignore-term"])?.start()?;
-    let _client = client(&host).await?;
+    let mut host = scripted_host(&["--ignore-eof", "--ignore-term"])?.start()?;
+    let _client = connect_client(&host).await?;
     let below = procs::descendants(host.pid());
     assert_eq!(below.len(), 2, "shim and agent");
     let shim = below.iter().copied().find(|pid| !procs::descendants(*pid).is_empty()).context("no shim")?;

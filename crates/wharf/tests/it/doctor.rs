@@ -6,36 +6,36 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use wharf_testkit::host::Host;
 
-use crate::program::command;
-use crate::{scripted, section};
+use crate::program::wharf_command;
+use crate::{add_section, scripted_host};
 
 /// Returns the findings and the exit code.
-fn examined(state: &Path, config: &Path, variables: &[(&str, &str)]) -> Result<(Value, Option<i32>)> {
-    let mut command = command(&["doctor", "--json"]);
+fn run_doctor(state: &Path, config: &Path, variables: &[(&str, &str)]) -> Result<(Value, Option<i32>)> {
+    let mut command = wharf_command(&["doctor", "--json"]);
     command.env("WHARF_STATE_DIR", state).env("WHARF_CONFIG", config).envs(variables.iter().copied());
     let output = command.output()?;
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
     Ok((serde_json::from_str(&told).with_context(|| format!("{output:?}"))?, output.status.code()))
 }
 
-fn of_host(host: &Host, variables: &[(&str, &str)]) -> Result<(Value, Option<i32>)> {
-    examined(&host.state_dir(), &host.directory().join("config.toml"), variables)
+fn run_doctor_for_host(host: &Host, variables: &[(&str, &str)]) -> Result<(Value, Option<i32>)> {
+    run_doctor(&host.state_dir(), &host.directory().join("config.toml"), variables)
 }
 
-fn found<'a>(told: &'a Value, check: &str) -> &'a Value {
+fn find_check<'a>(told: &'a Value, check: &str) -> &'a Value {
     let all = told["findings"].as_array().map(Vec::as_slice).unwrap_or_default();
     all.iter().find(|finding| finding["check"] == check).unwrap_or(&Value::Null)
 }
 
 #[test]
 fn doctor_reports_a_working_machine_and_the_running_host() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (told, code) = of_host(&host, &[])?;
+    let host = scripted_host(&[])?.start()?;
+    let (told, code) = run_doctor_for_host(&host, &[])?;
     assert_eq!((&told["usable"], code), (&Value::Bool(true), Some(0)), "{told:#}");
-    let says = found(&told, "host")["says"].as_str().unwrap_or_default();
+    let says = find_check(&told, "host")["says"].as_str().unwrap_or_default();
     assert!(says.contains(env!("CARGO_PKG_VERSION")) && says.contains(&host.pid().to_string()), "{says}");
     for check in ["settings", "host", "state", "socket", "disk", "default agent", "processes"] {
-        assert_eq!(found(&told, check)["level"], "ok", "{check}: {told:#}");
+        assert_eq!(find_check(&told, check)["level"], "ok", "{check}: {told:#}");
     }
     Ok(())
 }
@@ -50,12 +50,15 @@ fn doctor_reports_a_wrong_setting_and_still_checks_the_rest() -> Result<()> {
         ("[sandbox]\nhidden = [\"secrets\"]", "secrets"),
     ] {
         std::fs::write(&config, text)?;
-        let (told, code) = examined(&state, &config, &[])?;
-        let settings = found(&told, "settings");
+        let (told, code) = run_doctor(&state, &config, &[])?;
+        let settings = find_check(&told, "settings");
         assert_eq!((&settings["level"], code), (&Value::from("broken"), Some(1)), "{told:#}");
         assert!(settings["says"].as_str().is_some_and(|says| says.contains(word)), "{settings}");
         assert!(settings["advice"].is_string());
-        assert_eq!((&found(&told, "host")["level"], &found(&told, "state")["level"]), (&"note".into(), &"note".into()));
+        assert_eq!(
+            (&find_check(&told, "host")["level"], &find_check(&told, "state")["level"]),
+            (&"note".into(), &"note".into())
+        );
     }
     assert!(!state.exists(), "nothing is made");
     Ok(())
@@ -63,10 +66,10 @@ fn doctor_reports_a_wrong_setting_and_still_checks_the_rest() -> Result<()> {
 
 #[test]
 fn doctor_reports_an_unavailable_sandbox() -> Result<()> {
-    let host = section(scripted(&[])?, "[sandbox]\nmode = \"landlock\"").start()?;
-    let (told, code) = of_host(&host, &[("WHARF_WITHOUT_LANDLOCK", "1")])?;
+    let host = add_section(scripted_host(&[])?, "[sandbox]\nmode = \"landlock\"").start()?;
+    let (told, code) = run_doctor_for_host(&host, &[("WHARF_WITHOUT_LANDLOCK", "1")])?;
     assert_eq!((&told["usable"], code), (&Value::Bool(false), Some(1)), "{told:#}");
-    let finding = found(&told, "sandbox");
+    let finding = find_check(&told, "sandbox");
     assert_eq!(finding["level"], "broken");
     assert!(finding["advice"].as_str().is_some_and(|advice| advice.contains("Linux 6.2")), "{finding}");
     Ok(())

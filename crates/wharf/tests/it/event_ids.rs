@@ -5,19 +5,19 @@ use serde_json::{Value, json};
 use wharf_testkit::client::{Client, Frame};
 use wharf_testkit::host::Host;
 
-use crate::{client_with, cwd, join, log, open, scripted};
+use crate::{connect_client_with, cwd, join_session, log, open_session, scripted_host};
 
-async fn wishing(host: &Host) -> Result<Client> {
-    client_with(host, json!({}), json!({ "wharf": { "eventIds": true } })).await
+async fn connect_with_event_ids(host: &Host) -> Result<Client> {
+    connect_client_with(host, json!({}), json!({ "wharf": { "eventIds": true } })).await
 }
 
-fn id(frame: &Frame) -> Option<String> {
+fn event_id(frame: &Frame) -> Option<String> {
     frame.params()["_meta"]["wharf"]["eventId"].as_str().map(str::to_owned)
 }
 
 /// Returns the frame without the event id.
 fn without_id(frame: &Frame) -> String {
-    let added = format!(r#""_meta":{{"wharf":{{"eventId":"{}"}}}},"#, id(frame).unwrap_or_default());
+    let added = format!(r#""_meta":{{"wharf":{{"eventId":"{}"}}}},"#, event_id(frame).unwrap_or_default());
     frame.raw.replace(&added, "")
 }
 
@@ -27,20 +27,20 @@ fn from_log(client: &Client) -> Vec<Frame> {
 
 #[tokio::test]
 async fn frames_from_the_log_carry_their_event_id() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (prompter, session) = open(&host).await?;
-    let (with_ids, plain) = (wishing(&host).await?, join(&host, &session).await?);
+    let host = scripted_host(&[])?.start()?;
+    let (prompter, session) = open_session(&host).await?;
+    let (with_ids, plain) = (connect_with_event_ids(&host).await?, join_session(&host, &session).await?);
     with_ids.load_session(&session, &cwd(&host)?).await?;
     prompter.choose("allow_once");
     prompter.prompt(&session, "echo one; tool; ask; title T; unknown-update; echo end").await?;
     with_ids.expect_text("end").await;
     plain.expect_text("end").await;
 
-    let records = log::records(&host, &session)?;
+    let records = log::read_records(&host, &session)?;
     let frames = from_log(&with_ids);
     assert_eq!(frames.len(), 8);
     for frame in &frames {
-        let id = id(frame).with_context(|| format!("no id in {}", frame.raw))?;
+        let id = event_id(frame).with_context(|| format!("no id in {}", frame.raw))?;
         let (epoch, seq) = id.split_once('-').context("not an id")?;
         let record = records.iter().find(|record| record["seq"] == json!(seq.parse::<u64>().unwrap_or_default()));
         let record = record.context("no such event")?;
@@ -56,13 +56,13 @@ async fn frames_from_the_log_carry_their_event_id() -> Result<()> {
         frames.iter().filter(|frame| frame.update().is_some()).map(without_id).collect()
     };
     assert_eq!(updates(&frames), updates(&from_log(&plain)));
-    assert!(from_log(&plain).iter().all(|frame| id(frame).is_none()));
+    assert!(from_log(&plain).iter().all(|frame| event_id(frame).is_none()));
 
     // A replay carries the same event ids.
-    let again = wishing(&host).await?;
+    let again = connect_with_event_ids(&host).await?;
     again.load_session(&session, &cwd(&host)?).await?;
     let of_updates = |client: &Client| -> Vec<Option<String>> {
-        from_log(client).iter().filter(|frame| frame.update().is_some()).map(id).collect()
+        from_log(client).iter().filter(|frame| frame.update().is_some()).map(event_id).collect()
     };
     assert_eq!(of_updates(&again), of_updates(&with_ids));
     Ok(())
@@ -70,17 +70,17 @@ async fn frames_from_the_log_carry_their_event_id() -> Result<()> {
 
 #[tokio::test]
 async fn restart_raises_the_epoch_and_sequence_numbers_continue() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
+    let mut host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
     first.prompt(&session, "echo one").await?;
     host.restart()?;
-    let second = wishing(&host).await?;
+    let second = connect_with_event_ids(&host).await?;
     second.load_session(&session, &cwd(&host)?).await?;
     second.prompt(&session, "echo two").await?;
     let ids: Vec<(u64, u64)> = from_log(&second)
         .iter()
         .filter(|frame| frame.text().is_some())
-        .filter_map(id)
+        .filter_map(event_id)
         .filter_map(|id| id.split_once('-').and_then(|(epoch, seq)| Some((epoch.parse().ok()?, seq.parse().ok()?))))
         .collect();
     let [(before, one), (after, two)] = ids[..] else { anyhow::bail!("{ids:?}") };
@@ -90,9 +90,9 @@ async fn restart_raises_the_epoch_and_sequence_numbers_continue() -> Result<()> 
 
 #[tokio::test]
 async fn event_id_is_added_to_the_agents_own_meta() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
-    let second = wishing(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
+    let second = connect_with_event_ids(&host).await?;
     second.load_session(&session, &cwd(&host)?).await?;
     let line = r#"raw {"jsonrpc":"2.0","method":"session/update","params":{"_meta":{"mine": 1.50},"sessionId":"$SESSION","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"x"}}}}"#;
     first.prompt(&session, line).await?;
@@ -104,25 +104,26 @@ async fn event_id_is_added_to_the_agents_own_meta() -> Result<()> {
 }
 
 /// Returns the event id that an answer carries.
-fn place(answer: &Value) -> Option<&str> {
+fn answer_event_id(answer: &Value) -> Option<&str> {
     answer["_meta"]["wharf"]["eventId"].as_str()
 }
 
 #[tokio::test]
 async fn attach_and_load_answers_carry_the_last_replayed_event_id() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let first = wishing(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let first = connect_with_event_ids(&host).await?;
     let at = json!({ "cwd": cwd(&host)?, "mcpServers": [] });
     let opened = first.request("session/new", at.clone()).await?;
     let session = opened["sessionId"].as_str().context("no id")?.to_owned();
-    let started = log::records(&host, &session)?.into_iter().find(|record| record["event"]["kind"] == "agent_started");
+    let started =
+        log::read_records(&host, &session)?.into_iter().find(|record| record["event"]["kind"] == "agent_started");
     let started = started.context("not started")?;
-    assert_eq!(place(&opened), Some(&*format!("{}-{}", started["epoch"], started["seq"])));
+    assert_eq!(answer_event_id(&opened), Some(&*format!("{}-{}", started["epoch"], started["seq"])));
     first.prompt(&session, "echo one").await?;
 
-    let head = log::records(&host, &session)?.pop().context("nothing in the log")?;
+    let head = log::read_records(&host, &session)?.pop().context("nothing in the log")?;
     let head = format!("{}-{}", head["epoch"], head["seq"]);
-    let second = wishing(&host).await?;
+    let second = connect_with_event_ids(&host).await?;
     let mut join = at;
     join["sessionId"] = session.as_str().into();
     for (method, more) in [
@@ -135,12 +136,12 @@ async fn attach_and_load_answers_carry_the_last_replayed_event_id() -> Result<()
         let mut params = join.clone();
         params.as_object_mut().context("no object")?.extend(more.as_object().context("no object")?.clone());
         let answer = second.request(method, params).await?;
-        assert_eq!(place(&answer), Some(&*head), "{method} {more}: {answer}");
+        assert_eq!(answer_event_id(&answer), Some(&*head), "{method} {more}: {answer}");
     }
     // A replay from the beginning has no event before it.
     let stream = json!({ "sessionId": session, "historyDelivery": "stream" });
-    assert_eq!(place(&second.request("session/attach", stream).await?), None);
-    let plain = crate::client(&host).await?;
-    assert_eq!(place(&plain.request("session/load", join).await?), None, "not asked for");
+    assert_eq!(answer_event_id(&second.request("session/attach", stream).await?), None);
+    let plain = crate::connect_client(&host).await?;
+    assert_eq!(answer_event_id(&plain.request("session/load", join).await?), None, "not asked for");
     Ok(())
 }

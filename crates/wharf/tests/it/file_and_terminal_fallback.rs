@@ -10,29 +10,29 @@ use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
 
 use crate::recording::Recording;
-use crate::{client, client_with, cwd, log, pids, rest, scripted, told};
+use crate::{connect_client, connect_client_with, cwd, log, parse_pids, prompt_for_text, rest, scripted_host};
 
 /// Returns the capabilities of an editor with files and a terminal.
-fn editor_tools() -> Value {
+fn editor_capabilities() -> Value {
     json!({ "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true })
 }
 
-fn neither() -> Value {
+fn no_capabilities() -> Value {
     json!({ "fs": { "readTextFile": false, "writeTextFile": false }, "terminal": false })
 }
 
 /// Returns the `clientCapabilities` that the last started agent received.
-fn told_last(recording: &Recording) -> Result<Value> {
+fn last_client_capabilities(recording: &Recording) -> Result<Value> {
     let start = recording.messages()?.into_iter().rfind(|message| message["method"] == "initialize");
     Ok(start.context("no start")?["params"]["clientCapabilities"].clone())
 }
 
 /// Creates a session by an editor that leaves, and connects another client without its capabilities.
-async fn left_by_its_editor(host: &Host, directory: &str) -> Result<(Client, String)> {
-    let editor = client_with(host, editor_tools(), json!({})).await?;
+async fn create_session_without_editor(host: &Host, directory: &str) -> Result<(Client, String)> {
+    let editor = connect_client_with(host, editor_capabilities(), json!({})).await?;
     let session = editor.new_session(directory).await?;
     editor.close().await;
-    let other = client(host).await?;
+    let other = connect_client(host).await?;
     other.load_session(&session, directory).await?;
     Ok((other, session))
 }
@@ -46,7 +46,7 @@ struct TwoDirectories {
 
 impl TwoDirectories {
     fn new() -> Result<Self> {
-        let host = scripted(&[])?.variable("ONLY_OF_THE_HOST", "1").start()?;
+        let host = scripted_host(&[])?.variable("ONLY_OF_THE_HOST", "1").start()?;
         let (inside, outside) = (host.directory().join("inside"), host.directory().join("outside"));
         std::fs::create_dir(&inside)?;
         std::fs::create_dir(&outside)?;
@@ -61,10 +61,10 @@ async fn files_and_terminals_are_offered_to_an_agent_only_if_its_client_has_them
     let recording = Recording::new()?;
     let host = recording.scripted(&[])?.start()?;
     let reads = json!({ "fs": { "readTextFile": true }, "novel": { "x": 1 } });
-    for capabilities in [json!({ "novel": { "x": 1 } }), reads, editor_tools()] {
-        let client = client_with(&host, capabilities.clone(), json!({})).await?;
+    for capabilities in [json!({ "novel": { "x": 1 } }), reads, editor_capabilities()] {
+        let client = connect_client_with(&host, capabilities.clone(), json!({})).await?;
         client.new_session(&cwd(&host)?).await?;
-        assert_eq!(told_last(&recording)?, capabilities);
+        assert_eq!(last_client_capabilities(&recording)?, capabilities);
     }
     Ok(())
 }
@@ -73,34 +73,35 @@ async fn files_and_terminals_are_offered_to_an_agent_only_if_its_client_has_them
 async fn agents_of_rest_and_amux_are_offered_neither_files_nor_terminals() -> Result<()> {
     let recording = Recording::new()?;
     let host = recording.scripted(&[])?.start()?;
-    rest::spawn(&Http::new(&host), &host).await?;
-    assert_eq!(told_last(&recording)?, neither());
+    rest::spawn_session(&Http::new(&host), &host).await?;
+    assert_eq!(last_client_capabilities(&recording)?, no_capabilities());
     let amux = Client::connect(&format!("{}?session=work", host.ws_url()), host.token()).await?;
-    let mut capabilities = editor_tools();
+    let mut capabilities = editor_capabilities();
     capabilities["novel"] = true.into();
     amux.request("initialize", json!({ "protocolVersion": 1, "clientCapabilities": capabilities })).await?;
     amux.new_session(&cwd(&host)?).await?;
-    assert_eq!(told_last(&recording)?, json!({ "novel": true }));
+    assert_eq!(last_client_capabilities(&recording)?, json!({ "novel": true }));
     Ok(())
 }
 
 #[tokio::test]
 async fn setting_always_offers_files_and_terminals_to_every_agent() -> Result<()> {
     let recording = Recording::new()?;
-    let host = section_first(recording.scripted(&[])?, "serve_tools = \"always\"").start()?;
-    rest::spawn(&Http::new(&host), &host).await?;
-    assert_eq!(told_last(&recording)?, editor_tools());
-    let client = client_with(&host, json!({ "elicitation": { "form": {} }, "novel": { "x": 1 } }), json!({})).await?;
+    let host = prepend_setting(recording.scripted(&[])?, "serve_tools = \"always\"").start()?;
+    rest::spawn_session(&Http::new(&host), &host).await?;
+    assert_eq!(last_client_capabilities(&recording)?, editor_capabilities());
+    let client =
+        connect_client_with(&host, json!({ "elicitation": { "form": {} }, "novel": { "x": 1 } }), json!({})).await?;
     client.new_session(&cwd(&host)?).await?;
-    let mut of_client = editor_tools();
+    let mut of_client = editor_capabilities();
     of_client["elicitation"] = json!({ "form": {} });
     of_client["novel"] = json!({ "x": 1 });
-    assert_eq!(told_last(&recording)?, of_client);
+    assert_eq!(last_client_capabilities(&recording)?, of_client);
     Ok(())
 }
 
 /// Adds a setting before all sections.
-fn section_first(mut options: wharf_testkit::host::HostOptions, line: &str) -> wharf_testkit::host::HostOptions {
+fn prepend_setting(mut options: wharf_testkit::host::HostOptions, line: &str) -> wharf_testkit::host::HostOptions {
     options.config.get_or_insert_default().insert_str(0, &format!("{line}\n"));
     options
 }
@@ -108,7 +109,7 @@ fn section_first(mut options: wharf_testkit::host::HostOptions, line: &str) -> w
 #[tokio::test]
 async fn deprecated_true_and_false_still_work_with_a_warning() -> Result<()> {
     for (old, new) in [("true", "always"), ("false", "never")] {
-        let host = section_first(scripted(&[])?, &format!("serve_tools = {old}")).start()?;
+        let host = prepend_setting(scripted_host(&[])?, &format!("serve_tools = {old}")).start()?;
         let words = host.stderr();
         assert!(words.contains("WARN") && words.contains(&format!("serve_tools = \"{new}\"")), "{words}");
     }
@@ -119,52 +120,56 @@ async fn deprecated_true_and_false_still_work_with_a_warning() -> Result<()> {
 async fn returning_agent_is_offered_the_capabilities_of_the_client_that_woke_it() -> Result<()> {
     let recording = Recording::new()?;
     let mut host = recording.scripted(&["--resume"])?.start()?;
-    let mut creator = editor_tools();
+    let mut creator = editor_capabilities();
     creator["novel"] = true.into();
-    let editor = client_with(&host, creator, json!({})).await?;
+    let editor = connect_client_with(&host, creator, json!({})).await?;
     let session = editor.new_session(&cwd(&host)?).await?;
     // The session is brought back by a client without capabilities, and again by one with only a terminal.
-    let told = |terminal: bool| json!({ "fs": neither()["fs"], "terminal": terminal, "novel": true });
+    let expected_tools = |terminal: bool| json!({ "fs": no_capabilities()["fs"], "terminal": terminal, "novel": true });
     for (terminal, way) in [(false, "session/resume"), (true, "session/set_mode")] {
         host.restart()?;
-        let client = client_with(&host, json!({ "terminal": terminal, "other": 1 }), json!({})).await?;
+        let client = connect_client_with(&host, json!({ "terminal": terminal, "other": 1 }), json!({})).await?;
         client.request(way, json!({ "sessionId": session, "cwd": cwd(&host)?, "modeId": "ask" })).await?;
-        assert_eq!(told_last(&recording)?, told(terminal), "{way}");
+        assert_eq!(last_client_capabilities(&recording)?, expected_tools(terminal), "{way}");
     }
     // A REST caller has neither capability; it does not change the recorded ones.
     host.restart()?;
     let http = Http::new(&host);
     http.post(&format!("/sessions/{session}/resume"), &json!({})).await?.expect(200)?;
-    rest::idle(&http, &session).await?;
-    assert_eq!(told_last(&recording)?, told(false), "REST");
+    rest::wait_until_idle(&http, &session).await?;
+    assert_eq!(last_client_capabilities(&recording)?, expected_tools(false), "REST");
     // A session that comes back for its queue has no caller, so the recorded capabilities apply.
-    rest::prompt(&http, &session, "hang").await?;
+    rest::send_prompt(&http, &session, "hang").await?;
     let waits = json!({ "prompt": "echo waited", "queue": true });
     http.post(&format!("/sessions/{session}/prompt"), &waits).await?;
     host.restart()?;
-    log::expect(&host, &session, "prompt_ended", |event| event["end"]["how"] == "answered").await?;
-    assert_eq!(told_last(&recording)?, told(true), "the queue");
+    log::expect_event(&host, &session, "prompt_ended", |event| event["end"]["how"] == "answered").await?;
+    assert_eq!(last_client_capabilities(&recording)?, expected_tools(true), "the queue");
     Ok(())
 }
 
 #[tokio::test]
 async fn agent_without_a_client_reads_and_writes_outside_its_directories_as_its_process_could() -> Result<()> {
     let yard = TwoDirectories::new()?;
-    let (client, session) = left_by_its_editor(&yard.host, &yard.inside).await?;
+    let (client, session) = create_session_without_editor(&yard.host, &yard.inside).await?;
     let (inside, outside) = (&yard.inside, yard.outside.display());
     symlink(&yard.outside, format!("{inside}/link"))?;
     for path in [format!("{outside}/made/new"), format!("{inside}/link/through"), format!("{inside}/../outside/up")] {
-        assert_eq!(told(&client, &session, &format!("fs write {path} by hand")).await?, "answered: {}", "{path}");
+        assert_eq!(
+            prompt_for_text(&client, &session, &format!("fs write {path} by hand")).await?,
+            "answered: {}",
+            "{path}"
+        );
         assert_eq!(std::fs::read_to_string(&path)?, "by hand");
-        let said = told(&client, &session, &format!("fs read {path}")).await?;
+        let said = prompt_for_text(&client, &session, &format!("fs read {path}")).await?;
         assert_eq!(said, r#"answered: {"content":"by hand"}"#);
     }
-    let said = told(&client, &session, &format!("fs read {outside}/missing")).await?;
+    let said = prompt_for_text(&client, &session, &format!("fs read {outside}/missing")).await?;
     assert!(said.contains("-32002") && said.contains("does not exist"), "{said}");
-    let said = told(&client, &session, &format!("fs read {outside}")).await?;
+    let said = prompt_for_text(&client, &session, &format!("fs read {outside}")).await?;
     assert!(said.contains("-32602") && said.contains("is a directory"), "{said}");
     let create = json!({ "sessionId": "x", "command": "pwd", "cwd": yard.outside });
-    let said = told(&client, &session, &format!("ext terminal/create {create}")).await?;
+    let said = prompt_for_text(&client, &session, &format!("ext terminal/create {create}")).await?;
     assert!(said.contains("terminalId"), "{said}");
     Ok(())
 }
@@ -172,16 +177,16 @@ async fn agent_without_a_client_reads_and_writes_outside_its_directories_as_its_
 #[tokio::test]
 async fn proc_self_means_the_agents_process() -> Result<()> {
     let yard = TwoDirectories::new()?;
-    let (client, session) = left_by_its_editor(&yard.host, &yard.inside).await?;
-    let agent = pids(&told(&client, &session, "pid").await?).pop().context("no pid")?;
+    let (client, session) = create_session_without_editor(&yard.host, &yard.inside).await?;
+    let agent = parse_pids(&prompt_for_text(&client, &session, "pid").await?).pop().context("no pid")?;
     symlink("/proc/self", format!("{}/me", yard.inside))?;
     let through_link = format!("{}/me/status", yard.inside);
     for path in ["/proc/self/status", "/proc/thread-self/status", "/proc/self/task/../status", &through_link] {
-        let said = told(&client, &session, &format!("fs read {path}")).await?;
+        let said = prompt_for_text(&client, &session, &format!("fs read {path}")).await?;
         assert!(said.contains(&format!(r"\nPid:\t{agent}\n")), "{path}: {said}");
     }
     // This is the agent's environment, not the host's, which has no token of the session.
-    let said = told(&client, &session, "fs read /proc/self/environ").await?;
+    let said = prompt_for_text(&client, &session, "fs read /proc/self/environ").await?;
     assert!(said.contains("WHARF_SESSION="), "{said}");
     Ok(())
 }

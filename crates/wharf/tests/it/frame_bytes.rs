@@ -6,27 +6,27 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use wharf_testkit::client::{Client, Frame};
 
-use crate::{client, cwd, join, open, scripted, section, stop_reason};
+use crate::{add_section, connect_client, cwd, join_session, open_session, scripted_host, stop_reason};
 
 #[tokio::test]
 async fn early_updates_arrive_after_the_answer_to_session_new() -> Result<()> {
-    let host = scripted(&["--early-updates", "3", "--commands"])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&["--early-updates", "3", "--commands"])?.start()?;
+    let (client, session) = open_session(&host).await?;
     client.prompt(&session, "echo now").await?;
     assert_eq!(client.texts(), ["early 0", "early 1", "early 2", "now"]);
     let frames = client.transcript();
     let opened = frames.iter().position(|frame| frame.body["result"]["sessionId"] == session.as_str());
     let early = frames.iter().position(|frame| frame.update().is_some()).context("no update")?;
     assert!(opened.context("no answer")? < early);
-    let loaded = join(&host, &session).await?;
+    let loaded = join_session(&host, &session).await?;
     assert_eq!(loaded.texts(), client.texts());
     Ok(())
 }
 
 #[tokio::test]
 async fn an_update_after_the_answer_to_its_prompt_is_delivered() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     assert_eq!(stop_reason(client.prompt(&session, "echo in time; late too late").await)?, "end_turn");
     client.expect_text("too late").await;
     let frames = client.transcript();
@@ -63,9 +63,9 @@ fn odd_updates() -> Vec<String> {
 
 #[tokio::test]
 async fn updates_pass_byte_for_byte_but_for_the_session_id() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
-    let watching = join(&host, &session).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
+    let watching = join_session(&host, &session).await?;
     let mut expected = Vec::new();
     for update in odd_updates() {
         first.prompt(&session, &format!("rawupdate {update}")).await?;
@@ -75,7 +75,7 @@ async fn updates_pass_byte_for_byte_but_for_the_session_id() -> Result<()> {
     }
     first.prompt(&session, "echo end").await?;
     watching.expect_text("end").await;
-    let loaded = join(&host, &session).await?;
+    let loaded = join_session(&host, &session).await?;
     for (who, client) in [("first", &first), ("watching", &watching), ("loaded", &loaded)] {
         // Every update of the agent holds this text, at any nesting, and responses do not.
         let frames = client.transcript().into_iter().filter(|frame| frame.raw.contains("\"session/update\""));
@@ -91,8 +91,8 @@ async fn updates_pass_byte_for_byte_but_for_the_session_id() -> Result<()> {
 
 #[tokio::test]
 async fn frames_pass_unchanged_in_every_order_and_spelling_of_members() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     for line in [
         r#"{ "params" : {"update":{"sessionUpdate":"plan","entries":[ ]},"sessionId": "$SESSION" , "x" : 1.0 } , "method":"session/update","jsonrpc":"2.0","extra":[1,2]}"#,
         r#"{"method":"session\/update","jsonrpc":"2.0","params":{"sessionId":"$SESSION","update":{"sessionUpdate":"agent_thought_chunk"},"_meta":{"a/b":true}}}"#,
@@ -108,8 +108,8 @@ async fn frames_pass_unchanged_in_every_order_and_spelling_of_members() -> Resul
 async fn permissions_and_answers_pass_byte_for_byte_but_for_their_ids() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let record = folder.path().join("record");
-    let host = scripted(&["--record", record.to_str().context("not UTF-8")?])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&["--record", record.to_str().context("not UTF-8")?])?.start()?;
+    let (client, session) = open_session(&host).await?;
     let ask = r#"{"id":"q\/1","method":"session/request_permission","jsonrpc":"2.0","params":{"n":1.10,"options":[{"optionId":"go","name":"Go","kind":"allow_once","x":[ ]}],"sessionId":"$SESSION","toolCall":{"toolCallId":"t"}}}"#;
     client.prompt(&session, &format!("raw {ask}")).await?;
     let asked = client.expect_request("session/request_permission").await;
@@ -121,12 +121,12 @@ async fn permissions_and_answers_pass_byte_for_byte_but_for_their_ids() -> Resul
         r#"{ "result":{"outcome":{"optionId":"allow_once","outcome":"selected","y":1e2}} ,"id":$ID,"jsonrpc":"2.0" }"#;
     client.send_raw(&answer.replace("$ID", &asked.id().to_string())).await;
     running.answer().await?;
-    let lines = recorded(&record)?;
+    let lines = read_recording(&record)?;
     assert!(lines.contains(&answer.replace("$ID", "\"question-é-1\"")), "{lines:#?}");
     Ok(())
 }
 
-fn recorded(path: &std::path::Path) -> Result<Vec<String>> {
+fn read_recording(path: &std::path::Path) -> Result<Vec<String>> {
     Ok(fs::read_to_string(path)?.lines().map(str::to_owned).collect())
 }
 
@@ -135,8 +135,8 @@ async fn prompts_reach_the_agent_byte_for_byte_but_for_their_ids() -> Result<()>
     let folder = tempfile::tempdir()?;
     let record = folder.path().join("record");
     let flags = ["--record", record.to_str().context("not UTF-8")?, "--session-id", "agent's \"own\" id"];
-    let host = scripted(&flags)?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&flags)?.start()?;
+    let (client, session) = open_session(&host).await?;
     crate::catch_up(&client).await;
     // This is as deep as the scripted agent itself can parse.
     let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
@@ -150,7 +150,7 @@ async fn prompts_reach_the_agent_byte_for_byte_but_for_their_ids() -> Result<()>
         let answered = client.expect("an answer", |frame| frame.method().is_empty()).await;
         assert_eq!(answered.body["result"]["stopReason"], "end_turn", "{}", answered.raw);
     }
-    let lines = recorded(&record)?;
+    let lines = read_recording(&record)?;
     let prompts: Vec<&String> = lines.iter().filter(|line| line.contains("session/prompt")).collect();
     let agents_id = r#""agent's \"own\" id""#;
     let theirs = |frame: &str, id: &str, ours: &str| {
@@ -168,22 +168,22 @@ async fn prompts_reach_the_agent_byte_for_byte_but_for_their_ids() -> Result<()>
 async fn session_new_reaches_the_agent_with_what_the_client_wrote() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let record = folder.path().join("record");
-    let host = scripted(&["--record", record.to_str().context("not UTF-8")?])?.start()?;
-    let client = client(&host).await?;
+    let host = scripted_host(&["--record", record.to_str().context("not UTF-8")?])?.start()?;
+    let client = connect_client(&host).await?;
     let frame = r#"{"jsonrpc":"2.0","id":"new","method":"session/new","params":{ "mcpServers":[{"name":"m","command":"/bin/x","args":[],"env":[]}],"cwd":"$CWD","_meta":{"n":1.10}}}"#
         .replace("$CWD", &cwd(&host)?);
     client.send_raw(&frame).await;
     let opened = client.expect("the session", |frame| frame.id() == "new").await;
     assert!(opened.body["result"]["modes"].is_object(), "the agent's answer is passed on: {}", opened.raw);
-    let lines = recorded(&record)?;
+    let lines = read_recording(&record)?;
     assert_eq!(lines.last(), Some(&frame.replace("\"new\"", "1")));
     Ok(())
 }
 
 #[tokio::test]
 async fn a_prompt_just_within_the_limit_passes() -> Result<()> {
-    let host = section(scripted(&[])?, "[limits]\nframe = \"1MiB\"").start()?;
-    let (client, session) = open(&host).await?;
+    let host = add_section(scripted_host(&[])?, "[limits]\nframe = \"1MiB\"").start()?;
+    let (client, session) = open_session(&host).await?;
     let text = format!("echo {}", "a".repeat(1_000_000));
     assert_eq!(stop_reason(client.prompt(&session, &text).await)?, "end_turn");
     assert_eq!(client.texts().concat().len(), 1_000_000);
@@ -193,11 +193,11 @@ async fn a_prompt_just_within_the_limit_passes() -> Result<()> {
 #[tokio::test]
 async fn an_update_of_twenty_megabytes_passes_and_is_replayed() -> Result<()> {
     const LARGE_UPDATE_BYTES: usize = 20_000_000;
-    let mut host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let mut host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     client.prompt(&session, &format!("echo before; oversized {LARGE_UPDATE_BYTES}; echo after")).await?;
     host.restart()?;
-    let loaded = join(&host, &session).await?;
+    let loaded = join_session(&host, &session).await?;
     for texts in [client.texts(), loaded.texts()] {
         let sizes: Vec<usize> = texts.iter().map(String::len).collect();
         assert_eq!((sizes.len(), sizes[0], sizes[2]), (3, 6, 5));
@@ -208,7 +208,7 @@ async fn an_update_of_twenty_megabytes_passes_and_is_replayed() -> Result<()> {
 
 #[tokio::test]
 async fn initialize_returns_the_agents_answer_with_load_session_enabled() -> Result<()> {
-    let host = scripted(&["--no-load"])?.start()?;
+    let host = scripted_host(&["--no-load"])?.start()?;
     let client = Client::connect(&host.ws_url(), host.token()).await?;
     let params = json!({ "protocolVersion": 2, "clientCapabilities": {} });
     let answer = client.request("initialize", params).await?;
@@ -222,10 +222,10 @@ async fn initialize_returns_the_agents_answer_with_load_session_enabled() -> Res
 
 #[tokio::test]
 async fn load_returns_the_current_mode_and_options() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
     first.prompt(&session, "mode auto").await?;
-    let second = client(&host).await?;
+    let second = connect_client(&host).await?;
     let loaded = second.load_session(&session, &cwd(&host)?).await?;
     assert_eq!(loaded["modes"]["currentModeId"], "auto");
     assert_eq!(loaded["modes"]["availableModes"].as_array().map(Vec::len), Some(2));

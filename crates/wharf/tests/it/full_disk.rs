@@ -9,21 +9,24 @@ use wharf_testkit::host::{Host, HostOptions};
 use wharf_testkit::http::Http;
 use wharf_testkit::procs;
 
-use crate::{TREE_ENDS_WITHIN, client, cwd, log, open, pids, refused, scripted, section, stop_reason, told};
+use crate::{
+    TREE_ENDS_WITHIN, add_section, connect_client, cwd, expect_error, log, open_session, parse_pids, prompt_for_text,
+    scripted_host, stop_reason,
+};
 
 const STREAMED_UPDATES: u64 = 4_000;
 
-fn on_small_disk(flags: &[&str]) -> Result<HostOptions> {
-    Ok(section(scripted(flags)?, "[limits]\nreserve = \"1MiB\"").on_disk("10m"))
+fn start_on_small_disk(flags: &[&str]) -> Result<HostOptions> {
+    Ok(add_section(scripted_host(flags)?, "[limits]\nreserve = \"1MiB\"").on_disk("10m"))
 }
 
-fn kinds(host: &Host, session: &str) -> Result<Vec<String>> {
-    let records = log::records(host, session)?;
+fn list_event_kinds(host: &Host, session: &str) -> Result<Vec<String>> {
+    let records = log::read_records(host, session)?;
     Ok(records.iter().map(|record| record["event"]["kind"].as_str().unwrap_or_default().to_owned()).collect())
 }
 
-fn storage_full(answer: Result<impl std::fmt::Debug, RpcError>) -> Result<()> {
-    let error = refused(answer)?;
+fn expect_storage_full(answer: Result<impl std::fmt::Debug, RpcError>) -> Result<()> {
+    let error = expect_error(answer)?;
     assert_eq!(error.data["reason"], "storage_full", "{error}");
     Ok(())
 }
@@ -31,11 +34,11 @@ fn storage_full(answer: Result<impl std::fmt::Debug, RpcError>) -> Result<()> {
 /// Lets the agent continue and waits until the session is paused.
 async fn go_until_paused(host: &Host, client: &Client, session: &str) -> Result<()> {
     client.notify("_go", json!({ "sessionId": session })).await;
-    log::expect(host, session, "paused", |event| event["why"] == "storage_full").await?;
+    log::expect_event(host, session, "paused", |event| event["why"] == "storage_full").await?;
     Ok(())
 }
 
-async fn nothing_new_is_taken_on(host: &Host, http: &Http, client: &Client, session: &str) -> Result<()> {
+async fn expect_refusals(host: &Host, http: &Http, client: &Client, session: &str) -> Result<()> {
     let sessions = log::all_sessions(host)?;
     let at = format!("/sessions/{session}");
     assert_eq!(http.get(&at).await?.expect(200)?["paused"], "storage_full");
@@ -43,8 +46,8 @@ async fn nothing_new_is_taken_on(host: &Host, http: &Http, client: &Client, sess
     assert_eq!((&status["status"], &status["_meta"]["wharf"]["paused"]), (&json!("live"), &json!("storage_full")));
     let prompt = json!({ "prompt": "echo no", "queue": true });
     assert_eq!(http.post(&format!("{at}/prompt"), &prompt).await?.fault(), (507, "storage_full".to_owned()));
-    storage_full(client.prompt(session, "echo no").await)?;
-    storage_full(client.new_session(&cwd(host)?).await)?;
+    expect_storage_full(client.prompt(session, "echo no").await)?;
+    expect_storage_full(client.new_session(&cwd(host)?).await)?;
     let spawn = json!({ "adapter": "scripted", "cwd": cwd(host)? });
     assert_eq!(http.post("/sessions/agent", &spawn).await?.fault(), (507, "storage_full".to_owned()));
     assert_eq!(log::all_sessions(host)?, sessions, "nothing half made is left");
@@ -56,23 +59,23 @@ async fn sessions_pause_on_a_full_disk_and_resume_without_loss() -> Result<()> {
     if !SmallDisk::possible() {
         return Ok(());
     }
-    let host = on_small_disk(&[])?.start()?;
+    let host = start_on_small_disk(&[])?.start()?;
     let http = Http::new(&host);
     let elsewhere = host.directory().join("elsewhere");
     std::fs::create_dir(&elsewhere)?;
     http.post("/workspaces", &json!({ "slug": "kept", "path": elsewhere })).await?.expect(201)?;
-    let (client, session) = open(&host).await?;
-    let (other, killed) = open(&host).await?;
-    let agent = pids(&told(&other, &killed, "pid").await?);
+    let (client, session) = open_session(&host).await?;
+    let (other, killed) = open_session(&host).await?;
+    let agent = parse_pids(&prompt_for_text(&other, &killed, "pid").await?);
     let cancelled = other.new_session(&cwd(&host)?).await?;
     let streaming = client.start_prompt(&session, &format!("wait; stream {STREAMED_UPDATES} 500; echo whole")).await;
     let hanging = other.start_prompt(&cancelled, "hang").await;
     for busy in [&session, &cancelled] {
-        log::expect(&host, busy, "turn_started", |_| true).await?;
+        log::expect_event(&host, busy, "turn_started", |_| true).await?;
     }
     let mut filler = Filler::fill(&host.state_dir())?;
     go_until_paused(&host, &client, &session).await?;
-    nothing_new_is_taken_on(&host, &http, &client, &session).await?;
+    expect_refusals(&host, &http, &client, &session).await?;
     // Another program takes the space that was free for the pause.
     filler.take_rest();
     let workspace = json!({ "slug": "more", "path": cwd(&host)? });
@@ -81,12 +84,12 @@ async fn sessions_pause_on_a_full_disk_and_resume_without_loss() -> Result<()> {
 
     // Cancels and kills are written and carried out.
     other.notify("session/cancel", json!({ "sessionId": cancelled })).await;
-    log::expect(&host, &cancelled, "cancel_requested", |_| true).await?;
+    log::expect_event(&host, &cancelled, "cancel_requested", |_| true).await?;
     http.poke(&format!("/sessions/{killed}/kill")).await?.expect(200)?;
-    assert_eq!(kinds(&host, &killed)?.last().map(String::as_str), Some("ended"));
+    assert_eq!(list_event_kinds(&host, &killed)?.last().map(String::as_str), Some("ended"));
     procs::wait_gone(&agent, TREE_ENDS_WITHIN).map_err(|left| anyhow::anyhow!("left: {left:?}"))?;
     let shown = client.transcript().iter().filter(|frame| frame.index().is_some()).count();
-    let written = log::events(&host, &session, "agent_updated")?.len();
+    let written = log::list_events(&host, &session, "agent_updated")?.len();
     assert!(shown <= written && written < STREAMED_UPDATES as usize, "{shown} shown, {written} written");
 
     drop(filler);
@@ -94,11 +97,12 @@ async fn sessions_pause_on_a_full_disk_and_resume_without_loss() -> Result<()> {
     assert_eq!(stop_reason(hanging.answer().await)?, "cancelled");
     let indices: Vec<u64> = client.transcript().iter().filter_map(|frame| frame.index()).collect();
     assert!(indices.into_iter().eq(0..STREAMED_UPDATES), "something that the agent said is lost or doubled");
-    let told_of: Vec<_> = kinds(&host, &session)?.into_iter().filter(|kind| !kind.starts_with("agent_")).collect();
+    let told_of: Vec<_> =
+        list_event_kinds(&host, &session)?.into_iter().filter(|kind| !kind.starts_with("agent_")).collect();
     let expected = ["created", "prompt_accepted", "turn_started", "paused", "continued", "prompt_ended"];
     assert_eq!(told_of, expected, "what was refused has left no trace");
     assert_eq!(http.get(&format!("/sessions/{session}")).await?.expect(200)?["paused"], Value::Null);
-    assert_eq!(told(&client, &session, "echo again").await?, "again");
+    assert_eq!(prompt_for_text(&client, &session, "echo again").await?, "again");
     client.new_session(&cwd(&host)?).await?;
     Ok(())
 }
@@ -108,22 +112,22 @@ async fn host_starts_on_a_full_disk_and_can_kill_and_delete_sessions() -> Result
     if !SmallDisk::possible() {
         return Ok(());
     }
-    let mut host = on_small_disk(&[])?.start()?;
-    let (first, session) = open(&host).await?;
+    let mut host = start_on_small_disk(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
     first.prompt(&session, "echo before").await?;
     let running = first.start_prompt(&session, "hang").await;
-    log::expect(&host, &session, "turn_started", |event| event["prompt"] != Value::Null).await?;
+    log::expect_event(&host, &session, "turn_started", |event| event["prompt"] != Value::Null).await?;
     host.kill9()?;
     drop(running);
     let filler = Filler::fill(&host.state_dir())?;
     host.restart()?;
     let http = Http::new(&host);
-    log::expect(&host, &session, "ended", |event| event["ending"]["reason"] == "host_restarted").await?;
+    log::expect_event(&host, &session, "ended", |event| event["ending"]["reason"] == "host_restarted").await?;
     let listed = http.get("/sessions").await?.expect(200)?;
     assert_eq!(listed["sessions"][0]["status"], "killed", "{listed}");
-    let second = client(&host).await?;
+    let second = connect_client(&host).await?;
     // The prompt is longer than the free space behind the last record.
-    storage_full(second.prompt(&session, &format!("echo {}", "no".repeat(5_000))).await)?;
+    expect_storage_full(second.prompt(&session, &format!("echo {}", "no".repeat(5_000))).await)?;
     drop(filler);
     // The prompt is repeated until one finds the space.
     loop {
@@ -141,7 +145,7 @@ async fn unwritable_state_directory_is_an_error_at_startup() -> Result<()> {
     if !SmallDisk::possible() {
         return Ok(());
     }
-    let mut host = on_small_disk(&[])?.start()?;
+    let mut host = start_on_small_disk(&[])?.start()?;
     assert!(host.terminate()?.success());
     host.disk().context("no disk")?.make_read_only()?;
     let error = format!("{:#}", host.restart().err().context("it started")?);

@@ -13,17 +13,17 @@ use wharf_testkit::client::Client;
 use wharf_testkit::host::{Host, HostOptions};
 use wharf_testkit::{PATIENCE, procs};
 
-use crate::program::{ChildGuard, command, shell_in_terminal};
-use crate::{open, scripted, started_after, stop_reason};
+use crate::program::{ChildGuard, terminal_command, wharf_command};
+use crate::{open_session, scripted_host, start_from_shell, stop_reason};
 
 /// Configures a host that writes to its log at every step.
-fn talkative(setting: &str) -> Result<(HostOptions, tempfile::TempDir)> {
-    started_after(scripted(&[])?.variable("WHARF_LOG", "trace"), setting)
+fn configure_verbose_host(setting: &str) -> Result<(HostOptions, tempfile::TempDir)> {
+    start_from_shell(scripted_host(&[])?.variable("WHARF_LOG", "trace"), setting)
 }
 
 /// Checks that the host runs a turn and then stops in order.
-async fn works_and_stops(mut host: Host) -> Result<()> {
-    let (client, session) = open(&host).await?;
+async fn check_turn_and_stop(mut host: Host) -> Result<()> {
+    let (client, session) = open_session(&host).await?;
     assert_eq!(stop_reason(client.prompt(&session, "echo hello").await)?, "end_turn");
     assert!(host.terminate()?.success());
     Ok(())
@@ -31,8 +31,8 @@ async fn works_and_stops(mut host: Host) -> Result<()> {
 
 #[tokio::test]
 async fn host_works_when_its_log_is_full() -> Result<()> {
-    let (options, _folder) = talkative("exec 2>/dev/full")?;
-    works_and_stops(options.start()?).await
+    let (options, _folder) = configure_verbose_host("exec 2>/dev/full")?;
+    check_turn_and_stop(options.start()?).await
 }
 
 #[tokio::test]
@@ -40,10 +40,10 @@ async fn host_works_when_nobody_reads_its_log_any_more() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let pipe = make_pipe(folder.path())?;
     let reader = open_pipe(&pipe)?;
-    let (options, _script) = talkative(&format!("exec 2>{}", pipe.display()))?;
+    let (options, _script) = configure_verbose_host(&format!("exec 2>{}", pipe.display()))?;
     let host = options.start()?;
     drop(reader);
-    works_and_stops(host).await
+    check_turn_and_stop(host).await
 }
 
 #[tokio::test]
@@ -52,8 +52,8 @@ async fn host_works_when_the_reader_of_its_log_hangs() -> Result<()> {
     let pipe = make_pipe(folder.path())?;
     let mut reader = open_pipe(&pipe)?;
     while reader.write(&[b'x'; 4096]).map_or_else(|error| error.kind() != ErrorKind::WouldBlock, |_| true) {}
-    let (options, _script) = talkative(&format!("exec 2>{}", pipe.display()))?;
-    works_and_stops(options.start()?).await
+    let (options, _script) = configure_verbose_host(&format!("exec 2>{}", pipe.display()))?;
+    check_turn_and_stop(options.start()?).await
 }
 
 fn make_pipe(folder: &Path) -> Result<std::path::PathBuf> {
@@ -70,8 +70,8 @@ fn open_pipe(pipe: &Path) -> Result<File> {
 
 #[tokio::test]
 async fn stray_signals_do_not_end_the_host() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     let pid = i32::try_from(host.pid()).ok().and_then(Pid::from_raw).context("no pid")?;
     let stray = [Signal::HUP, Signal::USR1, Signal::USR2, Signal::XFSZ, Signal::XCPU, Signal::ALARM, Signal::VTALARM];
     for signal in stray.into_iter().chain([Signal::PROF, Signal::IO, Signal::PIPE]) {
@@ -79,7 +79,7 @@ async fn stray_signals_do_not_end_the_host() -> Result<()> {
         let answer = stop_reason(client.prompt(&session, "echo still here").await);
         assert_eq!(answer.with_context(|| format!("{signal:?}"))?, "end_turn", "{signal:?}");
     }
-    works_and_stops(host).await
+    check_turn_and_stop(host).await
 }
 
 /// Returns the mask of the signals that a process ignores (Linux).
@@ -91,9 +91,9 @@ fn ignored_signals(process: &str) -> Result<u64> {
 
 #[tokio::test]
 async fn agents_ignore_no_signal_because_their_host_does() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
-    let agent = crate::pids(&crate::told(&client, &session, "pid").await?);
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
+    let agent = crate::parse_pids(&crate::prompt_for_text(&client, &session, "pid").await?);
     let agent = agent.first().context("no pid")?.to_string();
     assert_eq!(ignored_signals(&agent)? & !ignored_signals("self")?, 0);
     Ok(())
@@ -101,7 +101,7 @@ async fn agents_ignore_no_signal_because_their_host_does() -> Result<()> {
 
 #[test]
 fn sigquit_stops_the_host_in_order() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
+    let mut host = scripted_host(&[])?.start()?;
     let pid = i32::try_from(host.pid()).ok().and_then(Pid::from_raw).context("no pid")?;
     kill_process(pid, Signal::QUIT)?;
     assert!(host.wait_exit(PATIENCE)?.success());
@@ -116,7 +116,7 @@ fn proc_file(pid: u32, name: &str) -> Result<String> {
 
 /// Returns the session that a process is in: 0 for one whose leader is outside of this process namespace, which
 /// `getsid` of rustix cannot express.
-fn session_of(pid: u32) -> Result<i32> {
+fn process_session(pid: u32) -> Result<i32> {
     let stat = proc_file(pid, "stat")?;
     let (_, after_name) = stat.rsplit_once(')').context("no name in stat")?;
     Ok(after_name.split_whitespace().nth(3).context("no session in stat")?.parse()?)
@@ -128,7 +128,7 @@ fn ending_the_tree_of_the_starter_leaves_the_host_and_its_sessions_alive() -> Re
     let home = folder.path().canonicalize()?;
     let state = home.join("state");
     let verb = |arguments: &[&str]| {
-        let mut command = command(arguments);
+        let mut command = wharf_command(arguments);
         command.env("WHARF_STATE_DIR", &state).env("WHARF_LISTEN", "127.0.0.1:0").env("HOME", &home);
         command.env("SECRET_OF_THE_STARTER", "x").current_dir("/usr");
         command
@@ -156,7 +156,7 @@ fn ending_the_tree_of_the_starter_leaves_the_host_and_its_sessions_alive() -> Re
 
     let tree = procs::descendants(bridge.0.id());
     assert!(!tree.contains(&host), "the host is below its starter");
-    assert_ne!(session_of(host)?, session_of(bridge.0.id())?);
+    assert_ne!(process_session(host)?, process_session(bridge.0.id())?);
     assert_eq!(fs::read_link(format!("/proc/{host}/cwd"))?, home);
     assert!(!proc_file(host, "environ")?.contains("SECRET_OF_THE_STARTER"));
     tree.iter().for_each(|pid| {
@@ -187,11 +187,11 @@ async fn closing_the_terminal_does_not_end_the_host() -> Result<()> {
     let agent = wharf_testkit::program::scripted_agent()?;
     let line = format!(
         "echo $$; exec {} serve --json --listen 127.0.0.1:0 --state-dir {} --agent-cmd {}",
-        crate::wharf().display(),
+        crate::wharf_binary().display(),
         state.display(),
         agent.display()
     );
-    let mut command = shell_in_terminal(&line);
+    let mut command = terminal_command(&line);
     command.env("WHARF_LOG", "trace").env("HOME", folder.path());
     let mut terminal = ChildGuard(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?);
     let mut lines = BufReader::new(terminal.0.stdout.take().context("no stdout")?).lines().map_while(Result::ok);

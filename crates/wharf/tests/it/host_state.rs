@@ -9,13 +9,13 @@ use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
 use wharf_testkit::{PATIENCE, procs};
 
-use crate::{TREE_ENDS_WITHIN, log, open, refused, scripted, told};
+use crate::{TREE_ENDS_WITHIN, expect_error, log, open_session, prompt_for_text, scripted_host};
 
 #[tokio::test]
 async fn host_takes_no_prompt_and_stops_when_its_state_directory_is_deleted() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
-    let agent = crate::pids(&told(&client, &session, "pid").await?);
+    let mut host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
+    let agent = crate::parse_pids(&prompt_for_text(&client, &session, "pid").await?);
     let http = Http::new(&host);
     fs::remove_dir_all(host.state_dir())?;
     let answer = http.post(&format!("/sessions/{session}/prompt"), &json!({ "prompt": "echo lost" })).await?;
@@ -29,7 +29,7 @@ async fn host_takes_no_prompt_and_stops_when_its_state_directory_is_deleted() ->
 
 #[tokio::test]
 async fn host_leaves_the_socket_of_its_successor() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
+    let mut host = scripted_host(&[])?.start()?;
     let (moved, socket) = (host.directory().join("moved"), host.socket());
     fs::rename(host.state_dir(), &moved)?;
     fs::create_dir(host.state_dir())?;
@@ -41,10 +41,10 @@ async fn host_leaves_the_socket_of_its_successor() -> Result<()> {
 }
 
 /// Creates two sessions with different output and ends them.
-async fn two_sessions(host: &Host) -> Result<[String; 2]> {
-    let (client, first) = open(host).await?;
+async fn create_two_sessions(host: &Host) -> Result<[String; 2]> {
+    let (client, first) = open_session(host).await?;
     client.prompt(&first, "echo one").await?;
-    let (client, second) = open(host).await?;
+    let (client, second) = open_session(host).await?;
     client.prompt(&second, "echo two and more").await?;
     Ok([first, second])
 }
@@ -61,10 +61,10 @@ async fn is_unreadable(http: &Http, session: &str) -> Result<()> {
 
 #[tokio::test]
 async fn swapped_logs_are_not_served_under_the_wrong_id() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
-    let [first, second] = two_sessions(&host).await?;
+    let mut host = scripted_host(&[])?.start()?;
+    let [first, second] = create_two_sessions(&host).await?;
     host.kill9()?;
-    let folders = [&first, &second].map(|session| log::folder(&host, session).join("log"));
+    let folders = [&first, &second].map(|session| log::session_dir(&host, session).join("log"));
     let aside = host.directory().join("aside");
     fs::rename(&folders[0], &aside)?;
     fs::rename(&folders[1], &folders[0])?;
@@ -93,13 +93,13 @@ fn crc32(bytes: &[u8]) -> u32 {
 }
 
 fn first_segment(host: &Host, session: &str) -> PathBuf {
-    log::folder(host, session).join("log").join(format!("{:020}.log", 1))
+    log::session_dir(host, session).join("log").join(format!("{:020}.log", 1))
 }
 
 #[tokio::test]
 async fn log_of_a_newer_version_is_unreadable_and_can_be_forgotten() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
-    let [newer, other] = two_sessions(&host).await?;
+    let mut host = scripted_host(&[])?.start()?;
+    let [newer, other] = create_two_sessions(&host).await?;
     host.kill9()?;
     make_newer(&first_segment(&host, &newer))?;
     host.restart()?;
@@ -107,25 +107,25 @@ async fn log_of_a_newer_version_is_unreadable_and_can_be_forgotten() -> Result<(
     is_unreadable(&http, &newer).await?;
     http.get(&format!("/sessions/{other}")).await?.expect(200)?;
     ensure!(host.stderr().contains("was written in format 99"), "{}", host.stderr());
-    let observer = crate::rest::caller(&host, "observer")?;
+    let observer = crate::rest::caller_with_role(&host, "observer")?;
     assert_eq!(observer.delete(&format!("/sessions/{newer}")).await?.fault().0, 403);
     http.delete(&format!("/sessions/{newer}")).await?.expect(200)?;
-    assert!(!log::folder(&host, &newer).exists());
+    assert!(!log::session_dir(&host, &newer).exists());
     assert_eq!(http.get(&format!("/sessions/{newer}")).await?.fault(), (404, "unknown_session".to_owned()));
     Ok(())
 }
 
 #[tokio::test]
 async fn every_join_of_an_unreadable_session_is_refused_as_unreadable() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
-    let [newer, _] = two_sessions(&host).await?;
+    let mut host = scripted_host(&[])?.start()?;
+    let [newer, _] = create_two_sessions(&host).await?;
     host.kill9()?;
     make_newer(&first_segment(&host, &newer))?;
     host.restart()?;
-    let (client, _) = open(&host).await?;
+    let (client, _) = open_session(&host).await?;
     for method in ["session/load", "session/resume", "session/attach"] {
         let params = json!({ "sessionId": newer, "cwd": host.directory(), "mcpServers": [] });
-        let refusal = refused(client.request(method, params).await)?;
+        let refusal = expect_error(client.request(method, params).await)?;
         let reason = refusal.data["reason"].as_str().unwrap_or_default();
         assert_eq!((refusal.code, reason), (-32603, "unreadable_session"), "{method}: {refusal}");
     }
@@ -134,7 +134,7 @@ async fn every_join_of_an_unreadable_session_is_refused_as_unreadable() -> Resul
 
 #[tokio::test]
 async fn host_is_not_ready_while_its_state_cannot_be_read() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
     let (workspaces, aside) = (host.state_dir().join("workspaces"), host.directory().join("aside"));
     fs::rename(&workspaces, &aside)?;
@@ -150,7 +150,7 @@ async fn host_is_not_ready_while_its_state_cannot_be_read() -> Result<()> {
 
 #[tokio::test]
 async fn host_is_not_ready_while_its_state_cannot_be_listed_or_written() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
     let wait_for = async |expected: u16| {
         let told = async {
@@ -183,13 +183,13 @@ async fn host_is_not_ready_while_its_state_cannot_be_listed_or_written() -> Resu
 
 #[tokio::test]
 async fn client_is_told_that_the_log_failed_when_its_connection_is_closed_for_it() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
-    let (other, elsewhere) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
+    let (other, elsewhere) = open_session(&host).await?;
     // The log goes on in its open file; the next one cannot be made.
-    fs::rename(log::folder(&host, &session).join("log"), host.directory().join("aside"))?;
+    fs::rename(log::session_dir(&host, &session).join("log"), host.directory().join("aside"))?;
     let _prompt = client.start_prompt(&session, "burst 4 30000000").await;
     assert_eq!(client.closed().await, "closed 1011 the log of an attached session cannot be written; load it again");
-    assert_eq!(told(&other, &elsewhere, "echo unharmed").await?, "unharmed");
+    assert_eq!(prompt_for_text(&other, &elsewhere, "echo unharmed").await?, "unharmed");
     Ok(())
 }

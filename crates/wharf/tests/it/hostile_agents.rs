@@ -6,7 +6,10 @@ use wharf_testkit::client::{Client, RpcError};
 use wharf_testkit::host::Host;
 use wharf_testkit::procs;
 
-use crate::{TREE_ENDS_WITHIN, and_scripted, client_of, cwd, log, open, refused, scripted, section, stop_reason, told};
+use crate::{
+    TREE_ENDS_WITHIN, add_scripted_agent, add_section, connect_client_of, cwd, expect_error, log, open_session,
+    prompt_for_text, scripted_host, stop_reason,
+};
 
 /// A session that streams during the fault and must receive every update in order.
 struct StreamingSession {
@@ -18,7 +21,7 @@ const STREAMED_UPDATES: u64 = 3_000;
 
 impl StreamingSession {
     async fn start(host: &Host) -> Result<Self> {
-        let (client, session) = open(host).await?;
+        let (client, session) = open_session(host).await?;
         let streaming = client.start_prompt(&session, &format!("stream {STREAMED_UPDATES} 50 flush")).await;
         Ok(Self { client, streaming })
     }
@@ -39,43 +42,43 @@ fn peak_kib(host: &Host) -> Result<u64> {
 }
 
 /// Returns the faults in the log, in order.
-fn faults(host: &Host, session: &str) -> Result<Vec<String>> {
-    let events = log::events(host, session, "agent_faulted")?;
+fn list_faults(host: &Host, session: &str) -> Result<Vec<String>> {
+    let events = log::list_events(host, session, "agent_faulted")?;
     Ok(events.iter().map(|event| event["fault"].as_str().unwrap_or_default().to_owned()).collect())
 }
 
 #[tokio::test]
 async fn fifty_megabytes_without_a_line_break_are_one_fault_and_use_little_memory() -> Result<()> {
-    let host = section(scripted(&[])?, "[limits]\nframe = \"1MiB\"").start()?;
-    let (client, session) = open(&host).await?;
+    let host = add_section(scripted_host(&[])?, "[limits]\nframe = \"1MiB\"").start()?;
+    let (client, session) = open_session(&host).await?;
     let bystander = StreamingSession::start(&host).await?;
     let before = peak_kib(&host)?;
-    assert_eq!(told(&client, &session, "noline 50000000; malformed; echo and on").await?, "and on");
+    assert_eq!(prompt_for_text(&client, &session, "noline 50000000; malformed; echo and on").await?, "and on");
     let grown = peak_kib(&host)?.saturating_sub(before);
     assert!(grown < 24 * 1024, "the host grew by {grown} KiB");
-    assert_eq!(faults(&host, &session)?, ["oversized"]);
+    assert_eq!(list_faults(&host, &session)?, ["oversized"]);
     bystander.finish_unharmed().await
 }
 
 #[tokio::test]
 async fn endless_line_stays_within_twice_the_default_limit_of_memory() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     let before = peak_kib(&host)?;
-    assert_eq!(told(&client, &session, "noline 50000000; malformed; echo and on").await?, "and on");
+    assert_eq!(prompt_for_text(&client, &session, "noline 50000000; malformed; echo and on").await?, "and on");
     let grown = peak_kib(&host)?.saturating_sub(before);
     assert!(grown < 80 * 1024, "the host grew by {grown} KiB");
-    assert_eq!(faults(&host, &session)?, ["oversized"]);
+    assert_eq!(list_faults(&host, &session)?, ["oversized"]);
     Ok(())
 }
 
 #[tokio::test]
 async fn turn_can_be_cancelled_when_its_answer_is_lost_in_garbage() -> Result<()> {
-    let options = scripted(&[])?.setting("cancel_timeout", "300ms");
-    let host = section(options, "[limits]\nframe = \"1MiB\"").start()?;
-    let (client, session) = open(&host).await?;
+    let options = scripted_host(&[])?.setting("cancel_timeout", "300ms");
+    let host = add_section(options, "[limits]\nframe = \"1MiB\"").start()?;
+    let (client, session) = open_session(&host).await?;
     let running = client.start_prompt(&session, "noline 2000000").await;
-    log::expect(&host, &session, "agent_faulted", |event| event["fault"] == "oversized").await?;
+    log::expect_event(&host, &session, "agent_faulted", |event| event["fault"] == "oversized").await?;
     client.cancel(&session).await;
     assert_eq!(stop_reason(running.answer().await)?, "cancelled");
     Ok(())
@@ -83,28 +86,28 @@ async fn turn_can_be_cancelled_when_its_answer_is_lost_in_garbage() -> Result<()
 
 #[tokio::test]
 async fn garbage_is_logged_and_the_session_goes_on() -> Result<()> {
-    let host = section(scripted(&[])?, "[limits]\nframe = \"64KiB\"").start()?;
-    let (client, session) = open(&host).await?;
+    let host = add_section(scripted_host(&[])?, "[limits]\nframe = \"64KiB\"").start()?;
+    let (client, session) = open_session(&host).await?;
     let bystander = StreamingSession::start(&host).await?;
     let script = "malformed; binary; oversized 65537; raw []; raw 7; raw {\"jsonrpc\":\"2.0\"}";
     for part in script.split("; ") {
         client.prompt(&session, part).await?;
     }
-    assert_eq!(told(&client, &session, "foreign; echo and on").await?, "and on");
+    assert_eq!(prompt_for_text(&client, &session, "foreign; echo and on").await?, "and on");
     let expected = ["malformed", "not_utf8", "oversized", "malformed", "malformed", "malformed", "foreign_session"];
-    assert_eq!(faults(&host, &session)?, expected);
+    assert_eq!(list_faults(&host, &session)?, expected);
     client.prompt(&session, "oversized 65536").await?;
-    assert_eq!(faults(&host, &session)?.len(), expected.len(), "a line of just the limit is none over it");
+    assert_eq!(list_faults(&host, &session)?.len(), expected.len(), "a line of just the limit is none over it");
     bystander.finish_unharmed().await
 }
 
 #[tokio::test]
 async fn a_flood_of_garbage_does_not_fill_the_log() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     let bystander = StreamingSession::start(&host).await?;
-    assert_eq!(told(&client, &session, "flood 100000; echo and on").await?, "and on");
-    let faults = faults(&host, &session)?;
+    assert_eq!(prompt_for_text(&client, &session, "flood 100000; echo and on").await?, "and on");
+    let faults = list_faults(&host, &session)?;
     assert!((100..200).contains(&faults.len()), "{} faults", faults.len());
     assert_eq!(faults.last().map(String::as_str), Some("suppressed"));
     bystander.finish_unharmed().await
@@ -112,36 +115,36 @@ async fn a_flood_of_garbage_does_not_fill_the_log() -> Result<()> {
 
 #[tokio::test]
 async fn an_agent_that_dies_in_the_middle_of_a_line_ends_its_session_only() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     let bystander = StreamingSession::start(&host).await?;
-    let error = refused(client.prompt(&session, "stream 10; noline 1000; crash 9").await)?;
+    let error = expect_error(client.prompt(&session, "stream 10; noline 1000; crash 9").await)?;
     assert_eq!(error.data["reason"], "agent_exited", "{error}");
     assert_eq!(client.texts().len(), 10);
-    assert_eq!(faults(&host, &session)?, ["malformed"]);
-    let ended = log::expect(&host, &session, "ended", |_| true).await?;
+    assert_eq!(list_faults(&host, &session)?, ["malformed"]);
+    let ended = log::expect_event(&host, &session, "ended", |_| true).await?;
     assert_eq!(ended["ending"]["exit_code"], 9, "{ended}");
     bystander.finish_unharmed().await
 }
 
 async fn new_session(host: &Host, agent: &str) -> Result<RpcError> {
-    let client = client_of(host, agent).await?;
-    refused(client.request("session/new", json!({ "cwd": cwd(host)?, "mcpServers": [] })).await)
+    let client = connect_client_of(host, agent).await?;
+    expect_error(client.request("session/new", json!({ "cwd": cwd(host)?, "mcpServers": [] })).await)
 }
 
 #[tokio::test]
 async fn failed_start_of_an_agent_is_a_clear_error() -> Result<()> {
     // The timeout is long enough for the agents that do start, even on a busy machine.
-    let options = scripted(&[])?.setting("start_timeout", "3s");
+    let options = scripted_host(&[])?.setting("start_timeout", "3s");
     let options = options.agent("missing", &["no-such-agent-acp".to_owned(), "--acp".to_owned()]);
     let options = options.agent("unspeaking", &["true".to_owned()]);
-    let options = and_scripted(options, "dead", &["--stderr", "cannot find my key", "--exit-on-start", "42"])?;
-    let options = and_scripted(options, "mute", &["--hang-on", "initialize"])?;
-    let options = and_scripted(options, "slow", &["--hang-on", "session/new"])?;
-    let options = and_scripted(options, "dying", &["--die-on", "session/new"])?;
-    let options = and_scripted(options, "refusing", &["--error-on", "session/new=-32000"])?;
+    let options = add_scripted_agent(options, "dead", &["--stderr", "cannot find my key", "--exit-on-start", "42"])?;
+    let options = add_scripted_agent(options, "mute", &["--hang-on", "initialize"])?;
+    let options = add_scripted_agent(options, "slow", &["--hang-on", "session/new"])?;
+    let options = add_scripted_agent(options, "dying", &["--die-on", "session/new"])?;
+    let options = add_scripted_agent(options, "refusing", &["--error-on", "session/new=-32000"])?;
     let host = options.start()?;
-    let (bystander, session) = open(&host).await?;
+    let (bystander, session) = open_session(&host).await?;
     let running = procs::descendants(host.pid());
     let expected: [(&str, &[&str]); 7] = [
         ("missing", &["`no-such-agent-acp`", "installed"]),
@@ -165,11 +168,11 @@ async fn failed_start_of_an_agent_is_a_clear_error() -> Result<()> {
     let sessions = log::all_sessions(&host)?;
     assert_eq!(sessions.len(), 6);
     for failed in sessions.iter().filter(|id| **id != session) {
-        let ended = log::expect(&host, failed, "ended", |_| true).await?;
+        let ended = log::expect_event(&host, failed, "ended", |_| true).await?;
         assert_eq!(ended["ending"]["status"], "error", "{ended}");
         assert_eq!(ended["ending"]["reason"], "start_failed", "{ended}");
     }
-    assert_eq!(told(&bystander, &session, "echo unharmed").await?, "unharmed");
+    assert_eq!(prompt_for_text(&bystander, &session, "echo unharmed").await?, "unharmed");
     let left: Vec<u32> = procs::descendants(host.pid()).into_iter().filter(|pid| !running.contains(pid)).collect();
     assert_eq!(procs::wait_gone(&left, TREE_ENDS_WITHIN), Ok(()), "agents that did not come up still run");
     Ok(())
@@ -177,14 +180,14 @@ async fn failed_start_of_an_agent_is_a_clear_error() -> Result<()> {
 
 #[tokio::test]
 async fn unanswered_initialize_is_a_clear_error() -> Result<()> {
-    let options = scripted(&["--hang-on", "initialize"])?.setting("start_timeout", "500ms");
+    let options = scripted_host(&["--hang-on", "initialize"])?.setting("start_timeout", "500ms");
     let host = options.start()?;
     let client = Client::connect(&host.ws_url(), host.token()).await?;
-    let error = refused(client.initialize().await)?;
+    let error = expect_error(client.initialize().await)?;
     assert!(error.message.contains("did not answer `initialize` within 500ms"), "{error}");
     assert_eq!(error.data["reason"], "start_failed");
     // The connection stays usable.
-    assert_eq!(refused(client.initialize().await)?.data["reason"], "start_failed");
+    assert_eq!(expect_error(client.initialize().await)?.data["reason"], "start_failed");
     Ok(())
 }
 
@@ -193,23 +196,23 @@ async fn agent_starts_when_garbage_precedes_its_answers() -> Result<()> {
     let script = r#"echo 'Loading configuration…'; printf '\377\376\n'; exec "$0" --stderr hello"#;
     let agent = wharf_testkit::program::scripted_agent()?.display().to_string();
     let command = ["sh", "-c", script, &agent].map(str::to_owned);
-    let host = scripted(&[])?.agent("chatty", &command).start()?;
-    let client = client_of(&host, "chatty").await?;
+    let host = scripted_host(&[])?.agent("chatty", &command).start()?;
+    let client = connect_client_of(&host, "chatty").await?;
     let session = client.new_session(&cwd(&host)?).await?;
-    assert_eq!(told(&client, &session, "echo fine").await?, "fine");
-    assert_eq!(faults(&host, &session)?, ["malformed", "not_utf8"]);
+    assert_eq!(prompt_for_text(&client, &session, "echo fine").await?, "fine");
+    assert_eq!(list_faults(&host, &session)?, ["malformed", "not_utf8"]);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exit_of_an_agent_is_noticed_while_its_siblings_run() -> Result<()> {
     const AGENTS_AT_ONCE: usize = 12;
-    let host = std::sync::Arc::new(scripted(&[])?.start()?);
+    let host = std::sync::Arc::new(scripted_host(&[])?.start()?);
     for round in 0..2 {
         let opening: Vec<_> = (0..AGENTS_AT_ONCE)
             .map(|_| {
                 let host = std::sync::Arc::clone(&host);
-                tokio::spawn(async move { open(&host).await })
+                tokio::spawn(async move { open_session(&host).await })
             })
             .collect();
         let mut sessions = Vec::new();
@@ -217,7 +220,7 @@ async fn exit_of_an_agent_is_noticed_while_its_siblings_run() -> Result<()> {
             sessions.push(opened.await??);
         }
         for (client, session) in &sessions {
-            let error = refused(client.prompt(session, "crash 3").await)?;
+            let error = expect_error(client.prompt(session, "crash 3").await)?;
             assert_eq!(error.data["reason"], "agent_exited", "round {round}: {error}");
         }
     }

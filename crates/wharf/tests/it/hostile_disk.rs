@@ -14,7 +14,7 @@ use wharf_host::{
 use wharf_store::{Hostility, MemoryEngine};
 use wharf_testkit::{PATIENCE, procs};
 
-use crate::{TREE_ENDS_WITHIN, wharf};
+use crate::{TREE_ENDS_WITHIN, wharf_binary};
 
 /// A host in this process, with the scripted agent and a disk that fails on request.
 struct DiskFixture {
@@ -30,7 +30,7 @@ impl DiskFixture {
         let agent = json!([agent.to_str().context("not UTF-8")?]);
         let mut config = Config::parse(&format!("default_agent = \"scripted\"\n[agents.scripted]\ncommand = {agent}"))
             .map_err(anyhow::Error::msg)?;
-        (config.state_dir, config.program) = (dir.path().join("state"), wharf());
+        (config.state_dir, config.program) = (dir.path().join("state"), wharf_binary());
         let disk = Hostility::default();
         let host = Host::start_on(config, Some(MemoryEngine::new(disk.clone())))?;
         Ok(Self { host, disk, dir })
@@ -66,19 +66,26 @@ impl DiskFixture {
     }
 }
 
-fn sender() -> Sender {
+fn test_sender() -> Sender {
     Sender { client: new_client_id(), chosen: None, name: None, version: None, token: None, parent: None, peer: None }
 }
 
-fn submission(text: &str) -> Submission {
+fn prompt_submission(text: &str) -> Submission {
     let params = json!({ "sessionId": "x", "prompt": [{ "type": "text", "text": text }] });
     let frame = json!({ "jsonrpc": "2.0", "id": 1, "method": "session/prompt", "params": params }).to_string();
     let frame = Raw::new_checked_before(frame.into());
-    Submission { prompt: new_prompt_id(), sender: sender(), frame, key: None, overlap: Overlap::Queue, to_agent: false }
+    Submission {
+        prompt: new_prompt_id(),
+        sender: test_sender(),
+        frame,
+        key: None,
+        overlap: Overlap::Queue,
+        to_agent: false,
+    }
 }
 
 /// Returns all events from the beginning up to one that matches.
-async fn events(handle: &SessionHandle, last: impl Fn(&Event) -> bool) -> Result<Vec<Event>> {
+async fn read_events_until(handle: &SessionHandle, last: impl Fn(&Event) -> bool) -> Result<Vec<Event>> {
     let mut cursor = handle.cursor(Seq::ZERO);
     let mut events = Vec::new();
     let read = async {
@@ -102,11 +109,11 @@ fn is_ended(event: &Event) -> bool {
 }
 
 /// Returns the number of updates among the events.
-fn chunks(events: &[Event]) -> usize {
+fn count_updates(events: &[Event]) -> usize {
     events.iter().filter(|event| matches!(event, Event::AgentUpdated { .. })).count()
 }
 
-async fn go(handle: &SessionHandle) -> Result<()> {
+async fn release_agent(handle: &SessionHandle) -> Result<()> {
     let frame = format!(r#"{{"jsonrpc":"2.0","method":"_go","params":{{"sessionId":"{}"}}}}"#, handle.id().as_str());
     Ok(handle.tell_agent(Forward { client: new_client_id(), frame: frame.into(), request: None }).await?)
 }
@@ -119,20 +126,20 @@ fn agent_pid(stage: &DiskFixture, handle: &SessionHandle) -> Result<u32> {
 async fn agent_is_paused_without_disk_space_and_its_output_is_kept() -> Result<()> {
     let stage = DiskFixture::new()?;
     let handle = stage.session().await?;
-    handle.prompt(submission("wait; burst 5000 200; echo whole")).await?;
-    events(&handle, |event| matches!(event, Event::TurnStarted { .. })).await?;
+    handle.prompt(prompt_submission("wait; burst 5000 200; echo whole")).await?;
+    read_events_until(&handle, |event| matches!(event, Event::TurnStarted { .. })).await?;
     stage.disk.keep_reserve(2);
     stage.disk.fill_appends(usize::MAX);
-    go(&handle).await?;
+    release_agent(&handle).await?;
     stage.listed(&handle, |known| known.paused.is_some()).await?;
-    let before = events(&handle, |event| matches!(event, Event::Paused { .. })).await?;
-    ensure!(chunks(&before) < 5_000, "the agent was not held");
-    assert_eq!(handle.prompt(submission("echo no")).await, Err(CallError::StorageFull));
+    let before = read_events_until(&handle, |event| matches!(event, Event::Paused { .. })).await?;
+    ensure!(count_updates(&before) < 5_000, "the agent was not held");
+    assert_eq!(handle.prompt(prompt_submission("echo no")).await, Err(CallError::StorageFull));
     // The cancel is written and uses up the reserve; the turn still runs to its end.
     let seen = CancelScope { seen: handle.head(), settled: handle.head(), clear_queue: false };
-    assert!(handle.cancel(sender(), seen).await?.was_busy);
+    assert!(handle.cancel(test_sender(), seen).await?.was_busy);
     stage.disk.fill_appends(0);
-    let all = events(&handle, is_ended).await?;
+    let all = read_events_until(&handle, is_ended).await?;
     let mut words = Vec::new();
     for event in &all {
         words.extend(matches!(event, Event::PromptAccepted { .. }).then_some("accepted"));
@@ -142,7 +149,7 @@ async fn agent_is_paused_without_disk_space_and_its_output_is_kept() -> Result<(
         words.extend(is_ended(event).then_some("ended"));
     }
     assert_eq!(words, ["accepted", "paused", "cancel", "continued", "ended"]);
-    handle.prompt(submission("echo again")).await?;
+    handle.prompt(prompt_submission("echo again")).await?;
     Ok(())
 }
 
@@ -150,17 +157,17 @@ async fn agent_is_paused_without_disk_space_and_its_output_is_kept() -> Result<(
 async fn event_beyond_the_disk_reserve_is_published_only_after_its_append() -> Result<()> {
     let stage = DiskFixture::new()?;
     let handle = stage.session().await?;
-    handle.prompt(submission("wait; burst 2000 100; echo whole")).await?;
-    events(&handle, |event| matches!(event, Event::TurnStarted { .. })).await?;
+    handle.prompt(prompt_submission("wait; burst 2000 100; echo whole")).await?;
+    read_events_until(&handle, |event| matches!(event, Event::TurnStarted { .. })).await?;
     let head = handle.head();
     stage.disk.fill_appends(usize::MAX);
-    go(&handle).await?;
+    release_agent(&handle).await?;
     stage.listed(&handle, |known| known.paused.is_some()).await?;
     assert_eq!(handle.head(), head);
-    assert_eq!(handle.prompt(submission("echo no")).await, Err(CallError::StorageFull));
+    assert_eq!(handle.prompt(prompt_submission("echo no")).await, Err(CallError::StorageFull));
     stage.disk.fill_appends(0);
-    let all = events(&handle, is_ended).await?;
-    assert_eq!(chunks(&all), 2_001);
+    let all = read_events_until(&handle, is_ended).await?;
+    assert_eq!(count_updates(&all), 2_001);
     Ok(())
 }
 
@@ -170,11 +177,11 @@ async fn kill_ends_the_agent_when_its_event_cannot_be_written() -> Result<()> {
     let handle = stage.session().await?;
     let agent = agent_pid(&stage, &handle)?;
     stage.disk.fill_appends(usize::MAX);
-    assert_eq!(handle.prompt(submission("echo no")).await, Err(CallError::StorageFull));
+    assert_eq!(handle.prompt(prompt_submission("echo no")).await, Err(CallError::StorageFull));
     assert_eq!(handle.kill(EndReason::User).await, Err(CallError::NotWritten { done: "the agent was ended" }));
     procs::wait_gone(&[agent], TREE_ENDS_WITHIN).map_err(|left| anyhow::anyhow!("left: {left:?}"))?;
     stage.disk.fill_appends(0);
-    events(&handle, |event| matches!(event, Event::Ended(_))).await?;
+    read_events_until(&handle, |event| matches!(event, Event::Ended(_))).await?;
     Ok(())
 }
 
@@ -182,15 +189,15 @@ async fn kill_ends_the_agent_when_its_event_cannot_be_written() -> Result<()> {
 async fn cancel_reaches_the_agent_when_its_event_cannot_be_written() -> Result<()> {
     let stage = DiskFixture::new()?;
     let handle = stage.session().await?;
-    handle.prompt(submission("hang")).await?;
-    events(&handle, |event| matches!(event, Event::TurnStarted { .. })).await?;
+    handle.prompt(prompt_submission("hang")).await?;
+    read_events_until(&handle, |event| matches!(event, Event::TurnStarted { .. })).await?;
     stage.disk.fill_appends(usize::MAX);
-    assert_eq!(handle.prompt(submission("echo no")).await, Err(CallError::StorageFull));
+    assert_eq!(handle.prompt(prompt_submission("echo no")).await, Err(CallError::StorageFull));
     let scope = CancelScope { seen: handle.head(), settled: handle.head(), clear_queue: false };
     let done = "the agent was told to end its turn";
-    assert_eq!(handle.cancel(sender(), scope).await, Err(CallError::NotWritten { done }));
+    assert_eq!(handle.cancel(test_sender(), scope).await, Err(CallError::NotWritten { done }));
     stage.disk.fill_appends(0);
-    events(&handle, is_ended).await?;
+    read_events_until(&handle, is_ended).await?;
     Ok(())
 }
 
@@ -199,7 +206,7 @@ async fn refused_prompt_changes_neither_state_nor_log() -> Result<()> {
     let stage = DiskFixture::new()?;
     let handle = stage.session().await?;
     let before = handle.head();
-    let keyed = || Submission { key: Some("once".into()), ..submission("echo once") };
+    let keyed = || Submission { key: Some("once".into()), ..prompt_submission("echo once") };
     stage.disk.keep_reserve(1);
     stage.disk.fill_appends(usize::MAX);
     assert_eq!(handle.prompt(keyed()).await, Err(CallError::StorageFull));
@@ -209,7 +216,7 @@ async fn refused_prompt_changes_neither_state_nor_log() -> Result<()> {
     stage.listed(&handle, |known| known.paused.is_none()).await?;
     let receipt = handle.prompt(keyed()).await?;
     assert!(!receipt.duplicate);
-    let all = events(&handle, is_ended).await?;
+    let all = read_events_until(&handle, is_ended).await?;
     assert_eq!(all.iter().filter(|event| matches!(event, Event::PromptAccepted { .. })).count(), 1);
     Ok(())
 }
@@ -218,16 +225,16 @@ async fn refused_prompt_changes_neither_state_nor_log() -> Result<()> {
 async fn read_only_file_system_pauses_a_session_until_it_is_writable() -> Result<()> {
     let stage = DiskFixture::new()?;
     let handle = stage.session().await?;
-    handle.prompt(submission("wait; burst 2000 100; echo whole")).await?;
-    events(&handle, |event| matches!(event, Event::TurnStarted { .. })).await?;
+    handle.prompt(prompt_submission("wait; burst 2000 100; echo whole")).await?;
+    read_events_until(&handle, |event| matches!(event, Event::TurnStarted { .. })).await?;
     stage.disk.set_read_only(true);
-    go(&handle).await?;
+    release_agent(&handle).await?;
     let known = stage.listed(&handle, |known| known.paused.is_some()).await?;
     assert_eq!(known.paused, Some(PauseReason::StorageReadOnly));
-    let answer = handle.prompt(submission("echo no")).await;
+    let answer = handle.prompt(prompt_submission("echo no")).await;
     assert!(matches!(&answer, Err(CallError::Storage(why)) if why.contains("read-only")), "{answer:?}");
     stage.disk.set_read_only(false);
-    assert_eq!(chunks(&events(&handle, is_ended).await?), 2_001);
+    assert_eq!(count_updates(&read_events_until(&handle, is_ended).await?), 2_001);
     stage.listed(&handle, |known| known.paused.is_none()).await?;
     Ok(())
 }
@@ -250,13 +257,13 @@ async fn append_with_a_failed_sync_is_not_acknowledged() -> Result<()> {
     let (handle, other) = (stage.session().await?, stage.session().await?);
     let agent = agent_pid(&stage, &handle)?;
     stage.disk.break_syncs(1);
-    let answer = handle.prompt(submission("echo perhaps")).await;
+    let answer = handle.prompt(prompt_submission("echo perhaps")).await;
     assert!(matches!(answer, Err(CallError::Storage(_))), "{answer:?}");
     let known = stage.listed(&handle, |known| known.status == Status::Error).await?;
     assert!(known.message.as_ref().is_some_and(|message| message.contains("could not be written")), "{known:?}");
     procs::wait_gone(&[agent], TREE_ENDS_WITHIN).map_err(|left| anyhow::anyhow!("left: {left:?}"))?;
-    other.prompt(submission("echo and on")).await?;
-    events(&other, is_ended).await?;
+    other.prompt(prompt_submission("echo and on")).await?;
+    read_events_until(&other, is_ended).await?;
     Ok(())
 }
 
@@ -267,12 +274,12 @@ async fn slow_sync_blocks_no_other_session() -> Result<()> {
     stage.disk.hold_syncs_of(slow.id().as_str());
     let waiting = tokio::spawn({
         let slow = slow.clone();
-        async move { slow.prompt(submission("echo late")).await }
+        async move { slow.prompt(prompt_submission("echo late")).await }
     });
-    events(&slow, |event| matches!(event, Event::PromptAccepted { .. })).await?;
+    read_events_until(&slow, |event| matches!(event, Event::PromptAccepted { .. })).await?;
     for _ in 0..20 {
         let before = other.head();
-        other.prompt(submission("echo quick")).await?;
+        other.prompt(prompt_submission("echo quick")).await?;
         let mut cursor = other.cursor(before);
         tokio::time::timeout(PATIENCE, async {
             while !cursor.next().await?.entries().iter().any(|entry| is_ended(&entry.event)) {}
@@ -287,7 +294,7 @@ async fn slow_sync_blocks_no_other_session() -> Result<()> {
     assert!(!updates.entries().iter().any(|entry| matches!(entry.event, Event::AgentUpdated { .. })));
     stage.disk.release_syncs();
     tokio::time::timeout(Duration::from_secs(20), waiting).await???;
-    events(&slow, is_ended).await?;
+    read_events_until(&slow, is_ended).await?;
     Ok(())
 }
 

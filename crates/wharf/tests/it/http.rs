@@ -4,8 +4,8 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use wharf_testkit::client::{Credentials, connect};
 
-use crate::http_client::{AcpHttpClient, initialize};
-use crate::{join, lasting, open, program, scripted, section, stop_reason};
+use crate::http_client::{AcpHttpClient, initialize_message};
+use crate::{add_section, join_session, open_session, program, scripted_host, stop_reason, without_usage};
 
 const JSON_HEADER: (&str, &str) = ("content-type", "application/json");
 const ACCEPT_EVENTS_HEADER: (&str, &str) = ("accept", "text/event-stream");
@@ -16,9 +16,9 @@ fn list() -> Value {
 
 #[tokio::test]
 async fn initialize_makes_a_connection_and_is_answered_at_once() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = AcpHttpClient::new(&host, host.token());
-    let (first, second) = (http.post(&initialize()).await?, http.post(&initialize()).await?);
+    let (first, second) = (http.post(&initialize_message()).await?, http.post(&initialize_message()).await?);
     assert_eq!((first.status, first.header("content-type")), (200, Some("application/json")));
     assert_eq!((&first.json()["id"], &first.json()["result"]["protocolVersion"]), (&json!(0), &json!(1)));
     let (first, second) = (first.header("acp-connection-id"), second.header("acp-connection-id"));
@@ -28,7 +28,7 @@ async fn initialize_makes_a_connection_and_is_answered_at_once() -> Result<()> {
 
 #[tokio::test]
 async fn message_after_initialize_is_accepted_with_202_and_answered_on_the_stream() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = AcpHttpClient::open(&host).await?;
     // The stream is not open yet, so the answer waits for it.
     http.send(5, "session/list", json!({})).await?;
@@ -36,14 +36,14 @@ async fn message_after_initialize_is_accepted_with_202_and_answered_on_the_strea
     assert_eq!(own.answer(5).await?["result"]["sessions"], json!([]));
     http.send(6, "_wharf/none", json!({})).await?;
     assert_eq!(own.answer(6).await?["error"]["code"], -32601, "a refusal of content comes after 202 too");
-    http.deliver(&initialize()).await?;
+    http.deliver(&initialize_message()).await?;
     assert_eq!(own.answer(0).await?["result"]["protocolVersion"], 1, "a second initialize is a message like any other");
     Ok(())
 }
 
 #[tokio::test]
 async fn a_message_of_another_media_type_is_415() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = AcpHttpClient::open(&host).await?;
     let body = list().to_string();
     for headers in [&[][..], &[("content-type", "text/plain")], &[("content-type", "application/jsonl")]] {
@@ -56,7 +56,7 @@ async fn a_message_of_another_media_type_is_415() -> Result<()> {
 
 #[tokio::test]
 async fn a_get_that_does_not_accept_events_is_406() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = AcpHttpClient::open(&host).await?;
     for headers in [&[][..], &[("accept", "application/json")], &[("accept", "*/*")]] {
         assert_eq!(http.request("GET", headers, "").await?.status, 406, "{headers:?}");
@@ -68,7 +68,7 @@ async fn a_get_that_does_not_accept_events_is_406() -> Result<()> {
 
 #[tokio::test]
 async fn batch_is_501_and_malformed_message_is_400() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = AcpHttpClient::open(&host).await?;
     assert_eq!(http.post(&json!([list()])).await?.status, 501);
     let broken = http.request("POST", &[JSON_HEADER], "{\"jsonrpc\":").await?;
@@ -80,7 +80,7 @@ async fn batch_is_501_and_malformed_message_is_400() -> Result<()> {
 
 #[tokio::test]
 async fn a_message_over_the_limit_is_413() -> Result<()> {
-    let host = section(scripted(&[])?, "[limits]\nframe = \"64KiB\"").start()?;
+    let host = add_section(scripted_host(&[])?, "[limits]\nframe = \"64KiB\"").start()?;
     let http = AcpHttpClient::open(&host).await?;
     let mut large = list();
     large["params"]["filling"] = "x".repeat(65 << 10).into();
@@ -94,7 +94,7 @@ async fn a_message_over_the_limit_is_413() -> Result<()> {
 
 #[tokio::test]
 async fn missing_or_unknown_connection_id_is_refused() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let mut http = AcpHttpClient::new(&host, host.token());
     for (id, expected) in [(None, 400), (Some("conn_unknown"), 404)] {
         http.connection = id.map(str::to_owned);
@@ -108,9 +108,9 @@ async fn missing_or_unknown_connection_id_is_refused() -> Result<()> {
 
 #[tokio::test]
 async fn connection_id_of_another_token_is_refused() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = AcpHttpClient::open(&host).await?;
-    let made = program::command(&["token", "create", "--role", "admin", "--json", "--state-dir"]);
+    let made = program::wharf_command(&["token", "create", "--role", "admin", "--json", "--state-dir"]);
     let made: Value = serde_json::from_slice(&{ made }.arg(host.state_dir()).output()?.stdout)?;
     let mut other = AcpHttpClient::new(&host, made["token"].as_str().context("no token")?);
     other.connection = http.connection.clone();
@@ -119,13 +119,13 @@ async fn connection_id_of_another_token_is_refused() -> Result<()> {
     assert_eq!(other.request("DELETE", &[], "").await?.status, 404);
     assert_eq!(http.post(&list()).await?.status, 202);
     other.connection = None;
-    assert_eq!(other.post(&initialize()).await?.status, 200, "it may have one of its own");
+    assert_eq!(other.post(&initialize_message()).await?.status, 200, "it may have one of its own");
     Ok(())
 }
 
 #[tokio::test]
 async fn session_header_is_optional_but_must_match_the_body() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = AcpHttpClient::open(&host).await?;
     let (_own, mut events, session) = http.session(&host).await?;
     let prompt = json!([{ "type": "text", "text": "echo hi" }]);
@@ -142,7 +142,7 @@ async fn session_header_is_optional_but_must_match_the_body() -> Result<()> {
 
 #[tokio::test]
 async fn delete_ends_the_connection_and_the_session_lives_on() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = AcpHttpClient::open(&host).await?;
     let (mut own, mut events, session) = http.session(&host).await?;
     http.prompt(2, &session, "echo before; wait; echo after").await?;
@@ -153,8 +153,8 @@ async fn delete_ends_the_connection_and_the_session_lives_on() -> Result<()> {
     assert_eq!(http.request("DELETE", &[], "").await?.status, 404);
     assert_eq!(http.post(&list()).await?.status, 404);
 
-    let other = join(&host, &session).await?;
-    let status = lasting(other.request("session/status", json!({ "sessionId": session })).await?);
+    let other = join_session(&host, &session).await?;
+    let status = without_usage(other.request("session/status", json!({ "sessionId": session })).await?);
     assert_eq!(status["_meta"]["wharf"], json!({ "turn": "running", "clients": 1, "resumable": false }));
     other.notify("_go", json!({ "sessionId": session })).await;
     other.expect_text("after").await;
@@ -163,7 +163,7 @@ async fn delete_ends_the_connection_and_the_session_lives_on() -> Result<()> {
 
 #[tokio::test]
 async fn a_websocket_has_a_connection_id_too() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let (_socket, response) = connect(&host.ws_url(), &Credentials::Bearer(host.token().to_owned())).await?;
     let id = response.headers().get("acp-connection-id").context("no id")?.to_str()?.to_owned();
     let mut http = AcpHttpClient::new(&host, host.token());
@@ -174,7 +174,7 @@ async fn a_websocket_has_a_connection_id_too() -> Result<()> {
 
 #[tokio::test]
 async fn a_permission_is_asked_on_the_stream_and_answered_by_a_post() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = AcpHttpClient::open(&host).await?;
     let (_own, mut events, session) = http.session(&host).await?;
     http.prompt(2, &session, "ask").await?;
@@ -193,8 +193,8 @@ async fn a_permission_is_asked_on_the_stream_and_answered_by_a_post() -> Result<
 
 #[tokio::test]
 async fn a_websocket_and_an_http_client_share_a_session() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (socket, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (socket, session) = open_session(&host).await?;
     let http = AcpHttpClient::open(&host).await?;
     let mut events = http.listen(Some(&session), None).await?;
     http.load(1, &session, &host).await?;

@@ -10,8 +10,8 @@ use tokio_tungstenite::tungstenite::http::{HeaderMap, Request, StatusCode};
 use wharf_testkit::PATIENCE;
 use wharf_testkit::host::Host;
 
-use crate::http_client::initialize;
-use crate::{cwd, scripted};
+use crate::http_client::initialize_message;
+use crate::{cwd, scripted_host};
 
 struct Http2Client<'h> {
     host: &'h Host,
@@ -56,7 +56,7 @@ impl Http2Client<'_> {
 }
 
 /// Reads a stream until the answer to this request; returns everything before it and the answer.
-async fn until_answer(stream: &mut RecvStream, id: u64) -> Result<(String, Value)> {
+async fn read_until_answer(stream: &mut RecvStream, id: u64) -> Result<(String, Value)> {
     let mut text = String::new();
     let mut looked_at = 0;
     loop {
@@ -76,12 +76,12 @@ async fn until_answer(stream: &mut RecvStream, id: u64) -> Result<(String, Value
 
 #[tokio::test]
 async fn a_client_works_over_http2_by_prior_knowledge() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let socket = TcpStream::connect(host.url().trim_start_matches("http://")).await?;
     let (requests, connection) = h2::client::handshake(socket).await?;
     tokio::spawn(connection);
     let mut client = Http2Client { host: &host, requests, connection: None };
-    let (status, headers, _) = client.post(&initialize()).await?;
+    let (status, headers, _) = client.post(&initialize_message()).await?;
     assert_eq!(status, 200);
     client.connection = Some(headers["acp-connection-id"].to_str()?.to_owned());
 
@@ -89,7 +89,7 @@ async fn a_client_works_over_http2_by_prior_knowledge() -> Result<()> {
     let (status, _, mut own) = client.request("GET", &[events], String::new()).await?;
     assert_eq!(status, 200);
     client.send(1, "session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await?;
-    let (_, opened) = until_answer(&mut own, 1).await?;
+    let (_, opened) = read_until_answer(&mut own, 1).await?;
     let session = opened["result"]["sessionId"].as_str().context(opened.to_string())?;
     let both = [events, ("acp-session-id", session)];
     let (status, headers, mut stream) = client.request("GET", &both, String::new()).await?;
@@ -97,7 +97,7 @@ async fn a_client_works_over_http2_by_prior_knowledge() -> Result<()> {
 
     let prompt = json!([{ "type": "text", "text": "stream 2000 300" }]);
     client.send(2, "session/prompt", json!({ "sessionId": session, "prompt": prompt })).await?;
-    let (text, answer) = until_answer(&mut stream, 2).await?;
+    let (text, answer) = read_until_answer(&mut stream, 2).await?;
     assert_eq!(answer["result"]["stopReason"], "end_turn");
     assert_eq!(text.matches("agent_message_chunk").count(), 2000);
     let (status, ..) = client.request("DELETE", &[], String::new()).await?;

@@ -63,10 +63,10 @@ impl AcpHttpClient {
         Self { authority, token: token.to_owned(), connection: None }
     }
 
-    /// Connects a client and sends `initialize`.
+    /// Connects a client and sends `initialize_message`.
     pub(crate) async fn open(host: &Host) -> Result<Self> {
         let mut http = Self::new(host, host.token());
-        let answer = http.post(&initialize()).await?;
+        let answer = http.post(&initialize_message()).await?;
         ensure!(answer.status == 200, "{answer:?}");
         http.connection = answer.header("acp-connection-id").map(str::to_owned);
         Ok(http)
@@ -159,24 +159,24 @@ impl AcpHttpClient {
         }
         stream.write_all(format!("{head}\r\n{body}").as_bytes()).await?;
         let mut stream = BufReader::new(stream);
-        let status = line(&mut stream, PATIENCE).await?;
+        let status = split_line(&mut stream, PATIENCE).await?;
         let status = status.split(' ').nth(1).and_then(|code| code.parse().ok()).context(status.clone())?;
         let mut headers = Vec::new();
         loop {
-            let line = line(&mut stream, PATIENCE).await?;
+            let line = split_line(&mut stream, PATIENCE).await?;
             let Some((name, value)) = line.split_once(": ") else { return Ok((stream, status, headers)) };
             headers.push((name.to_ascii_lowercase(), value.to_owned()));
         }
     }
 }
 
-async fn line(stream: &mut BufReader<TcpStream>, limit: Duration) -> Result<String> {
+async fn split_line(stream: &mut BufReader<TcpStream>, limit: Duration) -> Result<String> {
     let mut line = String::new();
     tokio::time::timeout(limit, stream.read_line(&mut line)).await.context("nothing came")??;
     Ok(line.trim_end().to_owned())
 }
 
-pub(crate) fn initialize() -> Value {
+pub(crate) fn initialize_message() -> Value {
     let info = json!({ "name": "raw-http", "version": "1" });
     let params = json!({ "protocolVersion": 1, "clientCapabilities": {}, "clientInfo": info });
     json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params })
@@ -198,7 +198,7 @@ impl AcpEventStream {
     /// Returns the next event; `None` at the end of the stream.
     pub(crate) async fn next(&mut self) -> Result<Option<AcpStreamEvent>> {
         while self.ready.is_empty() {
-            let size = usize::from_str_radix(&line(&mut self.stream, self.patience).await?, 16).unwrap_or(0);
+            let size = usize::from_str_radix(&split_line(&mut self.stream, self.patience).await?, 16).unwrap_or(0);
             if size == 0 {
                 return Ok(None);
             }
@@ -206,7 +206,7 @@ impl AcpEventStream {
             tokio::time::timeout(PATIENCE, self.stream.read_exact(&mut chunk)).await.context("a chunk was cut")??;
             self.text.push_str(std::str::from_utf8(&chunk[..size])?);
             while let Some((event, rest)) = self.text.split_once("\n\n") {
-                self.ready.extend(parse(event)?);
+                self.ready.extend(parse_event(event)?);
                 self.text = rest.to_owned();
             }
         }
@@ -259,7 +259,7 @@ impl AcpEventStream {
 }
 
 /// Parses an event with an id and one line of data. Returns `None` for a comment.
-fn parse(event: &str) -> Result<Option<AcpStreamEvent>> {
+fn parse_event(event: &str) -> Result<Option<AcpStreamEvent>> {
     if event.starts_with(':') {
         return Ok(None);
     }

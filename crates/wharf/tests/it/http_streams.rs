@@ -6,18 +6,18 @@ use serde_json::{Value, json};
 use wharf_testkit::host::Host;
 
 use crate::http_client::{AcpEventStream, AcpHttpClient, AcpStreamEvent};
-use crate::{client, cwd, join, open, scripted, told};
+use crate::{connect_client, cwd, join_session, open_session, prompt_for_text, scripted_host};
 
 fn last(events: &AcpEventStream) -> Result<String> {
     events.last.clone().context("no event yet")
 }
 
-fn texts(events: &[AcpStreamEvent]) -> Vec<&str> {
+fn list_texts(events: &[AcpStreamEvent]) -> Vec<&str> {
     events.iter().filter_map(AcpStreamEvent::text).collect()
 }
 
 /// Returns the status with which a stream is refused.
-async fn refused(http: &AcpHttpClient, session: Option<&str>, last: &str) -> Result<(u16, Value)> {
+async fn refused_status(http: &AcpHttpClient, session: Option<&str>, last: &str) -> Result<(u16, Value)> {
     let mut headers = vec![("accept", "text/event-stream"), ("last-event-id", last)];
     headers.extend(session.map(|session| ("acp-session-id", session)));
     let answer = http.request("GET", &headers, "").await?;
@@ -26,14 +26,14 @@ async fn refused(http: &AcpHttpClient, session: Option<&str>, last: &str) -> Res
 
 #[tokio::test]
 async fn updates_before_the_stream_is_open_are_delivered_on_it() -> Result<()> {
-    let host = scripted(&["--early-updates", "3"])?.start()?;
+    let host = scripted_host(&["--early-updates", "3"])?.start()?;
     let http = AcpHttpClient::open(&host).await?;
     let mut own = http.listen(None, None).await?;
     http.send(1, "session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await?;
     let opened = own.next().await?.context("no answer")?.data;
     let session = opened["result"]["sessionId"].as_str().context(opened.to_string())?;
     // Another request is answered meanwhile, which takes longer than `ready_timeout`; no update came before it.
-    let other = client(&host).await?;
+    let other = connect_client(&host).await?;
     other.load_session(session, &cwd(&host)?).await?;
     http.send(2, "session/list", json!({})).await?;
     assert_eq!(own.next().await?.context("no answer")?.data["id"], 2, "nothing of the session on this stream");
@@ -48,40 +48,40 @@ async fn updates_before_the_stream_is_open_are_delivered_on_it() -> Result<()> {
 
 #[tokio::test]
 async fn a_load_with_the_stream_open_replays_and_then_answers_on_it() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (socket, session) = open(&host).await?;
-    told(&socket, &session, "echo one; echo two").await?;
+    let host = scripted_host(&[])?.start()?;
+    let (socket, session) = open_session(&host).await?;
+    prompt_for_text(&socket, &session, "echo one; echo two").await?;
     let http = AcpHttpClient::open(&host).await?;
     let mut events = http.listen(Some(&session), None).await?;
     http.load(1, &session, &host).await?;
     let replay = events.until_answer(1).await?;
-    assert_eq!(texts(&replay), ["one", "two"]);
+    assert_eq!(list_texts(&replay), ["one", "two"]);
     assert!(replay.iter().any(|event| event.data["params"]["update"]["sessionUpdate"] == "user_message_chunk"));
     Ok(())
 }
 
 #[tokio::test]
 async fn a_load_with_no_stream_open_answers_first_and_replays_later() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (socket, session) = open(&host).await?;
-    told(&socket, &session, "echo one; echo two").await?;
+    let host = scripted_host(&[])?.start()?;
+    let (socket, session) = open_session(&host).await?;
+    prompt_for_text(&socket, &session, "echo one; echo two").await?;
     let http = AcpHttpClient::open(&host).await?;
     let mut own = http.listen(None, None).await?;
     http.load(1, &session, &host).await?;
     assert_eq!(own.next().await?.context("no answer")?.data["id"], 1);
-    told(&socket, &session, "echo three").await?;
+    prompt_for_text(&socket, &session, "echo three").await?;
     let mut events = http.listen(Some(&session), None).await?;
     let mut replay = Vec::new();
-    while texts(&replay).last() != Some(&"three") {
+    while list_texts(&replay).last() != Some(&"three") {
         replay.push(events.next().await?.context("the stream ended")?);
     }
-    assert_eq!(texts(&replay), ["one", "two", "three"]);
+    assert_eq!(list_texts(&replay), ["one", "two", "three"]);
     Ok(())
 }
 
 #[tokio::test]
 async fn an_answer_comes_on_the_sessions_stream_if_it_is_open_and_else_on_the_connections() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = AcpHttpClient::open(&host).await?;
     let (mut own, mut events, session) = http.session(&host).await?;
     let status = json!({ "sessionId": session });
@@ -96,7 +96,7 @@ async fn an_answer_comes_on_the_sessions_stream_if_it_is_open_and_else_on_the_co
 
 #[tokio::test]
 async fn a_client_that_opens_no_session_stream_still_gets_its_answers() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = AcpHttpClient::open(&host).await?;
     let mut own = http.listen(None, None).await?;
     http.send(1, "session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await?;
@@ -107,14 +107,14 @@ async fn a_client_that_opens_no_session_stream_still_gets_its_answers() -> Resul
     let mut events = http.listen(Some(session), None).await?;
     http.prompt(3, session, "echo three").await?;
     let seen = events.until_answer(3).await?;
-    assert_eq!(texts(&seen), ["one", "two", "three"], "the rest waited for the stream");
+    assert_eq!(list_texts(&seen), ["one", "two", "three"], "the rest waited for the stream");
     assert!(!seen.iter().any(|event| event.data.to_string().contains("my words")), "its own prompt is not told back");
     Ok(())
 }
 
 #[tokio::test]
 async fn response_waits_for_a_disconnected_reader_for_a_limited_time() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = AcpHttpClient::open(&host).await?;
     let (mut own, mut events, session) = http.session(&host).await?;
     http.prompt(2, &session, "echo one").await?;
@@ -125,13 +125,13 @@ async fn response_waits_for_a_disconnected_reader_for_a_limited_time() -> Result
     assert_eq!(own.answer(3).await?["result"]["stopReason"], "end_turn", "that nobody reads was noticed");
     let mut events = http.listen(Some(&session), Some(&before)).await?;
     http.prompt(4, &session, "echo three").await?;
-    assert_eq!(texts(&events.until_answer(4).await?), ["two", "three"]);
+    assert_eq!(list_texts(&events.until_answer(4).await?), ["two", "three"]);
     Ok(())
 }
 
 #[tokio::test]
 async fn stream_broken_during_a_burst_resumes_without_gap_or_duplicate() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = AcpHttpClient::open(&host).await?;
     let (_own, mut events, session) = http.session(&host).await?;
     http.prompt(2, &session, "stream 4000 400").await?;
@@ -158,7 +158,7 @@ async fn stream_broken_during_a_burst_resumes_without_gap_or_duplicate() -> Resu
 /// presence.
 #[tokio::test]
 async fn a_reader_that_comes_back_gets_answers_and_requests_too() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = AcpHttpClient::open(&host).await?;
     let (mut own, events, session) = http.session(&host).await?;
     drop(events);
@@ -166,8 +166,8 @@ async fn a_reader_that_comes_back_gets_answers_and_requests_too() -> Result<()> 
     http.send(2, "session/attach", json!({ "sessionId": session, "historyPolicy": "none" })).await?;
     events.answer(2).await?;
     let before = last(&events)?;
-    let other = join(&host, &session).await?;
-    told(&other, &session, "echo one").await?;
+    let other = join_session(&host, &session).await?;
+    prompt_for_text(&other, &session, "echo one").await?;
     http.prompt(3, &session, "echo two; ask; echo three").await?;
     http.send(4, "session/status", json!({ "sessionId": session })).await?;
     let mut seen = Vec::new();
@@ -187,7 +187,7 @@ async fn a_reader_that_comes_back_gets_answers_and_requests_too() -> Result<()> 
         seen.iter().find(|event| event.data["method"] == "session/request_permission").context("no permission")?;
     let chosen = json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } });
     http.deliver(&json!({ "jsonrpc": "2.0", "id": ask.data["id"], "result": chosen })).await?;
-    assert_eq!(texts(&events.until_answer(3).await?), ["chosen: allow_once", "three"]);
+    assert_eq!(list_texts(&events.until_answer(3).await?), ["chosen: allow_once", "three"]);
     let tags: Vec<&Value> = seen.iter().map(|event| &event.data["params"]["update"]["sessionUpdate"]).collect();
     for tag in ["client_connected", "prompt_received", "turn_complete"] {
         assert!(tags.contains(&&json!(tag)), "{tag} in {tags:?}");
@@ -201,7 +201,7 @@ async fn a_reader_that_comes_back_gets_answers_and_requests_too() -> Result<()> 
 
 #[tokio::test]
 async fn newest_reader_takes_over_the_stream() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = AcpHttpClient::open(&host).await?;
     let (mut own, mut events, session) = http.session(&host).await?;
     let mut newer = http.listen(Some(&session), None).await?;
@@ -217,7 +217,7 @@ async fn newest_reader_takes_over_the_stream() -> Result<()> {
 
 #[tokio::test]
 async fn unknown_stream_event_id_is_409() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = AcpHttpClient::open(&host).await?;
     let (_own, mut events, session) = http.session(&host).await?;
     http.prompt(2, &session, "echo hello").await?;
@@ -227,10 +227,10 @@ async fn unknown_stream_event_id_is_409() -> Result<()> {
     let other_epoch = format!("{}-{seq}", epoch.parse::<u64>()? + 1);
     let not_yet = format!("{epoch}-{}", seq.parse::<u64>()? + 1000);
     for wrong in ["nonsense", &other_epoch, &not_yet, &format!("{known}@7")] {
-        assert_eq!(refused(&http, Some(&session), wrong).await?, (409, json!("unknown_event")), "{wrong}");
+        assert_eq!(refused_status(&http, Some(&session), wrong).await?, (409, json!("unknown_event")), "{wrong}");
     }
-    assert_eq!(refused(&http, None, "0-0+999").await?, (409, json!("unknown_event")));
-    assert_eq!(refused(&http, Some("sess_unknown"), "1-1").await?, (409, json!("unknown_event")));
+    assert_eq!(refused_status(&http, None, "0-0+999").await?, (409, json!("unknown_event")));
+    assert_eq!(refused_status(&http, Some("sess_unknown"), "1-1").await?, (409, json!("unknown_event")));
     http.prompt(3, &session, "echo still").await?;
     events.text("still").await?;
     Ok(())
@@ -238,9 +238,9 @@ async fn unknown_stream_event_id_is_409() -> Result<()> {
 
 #[tokio::test]
 async fn a_second_load_is_told_apart_from_the_first() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (socket, session) = open(&host).await?;
-    told(&socket, &session, "echo one; echo two").await?;
+    let host = scripted_host(&[])?.start()?;
+    let (socket, session) = open_session(&host).await?;
+    prompt_for_text(&socket, &session, "echo one; echo two").await?;
     let http = AcpHttpClient::open(&host).await?;
     let mut events = http.listen(Some(&session), None).await?;
     http.load(1, &session, &host).await?;
@@ -283,7 +283,7 @@ async fn seen_across_a_restart(host: &mut Host, resume: bool) -> Result<Vec<Stri
 #[tokio::test]
 async fn a_stream_goes_on_across_a_restart_of_the_host() -> Result<()> {
     for resume in [false, true] {
-        let mut host = scripted(&[])?.start()?;
+        let mut host = scripted_host(&[])?.start()?;
         assert_eq!(seen_across_a_restart(&mut host, resume).await?, ["three", "four"], "with resume: {resume}");
     }
     Ok(())
@@ -291,10 +291,10 @@ async fn a_stream_goes_on_across_a_restart_of_the_host() -> Result<()> {
 
 #[tokio::test]
 async fn stalled_stream_reader_slows_no_other_client() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = AcpHttpClient::open(&host).await?;
     let (mut own, mut events, session) = http.session(&host).await?;
-    let other = join(&host, &session).await?;
+    let other = join_session(&host, &session).await?;
     http.prompt(2, &session, "stream 30000 1000").await?;
     other.expect("the last chunk", |frame| frame.index() == Some(29_999)).await;
     // 30 MB wait in the log; the client's other streams and requests go on, and the host keeps little of it in memory.

@@ -8,7 +8,7 @@ use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
 use wharf_testkit::{PATIENCE, look};
 
-use crate::{cwd, log, scripted};
+use crate::{cwd, log, scripted_host};
 
 const KILL_ROUNDS: usize = 8;
 
@@ -37,7 +37,7 @@ impl KillMoment {
     fn has_come(self, host: &Host, known: &[String], answered: bool) -> Result<bool> {
         let sessions = log::all_sessions(host).unwrap_or_default();
         let new = sessions.iter().find(|session| !known.contains(session));
-        let has = |kind: &str| new.map_or(Ok(false), |new| Ok(!log::events(host, new, kind)?.is_empty()));
+        let has = |kind: &str| new.map_or(Ok(false), |new| Ok(!log::list_events(host, new, kind)?.is_empty()));
         match self {
             Self::Sent => Ok(true),
             Self::DirectoryCreated => Ok(new.is_some()),
@@ -51,7 +51,7 @@ impl KillMoment {
 #[tokio::test]
 async fn repeated_spawn_with_prompt_happens_once_when_the_host_is_killed_at_any_moment() -> Result<()> {
     let mut dice = Dice::thrown()?;
-    let mut host = scripted(&[])?.start()?;
+    let mut host = scripted_host(&[])?.start()?;
     let mut known: Vec<String> = Vec::new();
     for round in 0..KILL_ROUNDS {
         let moment = KILL_MOMENTS[dice.below(KILL_MOMENTS.len() as u64) as usize];
@@ -77,7 +77,9 @@ async fn repeated_spawn_with_prompt_happens_once_when_the_host_is_killed_at_any_
         // nothing.
         let lost = again.json()["endReason"] == "host_restarted" && again.json()["resumable"] == false;
         if !lost {
-            log::expect(&host, &session, "prompt_ended", |_| true).await.with_context(|| format!("{moment:?}"))?;
+            log::expect_event(&host, &session, "prompt_ended", |_| true)
+                .await
+                .with_context(|| format!("{moment:?}"))?;
         }
         known.push(session.clone());
         let sessions = log::all_sessions(&host)?;
@@ -85,8 +87,8 @@ async fn repeated_spawn_with_prompt_happens_once_when_the_host_is_killed_at_any_
         let listed = listed["sessions"].as_array().map_or(0, Vec::len);
         ensure!(sessions.len() <= known.len() + 1, "{moment:?}: {} are left", sessions.len());
         ensure!(listed == known.len(), "{moment:?}: {listed} listed, {} known, {} there", known.len(), sessions.len());
-        let accepted = log::events(&host, &session, "prompt_accepted")?.len();
-        let ended = log::events(&host, &session, "prompt_ended")?.len();
+        let accepted = log::list_events(&host, &session, "prompt_accepted")?.len();
+        let ended = log::list_events(&host, &session, "prompt_ended")?.len();
         let expected = if lost && accepted == 0 { (0, 0) } else { (1, 1) };
         ensure!((accepted, ended) == expected, "{moment:?}: {accepted} accepted, {ended} ended");
     }

@@ -12,8 +12,11 @@ use wharf_testkit::http::Http;
 use wharf_testkit::{PATIENCE, look, procs, program};
 
 use crate::mcp_client::Mcp;
-use crate::rest::{idle, spawn, until};
-use crate::{client, client_with, cwd, log, open, refused, scripted, section, told};
+use crate::rest::{spawn_session, wait_for_session, wait_until_idle};
+use crate::{
+    add_section, connect_client, connect_client_with, cwd, expect_error, log, open_session, prompt_for_text,
+    scripted_host,
+};
 
 /// A session whose agent calls the host.
 pub(crate) struct CallingAgent {
@@ -23,12 +26,12 @@ pub(crate) struct CallingAgent {
 
 impl CallingAgent {
     pub(crate) async fn new(host: &Host) -> Result<Self> {
-        let (client, session) = open(host).await?;
+        let (client, session) = open_session(host).await?;
         Ok(Self { client, session })
     }
 
     pub(crate) async fn in_directory(host: &Host, cwd: &str) -> Result<Self> {
-        let client = client(host).await?;
+        let client = connect_client(host).await?;
         let session = client.new_session(cwd).await?;
         Ok(Self { client, session })
     }
@@ -45,30 +48,30 @@ impl CallingAgent {
 
     /// Runs a command in a shell of the agent and returns its output.
     pub(crate) async fn sh(&self, command: &str) -> Result<String> {
-        told(&self.client, &self.session, &format!("sh {command}")).await
+        prompt_for_text(&self.client, &self.session, &format!("sh {command}")).await
     }
 
     /// Calls the host from a child process of the agent. Returns the status and the body.
     pub(crate) async fn call(&self, before: &str, arguments: &str) -> Result<(u16, Value)> {
-        let said = self.sh(&format!("{before} {}", call(arguments)?)).await?;
-        parsed(&said)
+        let said = self.sh(&format!("{before} {}", call_command(arguments)?)).await?;
+        parse_response(&said)
     }
 }
 
 pub(crate) async fn token_of(client: &Client, session: &str, host: &Host) -> Result<String> {
     let file = host.directory().join(format!("token of {session}"));
-    told(client, session, &format!(r#"sh printf %s "$WHARF_TOKEN" > '{}'"#, file.display())).await?;
+    prompt_for_text(client, session, &format!(r#"sh printf %s "$WHARF_TOKEN" > '{}'"#, file.display())).await?;
     let token = fs::read_to_string(&file)?;
     fs::remove_file(file)?;
     Ok(token)
 }
 
 /// Returns the command that calls a host.
-fn call(arguments: &str) -> Result<String> {
+fn call_command(arguments: &str) -> Result<String> {
     Ok(format!("'{}' --call {arguments}", program::scripted_agent()?.display()))
 }
 
-fn parsed(said: &str) -> Result<(u16, Value)> {
+fn parse_response(said: &str) -> Result<(u16, Value)> {
     let (status, body) = said.trim_end().split_once(' ').with_context(|| format!("no status: {said:?}"))?;
     // The body may be chunked, with lengths between the chunks.
     let json = body.find(['{', '[']).map_or("", |begin| &body[begin..]);
@@ -76,13 +79,13 @@ fn parsed(said: &str) -> Result<(u16, Value)> {
     Ok((status.parse().with_context(|| said.to_owned())?, serde_json::from_str(json).unwrap_or_default()))
 }
 
-pub(crate) fn ids(listed: &Value) -> Vec<&str> {
+pub(crate) fn list_ids(listed: &Value) -> Vec<&str> {
     listed["sessions"].as_array().into_iter().flatten().filter_map(|session| session["id"].as_str()).collect()
 }
 
 #[tokio::test]
 async fn every_agent_gets_its_session_id_and_a_token_of_its_own() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let [one, two] = [CallingAgent::new(&host).await?, CallingAgent::new(&host).await?];
     for agent in [&one, &two] {
         assert_eq!(agent.sh("echo $WHARF_SESSION $WHARF_URL").await?, format!("{} {}\n", agent.session, host.url()));
@@ -91,16 +94,16 @@ async fn every_agent_gets_its_session_id_and_a_token_of_its_own() -> Result<()> 
     let (first, second) = (one.token(&host).await?, two.token(&host).await?);
     ensure!(first.starts_with("wharf_agent_") && first.len() == 64 && first != second, "{first} {second}");
     // Each of the agent's terminals has a token of its own, which ends with the terminal.
-    let said = told(&one.client, &one.session, "terminal echo $WHARF_SESSION ${#WHARF_TOKEN}").await?;
+    let said = prompt_for_text(&one.client, &one.session, "terminal echo $WHARF_SESSION ${#WHARF_TOKEN}").await?;
     ensure!(said.contains(&format!("{} 64", one.session)), "{said}");
     Ok(())
 }
 
 #[tokio::test]
 async fn prestarted_agent_gets_the_identity_of_its_session() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let here = cwd(&host)?;
-    let told_where = client_with(&host, json!({}), json!({ "wharf": { "cwd": here } })).await?;
+    let told_where = connect_client_with(&host, json!({}), json!({ "wharf": { "cwd": here } })).await?;
     let greeted = told_where.transcript().remove(0).body["result"]["_meta"]["scripted"]["pid"].take();
     let pid = greeted.as_u64().context("no pid")?;
     let environment = fs::read(format!("/proc/{pid}/environ"))?;
@@ -108,34 +111,35 @@ async fn prestarted_agent_gets_the_identity_of_its_session() -> Result<()> {
     let early = Http::with_token(&host, std::str::from_utf8(token.context("no token")?)?);
     assert_eq!(early.get("/sessions").await?.fault(), (403, "agent_process".to_owned()), "it has no session yet");
     let session = told_where.new_session(&here).await?;
-    assert_eq!(told(&told_where, &session, "pid").await?, format!("pid {greeted}"));
-    assert_eq!(told(&told_where, &session, "env WHARF_SESSION").await?, format!("WHARF_SESSION={session}"));
+    assert_eq!(prompt_for_text(&told_where, &session, "pid").await?, format!("pid {greeted}"));
+    assert_eq!(prompt_for_text(&told_where, &session, "env WHARF_SESSION").await?, format!("WHARF_SESSION={session}"));
     let http = Http::with_token(&host, &token_of(&told_where, &session, &host).await?);
     assert_eq!(http.token(), early.token());
-    assert_eq!(ids(&http.get("/sessions").await?.expect(200)?), [&session]);
+    assert_eq!(list_ids(&http.get("/sessions").await?.expect(200)?), [&session]);
     Ok(())
 }
 
 #[tokio::test]
 async fn clients_and_adapters_cannot_set_the_identity_of_an_agent() -> Result<()> {
     let names = ["WHARF_SESSION", "WHARF_TOKEN"];
-    let mut options = section(scripted(&[])?, "env = { WHARF_SESSION = \"adapters\", WHARF_TOKEN = \"adapters\" }");
+    let mut options =
+        add_section(scripted_host(&[])?, "env = { WHARF_SESSION = \"adapters\", WHARF_TOKEN = \"adapters\" }");
     options.environment.extend(names.map(|name| (name.into(), "hosts".into())));
     // These keys go before the table of the agent.
     let config = options.config.take().unwrap_or_default();
     options.config = Some(format!("env_passthrough = [\"WHARF_SESSION\", \"WHARF_TOKEN\"]\n{config}"));
     let host = options.start()?;
     let env = json!({ "WHARF_SESSION": "callers", "WHARF_TOKEN": "callers" });
-    let client = client_with(&host, json!({}), json!({ "wharf": { "env": env } })).await?;
+    let client = connect_client_with(&host, json!({}), json!({ "wharf": { "env": env } })).await?;
     let session = client.new_session(&cwd(&host)?).await?;
-    assert_eq!(told(&client, &session, "env WHARF_SESSION").await?, format!("WHARF_SESSION={session}"));
+    assert_eq!(prompt_for_text(&client, &session, "env WHARF_SESSION").await?, format!("WHARF_SESSION={session}"));
     assert!(token_of(&client, &session, &host).await?.starts_with("wharf_agent_"));
     Ok(())
 }
 
 #[tokio::test]
 async fn agent_token_appears_only_in_the_agents_environment() -> Result<()> {
-    let host = FullTracing::loud(scripted(&["--resume"])?).start()?;
+    let host = FullTracing::loud(scripted_host(&["--resume"])?).start()?;
     let agent = CallingAgent::new(&host).await?;
     let token = agent.token(&host).await?;
     let secret = token.trim_start_matches("wharf_agent_");
@@ -154,14 +158,14 @@ async fn agent_token_appears_only_in_the_agents_environment() -> Result<()> {
         ensure!(!String::from_utf8_lossy(&arguments).contains(secret), "in the arguments of {pid}");
     }
     ensure!(!host.stderr().contains(secret) && !host.stdout().contains(secret), "in the host's own log");
-    let files = files(&host.state_dir())?;
+    let files = read_files(&host.state_dir())?;
     ensure!(files.len() > 3, "{files:?}");
     for file in files {
         let holds = fs::read(&file).unwrap_or_default().windows(secret.len()).any(|part| part == secret.as_bytes());
         ensure!(!holds, "in {}", file.display());
     }
     // If the agent prints its token after all, the output lines do not contain it.
-    told(&agent.client, session, "env WHARF_TOKEN").await?;
+    prompt_for_text(&agent.client, session, "env WHARF_TOKEN").await?;
     let output = user.get(&format!("/sessions/{session}/output")).await?;
     ensure!(output.body.contains("WHARF_TOKEN=") && !output.body.contains(secret), "{}", output.body);
     Ok(())
@@ -177,12 +181,12 @@ impl FullTracing {
     }
 }
 
-fn files(folder: &Path) -> Result<Vec<std::path::PathBuf>> {
+fn read_files(folder: &Path) -> Result<Vec<std::path::PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         if entry.file_type()?.is_dir() {
-            found.extend(files(&entry.path())?);
+            found.extend(read_files(&entry.path())?);
         } else if entry.file_type()?.is_file() {
             found.push(entry.path());
         }
@@ -192,11 +196,11 @@ fn files(folder: &Path) -> Result<Vec<std::path::PathBuf>> {
 
 #[tokio::test]
 async fn agent_sees_its_own_session_only() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let other = spawn(&Http::new(&host), &host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let other = spawn_session(&Http::new(&host), &host).await?;
     let agent = CallingAgent::new(&host).await?;
     let (http, own) = (agent.http(&host).await?, agent.session.as_str());
-    assert_eq!(ids(&http.get("/sessions").await?.expect(200)?), [own]);
+    assert_eq!(list_ids(&http.get("/sessions").await?.expect(200)?), [own]);
     for part in ["", "/output", "/events", "/asks", "/queue"] {
         http.get(&format!("/sessions/{own}{part}")).await?.expect(200)?;
         let answer = http.get(&format!("/sessions/{other}{part}")).await?;
@@ -204,13 +208,13 @@ async fn agent_sees_its_own_session_only() -> Result<()> {
     }
     assert_eq!(http.begin("GET", &format!("/sessions/{other}/stream"), &[], "").await?.status, 404);
     let snapshot = http.stream("/sessions/stream", None).await?.next().await?.context("no snapshot")?;
-    assert_eq!(ids(&snapshot.data), [own]);
+    assert_eq!(list_ids(&snapshot.data), [own]);
     for path in ["/host", "/debug/sessions", "/metrics", "/workspaces", "/no/such"] {
         assert_eq!(http.get(path).await?.fault(), (403, "not_for_agents".to_owned()), "{path}");
     }
     assert_eq!(http.get("/adapters").await?.expect(200)?, json!({ "adapters": [] }));
     let mut mcp = Mcp::Http(http.clone());
-    assert_eq!(ids(&mcp.call("list_agent_sessions", json!({})).await?), [own]);
+    assert_eq!(list_ids(&mcp.call("list_agent_sessions", json!({})).await?), [own]);
     let unseen = json!({ "sessionId": other });
     for tool in ["get_agent_session_output", "wait_agent_session"] {
         assert_eq!(mcp.refusal(tool, unseen.clone()).await?.0, "unknown_session", "{tool}");
@@ -223,19 +227,19 @@ async fn agent_sees_its_own_session_only() -> Result<()> {
     assert_eq!(listed, [own]);
     assert_eq!(acp.request("session/status", unseen.clone()).await?["status"], "not_found");
     for (method, code) in [("session/load", -32002), ("session/resume", -32002), ("session/attach", -32001)] {
-        assert_eq!(refused(acp.request(method, unseen.clone()).await)?.code, code, "{method}");
+        assert_eq!(expect_error(acp.request(method, unseen.clone()).await)?.code, code, "{method}");
     }
     acp.request("session/attach", json!({ "sessionId": own })).await?;
-    assert_eq!(told(&agent.client, own, "echo seen").await?, "seen");
+    assert_eq!(prompt_for_text(&agent.client, own, "echo seen").await?, "seen");
     acp.expect_text("seen").await;
     Ok(())
 }
 
 #[tokio::test]
 async fn agent_has_read_only_access() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let user = Http::new(&host);
-    let other = spawn(&user, &host).await?;
+    let other = spawn_session(&user, &host).await?;
     let agent = CallingAgent::new(&host).await?;
     let (http, own) = (agent.http(&host).await?, agent.session.as_str());
     let here = cwd(&host)?;
@@ -273,21 +277,21 @@ async fn agent_has_read_only_access() -> Result<()> {
         ("authenticate", json!({ "methodId": "token" })),
         ("logout", json!({})),
     ] {
-        assert_eq!(refused(acp.request(method, params).await)?.code, -32011, "{method}");
+        assert_eq!(expect_error(acp.request(method, params).await)?.code, -32011, "{method}");
     }
     let seat = Client::connect(&format!("{}?session=work&peer_id=ann", host.ws_url()), http.token()).await?;
     assert!(seat.closed().await.starts_with("closed 4400"));
-    assert_eq!(ids(&user.get("/sessions").await?.expect(200)?).len(), 2);
+    assert_eq!(list_ids(&user.get("/sessions").await?.expect(200)?).len(), 2);
     for session in [own, &other] {
-        let now = idle(&user, session).await?;
-        assert_eq!(log::events(&host, session, "prompt_accepted")?.len(), usize::from(session == own), "{now}");
+        let now = wait_until_idle(&user, session).await?;
+        assert_eq!(log::list_events(&host, session, "prompt_accepted")?.len(), usize::from(session == own), "{now}");
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn agent_cannot_answer_its_own_ask() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let agent = CallingAgent::new(&host).await?;
     let (http, own) = (agent.http(&host).await?, agent.session.clone());
     let looking = Client::connect(&host.ws_url(), http.token()).await?;
@@ -300,7 +304,7 @@ async fn agent_cannot_answer_its_own_ask() -> Result<()> {
         "until [ -s '{go}' ]; do sleep 0.05; done; {answer} > '{done}.new'; mv '{done}.new' '{done}'",
         go = go.display(),
         done = done.display(),
-        answer = call(&format!(
+        answer = call_command(&format!(
             r#"'{}' POST "/sessions/{own}/asks/$(cat '{}')" {} '{{"optionId":"allow_once"}}'"#,
             socket.display(),
             go.display(),
@@ -333,7 +337,7 @@ async fn agent_cannot_answer_its_own_ask() -> Result<()> {
     assert!(!looking.transcript().iter().any(|frame| frame.method() == "session/request_permission"));
     fs::write(&go, ask.to_string())?;
     let said = look::until(PATIENCE, || Ok(fs::read_to_string(&done).ok())).await?.context("no answer")?;
-    assert_eq!(parsed(&said)?.0, 403, "{said}");
+    assert_eq!(parse_response(&said)?.0, 403, "{said}");
     assert_eq!(http.get(&format!("/sessions/{own}/asks")).await?.expect(200)?["asks"][0]["askId"], ask, "still open");
     agent.client.respond(asked.id(), json!({ "outcome": { "outcome": "selected", "optionId": "reject_once" } })).await;
     asking.answer().await?;
@@ -343,15 +347,15 @@ async fn agent_cannot_answer_its_own_ask() -> Result<()> {
 
 #[tokio::test]
 async fn process_of_an_agent_acts_as_that_agent_over_the_socket_with_any_token() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let other = spawn(&Http::new(&host), &host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let other = spawn_session(&Http::new(&host), &host).await?;
     let agent = CallingAgent::new(&host).await?;
     let socket = format!("'{}'", host.socket().display());
     let own = agent.session.as_str();
     for before in ["", "env -i", "setsid", "env -i setsid sh -c '\"$@\"' sh"] {
         for token in ["''", host.token(), "wrong"] {
             let (status, listed) = agent.call(before, &format!("{socket} GET /sessions {token}")).await?;
-            assert_eq!((status, ids(&listed)), (200, vec![own]), "{before} {token}");
+            assert_eq!((status, list_ids(&listed)), (200, vec![own]), "{before} {token}");
             let (status, _) = agent.call(before, &format!("{socket} GET /sessions/{other} {token}")).await?;
             assert_eq!(status, 404, "{before} {token}");
         }
@@ -362,15 +366,15 @@ async fn process_of_an_agent_acts_as_that_agent_over_the_socket_with_any_token()
     }
     // A process whose parent has exited still counts as the agent's.
     let file = host.directory().join("orphan");
-    let call = call(&format!("{socket} GET /sessions {}", host.token()))?;
+    let call = call_command(&format!("{socket} GET /sessions {}", host.token()))?;
     let orphan = format!("sleep 0.2; {call} > '{0}.new'; mv '{0}.new' '{0}'", file.display());
     fs::write(host.directory().join("orphan.sh"), orphan)?;
     let script = host.directory().join("orphan.sh");
     agent.sh(&format!("(env -i setsid sh '{}' >/dev/null 2>&1 &)", script.display())).await?;
     let said = look::until(PATIENCE, || Ok(fs::read_to_string(&file).ok())).await?.context("no answer")?;
-    assert_eq!(ids(&parsed(&said)?.1), [own]);
+    assert_eq!(list_ids(&parse_response(&said)?.1), [own]);
     // Processes in the agent's terminals count as the agent's too.
-    let said = told(&agent.client, own, &format!("terminal {call}")).await?;
+    let said = prompt_for_text(&agent.client, own, &format!("terminal {call}")).await?;
     ensure!(said.contains(own) && !said.contains(&other), "{said}");
     Ok(())
 }
@@ -382,40 +386,40 @@ async fn an_agent_is_known_from_its_start_on() -> Result<()> {
     // The agent calls the host before it answers `initialize`. The answer is on its stderr, which the error of the
     // failed start carries.
     let flags = ["--socket", socket.to_str().context("not UTF-8")?, "--exit-on-start", "5"];
-    let host = crate::and_scripted(scripted(&[])?, "early", &flags)?.start()?;
+    let host = crate::add_scripted_agent(scripted_host(&[])?, "early", &flags)?.start()?;
     std::os::unix::fs::symlink(host.socket(), &socket)?;
-    let early = crate::client_of(&host, "early").await?;
-    let error = refused(early.new_session(&cwd(&host)?).await)?;
+    let early = crate::connect_client_of(&host, "early").await?;
+    let error = expect_error(early.new_session(&cwd(&host)?).await)?;
     ensure!(error.message.contains("HTTP/1.1 101"), "{error}");
     Ok(())
 }
 
 #[tokio::test]
 async fn agent_token_ends_with_its_agent_and_the_next_agent_gets_a_new_one() -> Result<()> {
-    let host = scripted(&["--resume"])?.start()?;
+    let host = scripted_host(&["--resume"])?.start()?;
     let agent = CallingAgent::new(&host).await?;
     let (user, own) = (Http::new(&host), agent.session.as_str());
     let first = agent.http(&host).await?;
     first.get("/sessions").await?.expect(200)?;
-    refused(agent.client.prompt(own, "crash 7").await)?;
-    until(&user, own, "its end", |session| session["status"] == "exited").await?;
+    expect_error(agent.client.prompt(own, "crash 7").await)?;
+    wait_for_session(&user, own, "its end", |session| session["status"] == "exited").await?;
     assert_eq!(first.get("/sessions").await?.fault(), (401, "unauthorized".to_owned()));
     let second = agent.http(&host).await?;
     assert_ne!(first.token(), second.token());
-    assert_eq!(ids(&second.get("/sessions").await?.expect(200)?), [own]);
+    assert_eq!(list_ids(&second.get("/sessions").await?.expect(200)?), [own]);
     assert_eq!(first.get("/sessions").await?.status, 401);
     user.poke(&format!("/sessions/{own}/kill")).await?.expect(200)?;
-    let refused = async || Ok::<_, anyhow::Error>(second.get("/sessions").await?.status);
-    while refused().await? != 401 {}
+    let sessions_status = async || Ok::<_, anyhow::Error>(second.get("/sessions").await?.status);
+    while sessions_status().await? != 401 {}
     Ok(())
 }
 
 #[tokio::test]
 async fn wharf_command_inside_an_agent_acts_as_that_agent() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let other = spawn(&Http::new(&host), &host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let other = spawn_session(&Http::new(&host), &host).await?;
     let agent = CallingAgent::new(&host).await?;
-    let wharf = crate::wharf();
+    let wharf = crate::wharf_binary();
     let run = async |verb: &str| agent.sh(&format!("'{}' {verb} 2>&1; echo \"exit $?\"", wharf.display())).await;
     let listed = run("sessions --all").await?;
     ensure!(listed.contains(&agent.session) && !listed.contains(&other) && listed.ends_with("exit 0\n"), "{listed}");
@@ -435,22 +439,27 @@ async fn wharf_command_inside_an_agent_acts_as_that_agent() -> Result<()> {
         json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": 1 } }),
         json!({ "jsonrpc": "2.0", "id": 2, "method": "session/new", "params": { "cwd": "/", "mcpServers": [] } }),
     );
-    let said = piped(&host, &agent, "acp --no-start", &[hello, new]).await?;
+    let said = run_verb_in_agent(&host, &agent, "acp --no-start", &[hello, new]).await?;
     ensure!(said.contains("-32011"), "{said}");
-    assert_eq!(ids(&Http::new(&host).get("/sessions").await?.expect(200)?).len(), 2);
-    client(&host).await?;
+    assert_eq!(list_ids(&Http::new(&host).get("/sessions").await?.expect(200)?).len(), 2);
+    connect_client(&host).await?;
     Ok(())
 }
 
 /// Runs a Wharf verb inside the agent, sends it these lines, and returns its output up to the answer with id 2.
-pub(crate) async fn piped(host: &Host, agent: &CallingAgent, verb: &str, lines: &[Value]) -> Result<String> {
+pub(crate) async fn run_verb_in_agent(
+    host: &Host,
+    agent: &CallingAgent,
+    verb: &str,
+    lines: &[Value],
+) -> Result<String> {
     let folder = host.directory().display().to_string();
     let text: Vec<String> = lines.iter().map(ToString::to_string).collect();
     fs::write(host.directory().join("lines"), text.join("\n") + "\n")?;
     let script = format!(
         "cd '{folder}' && rm -f in out && mkfifo in && : > out && {{ '{}' {verb} < in > out 2>&1 & }} ; exec 3> in; cat lines >&3; \
          for i in $(seq 400); do grep -q '\"id\":2' out && break; sleep 0.05; done; exec 3>&-; wait; cat out",
-        crate::wharf().display()
+        crate::wharf_binary().display()
     );
     agent.sh(&script).await
 }

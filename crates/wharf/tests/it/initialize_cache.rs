@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use wharf_testkit::client::Client;
 use wharf_testkit::host::{Host, HostOptions};
 
-use crate::{client_of, cwd, scripted};
+use crate::{connect_client_of, cwd, scripted_host};
 
 /// An agent that is a script and can be replaced.
 struct ScriptedProgram {
@@ -46,13 +46,13 @@ impl ScriptedProgram {
     fn host(&self, command: &[&str]) -> Result<HostOptions> {
         let script = self.script().display().to_string();
         let command = command.iter().map(|word| word.replace("SCRIPT", &script)).collect::<Vec<_>>();
-        Ok(scripted(&[])?.agent("mine", &command))
+        Ok(scripted_host(&[])?.agent("mine", &command))
     }
 }
 
 /// Returns a client and the number of logins that the agent offers at `initialize`.
-async fn logins(host: &Host) -> Result<(Client, usize)> {
-    let client = client_of(host, "mine").await?;
+async fn count_logins(host: &Host) -> Result<(Client, usize)> {
+    let client = connect_client_of(host, "mine").await?;
     let answer = client.initialize().await?;
     Ok((client, answer["authMethods"].as_array().context("no list of logins")?.len()))
 }
@@ -63,12 +63,12 @@ async fn agent_upgraded_in_place_is_asked_again() -> Result<()> {
     for command in [&["SCRIPT"][..], &["/bin/sh", "SCRIPT"]] {
         let program = ScriptedProgram::new("")?;
         let host = program.host(command)?.start()?;
-        assert_eq!(logins(&host).await?.1, 0);
-        assert_eq!(logins(&host).await?.1, 0);
+        assert_eq!(count_logins(&host).await?.1, 0);
+        assert_eq!(count_logins(&host).await?.1, 0);
         assert_eq!(program.starts(), 1, "the second was answered from memory");
         program.replace(&program.script(), "--auth")?;
-        assert_eq!(logins(&host).await?.1, 1, "{command:?}");
-        assert_eq!((logins(&host).await?.1, program.starts()), (1, 2));
+        assert_eq!(count_logins(&host).await?.1, 1, "{command:?}");
+        assert_eq!((count_logins(&host).await?.1, program.starts()), (1, 2));
     }
     Ok(())
 }
@@ -77,11 +77,11 @@ async fn agent_upgraded_in_place_is_asked_again() -> Result<()> {
 async fn restarted_host_answers_initialize_without_starting_an_agent() -> Result<()> {
     let program = ScriptedProgram::new("--auth")?;
     let options = program.host(&["SCRIPT"])?.variable("MINE_KEY", "a-secret-of-the-user");
-    let mut host = crate::section(options, "env = { OTHER = \"another-secret\" }").start()?;
-    logins(&host).await?;
+    let mut host = crate::add_section(options, "env = { OTHER = \"another-secret\" }").start()?;
+    count_logins(&host).await?;
     host.kill9()?;
     host.restart()?;
-    assert_eq!((logins(&host).await?.1, program.starts()), (1, 1));
+    assert_eq!((count_logins(&host).await?.1, program.starts()), (1, 1));
     let file = host.state_dir().join("initialize.json");
     assert_eq!(fs::metadata(&file)?.permissions().mode() & 0o777, 0o600);
     let text = fs::read_to_string(&file)?;
@@ -92,7 +92,7 @@ async fn restarted_host_answers_initialize_without_starting_an_agent() -> Result
     host.kill9()?;
     program.replace(&program.script(), "")?;
     host.restart()?;
-    assert_eq!((logins(&host).await?.1, program.starts()), (0, 2));
+    assert_eq!((count_logins(&host).await?.1, program.starts()), (0, 2));
     Ok(())
 }
 
@@ -105,13 +105,13 @@ async fn every_real_start_refreshes_the_answer() -> Result<()> {
     fs::write(program.script(), format!("#!/bin/sh\nexec {}\n", inner.display()))?;
     fs::set_permissions(program.script(), fs::Permissions::from_mode(0o755))?;
     let host = program.host(&["SCRIPT"])?.start()?;
-    let (client, before) = logins(&host).await?;
+    let (client, before) = count_logins(&host).await?;
     program.replace(&inner, "--terminal-auth --auth")?;
-    assert_eq!((before, logins(&host).await?.1), (0, 0), "nothing tells of the change");
+    assert_eq!((before, count_logins(&host).await?.1), (0, 0), "nothing tells of the change");
     // The session needs a login: its agent is started and answers.
     let refused = client.new_session(&cwd(&host)?).await;
     assert!(refused.is_err(), "{refused:?}");
-    assert_eq!(logins(&host).await?.1, 1);
+    assert_eq!(count_logins(&host).await?.1, 1);
     Ok(())
 }
 
@@ -120,7 +120,7 @@ async fn answers_are_cached_per_capabilities_and_variables() -> Result<()> {
     let program = ScriptedProgram::new("")?;
     let host = program.host(&["SCRIPT"])?.start()?;
     let greet = async |capabilities: Value, env: Value| {
-        let client = client_of(&host, "mine").await?;
+        let client = connect_client_of(&host, "mine").await?;
         let meta = json!({ "wharf": { "env": env } });
         let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities, "_meta": meta });
         client.request("initialize", params).await?;

@@ -6,58 +6,60 @@ use serde_json::{Value, json};
 use wharf_testkit::client::{Call, Client};
 use wharf_testkit::host::Host;
 
-use crate::bridge::editor;
-use crate::{client, client_with, cwd, join, log, open, scripted, stop_reason};
+use crate::bridge::start_editor;
+use crate::{connect_client, connect_client_with, cwd, join_session, log, open_session, scripted_host, stop_reason};
 
 /// Connects a client that sends its id at `initialize`.
-async fn known(host: &Host, id: &str) -> Result<Client> {
-    client_with(host, json!({ "elicitation": { "url": {} } }), json!({ "wharf": { "clientId": id } })).await
+async fn connect_known_client(host: &Host, id: &str) -> Result<Client> {
+    connect_client_with(host, json!({ "elicitation": { "url": {} } }), json!({ "wharf": { "clientId": id } })).await
 }
 
-async fn accepted(host: &Host, session: &str, words: &str) -> Result<()> {
-    log::expect(host, session, "prompt_accepted", |event| event["frame"].to_string().contains(words)).await.map(drop)
+async fn wait_until_accepted(host: &Host, session: &str, words: &str) -> Result<()> {
+    log::expect_event(host, session, "prompt_accepted", |event| event["frame"].to_string().contains(words))
+        .await
+        .map(drop)
 }
 
 /// Submits a prompt and waits until it is accepted.
-async fn submit(host: &Host, client: &Client, session: &str, words: &str) -> Result<Call> {
+async fn submit_prompt(host: &Host, client: &Client, session: &str, words: &str) -> Result<Call> {
     let call = client.start_prompt(session, words).await;
-    accepted(host, session, words).await?;
+    wait_until_accepted(host, session, words).await?;
     Ok(call)
 }
 
 /// Returns the words of the prompts whose turns were cancelled, in order.
-fn cancelled_turns(host: &Host, session: &str) -> Result<Vec<String>> {
-    let accepted = log::events(host, session, "prompt_accepted")?;
+fn list_cancelled_turns(host: &Host, session: &str) -> Result<Vec<String>> {
+    let accepted = log::list_events(host, session, "prompt_accepted")?;
     let words = |prompt: &Value| {
         let event = accepted.iter().find(|event| event["prompt"] == *prompt);
         event.and_then(|event| event["frame"]["params"]["prompt"][0]["text"].as_str()).unwrap_or_default().to_owned()
     };
-    let cancels = log::events(host, session, "cancel_requested")?;
+    let cancels = log::list_events(host, session, "cancel_requested")?;
     Ok(cancels.iter().map(|event| words(&event["prompt"])).collect())
 }
 
-async fn go(client: &Client, session: &str) {
+async fn release_agent(client: &Client, session: &str) {
     client.notify("_go", json!({ "sessionId": session })).await;
 }
 
 #[tokio::test]
 async fn cancel_after_reconnect_ends_own_queued_prompt_and_not_the_turn_of_another() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (other, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (other, session) = open_session(&host).await?;
     let running = other.start_prompt(&session, "echo running; wait; echo done").await;
     other.expect_text("running").await;
-    let first = known(&host, "phone").await?;
+    let first = connect_known_client(&host, "phone").await?;
     first.load_session(&session, &cwd(&host)?).await?;
-    submit(&host, &first, &session, "echo mine").await?;
+    submit_prompt(&host, &first, &session, "echo mine").await?;
     first.close().await;
 
-    let again = known(&host, "phone").await?;
+    let again = connect_known_client(&host, "phone").await?;
     again.load_session(&session, &cwd(&host)?).await?;
     again.cancel(&session).await;
-    log::expect(&host, &session, "prompt_ended", |event| event["end"]["how"] == "cancelled").await?;
-    go(&other, &session).await;
+    log::expect_event(&host, &session, "prompt_ended", |event| event["end"]["how"] == "cancelled").await?;
+    release_agent(&other, &session).await;
     assert_eq!(stop_reason(running.answer().await)?, "end_turn", "the other client's turn was cancelled");
-    assert_eq!(cancelled_turns(&host, &session)?, Vec::<String>::new());
+    assert_eq!(list_cancelled_turns(&host, &session)?, Vec::<String>::new());
     assert!(!other.texts().contains(&"mine".to_owned()), "the prompt ran although its sender cancelled it");
     Ok(())
 }
@@ -78,7 +80,7 @@ async fn prompt_sent_over_rest_belongs_to_the_client_that_its_header_names() -> 
     let phone = known(&host, "phone").await?;
     phone.load_session(&session, &cwd(&host)?).await?;
     phone.cancel(&session).await;
-    log::expect(&host, &session, "prompt_ended", |event| event["end"]["how"] == "cancelled").await?;
+    log::expect_event(&host, &session, "prompt_ended", |event| event["end"]["how"] == "cancelled").await?;
     go(&other, &session).await;
     assert_eq!(stop_reason(running.answer().await)?, "end_turn", "the other client's turn was cancelled");
     assert_eq!(cancelled_turns(&host, &session)?, Vec::<String>::new());
@@ -87,13 +89,13 @@ async fn prompt_sent_over_rest_belongs_to_the_client_that_its_header_names() -> 
 
 #[tokio::test]
 async fn attach_takes_the_id_and_the_name_that_the_client_gives_itself() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (_first, session) = open(&host).await?;
-    let second = client(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (_first, session) = open_session(&host).await?;
+    let second = connect_client(&host).await?;
     let info = json!({ "name": "Ann's phone", "version": "7" });
     let params = json!({ "sessionId": session, "clientId": "phone", "clientInfo": info });
     assert_eq!(second.request("session/attach", params).await?["clientId"], "phone");
-    let third = client(&host).await?;
+    let third = connect_client(&host).await?;
     let joined = third.request("session/attach", json!({ "sessionId": session })).await?;
     let named = json!({ "clientId": "phone", "name": "Ann's phone", "version": "7", "role": "controller" });
     let listed = joined["connectedClients"].as_array().context("no clients")?;
@@ -106,36 +108,36 @@ async fn attach_takes_the_id_and_the_name_that_the_client_gives_itself() -> Resu
 
 #[tokio::test]
 async fn cancel_that_crosses_the_end_of_its_own_turn_leaves_the_next_turn_alone() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (ann, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (ann, session) = open_session(&host).await?;
     let own = ann.start_prompt(&session, "echo running; wait; echo done").await;
     ann.expect_text("running").await;
-    let bob = join(&host, &session).await?;
-    let next = submit(&host, &bob, &session, "echo next; wait; echo finished").await?;
-    go(&ann, &session).await;
+    let bob = join_session(&host, &session).await?;
+    let next = submit_prompt(&host, &bob, &session, "echo next; wait; echo finished").await?;
+    release_agent(&ann, &session).await;
     assert_eq!(stop_reason(own.answer().await)?, "end_turn");
     // The next turn has been shown to her, but she cannot have read it before she pressed the key.
     ann.expect_text("next").await;
     ann.cancel(&session).await;
     let notice = ann.expect("a notice", |frame| frame.method() == "_wharf/notice").await;
     assert_eq!(notice.params()["sessionId"], session.as_str());
-    go(&bob, &session).await;
+    release_agent(&bob, &session).await;
     assert_eq!(stop_reason(next.answer().await)?, "end_turn", "the next client's turn was cancelled");
-    assert_eq!(cancelled_turns(&host, &session)?, Vec::<String>::new());
+    assert_eq!(list_cancelled_turns(&host, &session)?, Vec::<String>::new());
     Ok(())
 }
 
 #[tokio::test]
 async fn link_goes_to_the_sender_of_the_prompt_also_after_it_reconnected() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let first = known(&host, "phone").await?;
+    let host = scripted_host(&[])?.start()?;
+    let first = connect_known_client(&host, "phone").await?;
     let session = first.new_session(&cwd(&host)?).await?;
     first.start_prompt(&session, "echo running; wait; elicit-url").await;
     first.expect_text("running").await;
     first.close().await;
-    let again = known(&host, "phone").await?;
+    let again = connect_known_client(&host, "phone").await?;
     again.load_session(&session, &cwd(&host)?).await?;
-    go(&again, &session).await;
+    release_agent(&again, &session).await;
     let asked = again.expect("the link or its end", |frame| {
         frame.method() == "elicitation/create" || frame.text().is_some_and(|text| text.contains("cancel"))
     });
@@ -198,17 +200,17 @@ async fn open_link_of_a_client_without_an_id_fails_when_it_leaves() -> Result<()
 
 #[tokio::test]
 async fn cancel_can_name_a_prompt_and_an_interrupt_always_means_the_running_turn() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (ann, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (ann, session) = open_session(&host).await?;
     let running = ann.start_prompt(&session, "echo running; hang").await;
     ann.expect_text("running").await;
-    let kept = submit(&host, &ann, &session, "echo kept; hang").await?;
-    let named = submit(&host, &ann, &session, "echo named").await?;
+    let kept = submit_prompt(&host, &ann, &session, "echo kept; hang").await?;
+    let named = submit_prompt(&host, &ann, &session, "echo named").await?;
     let listed = ann.request("_wharf/queue/list", json!({ "sessionId": session })).await?;
     let meta = json!({ "wharf": { "promptId": listed["prompts"][1]["promptId"] } });
     ann.notify("session/cancel", json!({ "sessionId": session, "_meta": meta })).await;
     let _ = named.answer().await;
-    assert_eq!(cancelled_turns(&host, &session)?, Vec::<String>::new(), "only the named prompt was meant");
+    assert_eq!(list_cancelled_turns(&host, &session)?, Vec::<String>::new(), "only the named prompt was meant");
     let http = wharf_testkit::http::Http::new(&host);
     // The interrupting caller has a prompt of its own in the queue: a cancel would mean that one.
     let waiting = json!({ "prompt": "echo waiting", "queue": true });
@@ -223,14 +225,14 @@ async fn cancel_can_name_a_prompt_and_an_interrupt_always_means_the_running_turn
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cancel_through_the_bridge_means_its_own_prompts_after_the_host_was_killed() -> Result<()> {
-    let mut host = scripted(&["--resume"])?.start()?;
-    let mut editor = editor(&host, &[])?;
+    let mut host = scripted_host(&["--resume"])?.start()?;
+    let mut editor = start_editor(&host, &[])?;
     let session = editor.open_session()?;
     editor.start_prompt(&session, "echo one; hang")?;
     editor.expect("the first turn", |message| wharf_testkit::pipe::chunk_text(message) == "one")?;
     let second = editor.start_prompt(&session, "echo two; hang")?;
     let third = editor.start_prompt(&session, "echo three")?;
-    accepted(&host, &session, "three").await?;
+    wait_until_accepted(&host, &session, "three").await?;
     host.kill9()?;
     host.restart()?;
     editor.expect("the second turn", |message| wharf_testkit::pipe::chunk_text(message) == "two")?;

@@ -12,11 +12,14 @@ use wharf_testkit::http::{Answer, Http};
 use wharf_testkit::{PATIENCE, look};
 
 use crate::mcp_client::Mcp;
-use crate::rest::{caller, idle, output, prompt, spawn, until};
-use crate::{client, cwd, log, open, pids, refused, scripted, section, started_after, told};
+use crate::rest::{caller_with_role, output_lines, send_prompt, spawn_session, wait_for_session, wait_until_idle};
+use crate::{
+    add_section, connect_client, cwd, expect_error, log, open_session, parse_pids, prompt_for_text, scripted_host,
+    start_from_shell,
+};
 
-fn limited(limits: &str) -> Result<HostOptions> {
-    Ok(section(scripted(&[])?, &format!("[limits]\n{limits}")))
+fn configure_limits(limits: &str) -> Result<HostOptions> {
+    Ok(add_section(scripted_host(&[])?, &format!("[limits]\n{limits}")))
 }
 
 fn authority(host: &Host) -> String {
@@ -24,14 +27,14 @@ fn authority(host: &Host) -> String {
 }
 
 /// Opens a socket and sends this text.
-async fn said(host: &Host, text: &str) -> Result<TcpStream> {
+async fn open_socket_with(host: &Host, text: &str) -> Result<TcpStream> {
     let mut stream = TcpStream::connect(authority(host)).await?;
     stream.write_all(text.as_bytes()).await?;
     Ok(stream)
 }
 
 /// Reads until the other side closes.
-async fn to_its_end(mut stream: TcpStream) -> Result<String> {
+async fn read_to_end(mut stream: TcpStream) -> Result<String> {
     let mut rest = Vec::new();
     let read = stream.read_to_end(&mut rest);
     // A reset counts as an end.
@@ -40,7 +43,7 @@ async fn to_its_end(mut stream: TcpStream) -> Result<String> {
 }
 
 /// Repeats the request until the answer has this status.
-async fn in_the_end(status: u16, mut ask: impl AsyncFnMut() -> Result<Answer>) -> Result<Answer> {
+async fn repeat_until_status(status: u16, mut ask: impl AsyncFnMut() -> Result<Answer>) -> Result<Answer> {
     let give_up_at = Instant::now() + PATIENCE;
     loop {
         let answer = ask().await?;
@@ -52,43 +55,43 @@ async fn in_the_end(status: u16, mut ask: impl AsyncFnMut() -> Result<Answer>) -
 }
 
 /// Returns the status and body of a refused upgrade.
-async fn upgrade_refused(host: &Host, token: &str) -> Result<String> {
+async fn refused_upgrade(host: &Host, token: &str) -> Result<String> {
     let refused = connect(&host.ws_url(), &Credentials::Bearer(token.to_owned())).await;
     Ok(format!("{:?}", refused.err().context("let in")?))
 }
 
 #[tokio::test]
 async fn connection_over_the_limit_gets_an_error_and_the_socket_still_accepts() -> Result<()> {
-    let host = limited("connections = 2")?.start()?;
-    let (first, second) = (client(&host).await?, client(&host).await?);
+    let host = configure_limits("connections = 2")?.start()?;
+    let (first, second) = (connect_client(&host).await?, connect_client(&host).await?);
     let http = Http::new(&host);
     let answer = http.get("/sessions").await?;
     assert_eq!(answer.fault(), (503, "too_many_connections".to_owned()));
     assert_eq!(answer.header("retry-after"), Some("1"));
     assert_eq!(answer.header("content-type"), Some("application/problem+json"));
     assert!(answer.json()["detail"].as_str().is_some_and(|detail| detail.contains("limits.connections")));
-    assert!(upgrade_refused(&host, host.token()).await?.contains("503"));
+    assert!(refused_upgrade(&host, host.token()).await?.contains("503"));
 
     let local = Client::over(connect_unix(&host.socket()).await?);
     local.initialize().await?;
     let session = first.new_session(&cwd(&host)?).await?;
-    assert_eq!(told(&first, &session, "echo unharmed").await?, "unharmed");
+    assert_eq!(prompt_for_text(&first, &session, "echo unharmed").await?, "unharmed");
     second.close().await;
-    in_the_end(200, async || http.get("/sessions").await).await?;
+    repeat_until_status(200, async || http.get("/sessions").await).await?;
     Ok(())
 }
 
 #[tokio::test]
 async fn agents_cannot_take_the_last_permits_of_the_socket() -> Result<()> {
-    let host = limited("connections = 4")?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = configure_limits("connections = 4")?.start()?;
+    let (client, session) = open_session(&host).await?;
     let ask = format!("socket {}", host.socket().display());
-    assert!(told(&client, &session, &ask).await?.starts_with("HTTP/1.1 101"), "there is room");
+    assert!(prompt_for_text(&client, &session, &ask).await?.starts_with("HTTP/1.1 101"), "there is room");
     let mut crowd = Vec::new();
     for _ in 0..3 {
         crowd.push(Client::over(connect_unix(&host.socket()).await?));
     }
-    let said = told(&client, &session, &ask).await?;
+    let said = prompt_for_text(&client, &session, &ask).await?;
     assert!(said.starts_with("HTTP/1.1 503"), "{said}");
     Client::over(connect_unix(&host.socket()).await?).initialize().await?;
     Ok(())
@@ -96,44 +99,44 @@ async fn agents_cannot_take_the_last_permits_of_the_socket() -> Result<()> {
 
 #[tokio::test]
 async fn connection_limit_of_one_token_affects_no_other_token() -> Result<()> {
-    let host = limited("connections_per_token = 2")?.start()?;
-    let greedy = caller(&host, "controller")?;
+    let host = configure_limits("connections_per_token = 2")?.start()?;
+    let greedy = caller_with_role(&host, "controller")?;
     let sockets = [
         Client::connect(&host.ws_url(), greedy.token()).await?,
         Client::connect(&host.ws_url(), greedy.token()).await?,
     ];
-    assert!(upgrade_refused(&host, greedy.token()).await?.contains("429"));
+    assert!(refused_upgrade(&host, greedy.token()).await?.contains("429"));
     let answer = greedy.get("/sessions/stream").await?;
     assert_eq!(answer.fault(), (429, "too_many_connections".to_owned()));
     assert!(answer.json()["detail"].as_str().is_some_and(|detail| detail.contains("limits.connections_per_token")));
     assert_eq!(answer.header("connection"), Some("close"));
 
-    let (other, session) = open(&host).await?;
-    assert_eq!(told(&other, &session, "echo unharmed").await?, "unharmed");
+    let (other, session) = open_session(&host).await?;
+    assert_eq!(prompt_for_text(&other, &session, "echo unharmed").await?, "unharmed");
     sockets[0].close().await;
-    in_the_end(200, async || greedy.get("/sessions").await).await?;
+    repeat_until_status(200, async || greedy.get("/sessions").await).await?;
     Ok(())
 }
 
 #[tokio::test]
 async fn http_acp_connections_count_toward_the_limit() -> Result<()> {
-    let host = limited("connections_per_token = 3")?.start()?;
-    let greedy = caller(&host, "controller")?;
+    let host = configure_limits("connections_per_token = 3")?.start()?;
+    let greedy = caller_with_role(&host, "controller")?;
     let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": 1 } });
     // Closing sockets may still count for a moment: only the last answer is certain.
     for _ in 0..3 {
-        in_the_end(200, async || greedy.post("/acp", &hello).await).await?;
+        repeat_until_status(200, async || greedy.post("/acp", &hello).await).await?;
     }
-    let answer = in_the_end(429, async || greedy.post("/acp", &hello).await).await?;
+    let answer = repeat_until_status(429, async || greedy.post("/acp", &hello).await).await?;
     assert_eq!(answer.fault().1, "too_many_connections");
-    in_the_end(200, async || greedy.get("/sessions").await).await?;
+    repeat_until_status(200, async || greedy.get("/sessions").await).await?;
     assert_eq!(Http::new(&host).post("/acp", &hello).await?.status, 200);
     Ok(())
 }
 
 #[tokio::test]
 async fn event_streams_on_one_socket_count_toward_the_token_limit() -> Result<()> {
-    let host = limited("connections_per_token = 2")?.start()?;
+    let host = configure_limits("connections_per_token = 2")?.start()?;
     let (requests, connection) = h2::client::handshake(TcpStream::connect(authority(&host)).await?).await?;
     tokio::spawn(connection);
     let mut open = Vec::new();
@@ -145,14 +148,14 @@ async fn event_streams_on_one_socket_count_toward_the_token_limit() -> Result<()
         assert_eq!(answer.status(), expected);
         open.push(answer);
     }
-    let other = caller(&host, "observer")?;
+    let other = caller_with_role(&host, "observer")?;
     assert!(other.stream("/sessions/stream", None).await.is_ok());
     Ok(())
 }
 
 #[tokio::test]
 async fn a_head_over_the_limit_is_431() -> Result<()> {
-    let host = limited("headers = \"8KiB\"")?.start()?;
+    let host = configure_limits("headers = \"8KiB\"")?.start()?;
     let http = Http::new(&host);
     let large = "x".repeat(9 << 10);
     assert_eq!(http.send("GET", "/sessions", &[("x-large", &large)], "").await?.status, 431);
@@ -166,7 +169,7 @@ async fn a_head_over_the_limit_is_431() -> Result<()> {
 
 #[tokio::test]
 async fn a_body_over_the_limit_is_413_on_every_surface() -> Result<()> {
-    let host = limited("body = \"16KiB\"")?.start()?;
+    let host = configure_limits("body = \"16KiB\"")?.start()?;
     let http = Http::new(&host);
     let large = json!({ "filling": "x".repeat(17 << 10) });
     for (path, code) in [("/sessions/agent", "body_too_large"), ("/acp", "body_too_large"), ("/mcp", "body_too_large")]
@@ -183,18 +186,18 @@ async fn a_body_over_the_limit_is_413_on_every_surface() -> Result<()> {
         host.token()
     );
     let chunk = format!("{:x}\r\n{}\r\n", 17 << 10, "x".repeat(17 << 10));
-    let answer = to_its_end(said(&host, &format!("{head}{chunk}")).await?).await?;
+    let answer = read_to_end(open_socket_with(&host, &format!("{head}{chunk}")).await?).await?;
     assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
-    let id = spawn(&http, &host).await?;
-    prompt(&http, &id, "echo unharmed").await?;
-    idle(&http, &id).await?;
-    assert_eq!(output(&http, &id).await?[0], "unharmed");
+    let id = spawn_session(&http, &host).await?;
+    send_prompt(&http, &id, "echo unharmed").await?;
+    wait_until_idle(&http, &id).await?;
+    assert_eq!(output_lines(&http, &id).await?[0], "unharmed");
     Ok(())
 }
 
 #[tokio::test]
 async fn all_bodies_together_have_a_limit() -> Result<()> {
-    let host = limited("body = \"64KiB\"\nbodies = \"64KiB\"")?.start()?;
+    let host = configure_limits("body = \"64KiB\"\nbodies = \"64KiB\"")?.start()?;
     let http = Http::new(&host);
     let head = format!(
         "POST /sessions/agent HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\ncontent-type: application/json\r\ncontent-length: 60000\r\n\r\n",
@@ -206,49 +209,50 @@ async fn all_bodies_together_have_a_limit() -> Result<()> {
     let mut unfinished = Vec::new();
     let large = json!({ "adapter": "none", "label": "x".repeat(40_000) });
     let ask = async || {
-        unfinished.push(said(&host, &format!("{head}{}", "x".repeat(50_000))).await?);
+        unfinished.push(open_socket_with(&host, &format!("{head}{}", "x".repeat(50_000))).await?);
         http.post("/sessions/agent", &large).await
     };
-    let answer = in_the_end(503, ask).await?;
+    let answer = repeat_until_status(503, ask).await?;
     assert_eq!(answer.fault(), (503, "too_many_bodies".to_owned()));
     assert_eq!(answer.header("retry-after"), Some("1"));
-    spawn(&http, &host).await.context("a small one fits")?;
+    spawn_session(&http, &host).await.context("a small one fits")?;
     drop(unfinished);
-    in_the_end(422, async || http.post("/sessions/agent", &large).await).await?;
+    repeat_until_status(422, async || http.post("/sessions/agent", &large).await).await?;
     Ok(())
 }
 
 #[tokio::test]
 async fn silent_and_half_sent_requests_time_out() -> Result<()> {
-    let host = limited("silence = \"1s\"")?.start()?;
-    let (working, session) = open(&host).await?;
+    let host = configure_limits("silence = \"1s\"")?.start()?;
+    let (working, session) = open_session(&host).await?;
     let own = format!("host: {}\r\n", authority(&host));
     let known = format!("{own}authorization: Bearer {}\r\n", host.token());
-    let silent = said(&host, "").await?;
-    let half_a_preface = said(&host, "PRI * HTTP").await?;
-    let half_a_head = said(&host, &format!("GET /sessions HTTP/1.1\r\n{own}")).await?;
-    let idle = said(&host, &format!("GET /sessions HTTP/1.1\r\n{known}\r\n")).await?;
-    let stranger = said(&host, &format!("GET /healthz HTTP/1.1\r\n{own}\r\n")).await?;
+    let silent = open_socket_with(&host, "").await?;
+    let half_a_preface = open_socket_with(&host, "PRI * HTTP").await?;
+    let half_a_head = open_socket_with(&host, &format!("GET /sessions HTTP/1.1\r\n{own}")).await?;
+    let idle = open_socket_with(&host, &format!("GET /sessions HTTP/1.1\r\n{known}\r\n")).await?;
+    let stranger = open_socket_with(&host, &format!("GET /healthz HTTP/1.1\r\n{own}\r\n")).await?;
     let kind = "content-type: application/json\r\ncontent-length: 100\r\n";
-    let half_a_body = said(&host, &format!("POST /sessions/agent HTTP/1.1\r\n{known}{kind}\r\n{{\"adapter\"")).await?;
+    let half_a_body =
+        open_socket_with(&host, &format!("POST /sessions/agent HTTP/1.1\r\n{known}{kind}\r\n{{\"adapter\"")).await?;
     for (what, stream) in [("silent", silent), ("half a preface", half_a_preface)] {
-        assert_eq!(to_its_end(stream).await.context(what)?, "", "{what}");
+        assert_eq!(read_to_end(stream).await.context(what)?, "", "{what}");
     }
-    let half_a_head = to_its_end(half_a_head).await.context("half a head")?;
+    let half_a_head = read_to_end(half_a_head).await.context("half a head")?;
     assert!(half_a_head.is_empty() || half_a_head.starts_with("HTTP/1.1 408"), "{half_a_head}");
     for (what, stream) in [("idle", idle), ("stranger", stranger)] {
-        let answer = to_its_end(stream).await.context(what)?;
+        let answer = read_to_end(stream).await.context(what)?;
         assert!(answer.starts_with("HTTP/1.1 200"), "{what}: {answer}");
     }
-    let answer = to_its_end(half_a_body).await.context("half a body")?;
+    let answer = read_to_end(half_a_body).await.context("half a body")?;
     assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("\"cut_off\""), "{answer}");
-    assert_eq!(told(&working, &session, "echo unharmed").await?, "unharmed");
+    assert_eq!(prompt_for_text(&working, &session, "echo unharmed").await?, "unharmed");
     Ok(())
 }
 
 #[tokio::test]
 async fn simultaneous_spawns_stay_within_the_session_limit() -> Result<()> {
-    let host = limited("sessions = 3")?.start()?;
+    let host = configure_limits("sessions = 3")?.start()?;
     let http = Http::new(&host);
     let body = json!({ "adapter": "scripted", "cwd": cwd(&host)? });
     let starts = (0..12).map(|_| http.post_with("/sessions/agent", ("prefer", "respond-async"), &body));
@@ -270,56 +274,56 @@ async fn simultaneous_spawns_stay_within_the_session_limit() -> Result<()> {
 
 #[tokio::test]
 async fn session_that_cannot_return_over_the_limit_stays_readable() -> Result<()> {
-    let host = limited("sessions = 1")?.start()?;
+    let host = configure_limits("sessions = 1")?.start()?;
     let http = Http::new(&host);
-    let first = spawn(&http, &host).await?;
-    prompt(&http, &first, "echo kept").await?;
-    idle(&http, &first).await?;
-    let _ = prompt(&http, &first, "crash").await?;
-    until(&http, &first, "the end", |session| session["status"] == "exited").await?;
-    let second = spawn(&http, &host).await?;
+    let first = spawn_session(&http, &host).await?;
+    send_prompt(&http, &first, "echo kept").await?;
+    wait_until_idle(&http, &first).await?;
+    let _ = send_prompt(&http, &first, "crash").await?;
+    wait_for_session(&http, &first, "the end", |session| session["status"] == "exited").await?;
+    let second = spawn_session(&http, &host).await?;
     for (path, body) in [("prompt", json!({ "prompt": "echo again" })), ("resume", json!({}))] {
         let answer = http.post(&format!("/sessions/{first}/{path}"), &body).await?;
         assert_eq!(answer.fault(), (429, "too_many_sessions".to_owned()), "{path}");
     }
-    let reader = client(&host).await?;
+    let reader = connect_client(&host).await?;
     reader.load_session(&first, &cwd(&host)?).await?;
     reader.expect_text("kept").await;
-    let error = refused(reader.prompt(&first, "echo again").await)?;
+    let error = expect_error(reader.prompt(&first, "echo again").await)?;
     assert_eq!(error.data["reason"], "too_many_sessions", "{error}");
     http.poke(&format!("/sessions/{second}/kill")).await?.expect(200)?;
-    assert_eq!(told(&reader, &first, "echo again").await?, "again");
+    assert_eq!(prompt_for_text(&reader, &first, "echo again").await?, "again");
     Ok(())
 }
 
 #[tokio::test]
 async fn spawn_rate_limit_answers_with_retry_after() -> Result<()> {
-    let host = limited("spawns_per_minute = 2")?.start()?;
+    let host = configure_limits("spawns_per_minute = 2")?.start()?;
     let http = Http::new(&host);
-    spawn(&http, &host).await?;
-    let fast = client(&host).await?;
+    spawn_session(&http, &host).await?;
+    let fast = connect_client(&host).await?;
     fast.new_session(&cwd(&host)?).await?;
     let answer = http.post("/sessions/agent", &json!({ "adapter": "scripted", "cwd": cwd(&host)? })).await?;
     assert_eq!(answer.fault(), (429, "too_many_spawns".to_owned()));
     let wait: u64 = answer.header("retry-after").context("no Retry-After")?.parse()?;
     assert!((1..=31).contains(&wait) && answer.json()["retryAfter"] == wait, "{answer:?}");
-    let error = refused(fast.new_session(&cwd(&host)?).await)?;
+    let error = expect_error(fast.new_session(&cwd(&host)?).await)?;
     assert_eq!(error.data["reason"], "too_many_spawns", "{error}");
     assert!(error.message.contains("limits.spawns_per_minute"), "{error}");
     let arguments = json!({ "adapter": "scripted", "cwd": cwd(&host)? });
     let (code, _) = Mcp::Http(Http::new(&host)).refusal("start_agent_session", arguments).await?;
     assert_eq!(code, "too_many_spawns");
-    spawn(&caller(&host, "admin")?, &host).await.context("another token")?;
+    spawn_session(&caller_with_role(&host, "admin")?, &host).await.context("another token")?;
     Ok(())
 }
 
 #[tokio::test]
 async fn agent_requests_over_the_limit_are_refused() -> Result<()> {
-    let host = limited("asks = 1")?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = configure_limits("asks = 1")?.start()?;
+    let (client, session) = open_session(&host).await?;
     let running = client.start_prompt(&session, "ask2; echo done").await;
     let ask = client.expect_request("session/request_permission").await;
-    let fault = log::expect(&host, &session, "agent_faulted", |_| true).await?;
+    let fault = log::expect_event(&host, &session, "agent_faulted", |_| true).await?;
     assert!(fault.to_string().contains("open asks"), "{fault}");
     let chosen = json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } });
     client.respond(ask.id(), chosen).await;
@@ -331,8 +335,8 @@ async fn agent_requests_over_the_limit_are_refused() -> Result<()> {
 
 #[tokio::test]
 async fn one_answer_carries_log_events_up_to_the_byte_limit() -> Result<()> {
-    let host = limited("history = \"16KiB\"")?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = configure_limits("history = \"16KiB\"")?.start()?;
+    let (client, session) = open_session(&host).await?;
     client.prompt(&session, &["echo begin"; 1].concat()).await?;
     client.prompt(&session, "stream 200 1000").await?;
     let http = Http::new(&host);
@@ -344,12 +348,12 @@ async fn one_answer_carries_log_events_up_to_the_byte_limit() -> Result<()> {
         page = http.get(&format!("/sessions/{session}/events?limit=1000&after={next}")).await?.expect(200)?;
         events += page["events"].as_array().map_or(0, Vec::len);
     }
-    assert_eq!(events, log::records(&host, &session)?.len(), "all of it comes in the end");
-    client.prompt(&session, &format!("rawupdate {}", lines(100))).await?;
+    assert_eq!(events, log::read_records(&host, &session)?.len(), "all of it comes in the end");
+    client.prompt(&session, &format!("rawupdate {}", update_with_lines(100))).await?;
     let last = http.get(&format!("/sessions/{session}/output?lastN=10000")).await?;
     assert!(last.body.len() < 40 << 10, "{} bytes", last.body.len());
     assert_eq!(last.json()["truncated"], true);
-    let reader = crate::client(&host).await?;
+    let reader = crate::connect_client(&host).await?;
     let asked = json!({ "sessionId": session, "historyPolicy": "full", "historyDelivery": "response" });
     let attached = reader.request("session/attach", asked).await?;
     assert_eq!((&attached["historyDelivery"], attached.get("history")), (&json!("stream"), None));
@@ -358,49 +362,49 @@ async fn one_answer_carries_log_events_up_to_the_byte_limit() -> Result<()> {
 }
 
 /// Returns an update with this many lines of a kilobyte.
-fn lines(count: usize) -> Value {
+fn update_with_lines(count: usize) -> Value {
     let text = format!("{}\n", "x".repeat(1_000)).repeat(count);
     json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } })
 }
 
 #[tokio::test]
 async fn a_log_at_its_limit_ends_the_session_and_stays_readable() -> Result<()> {
-    let mut host = limited("log = \"64KiB\"")?.start()?;
-    let (client, session) = open(&host).await?;
+    let mut host = configure_limits("log = \"64KiB\"")?.start()?;
+    let (client, session) = open_session(&host).await?;
     let other = client.new_session(&cwd(&host)?).await?;
     let running = client.start_prompt(&session, "wait; stream 20000 500; hang hard").await;
     let waiting = client.start_prompt(&session, "echo never").await;
-    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("never")).await?;
+    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("never")).await?;
     client.notify("_go", json!({ "sessionId": session })).await;
     for call in [running, waiting] {
-        let error = refused(call.answer().await)?;
+        let error = expect_error(call.answer().await)?;
         assert_eq!(error.data["reason"], "session_ended", "{error}");
     }
     let http = Http::new(&host);
     let ended = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
     assert_eq!((&ended["status"], &ended["endReason"]), (&json!("killed"), &json!("log_full")));
-    let size: usize = log::records(&host, &session)?.iter().map(|record| record.to_string().len()).sum();
+    let size: usize = log::read_records(&host, &session)?.iter().map(|record| record.to_string().len()).sum();
     // Output that was read from the agent in one go is kept whole.
     assert!((50 << 10..4 << 20).contains(&size), "{size} bytes");
 
     let answer = http.post(&format!("/sessions/{session}/prompt"), &json!({ "prompt": "echo more" })).await?;
     assert_eq!(answer.fault(), (507, "log_full".to_owned()));
     assert!(answer.json()["detail"].as_str().is_some_and(|detail| detail.contains("limits.log")));
-    let error = refused(client.prompt(&session, "echo more").await)?;
+    let error = expect_error(client.prompt(&session, "echo more").await)?;
     assert_eq!(error.data["reason"], "log_full", "{error}");
-    let reader = crate::client(&host).await?;
+    let reader = crate::connect_client(&host).await?;
     reader.load_session(&session, &cwd(&host)?).await?;
     assert!(!reader.texts().is_empty(), "nothing is read");
-    assert_eq!(told(&client, &other, "echo unharmed").await?, "unharmed");
+    assert_eq!(prompt_for_text(&client, &other, "echo unharmed").await?, "unharmed");
 
     // With a larger limit the session goes on.
     let larger = host.options_mut().config.as_mut().context("no configuration")?;
     *larger = larger.replace("log = \"64KiB\"", "log = \"64MiB\"");
     host.restart()?;
     let http = Http::new(&host);
-    prompt(&http, &session, "echo more").await?;
-    idle(&http, &session).await?;
-    assert!(output(&http, &session).await?.contains(&"more".to_owned()));
+    send_prompt(&http, &session, "echo more").await?;
+    wait_until_idle(&http, &session).await?;
+    assert!(output_lines(&http, &session).await?.contains(&"more".to_owned()));
     let forgotten = http.delete(&format!("/sessions/{session}")).await?.expect(200)?;
     assert_eq!(forgotten["ok"], true);
     Ok(())
@@ -408,17 +412,17 @@ async fn a_log_at_its_limit_ends_the_session_and_stays_readable() -> Result<()> 
 
 #[tokio::test]
 async fn host_recovers_after_running_out_of_file_descriptors() -> Result<()> {
-    let (options, _folder) = started_after(scripted(&[])?, "ulimit -n 128")?;
+    let (options, _folder) = start_from_shell(scripted_host(&[])?, "ulimit -n 128")?;
     let host = options.start()?;
     assert!(host.stderr().contains("limits.connections"), "what does not fit is said: {}", host.stderr());
-    let (working, session) = open(&host).await?;
+    let (working, session) = open_session(&host).await?;
     let mut crowd = Vec::new();
     for _ in 0..150 {
         crowd.push(TcpStream::connect(authority(&host)).await?);
     }
     let said = look::until(PATIENCE, || Ok(host.stderr().contains("cannot accept a connection").then_some(()))).await?;
     ensure!(said.is_some(), "it did not run out: {}", host.stderr());
-    assert_eq!(told(&working, &session, "echo on").await?, "on");
+    assert_eq!(prompt_for_text(&working, &session, "echo on").await?, "on");
     drop(crowd);
     let http = Http::new(&host);
     let answer = tokio::time::timeout(PATIENCE, http.get("/sessions")).await.context("it did not recover")??;
@@ -431,7 +435,7 @@ async fn host_recovers_after_running_out_of_file_descriptors() -> Result<()> {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn host_raises_its_file_limit_and_agents_keep_the_original_limit() -> Result<()> {
-    let (options, _folder) = started_after(scripted(&[])?, "ulimit -Sn 200")?;
+    let (options, _folder) = start_from_shell(scripted_host(&[])?, "ulimit -Sn 200")?;
     let host = options.start()?;
     let soft = |pid: u32| -> Result<(String, String)> {
         let limits = std::fs::read_to_string(format!("/proc/{pid}/limits"))?;
@@ -441,13 +445,13 @@ async fn host_raises_its_file_limit_and_agents_keep_the_original_limit() -> Resu
     };
     let (own, most) = soft(host.pid())?;
     assert_eq!(own, most);
-    let (client, session) = open(&host).await?;
-    let agent = pids(&told(&client, &session, "pid").await?)[0];
+    let (client, session) = open_session(&host).await?;
+    let agent = parse_pids(&prompt_for_text(&client, &session, "pid").await?)[0];
     assert_eq!(soft(agent)?, ("200".to_owned(), most));
-    let seen = told(&client, &session, "env WHARF_SHIM_FILES").await?;
+    let seen = prompt_for_text(&client, &session, "env WHARF_SHIM_FILES").await?;
     assert_eq!(
         seen.trim_start_matches("WHARF_SHIM_FILES"),
-        told(&client, &session, "env NO_SUCH").await?.trim_start_matches("NO_SUCH")
+        prompt_for_text(&client, &session, "env NO_SUCH").await?.trim_start_matches("NO_SUCH")
     );
     Ok(())
 }
@@ -465,8 +469,10 @@ fn impossible_limits_are_refused_at_startup() -> Result<()> {
         ("hosts = [\"box.example:7433\"]", "without scheme and port"),
     ] {
         std::fs::write(&config, text)?;
-        let error =
-            crate::program::refusal(&folder.path().join("state"), &["--config", &path, "--listen", "127.0.0.1:0"])?;
+        let error = crate::program::run_failing_serve(
+            &folder.path().join("state"),
+            &["--config", &path, "--listen", "127.0.0.1:0"],
+        )?;
         assert!(error.contains(word), "{text}: {error}");
     }
     Ok(())

@@ -9,13 +9,13 @@ use wharf_testkit::host::Host;
 use wharf_testkit::{PATIENCE, look};
 
 /// Returns the directory of a session.
-pub(crate) fn folder(host: &Host, session: &str) -> PathBuf {
+pub(crate) fn session_dir(host: &Host, session: &str) -> PathBuf {
     host.state_dir().join("workspaces").join("default").join("sessions").join(session)
 }
 
 /// Returns the records in order. A record is a line: a checksum, a blank, and `{"seq":…,"epoch":…,"event":{…}}`.
-pub(crate) fn records(host: &Host, session: &str) -> Result<Vec<Value>> {
-    let mut segments = segments(&folder(host, session).join("log"))?;
+pub(crate) fn read_records(host: &Host, session: &str) -> Result<Vec<Value>> {
+    let mut segments = list_segments(&session_dir(host, session).join("log"))?;
     segments.sort();
     let mut records = Vec::new();
     for segment in segments {
@@ -39,7 +39,7 @@ fn is_checksum(word: &str) -> bool {
     word.len() == 8 && word.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-fn segments(folder: &Path) -> Result<Vec<PathBuf>> {
+fn list_segments(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -50,18 +50,23 @@ fn segments(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Returns the events of one kind.
-pub(crate) fn events(host: &Host, session: &str, kind: &str) -> Result<Vec<Value>> {
-    let events = records(host, session)?.into_iter().map(|mut record| record["event"].take());
+pub(crate) fn list_events(host: &Host, session: &str, kind: &str) -> Result<Vec<Value>> {
+    let events = read_records(host, session)?.into_iter().map(|mut record| record["event"].take());
     Ok(events.filter(|event| event["kind"] == kind).collect())
 }
 
 /// Waits for an event in the log that clients are not notified of.
-pub(crate) async fn expect(host: &Host, session: &str, kind: &str, fits: impl Fn(&Value) -> bool) -> Result<Value> {
-    let found = look::until(PATIENCE, || Ok(events(host, session, kind)?.into_iter().find(&fits))).await?;
+pub(crate) async fn expect_event(
+    host: &Host,
+    session: &str,
+    kind: &str,
+    fits: impl Fn(&Value) -> bool,
+) -> Result<Value> {
+    let found = look::until(PATIENCE, || Ok(list_events(host, session, kind)?.into_iter().find(&fits))).await?;
     if let Some(event) = found {
         return Ok(event);
     }
-    let kinds: Vec<String> = records(host, session)?.iter().map(ToString::to_string).collect();
+    let kinds: Vec<String> = read_records(host, session)?.iter().map(ToString::to_string).collect();
     let last: Vec<&str> = kinds.iter().rev().take(20).rev().map(String::as_str).collect();
     bail!("no fitting {kind} in the log, which ends with\n{}", last.join("\n"));
 }
@@ -76,7 +81,7 @@ pub(crate) fn only_session(host: &Host) -> Result<String> {
 }
 
 pub(crate) fn all_sessions(host: &Host) -> Result<Vec<String>> {
-    let folder = folder(host, "");
+    let folder = session_dir(host, "");
     let entries = fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))?;
     entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect()
 }

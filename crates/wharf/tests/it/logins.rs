@@ -7,22 +7,22 @@ use wharf_testkit::client::{Client, Credentials, connect};
 use wharf_testkit::host::Host;
 use wharf_testkit::http::{Answer, Http};
 
-use crate::tokens::{create, refused_with, stdout, token};
-use crate::{scripted, section};
+use crate::tokens::{create_token, expect_stdout, refused_status, run_token};
+use crate::{add_section, scripted_host};
 
 /// Returns a browser page without a token.
-fn page(host: &Host) -> Http {
+fn browser_page(host: &Host) -> Http {
     Http::with_token(host, "")
 }
 
 /// Returns a login code from the command line.
-fn code(host: &Host, arguments: &[&str]) -> Result<String> {
-    Ok(stdout(token(host, &[&["code", "--no-start"], arguments].concat())?)?.trim_end().to_owned())
+fn create_login_code(host: &Host, arguments: &[&str]) -> Result<String> {
+    Ok(expect_stdout(run_token(host, &[&["code", "--no-start"], arguments].concat())?)?.trim_end().to_owned())
 }
 
 async fn log_in(host: &Host, code: &str) -> Result<Answer> {
     let headers = [("content-type", "application/json"), ("origin", host.url())];
-    page(host).send("POST", "/login", &headers, &json!({ "code": code }).to_string()).await
+    browser_page(host).send("POST", "/login", &headers, &json!({ "code": code }).to_string()).await
 }
 
 /// A logged-in page.
@@ -42,7 +42,7 @@ impl LoginPage {
         }
         let cookie = set.split(';').next().unwrap_or_default().to_owned();
         let key = answer.expect(200)?["page"].as_str().context("no key")?.to_owned();
-        Ok(Self { http: page(host), origin: host.url().to_owned(), cookie, key })
+        Ok(Self { http: browser_page(host), origin: host.url().to_owned(), cookie, key })
     }
 
     async fn send(&self, method: &str, path: &str, more: &[(&str, &str)], body: &str) -> Result<Answer> {
@@ -62,7 +62,7 @@ impl LoginPage {
 
 #[tokio::test]
 async fn wrong_tokens_are_told_to_wait_and_right_ones_are_not() -> Result<()> {
-    let host = section(scripted(&[])?, "[limits]\nfailed_logins = 5").start()?;
+    let host = add_section(scripted_host(&[])?, "[limits]\nfailed_logins = 5").start()?;
     let (wrong, right) = (Http::with_token(&host, &"x".repeat(52)), Http::new(&host));
     for _ in 0..5 {
         assert_eq!(wrong.get("/sessions").await?.fault(), (401, "unauthorized".to_owned()));
@@ -72,11 +72,11 @@ async fn wrong_tokens_are_told_to_wait_and_right_ones_are_not() -> Result<()> {
     let wait: u64 = answer.header("retry-after").context("no Retry-After")?.parse()?;
     assert!((1..=61).contains(&wait), "{wait}");
     assert_eq!(log_in(&host, "guess").await?.status, 429, "codes are counted with them");
-    assert_eq!(refused_with(&host, &Credentials::Subprotocol("x".repeat(52))).await?, Some(429));
-    assert_eq!(page(&host).send("GET", "/sessions", &[], "").await?.status, 401, "no token is no guess");
+    assert_eq!(refused_status(&host, &Credentials::Subprotocol("x".repeat(52))).await?, Some(429));
+    assert_eq!(browser_page(&host).send("GET", "/sessions", &[], "").await?.status, 401, "no token is no guess");
     assert_eq!(right.get("/sessions").await?.status, 200);
-    assert_eq!(refused_with(&host, &Credentials::Bearer(host.token().to_owned())).await?, None);
-    let page = LoginPage::open(&host, &code(&host, &[])?).await?;
+    assert_eq!(refused_status(&host, &Credentials::Bearer(host.token().to_owned())).await?, None);
+    let page = LoginPage::open(&host, &create_login_code(&host, &[])?).await?;
     assert_eq!(page.send("GET", "/sessions", &[], "").await?.status, 200, "a right code neither");
     let metrics = right.get("/metrics").await?;
     assert!(metrics.body.contains("wharf_failed_logins_total 8\n"), "{}", metrics.body);
@@ -86,19 +86,20 @@ async fn wrong_tokens_are_told_to_wait_and_right_ones_are_not() -> Result<()> {
 
 #[tokio::test]
 async fn login_code_works_once() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let made = code(&host, &[])?;
+    let host = scripted_host(&[])?.start()?;
+    let made = create_login_code(&host, &[])?;
     let first = LoginPage::open(&host, &made).await?;
     assert_eq!(log_in(&host, &made).await?.fault(), (401, "unauthorized".to_owned()));
     assert_eq!(log_in(&host, "").await?.status, 401);
-    let in_query =
-        page(&host).send("POST", &format!("/login?code={made}"), &[("content-type", "application/json")], "{}").await?;
+    let in_query = browser_page(&host)
+        .send("POST", &format!("/login?code={made}"), &[("content-type", "application/json")], "{}")
+        .await?;
     assert_eq!(in_query.status, 422);
     assert_eq!(first.send("GET", "/host", &[], "").await?.status, 200, "as the user who asked");
     let socket = Client::connect_with(&host.ws_url(), &first.web_socket(Some(host.url()))).await?;
     socket.initialize().await?;
 
-    let listed: Value = serde_json::from_str(&stdout(token(&host, &["list", "--json"])?)?)?;
+    let listed: Value = serde_json::from_str(&expect_stdout(run_token(&host, &["list", "--json"])?)?)?;
     assert_eq!((&listed[0]["label"], &listed[0]["loginOf"]), (&json!("web page"), &json!("host")));
     let kept = std::fs::read_to_string(host.state_dir().join("tokens.json"))?;
     let half = first.cookie.trim_start_matches("wharf_login=");
@@ -116,8 +117,8 @@ async fn login_code_works_once() -> Result<()> {
 
 #[tokio::test]
 async fn login_cookie_is_accepted_from_its_own_origin_only() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let page = LoginPage::open(&host, &code(&host, &[])?).await?;
+    let host = scripted_host(&[])?.start()?;
+    let page = LoginPage::open(&host, &create_login_code(&host, &[])?).await?;
     let own = ("origin", page.origin.as_str());
     let prompt = json!({ "adapter": "scripted", "cwd": crate::cwd(&host)? }).to_string();
     for (more, status) in [
@@ -138,7 +139,7 @@ async fn login_cookie_is_accepted_from_its_own_origin_only() -> Result<()> {
     let url = host.ws_url();
     assert!(connect(&url, &page.web_socket(Some(&page.origin))).await.is_ok());
     for foreign in [None, Some("http://evil.example"), Some("http://127.0.0.1:1")] {
-        assert_eq!(refused_with(&host, &page.web_socket(foreign)).await?, Some(403), "{foreign:?}");
+        assert_eq!(refused_status(&host, &page.web_socket(foreign)).await?, Some(403), "{foreign:?}");
     }
     // Another server on this machine sees the cookie, but not the key that the page keeps.
     let half = LoginPage { key: String::new(), ..page };
@@ -148,9 +149,9 @@ async fn login_cookie_is_accepted_from_its_own_origin_only() -> Result<()> {
 
 #[tokio::test]
 async fn login_has_the_rights_of_its_token_and_ends_with_it() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    crate::scopes::workspace(&host, "here").await?;
-    let (id, observer) = create(&host, &["--role", "observer"])?;
+    let host = scripted_host(&[])?.start()?;
+    crate::scopes::register_workspace(&host, "here").await?;
+    let (id, observer) = create_token(&host, &["--role", "observer"])?;
     let observer = Http::with_token(&host, &observer);
     let ask = async |http: &Http, body: Value| http.post("/login/codes", &body).await;
     let made = ask(&observer, json!({})).await?.expect(201)?;
@@ -162,14 +163,14 @@ async fn login_has_the_rights_of_its_token_and_ends_with_it() -> Result<()> {
     assert_eq!(spawn.fault(), (403, "observer".to_owned()));
     assert_eq!(ask(&observer, json!({ "role": "controller" })).await?.fault(), (403, "beyond_own_rights".to_owned()));
 
-    let scoped = crate::scopes::of_workspace(&host, "here")?;
+    let scoped = crate::scopes::workspace_caller(&host, "here")?;
     assert_eq!(ask(&scoped, json!({})).await?.expect(201)?["workspace"], "here");
     assert_eq!(ask(&scoped, json!({ "workspace": "there" })).await?.fault(), (422, "unknown_workspace".to_owned()));
-    let narrow = code(&host, &["--workspace", "here", "--ttl", "1h"])?;
+    let narrow = create_login_code(&host, &["--workspace", "here", "--ttl", "1h"])?;
     let narrow = LoginPage::open(&host, &narrow).await?;
     assert_eq!(narrow.send("GET", "/host", &[], "").await?.fault(), (403, "host_only".to_owned()));
 
-    stdout(token(&host, &["revoke", &id])?)?;
+    expect_stdout(run_token(&host, &["revoke", &id])?)?;
     assert_eq!(page.send("GET", "/sessions", &[], "").await?.status, 401, "its asker's token is gone");
     assert_eq!(narrow.send("GET", "/sessions", &[], "").await?.status, 200);
     Ok(())
@@ -177,8 +178,8 @@ async fn login_has_the_rights_of_its_token_and_ends_with_it() -> Result<()> {
 
 #[tokio::test]
 async fn login_cannot_create_another_login_and_ends_with_the_hosts_token() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
-    let page = LoginPage::open(&host, &code(&host, &[])?).await?;
+    let mut host = scripted_host(&[])?.start()?;
+    let page = LoginPage::open(&host, &create_login_code(&host, &[])?).await?;
     let own = [("origin", page.origin.as_str())];
     let refused = page.send("POST", "/login/codes", &own, "{}").await?;
     assert_eq!(refused.fault(), (403, "beyond_own_rights".to_owned()), "a stolen login would outlive its end");
@@ -196,9 +197,9 @@ async fn login_cannot_create_another_login_and_ends_with_the_hosts_token() -> Re
 
 #[tokio::test]
 async fn request_without_a_token_uses_no_body_budget() -> Result<()> {
-    let host = section(scripted(&[])?, "[limits]\nbody = \"64KiB\"\nbodies = \"64KiB\"").start()?;
+    let host = add_section(scripted_host(&[])?, "[limits]\nbody = \"64KiB\"\nbodies = \"64KiB\"").start()?;
     let large = format!("{{\"code\":\"{}\"}}", "x".repeat(60_000));
-    let answer = page(&host).send("POST", "/login", &[("content-type", "application/json")], &large).await?;
+    let answer = browser_page(&host).send("POST", "/login", &[("content-type", "application/json")], &large).await?;
     assert_eq!(answer.fault(), (413, "body_too_large".to_owned()));
     // The unfinished body would use the whole budget.
     let authority = host.url().trim_start_matches("http://").to_owned();

@@ -114,17 +114,17 @@ const TREE_ENDS_WITHIN: Duration = Duration::from_secs(15);
 
 /// Returns the binary under test: this build's, or the one that `WHARF_TEST_BINARY` names, to see which tests fail on
 /// an older one.
-fn wharf() -> PathBuf {
+fn wharf_binary() -> PathBuf {
     std::env::var_os("WHARF_TEST_BINARY").map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_wharf")), PathBuf::from)
 }
 
 /// Configures a host whose default agent is the scripted one with these flags.
-fn scripted(flags: &[&str]) -> Result<HostOptions> {
-    Ok(HostOptions { binary: Some(wharf()), ..HostOptions::scripted(flags)? })
+fn scripted_host(flags: &[&str]) -> Result<HostOptions> {
+    Ok(HostOptions { binary: Some(wharf_binary()), ..HostOptions::scripted(flags)? })
 }
 
 /// Adds a further agent: the scripted one with other flags.
-fn and_scripted(options: HostOptions, name: &str, flags: &[&str]) -> Result<HostOptions> {
+fn add_scripted_agent(options: HostOptions, name: &str, flags: &[&str]) -> Result<HostOptions> {
     let agent = wharf_testkit::program::scripted_agent()?;
     let mut command = vec![agent.to_str().context("the agent's path is not UTF-8")?.to_owned()];
     command.extend(flags.iter().map(|flag| (*flag).to_owned()));
@@ -132,14 +132,14 @@ fn and_scripted(options: HostOptions, name: &str, flags: &[&str]) -> Result<Host
 }
 
 /// Adds a section to the configuration.
-fn section(mut options: HostOptions, text: &str) -> HostOptions {
+fn add_section(mut options: HostOptions, text: &str) -> HostOptions {
     options.config.get_or_insert_default().push_str(&format!("\n{text}\n"));
     options
 }
 
 /// Configures a host that a shell starts after this command, such as a limit or a mask. The directory holds the shell's
 /// script.
-fn started_after(options: HostOptions, setting: &str) -> Result<(HostOptions, tempfile::TempDir)> {
+fn start_from_shell(options: HostOptions, setting: &str) -> Result<(HostOptions, tempfile::TempDir)> {
     let folder = tempfile::TempDir::with_prefix("wharf-started-after-")?;
     let script = folder.path().join("wharf");
     let binary = options.binary.clone().context("no binary")?;
@@ -149,14 +149,14 @@ fn started_after(options: HostOptions, setting: &str) -> Result<(HostOptions, te
 }
 
 /// Connects a client and sends `initialize`.
-async fn client(host: &Host) -> Result<Client> {
+async fn connect_client(host: &Host) -> Result<Client> {
     let client = Client::connect(&host.ws_url(), host.token()).await?;
     client.initialize().await?;
     Ok(client)
 }
 
 /// Connects a client and sends `initialize` with these capabilities and this `_meta`.
-async fn client_with(host: &Host, capabilities: Value, meta: Value) -> Result<Client> {
+async fn connect_client_with(host: &Host, capabilities: Value, meta: Value) -> Result<Client> {
     let client = Client::connect(&host.ws_url(), host.token()).await?;
     let info = json!({ "name": "wharf-testkit", "version": "1" });
     let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities, "clientInfo": info, "_meta": meta });
@@ -165,21 +165,21 @@ async fn client_with(host: &Host, capabilities: Value, meta: Value) -> Result<Cl
 }
 
 /// Connects a client with an observer's token and sends `initialize`.
-async fn observer(host: &Host) -> Result<Client> {
-    let client = Client::connect(&host.ws_url(), &transports::observers_token(host)?).await?;
+async fn connect_observer(host: &Host) -> Result<Client> {
+    let client = Client::connect(&host.ws_url(), &transports::create_observer_token(host)?).await?;
     client.initialize().await?;
     Ok(client)
 }
 
 /// Connects a client of an agent that is not the default one. It does not send `initialize`, which would start the
 /// agent.
-async fn client_of(host: &Host, agent: &str) -> Result<Client> {
+async fn connect_client_of(host: &Host, agent: &str) -> Result<Client> {
     Client::connect(&format!("{}?agent={agent}", host.ws_url()), host.token()).await
 }
 
 /// Connects a client and creates a session.
-async fn open(host: &Host) -> Result<(Client, String)> {
-    let client = client(host).await?;
+async fn open_session(host: &Host) -> Result<(Client, String)> {
+    let client = connect_client(host).await?;
     let session = client.new_session(&cwd(host)?).await?;
     Ok((client, session))
 }
@@ -192,8 +192,8 @@ async fn catch_up(client: &Client) {
 }
 
 /// Connects a second client that loads the session.
-async fn join(host: &Host, session: &str) -> Result<Client> {
-    let client = client(host).await?;
+async fn join_session(host: &Host, session: &str) -> Result<Client> {
+    let client = connect_client(host).await?;
     client.load_session(session, &cwd(host)?).await?;
     Ok(client)
 }
@@ -203,7 +203,7 @@ fn cwd(host: &Host) -> Result<String> {
 }
 
 /// Returns the error of a call that must fail.
-fn refused(answer: Result<impl std::fmt::Debug, RpcError>) -> Result<RpcError> {
+fn expect_error(answer: Result<impl std::fmt::Debug, RpcError>) -> Result<RpcError> {
     match answer {
         Ok(result) => anyhow::bail!("answered with {result:?} instead of an error"),
         Err(error) => Ok(error),
@@ -215,25 +215,25 @@ fn stop_reason(answer: Result<Value, RpcError>) -> Result<String> {
 }
 
 /// Removes the measured usage of sessions from an answer, since it changes with time.
-fn lasting(mut answer: Value) -> Value {
+fn without_usage(mut answer: Value) -> Value {
     match &mut answer {
         Value::Object(members) => {
             members.remove("resources");
-            members.values_mut().for_each(|value| *value = lasting(value.take()));
+            members.values_mut().for_each(|value| *value = without_usage(value.take()));
         }
-        Value::Array(values) => values.iter_mut().for_each(|value| *value = lasting(value.take())),
+        Value::Array(values) => values.iter_mut().for_each(|value| *value = without_usage(value.take())),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
     answer
 }
 
 /// Returns the pids in a chunk such as `pid 7` or `pids 7 8 9`.
-fn pids(text: &str) -> Vec<u32> {
+fn parse_pids(text: &str) -> Vec<u32> {
     text.split(' ').filter_map(|word| word.parse().ok()).collect()
 }
 
 /// Sends one prompt and returns the text of the agent's answer.
-async fn told(client: &Client, session: &str, prompt: &str) -> Result<String> {
+async fn prompt_for_text(client: &Client, session: &str, prompt: &str) -> Result<String> {
     let before = client.texts().len();
     client.prompt(session, prompt).await?;
     Ok(client.texts().get(before..).unwrap_or_default().concat())

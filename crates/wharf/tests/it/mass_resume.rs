@@ -6,13 +6,13 @@ use anyhow::{Context, Result, ensure};
 use wharf_testkit::cold::Cold;
 use wharf_testkit::{PATIENCE, look};
 
-use crate::{client_of, log, scripted, section, told};
+use crate::{add_section, connect_client_of, log, prompt_for_text, scripted_host};
 
 const SESSION_COUNT: usize = 200;
 const MAX_STARTS_AT_ONCE: i64 = 4;
 
 /// Returns how many agents were started and came up, and the largest number that were starting at the same time.
-fn counted(file: &Path) -> Result<(usize, usize, i64)> {
+fn count_starts(file: &Path) -> Result<(usize, usize, i64)> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let (mut begun, mut up, mut at_once, mut most) = (0, 0, 0_i64, 0);
     for line in text.lines() {
@@ -31,7 +31,7 @@ async fn two_hundred_sessions_with_waiting_prompts_come_back_a_few_at_a_time() -
     let folder = tempfile::TempDir::new()?;
     let count = folder.path().join("count");
     let flags = ["--count", count.to_str().context("not UTF-8")?];
-    let options = section(section(scripted(&flags)?, "replay_quiet = \"10ms\""), "[limits]\nstarts = 4");
+    let options = add_section(add_section(scripted_host(&flags)?, "replay_quiet = \"10ms\""), "[limits]\nstarts = 4");
     let mut host = options.start()?;
     assert!(host.terminate()?.success());
     let cwd = host.directory().to_owned();
@@ -42,24 +42,24 @@ async fn two_hundred_sessions_with_waiting_prompts_come_back_a_few_at_a_time() -
     // The prompt of this session was queued last, but a client asks for it.
     let last = sessions.last().context("no session")?;
     // The client uses another agent, so that the agent of its `initialize` is not counted.
-    let client = client_of(&host, "demo").await?;
+    let client = connect_client_of(&host, "demo").await?;
     client.initialize().await?;
-    told(&client, last, "echo here").await?;
-    let (_, up, _) = counted(&count)?;
+    prompt_for_text(&client, last, "echo here").await?;
+    let (_, up, _) = count_starts(&count)?;
     ensure!(client.texts() == ["waited", "here"], "{:?}", client.texts());
     ensure!(up < SESSION_COUNT / 2, "the client was served after {up} others");
 
-    let all = look::until(4 * PATIENCE, || Ok((counted(&count)?.1 >= SESSION_COUNT).then_some(()))).await?;
-    ensure!(all.is_some(), "begun, up, at once: {:?}", counted(&count)?);
+    let all = look::until(4 * PATIENCE, || Ok((count_starts(&count)?.1 >= SESSION_COUNT).then_some(()))).await?;
+    ensure!(all.is_some(), "begun, up, at once: {:?}", count_starts(&count)?);
     for session in &sessions {
-        log::expect(&host, session, "prompt_ended", |event| event["prompt"] == "waiting").await?;
-        ensure!(log::events(&host, session, "agent_starting")?.len() == 2, "{session} was started more than once");
+        log::expect_event(&host, session, "prompt_ended", |event| event["prompt"] == "waiting").await?;
+        ensure!(log::list_events(&host, session, "agent_starting")?.len() == 2, "{session} was started more than once");
     }
-    let (_, _, most) = counted(&count)?;
+    let (_, _, most) = count_starts(&count)?;
     ensure!((2..=MAX_STARTS_AT_ONCE).contains(&most), "{most} agents were starting at once");
     // The other sessions came back in the order in which their prompts were queued.
     let begun = |session: &String| -> Result<u64> {
-        let starts = log::events(&host, session, "agent_starting")?;
+        let starts = log::list_events(&host, session, "agent_starting")?;
         starts.last().and_then(|event| event["at"].as_u64()).context("no time")
     };
     let quarter = SESSION_COUNT / 4;

@@ -10,27 +10,27 @@ use wharf_testkit::http::Http;
 use wharf_testkit::pipe::AgentPipe;
 use wharf_testkit::procs;
 
-use crate::mcp_client::{Mcp, greeted, post};
-use crate::rest::{caller, idle, output, prompt};
-use crate::{cwd, lasting, program, scripted, section, wharf};
+use crate::mcp_client::{Mcp, initialize_client, post_message};
+use crate::rest::{caller_with_role, output_lines, send_prompt, wait_until_idle};
+use crate::{add_section, cwd, program, scripted_host, wharf_binary, without_usage};
 
 const TURN_END: &str = "── turn-end (end_turn) ──";
 
 /// Starts a session of the scripted agent.
-async fn start(mcp: &mut Mcp, host: &Host) -> Result<String> {
+async fn start_session(mcp: &mut Mcp, host: &Host) -> Result<String> {
     let session = mcp.call("start_agent_session", json!({ "adapter": "scripted", "cwd": cwd(host)? })).await?;
     Ok(session["id"].as_str().context("no id")?.to_owned())
 }
 
 /// Sends a prompt and waits for its end.
-async fn ask(mcp: &mut Mcp, session: &str, text: &str) -> Result<Value> {
+async fn prompt_and_wait(mcp: &mut Mcp, session: &str, text: &str) -> Result<Value> {
     mcp.call("prompt_agent_session", json!({ "sessionId": session, "prompt": text })).await?;
     mcp.call("wait_agent_session", json!({ "sessionId": session })).await
 }
 
 #[tokio::test]
 async fn start_agent_session_returns_the_session() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     for mut mcp in Mcp::both(&host)? {
         let arguments = json!({ "adapter": "scripted", "cwd": cwd(&host)?, "prompt": "echo first", "label": "mine" });
         let session = mcp.call("start_agent_session", arguments).await?;
@@ -38,16 +38,16 @@ async fn start_agent_session_returns_the_session() -> Result<()> {
         let id = session["id"].as_str().context("no id")?;
         assert_eq!(Http::new(&host).get(&format!("/sessions/{id}")).await?.expect(200)?["cwd"], session["cwd"]);
         mcp.call("wait_agent_session", json!({ "sessionId": id })).await?;
-        assert_eq!(output(&Http::new(&host), id).await?, ["first", TURN_END]);
+        assert_eq!(output_lines(&Http::new(&host), id).await?, ["first", TURN_END]);
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn prompt_agent_session_returns_at_once_and_refuses_a_second_turn() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     for mut mcp in Mcp::both(&host)? {
-        let session = start(&mut mcp, &host).await?;
+        let session = start_session(&mut mcp, &host).await?;
         let with = |more: Value| {
             let mut arguments = json!({ "sessionId": session, "prompt": "hang" });
             arguments
@@ -78,19 +78,19 @@ async fn prompt_agent_session_returns_at_once_and_refuses_a_second_turn() -> Res
 
 #[tokio::test]
 async fn list_agent_sessions_lists_all_or_only_those_alive() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let ids = |listed: &Value| -> Vec<String> {
         let sessions = listed["sessions"].as_array().into_iter().flatten();
         sessions.filter_map(|session| session["id"].as_str().map(str::to_owned)).collect()
     };
     let [mut http, mut stdio] = Mcp::both(&host)?;
-    let (dead, alive) = (start(&mut http, &host).await?, start(&mut stdio, &host).await?);
+    let (dead, alive) = (start_session(&mut http, &host).await?, start_session(&mut stdio, &host).await?);
     http.call("kill_agent_session", json!({ "sessionId": dead })).await?;
     for mcp in [&mut http, &mut stdio] {
         let listed = mcp.call("list_agent_sessions", json!({})).await?;
         assert_eq!(ids(&listed), [alive.clone(), dead.clone()]);
         let rest = Http::new(&host).get("/sessions").await?.expect(200)?;
-        assert_eq!(lasting(listed), lasting(rest), "REST lists the same");
+        assert_eq!(without_usage(listed), without_usage(rest), "REST lists the same");
         let living = mcp.call("list_agent_sessions", json!({ "onlyAlive": true })).await?;
         assert_eq!(ids(&living), std::slice::from_ref(&alive));
         assert_eq!(ids(&mcp.call("list_agent_sessions", json!({ "onlyAlive": false })).await?).len(), 2);
@@ -100,13 +100,13 @@ async fn list_agent_sessions_lists_all_or_only_those_alive() -> Result<()> {
 
 #[tokio::test]
 async fn get_agent_session_output_returns_the_last_n_lines() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     for mut mcp in Mcp::both(&host)? {
-        let session = start(&mut mcp, &host).await?;
-        ask(&mut mcp, &session, "echo one; tool; echo two").await?;
+        let session = start_session(&mut mcp, &host).await?;
+        prompt_and_wait(&mut mcp, &session, "echo one; tool; echo two").await?;
         let result = mcp.result("get_agent_session_output", json!({ "sessionId": session })).await?;
         let lines = result["structuredContent"]["lines"].clone();
-        assert_eq!(lines, json!(output(&Http::new(&host), &session).await?), "REST shows the same");
+        assert_eq!(lines, json!(output_lines(&Http::new(&host), &session).await?), "REST shows the same");
         assert_eq!(lines.as_array().and_then(|lines| lines.last()), Some(&json!(TURN_END)));
         let text: Vec<&str> = lines.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         assert_eq!(result["content"][0]["text"], text.join("\n"), "a model reads lines, not JSON");
@@ -119,14 +119,14 @@ async fn get_agent_session_output_returns_the_last_n_lines() -> Result<()> {
 
 #[tokio::test]
 async fn last_lines_of_a_long_session_are_the_same_for_every_count() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let rest = Http::new(&host);
     let mut mcp = Mcp::Http(rest.clone());
-    let session = start(&mut mcp, &host).await?;
+    let session = start_session(&mut mcp, &host).await?;
     // The log holds a line of 200 kB without a break, a message of 6000 lines, then many turns.
-    ask(&mut mcp, &session, &format!("echo {}; stream 6000 50", "x".repeat(200_000))).await?;
+    prompt_and_wait(&mut mcp, &session, &format!("echo {}; stream 6000 50", "x".repeat(200_000))).await?;
     for turn in 0..10 {
-        ask(&mut mcp, &session, &format!("echo turn {turn}; think hm; tool; echo more")).await?;
+        prompt_and_wait(&mut mcp, &session, &format!("echo turn {turn}; think hm; tool; echo more")).await?;
     }
     let last = async |n: usize| -> Result<Vec<String>> {
         let output = rest.get(&format!("/sessions/{session}/output?lastN={n}")).await?.expect(200)?;
@@ -143,9 +143,9 @@ async fn last_lines_of_a_long_session_are_the_same_for_every_count() -> Result<(
 
 #[tokio::test]
 async fn kill_agent_session_returns_ok_and_the_session() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     for mut mcp in Mcp::both(&host)? {
-        let session = start(&mut mcp, &host).await?;
+        let session = start_session(&mut mcp, &host).await?;
         for _ in 0..2 {
             let killed = mcp.call("kill_agent_session", json!({ "sessionId": session })).await?;
             assert_eq!(killed, json!({ "ok": true, "sessionId": session }));
@@ -160,22 +160,22 @@ async fn kill_agent_session_returns_ok_and_the_session() -> Result<()> {
 
 #[tokio::test]
 async fn one_session_is_driven_through_rest_and_mcp_in_turns() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let rest = Http::new(&host);
     let [mut http, mut stdio] = Mcp::both(&host)?;
-    let session = start(&mut http, &host).await?;
-    prompt(&rest, &session, "echo over rest").await?;
-    idle(&rest, &session).await?;
-    ask(&mut stdio, &session, "echo over stdio").await?;
-    ask(&mut http, &session, "echo over http").await?;
-    prompt(&rest, &session, "hang").await?;
+    let session = start_session(&mut http, &host).await?;
+    send_prompt(&rest, &session, "echo over rest").await?;
+    wait_until_idle(&rest, &session).await?;
+    prompt_and_wait(&mut stdio, &session, "echo over stdio").await?;
+    prompt_and_wait(&mut http, &session, "echo over http").await?;
+    send_prompt(&rest, &session, "hang").await?;
     let arguments = json!({ "sessionId": session, "prompt": "echo no" });
     assert_eq!(stdio.refusal("prompt_agent_session", arguments).await?.0, "turn_in_progress");
     rest.poke(&format!("/sessions/{session}/interrupt")).await?.expect(200)?;
     let waited = http.call("wait_agent_session", json!({ "sessionId": session })).await?;
     let told = ["over rest", TURN_END, "over stdio", TURN_END, "over http", TURN_END, "── turn-end (cancelled) ──"];
     assert_eq!(waited["lines"], json!(told));
-    assert_eq!(output(&rest, &session).await?, told);
+    assert_eq!(output_lines(&rest, &session).await?, told);
     stdio.call("kill_agent_session", json!({ "sessionId": session })).await?;
     assert_eq!(rest.get(&format!("/sessions/{session}")).await?.expect(200)?["status"], "killed");
     Ok(())
@@ -183,9 +183,9 @@ async fn one_session_is_driven_through_rest_and_mcp_in_turns() -> Result<()> {
 
 #[tokio::test]
 async fn wait_reports_progress_and_ends_at_its_timeout() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     for mut mcp in Mcp::both(&host)? {
-        let session = start(&mut mcp, &host).await?;
+        let session = start_session(&mut mcp, &host).await?;
         mcp.call("prompt_agent_session", json!({ "sessionId": session, "prompt": "echo begun; hang" })).await?;
         let arguments = json!({ "sessionId": session, "timeoutSeconds": 0.3 });
         let mut call = json!({ "name": "wait_agent_session", "arguments": arguments });
@@ -208,10 +208,10 @@ async fn wait_reports_progress_and_ends_at_its_timeout() -> Result<()> {
 
 #[tokio::test]
 async fn wait_returns_at_an_ask_and_the_answer_resumes_the_turn() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     for mut mcp in Mcp::both(&host)? {
-        let session = start(&mut mcp, &host).await?;
-        let waited = ask(&mut mcp, &session, "ask").await?;
+        let session = start_session(&mut mcp, &host).await?;
+        let waited = prompt_and_wait(&mut mcp, &session, "ask").await?;
         assert_eq!(waited["outcome"], "awaiting_input");
         let shown = mcp.call("get_agent_session_output", json!({ "sessionId": session })).await?;
         assert_eq!((&shown["asks"], &shown["turn"]), (&waited["asks"], &json!("awaiting_input")));
@@ -232,7 +232,7 @@ async fn wait_returns_at_an_ask_and_the_answer_resumes_the_turn() -> Result<()> 
 
 #[tokio::test]
 async fn newer_tool_names_call_the_same_tools() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     for mut mcp in Mcp::both(&host)? {
         let session =
             mcp.call("agent_start", json!({ "adapter": "scripted", "cwd": cwd(&host)? })).await?["id"].clone();
@@ -249,7 +249,7 @@ async fn newer_tool_names_call_the_same_tools() -> Result<()> {
 
 #[tokio::test]
 async fn tools_are_listed_with_schemas_and_annotations() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     for mut mcp in Mcp::both(&host)? {
         let listed = mcp.request("tools/list", json!({})).await?.answer;
         let tools = listed["result"]["tools"].as_array().context("no tools")?.clone();
@@ -278,11 +278,11 @@ async fn tools_are_listed_with_schemas_and_annotations() -> Result<()> {
 
 #[tokio::test]
 async fn an_observer_reads_and_changes_nothing() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let mut mine = Mcp::Http(Http::new(&host));
-    let session = start(&mut mine, &host).await?;
-    ask(&mut mine, &session, "echo hi").await?;
-    let mut observer = Mcp::Http(caller(&host, "observer")?);
+    let session = start_session(&mut mine, &host).await?;
+    prompt_and_wait(&mut mine, &session, "echo hi").await?;
+    let mut observer = Mcp::Http(caller_with_role(&host, "observer")?);
     let one = json!({ "sessionId": session });
     assert_eq!(observer.call("get_agent_session_output", one.clone()).await?["lines"][0], "hi");
     assert_eq!(observer.call("wait_agent_session", one.clone()).await?["outcome"], "turn_ended");
@@ -308,7 +308,7 @@ async fn an_observer_reads_and_changes_nothing() -> Result<()> {
 
 #[tokio::test]
 async fn bad_arguments_are_tool_errors_that_create_nothing() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let here = cwd(&host)?;
     for mut mcp in Mcp::both(&host)? {
         for (tool, arguments, code, names) in [
@@ -370,11 +370,11 @@ async fn bad_arguments_are_tool_errors_that_create_nothing() -> Result<()> {
 
 #[tokio::test]
 async fn mcp_checks_token_host_and_origin() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let list = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list" });
-    assert_eq!(post(&Http::with_token(&host, "wrong"), &list).await?.status, 401);
+    assert_eq!(post_message(&Http::with_token(&host, "wrong"), &list).await?.status, 401);
     let http = Http::new(&host);
-    assert_eq!(post(&http, &list).await?.status, 200);
+    assert_eq!(post_message(&http, &list).await?.status, 200);
     let kind = [("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
     let foreign = [kind.as_slice(), &[("origin", "http://evil.example")]].concat();
     assert_eq!(http.send("POST", "/mcp", &foreign, &list.to_string()).await?.status, 403);
@@ -386,22 +386,22 @@ async fn mcp_checks_token_host_and_origin() -> Result<()> {
 
 #[tokio::test]
 async fn newest_lines_are_read_without_scanning_a_large_log() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let rest = Http::new(&host);
     let mut mcp = Mcp::Http(rest.clone());
-    let session = start(&mut mcp, &host).await?;
-    ask(&mut mcp, &session, "echo old").await?;
+    let session = start_session(&mut mcp, &host).await?;
+    prompt_and_wait(&mut mcp, &session, "echo old").await?;
     for _ in 0..5 {
         // User text is in the log but not in the output.
-        ask(&mut mcp, &session, &format!("usage {}", "x".repeat(8 << 20))).await?;
+        prompt_and_wait(&mut mcp, &session, &format!("usage {}", "x".repeat(8 << 20))).await?;
     }
-    let after = ask(&mut mcp, &session, "echo before").await?;
+    let after = prompt_and_wait(&mut mcp, &session, "echo before").await?;
     assert_eq!(
         (&after["truncated"], &after["lines"][0]),
         (&json!(false), &json!("old")),
         "few events are all looked at"
     );
-    ask(&mut mcp, &session, &format!("{}echo new", "usage; ".repeat(400))).await?;
+    prompt_and_wait(&mut mcp, &session, &format!("{}echo new", "usage; ".repeat(400))).await?;
     let last = mcp.call("get_agent_session_output", json!({ "sessionId": session })).await?;
     assert_eq!((&last["truncated"], &last["lines"]), (&json!(true), &json!(["new", TURN_END])));
     let output = rest.get(&format!("/sessions/{session}/output?lastN=2")).await?.expect(200)?;
@@ -412,9 +412,9 @@ async fn newest_lines_are_read_without_scanning_a_large_log() -> Result<()> {
 #[tokio::test]
 async fn calls_per_connection_and_waits_per_host_are_limited() -> Result<()> {
     for (connections, most, code) in [(5000, 64, "too_many_requests"), (8, 8, "too_many_streams")] {
-        let host = section(scripted(&[])?, &format!("[limits]\nconnections = {connections}")).start()?;
+        let host = add_section(scripted_host(&[])?, &format!("[limits]\nconnections = {connections}")).start()?;
         let mut mcp = Mcp::stdio(&host)?;
-        let session = start(&mut mcp, &host).await?;
+        let session = start_session(&mut mcp, &host).await?;
         mcp.call("prompt_agent_session", json!({ "sessionId": session, "prompt": "hang" })).await?;
         let Mcp::Stdio(pipe) = &mut mcp else { unreachable!("it is a pipe") };
         let wait = json!({ "name": "wait_agent_session", "arguments": { "sessionId": session } });
@@ -435,16 +435,16 @@ async fn calls_per_connection_and_waits_per_host_are_limited() -> Result<()> {
 
 #[test]
 fn wharf_mcp_exits_with_its_client_and_reports_the_end_of_the_host() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
+    let mut host = scripted_host(&[])?.start()?;
     let state_dir = host.state_dir();
-    let begin = || AgentPipe::start(&wharf(), &["mcp", "--no-start"], &[("WHARF_STATE_DIR", &state_dir)]);
-    let mut done = greeted(begin()?)?;
+    let begin = || AgentPipe::start(&wharf_binary(), &["mcp", "--no-start"], &[("WHARF_STATE_DIR", &state_dir)]);
+    let mut done = initialize_client(begin()?)?;
     done.close_stdin();
     assert!(done.wait_exit()?.success());
-    let mut left = greeted(begin()?)?;
+    let mut left = initialize_client(begin()?)?;
     host.terminate()?;
     assert_eq!(left.wait_exit()?.code(), Some(1));
-    let refused = program::command(&["mcp", "--no-start", "--state-dir"]).arg(&state_dir).output()?;
+    let refused = program::wharf_command(&["mcp", "--no-start", "--state-dir"]).arg(&state_dir).output()?;
     let words = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(3), "{words}");
     ensure!(words.contains("no host is running") && refused.stdout.is_empty(), "{words}");
@@ -476,7 +476,7 @@ fn wharf_mcp_starts_a_host_where_none_runs() -> Result<()> {
         ("HOME", folder.path()),
         ("WHARF_DEMO_STATE", &demo),
     ];
-    let mut pipe = greeted(AgentPipe::start(&wharf(), &["mcp"], &environment)?)?;
+    let mut pipe = initialize_client(AgentPipe::start(&wharf_binary(), &["mcp"], &environment)?)?;
     let arguments = json!({ "adapter": "demo", "cwd": folder.path(), "prompt": "echo hello" });
     let started = pipe.request("tools/call", json!({ "name": "start_agent_session", "arguments": arguments }))?;
     assert_eq!(started["structuredContent"]["status"], "running", "{started}");

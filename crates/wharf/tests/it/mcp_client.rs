@@ -6,7 +6,7 @@ use wharf_testkit::host::Host;
 use wharf_testkit::http::{Answer, Http};
 use wharf_testkit::pipe::AgentPipe;
 
-use crate::wharf;
+use crate::wharf_binary;
 
 pub(crate) enum Mcp {
     Http(Http),
@@ -29,15 +29,15 @@ impl Mcp {
     /// Starts `wharf mcp` and completes the handshake.
     pub(crate) fn stdio(host: &Host) -> Result<Self> {
         let state_dir = host.state_dir();
-        let pipe = AgentPipe::start(&wharf(), &["mcp", "--no-start"], &[("WHARF_STATE_DIR", &state_dir)])?;
-        Ok(Self::Stdio(Box::new(greeted(pipe)?)))
+        let pipe = AgentPipe::start(&wharf_binary(), &["mcp", "--no-start"], &[("WHARF_STATE_DIR", &state_dir)])?;
+        Ok(Self::Stdio(Box::new(initialize_client(pipe)?)))
     }
 
     pub(crate) async fn request(&mut self, method: &str, params: Value) -> Result<Exchange> {
         match self {
             Self::Http(http) => {
                 let message = json!({ "jsonrpc": "2.0", "id": 7, "method": method, "params": params });
-                let answer = post(http, &message).await?;
+                let answer = post_message(http, &message).await?;
                 ensure!(answer.status == 200, "{answer:?}");
                 let events = answer.body.lines().filter_map(|line| line.strip_prefix("data: "));
                 let mut events = events.map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
@@ -87,7 +87,7 @@ impl Mcp {
 }
 
 /// Sends `initialize` and returns the client.
-pub(crate) fn greeted(mut pipe: AgentPipe) -> Result<AgentPipe> {
+pub(crate) fn initialize_client(mut pipe: AgentPipe) -> Result<AgentPipe> {
     let client = json!({ "name": "wharf-testkit", "version": "1" });
     let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client });
     let hello = pipe.request("initialize", params)?;
@@ -96,7 +96,7 @@ pub(crate) fn greeted(mut pipe: AgentPipe) -> Result<AgentPipe> {
     Ok(pipe)
 }
 
-pub(crate) async fn post(http: &Http, message: &Value) -> Result<Answer> {
+pub(crate) async fn post_message(http: &Http, message: &Value) -> Result<Answer> {
     let headers = [("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
     http.send_to_end("POST", "/mcp", &headers, &message.to_string()).await
 }

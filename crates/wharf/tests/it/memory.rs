@@ -15,14 +15,14 @@ use wharf_testkit::look;
 
 use crate::metrics_page::MetricsPage;
 use crate::raw_client::{self, RawClient};
-use crate::{client, cwd, http_client, open, scripted, section};
+use crate::{add_section, connect_client, cwd, http_client, open_session, scripted_host};
 
 const LARGE_BYTES: u64 = 30_000_000;
 /// The limit allows for a debug build on a busy machine.
 const READ_TIMEOUT: Duration = Duration::from_secs(120);
 
-fn limited(limits: &str) -> Result<HostOptions> {
-    Ok(section(scripted(&[])?, &format!("[limits]\n{limits}")))
+fn configure_limits(limits: &str) -> Result<HostOptions> {
+    Ok(add_section(scripted_host(&[])?, &format!("[limits]\n{limits}")))
 }
 
 fn rss_kib(host: &Host) -> Result<u64> {
@@ -53,7 +53,7 @@ async fn expect_rss_back(host: &Host, before: u64) -> Result<()> {
     Ok(())
 }
 
-async fn socket(host: &Host) -> Result<RawSocket> {
+async fn connect_socket(host: &Host) -> Result<RawSocket> {
     Ok(connect(&host.ws_url(), &Credentials::Bearer(host.token().to_owned())).await?.0)
 }
 
@@ -72,7 +72,7 @@ async fn read_chunk(reader: &mut RawClient, wanted: u64) -> Result<()> {
 
 #[tokio::test]
 async fn observers_that_do_not_read_share_the_bytes_of_a_large_update() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let mut reader = RawClient::open(&host).await?;
     let session = reader.new_session(&cwd(&host)?).await?;
     let mut observers = Vec::new();
@@ -101,7 +101,7 @@ async fn observers_that_do_not_read_share_the_bytes_of_a_large_update() -> Resul
 
 #[tokio::test]
 async fn event_streams_that_are_not_read_share_the_bytes_of_a_large_update() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let mut reader = RawClient::open(&host).await?;
     let session = reader.new_session(&cwd(&host)?).await?;
     let mut streams = Vec::new();
@@ -137,7 +137,7 @@ async fn line_streams_that_are_not_read_share_one_bound() -> Result<()> {
     }
     writer.prompt(&session, "echo warm").await?;
     let before = rss_kib(&host)?;
-    writer.set_patience(LIMIT);
+    writer.set_patience(READ_TIMEOUT);
     // 7 MB in lines of 500 bytes.
     let line = "x".repeat(499);
     writer.prompt(&session, &format!("sh yes {line} | head -n 14000; echo last line")).await?;
@@ -148,8 +148,8 @@ async fn line_streams_that_are_not_read_share_one_bound() -> Result<()> {
     let mut reading = http.stream(&path, None).await?;
     // A wait for room that is longer than the client's patience is no fault on a busy machine.
     let whole = async { while reading.line("last line").await.is_err() {} };
-    tokio::time::timeout(LIMIT, whole).await.context("a stream that is read does not get its lines")?;
-    assert!(Page::of(&http).await?.get("wharf_readers_closed_total")? > 0.0, "none was closed");
+    tokio::time::timeout(READ_TIMEOUT, whole).await.context("a stream that is read does not get its lines")?;
+    assert!(MetricsPage::of(&http).await?.get("wharf_readers_closed_total")? > 0.0, "none was closed");
     drop((streams, reading));
     expect_no_outbound_bytes(&host).await
 }
@@ -158,22 +158,22 @@ async fn line_streams_that_are_not_read_share_one_bound() -> Result<()> {
 async fn expect_no_outbound_bytes(host: &Host) -> Result<()> {
     let http = Http::new(host);
     let quiet = async {
-        while Page::of(&http).await?.get("wharf_buffer_bytes{direction=\"out\"}")? > 0.0 {}
+        while MetricsPage::of(&http).await?.get("wharf_buffer_bytes{direction=\"out\"}")? > 0.0 {}
         anyhow::Ok(())
     };
-    tokio::time::timeout(LIMIT, quiet).await.context("bytes are counted that nobody waits for")?
+    tokio::time::timeout(READ_TIMEOUT, quiet).await.context("bytes are counted that nobody waits for")?
 }
 
 #[tokio::test]
 async fn unfinished_messages_count_toward_the_body_limit() -> Result<()> {
-    let host = limited("bodies = \"64MiB\"")?.start()?;
-    let (working, session) = open(&host).await?;
+    let host = configure_limits("bodies = \"64MiB\"")?.start()?;
+    let (working, session) = open_session(&host).await?;
     let before = rss_kib(&host)?;
     let part = "x".repeat(20_000_000);
     let mut unfinished = Vec::new();
     let mut refused = 0;
     for _ in 0..12 {
-        let mut socket = socket(&host).await?;
+        let mut socket = connect_socket(&host).await?;
         let frame = Frame::message(part.clone().into_bytes(), OpCode::Data(Data::Text), false);
         // A ping does not end the message, and its answer shows that the host has read everything before it.
         let sent = async {
@@ -196,7 +196,7 @@ async fn unfinished_messages_count_toward_the_body_limit() -> Result<()> {
     let filling = json!({ "sessionId": session, "_meta": { "filling": part } });
     let passed = async {
         loop {
-            let next = client(&host).await?;
+            let next = connect_client(&host).await?;
             if let Ok(Ok(status)) =
                 tokio::time::timeout(READ_TIMEOUT, next.request("session/status", filling.clone())).await
             {
@@ -212,7 +212,7 @@ async fn unfinished_messages_count_toward_the_body_limit() -> Result<()> {
 #[tokio::test]
 async fn readers_that_stop_at_different_updates_are_closed_when_the_buffers_are_used_up() -> Result<()> {
     let limits = "frame = \"8MiB\"\nbody = \"8MiB\"\nbodies = \"8MiB\"\nbuffers = \"32MiB\"\nsilence = \"300ms\"";
-    let host = limited(limits)?.start()?;
+    let host = configure_limits(limits)?.start()?;
     let mut writer = RawClient::open(&host).await?;
     let session = writer.new_session(&cwd(&host)?).await?;
     writer.prompt(2, &session, "burst 12 7000000").await?;
@@ -242,8 +242,8 @@ async fn readers_that_stop_at_different_updates_are_closed_when_the_buffers_are_
 
 #[tokio::test]
 async fn a_flood_of_attaches_costs_little_and_ends_with_its_connection() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (writer, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (writer, session) = open_session(&host).await?;
     writer.prompt(&session, "burst 8000 200").await?;
     drop(writer);
     let before = rss_kib(&host)?;
@@ -282,18 +282,18 @@ async fn flood_with_unfinished_messages(host: &Host) -> Result<()> {
             socket.send(Message::Ping("read".into())).await
         };
         // The host refuses messages that it has no room for.
-        let _ = tokio::time::timeout(LIMIT, sent).await.context("the host does not read")?;
-        let _ = tokio::time::timeout(LIMIT, socket.next()).await.context("no answer")?;
+        let _ = tokio::time::timeout(READ_TIMEOUT, sent).await.context("the host does not read")?;
+        let _ = tokio::time::timeout(READ_TIMEOUT, socket.next()).await.context("no answer")?;
         unfinished.push(socket);
     }
     Ok(())
 }
 
 /// Forty observers that do not read a large update.
-async fn flood_with_observers(host: &Host, reader: &mut Wire, session: &str) -> Result<()> {
+async fn flood_with_observers(host: &Host, reader: &mut RawClient, session: &str) -> Result<()> {
     let mut observers = Vec::new();
     for _ in 0..40 {
-        let mut observer = Wire::open(host).await?;
+        let mut observer = RawClient::open(host).await?;
         observer.send(7, "session/attach", json!({ "sessionId": session, "historyPolicy": "none" })).await?;
         observer.answer(7).await?;
         observers.push(observer);
@@ -306,7 +306,7 @@ async fn flood_with_observers(host: &Host, reader: &mut Wire, session: &str) -> 
 
 /// 600 attaches on one connection that closes once the first is answered.
 async fn flood_with_attaches(host: &Host, session: &str) -> Result<()> {
-    let mut flood = Wire::open(host).await?;
+    let mut flood = RawClient::open(host).await?;
     for id in 0..600 {
         flood.send(10 + id, "session/attach", json!({ "sessionId": session })).await?;
     }
@@ -318,7 +318,7 @@ async fn flood_with_attaches(host: &Host, session: &str) -> Result<()> {
 async fn host_gives_memory_back_after_floods() -> Result<()> {
     let host = scripted(&[])?.start()?;
     println!("memory: {} KiB at the start", rss_kib(&host)?);
-    let mut reader = Wire::open(&host).await?;
+    let mut reader = RawClient::open(&host).await?;
     let session = reader.new_session(&cwd(&host)?).await?;
     reader.prompt(2, &session, "echo warm").await?;
     reader.answer(2).await?;

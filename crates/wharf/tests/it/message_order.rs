@@ -7,12 +7,12 @@ use wharf_testkit::client::Client;
 use wharf_testkit::host::Host;
 
 use crate::recording::Recording;
-use crate::{client, cwd, open, refused, stop_reason};
+use crate::{connect_client, cwd, expect_error, open_session, stop_reason};
 
 /// Creates a session and restarts its host, so that no agent runs.
-async fn cold(recording: &Recording, flags: &[&str]) -> Result<(Host, String)> {
+async fn restart_with_cold_session(recording: &Recording, flags: &[&str]) -> Result<(Host, String)> {
     let mut host = recording.scripted(&[&["--resume"], flags].concat())?.start()?;
-    let (first, session) = open(&host).await?;
+    let (first, session) = open_session(&host).await?;
     first.prompt(&session, "echo before").await?;
     host.kill9()?;
     host.restart()?;
@@ -20,13 +20,13 @@ async fn cold(recording: &Recording, flags: &[&str]) -> Result<(Host, String)> {
 }
 
 /// Returns the methods that the agent received since its last start.
-fn told(recording: &Recording) -> Result<Vec<String>> {
+fn methods_since_start(recording: &Recording) -> Result<Vec<String>> {
     let methods = recording.methods()?;
     let start = methods.iter().position(|method| method == "session/resume").context("it was not brought back")?;
     Ok(methods.into_iter().skip(start + 1).collect())
 }
 
-async fn start(client: &Client, session: &str, method: &str, params: Value) -> wharf_testkit::client::Call {
+async fn start_request(client: &Client, session: &str, method: &str, params: Value) -> wharf_testkit::client::Call {
     let mut params = params;
     params["sessionId"] = session.into();
     client.start(method, params).await
@@ -35,19 +35,20 @@ async fn start(client: &Client, session: &str, method: &str, params: Value) -> w
 #[tokio::test]
 async fn settings_sent_before_a_prompt_reach_the_agent_of_a_cold_session_before_it() -> Result<()> {
     let recording = Recording::new()?;
-    let (host, session) = cold(&recording, &[]).await?;
-    let client = client(&host).await?;
-    let mode = start(&client, &session, "session/set_mode", json!({ "modeId": "auto" })).await;
+    let (host, session) = restart_with_cold_session(&recording, &[]).await?;
+    let client = connect_client(&host).await?;
+    let mode = start_request(&client, &session, "session/set_mode", json!({ "modeId": "auto" })).await;
     let option =
-        start(&client, &session, "session/set_config_option", json!({ "configId": "model", "value": "fast" })).await;
+        start_request(&client, &session, "session/set_config_option", json!({ "configId": "model", "value": "fast" }))
+            .await;
     let prompt = client.start_prompt(&session, "mode").await;
-    let later = start(&client, &session, "session/set_mode", json!({ "modeId": "ask" })).await;
+    let later = start_request(&client, &session, "session/set_mode", json!({ "modeId": "ask" })).await;
     assert_eq!(stop_reason(prompt.answer().await)?, "end_turn");
     mode.answer().await?;
     let _ = option.answer().await;
     later.answer().await?;
     assert_eq!(
-        told(&recording)?,
+        methods_since_start(&recording)?,
         ["session/set_mode", "session/set_config_option", "session/prompt", "session/set_mode"]
     );
     Ok(())
@@ -57,10 +58,10 @@ async fn settings_sent_before_a_prompt_reach_the_agent_of_a_cold_session_before_
 async fn detach_right_behind_load_or_attach_detaches() -> Result<()> {
     for method in ["session/load", "session/resume", "session/attach"] {
         let recording = Recording::new()?;
-        let (host, session) = cold(&recording, &[]).await?;
-        let client = client(&host).await?;
-        let join = start(&client, &session, method, json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await;
-        let detach = start(&client, &session, "session/detach", json!({})).await;
+        let (host, session) = restart_with_cold_session(&recording, &[]).await?;
+        let client = connect_client(&host).await?;
+        let join = start_request(&client, &session, method, json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await;
+        let detach = start_request(&client, &session, "session/detach", json!({})).await;
         assert_eq!(detach.answer().await.with_context(|| method.to_owned())?["status"], "detached");
         join.answer().await.with_context(|| method.to_owned())?;
         let status = client.request("session/status", json!({ "sessionId": session })).await?;
@@ -73,9 +74,9 @@ async fn detach_right_behind_load_or_attach_detaches() -> Result<()> {
 async fn prompts_right_behind_a_join_are_answered_and_not_shown_to_their_sender() -> Result<()> {
     for method in ["session/load", "session/resume", "session/attach"] {
         let recording = Recording::new()?;
-        let (host, session) = cold(&recording, &[]).await?;
-        let client = client(&host).await?;
-        let join = start(&client, &session, method, json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await;
+        let (host, session) = restart_with_cold_session(&recording, &[]).await?;
+        let client = connect_client(&host).await?;
+        let join = start_request(&client, &session, method, json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await;
         let prompt = client.start_prompt(&session, "echo behind").await;
         assert_eq!(stop_reason(prompt.answer().await).with_context(|| method.to_owned())?, "end_turn");
         join.answer().await?;
@@ -93,21 +94,21 @@ async fn prompts_right_behind_a_join_are_answered_and_not_shown_to_their_sender(
 #[tokio::test]
 async fn cancel_right_behind_a_prompt_ends_it_before_the_agent_is_up() -> Result<()> {
     let recording = Recording::new()?;
-    let (host, session) = cold(&recording, &[]).await?;
-    let client = client(&host).await?;
-    let join = start(&client, &session, "session/load", json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await;
+    let (host, session) = restart_with_cold_session(&recording, &[]).await?;
+    let client = connect_client(&host).await?;
+    let join = start_request(&client, &session, "session/load", json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await;
     let prompt = client.start_prompt(&session, "echo never").await;
     client.cancel(&session).await;
     assert_eq!(stop_reason(prompt.answer().await)?, "cancelled");
     join.answer().await?;
-    assert!(!told(&recording)?.contains(&"session/prompt".to_owned()));
+    assert!(!methods_since_start(&recording)?.contains(&"session/prompt".to_owned()));
     Ok(())
 }
 
 #[tokio::test]
 async fn prompt_behind_a_join_whose_start_fails_is_answered() -> Result<()> {
     let recording = Recording::new()?;
-    let (mut host, session) = cold(&recording, &[]).await?;
+    let (mut host, session) = restart_with_cold_session(&recording, &[]).await?;
     host.kill9()?;
     let agent = wharf_testkit::program::scripted_agent()?;
     let text = format!(
@@ -116,33 +117,33 @@ async fn prompt_behind_a_join_whose_start_fails_is_answered() -> Result<()> {
     );
     host.options_mut().config = Some(text);
     host.restart()?;
-    let client = client(&host).await?;
-    let join = start(&client, &session, "session/load", json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await;
-    let mode = start(&client, &session, "session/set_mode", json!({ "modeId": "ask" })).await;
+    let client = connect_client(&host).await?;
+    let join = start_request(&client, &session, "session/load", json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await;
+    let mode = start_request(&client, &session, "session/set_mode", json!({ "modeId": "ask" })).await;
     let prompt = client.start_prompt(&session, "echo never").await;
-    assert_eq!(refused(join.answer().await)?.data["reason"], "start_failed");
-    assert_eq!(refused(mode.answer().await)?.data["reason"], "start_failed");
-    assert_eq!(refused(prompt.answer().await)?.data["reason"], "start_failed");
+    assert_eq!(expect_error(join.answer().await)?.data["reason"], "start_failed");
+    assert_eq!(expect_error(mode.answer().await)?.data["reason"], "start_failed");
+    assert_eq!(expect_error(prompt.answer().await)?.data["reason"], "start_failed");
     Ok(())
 }
 
 #[tokio::test]
 async fn detaching_from_a_session_that_is_not_attached_says_so() -> Result<()> {
-    let host = crate::scripted(&[])?.start()?;
-    let (_first, session) = open(&host).await?;
-    let second = client(&host).await?;
-    let error = refused(second.request("session/detach", json!({ "sessionId": session })).await)?;
+    let host = crate::scripted_host(&[])?.start()?;
+    let (_first, session) = open_session(&host).await?;
+    let second = connect_client(&host).await?;
+    let error = expect_error(second.request("session/detach", json!({ "sessionId": session })).await)?;
     assert_eq!((error.code, &error.data["reason"]), (-32001, &json!("not_attached")), "{error}");
     assert!(error.message.contains("not attached"), "{error}");
-    let error = refused(second.request("session/detach", json!({ "sessionId": "sess_none" })).await)?;
+    let error = expect_error(second.request("session/detach", json!({ "sessionId": "sess_none" })).await)?;
     assert!(error.message.contains("not found") && error.data.get("reason").is_none(), "{error}");
     Ok(())
 }
 
 #[tokio::test]
 async fn refusals_carry_the_id_of_the_request_whenever_it_can_be_read() -> Result<()> {
-    let host = crate::scripted(&[])?.start()?;
-    let client = client(&host).await?;
+    let host = crate::scripted_host(&[])?.start()?;
+    let client = connect_client(&host).await?;
     for (frame, id) in [
         (r#"{"jsonrpc":"2.0","id":8,"method":5}"#, json!(8)),
         (r#"{"jsonrpc":"2.0","id":"nine","method":{},"params":[]}"#, json!("nine")),

@@ -10,11 +10,11 @@ use wharf_testkit::{PATIENCE, look};
 
 use crate::metrics_page::MetricsPage;
 use crate::raw_client::RawClient;
-use crate::rest::{caller, idle, prompt, spawn, until};
-use crate::{and_scripted, client, cwd, join, open, refused, scripted};
+use crate::rest::{caller_with_role, send_prompt, spawn_session, wait_for_session, wait_until_idle};
+use crate::{add_scripted_agent, connect_client, cwd, expect_error, join_session, open_session, scripted_host};
 
 /// Fetches the page until it matches.
-async fn page_where(http: &Http, what: &str, is: impl Fn(&MetricsPage) -> Result<bool>) -> Result<MetricsPage> {
+async fn fetch_page_until(http: &Http, what: &str, is: impl Fn(&MetricsPage) -> Result<bool>) -> Result<MetricsPage> {
     for _ in 0..600 {
         let page = MetricsPage::of(http).await?;
         if is(&page)? {
@@ -28,20 +28,20 @@ async fn page_where(http: &Http, what: &str, is: impl Fn(&MetricsPage) -> Result
 
 #[tokio::test]
 async fn every_line_is_well_formed_and_every_number_follows_what_happens() -> Result<()> {
-    let host = and_scripted(scripted(&["--resume"])?, "broken", &["--exit-on-start", "7"])?.start()?;
+    let host = add_scripted_agent(scripted_host(&["--resume"])?, "broken", &["--exit-on-start", "7"])?.start()?;
     let http = Http::new(&host);
     let before = MetricsPage::of(&http).await?;
     assert_eq!(before.get("wharf_sessions{status=\"running\"}")?, 0.0);
     assert_eq!(before.get(&format!("wharf_build_info{{version=\"{}\"}}", env!("CARGO_PKG_VERSION")))?, 1.0);
 
-    let (ann, session) = open(&host).await?;
-    let bob = join(&host, &session).await?;
+    let (ann, session) = open_session(&host).await?;
+    let bob = join_session(&host, &session).await?;
     ann.prompt(&session, "stream 50; echo fifty").await?;
     bob.expect_text("fifty").await;
     ann.prompt(&session, "stop refusal").await?;
     ann.prompt(&session, "stop of-its-own-making").await?;
-    refused(ann.prompt(&session, "error").await)?;
-    refused(ann.prompt(&session, "crash").await)?;
+    expect_error(ann.prompt(&session, "error").await)?;
+    expect_error(ann.prompt(&session, "crash").await)?;
     ann.prompt(&session, "echo back").await?;
     let asking = ann.start_prompt(&session, "ask").await;
     let asked = bob.expect_request("session/request_permission").await;
@@ -70,7 +70,7 @@ async fn every_line_is_well_formed_and_every_number_follows_what_happens() -> Re
     bob.respond(asked.id(), json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } })).await;
     asking.answer().await?;
 
-    refused(ann.request("session/prompt", json!({ "sessionId": "sess_unknown", "prompt": [] })).await)?;
+    expect_error(ann.request("session/prompt", json!({ "sessionId": "sess_unknown", "prompt": [] })).await)?;
     assert_eq!(http.get("/sessions/sess_unknown").await?.status, 404);
     let body = json!({ "adapter": "broken", "cwd": cwd(&host)? });
     assert_eq!(http.post("/sessions/agent", &body).await?.status, 502);
@@ -97,11 +97,11 @@ async fn every_line_is_well_formed_and_every_number_follows_what_happens() -> Re
     }
     assert_eq!(after.get("wharf_asks_open")?, 0.0);
     assert_eq!(after.get("wharf_sessions{status=\"error\"}")?, 1.0);
-    every_metric_is_documented(&after)
+    check_documented_names(&after)
 }
 
 /// Checks that docs/observability.md lists exactly these names.
-fn every_metric_is_documented(page: &MetricsPage) -> Result<()> {
+fn check_documented_names(page: &MetricsPage) -> Result<()> {
     let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/observability.md"))?;
     let listed = text.lines().filter_map(|line| line.strip_prefix("| `wharf_")?.split(['`', '{']).next());
     let listed: BTreeSet<String> = listed.map(|name| format!("wharf_{name}")).collect();
@@ -115,16 +115,17 @@ fn every_metric_is_documented(page: &MetricsPage) -> Result<()> {
 #[tokio::test]
 #[cfg(target_os = "linux")]
 async fn memory_and_cpu_are_reported_per_adapter() -> Result<()> {
-    let host = crate::section(scripted(&[])?, "[limits]\nsession_memory = \"40MiB\"\nmemory = \"4GiB\"").start()?;
+    let host =
+        crate::add_section(scripted_host(&[])?, "[limits]\nsession_memory = \"40MiB\"\nmemory = \"4GiB\"").start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
-    prompt(&http, &id, "spin 200; hold 60; hang").await?;
+    let id = spawn_session(&http, &host).await?;
+    send_prompt(&http, &id, "spin 200; hold 60; hang").await?;
     // The first measurement may come while the agent is still allocating.
     let over = |page: &MetricsPage| {
         let is_over = page.get("wharf_sessions_over_memory")? == 1.0;
         Ok(is_over && page.get("wharf_agent_memory_bytes{adapter=\"scripted\"}")? > 60e6)
     };
-    let page = page_where(&http, "a session over its cap", over).await?;
+    let page = fetch_page_until(&http, "a session over its cap", over).await?;
     assert!(page.get("wharf_agent_cpu_seconds_total{adapter=\"scripted\"}")? >= 0.15);
     assert_eq!(page.get("wharf_agent_processes{adapter=\"scripted\"}")?, 2.0);
     assert!(page.get("wharf_resident_memory_bytes")? > 1e6 && page.get("wharf_cpu_seconds_total")? > 0.0);
@@ -134,9 +135,10 @@ async fn memory_and_cpu_are_reported_per_adapter() -> Result<()> {
     let each = page.get("wharf_accounting_seconds_sum")? / page.get("wharf_accounting_seconds_count")?;
     assert!(each < 1.0, "a look takes {each} s");
     http.poke(&format!("/sessions/{id}/interrupt")).await?.expect(200)?;
-    until(&http, &id, "a session that sleeps", |session| session["endReason"] == "memory").await?;
-    let slept =
-        page_where(&http, "no memory", |page| Ok(page.get("wharf_agent_memory_bytes{adapter=\"scripted\"}")? == 0.0));
+    wait_for_session(&http, &id, "a session that sleeps", |session| session["endReason"] == "memory").await?;
+    let slept = fetch_page_until(&http, "no memory", |page| {
+        Ok(page.get("wharf_agent_memory_bytes{adapter=\"scripted\"}")? == 0.0)
+    });
     let slept = slept.await?;
     assert_eq!(slept.get("wharf_sessions_put_to_sleep_total{reason=\"memory\"}")?, 1.0);
     slept.grew_from(&page)
@@ -144,9 +146,9 @@ async fn memory_and_cpu_are_reported_per_adapter() -> Result<()> {
 
 #[tokio::test]
 async fn lag_of_a_reader_is_reported() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let (ann, session) = open(&host).await?;
+    let (ann, session) = open_session(&host).await?;
     let mut slow = RawClient::open(&host).await?;
     slow.load(7, &session, &cwd(&host)?).await?;
     slow.answer(7).await?;
@@ -157,7 +159,7 @@ async fn lag_of_a_reader_is_reported() -> Result<()> {
     let debug = http.get("/debug/sessions").await?.expect(200)?;
     assert!(debug["sessions"][0]["lagEvents"].as_u64() > Some(1_000), "{debug}");
     drop(slow);
-    page_where(&http, "one reader that keeps up", |page| {
+    fetch_page_until(&http, "one reader that keeps up", |page| {
         Ok(page.get("wharf_readers")? == 1.0 && page.get("wharf_reader_lag_events")? == 0.0)
     })
     .await
@@ -166,9 +168,9 @@ async fn lag_of_a_reader_is_reported() -> Result<()> {
 
 #[tokio::test]
 async fn metrics_need_a_token_and_an_observers_is_enough() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     assert_eq!(Http::with_token(&host, "wrong").get("/metrics").await?.status, 401);
-    let observer = caller(&host, "observer")?;
+    let observer = caller_with_role(&host, "observer")?;
     let page = MetricsPage::of(&observer).await?;
     assert_eq!(page.get("wharf_requests_refused_total{code=\"unauthorized\"}")?, 1.0);
     assert_eq!(observer.get("/debug/sessions").await?.status, 403);
@@ -177,13 +179,13 @@ async fn metrics_need_a_token_and_an_observers_is_enough() -> Result<()> {
 
 #[tokio::test]
 async fn stopping_host_is_not_ready() -> Result<()> {
-    let mut host = scripted(&["--ignore-eof", "--ignore-term"])?.start()?;
+    let mut host = scripted_host(&["--ignore-eof", "--ignore-term"])?.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
-    idle(&http, &id).await?;
+    let id = spawn_session(&http, &host).await?;
+    wait_until_idle(&http, &id).await?;
     assert_eq!(http.get("/readyz").await?.body, "ready\n");
     // The connection was open before: a stopping host accepts no new one.
-    let ready = keep_asking(&host).await?;
+    let ready = poll_readiness(&host).await?;
     wharf_testkit::procs::terminate(host.pid());
     let last = ready.await?.context("it was never unready")?;
     assert!(last.contains("503") && last.contains("\"reasons\":[\"stopping\"]"), "{last}");
@@ -192,7 +194,7 @@ async fn stopping_host_is_not_ready() -> Result<()> {
 }
 
 /// Requests `/readyz` repeatedly over one connection. Returns the first answer other than 200.
-async fn keep_asking(host: &Host) -> Result<tokio::task::JoinHandle<Option<String>>> {
+async fn poll_readiness(host: &Host) -> Result<tokio::task::JoinHandle<Option<String>>> {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let address = host.url().trim_start_matches("http://").to_owned();
     let mut stream = tokio::net::TcpStream::connect(&address).await?;
@@ -212,9 +214,9 @@ async fn keep_asking(host: &Host) -> Result<tokio::task::JoinHandle<Option<Strin
 
 #[tokio::test]
 async fn debug_output_shows_session_state_without_content() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let acp = client(&host).await?;
+    let acp = connect_client(&host).await?;
     let session = acp.new_session(&cwd(&host)?).await?;
     acp.prompt(&session, "title the secret plan").await?;
     let debug = http.get("/debug/sessions").await?.expect(200)?;

@@ -13,12 +13,12 @@ use wharf_testkit::http::Http;
 use wharf_testkit::{PATIENCE, look};
 
 use crate::recording::Recording;
-use crate::rest::{caller, spawn, until};
-use crate::transports::observers_token;
-use crate::{client, log, open, refused, scripted, section, told};
+use crate::rest::{caller_with_role, spawn_session, wait_for_session};
+use crate::transports::create_observer_token;
+use crate::{add_section, connect_client, expect_error, log, open_session, prompt_for_text, scripted_host};
 
 /// Installs a program under the name of a well-known agent; it creates the marker file when it runs.
-fn impostor(host: &Host) -> Result<(PathBuf, PathBuf)> {
+fn install_impostor(host: &Host) -> Result<(PathBuf, PathBuf)> {
     let (dir, mark) = (host.directory().join("evil"), host.directory().join("ran"));
     fs::create_dir_all(&dir)?;
     let program = dir.join("goose");
@@ -27,40 +27,40 @@ fn impostor(host: &Host) -> Result<(PathBuf, PathBuf)> {
     Ok((dir, mark))
 }
 
-fn with_path(path: &std::path::Path) -> serde_json::Value {
+fn initialize_params_with_path(path: &std::path::Path) -> serde_json::Value {
     json!({ "protocolVersion": 1, "_meta": { "wharf": { "env": { "PATH": path } } } })
 }
 
 #[tokio::test]
 async fn only_admins_choose_the_path_of_programs() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (path, mark) = impostor(&host)?;
+    let host = scripted_host(&[])?.start()?;
+    let (path, mark) = install_impostor(&host)?;
     let url = format!("{}?agent=goose", host.ws_url());
-    for token in [observers_token(&host)?, caller(&host, "controller")?.token().to_owned()] {
+    for token in [create_observer_token(&host)?, caller_with_role(&host, "controller")?.token().to_owned()] {
         let intruder = Client::connect(&url, &token).await?;
-        let _ = intruder.request("initialize", with_path(&path)).await;
+        let _ = intruder.request("initialize", initialize_params_with_path(&path)).await;
         let body = json!({ "adapter": "goose", "env": { "PATH": path } });
         Http::with_token(&host, &token).post("/sessions/agent", &body).await?;
         assert!(!mark.exists(), "a program of the caller's own choice was run");
     }
     // The user's own shell may set PATH, since the agent is installed there.
     let own = Client::connect(&url, host.token()).await?;
-    refused(own.request("initialize", with_path(&path)).await)?;
+    expect_error(own.request("initialize", initialize_params_with_path(&path)).await)?;
     assert!(mark.exists());
     Ok(())
 }
 
 #[tokio::test]
 async fn observer_cannot_start_an_agent_by_initialize() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let looking = Client::connect(&host.ws_url(), &observers_token(&host)?).await?;
+    let host = scripted_host(&[])?.start()?;
+    let looking = Client::connect(&host.ws_url(), &create_observer_token(&host)?).await?;
     let answer = looking.initialize().await?;
     assert_eq!(answer["agentInfo"]["name"], "wharf");
     assert_eq!(answer["agentCapabilities"]["sessionCapabilities"]["attach"], json!({}));
     assert!(wharf_testkit::procs::descendants(host.pid()).is_empty(), "nothing was started");
     // Once an agent has answered, an observer gets its answer.
-    let _one = client(&host).await?;
-    let looking = Client::connect(&host.ws_url(), &observers_token(&host)?).await?;
+    let _one = connect_client(&host).await?;
+    let looking = Client::connect(&host.ws_url(), &create_observer_token(&host)?).await?;
     assert_ne!(looking.initialize().await?["agentInfo"]["name"], "wharf");
     Ok(())
 }
@@ -69,10 +69,10 @@ async fn observer_cannot_start_an_agent_by_initialize() -> Result<()> {
 async fn observer_cannot_log_out() -> Result<()> {
     let recording = Recording::new()?;
     let host = recording.scripted(&[])?.start()?;
-    let (one, session) = crate::open(&host).await?;
-    let looking = crate::observer(&host).await?;
-    assert_eq!(refused(looking.request("logout", json!({})).await)?.code, -32011);
-    assert_eq!(crate::told(&one, &session, "echo still here").await?, "still here");
+    let (one, session) = crate::open_session(&host).await?;
+    let looking = crate::connect_observer(&host).await?;
+    assert_eq!(expect_error(looking.request("logout", json!({})).await)?.code, -32011);
+    assert_eq!(crate::prompt_for_text(&one, &session, "echo still here").await?, "still here");
     let heard = recording.messages()?;
     assert!(!heard.iter().any(|message| message["method"] == "logout"), "{heard:?}");
     Ok(())
@@ -80,11 +80,11 @@ async fn observer_cannot_log_out() -> Result<()> {
 
 #[tokio::test]
 async fn directories_in_odd_frames_are_checked() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let work = host.directory().join("work");
     fs::create_dir_all(&work)?;
     Http::new(&host).post("/workspaces", &json!({ "slug": "work", "path": work })).await?.expect(201)?;
-    let http = caller(&host, "controller")?;
+    let http = caller_with_role(&host, "controller")?;
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
     for odd in
         [r#""x":1"#.to_owned(), format!(r#""x":{deep}"#), r#""x":1e999"#.to_owned(), r#""x":"\ud800""#.to_owned()]
@@ -107,17 +107,17 @@ async fn directories_in_odd_frames_are_checked() -> Result<()> {
 
 #[tokio::test]
 async fn delete_of_a_hanging_agent_blocks_no_other_request() -> Result<()> {
-    let mut host = scripted(&["--resume", "--ignore-eof", "--ignore-term"])?.start()?;
-    let cold = spawn(&Http::new(&host), &host).await?;
+    let mut host = scripted_host(&["--resume", "--ignore-eof", "--ignore-term"])?.start()?;
+    let cold = spawn_session(&Http::new(&host), &host).await?;
     host.kill9()?;
     host.restart()?;
     let http = Http::new(&host);
-    let stubborn = spawn(&http, &host).await?;
+    let stubborn = spawn_session(&http, &host).await?;
     let forgetting = {
         let (http, path) = (Http::new(&host), format!("/sessions/{stubborn}"));
         tokio::spawn(async move { http.delete(&path).await })
     };
-    until(&http, &stubborn, "its end has begun", |session| session["status"] == "killed").await?;
+    wait_for_session(&http, &stubborn, "its end has begun", |session| session["status"] == "killed").await?;
     http.get(&format!("/sessions/{cold}/output")).await?.expect(200)?;
     assert!(!forgetting.is_finished(), "the cold session was read while the other one's agent was ended");
     assert_eq!(forgetting.await??.expect(200)?["ok"], true);
@@ -126,27 +126,27 @@ async fn delete_of_a_hanging_agent_blocks_no_other_request() -> Result<()> {
 
 #[tokio::test]
 async fn waiting_requests_hold_bounded_memory_and_others_get_through() -> Result<()> {
-    let host = section(scripted(&["--hang-on", "_never"])?, "[limits]\nframe = \"1MiB\"").start()?;
-    let (_other, session) = open(&host).await?;
-    let client = client(&host).await?;
+    let host = add_section(scripted_host(&["--hang-on", "_never"])?, "[limits]\nframe = \"1MiB\"").start()?;
+    let (_other, session) = open_session(&host).await?;
+    let client = connect_client(&host).await?;
     let large = json!({ "filling": "x".repeat(900 << 10) });
     // Both requests wait for the agent without a session, which never answers.
     let _waiting = [client.start("_never", large.clone()).await, client.start("_never", large.clone()).await];
-    let error = refused(client.request("_never", large).await)?;
+    let error = expect_error(client.request("_never", large).await)?;
     assert_eq!(error.data["reason"], "too_many_requests", "{error}");
     client.load_session(&session, &crate::cwd(&host)?).await?;
     let running = client.start_prompt(&session, "hang").await;
-    log::expect(&host, &session, "turn_started", |_| true).await?;
+    log::expect_event(&host, &session, "turn_started", |_| true).await?;
     client.notify("session/cancel", json!({ "sessionId": session })).await;
     assert_eq!(running.answer().await?["stopReason"], "cancelled");
-    assert_eq!(told(&client, &session, "echo unharmed").await?, "unharmed");
+    assert_eq!(prompt_for_text(&client, &session, "echo unharmed").await?, "unharmed");
     Ok(())
 }
 
 #[tokio::test]
 async fn values_repeated_in_a_refusal_are_cut() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let client = client(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let client = connect_client(&host).await?;
     let long = "x".repeat(5_000);
     client.send_raw(&json!({ "jsonrpc": "2.0", "id": long, "method": "session/list" }).to_string()).await;
     let answer = client.expect("the refusal", |frame| frame.raw.contains("-32600")).await;
@@ -154,7 +154,7 @@ async fn values_repeated_in_a_refusal_are_cut() -> Result<()> {
     for (method, params) in
         [(format!("_wharf/{long}"), json!({})), ("session/load".into(), json!({ "sessionId": long }))]
     {
-        let error = refused(client.request(&method, params).await)?;
+        let error = expect_error(client.request(&method, params).await)?;
         assert!(error.code == -32600 && error.message.len() < 100, "{error}");
     }
     Ok(())
@@ -163,8 +163,8 @@ async fn values_repeated_in_a_refusal_are_cut() -> Result<()> {
 #[tokio::test]
 async fn an_agent_that_reads_many_large_files_at_once_gets_them_all() -> Result<()> {
     let record = tempfile::NamedTempFile::new()?;
-    let host = scripted(&["--record", record.path().to_str().context("not UTF-8")?])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&["--record", record.path().to_str().context("not UTF-8")?])?.start()?;
+    let (client, session) = open_session(&host).await?;
     let (large, requests) = (host.directory().join("large.txt"), host.directory().join("requests"));
     fs::write(&large, "x".repeat(20 << 20))?;
     // Together they exceed the bytes that may wait for an agent that does not read.
@@ -176,15 +176,15 @@ async fn an_agent_that_reads_many_large_files_at_once_gets_them_all() -> Result<
     client.prompt(&session, &format!("rawfile {}", requests.display())).await?;
     let all = || Ok((record.path().metadata()?.len() > 8 * (20 << 20)).then_some(()));
     look::until(PATIENCE, all).await?.context("the agent did not get what it asked for")?;
-    assert_eq!(told(&client, &session, "echo unharmed").await?, "unharmed");
+    assert_eq!(prompt_for_text(&client, &session, "echo unharmed").await?, "unharmed");
     Ok(())
 }
 
 #[tokio::test]
 async fn unread_large_answers_leave_room_for_small_ones() -> Result<()> {
     let limits = "[limits]\nframe = \"1MiB\"\nbodies = \"2MiB\"\nbuffers = \"4MiB\"";
-    let host = section(scripted(&[])?, limits).start()?;
-    let (client, session) = open(&host).await?;
+    let host = add_section(scripted_host(&[])?, limits).start()?;
+    let (client, session) = open_session(&host).await?;
     client.prompt(&session, "stream 200 1000").await?;
     let socket = TcpStream::connect(host.url().trim_start_matches("http://")).await?;
     // The window is zero, so no body can be sent.
@@ -222,13 +222,13 @@ async fn unread_large_answers_leave_room_for_small_ones() -> Result<()> {
 
 #[tokio::test]
 async fn name_of_a_client_is_cut_before_it_is_recorded_or_shown() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let client = Client::connect(&host.ws_url(), host.token()).await?;
     let info = json!({ "name": format!("n\u{1b}[2J{}", "x".repeat(60_000)), "version": "v".repeat(60_000) });
     client.request("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {}, "clientInfo": info })).await?;
     let session = client.new_session(&crate::cwd(&host)?).await?;
     client.prompt(&session, "echo hello").await?;
-    let accepted = crate::log::events(&host, &session, "prompt_accepted")?;
+    let accepted = crate::log::list_events(&host, &session, "prompt_accepted")?;
     let sender = accepted.first().context("no prompt")?["sender"].clone();
     let length = |member: &str| sender[member].as_str().map(|text| text.chars().count());
     assert_eq!((length("name"), length("version")), (Some(200), Some(200)));

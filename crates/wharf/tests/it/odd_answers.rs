@@ -5,84 +5,88 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use wharf_testkit::client::{Call, Client, Frame};
 
-use crate::{client, cwd, log, open, refused, scripted, stop_reason};
+use crate::{connect_client, cwd, expect_error, log, open_session, scripted_host, stop_reason};
 
 const TURN_RESULT: &str = r#""result":{"stopReason":"end_turn"}"#;
 
 /// Opens a session whose agent answers every prompt with this line, and prompts it.
-async fn prompted(answer: &str) -> Result<(wharf_testkit::host::Host, Client, Call)> {
-    let host = scripted(&["--answer-with", &format!("session/prompt={answer}")])?.start()?;
-    let (client, session) = open(&host).await?;
+async fn prompt_with_answer(answer: &str) -> Result<(wharf_testkit::host::Host, Client, Call)> {
+    let host = scripted_host(&["--answer-with", &format!("session/prompt={answer}")])?.start()?;
+    let (client, session) = open_session(&host).await?;
     let call = client.start_prompt(&session, "echo unused").await;
     Ok((host, client, call))
 }
 
-async fn ends_with_result(answer: &str) -> Result<()> {
-    let (_host, _client, call) = prompted(answer).await?;
+async fn expect_result(answer: &str) -> Result<()> {
+    let (_host, _client, call) = prompt_with_answer(answer).await?;
     assert_eq!(stop_reason(call.answer().await)?, "end_turn", "{answer}");
     Ok(())
 }
 
-async fn ends_with_error(answer: &str, words: &str) -> Result<()> {
-    let (host, _client, call) = prompted(answer).await?;
-    let error = refused(call.answer().await)?;
+async fn expect_failure(answer: &str, words: &str) -> Result<()> {
+    let (host, _client, call) = prompt_with_answer(answer).await?;
+    let error = expect_error(call.answer().await)?;
     ensure!(error.message.contains(words), "{answer}: {error}");
     let session = log::only_session(&host)?;
-    ensure!(log::events(&host, &session, "prompt_ended")?.len() == 1, "{answer}: the log has one end of the prompt");
+    ensure!(
+        log::list_events(&host, &session, "prompt_ended")?.len() == 1,
+        "{answer}: the log has one end of the prompt"
+    );
     Ok(())
 }
 
 #[tokio::test]
 async fn a_null_error_beside_a_result_is_absent() -> Result<()> {
-    ends_with_result(&format!(r#"{{"jsonrpc":"2.0","id":@ID@,{TURN_RESULT},"error":null}}"#)).await
+    expect_result(&format!(r#"{{"jsonrpc":"2.0","id":@ID@,{TURN_RESULT},"error":null}}"#)).await
 }
 
 #[tokio::test]
 async fn a_null_result_beside_an_error_is_absent() -> Result<()> {
     let answer = r#"{"jsonrpc":"2.0","id":@ID@,"result":null,"error":{"code":-32050,"message":"no credit"}}"#;
-    ends_with_error(answer, "no credit").await
+    expect_failure(answer, "no credit").await
 }
 
 #[tokio::test]
 async fn a_null_method_in_an_answer_is_absent() -> Result<()> {
-    ends_with_result(&format!(r#"{{"jsonrpc":"2.0","method":null,"params":null,"id":@ID@,{TURN_RESULT}}}"#)).await
+    expect_result(&format!(r#"{{"jsonrpc":"2.0","method":null,"params":null,"id":@ID@,{TURN_RESULT}}}"#)).await
 }
 
 #[tokio::test]
 async fn an_id_that_comes_back_as_a_string_is_known() -> Result<()> {
-    ends_with_result(&format!(r#"{{"jsonrpc":"2.0","id":"@ID@",{TURN_RESULT}}}"#)).await
+    expect_result(&format!(r#"{{"jsonrpc":"2.0","id":"@ID@",{TURN_RESULT}}}"#)).await
 }
 
 #[tokio::test]
 async fn an_id_that_comes_back_as_a_float_is_known() -> Result<()> {
-    ends_with_result(&format!(r#"{{"jsonrpc":"2.0","id":@ID@.0,{TURN_RESULT}}}"#)).await?;
-    ends_with_result(&format!(r#"{{"jsonrpc":"2.0","id":@ID@0e-1,{TURN_RESULT}}}"#)).await
+    expect_result(&format!(r#"{{"jsonrpc":"2.0","id":@ID@.0,{TURN_RESULT}}}"#)).await?;
+    expect_result(&format!(r#"{{"jsonrpc":"2.0","id":@ID@0e-1,{TURN_RESULT}}}"#)).await
 }
 
 #[tokio::test]
 async fn a_byte_order_mark_before_an_answer_is_skipped() -> Result<()> {
-    ends_with_result(&format!("\u{feff}{{\"jsonrpc\":\"2.0\",\"id\":@ID@,{TURN_RESULT}}}")).await
+    expect_result(&format!("\u{feff}{{\"jsonrpc\":\"2.0\",\"id\":@ID@,{TURN_RESULT}}}")).await
 }
 
 #[tokio::test]
 async fn a_doubled_id_fails_the_request_that_it_names() -> Result<()> {
-    ends_with_error(&format!(r#"{{"jsonrpc":"2.0","id":@ID@,"id":@ID@,{TURN_RESULT}}}"#), "`id` stands there twice")
+    expect_failure(&format!(r#"{{"jsonrpc":"2.0","id":@ID@,"id":@ID@,{TURN_RESULT}}}"#), "`id` stands there twice")
         .await
 }
 
 #[tokio::test]
 async fn a_malformed_answer_fails_the_request_that_it_names() -> Result<()> {
     let both = format!(r#"{{"jsonrpc":"2.0","id":@ID@,{TURN_RESULT},"error":{{"code":1,"message":"m"}}}}"#);
-    ends_with_error(&both, "both a result and an error").await?;
-    ends_with_error(r#"{"jsonrpc":"2.0","id":@ID@}"#, "could not be read").await?;
-    ends_with_error(r#"{"jsonrpc":"2.0","id":@ID@,"result":{"stopReason":"end_tu"#, "could not be read").await?;
-    ends_with_error(&format!(r#"{{"jsonrpc":"2.0","id":@ID@,{TURN_RESULT}}} trailing"#), "could not be read").await
+    expect_failure(&both, "both a result and an error").await?;
+    expect_failure(r#"{"jsonrpc":"2.0","id":@ID@}"#, "could not be read").await?;
+    expect_failure(r#"{"jsonrpc":"2.0","id":@ID@,"result":{"stopReason":"end_tu"#, "could not be read").await?;
+    expect_failure(&format!(r#"{{"jsonrpc":"2.0","id":@ID@,{TURN_RESULT}}} trailing"#), "could not be read").await
 }
 
 #[tokio::test]
 async fn a_result_that_is_an_odd_value_ends_its_request() -> Result<()> {
     for odd in ["1e400", r#""\ud83d""#, r#"{"stopReason":"end\ud83d","x":1e400}"#] {
-        let (_host, _client, call) = prompted(&format!(r#"{{"jsonrpc":"2.0","id":@ID@,"result":{odd}}}"#)).await?;
+        let (_host, _client, call) =
+            prompt_with_answer(&format!(r#"{{"jsonrpc":"2.0","id":@ID@,"result":{odd}}}"#)).await?;
         call.answer().await?;
     }
     Ok(())
@@ -92,10 +96,10 @@ async fn a_result_that_is_an_odd_value_ends_its_request() -> Result<()> {
 async fn a_malformed_answer_to_initialize_or_new_fails_the_start() -> Result<()> {
     for method in ["initialize", "session/new"] {
         let answer = format!(r#"{method}={{"jsonrpc":"2.0","id":@ID@,"id":@ID@,"result":{{}}}}"#);
-        let host = scripted(&["--answer-with", &answer])?.start()?;
+        let host = scripted_host(&["--answer-with", &answer])?.start()?;
         let client = Client::connect(&host.ws_url(), host.token()).await?;
         let error = match client.initialize().await {
-            Ok(_) => refused(client.new_session(&cwd(&host)?).await)?,
+            Ok(_) => expect_error(client.new_session(&cwd(&host)?).await)?,
             Err(error) => error,
         };
         ensure!(error.to_string().contains("`id` stands there twice"), "{method}: {error}");
@@ -104,9 +108,9 @@ async fn a_malformed_answer_to_initialize_or_new_fails_the_start() -> Result<()>
 }
 
 /// Answers a permission in some spelling of its request id and returns the agent's reaction.
-async fn answered_as(spelled: impl Fn(&str, &str) -> String) -> Result<String> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+async fn answer_permission_as(spelled: impl Fn(&str, &str) -> String) -> Result<String> {
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     let running = client.start_prompt(&session, "ask").await;
     let ask: Frame = client.expect_request("session/request_permission").await;
     let granted = r#""result":{"outcome":{"outcome":"selected","optionId":"allow_once"}}"#;
@@ -118,10 +122,19 @@ async fn answered_as(spelled: impl Fn(&str, &str) -> String) -> Result<String> {
 #[tokio::test]
 async fn odd_spellings_of_a_clients_answer_are_understood() -> Result<()> {
     let granted = "chosen: allow_once";
-    assert_eq!(answered_as(|id, it| format!(r#"{{"jsonrpc":"2.0","id":{id},{it},"error":null}}"#)).await?, granted);
-    assert_eq!(answered_as(|id, it| format!(r#"{{"jsonrpc":"2.0","id":"{id}",{it}}}"#)).await?, granted);
-    assert_eq!(answered_as(|id, it| format!(r#"{{"jsonrpc":"2.0","id":{id}.0,"method":null,{it}}}"#)).await?, granted);
-    assert_eq!(answered_as(|id, it| format!("\u{feff}{{\"jsonrpc\":\"2.0\",\"id\":{id},{it}}}")).await?, granted);
+    assert_eq!(
+        answer_permission_as(|id, it| format!(r#"{{"jsonrpc":"2.0","id":{id},{it},"error":null}}"#)).await?,
+        granted
+    );
+    assert_eq!(answer_permission_as(|id, it| format!(r#"{{"jsonrpc":"2.0","id":"{id}",{it}}}"#)).await?, granted);
+    assert_eq!(
+        answer_permission_as(|id, it| format!(r#"{{"jsonrpc":"2.0","id":{id}.0,"method":null,{it}}}"#)).await?,
+        granted
+    );
+    assert_eq!(
+        answer_permission_as(|id, it| format!("\u{feff}{{\"jsonrpc\":\"2.0\",\"id\":{id},{it}}}")).await?,
+        granted
+    );
     Ok(())
 }
 
@@ -129,16 +142,16 @@ async fn odd_spellings_of_a_clients_answer_are_understood() -> Result<()> {
 async fn a_malformed_answer_of_a_client_counts_as_its_decline() -> Result<()> {
     let declined = "chosen: cancelled";
     let twice = |id: &str, it: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"id":{id},{it}}}"#);
-    assert_eq!(answered_as(twice).await?, declined);
+    assert_eq!(answer_permission_as(twice).await?, declined);
     let both = |id: &str, it: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},{it},"error":{{"code":1,"message":"m"}}}}"#);
-    assert_eq!(answered_as(both).await?, declined);
+    assert_eq!(answer_permission_as(both).await?, declined);
     Ok(())
 }
 
 #[tokio::test]
 async fn a_malformed_answer_of_a_client_fails_the_agents_request() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     let running = client.start_prompt(&session, r#"ext _x/ask {"a":1}"#).await;
     let ask = client.expect_request("_x/ask").await;
     client.send_raw(&format!(r#"{{"jsonrpc":"2.0","id":{0},"id":{0},"result":{{}}}}"#, ask.id())).await;
@@ -150,8 +163,8 @@ async fn a_malformed_answer_of_a_client_fails_the_agents_request() -> Result<()>
 
 #[tokio::test]
 async fn null_members_of_a_clients_request_are_absent() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     let prompt = r#"[{"type":"text","text":"echo hi"}]"#;
     let request = format!(
         r#"{{"jsonrpc":"2.0","id":"nulls","method":"session/prompt","result":null,"error":null,"params":{{"sessionId":"{session}","prompt":{prompt},"_meta":null}}}}"#
@@ -164,8 +177,8 @@ async fn null_members_of_a_clients_request_are_absent() -> Result<()> {
 
 #[tokio::test]
 async fn an_agents_own_wharf_meta_is_renamed() -> Result<()> {
-    let host = scripted(&["--add-to", r#"session/new="_meta":{"wharf":{"eventId":"9-9"}}"#])?.start()?;
-    let client = crate::client_with(&host, json!({}), json!({ "wharf": { "eventIds": true } })).await?;
+    let host = scripted_host(&["--add-to", r#"session/new="_meta":{"wharf":{"eventId":"9-9"}}"#])?.start()?;
+    let client = crate::connect_client_with(&host, json!({}), json!({ "wharf": { "eventIds": true } })).await?;
     let opened = client.request("session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await?;
     assert_eq!(opened["_meta"]["wharf.agent"]["eventId"], "9-9", "{opened}");
     let session = opened["sessionId"].as_str().context("no id")?;
@@ -177,7 +190,7 @@ async fn an_agents_own_wharf_meta_is_renamed() -> Result<()> {
     ensure!(meta["wharf"]["eventId"].as_str().is_some_and(|id| id != "9-9"), "{}", frame.raw);
     assert_eq!(frame.update().map(|update| &update["_meta"]), Some(&json!({ "wharf.agent": { "terminals": ["t"] } })));
     ensure!(frame.raw.contains("1e400"), "other members stay as they are: {}", frame.raw);
-    let stored = log::events(&host, session, "agent_updated")?;
+    let stored = log::list_events(&host, session, "agent_updated")?;
     ensure!(stored.iter().all(|event| event["frame"]["params"]["_meta"].get("wharf").is_none()), "{stored:?}");
     Ok(())
 }
@@ -185,23 +198,23 @@ async fn an_agents_own_wharf_meta_is_renamed() -> Result<()> {
 #[tokio::test]
 async fn an_agents_own_members_under_capabilities_session_stay() -> Result<()> {
     let own = r#"initialize="capabilities":{"session":{"fancy":{"n":1e400}},"x":"\ud83d"}"#;
-    let host = scripted(&["--add-to", own])?.start()?;
+    let host = scripted_host(&["--add-to", own])?.start()?;
     let client = Client::connect(&host.ws_url(), host.token()).await?;
     let answer: Value = client.initialize().await?;
     assert_eq!(answer["capabilities"]["session"], json!({ "fancy": { "n": "1e400" }, "ready": true }));
     let raw = client.transcript().pop().context("no frame")?.raw;
     ensure!(raw.contains(r#""fancy":{"n":1e400}"#) && raw.contains(r#""x":"\ud83d""#), "byte for byte: {raw}");
-    let again = crate::client(&host).await?;
+    let again = crate::connect_client(&host).await?;
     ensure!(again.transcript().pop().is_some_and(|frame| frame.raw.contains("1e400")), "from the cache too");
     Ok(())
 }
 
 #[tokio::test]
 async fn an_odd_answer_of_the_agent_reaches_every_client_the_same() -> Result<()> {
-    let host = scripted(&["--add-to", r#"session/new="x":1e400"#])?.start()?;
-    let one = client(&host).await?;
+    let host = scripted_host(&["--add-to", r#"session/new="x":1e400"#])?.start()?;
+    let one = connect_client(&host).await?;
     let session = one.new_session(&cwd(&host)?).await?;
-    let two = crate::join(&host, &session).await?;
+    let two = crate::join_session(&host, &session).await?;
     let loaded = two.transcript().into_iter().find(|frame| frame.body["result"]["modes"].is_object());
     assert_eq!(loaded.context("no modes in the load answer")?.body["result"]["modes"]["currentModeId"], "ask");
     Ok(())

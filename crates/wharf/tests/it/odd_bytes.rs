@@ -11,7 +11,7 @@ use wharf_testkit::host::Host;
 use wharf_testkit::odd::{ID, Odd, SESSION, Style, filled, id_in};
 use wharf_testkit::{PATIENCE, look};
 
-use crate::{join, open, scripted};
+use crate::{join_session, open_session, scripted_host};
 
 /// The agent's own session id, as JSON text.
 const AGENT_SESSION_JSON: &str = r#""the agent's \"own\"""#;
@@ -43,8 +43,8 @@ impl ByteFixture {
         let folder = tempfile::tempdir()?;
         let record = folder.path().join("record");
         let flags = ["--record", record.to_str().context("not UTF-8")?, "--session-id", "the agent's \"own\""];
-        let host = scripted(&flags)?.start()?;
-        let (client, session) = open(&host).await?;
+        let host = scripted_host(&flags)?.start()?;
+        let (client, session) = open_session(&host).await?;
         crate::catch_up(&client).await;
         Ok(Self { host, client, ours: format!("\"{session}\""), session, folder })
     }
@@ -70,19 +70,19 @@ impl ByteFixture {
     }
 }
 
-fn wild(dice: &mut Dice) -> Odd<'_> {
+fn wild_style(dice: &mut Dice) -> Odd<'_> {
     Odd::new(dice, Style { wild: true, breaks: false })
 }
 
-fn update(dice: &mut Dice) -> String {
+fn make_update(dice: &mut Dice) -> String {
     let tag = dice.one_of(&UPDATE_TAGS);
-    let mut odd = wild(dice);
+    let mut odd = wild_style(dice);
     let body = odd.object(&[("sessionUpdate", format!("\"{tag}\""))]);
     odd.message("session/update", false, &[("update", body)])
 }
 
 /// Makes the agent write these lines in one turn, which continues until it is told.
-async fn write(stage: &ByteFixture, lines: &[String]) -> Result<wharf_testkit::client::Call> {
+async fn make_agent_write(stage: &ByteFixture, lines: &[String]) -> Result<wharf_testkit::client::Call> {
     let path = stage.folder.path().join("lines");
     fs::write(&path, format!("{}\n", lines.join("\n")))?;
     let script = format!("rawfile {}; echo written; wait", path.display());
@@ -93,21 +93,21 @@ async fn write(stage: &ByteFixture, lines: &[String]) -> Result<wharf_testkit::c
 async fn frames_of_the_agent_reach_clients_byte_for_byte() -> Result<()> {
     let mut dice = Dice::thrown()?;
     let stage = ByteFixture::open().await?;
-    let watching = join(&stage.host, &stage.session).await?;
+    let watching = join_session(&stage.host, &stage.session).await?;
     let mut all_updates = Vec::new();
     for batch in 0..BATCH_COUNT {
-        let updates: Vec<String> = (0..FRAMES_PER_BATCH).map(|_| update(&mut dice)).collect();
+        let updates: Vec<String> = (0..FRAMES_PER_BATCH).map(|_| make_update(&mut dice)).collect();
         let notes: Vec<String> =
-            (0..FRAMES_PER_BATCH / 2).map(|_| wild(&mut dice).message("_x/note", false, &[])).collect();
+            (0..FRAMES_PER_BATCH / 2).map(|_| wild_style(&mut dice).message("_x/note", false, &[])).collect();
         let asks: Vec<String> =
-            (0..FRAMES_PER_BATCH / 2).map(|_| wild(&mut dice).message("_x/ask", true, &[])).collect();
+            (0..FRAMES_PER_BATCH / 2).map(|_| wild_style(&mut dice).message("_x/ask", true, &[])).collect();
         let ids: Vec<String> =
-            (0..FRAMES_PER_BATCH).map(|number| wild(&mut dice).id(batch * FRAMES_PER_BATCH + number)).collect();
+            (0..FRAMES_PER_BATCH).map(|number| wild_style(&mut dice).id(batch * FRAMES_PER_BATCH + number)).collect();
         let mut lines: Vec<String> =
             updates.iter().chain(&notes).map(|line| filled(line, "", AGENT_SESSION_JSON)).collect();
         lines.extend(asks.iter().zip(&ids).map(|(ask, id)| filled(ask, id, AGENT_SESSION_JSON)));
         let from = stage.client.transcript().len();
-        let turn = write(&stage, &lines).await?;
+        let turn = make_agent_write(&stage, &lines).await?;
         stage.client.expect_text("written").await;
         let expected: Vec<String> = updates.iter().map(|line| filled(line, "", &stage.ours)).collect();
         all_updates.extend(expected);
@@ -117,7 +117,7 @@ async fn frames_of_the_agent_reach_clients_byte_for_byte() -> Result<()> {
         turn.answer().await?;
         watching.expect_text("written").await;
     }
-    let loaded = join(&stage.host, &stage.session).await?;
+    let loaded = join_session(&stage.host, &stage.session).await?;
     for (who, client) in [("the prompter", &stage.client), ("a watcher", &watching), ("a late comer", &loaded)] {
         let shown: Vec<String> =
             client.transcript().into_iter().map(|frame| frame.raw).filter(|raw| is_odd_update(raw)).collect();
@@ -136,7 +136,7 @@ fn is_odd_update(raw: &str) -> bool {
 }
 
 /// Waits for this many frames of the method and returns them unchanged.
-async fn received(stage: &ByteFixture, from: usize, method: &str, count: usize) -> Result<Vec<String>> {
+async fn receive_frames(stage: &ByteFixture, from: usize, method: &str, count: usize) -> Result<Vec<String>> {
     let mark = format!("\"{method}\"");
     let found = look::until(PATIENCE, || {
         let frames = stage.since(from).into_iter().map(|frame| frame.raw).filter(|raw| raw.contains(&mark));
@@ -149,7 +149,7 @@ async fn received(stage: &ByteFixture, from: usize, method: &str, count: usize) 
 }
 
 async fn check_notes(stage: &ByteFixture, from: usize, notes: &[String]) -> Result<()> {
-    let shown = received(stage, from, "_x/note", notes.len()).await?;
+    let shown = receive_frames(stage, from, "_x/note", notes.len()).await?;
     let expected: Vec<String> = notes.iter().map(|note| filled(note, "", &stage.ours)).collect();
     ensure!(shown == expected, "{shown:#?} instead of {expected:#?}");
     Ok(())
@@ -157,19 +157,19 @@ async fn check_notes(stage: &ByteFixture, from: usize, notes: &[String]) -> Resu
 
 /// Answers the agent's requests, which arrive under Wharf's ids, and checks that the answers reach it under its own.
 async fn answer_asks(stage: &ByteFixture, dice: &mut Dice, from: usize, asks: &[String], ids: &[String]) -> Result<()> {
-    let shown = received(stage, from, "_x/ask", asks.len()).await?;
+    let shown = receive_frames(stage, from, "_x/ask", asks.len()).await?;
     let mut answers = Vec::new();
     for ((ask, raw), theirs) in asks.iter().zip(&shown).zip(ids) {
         let id = id_in(ask, &stage.ours, raw).with_context(|| format!("{raw}\nis not\n{ask}"))?;
         ensure!(id.parse::<u64>().is_ok(), "an id that is no number of ours: {id}");
         let answer = Odd::new(dice, Style { wild: true, breaks: true }).response();
         stage.client.send_raw(&filled(&answer, id, "")).await;
-        answers.push(on_a_line(&filled(&answer, theirs, "")));
+        answers.push(join_lines(&filled(&answer, theirs, "")));
     }
     stage.records(&answers).await
 }
 
-fn on_a_line(frame: &str) -> String {
+fn join_lines(frame: &str) -> String {
     frame.replace(['\n', '\r'], " ")
 }
 
@@ -188,12 +188,12 @@ async fn requests_of_a_client_and_their_answers_pass_byte_for_byte() -> Result<(
         stage.client.send_raw(&filled(&frame, &id, &stage.ours)).await;
         let answer = stage.client.next_frame().await.raw;
         // The answer holds the params as the agent received them.
-        let theirs = on_a_line(&filled(&params, "", AGENT_SESSION_JSON));
+        let theirs = join_lines(&filled(&params, "", AGENT_SESSION_JSON));
         assert_eq!(answer, format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{theirs}}}"#), "{frame}");
         assert_eq!(stage.client.transcript().len(), from + 1);
         let line = stage.recorded()?.pop().context("nothing")?;
-        let ours =
-            id_in(&on_a_line(&frame), AGENT_SESSION_JSON, &line).with_context(|| format!("{line}\nis not\n{frame}"))?;
+        let ours = id_in(&join_lines(&frame), AGENT_SESSION_JSON, &line)
+            .with_context(|| format!("{line}\nis not\n{frame}"))?;
         ensure!(ours.parse::<u64>().is_ok(), "an id that is no number of ours: {ours}");
     }
     Ok(())
@@ -218,8 +218,8 @@ async fn prompts_and_notifications_of_clients_reach_the_agent_byte_for_byte() ->
         ensure!(answer.raw.contains(&format!("\"id\":{id},")), "{} to {id}", answer.raw);
         let lines = stage.recorded()?;
         let [.., noted, prompted] = lines.as_slice() else { anyhow::bail!("{lines:?}") };
-        assert_eq!(*noted, on_a_line(&filled(&note, "", AGENT_SESSION_JSON)));
-        let ours = id_in(&on_a_line(&prompt), AGENT_SESSION_JSON, prompted)
+        assert_eq!(*noted, join_lines(&filled(&note, "", AGENT_SESSION_JSON)));
+        let ours = id_in(&join_lines(&prompt), AGENT_SESSION_JSON, prompted)
             .with_context(|| format!("{prompted}\nis not\n{prompt}"))?;
         ensure!(ours.parse::<u64>().is_ok(), "an id that is no number of ours: {ours}");
     }
@@ -231,12 +231,12 @@ async fn prompts_and_notifications_of_clients_reach_the_agent_byte_for_byte() ->
 async fn odd_bytes_survive_a_restart() -> Result<()> {
     let mut dice = Dice::thrown()?;
     let mut stage = ByteFixture::open().await?;
-    let updates: Vec<String> = (0..FRAMES_PER_BATCH).map(|_| update(&mut dice)).collect();
+    let updates: Vec<String> = (0..FRAMES_PER_BATCH).map(|_| make_update(&mut dice)).collect();
     let lines: Vec<String> = updates.iter().map(|line| filled(line, "", AGENT_SESSION_JSON)).collect();
-    let _cut = write(&stage, &lines).await?;
+    let _cut = make_agent_write(&stage, &lines).await?;
     stage.client.expect_text("written").await;
     stage.host.restart()?;
-    let loaded = join(&stage.host, &stage.session).await?;
+    let loaded = join_session(&stage.host, &stage.session).await?;
     let shown: Vec<String> =
         loaded.transcript().into_iter().map(|frame| frame.raw).filter(|raw| is_odd_update(raw)).collect();
     assert_eq!(shown, updates.iter().map(|line| filled(line, "", &stage.ours)).collect::<Vec<_>>());

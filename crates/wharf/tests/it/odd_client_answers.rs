@@ -7,7 +7,7 @@ use wharf_testkit::client::Client;
 use wharf_testkit::host::Host;
 
 use crate::ways::Way;
-use crate::{cwd, scripted, stop_reason};
+use crate::{cwd, scripted_host, stop_reason};
 
 const WAYS: [Way; 3] = [Way::WebSocket, Way::Http, Way::Bridge];
 
@@ -44,7 +44,7 @@ async fn opened(host: &Host, way: Way) -> Result<(Client, String)> {
 
 #[tokio::test]
 async fn odd_answers_of_clients_end_the_agents_request_on_every_way() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     for way in WAYS {
         let (client, session) = opened(&host, way).await?;
         for (spelled, words) in ANSWERS {
@@ -67,7 +67,7 @@ const REQUESTS: [(&str, &str); 6] = [
 
 #[tokio::test]
 async fn odd_requests_of_clients_are_answered_on_every_way() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     for way in WAYS {
         let (client, session) = opened(&host, way).await?;
         let params = format!(r#"{{"sessionId":"{session}","n":1e400}}"#);
@@ -89,7 +89,7 @@ const AGENTS: [&str; 3] = [
 
 #[tokio::test]
 async fn odd_requests_of_the_agent_reach_the_client() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let (client, session) = opened(&host, Way::WebSocket).await?;
     for line in AGENTS {
         let running = client.start_prompt(&session, &format!("raw {line}")).await;

@@ -10,18 +10,20 @@ use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
 
 use crate::mcp_client::Mcp;
-use crate::rest::{idle, output};
-use crate::{client, client_with, cwd, join, log, open, refused, scripted, stop_reason};
+use crate::rest::{output_lines, wait_until_idle};
+use crate::{
+    connect_client, connect_client_with, cwd, expect_error, join_session, log, open_session, scripted_host, stop_reason,
+};
 
 const TURN_END: &str = "── turn-end (end_turn) ──";
 
-fn deep(levels: usize) -> String {
+fn nested_array(levels: usize) -> String {
     format!("{}{}", "[".repeat(levels), "]".repeat(levels))
 }
 
 /// Returns values that are legal and that `serde_json` refuses.
 fn odd_values() -> [String; 4] {
-    ["1e400".to_owned(), r#""\ud83d""#.to_owned(), deep(200), deep(100_000)]
+    ["1e400".to_owned(), r#""\ud83d""#.to_owned(), nested_array(200), nested_array(100_000)]
 }
 
 async fn permission_answered_with(
@@ -34,16 +36,16 @@ async fn permission_answered_with(
     let ask = client.expect_request("session/request_permission").await;
     client.send_raw(&format!(r#"{{"jsonrpc":"2.0","id":{},"result":{answer}}}"#, ask.id())).await;
     assert_eq!(stop_reason(running.answer().await)?, "end_turn", "{answer}");
-    let mut resolved = log::events(host, session, "ask_resolved")?.pop().context("not resolved")?;
+    let mut resolved = log::list_events(host, session, "ask_resolved")?.pop().context("not resolved")?;
     let resolved = resolved["outcome"].take();
     Ok((client.texts().pop().context("the agent was told nothing")?, resolved))
 }
 
 #[tokio::test]
 async fn a_grant_with_odd_members_is_one_value_for_agent_log_and_others() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
-    let watcher = crate::client(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
+    let watcher = crate::connect_client(&host).await?;
     watcher.request("session/attach", json!({ "sessionId": session, "role": "observer" })).await?;
     for odd in odd_values() {
         let answer = format!(
@@ -61,8 +63,8 @@ async fn a_grant_with_odd_members_is_one_value_for_agent_log_and_others() -> Res
 
 #[tokio::test]
 async fn an_answer_that_is_not_valid_is_a_decline_and_never_forwarded() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     for (answer, why) in [
         (r#"{"outcome":{"outcome":"selected","optionId":"never_offered"},"_meta":{"x":1e400}}"#, "never_offered"),
         (r#"{"outcome":{"outcome":"selected","optionId":"never_offered"}}"#, "never_offered"),
@@ -87,9 +89,9 @@ async fn an_answer_that_is_not_valid_is_a_decline_and_never_forwarded() -> Resul
 
 #[tokio::test]
 async fn an_elicitation_answer_is_checked_and_announced() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let forms = json!({ "elicitation": { "form": {} } });
-    let client = client_with(&host, forms, json!({ "wharf": { "multiClientUpdates": true } })).await?;
+    let client = connect_client_with(&host, forms, json!({ "wharf": { "multiClientUpdates": true } })).await?;
     let session = client.new_session(&cwd(&host)?).await?;
     for (answer, told) in [
         (r#"{"action":"accept","content":{"x":1e400,"y":"\ud83d"}}"#, "accept"),
@@ -113,13 +115,14 @@ async fn an_elicitation_answer_is_checked_and_announced() -> Result<()> {
 #[tokio::test]
 async fn capabilities_of_an_agent_are_read_beside_odd_members() -> Result<()> {
     // An argument may have up to 128 KiB.
-    for odd in ["1e400", r#""\ud83d""#, &deep(20_000)] {
+    for odd in ["1e400", r#""\ud83d""#, &nested_array(20_000)] {
         let folder = tempfile::tempdir()?;
         let record = folder.path().join("record");
         let beside = format!(r#"initialize="x":{odd},"\ud83d":{odd}"#);
         let flags = ["--resume", "--close", "--ready", "--add-to", &beside];
-        let host = scripted(&[&flags[..], &["--record", record.to_str().context("not UTF-8")?]].concat())?.start()?;
-        let (client, session) = open(&host).await?;
+        let host =
+            scripted_host(&[&flags[..], &["--record", record.to_str().context("not UTF-8")?]].concat())?.start()?;
+        let (client, session) = open_session(&host).await?;
         client.prompt(&session, "echo ready").await?;
         let http = Http::new(&host);
         http.poke(&format!("/sessions/{session}/kill")).await?.expect(200)?;
@@ -135,12 +138,12 @@ async fn capabilities_of_an_agent_are_read_beside_odd_members() -> Result<()> {
 async fn a_mode_reported_in_an_odd_update_is_restored_on_return() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let record = folder.path().join("record");
-    let mut host = scripted(&["--record", record.to_str().context("not UTF-8")?])?.start()?;
-    let (client, session) = open(&host).await?;
+    let mut host = scripted_host(&["--record", record.to_str().context("not UTF-8")?])?.start()?;
+    let (client, session) = open_session(&host).await?;
     let update = r#"rawupdate {"sessionUpdate":"current_mode_update","currentModeId":"auto","x":1e400,"y":"\ud83d"}"#;
     client.prompt(&session, update).await?;
     host.restart()?;
-    let back = crate::client(&host).await?;
+    let back = crate::connect_client(&host).await?;
     let loaded = back.load_session(&session, &cwd(&host)?).await?;
     assert_eq!(loaded["modes"]["currentModeId"], "auto", "{loaded}");
     back.prompt(&session, "echo back").await?;
@@ -153,12 +156,12 @@ async fn a_mode_reported_in_an_odd_update_is_restored_on_return() -> Result<()> 
 async fn options_reported_in_an_odd_update_are_restored_on_return() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let record = folder.path().join("record");
-    let mut host = scripted(&["--record", record.to_str().context("not UTF-8")?])?.start()?;
-    let (client, session) = open(&host).await?;
+    let mut host = scripted_host(&["--record", record.to_str().context("not UTF-8")?])?.start()?;
+    let (client, session) = open_session(&host).await?;
     let update = r#"rawupdate {"sessionUpdate":"config_option_update","configOptions":[{"id":"model","name":"M","type":"select","currentValue":"large","options":[],"x":1e400}]}"#;
     client.prompt(&session, update).await?;
     host.restart()?;
-    let back = join(&host, &session).await?;
+    let back = join_session(&host, &session).await?;
     back.prompt(&session, "echo back").await?;
     let sent = fs::read_to_string(&record)?;
     ensure!(sent.contains(r#""configId":"model","#) && sent.contains(r#""value":"large""#), "{sent}");
@@ -170,8 +173,8 @@ async fn a_session_started_with_odd_parameters_comes_back_with_the_same() -> Res
     for odd in odd_values() {
         let folder = tempfile::tempdir()?;
         let record = folder.path().join("record");
-        let mut host = scripted(&["--record", record.to_str().context("not UTF-8")?])?.start()?;
-        let started = client(&host).await?;
+        let mut host = scripted_host(&["--record", record.to_str().context("not UTF-8")?])?.start()?;
+        let started = connect_client(&host).await?;
         let params = format!(
             r#"{{"cwd":{},"mcpServers":[],"x":{odd},"n":1.50,"_meta":{{"y":{odd},"\ud83d":{odd}}}}}"#,
             json!(cwd(&host)?)
@@ -181,7 +184,7 @@ async fn a_session_started_with_odd_parameters_comes_back_with_the_same() -> Res
         let session = answer.body["result"]["sessionId"].as_str().with_context(|| answer.raw.clone())?.to_owned();
         started.prompt(&session, "echo once").await?;
         host.restart()?;
-        let back = join(&host, &session).await?;
+        let back = join_session(&host, &session).await?;
         back.prompt(&session, "echo again").await?;
         let sent = fs::read_to_string(&record)?;
         let loaded = sent.lines().find(|line| line.contains("session/load")).context("not loaded")?;
@@ -192,26 +195,26 @@ async fn a_session_started_with_odd_parameters_comes_back_with_the_same() -> Res
 }
 
 /// Prompts with this script and waits for the end of the turn.
-async fn turn(client: &Client, session: &str, script: &str) -> Result<()> {
+async fn run_turn(client: &Client, session: &str, script: &str) -> Result<()> {
     assert_eq!(stop_reason(client.prompt(session, script).await)?, "end_turn");
     Ok(())
 }
 
 #[tokio::test]
 async fn text_of_an_odd_chunk_is_in_every_view() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     let http = Http::new(&host);
-    let odd = deep(200);
+    let odd = nested_array(200);
     let chunk = format!(
         r#"rawupdate {{"sessionUpdate":"agent_message_chunk","messageId":"m","content":{{"type":"text","text":"one \ud83d","n":1e400}},"d":{odd}}}"#
     );
-    turn(&client, &session, &chunk).await?;
+    run_turn(&client, &session, &chunk).await?;
     let tool = r#"rawupdate {"sessionUpdate":"tool_call","toolCallId":"t","title":"two \ud83d","status":"failed","rawInput":{"n":1e400},"content":[{"type":"content","content":{"type":"text","text":"three\ud83d"}}]}"#;
-    turn(&client, &session, tool).await?;
-    idle(&http, &session).await?;
+    run_turn(&client, &session, tool).await?;
+    wait_until_idle(&http, &session).await?;
     let lines = ["one \u{fffd}", TURN_END, "[tool] two \u{fffd}", "[tool-error] three\u{fffd}", TURN_END];
-    assert_eq!(output(&http, &session).await?, lines, "REST");
+    assert_eq!(output_lines(&http, &session).await?, lines, "REST");
     let mut events = http.stream(&format!("/sessions/{session}/stream"), None).await?;
     events.line("one \u{fffd}").await?;
     events.line("[tool] two \u{fffd}").await?;
@@ -219,7 +222,7 @@ async fn text_of_an_odd_chunk_is_in_every_view() -> Result<()> {
         let told = mcp.call("get_agent_session_output", json!({ "sessionId": session })).await?;
         assert_eq!(told["lines"], json!(lines), "MCP");
     }
-    let late = client_with(&host, json!({}), json!({})).await?;
+    let late = connect_client_with(&host, json!({}), json!({})).await?;
     let attached = late.request("session/attach", json!({ "sessionId": session })).await?;
     let history = attached["history"].as_array().context("no history")?;
     let entry = |kind: &str| history.iter().find(|entry| entry["type"] == kind).cloned().unwrap_or_default();
@@ -231,8 +234,8 @@ async fn text_of_an_odd_chunk_is_in_every_view() -> Result<()> {
 
 #[tokio::test]
 async fn a_surrogate_pair_cut_between_two_chunks_is_joined_in_derived_views() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     let path = host.directory().join("lines");
     let chunk = |text: &str| {
         format!(
@@ -240,11 +243,11 @@ async fn a_surrogate_pair_cut_between_two_chunks_is_joined_in_derived_views() ->
         )
     };
     fs::write(&path, format!("{}\n{}\n", chunk(r"smile \ud83d"), chunk(r"\ude00 done")))?;
-    turn(&client, &session, &format!("rawfile {}", path.display())).await?;
+    run_turn(&client, &session, &format!("rawfile {}", path.display())).await?;
     let http = Http::new(&host);
-    idle(&http, &session).await?;
-    assert_eq!(output(&http, &session).await?, ["smile 😀 done", TURN_END]);
-    let late = crate::client(&host).await?;
+    wait_until_idle(&http, &session).await?;
+    assert_eq!(output_lines(&http, &session).await?, ["smile 😀 done", TURN_END]);
+    let late = crate::connect_client(&host).await?;
     let attached = late.request("session/attach", json!({ "sessionId": session })).await?;
     let history = attached["history"].as_array().context("no history")?;
     let message = history.iter().find(|entry| entry["type"] == "agent_message").context("no message")?;
@@ -254,9 +257,9 @@ async fn a_surrogate_pair_cut_between_two_chunks_is_joined_in_derived_views() ->
 
 #[tokio::test]
 async fn an_odd_prompt_is_shown_to_others_and_in_queues() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
-    let watching = client_with(&host, json!({}), json!({ "wharf": { "multiClientUpdates": true } })).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
+    let watching = connect_client_with(&host, json!({}), json!({ "wharf": { "multiClientUpdates": true } })).await?;
     watching.request("session/attach", json!({ "sessionId": session, "historyPolicy": "none" })).await?;
     let running = client.start_prompt(&session, "wait").await;
     watching.expect_update("the first prompt", |update| update["sessionUpdate"] == "prompt_received").await;
@@ -267,7 +270,7 @@ async fn an_odd_prompt_is_shown_to_others_and_in_queues() -> Result<()> {
         ))
         .await;
     let http = Http::new(&host);
-    crate::rest::until(&http, &session, "a queued prompt", |session| session["queued"] == 1).await?;
+    crate::rest::wait_for_session(&http, &session, "a queued prompt", |session| session["queued"] == 1).await?;
     let queue = http.get(&format!("/sessions/{session}/queue")).await?.expect(200)?;
     assert_eq!(queue["queue"][0]["text"], "echo odd\u{fffd}", "{queue}");
     let listed = client.request("_wharf/queue/list", json!({ "sessionId": session })).await?;
@@ -282,8 +285,8 @@ async fn an_odd_prompt_is_shown_to_others_and_in_queues() -> Result<()> {
 
 #[tokio::test]
 async fn an_odd_permission_is_shown_with_its_options() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     let ask = r#"{"jsonrpc":"2.0","id":"odd","method":"session/request_permission","params":{"sessionId":"$SESSION","toolCall":{"toolCallId":"t","title":"write \ud83d","rawInput":{"n":1e400}},"options":[{"optionId":"yes","name":"Yes \ud83d","kind":"allow_once","_meta":{"n":1e400}}],"_meta":{"x":1e400}}}"#;
     let path = host.directory().join("ask");
     fs::write(&path, format!("{ask}\n"))?;
@@ -295,7 +298,7 @@ async fn an_odd_permission_is_shown_with_its_options() -> Result<()> {
     assert_eq!(open["options"], json!([{ "optionId": "yes", "name": "Yes \u{fffd}", "kind": "allow_once" }]), "{asks}");
     assert_eq!(open["toolCall"]["title"], "write \u{fffd}", "{asks}");
     assert_eq!(open["params"]["_meta"]["x"], "1e400", "{asks}");
-    let lines = output(&http, &session).await?;
+    let lines = output_lines(&http, &session).await?;
     ensure!(lines.contains(&"[awaiting input] write \u{fffd}".to_owned()), "{lines:?}");
     http.post(&format!("/sessions/{session}/asks/{}", open["askId"]), &json!({ "optionId": "yes" }))
         .await?
@@ -307,7 +310,7 @@ async fn an_odd_permission_is_shown_with_its_options() -> Result<()> {
 
 #[tokio::test]
 async fn capabilities_of_a_client_are_read_beside_odd_members() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     for odd in odd_values() {
         let client = Client::connect(&host.ws_url(), host.token()).await?;
         client
@@ -329,14 +332,14 @@ async fn capabilities_of_a_client_are_read_beside_odd_members() -> Result<()> {
 
 #[tokio::test]
 async fn cancel_that_clears_the_queue_is_read_beside_odd_members() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
-    let other = join(&host, &session).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
+    let other = join_session(&host, &session).await?;
     let running = client.start_prompt(&session, "hang").await;
     let http = Http::new(&host);
-    crate::rest::until(&http, &session, "a turn", |session| session["turn"] == "running").await?;
+    crate::rest::wait_for_session(&http, &session, "a turn", |session| session["turn"] == "running").await?;
     let queued = other.start_prompt(&session, "echo queued").await;
-    crate::rest::until(&http, &session, "a queued prompt", |session| session["queued"] == 1).await?;
+    crate::rest::wait_for_session(&http, &session, "a queued prompt", |session| session["queued"] == 1).await?;
     client
         .send_raw(&format!(
             r#"{{"jsonrpc":"2.0","method":"session/cancel","params":{{"sessionId":"{session}","x":1e400,"_meta":{{"wharf":{{"queue":"clear","y":"\ud83d"}}}}}}}}"#
@@ -349,8 +352,8 @@ async fn cancel_that_clears_the_queue_is_read_beside_odd_members() -> Result<()>
 
 #[tokio::test]
 async fn a_needed_member_that_stands_twice_makes_a_request_malformed() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     let blocks = r#"[{"type":"text","text":"echo no"}]"#;
     for (method, members) in [
         ("prompt", format!(r#""prompt":{blocks},"prompt":{blocks}"#)),
@@ -365,15 +368,15 @@ async fn a_needed_member_that_stands_twice_makes_a_request_malformed() -> Result
         assert_eq!(answer.body["error"]["code"], -32602, "{}", answer.raw);
         ensure!(answer.raw.contains("stands there twice"), "{}", answer.raw);
     }
-    let error = refused(client.request("session/prompt", json!({ "sessionId": session })).await)?;
+    let error = expect_error(client.request("session/prompt", json!({ "sessionId": session })).await)?;
     assert_eq!(error.code, -32602);
     Ok(())
 }
 
 #[tokio::test]
 async fn an_update_with_a_doubled_member_is_reported_as_malformed() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     for (member, update) in [
         ("currentModeId", r#"{"sessionUpdate":"current_mode_update","currentModeId":"one","currentModeId":"two"}"#),
         ("title", r#"{"sessionUpdate":"tool_call","toolCallId":"t","title":"one","title":"two"}"#),
@@ -382,12 +385,12 @@ async fn an_update_with_a_doubled_member_is_reported_as_malformed() -> Result<()
             r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"one"},"content":{"type":"text","text":"two"}}"#,
         ),
     ] {
-        turn(&client, &session, &format!("rawupdate {update}")).await?;
+        run_turn(&client, &session, &format!("rawupdate {update}")).await?;
         let names = |fault: &Value| fault["detail"].as_str().is_some_and(|detail| detail.contains(member));
-        log::expect(&host, &session, "agent_faulted", names).await?;
+        log::expect_event(&host, &session, "agent_faulted", names).await?;
     }
     // Two readers could take two values from it, so nobody is given it.
-    let told = log::events(&host, &session, "agent_updated")?;
+    let told = log::list_events(&host, &session, "agent_updated")?;
     ensure!(!told.iter().any(|event| event.to_string().contains("two")), "{told:?}");
     Ok(())
 }

@@ -13,8 +13,8 @@ use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
 
 use crate::mcp_client::Mcp;
-use crate::rest::{idle, output};
-use crate::{client_with, log, open, scripted};
+use crate::rest::{output_lines, wait_until_idle};
+use crate::{connect_client_with, log, open_session, scripted_host};
 
 /// Returns a value that is legal JSON and that common parsers refuse or change.
 fn odd_value(dice: &mut Dice) -> String {
@@ -40,7 +40,7 @@ fn odd_value(dice: &mut Dice) -> String {
 const ODD_KEYS: [&str; 5] = ["x", "\\ud83d", "\\u0078", "", "$serde_json::private::RawValue"];
 
 /// Inserts an odd member at each `@` of the template, or at some of them.
-fn spoiled(template: &str, dice: &mut Dice) -> String {
+fn fill_template(template: &str, dice: &mut Dice) -> String {
     let mut text = String::new();
     for piece in template.split_inclusive('@') {
         match piece.strip_suffix('@') {
@@ -78,9 +78,9 @@ struct MemberFixture {
 
 impl MemberFixture {
     async fn open() -> Result<Self> {
-        let host = scripted(&[])?.start()?;
-        let (sender, session) = open(&host).await?;
-        let watcher = client_with(&host, json!({}), json!({ "wharf": { "multiClientUpdates": true } })).await?;
+        let host = scripted_host(&[])?.start()?;
+        let (sender, session) = open_session(&host).await?;
+        let watcher = connect_client_with(&host, json!({}), json!({ "wharf": { "multiClientUpdates": true } })).await?;
         watcher.request("session/attach", json!({ "sessionId": session, "historyPolicy": "none" })).await?;
         Ok(Self { host, sender, watcher, session })
     }
@@ -101,16 +101,16 @@ fn update_line(body: &str, outer: &str) -> String {
 }
 
 /// Returns the update of a frame as bytes.
-fn update_of(raw: &str) -> Option<String> {
+fn extract_update(raw: &str) -> Option<String> {
     let frame = Json::parse(raw.as_bytes()).ok()?;
     Some(frame.at(&["params", "update"]).ok()??.raw().to_owned())
 }
 
 /// Returns the updates that a client received, of the kinds that the agent wrote.
-fn shown(client: &Client) -> Vec<String> {
+fn shown_updates(client: &Client) -> Vec<String> {
     let made = ["user_message_chunk", "prompt_received", "turn_complete", "client_"];
     let frames = client.transcript().into_iter().filter(|frame| frame.method() == "session/update");
-    let updates = frames.filter_map(|frame| update_of(&frame.raw));
+    let updates = frames.filter_map(|frame| extract_update(&frame.raw));
     updates.filter(|update| !made.iter().any(|word| update.contains(word))).collect()
 }
 
@@ -122,8 +122,8 @@ async fn odd_members_in_updates_of_an_agent_change_no_other_member() -> Result<(
     for number in 0..ODD_VALUE_ROUNDS {
         for template in UPDATE_TEMPLATES {
             let template = template.replace("@N", &number.to_string());
-            let body = spoiled(&template, &mut dice);
-            let outer = spoiled("@", &mut dice);
+            let body = fill_template(&template, &mut dice);
+            let outer = fill_template("@", &mut dice);
             lines.push(update_line(&body, &outer));
             updates.push(body);
         }
@@ -134,19 +134,19 @@ async fn odd_members_in_updates_of_an_agent_change_no_other_member() -> Result<(
     stage.agent_writes(&lines).await?;
 
     // Every ACP client has the exact bytes.
-    assert_eq!(shown(&stage.sender), updates, "the sender");
+    assert_eq!(shown_updates(&stage.sender), updates, "the sender");
     stage.watcher.expect_update("the end", |update| update["sessionUpdate"] == "turn_complete").await;
-    assert_eq!(shown(&stage.watcher), updates, "the watcher");
+    assert_eq!(shown_updates(&stage.watcher), updates, "the watcher");
     // The log has the exact bytes too.
-    let logged = log::events(&stage.host, &stage.session, "agent_updated")?;
+    let logged = log::list_events(&stage.host, &stage.session, "agent_updated")?;
     let converted = |text: &String| Json::parse(text.as_bytes()).map(Json::to_value);
     let values = updates.iter().map(converted).collect::<Result<Vec<Value>, _>>()?;
     let logged: Vec<Value> = logged.into_iter().map(|mut event| event["frame"]["params"]["update"].take()).collect();
     ensure!(logged.len() == values.len(), "{} of {} updates are in the log", logged.len(), values.len());
     // The views show the content of the updates.
     let http = Http::new(&stage.host);
-    idle(&http, &stage.session).await?;
-    assert_eq!(output(&http, &stage.session).await?, expected, "REST");
+    wait_until_idle(&http, &stage.session).await?;
+    assert_eq!(output_lines(&http, &stage.session).await?, expected, "REST");
     let mut events = http.stream(&format!("/sessions/{}/stream", stage.session), None).await?;
     for line in &expected {
         events.line(line).await.with_context(|| format!("SSE has no line {line:?}"))?;
@@ -162,7 +162,7 @@ async fn odd_members_in_updates_of_an_agent_change_no_other_member() -> Result<(
 }
 
 async fn check_history(stage: &MemberFixture) -> Result<()> {
-    let late = crate::client(&stage.host).await?;
+    let late = crate::connect_client(&stage.host).await?;
     let attached = late.request("session/attach", json!({ "sessionId": stage.session })).await?;
     let history = attached["history"].as_array().context("no history")?;
     for number in 0..ODD_VALUE_ROUNDS {
@@ -182,12 +182,12 @@ async fn odd_members_in_prompts_change_no_other_member() -> Result<()> {
     let mut dice = Dice::thrown()?;
     let stage = MemberFixture::open().await?;
     for number in 0..ODD_VALUE_ROUNDS {
-        let blocks = spoiled(&format!(r#"[{{@"type":"text","text":"echo said {number}"}}]"#), &mut dice);
-        let params = spoiled(
+        let blocks = fill_template(&format!(r#"[{{@"type":"text","text":"echo said {number}"}}]"#), &mut dice);
+        let params = fill_template(
             &format!(r#"{{@"sessionId":"{}","prompt":{blocks},"_meta":{{@"y":1}}}}"#, stage.session),
             &mut dice,
         );
-        let outer = spoiled("@", &mut dice);
+        let outer = fill_template("@", &mut dice);
         let frame =
             format!(r#"{{"jsonrpc":"2.0",{outer}"id":"p{number}","method":"session/prompt","params":{params}}}"#);
         stage.sender.send_raw(&frame).await;
@@ -200,7 +200,7 @@ async fn odd_members_in_prompts_change_no_other_member() -> Result<()> {
         assert_eq!(*text, format!("echo said {number}"), "{frame}");
         stage.watcher.expect_text(&format!("said {number}")).await;
     }
-    let late = crate::client(&stage.host).await?;
+    let late = crate::connect_client(&stage.host).await?;
     let attached = late.request("session/attach", json!({ "sessionId": stage.session })).await?;
     let history = attached["history"].as_array().context("no history")?;
     let prompts: Vec<&Value> = history.iter().filter(|entry| entry["type"] == "prompt").collect();
@@ -215,7 +215,7 @@ async fn odd_members_in_permissions_and_answers_change_no_other_member() -> Resu
     let stage = MemberFixture::open().await?;
     let http = Http::new(&stage.host);
     for number in 0..ODD_VALUE_ROUNDS {
-        let ask = spoiled(
+        let ask = fill_template(
             &format!(
                 r#"{{"jsonrpc":"2.0",@"id":"a{number}","method":"session/request_permission","params":{{@"sessionId":"$SESSION","toolCall":{{@"toolCallId":"t{number}","title":"may {number}"}},"options":[{{@"optionId":"yes","name":"Yes","kind":"allow_once"}},{{@"optionId":"no","name":"No","kind":"reject_once"}}]}}}}"#
             ),
@@ -230,12 +230,14 @@ async fn odd_members_in_permissions_and_answers_change_no_other_member() -> Resu
         assert_eq!(open["toolCall"]["title"], format!("may {number}"), "{ask}");
         let options: Vec<&Value> = open["options"].as_array().into_iter().flatten().map(|it| &it["optionId"]).collect();
         assert_eq!(options, ["yes", "no"], "{ask}");
-        let answer = spoiled(r#"{@"outcome":{@"outcome":"selected","optionId":"no"},"_meta":{@"y":1}}"#, &mut dice);
+        let answer =
+            fill_template(r#"{@"outcome":{@"outcome":"selected","optionId":"no"},"_meta":{@"y":1}}"#, &mut dice);
         stage.sender.send_raw(&format!(r#"{{"jsonrpc":"2.0","id":{},"result":{answer}}}"#, asked.id())).await;
         let told = |update: &Value| update["sessionUpdate"] == "permission_resolved";
         let resolved = stage.watcher.expect_update("its end", told).await;
         assert_eq!(resolved.params()["update"]["chosenOptionId"], "no", "{answer}");
-        let logged = log::expect(&stage.host, &stage.session, "ask_resolved", |event| event["ask"] == open["askId"]);
+        let logged =
+            log::expect_event(&stage.host, &stage.session, "ask_resolved", |event| event["ask"] == open["askId"]);
         let outcome = &logged.await?["outcome"];
         assert_eq!((&outcome["how"], &outcome["option"]), (&json!("answered"), &json!("no")), "{answer}");
         stage.sender.notify("_go", json!({ "sessionId": stage.session })).await;
@@ -247,37 +249,38 @@ async fn odd_members_in_permissions_and_answers_change_no_other_member() -> Resu
 #[tokio::test]
 async fn odd_members_in_other_requests_change_no_other_member() -> Result<()> {
     let mut dice = Dice::thrown()?;
-    let host = scripted(&["--resume"])?.start()?;
+    let host = scripted_host(&["--resume"])?.start()?;
     for number in 0..ODD_VALUE_ROUNDS / 4 {
         let client = Client::connect(&host.ws_url(), host.token()).await?;
         let cwd = json!(crate::cwd(&host)?);
         let hello = r#"{@"protocolVersion":1,"clientInfo":{@"name":"odd","version":"1"},"clientCapabilities":{@"fs":{@"readTextFile":false}},"_meta":{@"wharf":{@"multiClientUpdates":true}}}"#;
-        ask(&client, "initialize", &spoiled(hello, &mut dice)).await?;
+        send_request(&client, "initialize", &fill_template(hello, &mut dice)).await?;
         let new = format!(r#"{{@"cwd":{cwd},"mcpServers":[],"_meta":{{@"wharf":{{@"z":1}}}}}}"#);
-        let opened = ask(&client, "session/new", &spoiled(&new, &mut dice)).await?;
+        let opened = send_request(&client, "session/new", &fill_template(&new, &mut dice)).await?;
         let session = opened["sessionId"].as_str().context("no id")?.to_owned();
         let named = |rest: &str| format!(r#"{{@"sessionId":"{session}",{rest}"_meta":{{@"wharf":{{@"z":1}}}}}}"#);
-        ask(&client, "session/set_mode", &spoiled(&named(r#""modeId":"auto","#), &mut dice)).await?;
+        send_request(&client, "session/set_mode", &fill_template(&named(r#""modeId":"auto","#), &mut dice)).await?;
         for method in ["session/load", "session/resume"] {
             let params = named(&format!(r#""cwd":{cwd},"mcpServers":[],"#));
-            let joined = ask(&client, method, &spoiled(&params, &mut dice)).await?;
+            let joined = send_request(&client, method, &fill_template(&params, &mut dice)).await?;
             assert_eq!(joined["modes"]["currentModeId"], "auto", "{method}");
         }
-        let status = ask(&client, "session/status", &spoiled(&named(""), &mut dice)).await?;
+        let status = send_request(&client, "session/status", &fill_template(&named(""), &mut dice)).await?;
         assert_eq!(status["status"], "live");
         let attached =
-            ask(&client, "session/attach", &spoiled(&named(r#""historyPolicy":"none","#), &mut dice)).await?;
+            send_request(&client, "session/attach", &fill_template(&named(r#""historyPolicy":"none","#), &mut dice))
+                .await?;
         assert_eq!(attached["historyPolicy"], "none");
-        let all = spoiled(r#"{@"_meta":{@"wharf":{@"all":true}}}"#, &mut dice);
-        let listed = ask(&client, "session/list", &all).await?;
+        let all = fill_template(r#"{@"_meta":{@"wharf":{@"all":true}}}"#, &mut dice);
+        let listed = send_request(&client, "session/list", &all).await?;
         assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(1), "round {number}: {listed}");
-        ask(&client, "session/delete", &spoiled(&named(""), &mut dice)).await?;
+        send_request(&client, "session/delete", &fill_template(&named(""), &mut dice)).await?;
     }
     Ok(())
 }
 
 /// Sends a request with these params unchanged.
-async fn ask(client: &Client, method: &str, params: &str) -> Result<Value> {
+async fn send_request(client: &Client, method: &str, params: &str) -> Result<Value> {
     let number = client.transcript().len();
     let id = format!("odd-{method}-{number}");
     client.send_raw(&format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"{method}","params":{params}}}"#)).await;

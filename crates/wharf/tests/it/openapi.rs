@@ -50,8 +50,8 @@ impl OpenApiDocument {
         if let Some(words) = schema["enum"].as_array() {
             ensure!(words.contains(value), "{value} is not one of {words:?}");
         }
-        let kinds = kinds(schema);
-        ensure!(kinds.is_empty() || kinds.iter().any(|kind| is(value, kind)), "{value} is not {kinds:?}");
+        let kinds = schema_kinds(schema);
+        ensure!(kinds.is_empty() || kinds.iter().any(|kind| has_kind(value, kind)), "{value} is not {kinds:?}");
         for (index, item) in value.as_array().into_iter().flatten().enumerate() {
             if schema.get("items").is_some() {
                 self.check(item, &schema["items"]).with_context(|| format!("[{index}]"))?;
@@ -75,11 +75,11 @@ impl OpenApiDocument {
         let schema = self.resolve(schema);
         let choices = ["oneOf", "anyOf", "enum"].iter().find_map(|word| schema[word].as_array());
         if let Some(choices) = choices {
-            let choice = pick(choices, dice);
+            let choice = pick_one(choices, dice);
             return if schema.get("enum").is_some() { choice.clone() } else { self.make(choice, dice, words) };
         }
-        let kinds = kinds(schema);
-        match if kinds.is_empty() { "string" } else { pick(&kinds, dice) } {
+        let kinds = schema_kinds(schema);
+        match if kinds.is_empty() { "string" } else { pick_one(&kinds, dice) } {
             "object" => {
                 let mut members = Map::new();
                 for (name, member) in schema["properties"].as_object().into_iter().flatten() {
@@ -91,10 +91,10 @@ impl OpenApiDocument {
                 Value::Object(members)
             }
             "array" => (0..dice.roll() % 3).map(|_| self.make(&schema["items"], dice, words)).collect(),
-            "integer" => pick(&[json!(0), json!(1), json!(3), json!(100), json!(100_000), json!(-1)], dice).clone(),
+            "integer" => pick_one(&[json!(0), json!(1), json!(3), json!(100), json!(100_000), json!(-1)], dice).clone(),
             "boolean" => json!(dice.roll().is_multiple_of(2)),
             "null" => Value::Null,
-            _ => json!(pick(words, dice)),
+            _ => json!(pick_one(words, dice)),
         }
     }
 
@@ -104,23 +104,23 @@ impl OpenApiDocument {
         match value.as_object_mut().filter(|members| !members.is_empty() && !dice.roll().is_multiple_of(4)) {
             Some(members) => {
                 let names: Vec<String> = members.keys().cloned().collect();
-                let name = pick(&names, dice);
+                let name = pick_one(&names, dice);
                 if dice.roll().is_multiple_of(3) {
                     members.remove(name);
                 } else {
-                    members.insert(name.clone(), pick(&junk, dice).clone());
+                    members.insert(name.clone(), pick_one(&junk, dice).clone());
                 }
             }
-            None => *value = pick(&junk, dice).clone(),
+            None => *value = pick_one(&junk, dice).clone(),
         }
     }
 }
 
-pub(crate) fn pick<'a, T>(choices: &'a [T], dice: &mut Dice) -> &'a T {
+pub(crate) fn pick_one<'a, T>(choices: &'a [T], dice: &mut Dice) -> &'a T {
     &choices[usize::try_from(dice.roll() % choices.len() as u64).unwrap_or_default()]
 }
 
-fn kinds(schema: &Value) -> Vec<&str> {
+fn schema_kinds(schema: &Value) -> Vec<&str> {
     match &schema["type"] {
         Value::String(kind) => vec![kind],
         Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
@@ -128,7 +128,7 @@ fn kinds(schema: &Value) -> Vec<&str> {
     }
 }
 
-fn is(value: &Value, kind: &str) -> bool {
+fn has_kind(value: &Value, kind: &str) -> bool {
     match kind {
         "object" => value.is_object(),
         "array" => value.is_array(),

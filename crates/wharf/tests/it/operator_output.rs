@@ -5,18 +5,22 @@ use serde_json::{Value, json};
 use wharf_testkit::http::Http;
 
 use crate::collector::Collector;
-use crate::{client_with, cwd, refused, rest, scripted, section, told};
+use crate::{add_section, connect_client_with, cwd, expect_error, prompt_for_text, rest, scripted_host};
 
 /// A word in all prompts and answers. It does not look like a secret, so that no redaction removes it.
 const CONTENT_MARK: &str = "zanzibar";
 
 /// Uses every kind of message of a session, each with the mark in it.
-async fn talk(host: &wharf_testkit::host::Host, http: &Http) -> Result<()> {
+async fn use_every_message(host: &wharf_testkit::host::Host, http: &Http) -> Result<()> {
     let meta = json!({ "wharf": { "env": { "MARKED": CONTENT_MARK, "LC_ALL": CONTENT_MARK } } });
-    let acp = client_with(host, json!({ "fs": { "readTextFile": true } }), meta).await?;
+    let acp = connect_client_with(host, json!({ "fs": { "readTextFile": true } }), meta).await?;
     acp.respond_with(|_| Some(Err(json!({ "code": -32000, "message": CONTENT_MARK }))));
     let session = acp.new_session(&cwd(host)?).await?;
-    assert_eq!(told(&acp, &session, "env MARKED").await?, format!("MARKED={CONTENT_MARK}"), "the agent does get it");
+    assert_eq!(
+        prompt_for_text(&acp, &session, "env MARKED").await?,
+        format!("MARKED={CONTENT_MARK}"),
+        "the agent does get it"
+    );
     let tool = json!({ "sessionUpdate": "tool_call", "toolCallId": CONTENT_MARK, "title": CONTENT_MARK, "rawInput": { "a": CONTENT_MARK } });
     for script in [
         format!("echo {CONTENT_MARK}; think {CONTENT_MARK}; title {CONTENT_MARK}; env MARKED"),
@@ -30,15 +34,15 @@ async fn talk(host: &wharf_testkit::host::Host, http: &Http) -> Result<()> {
         acp.prompt(&session, &script).await.ok();
     }
     // These requests are refused in every way that there is.
-    refused(acp.request(&format!("_wharf/{CONTENT_MARK}"), json!({ "x": CONTENT_MARK })).await)?;
-    refused(acp.request("session/prompt", json!({ "sessionId": CONTENT_MARK, "prompt": CONTENT_MARK })).await)?;
-    refused(acp.request("session/prompt", json!({ "sessionId": session, "prompt": 7, "x": CONTENT_MARK })).await)?;
-    refused(
+    expect_error(acp.request(&format!("_wharf/{CONTENT_MARK}"), json!({ "x": CONTENT_MARK })).await)?;
+    expect_error(acp.request("session/prompt", json!({ "sessionId": CONTENT_MARK, "prompt": CONTENT_MARK })).await)?;
+    expect_error(acp.request("session/prompt", json!({ "sessionId": session, "prompt": 7, "x": CONTENT_MARK })).await)?;
+    expect_error(
         acp.request("session/new", json!({ "cwd": format!("/{CONTENT_MARK}"), "mcpServers": CONTENT_MARK })).await,
     )?;
     acp.request(&format!("_{CONTENT_MARK}/method"), json!({ "sessionId": session, "x": CONTENT_MARK })).await.ok();
     acp.notify(&format!("_{CONTENT_MARK}/note"), json!({ "sessionId": session, "x": CONTENT_MARK })).await;
-    refused(acp.prompt(&session, &format!("echo {CONTENT_MARK}; crash 9")).await)?;
+    expect_error(acp.prompt(&session, &format!("echo {CONTENT_MARK}; crash 9")).await)?;
     acp.prompt(&session, "ask").await.ok();
     for (path, body) in [
         (
@@ -62,15 +66,18 @@ async fn talk(host: &wharf_testkit::host::Host, http: &Http) -> Result<()> {
 async fn operator_output_holds_no_session_content() -> Result<()> {
     for level in ["debug", "trace"] {
         let collector = Collector::start().await?;
+        let options = add_section(
+            scripted_host(&["--stderr", CONTENT_MARK])?.setting("ask_timeout", "50ms"),
+            &collector.section(),
+        );
         let options =
-            section(scripted(&["--stderr", CONTENT_MARK])?.setting("ask_timeout", "50ms"), &collector.section());
-        let options = section(options, "[agents.failing]\ncommand = [\"sh\", \"-c\", \"echo zanzibar >&2; exit 3\"]");
+            add_section(options, "[agents.failing]\ncommand = [\"sh\", \"-c\", \"echo zanzibar >&2; exit 3\"]");
         let options = options.argument("--log-format").argument("json").variable("WHARF_LOG", level);
         let mut options = options;
         options.config.get_or_insert_default().insert_str(0, "env_passthrough = [\"MARKED\"]\n");
         let mut host = options.start()?;
         let http = Http::new(&host);
-        talk(&host, &http).await?;
+        use_every_message(&host, &http).await?;
         let failing = json!({ "adapter": "failing", "cwd": cwd(&host)? });
         assert_eq!(http.post("/sessions/agent", &failing).await?.status, 502);
 
@@ -78,7 +85,7 @@ async fn operator_output_holds_no_session_content() -> Result<()> {
         let debug = http.get("/debug/sessions").await?.body;
         let is_told = |body: &Value| body.to_string().contains("\"other\"");
         collector.expect("/v1/traces", is_told).await?;
-        let token = rest::caller(&host, "observer")?.token().to_owned();
+        let token = rest::caller_with_role(&host, "observer")?.token().to_owned();
         Http::with_token(&host, &token).get("/sessions").await?;
         let own = host.token().to_owned();
         assert!(host.terminate()?.success());
@@ -100,13 +107,13 @@ async fn operator_output_holds_no_session_content() -> Result<()> {
 
 #[tokio::test]
 async fn every_line_of_the_hosts_output_is_json_if_wanted() -> Result<()> {
-    let options = scripted(&[])?.setting("log_format", "json").setting("log_level", "debug");
+    let options = scripted_host(&[])?.setting("log_format", "json").setting("log_level", "debug");
     let mut host = options.start()?;
     let http = Http::new(&host);
-    let id = rest::spawn(&http, &host).await?;
-    rest::prompt(&http, &id, "echo hi").await?;
-    rest::idle(&http, &id).await?;
-    assert_eq!(rest::caller(&host, "observer")?.poke(&format!("/sessions/{id}/kill")).await?.status, 403);
+    let id = rest::spawn_session(&http, &host).await?;
+    rest::send_prompt(&http, &id, "echo hi").await?;
+    rest::wait_until_idle(&http, &id).await?;
+    assert_eq!(rest::caller_with_role(&host, "observer")?.poke(&format!("/sessions/{id}/kill")).await?.status, 403);
     assert!(host.terminate()?.success());
     let lines: Vec<Value> = host.stderr().lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
     assert!(lines.iter().all(|line| line["timestamp"].is_string() && line["level"].is_string()), "{lines:#?}");
@@ -124,11 +131,11 @@ async fn every_line_of_the_hosts_output_is_json_if_wanted() -> Result<()> {
 #[test]
 fn unknown_log_level_or_format_is_an_error() -> Result<()> {
     let dir = tempfile::tempdir()?;
-    let told = crate::program::refusal(dir.path(), &["--log-format", "xml"])?;
+    let told = crate::program::run_failing_serve(dir.path(), &["--log-format", "xml"])?;
     assert!(told.contains("\"text\" or \"json\""), "{told}");
     let file = dir.path().join("config.toml");
     std::fs::write(&file, "log_level = \"wharf=noisy\"\n")?;
-    let told = crate::program::refusal(dir.path(), &["--config", file.to_str().context("a path")?])?;
+    let told = crate::program::run_failing_serve(dir.path(), &["--config", file.to_str().context("a path")?])?;
     assert!(told.contains("log_level"), "{told}");
     Ok(())
 }

@@ -7,8 +7,8 @@ use wharf_testkit::client::Client;
 use wharf_testkit::host::Host;
 use wharf_testkit::{look, procs};
 
-use crate::program::{ChildGuard, shell};
-use crate::{TREE_ENDS_WITHIN, log, open, pids, refused, scripted, told};
+use crate::program::{ChildGuard, shell_command};
+use crate::{TREE_ENDS_WITHIN, expect_error, log, open_session, parse_pids, prompt_for_text, scripted_host};
 
 /// A session whose agent has started children that resist: one in its own group, one with a session of its own, one
 /// that was forked twice; the last two ignore SIGTERM.
@@ -21,9 +21,9 @@ struct AgentTree {
 
 impl AgentTree {
     async fn grow(host: &Host) -> Result<Self> {
-        let (client, session) = open(host).await?;
-        let children = pids(&told(&client, &session, "spawn").await?);
-        let agent = pids(&told(&client, &session, "pid").await?);
+        let (client, session) = open_session(host).await?;
+        let children = parse_pids(&prompt_for_text(&client, &session, "spawn").await?);
+        let agent = parse_pids(&prompt_for_text(&client, &session, "pid").await?);
         assert_eq!(children.len(), 3);
         let agent = *agent.first().context("no pid")?;
         let tree = Self { client, session, agent, children };
@@ -52,7 +52,7 @@ fn assert_gone(pids: &[u32]) {
 
 #[tokio::test]
 async fn kill_9_of_the_host_leaves_nothing_running() -> Result<()> {
-    let mut host = scripted(&["--ignore-eof", "--ignore-term"])?.start()?;
+    let mut host = scripted_host(&["--ignore-eof", "--ignore-term"])?.start()?;
     let tree = AgentTree::grow(&host).await?;
     let shim = tree.shim(&host)?;
     host.kill9()?;
@@ -62,8 +62,8 @@ async fn kill_9_of_the_host_leaves_nothing_running() -> Result<()> {
 
 #[tokio::test]
 async fn kill_9_of_the_host_during_a_start_leaves_nothing_running() -> Result<()> {
-    let mut host = scripted(&["--spawn-children", "--hang-on", "session/new"])?.start()?;
-    let client = crate::client(&host).await?;
+    let mut host = scripted_host(&["--spawn-children", "--hang-on", "session/new"])?.start()?;
+    let client = crate::connect_client(&host).await?;
     let _starting = client.start("session/new", serde_json::json!({ "cwd": "/", "mcpServers": [] })).await;
     let session = loop {
         tokio::task::yield_now().await;
@@ -71,7 +71,7 @@ async fn kill_9_of_the_host_during_a_start_leaves_nothing_running() -> Result<()
             break session;
         }
     };
-    log::expect(&host, &session, "agent_starting", |_| true).await?;
+    log::expect_event(&host, &session, "agent_starting", |_| true).await?;
     let below = || Ok(Some(procs::descendants(host.pid())).filter(|below| below.len() >= 5));
     let below = look::until(TREE_ENDS_WITHIN, below).await?.context("no shim, agent and three children")?;
     host.kill9()?;
@@ -81,7 +81,7 @@ async fn kill_9_of_the_host_during_a_start_leaves_nothing_running() -> Result<()
 
 #[tokio::test]
 async fn terminated_host_ends_process_trees_that_ignore_sigterm_in_time() -> Result<()> {
-    let mut host = scripted(&["--ignore-eof", "--ignore-term"])?.start()?;
+    let mut host = scripted_host(&["--ignore-eof", "--ignore-term"])?.start()?;
     let trees = [AgentTree::grow(&host).await?, AgentTree::grow(&host).await?];
     let below = procs::descendants(host.pid());
     procs::terminate(host.pid());
@@ -91,7 +91,7 @@ async fn terminated_host_ends_process_trees_that_ignore_sigterm_in_time() -> Res
     assert_eq!(left, [0_u32; 0], "alive after the host's end");
     for tree in &trees {
         assert_eq!(tree.client.closed().await, "closed 1001 the host is stopping");
-        let ended = log::events(&host, &tree.session, "ended")?;
+        let ended = log::list_events(&host, &tree.session, "ended")?;
         let reasons: Vec<_> = ended.iter().map(|event| &event["ending"]["reason"]).collect();
         assert_eq!(reasons, ["host_shutdown"]);
     }
@@ -100,17 +100,17 @@ async fn terminated_host_ends_process_trees_that_ignore_sigterm_in_time() -> Res
 
 #[tokio::test]
 async fn an_agent_that_crashes_leaves_no_children() -> Result<()> {
-    let host = scripted(&["--no-load"])?.start()?;
+    let host = scripted_host(&["--no-load"])?.start()?;
     for hold in ["spawn", "spawn hold"] {
-        let (client, session) = open(&host).await?;
-        let children = pids(&told(&client, &session, hold).await?);
-        let error = refused(client.prompt(&session, "crash 7").await)?;
+        let (client, session) = open_session(&host).await?;
+        let children = parse_pids(&prompt_for_text(&client, &session, hold).await?);
+        let error = expect_error(client.prompt(&session, "crash 7").await)?;
         assert_eq!(error.data["reason"], "agent_exited", "{error}");
         assert_gone(&children);
-        let ended = log::expect(&host, &session, "ended", |_| true).await?;
+        let ended = log::expect_event(&host, &session, "ended", |_| true).await?;
         assert_eq!(ended["ending"]["status"], "exited");
         assert_eq!(ended["ending"]["exit_code"], 7);
-        let error = refused(client.prompt(&session, "echo again").await)?;
+        let error = expect_error(client.prompt(&session, "echo again").await)?;
         assert_eq!(error.data["reason"], "not_resumable", "{error}");
     }
     Ok(())
@@ -118,30 +118,30 @@ async fn an_agent_that_crashes_leaves_no_children() -> Result<()> {
 
 #[tokio::test]
 async fn killing_the_shim_ends_the_agent_and_its_children_and_the_session_says_so() -> Result<()> {
-    let host = scripted(&["--ignore-eof", "--ignore-term"])?.start()?;
+    let host = scripted_host(&["--ignore-eof", "--ignore-term"])?.start()?;
     let tree = AgentTree::grow(&host).await?;
-    let (other, other_session) = open(&host).await?;
+    let (other, other_session) = open_session(&host).await?;
     let running = tree.client.start_prompt(&tree.session, "hang").await;
-    log::expect(&host, &tree.session, "turn_started", |event| event["prompt"].is_string()).await?;
+    log::expect_event(&host, &tree.session, "turn_started", |event| event["prompt"].is_string()).await?;
     procs::kill(tree.shim(&host)?);
     assert_gone(&tree.all());
-    let error = refused(running.answer().await)?;
+    let error = expect_error(running.answer().await)?;
     assert_eq!(error.data["reason"], "agent_exited", "{error}");
-    let ended = log::expect(&host, &tree.session, "ended", |_| true).await?;
+    let ended = log::expect_event(&host, &tree.session, "ended", |_| true).await?;
     let message = ended["ending"]["message"].as_str().unwrap_or_default();
     assert!(!message.is_empty(), "{ended}");
-    assert_eq!(told(&other, &other_session, "echo unharmed").await?, "unharmed");
+    assert_eq!(prompt_for_text(&other, &other_session, "echo unharmed").await?, "unharmed");
     Ok(())
 }
 
 #[tokio::test]
 async fn untagged_process_without_a_shim_is_ended_and_reaped() -> Result<()> {
-    let host = scripted(&["--resume"])?.start()?;
-    let (client, session) = open(&host).await?;
-    let (other, other_session) = open(&host).await?;
-    let said = told(&client, &session, "sh env -i setsid sleep 1000 >/dev/null 2>&1 & echo $!").await?;
+    let host = scripted_host(&["--resume"])?.start()?;
+    let (client, session) = open_session(&host).await?;
+    let (other, other_session) = open_session(&host).await?;
+    let said = prompt_for_text(&client, &session, "sh env -i setsid sleep 1000 >/dev/null 2>&1 & echo $!").await?;
     let stray: u32 = said.trim().parse()?;
-    let agent = pids(&told(&client, &session, "pid").await?);
+    let agent = parse_pids(&prompt_for_text(&client, &session, "pid").await?);
     let below = procs::descendants(host.pid());
     let shim = below.iter().copied().find(|pid| procs::descendants(*pid).contains(&stray)).context("no shim")?;
     procs::kill(shim);
@@ -149,18 +149,18 @@ async fn untagged_process_without_a_shim_is_ended_and_reaped() -> Result<()> {
     // The process is reaped too, not left as a zombie.
     let reaped = || Ok(Some(()).filter(|()| !procs::descendants(host.pid()).contains(&stray)));
     look::until(TREE_ENDS_WITHIN, reaped).await?.context("it was not reaped")?;
-    assert_eq!(told(&other, &other_session, "echo unharmed").await?, "unharmed");
-    log::expect(&host, &session, "ended", |_| true).await?;
-    assert_eq!(told(&client, &session, "echo back").await?, "back");
+    assert_eq!(prompt_for_text(&other, &other_session, "echo unharmed").await?, "unharmed");
+    log::expect_event(&host, &session, "ended", |_| true).await?;
+    assert_eq!(prompt_for_text(&client, &session, "echo back").await?, "back");
     Ok(())
 }
 
 #[tokio::test]
 async fn orphans_of_host_and_shim_are_ended_at_the_next_start() -> Result<()> {
-    let mut host = scripted(&["--ignore-eof", "--ignore-term"])?.start()?;
+    let mut host = scripted_host(&["--ignore-eof", "--ignore-term"])?.start()?;
     let tree = AgentTree::grow(&host).await?;
     let shim = tree.shim(&host)?;
-    kill_both(&mut host, shim)?;
+    kill_host_and_shim(&mut host, shim)?;
     assert!(tree.all().into_iter().all(procs::is_alive), "nobody was there to end them");
     host.restart()?;
     assert_gone(&tree.all());
@@ -169,19 +169,19 @@ async fn orphans_of_host_and_shim_are_ended_at_the_next_start() -> Result<()> {
 
 #[tokio::test]
 async fn a_sweep_leaves_the_agents_of_another_host_alone() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
-    let other = scripted(&[])?.start()?;
-    let (client, session) = open(&other).await?;
+    let mut host = scripted_host(&[])?.start()?;
+    let other = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&other).await?;
     AgentTree::grow(&host).await?;
     host.restart()?;
-    assert_eq!(told(&client, &session, "echo unharmed").await?, "unharmed");
+    assert_eq!(prompt_for_text(&client, &session, "echo unharmed").await?, "unharmed");
     Ok(())
 }
 
 #[tokio::test]
 async fn a_host_that_is_terminated_while_an_agent_starts_ends_it_too() -> Result<()> {
-    let mut host = scripted(&["--spawn-children", "--hang-on", "session/new"])?.start()?;
-    let client = crate::client_of(&host, "scripted").await?;
+    let mut host = scripted_host(&["--spawn-children", "--hang-on", "session/new"])?.start()?;
+    let client = crate::connect_client_of(&host, "scripted").await?;
     let starting = client.start("session/new", serde_json::json!({ "cwd": "/", "mcpServers": [] })).await;
     while procs::descendants(host.pid()).len() < 5 {
         tokio::task::yield_now().await;
@@ -191,10 +191,10 @@ async fn a_host_that_is_terminated_while_an_agent_starts_ends_it_too() -> Result
     assert!(host.wait_exit(Duration::from_secs(10))?.success());
     assert_gone(&below);
     if let Some(answer) = starting.answer_or_lost().await {
-        refused(answer)?;
+        expect_error(answer)?;
     }
     let session = log::only_session(&host)?;
-    let ended = log::events(&host, &session, "ended")?;
+    let ended = log::list_events(&host, &session, "ended")?;
     let reasons: Vec<_> = ended.iter().map(|event| &event["ending"]["reason"]).collect();
     assert_eq!(reasons, ["host_shutdown"]);
     Ok(())
@@ -202,8 +202,8 @@ async fn a_host_that_is_terminated_while_an_agent_starts_ends_it_too() -> Result
 
 #[tokio::test]
 async fn agent_without_a_session_ends_with_its_connection() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let client = crate::client(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let client = crate::connect_client(&host).await?;
     let below = procs::descendants(host.pid());
     assert_eq!(below.len(), 2, "shim and agent");
     client.close().await;
@@ -212,7 +212,7 @@ async fn agent_without_a_session_ends_with_its_connection() -> Result<()> {
 }
 
 /// Kills the host and the shim at the same moment, so that neither can react to the other's end.
-fn kill_both(host: &mut Host, shim: u32) -> Result<()> {
+fn kill_host_and_shim(host: &mut Host, shim: u32) -> Result<()> {
     // The shim is stopped first, so that it cannot act between the two kills.
     procs::stop(shim);
     host.kill9()?;
@@ -223,10 +223,10 @@ fn kill_both(host: &mut Host, shim: u32) -> Result<()> {
 
 #[tokio::test]
 async fn an_orphan_without_tag_that_was_measured_is_ended_at_the_next_start() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
-    let agent = pids(&told(&client, &session, "pid").await?);
-    let said = told(&client, &session, "sh env -i setsid sleep 900 >/dev/null 2>&1 & echo $!").await?;
+    let mut host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
+    let agent = parse_pids(&prompt_for_text(&client, &session, "pid").await?);
+    let said = prompt_for_text(&client, &session, "sh env -i setsid sleep 900 >/dev/null 2>&1 & echo $!").await?;
     let stray: u32 = said.trim().parse()?;
     let below = procs::descendants(host.pid());
     let shim = below.iter().copied().find(|pid| procs::descendants(*pid).contains(&stray)).context("no shim")?;
@@ -239,7 +239,7 @@ async fn an_orphan_without_tag_that_was_measured_is_ended_at_the_next_start() ->
         }
         tokio::task::yield_now().await;
     }
-    kill_both(&mut host, shim)?;
+    kill_host_and_shim(&mut host, shim)?;
     // The agent exits at the end of its input; after that no parent leads to the stray process.
     assert_gone(&agent);
     assert!(procs::is_alive(stray), "nobody was there to end it");
@@ -250,33 +250,33 @@ async fn an_orphan_without_tag_that_was_measured_is_ended_at_the_next_start() ->
 
 #[tokio::test]
 async fn a_host_on_a_copy_of_the_state_directory_leaves_the_agents_of_the_original_alone() -> Result<()> {
-    let original = scripted(&[])?.start()?;
+    let original = scripted_host(&[])?.start()?;
     let tree = AgentTree::grow(&original).await?;
-    let mut copy = scripted(&[])?.start()?;
+    let mut copy = scripted_host(&[])?.start()?;
     for _ in 0..2 {
         copy.kill9()?;
         std::fs::remove_dir_all(copy.state_dir())?;
-        let copied = shell("cp -a \"$1\" \"$2\"").arg(original.state_dir()).arg(copy.state_dir()).status()?;
+        let copied = shell_command("cp -a \"$1\" \"$2\"").arg(original.state_dir()).arg(copy.state_dir()).status()?;
         assert!(copied.success());
         // At its first start the copy gets an identity of its own; the second start is an ordinary one.
         copy.restart()?;
         copy.restart()?;
-        assert_eq!(told(&tree.client, &tree.session, "echo unharmed").await?, "unharmed");
+        assert_eq!(prompt_for_text(&tree.client, &tree.session, "echo unharmed").await?, "unharmed");
         assert!(tree.all().into_iter().all(procs::is_alive), "the original's processes");
     }
-    let (client, session) = open(&copy).await?;
-    assert_eq!(told(&client, &session, "echo usable").await?, "usable");
+    let (client, session) = open_session(&copy).await?;
+    assert_eq!(prompt_for_text(&client, &session, "echo usable").await?, "usable");
     Ok(())
 }
 
 #[tokio::test]
 async fn a_tag_without_a_record_ends_nothing() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
-    let tag = told(&client, &session, "sh echo $WHARF_AGENT_TAG").await?;
+    let mut host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
+    let tag = prompt_for_text(&client, &session, "sh echo $WHARF_AGENT_TAG").await?;
     assert!(tag.len() > 20, "{tag}");
     // This process of the user has inherited the variable, as a terminal or an editor may.
-    let mut bystander = ChildGuard(shell("exec sleep 900").env("WHARF_AGENT_TAG", tag.trim()).spawn()?);
+    let mut bystander = ChildGuard(shell_command("exec sleep 900").env("WHARF_AGENT_TAG", tag.trim()).spawn()?);
     client.close().await;
     assert!(host.terminate()?.success());
     host.restart()?;

@@ -9,13 +9,13 @@ use wharf_testkit::host::HostOptions;
 use wharf_testkit::{PATIENCE, look};
 
 use crate::http_wire::Http;
-use crate::{cwd, log, open, refused, scripted, section, told};
+use crate::{add_section, cwd, expect_error, log, open_session, prompt_for_text, scripted_host};
 
 /// More than the limit, and less than the system takes as one argument.
 const LONG: usize = 70_000;
 
 fn host_with(flags: &[&str]) -> Result<HostOptions> {
-    Ok(section(scripted(flags)?, "[limits]\nframe = \"64KiB\""))
+    Ok(add_section(scripted_host(flags)?, "[limits]\nframe = \"64KiB\""))
 }
 
 fn long_answer(method: &str) -> String {
@@ -25,20 +25,20 @@ fn long_answer(method: &str) -> String {
 #[tokio::test]
 async fn an_oversized_answer_of_the_agent_fails_the_prompt_that_it_names() -> Result<()> {
     let host = host_with(&["--answer-with", &long_answer("session/prompt")])?.start()?;
-    let (client, session) = open(&host).await?;
-    let error = refused(client.prompt(&session, "echo unused").await)?;
+    let (client, session) = open_session(&host).await?;
+    let error = expect_error(client.prompt(&session, "echo unused").await)?;
     ensure!(error.message.contains("limits.frame"), "{error}");
-    assert_eq!(log::events(&host, &session, "prompt_ended")?.len(), 1, "the log has one end of the prompt");
-    assert_eq!(log::events(&host, &session, "agent_faulted")?.len(), 1, "the fault is recorded");
+    assert_eq!(log::list_events(&host, &session, "prompt_ended")?.len(), 1, "the log has one end of the prompt");
+    assert_eq!(log::list_events(&host, &session, "agent_faulted")?.len(), 1, "the fault is recorded");
     Ok(())
 }
 
 #[tokio::test]
 async fn an_oversized_answer_of_the_agent_fails_a_forwarded_request() -> Result<()> {
     let host = host_with(&["--answer-with", &long_answer("session/set_mode")])?.start()?;
-    let (client, session) = open(&host).await?;
+    let (client, session) = open_session(&host).await?;
     let set = client.request("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await;
-    let error = refused(set)?;
+    let error = expect_error(set)?;
     ensure!(error.message.contains("limits.frame"), "{error}");
     Ok(())
 }
@@ -49,7 +49,7 @@ async fn an_oversized_answer_to_initialize_or_new_fails_the_start() -> Result<()
         let host = host_with(&["--answer-with", &long_answer(method)])?.start()?;
         let client = Client::connect(&host.ws_url(), host.token()).await?;
         let error = match client.initialize().await {
-            Ok(_) => refused(client.new_session(&cwd(&host)?).await)?,
+            Ok(_) => expect_error(client.new_session(&cwd(&host)?).await)?,
             Err(error) => error,
         };
         ensure!(error.to_string().contains("limits.frame"), "{method}: {error}");
@@ -62,14 +62,14 @@ async fn an_oversized_request_of_the_agent_is_refused() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let record = folder.path().join("record");
     let host = host_with(&["--record", record.to_str().context("not UTF-8")?])?.start()?;
-    let (client, session) = open(&host).await?;
+    let (client, session) = open_session(&host).await?;
     let lines = host.directory().join("lines");
     let long = "x".repeat(LONG);
     fs::write(
         &lines,
         format!("{{\"jsonrpc\":\"2.0\",\"id\":\"long\",\"method\":\"_x/ask\",\"params\":\"{long}\"}}\n"),
     )?;
-    assert_eq!(told(&client, &session, &format!("rawfile {}; echo on", lines.display())).await?, "on");
+    assert_eq!(prompt_for_text(&client, &session, &format!("rawfile {}; echo on", lines.display())).await?, "on");
     let refusal = look::until(PATIENCE, || {
         let text = fs::read_to_string(&record)?;
         Ok(text.lines().find(|line| line.contains(r#""id":"long""#)).map(str::to_owned))

@@ -10,8 +10,8 @@ use wharf_testkit::PATIENCE;
 
 /// Returns a `wharf` command with these arguments, without the user's own settings and sessions.
 #[expect(clippy::disallowed_methods, reason = "all processes of these tests are started from here")]
-pub(crate) fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(crate::wharf());
+pub(crate) fn wharf_command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(crate::wharf_binary());
     for name in ["WHARF_STATE_DIR", "WHARF_CONFIG", "WHARF_LISTEN", "WHARF_DEFAULT_AGENT", "XDG_CONFIG_HOME"] {
         command.env_remove(name);
     }
@@ -21,7 +21,7 @@ pub(crate) fn command(arguments: &[&str]) -> Command {
 
 /// Returns a command that runs a shell script.
 #[expect(clippy::disallowed_methods, reason = "all processes of these tests are started from here")]
-pub(crate) fn script(path: &Path) -> Command {
+pub(crate) fn script_command(path: &Path) -> Command {
     let mut command = Command::new("sh");
     command.arg(path).stdin(Stdio::null());
     command
@@ -29,7 +29,7 @@ pub(crate) fn script(path: &Path) -> Command {
 
 /// Returns a command that runs a line in a shell; further arguments are its `$1`, `$2` and so on.
 #[expect(clippy::disallowed_methods, reason = "all processes of these tests are started from here")]
-pub(crate) fn shell(line: &str) -> Command {
+pub(crate) fn shell_command(line: &str) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", line, "sh"]).stdin(Stdio::null());
     command
@@ -37,16 +37,16 @@ pub(crate) fn shell(line: &str) -> Command {
 
 /// Returns a command that runs a shell line in a terminal of its own, which closes when the command is killed.
 #[expect(clippy::disallowed_methods, reason = "all processes of these tests are started from here")]
-pub(crate) fn shell_in_terminal(line: &str) -> Command {
+pub(crate) fn terminal_command(line: &str) -> Command {
     let mut command = Command::new("script");
     command.args(["-qefc", line, "/dev/null"]).stdin(Stdio::null());
     command
 }
 
 /// Runs `wharf serve`, which must fail, and returns its stderr.
-pub(crate) fn refusal(state_dir: &Path, arguments: &[&str]) -> Result<String> {
+pub(crate) fn run_failing_serve(state_dir: &Path, arguments: &[&str]) -> Result<String> {
     let Output { status, stdout, stderr } =
-        command(&["serve", "--json", "--state-dir"]).arg(state_dir).args(arguments).output()?;
+        wharf_command(&["serve", "--json", "--state-dir"]).arg(state_dir).args(arguments).output()?;
     let stderr = String::from_utf8_lossy(&stderr).into_owned();
     anyhow::ensure!(!status.success(), "it started and ended well: {stderr}");
     anyhow::ensure!(stdout.is_empty(), "it spoke on stdout: {}", String::from_utf8_lossy(&stdout));
@@ -65,7 +65,7 @@ impl Drop for ChildGuard {
 }
 
 /// Starts the command and returns its first line on stdout.
-pub(crate) fn first_line(mut command: Command) -> Result<(ChildGuard, String)> {
+pub(crate) fn start_and_read_line(mut command: Command) -> Result<(ChildGuard, String)> {
     let mut child = ChildGuard(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?);
     let stdout = child.0.stdout.take().context("no stdout")?;
     let mut line = String::new();
@@ -81,7 +81,7 @@ pub(crate) struct Lines {
 }
 
 /// Starts the command and drops its stderr.
-pub(crate) fn lines(mut command: Command) -> Result<Lines> {
+pub(crate) fn start_and_read_lines(mut command: Command) -> Result<Lines> {
     let mut guard = ChildGuard(command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?);
     let stdout = guard.0.stdout.take().context("no stdout")?;
     let (sender, lines) = sync_channel(1_000);

@@ -5,51 +5,54 @@ use serde_json::{Value, json};
 use wharf_testkit::client::{Call, Client, Frame};
 use wharf_testkit::host::Host;
 
-use crate::{client, cwd, join, log, open, refused, scripted, section, stop_reason, told};
+use crate::{
+    add_section, connect_client, cwd, expect_error, join_session, log, open_session, prompt_for_text, scripted_host,
+    stop_reason,
+};
 
 fn text(text: &str) -> Value {
     json!([{ "type": "text", "text": text }])
 }
 
 /// Creates a session with a turn that runs until `_go`.
-async fn busy(host: &Host) -> Result<(Client, String, Call)> {
-    let (client, session) = open(host).await?;
+async fn create_busy_session(host: &Host) -> Result<(Client, String, Call)> {
+    let (client, session) = open_session(host).await?;
     let running = client.start_prompt(&session, "echo running; wait; echo done").await;
     client.expect_text("running").await;
     Ok((client, session, running))
 }
 
 /// Submits a prompt and waits until it is in the queue.
-async fn queue(host: &Host, client: &Client, session: &str, words: &str) -> Result<Call> {
+async fn submit_and_wait_queued(host: &Host, client: &Client, session: &str, words: &str) -> Result<Call> {
     let call = client.start_prompt(session, words).await;
-    log::expect(host, session, "prompt_accepted", |event| event["frame"].to_string().contains(words)).await?;
+    log::expect_event(host, session, "prompt_accepted", |event| event["frame"].to_string().contains(words)).await?;
     Ok(call)
 }
 
-async fn listed(client: &Client, session: &str) -> Result<Vec<Value>> {
+async fn list_queue(client: &Client, session: &str) -> Result<Vec<Value>> {
     let queue = client.request("_wharf/queue/list", json!({ "sessionId": session })).await?;
     Ok(queue["prompts"].as_array().context("no prompts")?.clone())
 }
 
-fn words(queue: &[Value]) -> Vec<&str> {
+fn list_prompt_words(queue: &[Value]) -> Vec<&str> {
     queue.iter().filter_map(|queued| queued["prompt"][0]["text"].as_str()).collect()
 }
 
-async fn go(client: &Client, session: &str) {
+async fn release_agent(client: &Client, session: &str) {
     client.notify("_go", json!({ "sessionId": session })).await;
 }
 
 #[tokio::test]
 async fn the_queue_is_listed_changed_and_run_in_its_new_order() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session, running) = busy(&host).await?;
-    let second = join(&host, &session).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session, running) = create_busy_session(&host).await?;
+    let second = join_session(&host, &session).await?;
     let mut calls = Vec::new();
     for word in ["echo a", "echo b", "echo c", "echo z"] {
-        calls.push(queue(&host, &first, &session, word).await?);
+        calls.push(submit_and_wait_queued(&host, &first, &session, word).await?);
     }
-    let before = listed(&second, &session).await?;
-    assert_eq!(words(&before), ["echo a", "echo b", "echo c", "echo z"]);
+    let before = list_queue(&second, &session).await?;
+    assert_eq!(list_prompt_words(&before), ["echo a", "echo b", "echo c", "echo z"]);
     for (position, queued) in before.iter().enumerate() {
         assert_eq!(queued["position"], position);
         assert_eq!(queued["sentBy"]["name"], "wharf-testkit");
@@ -62,16 +65,16 @@ async fn the_queue_is_listed_changed_and_run_in_its_new_order() -> Result<()> {
     let update = json!({ "sessionId": session, "promptId": id(2), "prompt": text("echo C") });
     second.request("_wharf/queue/update", update).await?;
     second.request("_wharf/queue/move", json!({ "sessionId": session, "promptId": id(3), "position": 0 })).await?;
-    assert_eq!(words(&listed(&first, &session).await?), ["echo z", "echo a", "echo C"]);
+    assert_eq!(list_prompt_words(&list_queue(&first, &session).await?), ["echo z", "echo a", "echo C"]);
     // A position beyond the end means the end.
     second.request("_wharf/queue/move", json!({ "sessionId": session, "promptId": id(3), "position": 99 })).await?;
-    assert_eq!(words(&listed(&first, &session).await?), ["echo a", "echo C", "echo z"]);
+    assert_eq!(list_prompt_words(&list_queue(&first, &session).await?), ["echo a", "echo C", "echo z"]);
 
-    go(&first, &session).await;
+    release_agent(&first, &session).await;
     assert_eq!(stop_reason(running.answer().await)?, "end_turn");
     for (place, call) in calls.into_iter().enumerate() {
         if place == 1 {
-            assert_eq!(refused(call.answer().await)?.data["reason"], "removed");
+            assert_eq!(expect_error(call.answer().await)?.data["reason"], "removed");
         } else {
             assert_eq!(stop_reason(call.answer().await)?, "end_turn");
         }
@@ -92,15 +95,15 @@ async fn the_queue_is_listed_changed_and_run_in_its_new_order() -> Result<()> {
 
 #[tokio::test]
 async fn queue_changes_are_shown_and_an_edited_prompt_keeps_its_sender() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (ann, session, running) = busy(&host).await?;
-    let bob = client(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (ann, session, running) = create_busy_session(&host).await?;
+    let bob = connect_client(&host).await?;
     let info = json!({ "name": "bob" });
     let params = json!({ "sessionId": session, "clientId": "bob", "clientInfo": info, "historyPolicy": "none" });
     bob.request("session/attach", params).await?;
-    let cat = client(&host).await?;
+    let cat = connect_client(&host).await?;
     cat.request("session/attach", json!({ "sessionId": session, "historyPolicy": "none" })).await?;
-    let waiting = queue(&host, &ann, &session, "echo a").await?;
+    let waiting = submit_and_wait_queued(&host, &ann, &session, "echo a").await?;
     let changed =
         |total: usize| move |update: &Value| update["sessionUpdate"] == "queue_changed" && update["total"] == total;
     let shown = cat.expect_update("the prompt in the queue", changed(1)).await;
@@ -114,7 +117,7 @@ async fn queue_changes_are_shown_and_an_edited_prompt_keeps_its_sender() -> Resu
     let entry = &shown.params()["update"]["prompts"][0];
     assert_eq!(entry["sentBy"]["name"], "wharf-testkit", "the editor was taken for the sender");
     assert_eq!(entry["editedBy"]["clientId"], "bob");
-    go(&ann, &session).await;
+    release_agent(&ann, &session).await;
     assert_eq!(stop_reason(running.answer().await)?, "end_turn");
     let begun = |update: &Value| update["sessionUpdate"] == "prompt_received" && update["prompt"] == text("echo B");
     let begun = cat.expect_update("its turn", begun).await;
@@ -126,9 +129,9 @@ async fn queue_changes_are_shown_and_an_edited_prompt_keeps_its_sender() -> Resu
 
 #[tokio::test]
 async fn a_prompt_that_has_started_cannot_be_changed_any_more() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session, running) = busy(&host).await?;
-    let started = log::expect(&host, &session, "turn_started", |_| true).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session, running) = create_busy_session(&host).await?;
+    let started = log::expect_event(&host, &session, "turn_started", |_| true).await?;
     let id = started["prompt"].clone();
     let calls = |id: &Value| {
         [
@@ -138,33 +141,33 @@ async fn a_prompt_that_has_started_cannot_be_changed_any_more() -> Result<()> {
         ]
     };
     for (method, params) in calls(&id) {
-        let error = refused(first.request(method, params).await)?;
+        let error = expect_error(first.request(method, params).await)?;
         assert_eq!((error.code, &error.data["reason"]), (-32602, &json!("already_started")), "{method}: {error}");
     }
     for (method, params) in calls(&json!("nobody-sent-this")) {
-        let error = refused(first.request(method, params).await)?;
+        let error = expect_error(first.request(method, params).await)?;
         assert_eq!((error.code, &error.data["reason"]), (-32602, &json!("unknown_prompt")), "{method}: {error}");
     }
     for method in ["_wharf/queue/remove", "_wharf/queue/update", "_wharf/queue/move", "_wharf/queue/list"] {
-        let error = refused(first.request(method, json!({})).await)?;
+        let error = expect_error(first.request(method, json!({})).await)?;
         assert_eq!(error.code, -32602, "{method}: {error}");
     }
-    let error = refused(first.request("_wharf/queue/shuffle", json!({ "sessionId": session })).await)?;
+    let error = expect_error(first.request("_wharf/queue/shuffle", json!({ "sessionId": session })).await)?;
     assert_eq!(error.code, -32601, "{error}");
-    go(&first, &session).await;
+    release_agent(&first, &session).await;
     assert_eq!(stop_reason(running.answer().await)?, "end_turn");
     Ok(())
 }
 
 #[tokio::test]
 async fn a_cancel_request_means_the_request_of_its_own_connection() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session, running) = busy(&host).await?;
-    let second = join(&host, &session).await?;
-    let waiting = queue(&host, &first, &session, "echo mine").await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session, running) = create_busy_session(&host).await?;
+    let second = join_session(&host, &session).await?;
+    let waiting = submit_and_wait_queued(&host, &first, &session, "echo mine").await?;
     // On another connection the same id names another request or none.
     second.notify("$/cancel_request", json!({ "requestId": waiting.id })).await;
-    assert_eq!(words(&listed(&second, &session).await?), ["echo mine"]);
+    assert_eq!(list_prompt_words(&list_queue(&second, &session).await?), ["echo mine"]);
     first.notify("$/cancel_request", json!({ "requestId": running.id })).await;
     assert_eq!(stop_reason(running.answer().await)?, "cancelled");
     assert_eq!(stop_reason(waiting.answer().await)?, "end_turn");
@@ -173,11 +176,11 @@ async fn a_cancel_request_means_the_request_of_its_own_connection() -> Result<()
 
 #[tokio::test]
 async fn a_cancel_can_clear_the_queue_of_everyone() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session, running) = busy(&host).await?;
-    let second = join(&host, &session).await?;
-    let own = queue(&host, &first, &session, "echo own").await?;
-    let other = queue(&host, &second, &session, "echo other").await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session, running) = create_busy_session(&host).await?;
+    let second = join_session(&host, &session).await?;
+    let own = submit_and_wait_queued(&host, &first, &session, "echo own").await?;
+    let other = submit_and_wait_queued(&host, &second, &session, "echo other").await?;
     let clear = json!({ "sessionId": session, "_meta": { "wharf": { "queue": "clear" } } });
     first.notify("session/cancel", clear).await;
     for call in [running, own, other] {
@@ -188,8 +191,8 @@ async fn a_cancel_can_clear_the_queue_of_everyone() -> Result<()> {
 }
 
 /// Returns the order in which turns began and ended.
-fn course(host: &Host, session: &str) -> Result<Vec<String>> {
-    let records = log::records(host, session)?;
+fn list_turn_events(host: &Host, session: &str) -> Result<Vec<String>> {
+    let records = log::read_records(host, session)?;
     let kinds = records.iter().filter_map(|record| record["event"]["kind"].as_str());
     Ok(kinds.filter(|kind| ["turn_started", "prompt_ended"].contains(kind)).map(str::to_owned).collect())
 }
@@ -199,17 +202,17 @@ const SEQUENTIAL_TURNS: [&str; 4] = ["turn_started", "prompt_ended", "turn_start
 
 #[tokio::test]
 async fn an_agent_that_queues_by_itself_gets_the_prompt_at_once_where_that_is_set() -> Result<()> {
-    let host = section(scripted(&["--native-queue"])?, "queue = \"agent\"").start()?;
-    let (first, session, running) = busy(&host).await?;
-    let second = join(&host, &session).await?;
+    let host = add_section(scripted_host(&["--native-queue"])?, "queue = \"agent\"").start()?;
+    let (first, session, running) = create_busy_session(&host).await?;
+    let second = join_session(&host, &session).await?;
     let other = second.prompt(&session, "echo two").await?;
     assert_eq!(other["stopReason"], "end_turn");
     assert_eq!(stop_reason(running.answer().await)?, "end_turn", "the earlier one ends early");
     first.expect_text("two").await;
     assert_eq!(first.texts(), ["running", "two"]);
-    assert_eq!(course(&host, &session)?, OVERLAPPING_TURNS);
+    assert_eq!(list_turn_events(&host, &session)?, OVERLAPPING_TURNS);
     // Without a running turn it is an ordinary prompt.
-    assert_eq!(told(&first, &session, "echo three").await?, "three");
+    assert_eq!(prompt_for_text(&first, &session, "echo three").await?, "three");
     Ok(())
 }
 
@@ -220,91 +223,92 @@ async fn prompt_is_passed_to_a_busy_agent_when_it_asks_for_it() -> Result<()> {
         json!({ "sessionId": session, "prompt": text("echo two"), "_meta": meta })
     };
     // The prompt asks for it and the agent supports it: the prompt is passed on.
-    let host = scripted(&["--native-queue"])?.start()?;
-    let (first, session, running) = busy(&host).await?;
+    let host = scripted_host(&["--native-queue"])?.start()?;
+    let (first, session, running) = create_busy_session(&host).await?;
     assert_eq!(stop_reason(first.request("session/prompt", to_agent(&session)).await)?, "end_turn");
     assert_eq!(stop_reason(running.answer().await)?, "end_turn");
-    assert_eq!(course(&host, &session)?, OVERLAPPING_TURNS);
+    assert_eq!(list_turn_events(&host, &session)?, OVERLAPPING_TURNS);
 
     // Neither prompt nor setting asks for it: the prompt is queued in the host.
-    let (first, session, running) = busy(&host).await?;
-    let waiting = queue(&host, &first, &session, "echo two").await?;
-    go(&first, &session).await;
+    let (first, session, running) = create_busy_session(&host).await?;
+    let waiting = submit_and_wait_queued(&host, &first, &session, "echo two").await?;
+    release_agent(&first, &session).await;
     assert_eq!(stop_reason(running.answer().await)?, "end_turn");
     assert_eq!(stop_reason(waiting.answer().await)?, "end_turn");
     assert_eq!(first.texts(), ["running", "done", "two"]);
-    assert_eq!(course(&host, &session)?, SEQUENTIAL_TURNS);
+    assert_eq!(list_turn_events(&host, &session)?, SEQUENTIAL_TURNS);
 
     // The setting asks for it but the agent does not support it: the prompt is queued in the host.
-    let host = section(scripted(&[])?, "queue = \"agent\"").start()?;
-    let (first, session, running) = busy(&host).await?;
+    let host = add_section(scripted_host(&[])?, "queue = \"agent\"").start()?;
+    let (first, session, running) = create_busy_session(&host).await?;
     let waiting = first.start("session/prompt", to_agent(&session)).await;
-    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("echo two")).await?;
-    go(&first, &session).await;
+    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("echo two"))
+        .await?;
+    release_agent(&first, &session).await;
     assert_eq!(stop_reason(running.answer().await)?, "end_turn");
     assert_eq!(stop_reason(waiting.answer().await)?, "end_turn");
-    assert_eq!(course(&host, &session)?, SEQUENTIAL_TURNS);
+    assert_eq!(list_turn_events(&host, &session)?, SEQUENTIAL_TURNS);
     Ok(())
 }
 
 /// Submits a prompt with an idempotency key.
-async fn keyed(client: &Client, session: &str, key: &str, words: &str) -> Call {
+async fn submit_with_key(client: &Client, session: &str, key: &str, words: &str) -> Call {
     let meta = json!({ "wharf": { "idempotencyKey": key } });
     client.start("session/prompt", json!({ "sessionId": session, "prompt": text(words), "_meta": meta })).await
 }
 
-fn accepted(host: &Host, session: &str) -> Result<usize> {
-    Ok(log::events(host, session, "prompt_accepted")?.len())
+fn wait_until_accepted(host: &Host, session: &str) -> Result<usize> {
+    Ok(log::list_events(host, session, "prompt_accepted")?.len())
 }
 
 #[tokio::test]
 async fn a_prompt_that_is_submitted_again_while_it_runs_runs_once_and_answers_all() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
-    let running = keyed(&first, &session, "k1", "echo once; wait; stop max_tokens").await;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
+    let running = submit_with_key(&first, &session, "k1", "echo once; wait; stop max_tokens").await;
     first.expect_text("once").await;
-    let again = keyed(&first, &session, "k1", "echo once; wait; stop max_tokens").await;
-    let second = client(&host).await?;
-    let elsewhere = keyed(&second, &session, "k1", "echo once; wait; stop max_tokens").await;
+    let again = submit_with_key(&first, &session, "k1", "echo once; wait; stop max_tokens").await;
+    let second = connect_client(&host).await?;
+    let elsewhere = submit_with_key(&second, &session, "k1", "echo once; wait; stop max_tokens").await;
     // Each prompt has been accepted when a later request of its connection is answered.
     first.request("_wharf/queue/list", json!({ "sessionId": session })).await?;
     second.request("_wharf/queue/list", json!({ "sessionId": session })).await?;
-    go(&first, &session).await;
+    release_agent(&first, &session).await;
     for call in [running, again, elsewhere] {
         assert_eq!(stop_reason(call.answer().await)?, "max_tokens");
     }
     assert_eq!(first.texts(), ["once"]);
-    assert_eq!(accepted(&host, &session)?, 1);
+    assert_eq!(wait_until_accepted(&host, &session)?, 1);
     Ok(())
 }
 
 #[tokio::test]
 async fn a_key_that_stands_for_another_prompt_or_is_too_long_is_refused() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
     let longest = "k".repeat(256);
-    assert_eq!(stop_reason(keyed(&first, &session, &longest, "echo once").await.answer().await)?, "end_turn");
+    assert_eq!(stop_reason(submit_with_key(&first, &session, &longest, "echo once").await.answer().await)?, "end_turn");
     for (key, reason) in [
         (format!("{longest}k"), "invalid_idempotency_key"),
         (String::new(), "invalid_idempotency_key"),
         (longest, "idempotency_key_reused"),
     ] {
-        let refusal = refused(keyed(&first, &session, &key, "echo no").await.answer().await)?;
+        let refusal = expect_error(submit_with_key(&first, &session, &key, "echo no").await.answer().await)?;
         assert_eq!((refusal.code, &refusal.data["reason"]), (-32602, &json!(reason)));
     }
-    assert_eq!((first.texts(), accepted(&host, &session)?), (vec!["once".to_owned()], 1));
+    assert_eq!((first.texts(), wait_until_accepted(&host, &session)?), (vec!["once".to_owned()], 1));
     Ok(())
 }
 
 #[tokio::test]
 async fn a_prompt_that_is_submitted_again_while_it_waits_keeps_its_place() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session, running) = busy(&host).await?;
-    let waiting = keyed(&first, &session, "k1", "echo a").await;
-    let behind = queue(&host, &first, &session, "echo b").await?;
-    let again = keyed(&first, &session, "k1", "echo a").await;
-    assert_eq!(words(&listed(&first, &session).await?), ["echo a", "echo b"]);
-    go(&first, &session).await;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session, running) = create_busy_session(&host).await?;
+    let waiting = submit_with_key(&first, &session, "k1", "echo a").await;
+    let behind = submit_and_wait_queued(&host, &first, &session, "echo b").await?;
+    let again = submit_with_key(&first, &session, "k1", "echo a").await;
+    assert_eq!(list_prompt_words(&list_queue(&first, &session).await?), ["echo a", "echo b"]);
+    release_agent(&first, &session).await;
     for call in [running, waiting, behind, again] {
         assert_eq!(stop_reason(call.answer().await)?, "end_turn");
     }
@@ -314,41 +318,45 @@ async fn a_prompt_that_is_submitted_again_while_it_waits_keeps_its_place() -> Re
 
 #[tokio::test]
 async fn a_prompt_that_is_submitted_again_after_its_end_gets_the_same_answer_across_restarts() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
-    let answer = keyed(&first, &session, "good", "echo once; stop refusal").await.answer().await?;
-    let error = refused(keyed(&first, &session, "bad", "error -32077").await.answer().await)?;
-    let removed = keyed(&first, &session, "cut", "echo cut; hang").await;
+    let mut host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
+    let answer = submit_with_key(&first, &session, "good", "echo once; stop refusal").await.answer().await?;
+    let error = expect_error(submit_with_key(&first, &session, "bad", "error -32077").await.answer().await)?;
+    let removed = submit_with_key(&first, &session, "cut", "echo cut; hang").await;
     first.expect_text("cut").await;
-    assert_eq!(keyed(&first, &session, "good", "echo once; stop refusal").await.answer().await?, answer);
+    assert_eq!(submit_with_key(&first, &session, "good", "echo once; stop refusal").await.answer().await?, answer);
     host.restart()?;
     drop(removed);
-    let second = client(&host).await?;
-    let starts = log::events(&host, &session, "agent_starting")?.len();
-    assert_eq!(keyed(&second, &session, "good", "echo once; stop refusal").await.answer().await?, answer);
-    assert_eq!(refused(keyed(&second, &session, "bad", "error -32077").await.answer().await)?, error);
-    let cut = refused(keyed(&second, &session, "cut", "echo cut; hang").await.answer().await)?;
+    let second = connect_client(&host).await?;
+    let starts = log::list_events(&host, &session, "agent_starting")?.len();
+    assert_eq!(submit_with_key(&second, &session, "good", "echo once; stop refusal").await.answer().await?, answer);
+    assert_eq!(expect_error(submit_with_key(&second, &session, "bad", "error -32077").await.answer().await)?, error);
+    let cut = expect_error(submit_with_key(&second, &session, "cut", "echo cut; hang").await.answer().await)?;
     assert_eq!(cut.data["reason"], "host_restarted", "a turn that was cut off has had its end: {cut}");
-    assert_eq!(accepted(&host, &session)?, 3);
-    assert_eq!(log::events(&host, &session, "agent_starting")?.len(), starts, "nothing is started to say it again");
+    assert_eq!(wait_until_accepted(&host, &session)?, 3);
+    assert_eq!(
+        log::list_events(&host, &session, "agent_starting")?.len(),
+        starts,
+        "nothing is started to say it again"
+    );
     // Another session has keys of its own.
     let other = second.new_session(&cwd(&host)?).await?;
-    assert_eq!(stop_reason(keyed(&second, &other, "good", "echo new").await.answer().await)?, "end_turn");
+    assert_eq!(stop_reason(submit_with_key(&second, &other, "good", "echo new").await.answer().await)?, "end_turn");
     Ok(())
 }
 
 #[tokio::test]
 async fn prompt_queued_through_a_restart_answers_its_resubmission() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
-    let (first, session, _running) = busy(&host).await?;
-    let _waiting = keyed(&first, &session, "k1", "ask; echo once").await;
-    log::expect(&host, &session, "prompt_accepted", |event| event["key"] == "k1").await?;
+    let mut host = scripted_host(&[])?.start()?;
+    let (first, session, _running) = create_busy_session(&host).await?;
+    let _waiting = submit_with_key(&first, &session, "k1", "ask; echo once").await;
+    log::expect_event(&host, &session, "prompt_accepted", |event| event["key"] == "k1").await?;
     host.restart()?;
-    let second = client(&host).await?;
+    let second = connect_client(&host).await?;
     second.choose("allow_once");
-    let again = keyed(&second, &session, "k1", "ask; echo once").await;
+    let again = submit_with_key(&second, &session, "k1", "ask; echo once").await;
     assert_eq!(stop_reason(again.answer().await)?, "end_turn");
     second.expect_text("once").await;
-    assert_eq!(accepted(&host, &session)?, 2);
+    assert_eq!(wait_until_accepted(&host, &session)?, 2);
     Ok(())
 }

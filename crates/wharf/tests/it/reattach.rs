@@ -4,10 +4,10 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 use wharf_testkit::client::Client;
 
-use crate::{client, cwd, open, scripted};
+use crate::{connect_client, cwd, open_session, scripted_host};
 
 /// Returns the numbers of the ticks that a client received.
-fn ticks(client: &Client) -> Vec<u64> {
+fn list_ticks(client: &Client) -> Vec<u64> {
     let number = |text: &String| text.strip_prefix("tick ")?.split(' ').next()?.parse().ok();
     client.texts().iter().filter_map(number).collect()
 }
@@ -20,14 +20,14 @@ fn check_whole(ticks: &[u64]) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reattach_without_history_leaves_no_gap_and_no_duplicate() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
-    let second = client(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
+    let second = connect_client(&host).await?;
     let start = json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [], "historyPolicy": "none" });
     second.request("session/resume", start.clone()).await?;
     let running = first.start_prompt(&session, "tick 2000 300").await;
     let mut joined = 0;
-    while ticks(&second).last().is_none_or(|last| *last < 1_900) {
+    while list_ticks(&second).last().is_none_or(|last| *last < 1_900) {
         let method = ["session/resume", "session/attach"][joined % 2];
         second.request(method, start.clone()).await?;
         joined += 1;
@@ -35,20 +35,20 @@ async fn reattach_without_history_leaves_no_gap_and_no_duplicate() -> Result<()>
     running.answer().await?;
     second.expect("the last tick", |frame| frame.text().is_some_and(|text| text.starts_with("tick 1999 "))).await;
     ensure!(joined > 5, "joined {joined} times");
-    check_whole(&ticks(&second))?;
-    assert_eq!(ticks(&second).len(), 2_000);
+    check_whole(&list_ticks(&second))?;
+    assert_eq!(list_ticks(&second).len(), 2_000);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn simultaneous_implicit_attaches_attach_once() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
     let running = first.start_prompt(&session, "tick 3000 300").await;
     first.expect("a tick", |frame| frame.text().is_some()).await;
     let mut clients = Vec::new();
     for _ in 0..20 {
-        let late = client(&host).await?;
+        let late = connect_client(&host).await?;
         let params = json!({ "sessionId": session, "modeId": "ask" });
         let mut calls = Vec::new();
         for _ in 0..4 {
@@ -65,7 +65,7 @@ async fn simultaneous_implicit_attaches_attach_once() -> Result<()> {
     let mut seen = 0;
     for late in clients {
         late.expect_text("the end").await;
-        let ticks = ticks(&late);
+        let ticks = list_ticks(&late);
         check_whole(&ticks)?;
         ensure!(ticks.last().is_none_or(|last| *last == 2_999), "{ticks:?}");
         seen += ticks.len();
@@ -76,14 +76,14 @@ async fn simultaneous_implicit_attaches_attach_once() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn detach_and_immediate_attach_give_no_duplicates() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
     let running = first.start_prompt(&session, "tick 3000 300").await;
-    let second = client(&host).await?;
+    let second = connect_client(&host).await?;
     let named = json!({ "sessionId": session });
     let list = json!({ "sessionId": session, "modeId": "ask" });
     let mut left = 0;
-    while ticks(&second).last().is_none_or(|last| *last < 2_900) {
+    while list_ticks(&second).last().is_none_or(|last| *last < 2_900) {
         let coming = second.start("session/set_mode", list.clone()).await;
         let leaving = second.start("session/detach", named.clone()).await;
         let back = second.start("_wharf/queue/list", named.clone()).await;
@@ -94,7 +94,7 @@ async fn detach_and_immediate_attach_give_no_duplicates() -> Result<()> {
         left += 1;
     }
     running.answer().await?;
-    let seen = ticks(&second);
+    let seen = list_ticks(&second);
     ensure!(left > 5, "left {left} times");
     ensure!(seen.is_sorted_by(|a, b| a < b), "{seen:?}");
     // The client is attached, in whichever order attach and detach were handled.

@@ -10,21 +10,21 @@ use wharf_testkit::agent::transcript::{self, Direction, Record};
 use wharf_testkit::client::{Client, Frame};
 use wharf_testkit::host::Host;
 
-use crate::{client_with, cwd, scripted};
+use crate::{connect_client_with, cwd, scripted_host};
 
-fn recording(agent: &str) -> PathBuf {
+fn recording_path(agent: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/transcripts").join(format!("{agent}.jsonl"))
 }
 
 /// Starts a host whose agent replays the recording.
-fn host_of(path: &Path) -> Result<Host> {
-    scripted(&["--transcript", path.to_str().context("the path is not UTF-8")?])?.start()
+fn start_recorded_host(path: &Path) -> Result<Host> {
+    scripted_host(&["--transcript", path.to_str().context("the path is not UTF-8")?])?.start()
 }
 
 /// Connects a client that answers the agent's requests as the recorded client did, in the recorded order.
-async fn recorded_client(host: &Host, records: &[Record]) -> Result<Client> {
+async fn connect_recorded_client(host: &Host, records: &[Record]) -> Result<Client> {
     let capabilities = json!({ "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true });
-    let client = client_with(host, capabilities, json!({})).await?;
+    let client = connect_client_with(host, capabilities, json!({})).await?;
     let answers = records.iter().filter(|record| record.dir == Direction::ToAgent && record.msg["method"].is_null());
     let answers: Mutex<VecDeque<Value>> = Mutex::new(answers.map(|record| record.msg.clone()).collect());
     client.respond_with(move |_| {
@@ -35,7 +35,7 @@ async fn recorded_client(host: &Host, records: &[Record]) -> Result<Client> {
 }
 
 /// Returns the part of a message that both clients can see: without ids.
-fn comparable(message: &Value) -> Option<Value> {
+fn comparable_part(message: &Value) -> Option<Value> {
     let method = message["method"].as_str()?;
     let mut params = message["params"].clone();
     params.as_object_mut()?.remove("sessionId")?;
@@ -45,7 +45,7 @@ fn comparable(message: &Value) -> Option<Value> {
 /// Returns the agent's recorded frames for the session.
 fn recorded_frames(records: &[Record]) -> Vec<Value> {
     let sent = records.iter().filter(|record| record.dir == Direction::FromAgent);
-    sent.filter_map(|record| comparable(&record.msg)).collect()
+    sent.filter_map(|record| comparable_part(&record.msg)).collect()
 }
 
 /// Returns the records up to the answer of the last prompt: later frames may come at any time.
@@ -57,13 +57,13 @@ fn until_last_answer(records: &[Record]) -> &[Record] {
 /// Returns the frames that the client received for the session, without the host's own announcement of a mode.
 fn received_frames(client: &Client) -> Vec<Value> {
     let frames = client.transcript();
-    let received = frames.iter().map(|frame: &Frame| &frame.body).filter_map(comparable);
+    let received = frames.iter().map(|frame: &Frame| &frame.body).filter_map(comparable_part);
     received.filter(|frame| frame[1]["update"]["sessionUpdate"] != "current_mode_update").collect()
 }
 
 /// Sends the recorded client's messages and waits for each answer. A cancel is sent once the turn's recorded text has
 /// arrived.
-async fn play(client: &Client, session: &str, records: &[Record]) -> Result<()> {
+async fn replay_client(client: &Client, session: &str, records: &[Record]) -> Result<()> {
     let mut prompt = None;
     for (place, Record { dir, msg }) in records.iter().enumerate() {
         let (Direction::ToAgent, Some(method)) = (dir, msg["method"].as_str()) else { continue };
@@ -99,17 +99,17 @@ async fn play(client: &Client, session: &str, records: &[Record]) -> Result<()> 
 }
 
 async fn frames_pass_unchanged(agent: &str) -> Result<()> {
-    let path = recording(agent);
+    let path = recording_path(agent);
     let records = transcript::read(&path)?;
     let reopens =
         |record: &Record| ["session/load", "session/resume"].contains(&record.msg["method"].as_str().unwrap_or(""));
     let second = records.iter().position(reopens);
     let (first, second) = records.split_at(second.unwrap_or(records.len()));
 
-    let mut host = host_of(&path)?;
-    let client = recorded_client(&host, first).await?;
+    let mut host = start_recorded_host(&path)?;
+    let client = connect_recorded_client(&host, first).await?;
     let session = client.new_session(&cwd(&host)?).await?;
-    play(&client, &session, first).await?;
+    replay_client(&client, &session, first).await?;
     let (told, recorded) = (received_frames(&client), recorded_frames(until_last_answer(first)));
     for (place, (told, recorded)) in told.iter().zip(&recorded).enumerate() {
         assert_eq!(told, recorded, "{agent}: frame {place} through the host and from the bare agent");
@@ -119,10 +119,10 @@ async fn frames_pass_unchanged(agent: &str) -> Result<()> {
     let comes_back = second.iter().any(|record| record.msg["method"] == "session/prompt");
     if comes_back {
         host.restart()?;
-        let client = recorded_client(&host, second).await?;
+        let client = connect_recorded_client(&host, second).await?;
         client.load_session(&session, &cwd(&host)?).await?;
         let replayed = received_frames(&client).len();
-        play(&client, &session, second).await?;
+        replay_client(&client, &session, second).await?;
         let texts = |frames: &[Value]| -> String {
             frames.iter().filter_map(|frame| frame[1]["update"]["content"]["text"].as_str()).collect()
         };

@@ -28,7 +28,7 @@ impl Recording {
     pub(crate) fn scripted(&self, flags: &[&str]) -> Result<HostOptions> {
         let path = self.path();
         let path = path.to_str().context("the path is not UTF-8")?;
-        crate::scripted(&[&["--record", path], flags].concat())
+        crate::scripted_host(&[&["--record", path], flags].concat())
     }
 
     /// Returns everything that the agent received, byte for byte.

@@ -12,7 +12,7 @@ use wharf_testkit::PATIENCE;
 use wharf_testkit::client::{Client, Credentials, connect};
 use wharf_testkit::host::Host;
 
-use crate::{open, scripted, section, told};
+use crate::{add_section, open_session, prompt_for_text, scripted_host};
 
 const UPGRADE_HEADERS: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 
@@ -27,7 +27,7 @@ fn exchange(mut stream: impl Read + Write, path: &str, headers: &str) -> Result<
     Ok(String::from_utf8_lossy(&head).into_owned())
 }
 
-fn status(head: &str) -> &str {
+fn response_status(head: &str) -> &str {
     head.split(' ').nth(1).unwrap_or_default()
 }
 
@@ -49,7 +49,7 @@ fn over_socket(socket: &Path, path: &str, headers: &str) -> Result<String> {
 
 #[test]
 fn request_with_two_hosts_or_origins_is_refused() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let own = format!("Host: {}\r\n", authority(&host));
     let origin = format!("Origin: http://{}\r\n", authority(&host));
     for doubled in [
@@ -59,15 +59,15 @@ fn request_with_two_hosts_or_origins_is_refused() -> Result<()> {
         format!("{own}{origin}Origin: http://evil.example\r\n"),
     ] {
         let head = over_tcp(&host, "/healthz", &doubled)?;
-        assert_eq!(status(&head), "400", "{doubled}");
+        assert_eq!(response_status(&head), "400", "{doubled}");
     }
-    assert_eq!(status(&over_tcp(&host, "/healthz", &format!("{own}{origin}"))?), "200");
+    assert_eq!(response_status(&over_tcp(&host, "/healthz", &format!("{own}{origin}"))?), "200");
     Ok(())
 }
 
 #[test]
 fn tcp_needs_the_token_in_a_header() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let own = format!("Host: {}\r\n", authority(&host));
     let token = host.token();
     for (path, headers, expected) in [
@@ -84,18 +84,18 @@ fn tcp_needs_the_token_in_a_header() -> Result<()> {
         ("/no/such", format!("{own}Authorization: Bearer {token}\r\n"), "404"),
     ] {
         let head = over_tcp(&host, path, &headers)?;
-        assert_eq!(status(&head), expected, "{path} {headers}\n{head}");
+        assert_eq!(response_status(&head), expected, "{path} {headers}\n{head}");
     }
     for query in ["token", "access_token", "authorization"] {
         let head = over_tcp(&host, &format!("/acp?{query}={token}"), &format!("{own}{UPGRADE_HEADERS}"))?;
-        assert_eq!(status(&head), "401", "a token in a query string: {head}");
+        assert_eq!(response_status(&head), "401", "a token in a query string: {head}");
     }
     Ok(())
 }
 
 #[test]
 fn foreign_host_and_foreign_origin_are_refused() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let own = authority(&host);
     let (_, port) = own.split_once(':').context("no port")?;
     let allowed = format!("{UPGRADE_HEADERS}Authorization: Bearer {}\r\n", host.token());
@@ -112,18 +112,18 @@ fn foreign_host_and_foreign_origin_are_refused() -> Result<()> {
     ] {
         let page = origin.map(|origin| format!("Origin: {origin}\r\n")).unwrap_or_default();
         let head = over_tcp(&host, "/acp", &format!("Host: {name}\r\n{page}{allowed}"))?;
-        assert_eq!(status(&head), expected, "{name} {page}\n{head}");
+        assert_eq!(response_status(&head), expected, "{name} {page}\n{head}");
     }
     let head = over_tcp(&host, "/healthz", "Host: evil.example\r\n")?;
-    assert_eq!(status(&head), "403", "everywhere: {head}");
+    assert_eq!(response_status(&head), "403", "everywhere: {head}");
     let head = over_tcp(&host, "/acp", &allowed)?;
-    assert_eq!(status(&head), "400", "no authority at all: {head}");
+    assert_eq!(response_status(&head), "400", "no authority at all: {head}");
     Ok(())
 }
 
 #[tokio::test]
 async fn browser_sends_the_token_as_a_subprotocol_and_gets_the_other_one() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let (socket, response) = connect(&host.ws_url(), &Credentials::Subprotocol(host.token().to_owned())).await?;
     let selected = response.headers().get("sec-websocket-protocol").context("none selected")?;
     assert_eq!(selected, "acp.v1");
@@ -135,19 +135,19 @@ async fn browser_sends_the_token_as_a_subprotocol_and_gets_the_other_one() -> Re
 
 #[test]
 fn the_unix_socket_needs_no_token() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let head = over_socket(&host.socket(), "/healthz", "Host: localhost\r\n")?;
-    assert_eq!(status(&head), "200", "{head}");
+    assert_eq!(response_status(&head), "200", "{head}");
     let head = over_socket(&host.socket(), "/acp", &format!("Host: localhost\r\n{UPGRADE_HEADERS}"))?;
-    assert_eq!(status(&head), "101", "{head}");
+    assert_eq!(response_status(&head), "101", "{head}");
     // A header without a usable token counts as a wrong token, not as a missing one.
     for lost in ["Bearer", "Bearer ", "Token x", "Basic abc"] {
         let headers = format!("Host: localhost\r\n{UPGRADE_HEADERS}Authorization: {lost}\r\n");
         let head = over_socket(&host.socket(), "/acp", &headers)?;
-        assert_eq!(status(&head), "401", "{lost:?}: {head}");
+        assert_eq!(response_status(&head), "401", "{lost:?}: {head}");
     }
     let head = over_socket(&host.socket(), "/acp", &format!("Host: evil.example\r\n{UPGRADE_HEADERS}"))?;
-    assert_eq!(status(&head), "403", "{head}");
+    assert_eq!(response_status(&head), "403", "{head}");
     Ok(())
 }
 
@@ -155,34 +155,34 @@ fn the_unix_socket_needs_no_token() -> Result<()> {
 async fn an_agent_without_a_session_is_refused_on_the_socket() -> Result<()> {
     // The agent calls the host before it answers `initialize`. The answer is on its stderr, which the error of the
     // failed start carries.
-    let options = scripted(&[])?;
+    let options = scripted_host(&[])?;
     let folder = tempfile::tempdir()?;
     let socket = folder.path().join("wharf.sock");
     let flags = ["--socket", socket.to_str().context("not UTF-8")?, "--exit-on-start", "5"];
-    let host = crate::and_scripted(options, "early", &flags)?.start()?;
+    let host = crate::add_scripted_agent(options, "early", &flags)?.start()?;
     std::os::unix::fs::symlink(host.socket(), &socket)?;
-    let client = crate::client_of(&host, "early").await?;
-    let error = crate::refused(client.initialize().await)?;
+    let client = crate::connect_client_of(&host, "early").await?;
+    let error = crate::expect_error(client.initialize().await)?;
     assert!(error.message.contains("HTTP/1.1 403"), "{error}");
     Ok(())
 }
 
 #[tokio::test]
 async fn a_message_over_the_limit_closes_the_connection_and_no_other() -> Result<()> {
-    let host = section(scripted(&[])?, "[limits]\nframe = \"64KiB\"").start()?;
-    let (client, session) = open(&host).await?;
-    let other = crate::join(&host, &session).await?;
+    let host = add_section(scripted_host(&[])?, "[limits]\nframe = \"64KiB\"").start()?;
+    let (client, session) = open_session(&host).await?;
+    let other = crate::join_session(&host, &session).await?;
     let _lost = client.start_prompt(&session, &format!("echo {}", "a".repeat(70_000))).await;
     let why = client.closed().await;
     assert!(why.starts_with("closed 1009") && why.contains("limits.frame"), "{why}");
-    assert_eq!(told(&other, &session, "echo unharmed").await?, "unharmed");
+    assert_eq!(prompt_for_text(&other, &session, "echo unharmed").await?, "unharmed");
     Ok(())
 }
 
 #[tokio::test]
 async fn malformed_messages_get_an_error_and_the_connection_stays_open() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     crate::catch_up(&client).await;
     for (frame, code) in [
         ("{ not json", -32700),
@@ -204,7 +204,7 @@ async fn malformed_messages_get_an_error_and_the_connection_stays_open() -> Resu
         assert_eq!(answer.body["id"], id, "{frame:?}: {}", answer.raw);
     }
     for (method, code) in [("no/such", -32601), ("_wharf/none", -32601), ("amux/none", -32601)] {
-        let error = crate::refused(client.request(method, json!({})).await)?;
+        let error = crate::expect_error(client.request(method, json!({})).await)?;
         assert_eq!(error.code, code, "{method}: {error}");
         assert!(error.message.contains(method), "{error}");
     }
@@ -217,17 +217,17 @@ async fn malformed_messages_get_an_error_and_the_connection_stays_open() -> Resu
         ("session/prompt", json!({ "sessionId": 7, "prompt": [] })),
         ("session/load", json!({ "cwd": "/", "mcpServers": [] })),
     ] {
-        let error = crate::refused(client.request(method, params.clone()).await)?;
+        let error = crate::expect_error(client.request(method, params.clone()).await)?;
         assert_eq!(error.code, -32602, "{method} {params}: {error}");
     }
-    assert_eq!(told(&client, &session, "echo unharmed").await?, "unharmed");
+    assert_eq!(prompt_for_text(&client, &session, "echo unharmed").await?, "unharmed");
     Ok(())
 }
 
 #[tokio::test]
 async fn unexpected_responses_and_unknown_notifications_are_ignored() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     let before = client.transcript().len();
     for id in ["1", "999", "\"x\"", "null", "-1", "18446744073709551616"] {
         client.send_raw(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#)).await;
@@ -244,9 +244,9 @@ async fn unexpected_responses_and_unknown_notifications_are_ignored() -> Result<
 
 #[tokio::test]
 async fn unknown_agent_error_lists_the_known_agents() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let client = crate::client_of(&host, "scriptd").await?;
-    let error = crate::refused(client.initialize().await)?;
+    let host = scripted_host(&[])?.start()?;
+    let client = crate::connect_client_of(&host, "scriptd").await?;
+    let error = crate::expect_error(client.initialize().await)?;
     assert!(error.message.contains("\"scriptd\"") && error.message.contains("did you mean \"scripted\""), "{error}");
     Ok(())
 }

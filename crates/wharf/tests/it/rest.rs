@@ -6,29 +6,29 @@ use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
 use wharf_testkit::{PATIENCE, look};
 
-use crate::{and_scripted, cwd, join, program, scripted};
+use crate::{add_scripted_agent, cwd, join_session, program, scripted_host};
 
 /// Returns a caller with a role.
-pub(crate) fn caller(host: &Host, role: &str) -> Result<Http> {
-    let made = program::command(&["token", "create", "--role", role, "--json", "--state-dir"]);
+pub(crate) fn caller_with_role(host: &Host, role: &str) -> Result<Http> {
+    let made = program::wharf_command(&["token", "create", "--role", role, "--json", "--state-dir"]);
     let made: Value = serde_json::from_slice(&{ made }.arg(host.state_dir()).output()?.stdout)?;
     Ok(Http::with_token(host, made["token"].as_str().context("no token")?))
 }
 
 /// Starts a session of the scripted agent.
-pub(crate) async fn spawn(http: &Http, host: &Host) -> Result<String> {
+pub(crate) async fn spawn_session(http: &Http, host: &Host) -> Result<String> {
     let body = json!({ "adapter": "scripted", "cwd": cwd(host)? });
     let session = http.post("/sessions/agent", &body).await?.expect(201)?;
     Ok(session["id"].as_str().context("no id")?.to_owned())
 }
 
 /// Sends a prompt, which must be accepted.
-pub(crate) async fn prompt(http: &Http, id: &str, text: &str) -> Result<Value> {
+pub(crate) async fn send_prompt(http: &Http, id: &str, text: &str) -> Result<Value> {
     http.post(&format!("/sessions/{id}/prompt"), &json!({ "prompt": text })).await?.expect(200)
 }
 
 /// Waits until the session matches and returns it.
-pub(crate) async fn until(http: &Http, id: &str, what: &str, is: impl Fn(&Value) -> bool) -> Result<Value> {
+pub(crate) async fn wait_for_session(http: &Http, id: &str, what: &str, is: impl Fn(&Value) -> bool) -> Result<Value> {
     let mut events = http.stream("/sessions/stream", None).await?;
     let one = |session: &Value| session["id"] == id && is(session);
     let fits = |event: &wharf_testkit::http::Event| match event.name.as_str() {
@@ -39,21 +39,22 @@ pub(crate) async fn until(http: &Http, id: &str, what: &str, is: impl Fn(&Value)
     http.get(&format!("/sessions/{id}")).await?.expect(200)
 }
 
-pub(crate) async fn idle(http: &Http, id: &str) -> Result<Value> {
-    until(http, id, "an idle session", |session| session["status"] == "running" && session["turn"] == "idle").await
+pub(crate) async fn wait_until_idle(http: &Http, id: &str) -> Result<Value> {
+    wait_for_session(http, id, "an idle session", |session| session["status"] == "running" && session["turn"] == "idle")
+        .await
 }
 
-pub(crate) async fn output(http: &Http, id: &str) -> Result<Vec<String>> {
+pub(crate) async fn output_lines(http: &Http, id: &str) -> Result<Vec<String>> {
     let output = http.get(&format!("/sessions/{id}/output")).await?.expect(200)?;
     Ok(serde_json::from_value(output["lines"].clone())?)
 }
 
 #[tokio::test]
 async fn get_sessions_lists_newest_first() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
     assert_eq!(http.get("/sessions").await?.expect(200)?, json!({ "sessions": [] }));
-    let (first, second) = (spawn(&http, &host).await?, spawn(&http, &host).await?);
+    let (first, second) = (spawn_session(&http, &host).await?, spawn_session(&http, &host).await?);
     let listed = http.get("/sessions").await?.expect(200)?;
     let ids: Vec<&Value> = listed["sessions"].as_array().context("no list")?.iter().map(|one| &one["id"]).collect();
     assert_eq!(ids, [&json!(second), &json!(first)]);
@@ -62,7 +63,7 @@ async fn get_sessions_lists_newest_first() -> Result<()> {
 
 #[tokio::test]
 async fn post_sessions_agent_answers_201_with_a_session_that_runs() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
     let body = json!({ "adapter": "scripted", "cwd": cwd(&host)?, "label": "a label", "unknown": [1] });
     let answer = http.post("/sessions/agent", &body).await?;
@@ -87,7 +88,7 @@ async fn post_sessions_agent_answers_201_with_a_session_that_runs() -> Result<()
 
 #[tokio::test]
 async fn a_first_prompt_runs_as_soon_as_the_agent_is_there() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
     let body = json!({ "adapter": "scripted", "cwd": cwd(&host)?, "prompt": "echo hello" });
     let session = http.post("/sessions/agent", &body).await?.expect(201)?;
@@ -95,13 +96,13 @@ async fn a_first_prompt_runs_as_soon_as_the_agent_is_there() -> Result<()> {
     let mut events = http.stream(&format!("/sessions/{id}/stream"), None).await?;
     let ended = events.expect("the end of the turn", |event| event.data["turn"] == "ended").await?;
     assert_eq!(ended.data["promptId"], session["promptId"]);
-    assert_eq!(output(&http, id).await?, ["hello", "── turn-end (end_turn) ──"]);
+    assert_eq!(output_lines(&http, id).await?, ["hello", "── turn-end (end_turn) ──"]);
     Ok(())
 }
 
 #[tokio::test]
 async fn prefer_respond_async_answers_while_the_agent_starts() -> Result<()> {
-    let options = and_scripted(scripted(&[])?, "sleeper", &["--hang-on", "initialize"])?;
+    let options = add_scripted_agent(scripted_host(&[])?, "sleeper", &["--hang-on", "initialize"])?;
     let host = options.start()?;
     let http = Http::new(&host);
     let body = json!({ "adapter": "sleeper", "cwd": cwd(&host)? });
@@ -118,7 +119,7 @@ async fn prefer_respond_async_answers_while_the_agent_starts() -> Result<()> {
 #[tokio::test]
 async fn an_agent_that_cannot_start_is_502_with_its_stderr_and_leaves_an_error_session() -> Result<()> {
     let flags = ["--exit-on-start", "7", "--stderr", "the door is locked"];
-    let host = and_scripted(scripted(&[])?, "broken", &flags)?.start()?;
+    let host = add_scripted_agent(scripted_host(&[])?, "broken", &flags)?.start()?;
     let http = Http::new(&host);
     let body = json!({ "adapter": "broken", "cwd": cwd(&host)?, "prompt": "echo never" });
     let answer = http.post("/sessions/agent", &body).await?;
@@ -129,7 +130,7 @@ async fn an_agent_that_cannot_start_is_502_with_its_stderr_and_leaves_an_error_s
     let id = problem["sessionId"].as_str().context("no session")?;
     let session = http.get(&format!("/sessions/{id}")).await?.expect(200)?;
     assert_eq!((&session["status"], &session["endReason"]), (&json!("error"), &json!("start_failed")));
-    let said = output(&http, id).await?;
+    let said = output_lines(&http, id).await?;
     assert!(said.iter().any(|line| line.starts_with("[error]")), "{said:?}");
     let again = http.post(&format!("/sessions/{id}/prompt"), &json!({ "prompt": "echo x" })).await?;
     assert_eq!(again.fault(), (409, "not_resumable".to_owned()));
@@ -138,9 +139,9 @@ async fn an_agent_that_cannot_start_is_502_with_its_stderr_and_leaves_an_error_s
 
 #[tokio::test]
 async fn get_sessions_id_is_the_session_and_404_for_an_unknown_one() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
+    let id = spawn_session(&http, &host).await?;
     assert_eq!(http.get(&format!("/sessions/{id}")).await?.expect(200)?["id"], id.as_str());
     let unknown = http.get("/sessions/sess_none").await?;
     assert_eq!(unknown.fault(), (404, "unknown_session".to_owned()));
@@ -150,31 +151,31 @@ async fn get_sessions_id_is_the_session_and_404_for_an_unknown_one() -> Result<(
 
 #[tokio::test]
 async fn post_prompt_gives_the_agent_a_turn_in_the_same_process() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
+    let id = spawn_session(&http, &host).await?;
     for _ in 0..2 {
-        let taken = prompt(&http, &id, "pid").await?;
+        let taken = send_prompt(&http, &id, "pid").await?;
         assert_eq!((&taken["ok"], &taken["id"]), (&json!(true), &json!(id)));
         assert!(taken["promptId"].as_str().is_some_and(|prompt| prompt.starts_with("prm_")), "{taken}");
-        idle(&http, &id).await?;
+        wait_until_idle(&http, &id).await?;
     }
-    let said = output(&http, &id).await?;
+    let said = output_lines(&http, &id).await?;
     assert_eq!((said.len(), &said[0]), (4, &said[2]), "one agent, two turns: {said:?}");
     let blocks = json!({ "prompt": [{ "type": "text", "text": "echo " }, { "type": "text", "text": "blocks" }] });
     http.post(&format!("/sessions/{id}/prompt"), &blocks).await?.expect(200)?;
-    idle(&http, &id).await?;
-    assert!(output(&http, &id).await?.iter().any(|line| line.contains("blocks")));
+    wait_until_idle(&http, &id).await?;
+    assert!(output_lines(&http, &id).await?.iter().any(|line| line.contains("blocks")));
     Ok(())
 }
 
 #[tokio::test]
 async fn an_overlapping_prompt_is_409_unless_it_queues_or_interrupts() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
+    let id = spawn_session(&http, &host).await?;
     let path = format!("/sessions/{id}/prompt");
-    prompt(&http, &id, "hang").await?;
+    send_prompt(&http, &id, "hang").await?;
     let refused = http.post(&path, &json!({ "prompt": "echo no" })).await?;
     assert_eq!(refused.fault(), (409, "turn_in_progress".to_owned()));
     let queued = http.post(&path, &json!({ "prompt": "echo queued", "queue": true })).await?.expect(200)?;
@@ -189,13 +190,13 @@ async fn an_overlapping_prompt_is_409_unless_it_queues_or_interrupts() -> Result
 
 #[tokio::test]
 async fn post_interrupt_ends_the_turn_and_leaves_the_queue() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
+    let id = spawn_session(&http, &host).await?;
     let path = format!("/sessions/{id}/interrupt");
     let idle_answer = http.poke(&path).await?.expect(200)?;
     assert_eq!(idle_answer, json!({ "ok": true, "id": id, "wasBusy": false }));
-    prompt(&http, &id, "hang").await?;
+    send_prompt(&http, &id, "hang").await?;
     http.post(&format!("/sessions/{id}/prompt"), &json!({ "prompt": "echo next", "queue": true }))
         .await?
         .expect(200)?;
@@ -208,9 +209,9 @@ async fn post_interrupt_ends_the_turn_and_leaves_the_queue() -> Result<()> {
 
 #[tokio::test]
 async fn post_kill_is_idempotent_and_a_prompt_to_a_killed_session_is_409() -> Result<()> {
-    let host = scripted(&["--resume"])?.start()?;
+    let host = scripted_host(&["--resume"])?.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
+    let id = spawn_session(&http, &host).await?;
     for _ in 0..3 {
         let killed = http.poke(&format!("/sessions/{id}/kill")).await?.expect(200)?;
         assert_eq!(killed, json!({ "ok": true, "id": id }));
@@ -225,27 +226,27 @@ async fn post_kill_is_idempotent_and_a_prompt_to_a_killed_session_is_409() -> Re
 
 #[tokio::test]
 async fn post_resume_brings_a_killed_session_back() -> Result<()> {
-    let host = scripted(&["--resume"])?.start()?;
+    let host = scripted_host(&["--resume"])?.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
+    let id = spawn_session(&http, &host).await?;
     let path = format!("/sessions/{id}/resume");
     assert_eq!(http.poke(&path).await?.expect(200)?["status"], "running", "one that runs already");
     http.poke(&format!("/sessions/{id}/kill")).await?.expect(200)?;
     let back = http.poke(&path).await?.expect(200)?;
     assert_eq!((&back["status"], back.get("endedAt"), back.get("exitCode")), (&json!("running"), None, None));
-    prompt(&http, &id, "echo back").await?;
-    idle(&http, &id).await?;
-    assert_eq!(output(&http, &id).await?, ["back", "── turn-end (end_turn) ──"]);
+    send_prompt(&http, &id, "echo back").await?;
+    wait_until_idle(&http, &id).await?;
+    assert_eq!(output_lines(&http, &id).await?, ["back", "── turn-end (end_turn) ──"]);
     Ok(())
 }
 
 #[tokio::test]
 async fn a_session_that_cannot_come_back_says_so() -> Result<()> {
-    let host = scripted(&["--no-load"])?.start()?;
+    let host = scripted_host(&["--no-load"])?.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
-    prompt(&http, &id, "crash 3").await?;
-    let ended = until(&http, &id, "an exit", |session| session["status"] == "exited").await?;
+    let id = spawn_session(&http, &host).await?;
+    send_prompt(&http, &id, "crash 3").await?;
+    let ended = wait_for_session(&http, &id, "an exit", |session| session["status"] == "exited").await?;
     assert_eq!((&ended["exitCode"], &ended["resumable"]), (&json!(3), &json!(false)));
     for (path, body) in [("resume", json!({})), ("prompt", json!({ "prompt": "echo x" }))] {
         let refused = http.post(&format!("/sessions/{id}/{path}"), &body).await?;
@@ -256,19 +257,19 @@ async fn a_session_that_cannot_come_back_says_so() -> Result<()> {
 
 #[tokio::test]
 async fn a_prompt_wakes_a_session_that_ended_by_itself() -> Result<()> {
-    let mut host = scripted(&["--resume"])?.start()?;
+    let mut host = scripted_host(&["--resume"])?.start()?;
     let id = {
         let http = Http::new(&host);
-        let id = spawn(&http, &host).await?;
-        prompt(&http, &id, "echo before").await?;
-        idle(&http, &id).await?;
+        let id = spawn_session(&http, &host).await?;
+        send_prompt(&http, &id, "echo before").await?;
+        wait_until_idle(&http, &id).await?;
         id
     };
     host.restart()?;
     let http = Http::new(&host);
     let cold = http.get(&format!("/sessions/{id}")).await?.expect(200)?;
     assert_eq!((&cold["status"], &cold["endReason"]), (&json!("killed"), &json!("host_restarted")));
-    prompt(&http, &id, "echo after").await?;
+    send_prompt(&http, &id, "echo after").await?;
     let mut events = http.stream(&format!("/sessions/{id}/stream"), None).await?;
     events.line("before").await?;
     events.line("after").await?;
@@ -277,9 +278,9 @@ async fn a_prompt_wakes_a_session_that_ended_by_itself() -> Result<()> {
 
 #[tokio::test]
 async fn delete_forgets_and_an_unknown_id_is_ok_false() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
+    let id = spawn_session(&http, &host).await?;
     let pids = http.get("/debug/sessions").await?.expect(200)?["sessions"][0]["pids"].clone();
     let pid = u32::try_from(pids[0].as_u64().context("no pid")?)?;
     assert_eq!(http.delete(&format!("/sessions/{id}")).await?.expect(200)?, json!({ "ok": true, "id": id }));
@@ -292,11 +293,11 @@ async fn delete_forgets_and_an_unknown_id_is_ok_false() -> Result<()> {
 
 #[tokio::test]
 async fn get_host_returns_its_figures() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
-    prompt(&http, &id, "hang").await?;
-    until(&http, &id, "a turn", |session| session["turn"] == "running").await?;
+    let id = spawn_session(&http, &host).await?;
+    send_prompt(&http, &id, "hang").await?;
+    wait_for_session(&http, &id, "a turn", |session| session["turn"] == "running").await?;
     http.post(&format!("/sessions/{id}/prompt"), &json!({ "prompt": "echo later", "queue": true }))
         .await?
         .expect(200)?;
@@ -316,7 +317,7 @@ async fn get_host_returns_its_figures() -> Result<()> {
 
 #[tokio::test]
 async fn lists_come_in_pages_and_by_filters() -> Result<()> {
-    let host = and_scripted(scripted(&[])?, "other", &[])?.start()?;
+    let host = add_scripted_agent(scripted_host(&[])?, "other", &[])?.start()?;
     let http = Http::new(&host);
     let mut ids = Vec::new();
     for (adapter, label) in [("scripted", "a"), ("other", "a"), ("scripted", "b"), ("scripted", "c&d=e")] {
@@ -357,23 +358,23 @@ async fn lists_come_in_pages_and_by_filters() -> Result<()> {
 
 #[tokio::test]
 async fn spawn_over_the_session_limit_is_429_and_creates_no_session() -> Result<()> {
-    let host = crate::section(scripted(&[])?, "[limits]\nsessions = 1").start()?;
+    let host = crate::add_section(scripted_host(&[])?, "[limits]\nsessions = 1").start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
+    let id = spawn_session(&http, &host).await?;
     let body = json!({ "adapter": "scripted", "cwd": cwd(&host)? });
     assert_eq!(http.post("/sessions/agent", &body).await?.fault(), (429, "too_many_sessions".to_owned()));
     assert_eq!(http.get("/sessions").await?.expect(200)?["sessions"].as_array().map(Vec::len), Some(1));
     http.poke(&format!("/sessions/{id}/kill")).await?.expect(200)?;
-    spawn(&http, &host).await?;
+    spawn_session(&http, &host).await?;
     Ok(())
 }
 
 #[tokio::test]
 async fn observers_read_and_change_nothing() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
-    let observer = caller(&host, "observer")?;
+    let id = spawn_session(&http, &host).await?;
+    let observer = caller_with_role(&host, "observer")?;
     for path in ["", "/output", "/events", "/asks", "/queue"] {
         observer.get(&format!("/sessions/{id}{path}")).await?.expect(200)?;
     }
@@ -406,22 +407,22 @@ async fn observers_read_and_change_nothing() -> Result<()> {
 
 #[tokio::test]
 async fn rest_and_acp_share_a_session() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
-    let client = join(&host, &id).await?;
-    prompt(&http, &id, "echo from rest").await?;
+    let id = spawn_session(&http, &host).await?;
+    let client = join_session(&host, &id).await?;
+    send_prompt(&http, &id, "echo from rest").await?;
     client.expect_text("from rest").await;
-    idle(&http, &id).await?;
+    wait_until_idle(&http, &id).await?;
     client.prompt(&id, "echo from acp").await?;
-    assert!(output(&http, &id).await?.contains(&"from acp".to_owned()));
+    assert!(output_lines(&http, &id).await?.contains(&"from acp".to_owned()));
     assert_eq!(http.get(&format!("/sessions/{id}")).await?.expect(200)?["clients"], 1);
     Ok(())
 }
 
 #[tokio::test]
 async fn health_needs_no_token_and_the_rest_does() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let stranger = Http::with_token(&host, "x");
     assert_eq!(stranger.get("/healthz").await?.body, "ok\n");
     assert_eq!(stranger.get("/readyz").await?.body, "ready\n");

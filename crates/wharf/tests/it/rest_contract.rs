@@ -5,22 +5,22 @@ use serde_json::{Value, json};
 use wharf_testkit::host::Host;
 use wharf_testkit::http::{Answer, Http};
 
-use crate::openapi::{OpenApiDocument, Operation, pick};
-use crate::rest::{caller, idle, prompt, spawn, until};
-use crate::{and_scripted, cwd, scripted, section};
+use crate::openapi::{OpenApiDocument, Operation, pick_one};
+use crate::rest::{caller_with_role, send_prompt, spawn_session, wait_for_session, wait_until_idle};
+use crate::{add_scripted_agent, add_section, cwd, scripted_host};
 use wharf_testkit::dice::Dice;
 
 /// The number of requests to each operation.
 const REQUESTS_PER_OPERATION: usize = 30;
 
-async fn document(http: &Http) -> Result<OpenApiDocument> {
+async fn fetch_document(http: &Http) -> Result<OpenApiDocument> {
     Ok(OpenApiDocument(http.get("/openapi.json").await?.expect(200)?))
 }
 
 #[tokio::test]
 async fn document_is_openapi_3_1_and_lists_every_route() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let document = document(&Http::new(&host)).await?;
+    let host = scripted_host(&[])?.start()?;
+    let document = fetch_document(&Http::new(&host)).await?;
     assert!(document.0["openapi"].as_str().is_some_and(|version| version.starts_with("3.1")));
     assert_eq!(document.0["info"]["title"], "Wharf");
     let mut known: Vec<String> =
@@ -65,13 +65,14 @@ async fn document_is_openapi_3_1_and_lists_every_route() -> Result<()> {
 }
 
 /// Returns words with a meaning in this host, and others without one.
-async fn words(http: &Http, host: &Host) -> Result<Vec<String>> {
+async fn sample_words(http: &Http, host: &Host) -> Result<Vec<String>> {
     let here = cwd(host)?;
-    let (live, busy, dead) = (spawn(http, host).await?, spawn(http, host).await?, spawn(http, host).await?);
-    prompt(http, &live, "echo one; think two; tool").await?;
-    idle(http, &live).await?;
-    prompt(http, &busy, "ask").await?;
-    until(http, &busy, "a question", |session| session["turn"] == "awaiting_input").await?;
+    let (live, busy, dead) =
+        (spawn_session(http, host).await?, spawn_session(http, host).await?, spawn_session(http, host).await?);
+    send_prompt(http, &live, "echo one; think two; tool").await?;
+    wait_until_idle(http, &live).await?;
+    send_prompt(http, &busy, "ask").await?;
+    wait_for_session(http, &busy, "a question", |session| session["turn"] == "awaiting_input").await?;
     let asks = http.get(&format!("/sessions/{busy}/asks")).await?.expect(200)?;
     let queued = json!({ "prompt": "echo queued", "queue": true });
     let queued = http.post(&format!("/sessions/{busy}/prompt"), &queued).await?.expect(200)?;
@@ -87,7 +88,7 @@ async fn words(http: &Http, host: &Host) -> Result<Vec<String>> {
 }
 
 /// Encodes a word for a path or a query.
-fn encoded(word: &str) -> String {
+fn percent_encode(word: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     word.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
@@ -97,7 +98,7 @@ fn text(value: &Value) -> String {
 }
 
 /// Sends a request to this operation: as documented, or nearly.
-async fn send(
+async fn send_random_request(
     http: &Http,
     document: &OpenApiDocument,
     operation: &Operation<'_>,
@@ -109,15 +110,17 @@ async fn send(
         let name = parameter["name"].as_str().context("no name")?;
         let mut value = document.make(&parameter["schema"], dice, words);
         if dice.roll().is_multiple_of(5) {
-            value = json!(pick(words, dice));
+            value = json!(pick_one(words, dice));
         }
         match parameter["in"].as_str() {
             Some("path") => {
-                let word = pick(words, dice);
+                let word = pick_one(words, dice);
                 let word = if word.is_empty() { "x" } else { word };
-                path = path.replace(&format!("{{{name}}}"), &encoded(word));
+                path = path.replace(&format!("{{{name}}}"), &percent_encode(word));
             }
-            Some("query") if dice.roll().is_multiple_of(2) => query.push(format!("{name}={}", encoded(&text(&value)))),
+            Some("query") if dice.roll().is_multiple_of(2) => {
+                query.push(format!("{name}={}", percent_encode(&text(&value))))
+            }
             Some("header") if dice.roll().is_multiple_of(3) => {
                 let value: String = text(&value).chars().filter(|c| c.is_ascii_graphic() || *c == ' ').collect();
                 headers.push((name.to_owned(), value));
@@ -156,11 +159,11 @@ async fn send(
 
 #[tokio::test]
 async fn every_answer_to_any_request_is_documented() -> Result<()> {
-    let options = and_scripted(scripted(&["--resume"])?, "broken", &["--exit-on-start", "1"])?;
-    let host = section(options, "[limits]\nsessions = 8\nqueue = 5").start()?;
+    let options = add_scripted_agent(scripted_host(&["--resume"])?, "broken", &["--exit-on-start", "1"])?;
+    let host = add_section(options, "[limits]\nsessions = 8\nqueue = 5").start()?;
     let http = Http::new(&host);
-    let document = document(&http).await?;
-    let words = words(&http, &host).await?;
+    let document = fetch_document(&http).await?;
+    let words = sample_words(&http, &host).await?;
     let mut dice = Dice::thrown()?;
     let mut operations = document.operations();
     operations.retain(|operation| operation.path != "/stop");
@@ -169,7 +172,7 @@ async fn every_answer_to_any_request_is_documented() -> Result<()> {
     let mut statuses = std::collections::BTreeSet::new();
     for operation in &operations {
         for _ in 0..REQUESTS_PER_OPERATION {
-            let (shown, answer) = send(&http, &document, operation, &mut dice, &words).await?;
+            let (shown, answer) = send_random_request(&http, &document, operation, &mut dice, &words).await?;
             statuses.insert(answer.status);
             operation.check(&document, &answer).with_context(|| shown)?;
         }
@@ -183,9 +186,9 @@ async fn every_answer_to_any_request_is_documented() -> Result<()> {
 
 #[tokio::test]
 async fn every_documented_route_requires_a_token() -> Result<()> {
-    let host = section(scripted(&[])?, "[limits]\nfailed_logins = 1000").start()?;
-    let document = document(&Http::new(&host)).await?;
-    let (stranger, observer) = (Http::with_token(&host, "wrong"), caller(&host, "observer")?);
+    let host = add_section(scripted_host(&[])?, "[limits]\nfailed_logins = 1000").start()?;
+    let document = fetch_document(&Http::new(&host)).await?;
+    let (stranger, observer) = (Http::with_token(&host, "wrong"), caller_with_role(&host, "observer")?);
     for operation in document.operations() {
         let path = operation.path.replace(['{', '}'], "");
         let answer = stranger.send(&operation.method, &path, &[], "").await?;
@@ -227,12 +230,12 @@ async fn every_documented_route_requires_a_token() -> Result<()> {
 
 #[tokio::test]
 async fn checker_reports_an_undocumented_answer() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let document = document(&http).await?;
+    let document = fetch_document(&http).await?;
     let operations = document.operations();
     let list = operations.iter().find(|operation| operation.path == "/sessions").context("no list")?;
-    spawn(&http, &host).await?;
+    spawn_session(&http, &host).await?;
     let good = http.get("/sessions").await?;
     list.check(&document, &good)?;
     for (from, to) in [

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use wharf_testkit::host::HostOptions;
 
-use crate::{cwd, program, wharf};
+use crate::{cwd, program, wharf_binary};
 
 const BLOCK_BEGIN: &str = "```console\n";
 const BLOCK_END: &str = "```\n";
 
-fn documents() -> PathBuf {
+fn documented_commands() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/protocol")
 }
 
@@ -70,7 +70,7 @@ impl TranscriptNormaliser {
 }
 
 /// Removes a member that differs from run to run.
-fn without(text: &str, member: &str) -> String {
+fn remove_member(text: &str, member: &str) -> String {
     let begin = format!("\"{member}\":");
     let (mut out, mut rest) = (String::new(), text);
     while let Some(start) = rest.find(&begin) {
@@ -82,7 +82,7 @@ fn without(text: &str, member: &str) -> String {
 }
 
 /// Removes the usage of a session, its last member, which is known only after the first measurement.
-fn without_resources(text: &str) -> String {
+fn remove_resources(text: &str) -> String {
     let mut parts = text.split(",\"resources\":{");
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |text, part| text + part.split_once('}').map_or(part, |(_, rest)| rest))
@@ -90,16 +90,16 @@ fn without_resources(text: &str) -> String {
 
 #[test]
 fn transcript_in_the_documentation_matches_the_server() -> Result<()> {
-    let host = HostOptions { binary: Some(wharf()), ..HostOptions::default() }.start()?;
+    let host = HostOptions { binary: Some(wharf_binary()), ..HostOptions::default() }.start()?;
     let dir = cwd(&host)?;
-    let mut script = program::script(&documents().join("rest.sh"));
+    let mut script = program::script_command(&documented_commands().join("rest.sh"));
     let run = script.arg(&dir).env("WHARF_URL", host.url()).env("WHARF_TOKEN", host.token()).output()?;
     ensure!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let said = String::from_utf8(run.stdout)?.replace(&dir, "/home/me/project");
-    let said =
-        TranscriptNormaliser::default().text(&without_resources(&without(&without(&said, "lastSeq"), "lastOutputAt")));
+    let said = TranscriptNormaliser::default()
+        .text(&remove_resources(&remove_member(&remove_member(&said, "lastSeq"), "lastOutputAt")));
 
-    let path = documents().join("rest.md");
+    let path = documented_commands().join("rest.md");
     let document = std::fs::read_to_string(&path)?;
     let (before, rest) = document.split_once(BLOCK_BEGIN).context("no transcript")?;
     let (written, after) = rest.split_once(BLOCK_END).context("the transcript has no end")?;

@@ -5,30 +5,30 @@ use serde_json::{Value, json};
 use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
 
-use crate::rest::{caller, idle, output, prompt, spawn};
-use crate::{cwd, scripted, section};
+use crate::rest::{caller_with_role, output_lines, send_prompt, spawn_session, wait_until_idle};
+use crate::{add_section, cwd, scripted_host};
 
 const JSON_HEADER: (&str, &str) = ("content-type", "application/json");
 
 /// Returns the sessions in the registry and the number of logs on disk.
-async fn inventory(http: &Http, host: &Host) -> Result<(Value, usize)> {
+async fn list_sessions_and_logs(http: &Http, host: &Host) -> Result<(Value, usize)> {
     let sessions = http.get("/sessions").await?.expect(200)?["sessions"].clone();
     let ids: Vec<&Value> = sessions.as_array().context("no list")?.iter().map(|session| &session["id"]).collect();
-    Ok((json!(ids), files(&host.state_dir().join("workspaces"))))
+    Ok((json!(ids), count_files(&host.state_dir().join("workspaces"))))
 }
 
-fn files(dir: &std::path::Path) -> usize {
+fn count_files(dir: &std::path::Path) -> usize {
     let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
     let paths = entries.filter_map(Result::ok).map(|entry| entry.path());
-    paths.map(|path| if path.is_dir() { 1 + files(&path) } else { 1 }).sum()
+    paths.map(|path| if path.is_dir() { 1 + count_files(&path) } else { 1 }).sum()
 }
 
 #[tokio::test]
 async fn a_spawn_with_wrong_input_creates_nothing() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    spawn(&http, &host).await?;
-    let before = inventory(&http, &host).await?;
+    spawn_session(&http, &host).await?;
+    let before = list_sessions_and_logs(&http, &host).await?;
     let here = cwd(&host)?;
     let with = |member: &str, value: Value| {
         let mut body = json!({ "adapter": "scripted", "cwd": here });
@@ -81,13 +81,13 @@ async fn a_spawn_with_wrong_input_creates_nothing() -> Result<()> {
         assert!(problem["detail"].as_str().is_some_and(|detail| detail.len() > 5), "{problem}");
         assert!(answer.body.len() < 4096, "what was wrong is not sent back whole");
     }
-    assert_eq!(inventory(&http, &host).await?, before);
+    assert_eq!(list_sessions_and_logs(&http, &host).await?, before);
     Ok(())
 }
 
 #[tokio::test]
 async fn member_of_a_wrong_type_is_named() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
     let answer = http.post("/sessions/agent", &json!({ "adapter": "scripted", "env": { "A": 1 } })).await?;
     let detail = answer.json()["detail"].as_str().unwrap_or_default().to_owned();
@@ -100,9 +100,9 @@ async fn member_of_a_wrong_type_is_named() -> Result<()> {
 
 #[tokio::test]
 async fn a_body_must_be_json_and_not_too_large() -> Result<()> {
-    let host = section(scripted(&[])?, "[limits]\nframe = \"64KiB\"").start()?;
+    let host = add_section(scripted_host(&[])?, "[limits]\nframe = \"64KiB\"").start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
+    let id = spawn_session(&http, &host).await?;
     let path = format!("/sessions/{id}/prompt");
     let body = json!({ "prompt": "echo x" }).to_string();
     for kind in [&[][..], &[("content-type", "text/plain")], &[("content-type", "application/x-www-form-urlencoded")]] {
@@ -113,16 +113,16 @@ async fn a_body_must_be_json_and_not_too_large() -> Result<()> {
     assert_eq!(http.post(&path, &large).await?.fault(), (413, "body_too_large".to_owned()));
     let charset = [("content-type", "Application/JSON; charset=utf-8")];
     assert_eq!(http.send("POST", &path, &charset, &body).await?.status, 200, "only this one was taken");
-    idle(&http, &id).await?;
-    assert_eq!(output(&http, &id).await?, ["x", "── turn-end (end_turn) ──"]);
+    wait_until_idle(&http, &id).await?;
+    assert_eq!(output_lines(&http, &id).await?, ["x", "── turn-end (end_turn) ──"]);
     Ok(())
 }
 
 #[tokio::test]
 async fn prompt_with_wrong_input_does_not_reach_the_agent() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
+    let id = spawn_session(&http, &host).await?;
     let before = http.get(&format!("/sessions/{id}")).await?.expect(200)?["lastSeq"].clone();
     for body in [
         json!({}),
@@ -150,7 +150,7 @@ async fn prompt_with_wrong_input_does_not_reach_the_agent() -> Result<()> {
 
 #[tokio::test]
 async fn unknown_sessions_are_404_everywhere() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
     for id in ["sess_none", "..", "%2e%2e%2f%2e%2e%2fetc", "%00", "%F0%9F%98%80", &"x".repeat(2000)] {
         for (method, tail, body) in [
@@ -174,15 +174,15 @@ async fn unknown_sessions_are_404_everywhere() -> Result<()> {
     }
     let answer = http.get("/sessions/%FF").await?;
     assert_eq!(answer.fault(), (404, "unknown_route".to_owned()), "not even text");
-    assert_eq!(files(&host.state_dir().join("workspaces")), 0);
+    assert_eq!(count_files(&host.state_dir().join("workspaces")), 0);
     Ok(())
 }
 
 #[tokio::test]
 async fn wrong_queries_are_422() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
+    let id = spawn_session(&http, &host).await?;
     let of = |tail: &str| format!("/sessions/{id}{tail}");
     for path in [
         "/sessions?limit=0".to_owned(),
@@ -208,7 +208,7 @@ async fn wrong_queries_are_422() -> Result<()> {
 
 #[tokio::test]
 async fn unknown_routes_are_404_and_wrong_methods_405() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
     for path in ["/", "/session", "/sessions/", "/sessions/a/b", "/sessions/a/prompt/c", "/../etc/passwd"] {
         let answer = http.get(path).await?;
@@ -233,13 +233,13 @@ async fn unknown_routes_are_404_and_wrong_methods_405() -> Result<()> {
 
 #[tokio::test]
 async fn a_controller_stays_inside_the_registered_workspaces() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
     let inside = host.directory().join("inside");
     std::fs::create_dir(&inside)?;
     http.post("/workspaces", &json!({ "slug": "inside", "path": inside })).await?.expect(201)?;
     std::os::unix::fs::symlink("/", inside.join("out"))?;
-    let controller = caller(&host, "controller")?;
+    let controller = caller_with_role(&host, "controller")?;
     let body = |cwd: String| json!({ "adapter": "scripted", "cwd": cwd });
     for outside in
         ["/".to_owned(), cwd(&host)?, format!("{}/..", inside.display()), format!("{}/out", inside.display())]
@@ -259,7 +259,7 @@ async fn a_controller_stays_inside_the_registered_workspaces() -> Result<()> {
 
 #[tokio::test]
 async fn an_adapter_that_is_not_installed_is_501() -> Result<()> {
-    let options = scripted(&[])?.agent("absent", &["/no/such/program".to_owned()]);
+    let options = scripted_host(&[])?.agent("absent", &["/no/such/program".to_owned()]);
     let host = options.start()?;
     let http = Http::new(&host);
     let body = json!({ "adapter": "absent", "cwd": cwd(&host)? });
@@ -270,7 +270,7 @@ async fn an_adapter_that_is_not_installed_is_501() -> Result<()> {
 
 #[tokio::test]
 async fn a_repeated_spawn_with_the_same_key_is_the_same_session() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
     let body = json!({ "adapter": "scripted", "cwd": cwd(&host)?, "prompt": "echo once" });
     let key = ("idempotency-key", "spawn-1");
@@ -285,13 +285,13 @@ async fn a_repeated_spawn_with_the_same_key_is_the_same_session() -> Result<()> 
     assert_eq!(again.header("idempotency-replayed"), Some("true"));
     let session = again.expect(200)?;
     let id = session["id"].as_str().context("no id")?;
-    idle(&http, id).await?;
-    assert_eq!(output(&http, id).await?, ["once", "── turn-end (end_turn) ──"]);
+    wait_until_idle(&http, id).await?;
+    assert_eq!(output_lines(&http, id).await?, ["once", "── turn-end (end_turn) ──"]);
     let mut changed = body.clone();
     changed["prompt"] = "echo twice".into();
     let reused = http.post_with("/sessions/agent", key, &changed).await?;
     assert_eq!(reused.fault(), (422, "idempotency_key_reused".to_owned()));
     assert_eq!(http.get("/sessions").await?.expect(200)?["sessions"].as_array().map(Vec::len), Some(1));
-    prompt(&http, id, "echo more").await?;
+    send_prompt(&http, id, "echo more").await?;
     Ok(())
 }

@@ -4,18 +4,18 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use wharf_testkit::http::{Answer, Http};
 
-use crate::rest::{idle, output, prompt, spawn, until};
-use crate::tokens::create;
-use crate::{scripted, section};
+use crate::rest::{output_lines, send_prompt, spawn_session, wait_for_session, wait_until_idle};
+use crate::tokens::create_token;
+use crate::{add_section, scripted_host};
 
 #[tokio::test]
 async fn asks_are_listed_and_answered_once() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
+    let id = spawn_session(&http, &host).await?;
     assert_eq!(http.get(&format!("/sessions/{id}/asks")).await?.expect(200)?, json!({ "asks": [] }));
-    prompt(&http, &id, "ask").await?;
-    until(&http, &id, "a question", |session| session["turn"] == "awaiting_input").await?;
+    send_prompt(&http, &id, "ask").await?;
+    wait_for_session(&http, &id, "a question", |session| session["turn"] == "awaiting_input").await?;
     let asks = http.get(&format!("/sessions/{id}/asks")).await?.expect(200)?;
     let ask = &asks["asks"][0];
     assert_eq!((&ask["kind"], &ask["options"][0]["optionId"]), (&json!("permission"), &json!("allow_once")), "{ask}");
@@ -37,8 +37,8 @@ async fn asks_are_listed_and_answered_once() -> Result<()> {
     assert_eq!(taken, json!({ "ok": true, "askId": number }));
     let late = http.post(&path, &json!({ "optionId": "allow_once" })).await?;
     assert_eq!(late.fault(), (409, "already_answered".to_owned()));
-    idle(&http, &id).await?;
-    assert!(output(&http, &id).await?.contains(&"chosen: allow_once".to_owned()));
+    wait_until_idle(&http, &id).await?;
+    assert!(output_lines(&http, &id).await?.contains(&"chosen: allow_once".to_owned()));
     for unknown in ["999999", "x", "-1", "18446744073709551616"] {
         let answer = http.post(&format!("/sessions/{id}/asks/{unknown}"), &json!({ "cancel": true })).await?;
         assert_eq!(answer.fault(), (404, "unknown_ask".to_owned()), "{unknown}");
@@ -48,26 +48,26 @@ async fn asks_are_listed_and_answered_once() -> Result<()> {
 
 #[tokio::test]
 async fn ask_is_cancelled_over_rest_when_no_other_client_could_answer() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
-    prompt(&http, &id, "ask").await?;
-    until(&http, &id, "a question", |session| session["turn"] == "awaiting_input").await?;
+    let id = spawn_session(&http, &host).await?;
+    send_prompt(&http, &id, "ask").await?;
+    wait_for_session(&http, &id, "a question", |session| session["turn"] == "awaiting_input").await?;
     let asks = http.get(&format!("/sessions/{id}/asks")).await?.expect(200)?;
     let path = format!("/sessions/{id}/asks/{}", asks["asks"][0]["askId"]);
     http.post(&path, &json!({ "cancel": true })).await?.expect(200)?;
-    idle(&http, &id).await?;
-    assert!(output(&http, &id).await?.iter().any(|line| line.contains("cancelled")));
+    wait_until_idle(&http, &id).await?;
+    assert!(output_lines(&http, &id).await?.iter().any(|line| line.contains("cancelled")));
     Ok(())
 }
 
 #[tokio::test]
 async fn the_queue_is_listed_changed_and_emptied() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
+    let id = spawn_session(&http, &host).await?;
     let queue = format!("/sessions/{id}/queue");
-    let running = prompt(&http, &id, "hang").await?["promptId"].clone();
+    let running = send_prompt(&http, &id, "hang").await?["promptId"].clone();
     let mut waiting = Vec::new();
     for text in ["echo one", "echo two", "echo three"] {
         let body = json!({ "prompt": text, "queue": true });
@@ -102,10 +102,10 @@ async fn the_queue_is_listed_changed_and_emptied() -> Result<()> {
 
 #[tokio::test]
 async fn a_full_queue_is_429() -> Result<()> {
-    let host = section(scripted(&[])?, "[limits]\nqueue = 2").start()?;
+    let host = add_section(scripted_host(&[])?, "[limits]\nqueue = 2").start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
-    prompt(&http, &id, "hang").await?;
+    let id = spawn_session(&http, &host).await?;
+    send_prompt(&http, &id, "hang").await?;
     let body = json!({ "prompt": "echo x", "queue": true });
     let path = format!("/sessions/{id}/prompt");
     http.post(&path, &body).await?.expect(200)?;
@@ -116,30 +116,30 @@ async fn a_full_queue_is_429() -> Result<()> {
 
 #[tokio::test]
 async fn a_repeated_prompt_with_the_same_key_is_the_same_prompt() -> Result<()> {
-    let mut host = scripted(&["--resume"])?.start()?;
+    let mut host = scripted_host(&["--resume"])?.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
+    let id = spawn_session(&http, &host).await?;
     let (path, body, key) =
         (format!("/sessions/{id}/prompt"), json!({ "prompt": "echo once" }), ("idempotency-key", "k"));
     let first = http.post_with(&path, key, &body).await?.expect(200)?;
     assert!(first.get("duplicate").is_none(), "{first}");
-    idle(&http, &id).await?;
+    wait_until_idle(&http, &id).await?;
     let again = http.post_with(&path, key, &body).await?.expect(200)?;
     assert_eq!((&again["promptId"], &again["duplicate"]), (&first["promptId"], &json!(true)));
     host.restart()?;
     let http = Http::new(&host);
     let after = http.post_with(&path, key, &body).await?.expect(200)?;
     assert_eq!(after["promptId"], first["promptId"], "after a restart of the host too");
-    assert_eq!(output(&http, &id).await?.iter().filter(|line| *line == "once").count(), 1);
+    assert_eq!(output_lines(&http, &id).await?.iter().filter(|line| *line == "once").count(), 1);
     Ok(())
 }
 
 #[tokio::test]
 async fn idempotency_key_belongs_to_its_sender_and_one_prompt() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
-    let other = Http::with_token(&host, &create(&host, &["--role", "controller"])?.1);
+    let id = spawn_session(&http, &host).await?;
+    let other = Http::with_token(&host, &create_token(&host, &["--role", "controller"])?.1);
     let (path, key) = (format!("/sessions/{id}/prompt"), ("idempotency-key", "1"));
     let [mine, theirs] = ["echo mine", "echo theirs"].map(|text| json!({ "prompt": text, "queue": true }));
     let first = other.post_with(&path, key, &theirs).await?.expect(200)?;
@@ -147,8 +147,9 @@ async fn idempotency_key_belongs_to_its_sender_and_one_prompt() -> Result<()> {
     assert!(first["promptId"] != second["promptId"] && second.get("duplicate").is_none(), "{first} {second}");
     assert_eq!(http.post_with(&path, key, &theirs).await?.fault(), (422, "idempotency_key_reused".to_owned()));
     assert_eq!(other.post_with(&path, key, &theirs).await?.expect(200)?["promptId"], first["promptId"]);
-    idle(&http, &id).await?;
-    let said: Vec<String> = output(&http, &id).await?.into_iter().filter(|line| !line.contains("turn-end")).collect();
+    wait_until_idle(&http, &id).await?;
+    let said: Vec<String> =
+        output_lines(&http, &id).await?.into_iter().filter(|line| !line.contains("turn-end")).collect();
     assert_eq!(said, ["theirs", "mine"]);
     Ok(())
 }

@@ -8,29 +8,29 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wharf_testkit::host::Host;
 use wharf_testkit::http::{Event, Http};
 
-use crate::rest::{idle, output, prompt, spawn, until};
-use crate::{join, scripted};
+use crate::rest::{output_lines, send_prompt, spawn_session, wait_for_session, wait_until_idle};
+use crate::{join_session, scripted_host};
 
-fn lines(events: &[Event]) -> Vec<&str> {
+fn list_lines(events: &[Event]) -> Vec<&str> {
     events.iter().filter(|event| event.name == "line").filter_map(|event| event.data["line"].as_str()).collect()
 }
 
 /// Runs a script in a new session and kills the session.
-async fn ended(http: &Http, host: &Host, script: &str) -> Result<String> {
-    let id = spawn(http, host).await?;
-    prompt(http, &id, script).await?;
-    idle(http, &id).await?;
+async fn run_and_kill(http: &Http, host: &Host, script: &str) -> Result<String> {
+    let id = spawn_session(http, host).await?;
+    send_prompt(http, &id, script).await?;
+    wait_until_idle(http, &id).await?;
     http.poke(&format!("/sessions/{id}/kill")).await?.expect(200)?;
     Ok(id)
 }
 
 #[tokio::test]
 async fn a_line_event_has_the_line_and_its_stream() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
+    let id = spawn_session(&http, &host).await?;
     let mut events = http.stream(&format!("/sessions/{id}/stream"), None).await?;
-    prompt(&http, &id, "echo hello world").await?;
+    send_prompt(&http, &id, "echo hello world").await?;
     let event = events.line("hello world").await?;
     assert_eq!(event.data, json!({ "line": "hello world", "stream": "stdout" }));
     let id = event.id.context("no id")?;
@@ -40,15 +40,15 @@ async fn a_line_event_has_the_line_and_its_stream() -> Result<()> {
 
 #[tokio::test]
 async fn status_turn_and_ask_events_are_sent_beside_lines() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
-    let sent = prompt(&http, &id, "ask").await?;
-    until(&http, &id, "a question", |session| session["turn"] == "awaiting_input").await?;
+    let id = spawn_session(&http, &host).await?;
+    let sent = send_prompt(&http, &id, "ask").await?;
+    wait_for_session(&http, &id, "a question", |session| session["turn"] == "awaiting_input").await?;
     let asks = http.get(&format!("/sessions/{id}/asks")).await?.expect(200)?;
     let ask = &asks["asks"][0]["askId"];
     http.post(&format!("/sessions/{id}/asks/{ask}"), &json!({ "optionId": "allow_once" })).await?.expect(200)?;
-    idle(&http, &id).await?;
+    wait_until_idle(&http, &id).await?;
     http.poke(&format!("/sessions/{id}/kill")).await?.expect(200)?;
     let events = http.stream(&format!("/sessions/{id}/stream"), None).await?.rest().await?;
     let told: Vec<(&str, &Value)> =
@@ -72,9 +72,9 @@ async fn status_turn_and_ask_events_are_sent_beside_lines() -> Result<()> {
 
 #[tokio::test]
 async fn the_end_of_a_turn_comes_after_its_last_line() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let id = ended(&http, &host, "echo no line break").await?;
+    let id = run_and_kill(&http, &host, "echo no line break").await?;
     let events = http.stream(&format!("/sessions/{id}/stream"), None).await?.rest().await?;
     let end = events.iter().position(|event| event.data["turn"] == "ended").context("no end")?;
     let last = events.iter().rposition(|event| event.name == "line").context("no line")?;
@@ -84,16 +84,16 @@ async fn the_end_of_a_turn_comes_after_its_last_line() -> Result<()> {
 
 #[tokio::test]
 async fn stream_ends_with_the_session_and_a_reconnect_gets_no_events() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
+    let id = spawn_session(&http, &host).await?;
     let path = format!("/sessions/{id}/stream");
     let mut events = http.stream(&path, None).await?;
-    prompt(&http, &id, "echo bye; crash 5").await?;
+    send_prompt(&http, &id, "echo bye; crash 5").await?;
     let all = events.rest().await?;
     let last = all.last().context("nothing came")?;
     assert_eq!((&last.data["status"], &last.data["exitCode"]), (&json!("exited"), &json!(5)));
-    assert!(lines(&all).contains(&"bye"), "{all:?}");
+    assert!(list_lines(&all).contains(&"bye"), "{all:?}");
     let mark = last.id.clone().context("no id")?;
     let after = http.send("GET", &path, &[("last-event-id", &mark)], "").await?;
     assert_eq!((after.status, after.body.as_str()), (204, ""));
@@ -104,10 +104,10 @@ async fn stream_ends_with_the_session_and_a_reconnect_gets_no_events() -> Result
 
 #[tokio::test]
 async fn every_last_event_id_resumes_without_gap_or_duplicate() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
     let script = "echo one; think a thought; tool; stream 30 20; plan; echo last";
-    let id = ended(&http, &host, script).await?;
+    let id = run_and_kill(&http, &host, script).await?;
     let path = format!("/sessions/{id}/stream");
     let all = http.stream(&path, None).await?.rest().await?;
     assert!(all.len() > 10, "{all:?}");
@@ -134,33 +134,33 @@ async fn every_last_event_id_resumes_without_gap_or_duplicate() -> Result<()> {
 
 #[tokio::test]
 async fn a_reader_that_comes_back_during_a_turn_goes_on_after_a_restart_too() -> Result<()> {
-    let mut host = scripted(&["--resume"])?.start()?;
+    let mut host = scripted_host(&["--resume"])?.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
+    let id = spawn_session(&http, &host).await?;
     let path = format!("/sessions/{id}/stream");
     let mut events = http.stream(&path, None).await?;
-    prompt(&http, &id, "echo one; think a while; wait; echo two").await?;
+    send_prompt(&http, &id, "echo one; think a while; wait; echo two").await?;
     let one = events.expect("the turn", |event| event.data["turn"] == "started").await?;
     drop(events);
-    let other = join(&host, &id).await?;
+    let other = join_session(&host, &id).await?;
     other.notify("_go", json!({ "sessionId": id })).await;
-    idle(&http, &id).await?;
+    wait_until_idle(&http, &id).await?;
     let mark = one.id.context("no id")?;
     let mut again = http.stream(&path, Some(&mark)).await?;
     again.line("two").await?;
     host.restart()?;
     let http = Http::new(&host);
     let rest = http.stream(&path, Some(&mark)).await?.rest().await?;
-    assert!(lines(&rest).contains(&"two"), "{rest:?}");
+    assert!(list_lines(&rest).contains(&"two"), "{rest:?}");
     assert_eq!(rest.last().context("nothing")?.data["endReason"], "host_restarted");
     Ok(())
 }
 
 #[tokio::test]
 async fn an_id_that_the_log_does_not_hold_is_409() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let id = ended(&http, &host, "echo x").await?;
+    let id = run_and_kill(&http, &host, "echo x").await?;
     let path = format!("/sessions/{id}/stream");
     for unknown in ["1-99999.1", "77-2", "x", "1-", "1-0.1", "-", "1-2.3.4", "1-+2"] {
         let answer = http.send("GET", &path, &[("last-event-id", unknown)], "").await?;
@@ -173,16 +173,16 @@ async fn an_id_that_the_log_does_not_hold_is_409() -> Result<()> {
 
 #[tokio::test]
 async fn several_readers_see_the_same() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
+    let id = spawn_session(&http, &host).await?;
     let path = format!("/sessions/{id}/stream");
     let mut readers = Vec::new();
     for _ in 0..5 {
         readers.push(http.stream(&path, None).await?);
     }
-    prompt(&http, &id, "stream 500 100").await?;
-    idle(&http, &id).await?;
+    send_prompt(&http, &id, "stream 500 100").await?;
+    wait_until_idle(&http, &id).await?;
     http.poke(&format!("/sessions/{id}/kill")).await?.expect(200)?;
     let late = http.stream(&path, None).await?.rest().await?;
     for reader in &mut readers {
@@ -192,7 +192,7 @@ async fn several_readers_see_the_same() -> Result<()> {
 }
 
 /// Opens a stream and never reads from its socket.
-async fn never_reads(host: &Host, path: &str) -> Result<tokio::net::TcpStream> {
+async fn open_unread_stream(host: &Host, path: &str) -> Result<tokio::net::TcpStream> {
     let authority = host.url().trim_start_matches("http://");
     let mut socket = tokio::net::TcpStream::connect(authority).await?;
     let head = format!("GET {path} HTTP/1.1\r\nhost: {authority}\r\nauthorization: Bearer {}\r\n\r\n", host.token());
@@ -204,16 +204,17 @@ async fn never_reads(host: &Host, path: &str) -> Result<tokio::net::TcpStream> {
 
 #[tokio::test]
 async fn stalled_reader_uses_little_memory_and_blocks_no_other_client() -> Result<()> {
-    let mut options = scripted(&[])?;
+    let mut options = scripted_host(&[])?;
     // Searching every byte for secrets is slow in a debug build.
     options.config.get_or_insert_default().insert_str(0, "redact_output = false\n");
     let host = options.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
+    let id = spawn_session(&http, &host).await?;
     let path = format!("/sessions/{id}/stream");
-    let (_one, _other) = (never_reads(&host, &path).await?, never_reads(&host, "/sessions/stream").await?);
+    let (_one, _other) =
+        (open_unread_stream(&host, &path).await?, open_unread_stream(&host, "/sessions/stream").await?);
     let before = host.rss_kib().context("no memory")?;
-    prompt(&http, &id, "stream 20000 1000").await?;
+    send_prompt(&http, &id, "stream 20000 1000").await?;
     let mut events = http.stream(&path, None).await?;
     tokio::time::timeout(Duration::from_secs(60), async {
         events.expect("the end", |event| event.data["turn"] == "ended").await
@@ -227,11 +228,11 @@ async fn stalled_reader_uses_little_memory_and_blocks_no_other_client() -> Resul
 
 #[tokio::test]
 async fn a_silent_stream_has_a_comment_every_25_to_30_seconds() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
+    let id = spawn_session(&http, &host).await?;
     let comment = async |path: String| -> Result<()> {
-        let mut socket = never_reads(&host, &path).await?;
+        let mut socket = open_unread_stream(&host, &path).await?;
         let (mut seen, mut chunk) = (Vec::new(), [0; 4096]);
         while !seen.windows(3).any(|bytes| bytes == b":\n\n") {
             let read = socket.read(&mut chunk).await?;
@@ -250,9 +251,9 @@ async fn a_silent_stream_has_a_comment_every_25_to_30_seconds() -> Result<()> {
 
 #[tokio::test]
 async fn disconnected_reader_is_released() -> Result<()> {
-    let host = crate::section(scripted(&[])?, "[limits]\nconnections = 3").start()?;
+    let host = crate::add_section(scripted_host(&[])?, "[limits]\nconnections = 3").start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
+    let id = spawn_session(&http, &host).await?;
     // This exceeds the number of permits: each stream must have released its permit for the next.
     for _ in 0..8 {
         let mut events = http.stream(&format!("/sessions/{id}/stream"), None).await?;
@@ -263,19 +264,19 @@ async fn disconnected_reader_is_released() -> Result<()> {
 
 #[tokio::test]
 async fn the_stream_of_all_sessions_begins_with_a_snapshot_and_tells_changes() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let first = spawn(&http, &host).await?;
+    let first = spawn_session(&http, &host).await?;
     let mut events = http.stream("/sessions/stream", None).await?;
     let snapshot = events.next().await?.context("nothing came")?;
     assert_eq!((snapshot.name.as_str(), &snapshot.data["sessions"][0]["id"]), ("snapshot", &json!(first)));
-    let second = spawn(&http, &host).await?;
+    let second = spawn_session(&http, &host).await?;
     let of = |id: &str, member: &str, value: &str| {
         let (id, member, value) = (id.to_owned(), member.to_owned(), value.to_owned());
         move |event: &Event| event.name == "session" && event.data["id"] == id && event.data[&member] == value
     };
     events.expect("the new one", of(&second, "status", "running")).await?;
-    prompt(&http, &first, "ask").await?;
+    send_prompt(&http, &first, "ask").await?;
     events.expect("a question", of(&first, "turn", "awaiting_input")).await?;
     http.poke(&format!("/sessions/{first}/interrupt")).await?.expect(200)?;
     events.expect("rest", of(&first, "turn", "idle")).await?;
@@ -291,11 +292,11 @@ async fn the_stream_of_all_sessions_begins_with_a_snapshot_and_tells_changes() -
 
 #[tokio::test]
 async fn agent_updates_are_not_in_the_stream_of_all_sessions() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
+    let id = spawn_session(&http, &host).await?;
     let mut events = http.stream("/sessions/stream", None).await?;
-    prompt(&http, &id, "stream 3000 200; ask").await?;
+    send_prompt(&http, &id, "stream 3000 200; ask").await?;
     let (mut told, mut asked) = (0, false);
     while !asked {
         let event = events.next().await?.context("the stream ended")?;
@@ -308,15 +309,15 @@ async fn agent_updates_are_not_in_the_stream_of_all_sessions() -> Result<()> {
 
 #[tokio::test]
 async fn output_gives_the_last_lines() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
+    let id = spawn_session(&http, &host).await?;
     let empty = http.get(&format!("/sessions/{id}/output")).await?.expect(200)?;
     assert_eq!(empty, json!({ "id": id, "lines": [] }));
-    prompt(&http, &id, "echo one; think two; tool; echo three").await?;
-    idle(&http, &id).await?;
+    send_prompt(&http, &id, "echo one; think two; tool; echo three").await?;
+    wait_until_idle(&http, &id).await?;
     let all = ["one", "[thought] two", "[tool] a tool", "three", "── turn-end (end_turn) ──"];
-    assert_eq!(output(&http, &id).await?, all);
+    assert_eq!(output_lines(&http, &id).await?, all);
     let last = http.get(&format!("/sessions/{id}/output?lastN=2")).await?.expect(200)?;
     assert_eq!(last["lines"], json!(all[3..]));
     http.poke(&format!("/sessions/{id}/kill")).await?.expect(200)?;
@@ -329,11 +330,11 @@ async fn output_gives_the_last_lines() -> Result<()> {
 
 #[tokio::test]
 async fn events_are_the_log_as_it_is_stored_in_pages() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let id = spawn(&http, &host).await?;
-    prompt(&http, &id, "rawupdate {\"sessionUpdate\":\"novel\",\"n\":1.10}").await?;
-    let last = idle(&http, &id).await?["lastSeq"].as_u64().context("no seq")?;
+    let id = spawn_session(&http, &host).await?;
+    send_prompt(&http, &id, "rawupdate {\"sessionUpdate\":\"novel\",\"n\":1.10}").await?;
+    let last = wait_until_idle(&http, &id).await?["lastSeq"].as_u64().context("no seq")?;
     let (mut after, mut seqs, mut kinds) = (String::new(), Vec::new(), Vec::new());
     loop {
         let answer = http.get(&format!("/sessions/{id}/events?limit=3{after}")).await?;

@@ -6,7 +6,7 @@ use wharf_testkit::dice::Dice;
 use wharf_testkit::host::Host;
 
 use crate::raw_client::{self, RawClient};
-use crate::{cwd, log, scripted};
+use crate::{cwd, log, scripted_host};
 
 const KILL_ROUNDS: u32 = 20;
 /// Fewer rounds where the agent comes back each time, which takes longer.
@@ -23,25 +23,25 @@ fn kill_point(dice: &mut Dice) -> u64 {
 
 #[tokio::test]
 async fn updates_seen_before_kill_9_are_replayed() -> Result<()> {
-    cut_bursts(scripted(&["--no-load"])?.start()?, KILL_ROUNDS, false).await
+    kill_during_bursts(scripted_host(&["--no-load"])?.start()?, KILL_ROUNDS, false).await
 }
 
 #[tokio::test]
 async fn updates_seen_before_kill_9_are_replayed_and_the_agent_is_back() -> Result<()> {
-    cut_bursts(scripted(&[])?.start()?, KILL_ROUNDS_WITH_AGENT, true).await
+    kill_during_bursts(scripted_host(&[])?.start()?, KILL_ROUNDS_WITH_AGENT, true).await
 }
 
-async fn cut_bursts(mut host: Host, rounds: u32, comes_back: bool) -> Result<()> {
+async fn kill_during_bursts(mut host: Host, rounds: u32, comes_back: bool) -> Result<()> {
     let mut dice = Dice::thrown()?;
     for round in 0..rounds {
         let kill_at = kill_point(&mut dice);
-        let cut = cut_a_burst(&mut host, kill_at, comes_back).await;
+        let cut = kill_during_burst(&mut host, kill_at, comes_back).await;
         cut.with_context(|| format!("round {round}, killed at {kill_at}"))?;
     }
     Ok(())
 }
 
-async fn cut_a_burst(host: &mut Host, kill_at: u64, comes_back: bool) -> Result<()> {
+async fn kill_during_burst(host: &mut Host, kill_at: u64, comes_back: bool) -> Result<()> {
     let cwd = cwd(host)?;
     let mut client = RawClient::open(host).await?;
     let session = client.new_session(&cwd).await?;
@@ -58,7 +58,7 @@ async fn cut_a_burst(host: &mut Host, kill_at: u64, comes_back: bool) -> Result<
     host.restart()?;
     let mut client = RawClient::open(host).await?;
     client.load(1, &session, &cwd).await?;
-    let replayed = replay(&mut client).await?;
+    let replayed = read_replay(&mut client).await?;
     ensure!(replayed.len() >= seen.len(), "{} seen, {} replayed", seen.len(), replayed.len());
     for (place, (before, after)) in seen.iter().zip(&replayed).enumerate() {
         ensure!(before == after, "update {place} was {before} and is {after}");
@@ -70,7 +70,7 @@ async fn cut_a_burst(host: &mut Host, kill_at: u64, comes_back: bool) -> Result<
     let answer = client.answer(2).await?;
     if comes_back {
         assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
-        assert_eq!(log::events(host, &session, "agent_updated")?.len(), replayed.len() + 1);
+        assert_eq!(log::list_events(host, &session, "agent_updated")?.len(), replayed.len() + 1);
     } else {
         assert_eq!(answer["error"]["data"]["reason"], "not_resumable", "{answer}");
     }
@@ -78,7 +78,7 @@ async fn cut_a_burst(host: &mut Host, kill_at: u64, comes_back: bool) -> Result<
 }
 
 /// Returns the agent's updates of a replay up to the answer; the prompt precedes them.
-async fn replay(client: &mut RawClient) -> Result<Vec<String>> {
+async fn read_replay(client: &mut RawClient) -> Result<Vec<String>> {
     let prompt = client.next().await?.context("the connection ended")?;
     ensure!(prompt.contains("user_message_chunk"), "the replay begins with {prompt}");
     let mut replayed = Vec::new();
@@ -94,7 +94,7 @@ async fn replay(client: &mut RawClient) -> Result<Vec<String>> {
 
 /// Checks that the log has no gap, one end of the interrupted turn and one end of the session.
 fn check_log(host: &Host, session: &str, updates: usize) -> Result<()> {
-    let records = log::records(host, session)?;
+    let records = log::read_records(host, session)?;
     let gapless = records.iter().enumerate().all(|(place, record)| record["seq"] == place as u64 + 1);
     ensure!(gapless, "the log has a gap");
     let of = |kind: &str| -> Vec<&Value> {
@@ -114,21 +114,21 @@ fn check_log(host: &Host, session: &str, updates: usize) -> Result<()> {
 
 #[tokio::test]
 async fn queued_prompts_and_asks_end_when_the_agent_cannot_come_back() -> Result<()> {
-    let mut host = scripted(&["--no-load"])?.start()?;
-    let (client, session) = crate::open(&host).await?;
+    let mut host = scripted_host(&["--no-load"])?.start()?;
+    let (client, session) = crate::open_session(&host).await?;
     let _asking = client.start_prompt(&session, "ask").await;
     client.expect_request("session/request_permission").await;
     let _waiting = client.start_prompt(&session, "echo later").await;
-    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("later")).await?;
+    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("later")).await?;
     host.restart()?;
-    let loaded = crate::join(&host, &session).await?;
+    let loaded = crate::join_session(&host, &session).await?;
     let asked_again = loaded.transcript().iter().any(|frame| frame.method() == "session/request_permission");
     assert!(!asked_again, "an ask of an agent that is gone");
-    let resolved = log::events(&host, &session, "ask_resolved")?;
+    let resolved = log::list_events(&host, &session, "ask_resolved")?;
     let outcomes: Vec<&Value> = resolved.iter().map(|event| &event["outcome"]["how"]).collect();
     assert_eq!(outcomes, ["agent_gone"]);
-    let accepted = log::events(&host, &session, "prompt_accepted")?.len();
-    let ended = log::events(&host, &session, "prompt_ended")?;
+    let accepted = log::list_events(&host, &session, "prompt_accepted")?.len();
+    let ended = log::list_events(&host, &session, "prompt_ended")?;
     let ends: Vec<&Value> = ended.iter().map(|event| &event["end"]["how"]).collect();
     assert_eq!((accepted, ends), (2, vec![&Value::from("host_restarted"); 2]));
     Ok(())
@@ -136,16 +136,16 @@ async fn queued_prompts_and_asks_end_when_the_agent_cannot_come_back() -> Result
 
 #[tokio::test]
 async fn session_ended_before_the_restart_is_replayed_and_unchanged() -> Result<()> {
-    let mut host = scripted(&["--no-load"])?.start()?;
-    let (client, session) = crate::open(&host).await?;
+    let mut host = scripted_host(&["--no-load"])?.start()?;
+    let (client, session) = crate::open_session(&host).await?;
     client.prompt(&session, "echo one; echo two").await?;
     let _ = client.prompt(&session, "crash 3").await;
-    log::expect(&host, &session, "ended", |_| true).await?;
-    let before = log::records(&host, &session)?;
+    log::expect_event(&host, &session, "ended", |_| true).await?;
+    let before = log::read_records(&host, &session)?;
     assert!(host.terminate()?.success());
     host.restart()?;
-    let loaded = crate::join(&host, &session).await?;
+    let loaded = crate::join_session(&host, &session).await?;
     assert_eq!(loaded.texts(), ["one", "two"]);
-    assert_eq!(log::records(&host, &session)?, before);
+    assert_eq!(log::read_records(&host, &session)?, before);
     Ok(())
 }

@@ -15,24 +15,24 @@ use wharf_testkit::http::{Events, Http};
 use wharf_testkit::{PATIENCE, look};
 
 use crate::identity::CallingAgent;
-use crate::rest::{idle, output, prompt, until};
-use crate::scopes::{start, workspace};
-use crate::tokens::{create, refused_with, stdout, token};
-use crate::{and_scripted, http_client, mcp_client, scripted};
+use crate::rest::{output_lines, send_prompt, wait_for_session, wait_until_idle};
+use crate::scopes::{register_workspace, start_session};
+use crate::tokens::{create_token, expect_stdout, refused_status, run_token};
+use crate::{add_scripted_agent, http_client, mcp_client, scripted_host};
 
 const REVOKED_WITHIN: Duration = Duration::from_secs(1);
 
 /// An open connection or stream: its kind, and a future that returns how it ended.
 type OpenConnection = (&'static str, BoxFuture<'static, Result<String>>);
 
-async fn web_socket(host: &Host, token: &str, session: &str) -> Result<OpenConnection> {
+async fn open_web_socket(host: &Host, token: &str, session: &str) -> Result<OpenConnection> {
     let client = Client::connect(&host.ws_url(), token).await?;
     client.initialize().await?;
     client.request("session/resume", json!({ "sessionId": session, "cwd": "/", "mcpServers": [] })).await?;
     Ok(("a WebSocket", async move { Ok(client.closed().await) }.boxed()))
 }
 
-async fn over_the_socket(host: &Host, token: &str) -> Result<OpenConnection> {
+async fn open_unix_socket(host: &Host, token: &str) -> Result<OpenConnection> {
     let mut request = "ws://localhost/acp".into_client_request()?;
     request.headers_mut().insert("authorization", format!("Bearer {token}").parse()?);
     let stream = tokio::net::UnixStream::connect(host.socket()).await?;
@@ -41,13 +41,13 @@ async fn over_the_socket(host: &Host, token: &str) -> Result<OpenConnection> {
     Ok(("a token over the unix socket", async move { Ok(client.closed().await) }.boxed()))
 }
 
-async fn events(kind: &'static str, http: &Http, path: &str) -> Result<OpenConnection> {
+async fn open_event_stream(kind: &'static str, http: &Http, path: &str) -> Result<OpenConnection> {
     let mut events: Events = http.stream(path, None).await?;
     events.next().await?;
     Ok((kind, async move { events.rest().await.map(|_| "ended".to_owned()) }.boxed()))
 }
 
-async fn acp_over_http(host: &Host, token: &str) -> Result<OpenConnection> {
+async fn open_acp_http(host: &Host, token: &str) -> Result<OpenConnection> {
     let mut http = http_client::AcpHttpClient::new(host, token);
     let hello = json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": 1, "clientCapabilities": {} } });
     let answer = http.post(&hello).await?;
@@ -60,14 +60,14 @@ async fn acp_over_http(host: &Host, token: &str) -> Result<OpenConnection> {
     Ok(("a stream of ACP over HTTP", ended.boxed()))
 }
 
-fn mcp_wait(http: Http, session: &str) -> OpenConnection {
+fn open_mcp_wait(http: Http, session: &str) -> OpenConnection {
     let arguments = json!({ "sessionId": session, "timeoutSeconds": 600 });
     let params = json!({ "name": "wait_agent_session", "arguments": arguments });
     let message = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params });
-    ("a wait of MCP", async move { mcp_client::post(&http, &message).await.map(|answer| answer.body) }.boxed())
+    ("a wait of MCP", async move { mcp_client::post_message(&http, &message).await.map(|answer| answer.body) }.boxed())
 }
 
-async fn mcp_lines(host: &Host, token: &str) -> Result<OpenConnection> {
+async fn open_mcp_stdio(host: &Host, token: &str) -> Result<OpenConnection> {
     let authority = host.url().trim_start_matches("http://");
     let mut stream = BufReader::new(TcpStream::connect(authority).await?);
     let head = format!(
@@ -91,7 +91,7 @@ async fn mcp_lines(host: &Host, token: &str) -> Result<OpenConnection> {
     Ok(("lines of MCP", ended.boxed()))
 }
 
-fn slow_start(http: Http, cwd: String) -> OpenConnection {
+fn open_slow_start(http: Http, cwd: String) -> OpenConnection {
     let body = json!({ "adapter": "sleeper", "cwd": cwd });
     let ended = async move { Ok(http.post("/sessions/agent", &body).await?.status.to_string()) };
     ("a request that takes long", ended.boxed())
@@ -99,14 +99,14 @@ fn slow_start(http: Http, cwd: String) -> OpenConnection {
 
 #[tokio::test]
 async fn revoked_token_closes_its_connections_and_accepted_prompts_run() -> Result<()> {
-    let host = and_scripted(scripted(&[])?, "sleeper", &["--hang-on", "initialize"])?.start()?;
-    let cwd = workspace(&host, "here").await?;
+    let host = add_scripted_agent(scripted_host(&[])?, "sleeper", &["--hang-on", "initialize"])?.start()?;
+    let cwd = register_workspace(&host, "here").await?;
     let admin = Http::new(&host);
-    let (id, text) = create(&host, &["--role", "controller"])?;
+    let (id, text) = create_token(&host, &["--role", "controller"])?;
     let http = Http::with_token(&host, &text);
-    let session = start(&admin, &json!({ "workspaceSlug": "here" })).await?;
+    let session = start_session(&admin, &json!({ "workspaceSlug": "here" })).await?;
     let session = session["id"].as_str().context("no id")?.to_owned();
-    prompt(&http, &session, "hang").await?;
+    send_prompt(&http, &session, "hang").await?;
     http.post(&format!("/sessions/{session}/prompt"), &json!({ "prompt": "echo kept", "queue": true }))
         .await?
         .expect(200)?;
@@ -114,20 +114,20 @@ async fn revoked_token_closes_its_connections_and_accepted_prompts_run() -> Resu
     others.initialize().await?;
 
     let open: Vec<OpenConnection> = vec![
-        web_socket(&host, &text, &session).await?,
-        over_the_socket(&host, &text).await?,
-        events("the stream of all sessions", &http, "/sessions/stream").await?,
-        events("a session's stream", &http, &format!("/sessions/{session}/stream")).await?,
-        acp_over_http(&host, &text).await?,
-        mcp_lines(&host, &text).await?,
-        mcp_wait(http.clone(), &session),
-        slow_start(http.clone(), cwd.display().to_string()),
+        open_web_socket(&host, &text, &session).await?,
+        open_unix_socket(&host, &text).await?,
+        open_event_stream("the stream of all sessions", &http, "/sessions/stream").await?,
+        open_event_stream("a session's stream", &http, &format!("/sessions/{session}/stream")).await?,
+        open_acp_http(&host, &text).await?,
+        open_mcp_stdio(&host, &text).await?,
+        open_mcp_wait(http.clone(), &session),
+        open_slow_start(http.clone(), cwd.display().to_string()),
     ];
     let running = open.into_iter().map(|(kind, ended)| {
         tokio::spawn(async move { (kind, tokio::time::timeout(PATIENCE, ended).await, Instant::now()) })
     });
     let running: Vec<_> = running.collect();
-    until(&admin, &session, "an attached client", |session| session["clients"] != 0).await?;
+    wait_for_session(&admin, &session, "an attached client", |session| session["clients"] != 0).await?;
     // The slow start has reached the point where it hangs.
     let starting = |sessions: &Value| {
         sessions["sessions"].as_array().is_some_and(|all| all.iter().any(|one| one["status"] == "starting"))
@@ -136,7 +136,7 @@ async fn revoked_token_closes_its_connections_and_accepted_prompts_run() -> Resu
     states.expect("the start", |event| event.data["status"] == "starting" || starting(&event.data)).await?;
 
     let revoking = Instant::now();
-    stdout(token(&host, &["revoke", &id])?)?;
+    expect_stdout(run_token(&host, &["revoke", &id])?)?;
     let revoked = Instant::now();
     for ended in join_all(running).await {
         let (kind, how, at) = ended?;
@@ -152,19 +152,19 @@ async fn revoked_token_closes_its_connections_and_accepted_prompts_run() -> Resu
             _ => {}
         }
     }
-    assert_eq!(refused_with(&host, &Credentials::Bearer(text)).await?, Some(401));
+    assert_eq!(refused_status(&host, &Credentials::Bearer(text)).await?, Some(401));
     others.request("session/list", json!({})).await?;
-    let left = until(&admin, &session, "nobody left", |session| session["clients"] == 0).await?;
+    let left = wait_for_session(&admin, &session, "nobody left", |session| session["clients"] == 0).await?;
     assert_eq!((&left["queued"], &left["turn"]), (&json!(1), &json!("running")), "what was accepted stays");
     admin.poke(&format!("/sessions/{session}/interrupt")).await?.expect(200)?;
-    idle(&admin, &session).await?;
-    assert!(output(&admin, &session).await?.contains(&"kept".to_owned()));
+    wait_until_idle(&admin, &session).await?;
+    assert!(output_lines(&admin, &session).await?.contains(&"kept".to_owned()));
     Ok(())
 }
 
 #[tokio::test]
 async fn connections_of_an_agent_token_end_with_the_agent() -> Result<()> {
-    let host = scripted(&["--resume"])?.start()?;
+    let host = scripted_host(&["--resume"])?.start()?;
     let admin = Http::new(&host);
     let agent = CallingAgent::new(&host).await?;
     let text = agent.token(&host).await?;
@@ -174,9 +174,9 @@ async fn connections_of_an_agent_token_end_with_the_agent() -> Result<()> {
     let attach = json!({ "sessionId": session, "historyPolicy": "none" });
     socket.request("session/attach", attach).await?;
     let streams = vec![
-        events("the stream of all sessions", &http, "/sessions/stream").await?,
-        acp_over_http(&host, &text).await?,
-        mcp_lines(&host, &text).await?,
+        open_event_stream("the stream of all sessions", &http, "/sessions/stream").await?,
+        open_acp_http(&host, &text).await?,
+        open_mcp_stdio(&host, &text).await?,
     ];
     let streams = streams.into_iter().map(|(kind, ended)| async move {
         tokio::time::timeout(PATIENCE, ended).await.with_context(|| format!("{kind} did not end"))?
@@ -195,27 +195,27 @@ async fn connections_of_an_agent_token_end_with_the_agent() -> Result<()> {
 
 #[tokio::test]
 async fn revocation_disconnects_a_client_that_does_not_read() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (owner, session) = crate::open(&host).await?;
-    let (id, text) = create(&host, &["--role", "observer"])?;
+    let host = scripted_host(&[])?.start()?;
+    let (owner, session) = crate::open_session(&host).await?;
+    let (id, text) = create_token(&host, &["--role", "observer"])?;
     let (mut deaf, _) = connect(&host.ws_url(), &Credentials::Bearer(text)).await?;
     let attach = json!({ "jsonrpc": "2.0", "id": 1, "method": "session/attach", "params": { "sessionId": session } });
     futures_util::SinkExt::send(&mut deaf, attach.to_string().into()).await?;
-    until(&Http::new(&host), &session, "two clients", |session| session["clients"] == 2).await?;
+    wait_for_session(&Http::new(&host), &session, "two clients", |session| session["clients"] == 2).await?;
     // This is far more than the socket and the buffers before it hold.
     owner.prompt(&session, "burst 20000 1000").await?;
-    stdout(token(&host, &["revoke", &id])?)?;
+    expect_stdout(run_token(&host, &["revoke", &id])?)?;
     let revoked = Instant::now();
-    until(&Http::new(&host), &session, "one client", |session| session["clients"] == 1).await?;
+    wait_for_session(&Http::new(&host), &session, "one client", |session| session["clients"] == 1).await?;
     ensure!(revoked.elapsed() < 2 * REVOKED_WITHIN, "it took {:?}", revoked.elapsed());
     Ok(())
 }
 
 #[tokio::test]
 async fn an_expired_token_ends_its_connections_too() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let begun = Instant::now();
-    let (_, text) = create(&host, &["--role", "controller", "--ttl", "4s"])?;
+    let (_, text) = create_token(&host, &["--role", "controller", "--ttl", "4s"])?;
     let client = Client::connect(&host.ws_url(), &text).await?;
     client.initialize().await?;
     assert_eq!(client.closed().await, "closed 1008 the token has expired");
@@ -229,8 +229,8 @@ async fn an_expired_token_ends_its_connections_too() -> Result<()> {
 
 #[tokio::test]
 async fn unreadable_token_file_closes_no_connection() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (_, text) = create(&host, &["--role", "controller"])?;
+    let host = scripted_host(&[])?.start()?;
+    let (_, text) = create_token(&host, &["--role", "controller"])?;
     let client = Client::connect(&host.ws_url(), &text).await?;
     client.initialize().await?;
     let file = host.state_dir().join("tokens.json");

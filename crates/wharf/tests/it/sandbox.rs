@@ -11,7 +11,10 @@ use wharf_testkit::client::Client;
 use wharf_testkit::host::{Host, HostOptions};
 use wharf_testkit::http::Http;
 
-use crate::{client, client_with, cwd, log, open, pids, refused, scripted, section, told};
+use crate::{
+    add_section, connect_client, connect_client_with, cwd, expect_error, log, open_session, parse_pids,
+    prompt_for_text, scripted_host,
+};
 
 /// The directories of a sandbox test; none is inside another that an agent may write.
 pub(crate) struct SandboxDirectories {
@@ -36,22 +39,22 @@ impl SandboxDirectories {
 
     /// Configures a host whose agents are confined.
     pub(crate) fn options(&self, flags: &[&str]) -> Result<HostOptions> {
-        Ok(self.confined(scripted(flags)?))
+        Ok(self.confined(scripted_host(flags)?))
     }
 
     fn confined(&self, options: HostOptions) -> HostOptions {
-        section(options, "[sandbox]\nmode = \"landlock\"").variable("TMPDIR", &self.temp.display().to_string())
+        add_section(options, "[sandbox]\nmode = \"landlock\"").variable("TMPDIR", &self.temp.display().to_string())
     }
 
     pub(crate) async fn open(&self, host: &Host) -> Result<(Client, String)> {
-        let client = client(host).await?;
+        let client = connect_client(host).await?;
         let session = client.new_session(&self.work.display().to_string()).await?;
         Ok((client, session))
     }
 }
 
 /// Returns true if the kernel has Landlock, and reports a skipped test otherwise.
-pub(crate) fn landlock() -> bool {
+pub(crate) fn has_landlock() -> bool {
     match support() {
         Support::Landlock { .. } => true,
         Support::None(why) => {
@@ -70,18 +73,18 @@ const PERMISSION_DENIED: &str = "failed: Permission denied";
 
 #[tokio::test]
 async fn confined_agent_writes_only_in_its_directory_and_temporary_files() -> Result<()> {
-    if !landlock() {
+    if !has_landlock() {
         return Ok(());
     }
     let yard = SandboxDirectories::new()?;
     let host = yard.options(&[])?.start()?;
     let (client, session) = yard.open(&host).await?;
     for place in [&yard.work, &yard.temp] {
-        assert_eq!(told(&client, &session, &format!("save {}/x y", place.display())).await?, "saved");
-        assert_eq!(told(&client, &session, &format!("sh cat {}/x > /dev/null", place.display())).await?, "");
+        assert_eq!(prompt_for_text(&client, &session, &format!("save {}/x y", place.display())).await?, "saved");
+        assert_eq!(prompt_for_text(&client, &session, &format!("sh cat {}/x > /dev/null", place.display())).await?, "");
     }
     let out = yard.out.display();
-    assert!(told(&client, &session, &format!("save {out}/x y")).await?.starts_with(PERMISSION_DENIED));
+    assert!(prompt_for_text(&client, &session, &format!("save {out}/x y")).await?.starts_with(PERMISSION_DENIED));
     for deed in [
         format!("echo y > {out}/x"),
         format!("echo y >> {out}/keep"),
@@ -93,18 +96,22 @@ async fn confined_agent_writes_only_in_its_directory_and_temporary_files() -> Re
         format!("ln -s / way && echo y > way/{out}/x"),
         format!("setsid sh -c 'echo y > {out}/x'"),
     ] {
-        let said = told(&client, &session, &format!("sh {deed}")).await?;
+        let said = prompt_for_text(&client, &session, &format!("sh {deed}")).await?;
         assert!(said.contains("ermission denied") || said.contains("cross-device"), "{deed}: {said}");
     }
     assert_eq!(fs::read_to_string(yard.out.join("keep"))?, "kept");
     assert_eq!(fs::read_dir(&yard.out)?.count(), 1, "nothing came to be");
-    assert_eq!(told(&client, &session, &format!("load {out}/keep")).await?, "kept", "reading is another matter");
+    assert_eq!(
+        prompt_for_text(&client, &session, &format!("load {out}/keep")).await?,
+        "kept",
+        "reading is another matter"
+    );
     Ok(())
 }
 
 #[tokio::test]
 async fn confined_agent_cannot_read_files_of_the_host() -> Result<()> {
-    if !landlock() {
+    if !has_landlock() {
         return Ok(());
     }
     let yard = SandboxDirectories::new()?;
@@ -122,23 +129,23 @@ async fn confined_agent_cannot_read_files_of_the_host() -> Result<()> {
     let through = PathBuf::from(format!("/proc/{}/cwd{}", host.pid(), state.join("token").display()));
     let own = [state.join("token"), state.join("id"), start, config, door, yard.work.join("gate/token"), through];
     for path in own.into_iter().chain(environ) {
-        let said = told(&client, &session, &format!("load {}", path.display())).await?;
+        let said = prompt_for_text(&client, &session, &format!("load {}", path.display())).await?;
         assert!(said.starts_with(PERMISSION_DENIED), "{}: {said}", path.display());
     }
     for dir in [state.clone(), yard.work.join("gate"), state.join("workspaces")] {
         assert!(
-            told(&client, &session, &format!("ls {}", dir.display())).await?.starts_with(PERMISSION_DENIED),
+            prompt_for_text(&client, &session, &format!("ls {}", dir.display())).await?.starts_with(PERMISSION_DENIED),
             "{dir:?}"
         );
     }
-    let said = told(&client, &session, &format!("sh cat {}", state.join("token").display())).await?;
+    let said = prompt_for_text(&client, &session, &format!("sh cat {}", state.join("token").display())).await?;
     assert!(said.contains("ermission denied") && !said.contains(host.token()), "{said}");
     Ok(())
 }
 
 #[tokio::test]
 async fn wharfs_own_files_and_terminals_obey_the_same_sandbox() -> Result<()> {
-    if !landlock() {
+    if !has_landlock() {
         return Ok(());
     }
     let yard = SandboxDirectories::new()?;
@@ -147,16 +154,16 @@ async fn wharfs_own_files_and_terminals_obey_the_same_sandbox() -> Result<()> {
     let (work, out) = (yard.work.display(), yard.out.display());
     let token = host.state_dir().join("token");
     symlink(&token, yard.work.join("door"))?;
-    assert_eq!(told(&client, &session, &format!("fs write {work}/x y")).await?, "answered: {}");
-    assert_eq!(told(&client, &session, &format!("fs read {work}/x")).await?, r#"answered: {"content":"y"}"#);
+    assert_eq!(prompt_for_text(&client, &session, &format!("fs write {work}/x y")).await?, "answered: {}");
+    assert_eq!(prompt_for_text(&client, &session, &format!("fs read {work}/x")).await?, r#"answered: {"content":"y"}"#);
     for deed in [format!("fs write {out}/x y"), format!("fs read {}", token.display()), format!("fs read {work}/door")]
     {
-        assert!(told(&client, &session, &deed).await?.starts_with("failed: "), "{deed}");
+        assert!(prompt_for_text(&client, &session, &deed).await?.starts_with("failed: "), "{deed}");
     }
-    let said = told(&client, &session, &format!("terminal echo y > {work}/t && cat {work}/t")).await?;
+    let said = prompt_for_text(&client, &session, &format!("terminal echo y > {work}/t && cat {work}/t")).await?;
     assert!(said.contains(r#""exitCode":0"#) && said.contains(r"y\n"), "{said}");
     for deed in [format!("echo y > {out}/x"), format!("cat {}", token.display())] {
-        let said = told(&client, &session, &format!("terminal {deed}")).await?;
+        let said = prompt_for_text(&client, &session, &format!("terminal {deed}")).await?;
         assert!(said.contains("ermission denied") && !said.contains(host.token()), "{deed}: {said}");
     }
     assert!(!yard.out.join("x").exists());
@@ -165,34 +172,35 @@ async fn wharfs_own_files_and_terminals_obey_the_same_sandbox() -> Result<()> {
 
 #[tokio::test]
 async fn files_served_to_a_confined_agent_follow_its_sandbox() -> Result<()> {
-    if !landlock() {
+    if !has_landlock() {
         return Ok(());
     }
     let yard = SandboxDirectories::new()?;
     let [work, temp, out] = [&yard.work, &yard.temp, &yard.out].map(|place| place.display().to_string());
-    let options = section(yard.options(&["--session-id", "own"])?, &format!("writable = [\"{out}/keep\"]"));
+    let options = add_section(yard.options(&["--session-id", "own"])?, &format!("writable = [\"{out}/keep\"]"));
     let host = options.start()?;
     let (client, session) = yard.open(&host).await?;
     fs::write(yard.out.join("other"), "other")?;
     symlink(yard.out.join("other"), yard.temp.join("door"))?;
     // The second path is a single file that the sandbox opens.
     for path in [format!("{temp}/x"), format!("{out}/keep")] {
-        assert_eq!(told(&client, &session, &format!("fs write {path} y")).await?, "answered: {}", "{path}");
+        assert_eq!(prompt_for_text(&client, &session, &format!("fs write {path} y")).await?, "answered: {}", "{path}");
         assert_eq!(
-            told(&client, &session, &format!("fs read {path}")).await?,
+            prompt_for_text(&client, &session, &format!("fs read {path}")).await?,
             r#"answered: {"content":"y"}"#,
             "{path}"
         );
     }
     // The agent may read the user's files and cannot write them through any path.
     for path in [format!("{out}/other"), format!("{temp}/door"), format!("{work}/../out/other")] {
-        let said = told(&client, &session, &format!("fs read {path}")).await?;
+        let said = prompt_for_text(&client, &session, &format!("fs read {path}")).await?;
         assert_eq!(said, r#"answered: {"content":"other"}"#, "{path}");
-        let said = told(&client, &session, &format!("fs write {path} y")).await?;
+        let said = prompt_for_text(&client, &session, &format!("fs write {path} y")).await?;
         assert!(said.starts_with("failed: ") && said.contains("ermission denied"), "{path}: {said}");
     }
     let token = host.state_dir().join("token");
-    let said = told(&client, &session, &format!("fs read /proc/{}/root{}", host.pid(), token.display())).await?;
+    let said =
+        prompt_for_text(&client, &session, &format!("fs read /proc/{}/root{}", host.pid(), token.display())).await?;
     assert!(said.starts_with("failed: ") && !said.contains(host.token()), "{said}");
     assert_eq!(fs::read_to_string(yard.out.join("other"))?, "other");
     Ok(())
@@ -201,7 +209,7 @@ async fn files_served_to_a_confined_agent_follow_its_sandbox() -> Result<()> {
 /// A variable of the dynamic loader runs code in every program that it reaches, so it must reach only confined ones.
 #[tokio::test]
 async fn variables_that_an_agent_chooses_reach_no_program_that_is_not_confined() -> Result<()> {
-    if !landlock() {
+    if !has_landlock() {
         return Ok(());
     }
     let yard = SandboxDirectories::new()?;
@@ -211,11 +219,11 @@ async fn variables_that_an_agent_chooses_reach_no_program_that_is_not_confined()
         { "name": "WHARF_AGENT_TAG", "value": "forged" }, { "name": "WHARF_TOKEN", "value": "forged" }]);
     let script = "echo colour $COLOUR; echo tag $WHARF_AGENT_TAG; echo tag $WHARF_TOKEN";
     let create = json!({ "sessionId": "own", "command": "/bin/sh", "args": ["-c", script], "env": env });
-    let created = told(&client, &session, &format!("ext terminal/create {create}")).await?;
+    let created = prompt_for_text(&client, &session, &format!("ext terminal/create {create}")).await?;
     let id = created.split('"').nth(3).context("no terminal")?.to_owned();
     let terminal = json!({ "sessionId": "own", "terminalId": id });
-    told(&client, &session, &format!("ext terminal/wait_for_exit {terminal}")).await?;
-    let said = told(&client, &session, &format!("ext terminal/output {terminal}")).await?;
+    prompt_for_text(&client, &session, &format!("ext terminal/wait_for_exit {terminal}")).await?;
+    let said = prompt_for_text(&client, &session, &format!("ext terminal/output {terminal}")).await?;
     assert!(said.contains("colour red") && !said.contains("tag forged"), "{said}");
     assert_eq!(said.matches("/none.so").count(), 1, "the shell's loader complains, no other: {said}");
     Ok(())
@@ -223,7 +231,7 @@ async fn variables_that_an_agent_chooses_reach_no_program_that_is_not_confined()
 
 #[tokio::test]
 async fn session_comes_back_confined_to_the_same_directory() -> Result<()> {
-    if !landlock() {
+    if !has_landlock() {
         return Ok(());
     }
     let yard = SandboxDirectories::new()?;
@@ -232,30 +240,30 @@ async fn session_comes_back_confined_to_the_same_directory() -> Result<()> {
     options.config.get_or_insert_default().insert_str(0, "start_retries = []\n");
     let mut host = options.start()?;
     let (first, session) = yard.open(&host).await?;
-    assert_eq!(told(&first, &session, "echo before").await?, "before");
+    assert_eq!(prompt_for_text(&first, &session, "echo before").await?, "before");
     host.restart()?;
-    let second = client(&host).await?;
+    let second = connect_client(&host).await?;
     second.load_session(&session, &yard.work.display().to_string()).await?;
     let out = yard.out.display();
-    assert!(told(&second, &session, &format!("save {out}/x y")).await?.starts_with(PERMISSION_DENIED));
-    assert_eq!(told(&second, &session, &format!("save {}/x y", yard.work.display())).await?, "saved");
+    assert!(prompt_for_text(&second, &session, &format!("save {out}/x y")).await?.starts_with(PERMISSION_DENIED));
+    assert_eq!(prompt_for_text(&second, &session, &format!("save {}/x y", yard.work.display())).await?, "saved");
     // Another agent with write access beside it could do this.
     host.kill9()?;
     fs::rename(&yard.work, yard.temp.join("away"))?;
     symlink(&yard.out, &yard.work)?;
     host.restart()?;
-    let third = client(&host).await?;
+    let third = connect_client(&host).await?;
     // The history can be read all the same; it depends on timing whether the load already fails.
     let _ = third.load_session(&session, &yard.work.display().to_string()).await;
-    log::expect(&host, &session, "ended", |event| event.to_string().contains("now leads to")).await?;
-    assert_eq!(refused(third.prompt(&session, "echo never").await)?.data["reason"], "start_failed");
+    log::expect_event(&host, &session, "ended", |event| event.to_string().contains("now leads to")).await?;
+    assert_eq!(expect_error(third.prompt(&session, "echo never").await)?.data["reason"], "start_failed");
     assert_eq!(fs::read_dir(&yard.out)?.count(), 1);
     Ok(())
 }
 
 #[tokio::test]
 async fn prestarted_agent_is_confined_and_serves_only_sessions_with_the_same_rights() -> Result<()> {
-    if !landlock() {
+    if !has_landlock() {
         return Ok(());
     }
     let yard = SandboxDirectories::new()?;
@@ -265,24 +273,25 @@ async fn prestarted_agent_is_confined_and_serves_only_sessions_with_the_same_rig
         let pid = client.transcript().remove(0).body["result"]["_meta"]["scripted"]["pid"].as_u64();
         pid.and_then(|pid| u32::try_from(pid).ok()).context("no pid")
     };
-    let here = client_with(&host, json!({}), json!({ "wharf": { "cwd": work } })).await?;
+    let here = connect_client_with(&host, json!({}), json!({ "wharf": { "cwd": work } })).await?;
     assert!(is_confined(greeted(&here)?)?);
     let session = here.new_session(&work).await?;
-    assert_eq!(pids(&told(&here, &session, "pid").await?), [greeted(&here)?], "the same rights");
+    assert_eq!(parse_pids(&prompt_for_text(&here, &session, "pid").await?), [greeted(&here)?], "the same rights");
     // The session has a further directory: an agent that was started without it cannot serve it.
-    let more = client_with(&host, json!({ "auth": { "terminal": true } }), json!({ "wharf": { "cwd": work } })).await?;
+    let more = connect_client_with(&host, json!({ "auth": { "terminal": true } }), json!({ "wharf": { "cwd": work } }))
+        .await?;
     let new = json!({ "cwd": work, "mcpServers": [], "additionalDirectories": [out] });
     let session = more.request("session/new", new).await?["sessionId"].as_str().context("no id")?.to_owned();
-    assert_ne!(pids(&told(&more, &session, "pid").await?), [greeted(&more)?]);
-    assert_eq!(told(&more, &session, &format!("save {out}/x y")).await?, "saved");
+    assert_ne!(parse_pids(&prompt_for_text(&more, &session, "pid").await?), [greeted(&more)?]);
+    assert_eq!(prompt_for_text(&more, &session, &format!("save {out}/x y")).await?, "saved");
     Ok(())
 }
 
 #[tokio::test]
 async fn required_sandbox_without_landlock_refuses_sessions() -> Result<()> {
     let yard = SandboxDirectories::new()?;
-    let options = crate::and_scripted(yard.options(&[])?, "free", &[])?;
-    let options = section(options, "[agents.free.sandbox]\nmode = \"off\"");
+    let options = crate::add_scripted_agent(yard.options(&[])?, "free", &[])?;
+    let options = add_section(options, "[agents.free.sandbox]\nmode = \"off\"");
     let host = options.variable("WHARF_WITHOUT_LANDLOCK", "1").start()?;
     let work = yard.work.display().to_string();
     let http = Http::new(&host);
@@ -290,9 +299,9 @@ async fn required_sandbox_without_landlock_refuses_sessions() -> Result<()> {
     let answer = http.post("/sessions/agent", &body).await?;
     assert_eq!(answer.fault(), (501, "sandbox_not_supported".to_owned()));
     let client = Client::connect(&host.ws_url(), host.token()).await?;
-    let error = refused(client.initialize().await)?;
+    let error = expect_error(client.initialize().await)?;
     assert!(error.message.contains("WHARF_WITHOUT_LANDLOCK") && error.message.contains("wharf doctor"), "{error:?}");
-    let error = refused(client.new_session(&work).await)?;
+    let error = expect_error(client.new_session(&work).await)?;
     assert!(error.message.contains("wharf doctor"), "{error:?}");
     let listed = http.get("/sessions").await?.json();
     assert_eq!(listed["sessions"], json!([]), "nothing was made");
@@ -304,14 +313,14 @@ async fn required_sandbox_without_landlock_refuses_sessions() -> Result<()> {
 
 #[tokio::test]
 async fn session_in_a_directory_that_holds_the_hosts_files_is_refused() -> Result<()> {
-    if !landlock() {
+    if !has_landlock() {
         return Ok(());
     }
     let yard = SandboxDirectories::new()?;
     let host = yard.options(&[])?.start()?;
-    let client = client(&host).await?;
+    let client = connect_client(&host).await?;
     for dir in [cwd(&host)?, host.state_dir().display().to_string(), "/".to_owned()] {
-        let error = refused(client.new_session(&dir).await)?;
+        let error = expect_error(client.new_session(&dir).await)?;
         assert!(error.message.contains("cannot let the agent write in"), "{dir}: {error:?}");
     }
     assert_eq!(client.new_session(&yard.work.display().to_string()).await.map(drop).ok(), Some(()));
@@ -320,13 +329,13 @@ async fn session_in_a_directory_that_holds_the_hosts_files_is_refused() -> Resul
 
 #[tokio::test]
 async fn sandbox_is_off_by_default_and_on_for_configured_adapters() -> Result<()> {
-    if !landlock() {
+    if !has_landlock() {
         return Ok(());
     }
     let yard = SandboxDirectories::new()?;
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
-    let pid = pids(&told(&client, &session, "pid").await?);
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
+    let pid = parse_pids(&prompt_for_text(&client, &session, "pid").await?);
     assert!(!is_confined(pid[0])?);
     // A manifest asks for the sandbox and names a directory of the agent's own.
     let adapters = host.directory().join("adapters/mine");
@@ -345,22 +354,27 @@ async fn sandbox_is_off_by_default_and_on_for_configured_adapters() -> Result<()
     let client = Client::connect(&format!("{}?agent=mine", host.ws_url()), host.token()).await?;
     client.initialize().await?;
     let session = client.new_session(&yard.work.display().to_string()).await?;
-    assert_eq!(told(&client, &session, &format!("save {}/x y", own.display())).await?, "saved");
-    assert!(told(&client, &session, &format!("save {}/x y", yard.out.display())).await?.starts_with(PERMISSION_DENIED));
+    assert_eq!(prompt_for_text(&client, &session, &format!("save {}/x y", own.display())).await?, "saved");
+    assert!(
+        prompt_for_text(&client, &session, &format!("save {}/x y", yard.out.display()))
+            .await?
+            .starts_with(PERMISSION_DENIED)
+    );
     Ok(())
 }
 
 #[tokio::test]
 async fn the_demo_agent_works_in_the_sandbox() -> Result<()> {
-    if !landlock() {
+    if !has_landlock() {
         return Ok(());
     }
     let yard = SandboxDirectories::new()?;
-    let mut host = yard.confined(HostOptions { binary: Some(crate::wharf()), ..HostOptions::default() }).start()?;
+    let mut host =
+        yard.confined(HostOptions { binary: Some(crate::wharf_binary()), ..HostOptions::default() }).start()?;
     let (client, session) = yard.open(&host).await?;
     client.prompt(&session, "help").await?;
     host.restart()?;
-    let client = crate::client(&host).await?;
+    let client = crate::connect_client(&host).await?;
     client.load_session(&session, &yard.work.display().to_string()).await?;
     client.prompt(&session, "help").await?;
     Ok(())
@@ -371,7 +385,7 @@ async fn start_that_the_sandbox_refuses_is_not_tried_again() -> Result<()> {
     if !landlock() {
         return Ok(());
     }
-    let yard = Yard::new()?;
+    let yard = SandboxDirectories::new()?;
     let mut options = yard.options(&[])?;
     options.config.get_or_insert_default().insert_str(0, "start_retries = [\"50ms\"]\n");
     let host = options.start()?;
@@ -382,7 +396,7 @@ async fn start_that_the_sandbox_refuses_is_not_tried_again() -> Result<()> {
     symlink(&yard.out, &yard.work)?;
     assert_eq!(refused(crashes.answer().await)?.data["reason"], "agent_exited");
     assert_eq!(refused(waits.answer().await)?.data["reason"], "start_failed");
-    assert_eq!(log::events(&host, &session, "start_failed")?, Vec::<serde_json::Value>::new());
+    assert_eq!(log::list_events(&host, &session, "start_failed")?, Vec::<serde_json::Value>::new());
     let known = Http::new(&host).get(&format!("/sessions/{session}")).await?.expect(200)?;
     assert!(known["message"].to_string().contains("the sandbox does not follow"), "{known}");
     Ok(())

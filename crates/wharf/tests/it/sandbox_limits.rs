@@ -10,31 +10,31 @@ use wharf_testkit::client::Client;
 use wharf_testkit::host::Host;
 use wharf_testkit::look;
 
-use crate::sandbox::{SandboxDirectories, landlock};
-use crate::{open, scripted, told};
+use crate::sandbox::{SandboxDirectories, has_landlock};
+use crate::{open_session, prompt_for_text, scripted_host};
 
 /// The time within which a changed mode has to be restored.
 const REPAIRED_WITHIN: Duration = Duration::from_secs(1);
 
-async fn confined(yard: &SandboxDirectories) -> Result<(Host, Client, String)> {
+async fn open_confined_session(yard: &SandboxDirectories) -> Result<(Host, Client, String)> {
     let host = yard.options(&[])?.start()?;
     let (client, session) = yard.open(&host).await?;
     Ok((host, client, session))
 }
 
 /// Runs one shell command of the agent. Returns `done` or its error message.
-async fn attempt(client: &Client, session: &str, command: &str) -> Result<String> {
-    told(client, session, &format!("sh {command} 2>&1 >/dev/null && echo done")).await
+async fn run_shell_command(client: &Client, session: &str, command: &str) -> Result<String> {
+    prompt_for_text(client, session, &format!("sh {command} 2>&1 >/dev/null && echo done")).await
 }
 
 #[tokio::test]
 async fn confined_agent_cannot_change_limits_and_priorities_of_other_processes() -> Result<()> {
-    if !landlock() {
+    if !has_landlock() {
         return Ok(());
     }
     let yard = SandboxDirectories::new()?;
-    let (host, client, session) = confined(&yard).await?;
-    let shim = told(&client, &session, r"sh sed -n 's/^PPid:\t//p' /proc/$PPID/status").await?;
+    let (host, client, session) = open_confined_session(&yard).await?;
+    let shim = prompt_for_text(&client, &session, r"sh sed -n 's/^PPid:\t//p' /proc/$PPID/status").await?;
     for victim in [host.pid().to_string(), shim.trim().to_owned()] {
         for attack in [
             format!("prlimit --pid {victim} --nofile=64:64"),
@@ -45,12 +45,12 @@ async fn confined_agent_cannot_change_limits_and_priorities_of_other_processes()
             format!("chrt --idle -p 0 {victim}"),
             format!("ionice -c 3 -p {victim}"),
         ] {
-            let said = attempt(&client, &session, &attack).await?;
+            let said = run_shell_command(&client, &session, &attack).await?;
             assert!(said.contains("Operation not permitted"), "{attack}: {said}");
         }
     }
     // This addresses all processes of the user at once.
-    let said = attempt(&client, &session, "renice -n 19 -u $(id -u)").await?;
+    let said = run_shell_command(&client, &session, "renice -n 19 -u $(id -u)").await?;
     assert!(said.contains("Operation not permitted"), "{said}");
     let limits = fs::read_to_string(format!("/proc/{}/limits", host.pid()))?;
     assert!(!limits.contains("Max open files            64"), "{limits}");
@@ -59,11 +59,11 @@ async fn confined_agent_cannot_change_limits_and_priorities_of_other_processes()
 
 #[tokio::test]
 async fn confined_agent_sets_its_own_limits_and_priorities() -> Result<()> {
-    if !landlock() {
+    if !has_landlock() {
         return Ok(());
     }
     let yard = SandboxDirectories::new()?;
-    let (_host, client, session) = confined(&yard).await?;
+    let (_host, client, session) = open_confined_session(&yard).await?;
     for deed in [
         "prlimit --nofile=100:100 true",
         "sh -c 'ulimit -n 100'",
@@ -75,27 +75,28 @@ async fn confined_agent_sets_its_own_limits_and_priorities() -> Result<()> {
         "prlimit --pid 1",
         "taskset -p 1",
     ] {
-        assert_eq!(attempt(&client, &session, deed).await?, "done\n", "{deed}");
+        assert_eq!(run_shell_command(&client, &session, deed).await?, "done\n", "{deed}");
     }
     Ok(())
 }
 
-fn mode(path: &Path) -> Result<u32> {
+fn file_mode(path: &Path) -> Result<u32> {
     Ok(fs::symlink_metadata(path)?.permissions().mode() & 0o777)
 }
 
 async fn assert_repaired(path: &Path, wanted: u32) -> Result<()> {
-    let repaired = look::until(REPAIRED_WITHIN, || Ok(Some(()).filter(|()| mode(path).ok() == Some(wanted)))).await?;
-    repaired.with_context(|| format!("{} still has mode {:o}", path.display(), mode(path).unwrap_or_default()))
+    let repaired =
+        look::until(REPAIRED_WITHIN, || Ok(Some(()).filter(|()| file_mode(path).ok() == Some(wanted)))).await?;
+    repaired.with_context(|| format!("{} still has mode {:o}", path.display(), file_mode(path).unwrap_or_default()))
 }
 
 #[tokio::test]
 async fn modes_of_secrets_and_state_that_a_confined_agent_changes_are_put_back_within_a_second() -> Result<()> {
-    if !landlock() {
+    if !has_landlock() {
         return Ok(());
     }
     let yard = SandboxDirectories::new()?;
-    let (host, client, session) = confined(&yard).await?;
+    let (host, client, session) = open_confined_session(&yard).await?;
     let state = host.state_dir();
     let own = state.join("workspaces/default/sessions").join(&session);
     for (path, changed, wanted) in [
@@ -113,7 +114,9 @@ async fn modes_of_secrets_and_state_that_a_confined_agent_changes_are_put_back_w
             continue;
         }
         // The prompt's own answer takes some time, in which the mode may have been restored already.
-        let said = told(&client, &session, &format!("sh chmod {changed} {} && echo changed", path.display())).await?;
+        let said =
+            prompt_for_text(&client, &session, &format!("sh chmod {changed} {} && echo changed", path.display()))
+                .await?;
         assert_eq!(said, "changed\n", "{}", path.display());
         assert_repaired(&path, wanted).await?;
     }
@@ -125,9 +128,9 @@ async fn modes_of_secrets_and_state_that_a_confined_agent_changes_are_put_back_w
 
 #[tokio::test]
 async fn modes_that_were_changed_while_no_host_ran_are_put_back_at_the_start() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
-    assert_eq!(told(&client, &session, "echo before").await?, "before");
+    let mut host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
+    assert_eq!(prompt_for_text(&client, &session, "echo before").await?, "before");
     // The session has ended in order: after the start it is cold, and the watch over live ones does not look at it.
     host.terminate()?;
     let state = host.state_dir();
@@ -139,8 +142,8 @@ async fn modes_that_were_changed_while_no_host_ran_are_put_back_at_the_start() -
     fs::set_permissions(&state, fs::Permissions::from_mode(0o755))?;
     host.restart()?;
     for path in &deep {
-        assert_eq!(mode(path)?, if path.is_dir() { 0o700 } else { 0o600 }, "{}", path.display());
+        assert_eq!(file_mode(path)?, if path.is_dir() { 0o700 } else { 0o600 }, "{}", path.display());
     }
-    assert_eq!(mode(&state)?, 0o700);
+    assert_eq!(file_mode(&state)?, 0o700);
     Ok(())
 }

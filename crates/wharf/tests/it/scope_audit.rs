@@ -12,9 +12,9 @@ use wharf_testkit::http::{Answer, Http};
 
 use crate::mcp_client::Mcp;
 use crate::openapi::{OpenApiDocument, Operation};
-use crate::rest::{idle, prompt, until};
-use crate::scopes::{of_workspace, start, workspace};
-use crate::{lasting, scripted};
+use crate::rest::{send_prompt, wait_for_session, wait_until_idle};
+use crate::scopes::{register_workspace, start_session, workspace_caller};
+use crate::{scripted_host, without_usage};
 
 /// The source files that dispatch the methods of clients.
 const METHOD_SOURCES: [&str; 2] = [
@@ -36,16 +36,16 @@ struct OtherWorkspace {
 impl OtherWorkspace {
     async fn new(host: &Host) -> Result<Self> {
         let http = Http::new(host);
-        let cwd = workspace(host, "quokka").await?;
+        let cwd = register_workspace(host, "quokka").await?;
         let more = json!({ "workspaceSlug": "quokka", "label": "wombat" });
         let id = |session: &Value| session["id"].as_str().map(str::to_owned).context("no id");
-        let (busy, cold) = (id(&start(&http, &more).await?)?, id(&start(&http, &more).await?)?);
+        let (busy, cold) = (id(&start_session(&http, &more).await?)?, id(&start_session(&http, &more).await?)?);
         for session in [&busy, &cold] {
-            prompt(&http, session, "echo numbat; tool").await?;
-            idle(&http, session).await?;
+            send_prompt(&http, session, "echo numbat; tool").await?;
+            wait_until_idle(&http, session).await?;
         }
-        prompt(&http, &busy, "ask").await?;
-        until(&http, &busy, "a question", |session| session["turn"] == "awaiting_input").await?;
+        send_prompt(&http, &busy, "ask").await?;
+        wait_for_session(&http, &busy, "a question", |session| session["turn"] == "awaiting_input").await?;
         let asks = http.get(&format!("/sessions/{busy}/asks")).await?.expect(200)?;
         let queued = json!({ "prompt": "echo bilby", "queue": true });
         let queued = http.post(&format!("/sessions/{busy}/prompt"), &queued).await?.expect(200)?;
@@ -72,22 +72,22 @@ impl OtherWorkspace {
         let kept = host.state_dir().join("workspaces/quokka/sessions");
         let one = async |id: &String| -> Result<(Value, String)> {
             let start = std::fs::read_to_string(kept.join(id).join("start.json"))?;
-            Ok((lasting(http.get(&format!("/sessions/{id}")).await?.expect(200)?), start))
+            Ok((without_usage(http.get(&format!("/sessions/{id}")).await?.expect(200)?), start))
         };
         Ok([one(&self.busy).await?, one(&self.cold).await?])
     }
 }
 
-async fn host() -> Result<(Host, OtherWorkspace, Http)> {
-    let host = scripted(&[])?.start()?;
+async fn start_audited_host() -> Result<(Host, OtherWorkspace, Http)> {
+    let host = scripted_host(&[])?.start()?;
     let others = OtherWorkspace::new(&host).await?;
-    workspace(&host, "here").await?;
-    let own = of_workspace(&host, "here")?;
+    register_workspace(&host, "here").await?;
+    let own = workspace_caller(&host, "here")?;
     Ok((host, others, own))
 }
 
 /// Returns the path with the other workspace's names in it.
-fn path(operation: &Operation<'_>, others: &OtherWorkspace, session: &str) -> Result<String> {
+fn operation_path(operation: &Operation<'_>, others: &OtherWorkspace, session: &str) -> Result<String> {
     let names = [("id", session), ("promptId", &others.prompt), ("askId", &others.ask), ("slug", "quokka")];
     let path =
         names.iter().fold(operation.path.to_owned(), |path, (name, value)| path.replace(&format!("{{{name}}}"), value));
@@ -96,7 +96,7 @@ fn path(operation: &Operation<'_>, others: &OtherWorkspace, session: &str) -> Re
 }
 
 /// Sends a request and returns its whole answer, or the first event of an event stream.
-async fn send(http: &Http, method: &str, path: &str, body: &str) -> Result<Answer> {
+async fn send_request(http: &Http, method: &str, path: &str, body: &str) -> Result<Answer> {
     let headers: &[(&str, &str)] = if body.is_empty() { &[] } else { &[("content-type", "application/json")] };
     let mut answer = http.begin(method, path, headers, body).await?;
     if answer.header("content-type") == Some("text/event-stream") {
@@ -112,7 +112,7 @@ fn is_refused(operation: &Operation<'_>, answer: &Answer) -> bool {
 
 #[tokio::test]
 async fn no_route_reads_or_changes_another_workspace() -> Result<()> {
-    let (host, others, own) = host().await?;
+    let (host, others, own) = start_audited_host().await?;
     let before = others.state(&host).await?;
     let document = OpenApiDocument(own.get("/openapi.json").await?.expect(200)?);
     // Bodies that are kept would be shown again, so they name nothing of the other workspace; the following ones do and
@@ -135,9 +135,9 @@ async fn no_route_reads_or_changes_another_workspace() -> Result<()> {
         }
         for session in [&others.busy, &others.cold] {
             for body in &bodies {
-                let path = path(&operation, &others, session)?;
+                let path = operation_path(&operation, &others, session)?;
                 let asked = format!("{} {path} {body}", operation.method);
-                let answer = send(&own, &operation.method, &path, body).await?;
+                let answer = send_request(&own, &operation.method, &path, body).await?;
                 others.check(&asked, &answer.body)?;
                 let about_others = operation.path.contains('{');
                 ensure!(!about_others || is_refused(&operation, &answer), "{asked}: {} {}", answer.status, answer.body);
@@ -170,7 +170,7 @@ async fn no_route_reads_or_changes_another_workspace() -> Result<()> {
 }
 
 /// Returns every method that the source dispatches.
-fn methods() -> BTreeSet<&'static str> {
+fn dispatched_methods() -> BTreeSet<&'static str> {
     let quoted = METHOD_SOURCES.iter().flat_map(|source| source.split('"').skip(1).step_by(2));
     let is_method = |word: &&str| {
         let known = ["session/", "_wharf/", "amux/", "$/"].iter().any(|prefix| word.starts_with(prefix));
@@ -181,9 +181,9 @@ fn methods() -> BTreeSet<&'static str> {
 
 #[tokio::test]
 async fn no_acp_method_reads_or_changes_another_workspace() -> Result<()> {
-    let (host, others, own) = host().await?;
+    let (host, others, own) = start_audited_host().await?;
     let before = others.state(&host).await?;
-    let methods = methods();
+    let methods = dispatched_methods();
     ensure!(methods.len() > 20 && methods.contains("session/attach"), "the source is not read well: {methods:?}");
     let client = Client::connect(&host.ws_url(), own.token()).await?;
     client.initialize().await?;
@@ -220,7 +220,7 @@ async fn no_acp_method_reads_or_changes_another_workspace() -> Result<()> {
 
 #[tokio::test]
 async fn no_acp_http_stream_reads_another_workspace() -> Result<()> {
-    let (host, others, own) = host().await?;
+    let (host, others, own) = start_audited_host().await?;
     let before = others.state(&host).await?;
     let hello =
         r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}"#;
@@ -246,7 +246,7 @@ async fn no_acp_http_stream_reads_another_workspace() -> Result<()> {
 
 #[tokio::test]
 async fn no_mcp_tool_reads_or_changes_another_workspace() -> Result<()> {
-    let (host, others, own) = host().await?;
+    let (host, others, own) = start_audited_host().await?;
     let before = others.state(&host).await?;
     let mut mcp = Mcp::Http(own);
     let listed = mcp.request("tools/list", json!({})).await?.answer;

@@ -8,11 +8,11 @@ use wharf_testkit::client::Client;
 use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
 
-use crate::tokens::{create, stderr, stdout, token};
-use crate::{refused, scripted};
+use crate::tokens::{create_token, expect_stderr, expect_stdout, run_token};
+use crate::{expect_error, scripted_host};
 
 /// Creates a directory and registers it under this slug.
-pub(crate) async fn workspace(host: &Host, slug: &str) -> Result<PathBuf> {
+pub(crate) async fn register_workspace(host: &Host, slug: &str) -> Result<PathBuf> {
     let path = host.directory().join(format!("{slug}-dir"));
     std::fs::create_dir_all(&path)?;
     Http::new(host).post("/workspaces", &json!({ "slug": slug, "path": path })).await?.expect(201)?;
@@ -20,12 +20,12 @@ pub(crate) async fn workspace(host: &Host, slug: &str) -> Result<PathBuf> {
 }
 
 /// Returns a caller with a token of one workspace.
-pub(crate) fn of_workspace(host: &Host, slug: &str) -> Result<Http> {
-    Ok(Http::with_token(host, &create(host, &["--role", "controller", "--workspace", slug])?.1))
+pub(crate) fn workspace_caller(host: &Host, slug: &str) -> Result<Http> {
+    Ok(Http::with_token(host, &create_token(host, &["--role", "controller", "--workspace", slug])?.1))
 }
 
 /// Starts a session of the scripted agent, with further members of the body.
-pub(crate) async fn start(http: &Http, more: &Value) -> Result<Value> {
+pub(crate) async fn start_session(http: &Http, more: &Value) -> Result<Value> {
     let mut body = json!({ "adapter": "scripted" });
     body.as_object_mut().into_iter().for_each(|all| all.extend(more.as_object().cloned().unwrap_or_default()));
     http.post("/sessions/agent", &body).await?.expect(201)
@@ -33,13 +33,13 @@ pub(crate) async fn start(http: &Http, more: &Value) -> Result<Value> {
 
 #[tokio::test]
 async fn a_token_of_one_workspace_starts_sessions_there_and_nowhere_else() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (quokka, here) = (workspace(&host, "quokka").await?, workspace(&host, "here").await?);
+    let host = scripted_host(&[])?.start()?;
+    let (quokka, here) = (register_workspace(&host, "quokka").await?, register_workspace(&host, "here").await?);
     let inner = here.join("inner");
     std::fs::create_dir(&inner)?;
     Http::new(&host).post("/workspaces", &json!({ "slug": "inner", "path": inner })).await?.expect(201)?;
     std::os::unix::fs::symlink(&quokka, here.join("link"))?;
-    let http = of_workspace(&host, "here")?;
+    let http = workspace_caller(&host, "here")?;
     // `quokka` is the active one.
     for (more, cwd) in [
         (json!({}), &here),
@@ -47,7 +47,7 @@ async fn a_token_of_one_workspace_starts_sessions_there_and_nowhere_else() -> Re
         (json!({ "cwd": inner }), &inner),
         (json!({ "cwd": inner, "workspaceSlug": "here", "additionalDirectories": [here] }), &inner),
     ] {
-        let session = start(&http, &more).await?;
+        let session = start_session(&http, &more).await?;
         assert_eq!((&session["workspaceSlug"], &session["cwd"]), (&json!("here"), &json!(cwd)), "{more}");
         http.get(&format!("/sessions/{}", session["id"].as_str().unwrap_or_default())).await?.expect(200)?;
     }
@@ -73,21 +73,21 @@ async fn a_token_of_one_workspace_starts_sessions_there_and_nowhere_else() -> Re
 
 #[tokio::test]
 async fn acp_sessions_and_names_stay_in_the_workspace_of_the_token() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (quokka, here) = (workspace(&host, "quokka").await?, workspace(&host, "here").await?);
+    let host = scripted_host(&[])?.start()?;
+    let (quokka, here) = (register_workspace(&host, "quokka").await?, register_workspace(&host, "here").await?);
     let text = |path: &PathBuf| path.to_str().map(str::to_owned).context("not UTF-8");
-    let http = of_workspace(&host, "here")?;
+    let http = workspace_caller(&host, "here")?;
     let client = Client::connect(&host.ws_url(), http.token()).await?;
     client.initialize().await?;
     let elsewhere = json!({ "cwd": quokka, "mcpServers": [] });
-    assert_eq!(refused(client.request("session/new", elsewhere).await)?.data["reason"], "cwd_not_allowed");
+    assert_eq!(expect_error(client.request("session/new", elsewhere).await)?.data["reason"], "cwd_not_allowed");
     let session = client.new_session(&text(&here)?).await?;
     let wider = json!({ "sessionId": session, "cwd": here, "mcpServers": [], "additionalDirectories": [quokka] });
     http.poke(&format!("/sessions/{session}/kill")).await?.expect(200)?;
     http.poke(&format!("/sessions/{session}/resume")).await?.expect(200)?;
     assert_eq!(http.get(&format!("/sessions/{session}")).await?.expect(200)?["workspaceSlug"], "here");
     http.poke(&format!("/sessions/{session}/kill")).await?.expect(200)?;
-    assert_eq!(refused(client.request("session/load", wider).await)?.data["reason"], "cwd_not_allowed");
+    assert_eq!(expect_error(client.request("session/load", wider).await)?.data["reason"], "cwd_not_allowed");
 
     // The same name in two workspaces means two sessions, and a peer of one is unknown in the other.
     let room = format!("{}?session=room&peer_id=ann", host.ws_url());
@@ -104,15 +104,15 @@ async fn acp_sessions_and_names_stay_in_the_workspace_of_the_token() -> Result<(
         json!(here),
         "not the active one's"
     );
-    assert_eq!(refused(other.request("logout", json!({})).await)?.data["reason"], "host_only");
+    assert_eq!(expect_error(other.request("logout", json!({})).await)?.data["reason"], "host_only");
     Ok(())
 }
 
 #[tokio::test]
 async fn an_idempotency_key_never_leads_out_of_the_workspace() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (quokka, _) = (workspace(&host, "quokka").await?, workspace(&host, "here").await?);
-    let (id, text) = create(&host, &["--role", "controller"])?;
+    let host = scripted_host(&[])?.start()?;
+    let (quokka, _) = (register_workspace(&host, "quokka").await?, register_workspace(&host, "here").await?);
+    let (id, text) = create_token(&host, &["--role", "controller"])?;
     let http = Http::with_token(&host, &text);
     let key = ("idempotency-key", "k");
     let body = json!({ "adapter": "scripted", "cwd": quokka });
@@ -135,33 +135,33 @@ async fn an_idempotency_key_never_leads_out_of_the_workspace() -> Result<()> {
 
 #[tokio::test]
 async fn a_workspace_that_has_tokens_stays_until_they_are_revoked() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    workspace(&host, "here").await?;
-    let (id, text) = create(&host, &["--role", "observer", "--workspace", "here"])?;
+    let host = scripted_host(&[])?.start()?;
+    register_workspace(&host, "here").await?;
+    let (id, text) = create_token(&host, &["--role", "observer", "--workspace", "here"])?;
     let answer = Http::new(&host).delete("/workspaces/here").await?;
     assert_eq!(answer.fault(), (409, "workspace_has_tokens".to_owned()));
     assert_eq!(answer.json()["tokens"], json!([id]));
     assert_eq!(Http::with_token(&host, &text).get("/sessions").await?.status, 200);
-    stdout(token(&host, &["revoke", &id])?)?;
+    expect_stdout(run_token(&host, &["revoke", &id])?)?;
     Http::new(&host).delete("/workspaces/here").await?.expect(200)?;
     Ok(())
 }
 
 #[tokio::test]
 async fn limits_of_a_token_are_checked_and_shown() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    workspace(&host, "here").await?;
-    let unknown = stderr(token(&host, &["create", "--role", "observer", "--workspace", "there"])?)?;
+    let host = scripted_host(&[])?.start()?;
+    register_workspace(&host, "here").await?;
+    let unknown = expect_stderr(run_token(&host, &["create", "--role", "observer", "--workspace", "there"])?)?;
     assert!(unknown.contains("no workspace called \"there\""), "{unknown}");
-    let admin = stderr(token(&host, &["create", "--role", "admin", "--workspace", "here"])?)?;
+    let admin = expect_stderr(run_token(&host, &["create", "--role", "admin", "--workspace", "here"])?)?;
     assert!(admin.contains("--role controller or observer"), "{admin}");
     let limits = ["--role", "observer", "--workspace", "here", "--ttl", "7d"];
-    let made = stdout(token(&host, &[&["create", "--json"], &limits[..]].concat())?)?;
+    let made = expect_stdout(run_token(&host, &[&["create", "--json"], &limits[..]].concat())?)?;
     let made: Value = serde_json::from_str(&made)?;
     assert_eq!((&made["workspace"], &made["expired"]), (&json!("here"), &json!(false)));
-    let listed: Value = serde_json::from_str(&stdout(token(&host, &["list", "--json"])?)?)?;
+    let listed: Value = serde_json::from_str(&expect_stdout(run_token(&host, &["list", "--json"])?)?)?;
     assert_eq!((&listed[0]["workspace"], &listed[0]["expiresAt"]), (&json!("here"), &made["expiresAt"]));
-    let table = stdout(token(&host, &["list"])?)?;
+    let table = expect_stdout(run_token(&host, &["list"])?)?;
     let end = made["expiresAt"].as_str().unwrap_or_default();
     assert!(table.contains(&format!("workspace here, expires {end}")), "{table}");
     let file = std::fs::read_to_string(host.state_dir().join("tokens.json"))?;
@@ -172,8 +172,8 @@ async fn limits_of_a_token_are_checked_and_shown() -> Result<()> {
     let answer = Http::with_token(&host, made["token"].as_str().unwrap_or_default()).get("/sessions").await?;
     assert_eq!(answer.fault(), (401, "unauthorized".to_owned()));
     assert!(answer.body.contains("expired"), "{}", answer.body);
-    assert!(stdout(token(&host, &["list"])?)?.contains("expired 2020-01-01"));
-    assert!(stdout(token(&host, &["revoke", "--expired"])?)?.contains("which had expired"));
-    assert_eq!(stdout(token(&host, &["list"])?)?, "");
+    assert!(expect_stdout(run_token(&host, &["list"])?)?.contains("expired 2020-01-01"));
+    assert!(expect_stdout(run_token(&host, &["revoke", "--expired"])?)?.contains("which had expired"));
+    assert_eq!(expect_stdout(run_token(&host, &["list"])?)?, "");
     Ok(())
 }

@@ -11,27 +11,27 @@ use wharf_testkit::host::{Host, HostOptions};
 use wharf_testkit::http::Http;
 use wharf_testkit::procs;
 
-use crate::rest::{idle, prompt, spawn};
-use crate::{client_with, cwd, scripted, section, started_after};
+use crate::rest::{send_prompt, spawn_session, wait_until_idle};
+use crate::{add_section, connect_client_with, cwd, scripted_host, start_from_shell};
 
 /// A secret of a well-known form, and one of no known form.
 const KNOWN_FORM_SECRET: &str = "sk-ant-api03-Zq8Lk2Vw9Xy7Tb4Nc6Hd";
 const PLAIN_SECRET: &str = "correct-horse-battery-staple";
 
 /// Configures a host that logs everything, with a secret in an agent's environment.
-fn talkative() -> Result<HostOptions> {
-    let options = section(
-        scripted(&["--resume"])?,
+fn configure_verbose_host() -> Result<HostOptions> {
+    let options = add_section(
+        scripted_host(&["--resume"])?,
         &format!("env = {{ PROVIDER_KEY = \"{KNOWN_FORM_SECRET}\", PASSPHRASE = \"{PLAIN_SECRET}\" }}"),
     );
     // The agent prints its key, as some agents do, and exits.
     let command = ["sh", "-c", "echo \"refused: key $PROVIDER_KEY\" >&2; exit 3"].map(str::to_owned);
     let failing =
-        section(options.agent("failing", &command), &format!("env = {{ PROVIDER_KEY = \"{KNOWN_FORM_SECRET}\" }}"));
+        add_section(options.agent("failing", &command), &format!("env = {{ PROVIDER_KEY = \"{KNOWN_FORM_SECRET}\" }}"));
     Ok(failing.variable("WHARF_LOG", "trace"))
 }
 
-fn hides(what: &str, text: &str, host: &Host) -> Result<()> {
+fn check_hidden(what: &str, text: &str, host: &Host) -> Result<()> {
     for secret in [KNOWN_FORM_SECRET, PLAIN_SECRET, host.token()] {
         ensure!(!text.contains(secret), "{what} has a secret: {text}");
     }
@@ -40,11 +40,11 @@ fn hides(what: &str, text: &str, host: &Host) -> Result<()> {
 
 #[tokio::test]
 async fn secrets_are_in_no_command_line_log_problem_or_description() -> Result<()> {
-    let mut host = talkative()?.start()?;
+    let mut host = configure_verbose_host()?.start()?;
     let http = Http::new(&host);
-    let session = spawn(&http, &host).await?;
-    prompt(&http, &session, "env PROVIDER_KEY; env PASSPHRASE").await?;
-    idle(&http, &session).await?;
+    let session = spawn_session(&http, &host).await?;
+    send_prompt(&http, &session, "env PROVIDER_KEY; env PASSPHRASE").await?;
+    wait_until_idle(&http, &session).await?;
     // The agent has the secrets, and the session's log has them too, since it holds the conversation.
     let events = http.get(&format!("/sessions/{session}/events")).await?.body;
     ensure!(events.contains(KNOWN_FORM_SECRET) && events.contains(PLAIN_SECRET), "{events}");
@@ -53,15 +53,15 @@ async fn secrets_are_in_no_command_line_log_problem_or_description() -> Result<(
 
     for pid in procs::descendants(host.pid()).into_iter().chain([host.pid()]) {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        hides("a command line", &String::from_utf8_lossy(&line), &host)?;
+        check_hidden("a command line", &String::from_utf8_lossy(&line), &host)?;
     }
     for path in ["/debug/sessions", "/metrics", "/host", "/sessions", "/adapters"] {
-        hides(path, &http.get(path).await?.body, &host)?;
+        check_hidden(path, &http.get(path).await?.body, &host)?;
     }
     // The error of a failed start carries the agent's last output.
     let failed = http.post("/sessions/agent", &json!({ "adapter": "failing", "cwd": cwd(&host)? })).await?;
     ensure!(failed.status == 502 && failed.body.contains("refused: key"), "{}", failed.body);
-    hides("a problem", &failed.body, &host)?;
+    check_hidden("a problem", &failed.body, &host)?;
     let wrong = http
         .post(
             "/sessions/agent",
@@ -70,18 +70,19 @@ async fn secrets_are_in_no_command_line_log_problem_or_description() -> Result<(
         .await?;
     ensure!(wrong.status >= 400 && !wrong.body.contains(PLAIN_SECRET), "{}", wrong.body);
     let stolen = Http::with_token(&host, &format!("{KNOWN_FORM_SECRET}{PLAIN_SECRET}")).get("/sessions").await?;
-    hides("a refusal", &stolen.body, &host)?;
+    check_hidden("a refusal", &stolen.body, &host)?;
     host.terminate()?;
     let log = host.stderr();
     ensure!(log.contains("stopping"), "the host logs nothing: {log}");
-    hides("the host's log", &log, &host)
+    check_hidden("the host's log", &log, &host)
 }
 
 #[tokio::test]
 async fn variables_sent_by_a_client_are_not_logged() -> Result<()> {
-    let mut host = talkative()?.start()?;
+    let mut host = configure_verbose_host()?.start()?;
     let client =
-        client_with(&host, json!({}), json!({ "wharf": { "env": { "PROVIDER_KEY": KNOWN_FORM_SECRET } } })).await?;
+        connect_client_with(&host, json!({}), json!({ "wharf": { "env": { "PROVIDER_KEY": KNOWN_FORM_SECRET } } }))
+            .await?;
     let session = client.new_session(&cwd(&host)?).await?;
     client.prompt(&session, &format!("echo {PLAIN_SECRET} {KNOWN_FORM_SECRET}")).await?;
     client.send_raw(&format!("{{ nonsense {KNOWN_FORM_SECRET}")).await;
@@ -90,32 +91,32 @@ async fn variables_sent_by_a_client_are_not_logged() -> Result<()> {
     let _ = client.load_session(PLAIN_SECRET, "/").await;
     let _ = client.prompt(&session, &format!("malformed; raw {{\"{PLAIN_SECRET}\"; crash 3")).await;
     host.terminate()?;
-    hides("the host's log", &host.stderr(), &host)
+    check_hidden("the host's log", &host.stderr(), &host)
 }
 
 #[tokio::test]
 async fn everything_in_the_state_directory_is_for_its_owner_alone() -> Result<()> {
-    let (options, _folder) = started_after(scripted(&["--resume"])?, "umask 0")?;
+    let (options, _folder) = start_from_shell(scripted_host(&["--resume"])?, "umask 0")?;
     let mut host = options.start()?;
     let http = Http::new(&host);
-    crate::rest::caller(&host, "observer")?;
+    crate::rest::caller_with_role(&host, "observer")?;
     http.post("/workspaces", &json!({ "slug": "one", "path": cwd(&host)? })).await?.expect(201)?;
-    let session = spawn(&http, &host).await?;
-    prompt(&http, &session, "stream 100").await?;
-    idle(&http, &session).await?;
-    private(&host.state_dir())?;
+    let session = spawn_session(&http, &host).await?;
+    send_prompt(&http, &session, "stream 100").await?;
+    wait_until_idle(&http, &session).await?;
+    check_private(&host.state_dir())?;
     host.terminate()?;
-    private(&host.state_dir())
+    check_private(&host.state_dir())
 }
 
-fn private(path: &Path) -> Result<()> {
+fn check_private(path: &Path) -> Result<()> {
     let metadata = fs::symlink_metadata(path)?;
     let expected = if metadata.is_dir() { 0o700 } else { 0o600 };
     let mode = metadata.permissions().mode() & 0o777;
     ensure!(mode == expected, "{} has mode {mode:o}", path.display());
     if metadata.is_dir() {
         for entry in fs::read_dir(path)? {
-            private(&entry?.path())?;
+            check_private(&entry?.path())?;
         }
     }
     Ok(())

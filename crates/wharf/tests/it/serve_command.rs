@@ -12,20 +12,20 @@ use serde_json::Value;
 use wharf_testkit::host::HostOptions;
 use wharf_testkit::procs;
 
-use crate::program::{command, first_line, refusal};
-use crate::{TREE_ENDS_WITHIN, log, open, pids, scripted, told, wharf};
+use crate::program::{run_failing_serve, start_and_read_line, wharf_command};
+use crate::{TREE_ENDS_WITHIN, log, open_session, parse_pids, prompt_for_text, scripted_host, wharf_binary};
 
 const FREE_PORT: &str = "127.0.0.1:0";
 
-fn mode(path: &Path) -> Result<u32> {
+fn file_mode(path: &Path) -> Result<u32> {
     let metadata = fs::metadata(path).with_context(|| format!("looking at {}", path.display()))?;
     Ok(metadata.permissions().mode() & 0o777)
 }
 
 #[tokio::test]
 async fn json_output_is_one_line_with_the_addresses() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let mut host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     client.prompt(&session, "echo hi").await?;
     let line = host.listening().clone();
     let mut keys: Vec<&String> = line.as_object().context("not an object")?.keys().collect();
@@ -42,9 +42,9 @@ async fn json_output_is_one_line_with_the_addresses() -> Result<()> {
 #[test]
 fn text_output_names_the_next_step() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let mut serve = command(&["serve", "--listen", FREE_PORT, "--state-dir"]);
+    let mut serve = wharf_command(&["serve", "--listen", FREE_PORT, "--state-dir"]);
     serve.arg(folder.path().join("state"));
-    let (host, line) = first_line(serve)?;
+    let (host, line) = start_and_read_line(serve)?;
     assert!(line.starts_with("wharf is listening on http://127.0.0.1:"), "{line}");
     drop(host);
     Ok(())
@@ -52,13 +52,13 @@ fn text_output_names_the_next_step() -> Result<()> {
 
 #[tokio::test]
 async fn state_is_private() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     client.prompt(&session, "echo hi").await?;
     let state = host.state_dir();
-    assert_eq!(mode(&state)?, 0o700);
-    assert_eq!(mode(&state.join("token"))?, 0o600);
-    assert_eq!(mode(&host.socket())?, 0o600);
+    assert_eq!(file_mode(&state)?, 0o700);
+    assert_eq!(file_mode(&state.join("token"))?, 0o600);
+    assert_eq!(file_mode(&host.socket())?, 0o600);
     let mut open_to_others = Vec::new();
     let mut folders = vec![state.clone()];
     while let Some(folder) = folders.pop() {
@@ -67,8 +67,8 @@ async fn state_is_private() -> Result<()> {
             if path.is_dir() {
                 folders.push(path.clone());
             }
-            if mode(&path)? & 0o077 != 0 {
-                open_to_others.push(format!("{} {:o}", path.strip_prefix(&state)?.display(), mode(&path)?));
+            if file_mode(&path)? & 0o077 != 0 {
+                open_to_others.push(format!("{} {:o}", path.strip_prefix(&state)?.display(), file_mode(&path)?));
             }
         }
     }
@@ -79,7 +79,7 @@ async fn state_is_private() -> Result<()> {
 
 #[test]
 fn the_token_and_the_sessions_outlive_a_restart_and_the_port_does_not_matter() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
+    let mut host = scripted_host(&[])?.start()?;
     let token = host.token().to_owned();
     assert!(token.len() >= 32);
     assert!(host.terminate()?.success());
@@ -90,8 +90,8 @@ fn the_token_and_the_sessions_outlive_a_restart_and_the_port_does_not_matter() -
 
 #[test]
 fn a_second_host_on_the_same_state_is_refused_with_the_pid_of_the_first() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
-    let error = refusal(&host.state_dir(), &["--listen", FREE_PORT])?;
+    let mut host = scripted_host(&[])?.start()?;
+    let error = run_failing_serve(&host.state_dir(), &["--listen", FREE_PORT])?;
     assert!(error.contains(&format!("pid {}", host.pid())), "{error}");
     assert!(error.contains(&host.state_dir().display().to_string()), "{error}");
     assert!(host.socket().exists(), "the first host still has its socket");
@@ -127,42 +127,42 @@ fn wrong_flags_and_settings_are_named() -> Result<()> {
         ("", &["--no-such-flag"], &["--no-such-flag"]),
     ] {
         fs::write(&config, text)?;
-        let error = refusal(&state, arguments)?;
+        let error = run_failing_serve(&state, arguments)?;
         for word in words {
             assert!(error.contains(word), "{text:?} {arguments:?}: no {word:?} in\n{error}");
         }
     }
     let file = folder.path().join("file");
     fs::write(&file, "")?;
-    let error = refusal(&file, &["--listen", FREE_PORT])?;
+    let error = run_failing_serve(&file, &["--listen", FREE_PORT])?;
     assert!(error.contains(&file.display().to_string()), "{error}");
     Ok(())
 }
 
 #[tokio::test]
 async fn sigterm_ends_the_host_well_with_a_turn_running() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let mut host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     let running = client.start_prompt(&session, "echo on it; hang").await;
     client.expect_text("on it").await;
     assert!(host.terminate()?.success());
     // The sender gets an answer, or at least the end of the connection.
     if let Some(answer) = running.answer_or_lost().await {
-        assert_eq!(crate::refused(answer)?.data["reason"], "host_shutdown");
+        assert_eq!(crate::expect_error(answer)?.data["reason"], "host_shutdown");
     }
-    let ends = log::events(&host, &session, "prompt_ended")?;
+    let ends = log::list_events(&host, &session, "prompt_ended")?;
     let ends: Vec<&Value> = ends.iter().map(|event| &event["end"]["how"]).collect();
     assert_eq!(ends, ["host_shutdown"]);
     host.restart()?;
-    let loaded = crate::join(&host, &session).await?;
+    let loaded = crate::join_session(&host, &session).await?;
     assert_eq!(loaded.texts(), ["on it"]);
-    assert_eq!(log::events(&host, &session, "ended")?.len(), 1, "a clean end is not ended again");
+    assert_eq!(log::list_events(&host, &session, "ended")?.len(), 1, "a clean end is not ended again");
     Ok(())
 }
 
 #[test]
 fn ctrl_c_ends_the_host_well_too() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
+    let mut host = scripted_host(&[])?.start()?;
     let pid = i32::try_from(host.pid()).ok().and_then(Pid::from_raw).context("no pid")?;
     kill_process(pid, Signal::INT)?;
     assert!(host.wait_exit(Duration::from_secs(10))?.success());
@@ -171,9 +171,9 @@ fn ctrl_c_ends_the_host_well_too() -> Result<()> {
 
 #[tokio::test]
 async fn a_second_sigterm_ends_the_host_at_once_and_its_agents_soon() -> Result<()> {
-    let mut host = scripted(&["--ignore-term", "--ignore-eof"])?.start()?;
-    let (client, session) = open(&host).await?;
-    let mut tree = pids(&told(&client, &session, "spawn").await?);
+    let mut host = scripted_host(&["--ignore-term", "--ignore-eof"])?.start()?;
+    let (client, session) = open_session(&host).await?;
+    let mut tree = parse_pids(&prompt_for_text(&client, &session, "spawn").await?);
     tree.extend(procs::descendants(host.pid()));
     procs::terminate(host.pid());
     assert!(client.closed().await.starts_with("closed 1001"));
@@ -189,11 +189,11 @@ async fn a_second_sigterm_ends_the_host_at_once_and_its_agents_soon() -> Result<
 async fn the_agent_command_of_the_command_line_is_the_default_agent() -> Result<()> {
     let agent = wharf_testkit::program::scripted_agent()?;
     let line = format!("'{}' --session-id 'with blank'", agent.display());
-    let options = HostOptions { binary: Some(wharf()), ..HostOptions::default() };
+    let options = HostOptions { binary: Some(wharf_binary()), ..HostOptions::default() };
     let host = options.argument("--agent-cmd").argument(&line).start()?;
-    let (client, session) = open(&host).await?;
-    assert_eq!(told(&client, &session, "echo hi").await?, "hi");
-    let started = log::events(&host, &session, "agent_started")?;
+    let (client, session) = open_session(&host).await?;
+    assert_eq!(prompt_for_text(&client, &session, "echo hi").await?, "hi");
+    let started = log::list_events(&host, &session, "agent_started")?;
     assert_eq!(started[0]["agent_session"], "with blank");
     Ok(())
 }
@@ -201,23 +201,24 @@ async fn the_agent_command_of_the_command_line_is_the_default_agent() -> Result<
 #[tokio::test]
 async fn an_agent_gets_its_own_environment() -> Result<()> {
     let agent = wharf_testkit::program::scripted_agent()?.display().to_string();
-    let options = scripted(&[])?.agent("mine", &[agent]);
-    let host = crate::section(options, "env = { GREETING = \"hello there\" }").variable("FROM_HOST", "1").start()?;
-    let client = crate::client_of(&host, "mine").await?;
+    let options = scripted_host(&[])?.agent("mine", &[agent]);
+    let host =
+        crate::add_section(options, "env = { GREETING = \"hello there\" }").variable("FROM_HOST", "1").start()?;
+    let client = crate::connect_client_of(&host, "mine").await?;
     let session = client.new_session(&crate::cwd(&host)?).await?;
-    assert_eq!(told(&client, &session, "env GREETING").await?, "GREETING=hello there");
-    assert_eq!(told(&client, &session, "env FROM_HOST").await?, "FROM_HOST=1");
+    assert_eq!(prompt_for_text(&client, &session, "env GREETING").await?, "GREETING=hello there");
+    assert_eq!(prompt_for_text(&client, &session, "env FROM_HOST").await?, "FROM_HOST=1");
     Ok(())
 }
 
 #[tokio::test]
 async fn the_limit_of_sessions_is_named_and_an_ended_one_makes_room() -> Result<()> {
-    let host = crate::section(scripted(&[])?, "[limits]\nsessions = 1").start()?;
-    let (client, session) = open(&host).await?;
-    let error = crate::refused(client.new_session(&crate::cwd(&host)?).await)?;
+    let host = crate::add_section(scripted_host(&[])?, "[limits]\nsessions = 1").start()?;
+    let (client, session) = open_session(&host).await?;
+    let error = crate::expect_error(client.new_session(&crate::cwd(&host)?).await)?;
     assert!(error.message.contains("limits.sessions"), "{error}");
     let _ = client.prompt(&session, "crash").await;
-    log::expect(&host, &session, "ended", |_| true).await?;
+    log::expect_event(&host, &session, "ended", |_| true).await?;
     client.new_session(&crate::cwd(&host)?).await?;
     Ok(())
 }

@@ -7,7 +7,7 @@ use wharf_testkit::host::Host;
 use wharf_testkit::{PATIENCE, look};
 
 use crate::recording::Recording;
-use crate::{client, cwd, join, log, open, scripted, stop_reason};
+use crate::{connect_client, cwd, join_session, log, open_session, scripted_host, stop_reason};
 
 /// Longer than any test: a client that waited for this timeout would fail the test.
 const ENDLESS_READY_TIMEOUT: &str = "600s";
@@ -18,40 +18,41 @@ async fn round_trip(client: &Client) -> Result<()> {
     Ok(())
 }
 
-fn of_session(client: &Client, session: &str) -> Vec<Frame> {
+fn is_of_session(client: &Client, session: &str) -> Vec<Frame> {
     let frames = client.transcript().into_iter();
     frames.filter(|frame| !frame.method().is_empty() && frame.params()["sessionId"] == session).collect()
 }
 
-async fn ready(client: &Client, session: &str) {
+async fn notify_ready(client: &Client, session: &str) {
     client.notify("session/ready", json!({ "sessionId": session })).await;
 }
 
 /// Waits until the agent has sent its early updates.
-async fn said_early(host: &Host, session: &str, last: &str) -> Result<()> {
-    log::expect(host, session, "agent_updated", |event| event["frame"].to_string().contains(last)).await.map(drop)
+async fn wait_for_early_updates(host: &Host, session: &str, last: &str) -> Result<()> {
+    log::expect_event(host, session, "agent_updated", |event| event["frame"].to_string().contains(last)).await.map(drop)
 }
 
 #[tokio::test]
 async fn updates_wait_for_the_session_ready_message() -> Result<()> {
-    let host =
-        scripted(&["--early-updates", "3", "--commands"])?.setting("ready_timeout", ENDLESS_READY_TIMEOUT).start()?;
-    let (first, session) = open(&host).await?;
-    said_early(&host, &session, "availableCommands").await?;
+    let host = scripted_host(&["--early-updates", "3", "--commands"])?
+        .setting("ready_timeout", ENDLESS_READY_TIMEOUT)
+        .start()?;
+    let (first, session) = open_session(&host).await?;
+    wait_for_early_updates(&host, &session, "availableCommands").await?;
     let other = first.new_session(&cwd(&host)?).await?;
     round_trip(&first).await?;
-    assert!(of_session(&first, &session).is_empty(), "held back");
-    ready(&first, &session).await;
+    assert!(is_of_session(&first, &session).is_empty(), "held back");
+    notify_ready(&first, &session).await;
     first.expect_update("the commands", |update| update["availableCommands"].is_array()).await;
     assert_eq!(first.texts(), ["early 0", "early 1", "early 2"], "nothing dropped, nothing reordered");
     round_trip(&first).await?;
-    assert!(of_session(&first, &other).is_empty(), "the other session is another matter");
+    assert!(is_of_session(&first, &other).is_empty(), "the other session is another matter");
     Ok(())
 }
 
 #[tokio::test]
 async fn any_message_about_the_session_counts_as_ready() -> Result<()> {
-    let host = scripted(&["--early-updates", "3"])?.setting("ready_timeout", ENDLESS_READY_TIMEOUT).start()?;
+    let host = scripted_host(&["--early-updates", "3"])?.setting("ready_timeout", ENDLESS_READY_TIMEOUT).start()?;
     let messages = [
         ("session/prompt", json!({ "prompt": [{ "type": "text", "text": "echo x" }] })),
         ("session/status", json!({})),
@@ -59,12 +60,12 @@ async fn any_message_about_the_session_counts_as_ready() -> Result<()> {
         ("_echo", json!({})),
     ];
     for (method, mut params) in messages {
-        let (client, session) = open(&host).await?;
+        let (client, session) = open_session(&host).await?;
         params["sessionId"] = json!(session);
         client.request(method, params).await?;
         client.expect_text("early 2").await;
     }
-    let (client, session) = open(&host).await?;
+    let (client, session) = open_session(&host).await?;
     client.cancel(&session).await;
     client.expect_text("early 2").await;
     Ok(())
@@ -73,10 +74,10 @@ async fn any_message_about_the_session_counts_as_ready() -> Result<()> {
 #[tokio::test]
 async fn updates_to_clients_without_session_ready_wait_briefly() -> Result<()> {
     for timeout in [None, Some("10ms"), Some("0s")] {
-        let options = scripted(&["--early-updates", "3"])?;
+        let options = scripted_host(&["--early-updates", "3"])?;
         let options = timeout.map_or_else(|| options.clone(), |time| options.clone().setting("ready_timeout", time));
         let host = options.start()?;
-        let (client, _session) = open(&host).await?;
+        let (client, _session) = open_session(&host).await?;
         client.expect_text("early 2").await;
     }
     Ok(())
@@ -85,8 +86,8 @@ async fn updates_to_clients_without_session_ready_wait_briefly() -> Result<()> {
 #[tokio::test]
 async fn answer_to_session_new_precedes_updates_of_the_session() -> Result<()> {
     // The agent sends updates before its own answer, every time.
-    let host = scripted(&["--early-updates", "20"])?.start()?;
-    let client = client(&host).await?;
+    let host = scripted_host(&["--early-updates", "20"])?.start()?;
+    let client = connect_client(&host).await?;
     let mut calls = Vec::new();
     for _ in 0..8 {
         calls.push(client.start("session/new", json!({ "cwd": cwd(&host)?, "mcpServers": [] })).await);
@@ -95,13 +96,13 @@ async fn answer_to_session_new_precedes_updates_of_the_session() -> Result<()> {
     for call in calls {
         let opened = call.answer().await?;
         let session = opened["sessionId"].as_str().context("no id")?.to_owned();
-        let all = || Ok((of_session(&client, &session).len() == expected.len()).then_some(()));
+        let all = || Ok((is_of_session(&client, &session).len() == expected.len()).then_some(()));
         look::until(PATIENCE, all).await?.context("not all of the updates")?;
         let frames = client.transcript();
         let answered = frames.iter().position(|frame| frame.body["result"]["sessionId"] == session.as_str());
         let first = frames.iter().position(|frame| frame.params()["sessionId"] == session.as_str());
         assert!(answered.context("no answer")? < first.context("no update")?);
-        let texts = of_session(&client, &session);
+        let texts = is_of_session(&client, &session);
         assert_eq!(texts.iter().filter_map(Frame::text).collect::<Vec<_>>(), expected);
     }
     Ok(())
@@ -109,25 +110,25 @@ async fn answer_to_session_new_precedes_updates_of_the_session() -> Result<()> {
 
 #[tokio::test]
 async fn load_replay_is_sent_at_once_and_later_updates_wait_for_ready() -> Result<()> {
-    let host = scripted(&[])?.setting("ready_timeout", ENDLESS_READY_TIMEOUT).start()?;
-    let (first, session) = open(&host).await?;
+    let host = scripted_host(&[])?.setting("ready_timeout", ENDLESS_READY_TIMEOUT).start()?;
+    let (first, session) = open_session(&host).await?;
     let running = first.start_prompt(&session, "echo before; commands; ask; stream 300; echo end").await;
     let ask = first.expect_request("session/request_permission").await;
-    let second = join(&host, &session).await?;
+    let second = join_session(&host, &session).await?;
     assert_eq!(second.texts(), ["before"]);
-    let third = client(&host).await?;
+    let third = connect_client(&host).await?;
     third.request("session/resume", json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [] })).await?;
     for client in [&second, &third] {
         round_trip(client).await?;
         assert!(!client.transcript().iter().any(Frame::is_request), "the open permission is held back");
     }
-    assert!(of_session(&third, &session).is_empty(), "so is the latest state");
+    assert!(is_of_session(&third, &session).is_empty(), "so is the latest state");
     first.respond(ask.id(), json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } })).await;
     assert_eq!(stop_reason(running.answer().await)?, "end_turn");
     for client in [&second, &third] {
         round_trip(client).await?;
         assert!(!client.texts().contains(&"end".to_owned()), "held back");
-        ready(client, &session).await;
+        notify_ready(client, &session).await;
         client.expect_text("end").await;
         let indices: Vec<u64> = client.transcript().iter().filter_map(Frame::index).collect();
         assert!(indices.into_iter().eq(0..300), "nothing dropped, nothing reordered");
@@ -143,18 +144,18 @@ async fn agent_that_asks_for_it_is_sent_session_ready() -> Result<()> {
     for flags in [&["--ready"][..], &["--ready", "--resume"]] {
         let recording = Recording::new()?;
         let mut host = recording.scripted(flags)?.start()?;
-        let (first, session) = open(&host).await?;
+        let (first, session) = open_session(&host).await?;
         // The agent refuses prompts before `session/ready` and holds its own updates back until then.
         assert_eq!(stop_reason(first.prompt(&session, "echo one").await)?, "end_turn");
         first.expect_text("one").await;
         assert_eq!(recording.methods()?, ["session/new", "session/ready", "session/prompt"]);
         let sent = recording.since_start()?;
         assert_eq!(sent[1]["params"]["sessionId"], sent[2]["params"]["sessionId"], "under the agent's own id");
-        let updates = log::events(&host, &session, "agent_updated")?;
+        let updates = log::list_events(&host, &session, "agent_updated")?;
         assert!(updates.iter().any(|event| event["update"] == "available_commands_update"));
 
         host.restart()?;
-        let second = client(&host).await?;
+        let second = connect_client(&host).await?;
         assert_eq!(stop_reason(second.prompt(&session, "echo two").await)?, "end_turn");
         let back = if flags.contains(&"--resume") { "session/resume" } else { "session/load" };
         assert_eq!(recording.methods()?, [back, "session/ready", "session/prompt"]);
@@ -166,8 +167,8 @@ async fn agent_that_asks_for_it_is_sent_session_ready() -> Result<()> {
 async fn agent_that_does_not_ask_for_it_is_not_sent_session_ready() -> Result<()> {
     let recording = Recording::new()?;
     let host = recording.scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
-    ready(&first, &session).await;
+    let (first, session) = open_session(&host).await?;
+    notify_ready(&first, &session).await;
     first.prompt(&session, "echo one").await?;
     assert_eq!(recording.methods()?, ["session/new", "session/prompt"]);
     Ok(())

@@ -8,7 +8,7 @@ use wharf_testkit::client::{Client, Frame};
 use wharf_testkit::host::Host;
 
 use crate::recording::Recording;
-use crate::{client, cwd, join, log, open, told};
+use crate::{connect_client, cwd, join_session, log, open_session, prompt_for_text};
 
 /// An agent that keeps its settings in files, as real agents do.
 struct PersistentAgent {
@@ -55,7 +55,7 @@ async fn set_model(client: &Client, session: &str, model: &str) -> Result<()> {
 }
 
 /// Returns the current values in an answer: mode, model, and the options by their ids.
-fn values(answer: &Value) -> (Value, Value, Value) {
+fn current_values(answer: &Value) -> (Value, Value, Value) {
     let options = answer["configOptions"].as_array().into_iter().flatten();
     let options = options.map(|o| (o["id"].as_str().unwrap_or_default().to_owned(), o["currentValue"].clone()));
     let (mode, model) = (&answer["modes"]["currentModeId"], &answer["models"]["currentModelId"]);
@@ -63,7 +63,7 @@ fn values(answer: &Value) -> (Value, Value, Value) {
 }
 
 /// Returns the settings that were set again at the last start.
-fn set_again(recording: &Recording) -> Result<Vec<Value>> {
+fn list_restored_settings(recording: &Recording) -> Result<Vec<Value>> {
     let sets = recording.since_start()?.into_iter();
     let sets = sets.filter(|message| message["method"].as_str().is_some_and(|name| name.starts_with("session/set_")));
     Ok(sets.map(|message| message["params"].clone()).collect())
@@ -75,16 +75,16 @@ async fn agents_rights_are_not_changed_on_return_when_it_kept_its_mode() -> Resu
         for by_option in [false, true] {
             let agent = PersistentAgent::new()?;
             let mut host = agent.start(&["--mode-option", "--first-mode", first])?;
-            let (client, session) = open(&host).await?;
+            let (client, session) = open_session(&host).await?;
             match by_option {
                 false => set_mode(&client, &session, chosen).await?,
                 true => set_option(&client, &session, "mode", chosen).await?,
             }
             host.restart()?;
-            let second = crate::client(&host).await?;
-            let said = told(&second, &session, "settings").await?;
+            let second = crate::connect_client(&host).await?;
+            let said = prompt_for_text(&second, &session, "settings").await?;
             assert_eq!(said, format!("mode={chosen} model=small effort=low"), "{first} {by_option}");
-            assert_eq!(set_again(&agent.recording)?, Vec::<Value>::new(), "{first} {by_option}");
+            assert_eq!(list_restored_settings(&agent.recording)?, Vec::<Value>::new(), "{first} {by_option}");
         }
     }
     Ok(())
@@ -94,15 +94,15 @@ async fn agents_rights_are_not_changed_on_return_when_it_kept_its_mode() -> Resu
 async fn mode_is_set_again_once_when_the_agent_forgot_it() -> Result<()> {
     let recording = Recording::new()?;
     let mut host = recording.scripted(&["--mode-option", "--first-mode", "auto"])?.start()?;
-    let (client, session) = open(&host).await?;
+    let (client, session) = open_session(&host).await?;
     set_mode(&client, &session, "ask").await?;
     host.restart()?;
-    let second = join(&host, &session).await?;
-    assert_eq!(told(&second, &session, "settings").await?, "mode=ask model=small effort=low");
-    let sets = set_again(&recording)?;
+    let second = join_session(&host, &session).await?;
+    assert_eq!(prompt_for_text(&second, &session, "settings").await?, "mode=ask model=small effort=low");
+    let sets = list_restored_settings(&recording)?;
     assert_eq!(sets.iter().map(|set| &set["modeId"]).collect::<Vec<_>>(), ["ask"], "{sets:?}");
     let loaded = second.load_session(&session, &cwd(&host)?).await?;
-    assert_eq!(values(&loaded), (json!("ask"), Value::Null, json!({ "model": "small", "mode": "ask" })));
+    assert_eq!(current_values(&loaded), (json!("ask"), Value::Null, json!({ "model": "small", "mode": "ask" })));
     Ok(())
 }
 
@@ -110,11 +110,11 @@ async fn mode_is_set_again_once_when_the_agent_forgot_it() -> Result<()> {
 async fn mode_is_taken_from_the_option_alone_when_the_agent_has_no_modes() -> Result<()> {
     let recording = Recording::new()?;
     let mut host = recording.scripted(&["--only-options", "--first-mode", "auto"])?.start()?;
-    let (client, session) = open(&host).await?;
+    let (client, session) = open_session(&host).await?;
     set_option(&client, &session, "mode", "ask").await?;
     host.restart()?;
-    let second = crate::client(&host).await?;
-    assert_eq!(told(&second, &session, "settings").await?, "mode=ask model=small effort=low");
+    let second = crate::connect_client(&host).await?;
+    assert_eq!(prompt_for_text(&second, &session, "settings").await?, "mode=ask model=small effort=low");
     Ok(())
 }
 
@@ -122,12 +122,12 @@ async fn mode_is_taken_from_the_option_alone_when_the_agent_has_no_modes() -> Re
 async fn joiners_are_told_one_value_in_both_spellings() -> Result<()> {
     let agent = PersistentAgent::new()?;
     let mut host = agent.start(&["--mode-option", "--models", "--first-mode", "auto"])?;
-    let (client, session) = open(&host).await?;
+    let (client, session) = open_session(&host).await?;
     set_mode(&client, &session, "ask").await?;
     set_model(&client, &session, "large").await?;
     let expected = (json!("ask"), json!("large"), json!({ "model": "large", "mode": "ask" }));
-    let second = crate::client(&host).await?;
-    assert_eq!(values(&second.load_session(&session, &cwd(&host)?).await?), expected);
+    let second = crate::connect_client(&host).await?;
+    assert_eq!(current_values(&second.load_session(&session, &cwd(&host)?).await?), expected);
     set_option(&second, &session, "mode", "auto").await?;
     set_option(&second, &session, "model", "small").await?;
     let expected = (json!("auto"), json!("small"), json!({ "model": "small", "mode": "auto" }));
@@ -135,15 +135,15 @@ async fn joiners_are_told_one_value_in_both_spellings() -> Result<()> {
         if again {
             host.restart()?;
         }
-        let third = crate::client(&host).await?;
+        let third = crate::connect_client(&host).await?;
         let start = json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [] });
-        assert_eq!(values(&third.request("session/resume", start).await?), expected, "{again}");
+        assert_eq!(current_values(&third.request("session/resume", start).await?), expected, "{again}");
     }
     Ok(())
 }
 
 /// Returns the kinds of settings updates among these frames, in order.
-fn told_settings(frames: &[Frame]) -> Vec<String> {
+fn list_settings_updates(frames: &[Frame]) -> Vec<String> {
     let kinds = frames.iter().filter_map(Frame::update).filter_map(|update| update["sessionUpdate"].as_str());
     kinds.filter(|kind| matches!(*kind, "current_mode_update" | "config_option_update")).map(str::to_owned).collect()
 }
@@ -151,9 +151,9 @@ fn told_settings(frames: &[Frame]) -> Vec<String> {
 #[tokio::test]
 async fn change_is_told_once_in_each_spelling_however_the_agent_reports_it() -> Result<()> {
     for report in [&[][..], &["--report", "before"], &["--report", "after"], &["--report", "both"]] {
-        let host = crate::scripted(&[&["--mode-option"], report].concat())?.start()?;
-        let (first, session) = open(&host).await?;
-        let second = join(&host, &session).await?;
+        let host = crate::scripted_host(&[&["--mode-option"], report].concat())?.start()?;
+        let (first, session) = open_session(&host).await?;
+        let second = join_session(&host, &session).await?;
         for (round, mode) in ["auto", "ask", "auto"].into_iter().enumerate() {
             match round {
                 1 => set_option(&first, &session, "mode", mode).await?,
@@ -162,17 +162,18 @@ async fn change_is_told_once_in_each_spelling_however_the_agent_reports_it() -> 
             for kind in ["current_mode_update", "config_option_update"] {
                 // The two may arrive in any order, so each is searched among all received frames.
                 let count = round + 1;
-                let come = |client: &Client| told_settings(&client.transcript()).iter().filter(|k| *k == kind).count();
+                let come =
+                    |client: &Client| list_settings_updates(&client.transcript()).iter().filter(|k| *k == kind).count();
                 let found =
                     wharf_testkit::look::until(wharf_testkit::PATIENCE, || Ok((come(&second) >= count).then_some(())));
                 found.await?.with_context(|| format!("{report:?} {mode}: no {kind}"))?;
             }
         }
-        let mut kinds = told_settings(&second.transcript());
+        let mut kinds = list_settings_updates(&second.transcript());
         kinds.sort();
         let (modes, options) = (["current_mode_update"; 3], ["config_option_update"; 3]);
         assert_eq!(kinds, [options, modes].concat(), "{report:?}");
-        let logged = log::events(&host, &session, "agent_updated")?;
+        let logged = log::list_events(&host, &session, "agent_updated")?;
         assert_eq!(logged.len(), 6, "{report:?}: nothing else was told, from the beginning on: {logged:?}");
         for update in second.transcript().iter().filter_map(Frame::update) {
             let option = &update["configOptions"][1];
@@ -184,10 +185,10 @@ async fn change_is_told_once_in_each_spelling_however_the_agent_reports_it() -> 
 
 #[tokio::test]
 async fn setting_is_in_the_log_when_its_answer_has_come() -> Result<()> {
-    let host = crate::scripted(&["--mode-option", "--models"])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = crate::scripted_host(&["--mode-option", "--models"])?.start()?;
+    let (client, session) = open_session(&host).await?;
     let newest = |host: &Host| -> Result<Value> {
-        let events = log::events(host, &session, "settings_changed")?;
+        let events = log::list_events(host, &session, "settings_changed")?;
         Ok(events.last().context("no fact")?["settings"].clone())
     };
     let value = |settings: &Value, of: &str| {
@@ -207,16 +208,16 @@ async fn setting_is_in_the_log_when_its_answer_has_come() -> Result<()> {
 async fn model_of_set_model_is_reported_and_restored_on_return() -> Result<()> {
     let recording = Recording::new()?;
     let mut host = recording.scripted(&["--models"])?.start()?;
-    let (first, session) = open(&host).await?;
+    let (first, session) = open_session(&host).await?;
     set_model(&first, &session, "large").await?;
     let expected = (json!("ask"), json!("large"), json!({ "model": "large" }));
-    let second = client(&host).await?;
-    assert_eq!(values(&second.load_session(&session, &cwd(&host)?).await?), expected);
+    let second = connect_client(&host).await?;
+    assert_eq!(current_values(&second.load_session(&session, &cwd(&host)?).await?), expected);
     host.restart()?;
-    let third = client(&host).await?;
-    assert_eq!(values(&third.load_session(&session, &cwd(&host)?).await?), expected);
-    assert_eq!(told(&third, &session, "settings").await?, "mode=ask model=large effort=low");
-    assert_eq!(set_again(&recording)?.len(), 1, "both spellings are one setting");
+    let third = connect_client(&host).await?;
+    assert_eq!(current_values(&third.load_session(&session, &cwd(&host)?).await?), expected);
+    assert_eq!(prompt_for_text(&third, &session, "settings").await?, "mode=ask model=large effort=low");
+    assert_eq!(list_restored_settings(&recording)?.len(), 1, "both spellings are one setting");
     Ok(())
 }
 
@@ -226,12 +227,16 @@ async fn model_spellings_are_kept_apart_when_their_values_differ() -> Result<()>
         let agent = PersistentAgent::new()?;
         let flags = ["--split-models"];
         let mut host = if keeps { agent.start(&flags)? } else { agent.recording.scripted(&flags)?.start()? };
-        let (first, session) = open(&host).await?;
+        let (first, session) = open_session(&host).await?;
         set_model(&first, &session, "large[high]").await?;
         host.restart()?;
-        let second = client(&host).await?;
-        assert_eq!(told(&second, &session, "settings").await?, "mode=ask model=large effort=high", "{keeps}");
-        let sets = set_again(&agent.recording)?;
+        let second = connect_client(&host).await?;
+        assert_eq!(
+            prompt_for_text(&second, &session, "settings").await?,
+            "mode=ask model=large effort=high",
+            "{keeps}"
+        );
+        let sets = list_restored_settings(&agent.recording)?;
         assert!(sets.iter().all(|set| set["modelId"] == "large[high]"), "{keeps}: {sets:?}");
     }
     Ok(())
@@ -241,15 +246,15 @@ async fn model_spellings_are_kept_apart_when_their_values_differ() -> Result<()>
 async fn options_are_compared_again_after_each_that_is_set() -> Result<()> {
     let agent = PersistentAgent::new()?;
     let mut host = agent.start(&["--only-options", "--effort-option"])?;
-    let (first, session) = open(&host).await?;
+    let (first, session) = open_session(&host).await?;
     set_option(&first, &session, "effort", "high").await?;
     host.kill9()?;
     // Setting the mode back also sets the effort to low.
     agent.change(|kept| kept["mode"] = "auto".into())?;
     host.restart()?;
-    let second = client(&host).await?;
-    assert_eq!(told(&second, &session, "settings").await?, "mode=ask model=small effort=high");
-    let sets = set_again(&agent.recording)?;
+    let second = connect_client(&host).await?;
+    assert_eq!(prompt_for_text(&second, &session, "settings").await?, "mode=ask model=small effort=high");
+    let sets = list_restored_settings(&agent.recording)?;
     let sets: Vec<&Value> = sets.iter().map(|set| &set["configId"]).collect();
     assert_eq!(sets, ["mode", "effort"]);
     Ok(())
@@ -259,15 +264,15 @@ async fn options_are_compared_again_after_each_that_is_set() -> Result<()> {
 async fn mode_beside_odd_json_is_restored_and_reported() -> Result<()> {
     let odd = [r#""_meta":{"x":1e400},"#, r#""_meta":{"x":"\ud83d"},"#];
     for odd in odd {
-        let mut host = crate::scripted(&[])?.start()?;
-        let (first, session) = open(&host).await?;
+        let mut host = crate::scripted_host(&[])?.start()?;
+        let (first, session) = open_session(&host).await?;
         let update = format!(r#"rawupdate {{{odd}"sessionUpdate":"current_mode_update","currentModeId":"auto"}}"#);
         first.prompt(&session, &update).await?;
         host.restart()?;
-        let second = client(&host).await?;
+        let second = connect_client(&host).await?;
         let loaded = second.load_session(&session, &cwd(&host)?).await?;
-        assert_eq!(values(&loaded).0, "auto", "{odd}");
-        assert!(told(&second, &session, "settings").await?.starts_with("mode=auto "), "{odd}");
+        assert_eq!(current_values(&loaded).0, "auto", "{odd}");
+        assert!(prompt_for_text(&second, &session, "settings").await?.starts_with("mode=auto "), "{odd}");
     }
     Ok(())
 }

@@ -7,13 +7,13 @@ use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
 
 use crate::cli;
-use crate::{client, cwd, open, refused, scripted, told};
+use crate::{connect_client, cwd, expect_error, open_session, prompt_for_text, scripted_host};
 
 /// Creates a session whose agent does not report its mode on return and refuses to set it.
-async fn stuck_session(folder: &TempDir) -> Result<(Host, String)> {
+async fn create_stuck_session(folder: &TempDir) -> Result<(Host, String)> {
     let folder = folder.path().to_str().context("the path is not UTF-8")?;
-    let mut host = scripted(&["--settings", folder, "--refuse-same", "--silent-load"])?.start()?;
-    let (client, session) = open(&host).await?;
+    let mut host = scripted_host(&["--settings", folder, "--refuse-same", "--silent-load"])?.start()?;
+    let (client, session) = open_session(&host).await?;
     client.request("session/set_mode", json!({ "sessionId": session, "modeId": "auto" })).await?;
     client.prompt(&session, "echo before").await?;
     host.restart()?;
@@ -32,9 +32,9 @@ fn assert_names_reason(text: &str) {
 #[tokio::test]
 async fn refusal_names_the_value_and_the_agents_reason_on_every_surface() -> Result<()> {
     let folder = TempDir::new()?;
-    let (host, session) = stuck_session(&folder).await?;
-    let client = client(&host).await?;
-    let error = refused(client.load_session(&session, &cwd(&host)?).await)?;
+    let (host, session) = create_stuck_session(&folder).await?;
+    let client = connect_client(&host).await?;
+    let error = expect_error(client.load_session(&session, &cwd(&host)?).await)?;
     assert_names_reason(&error.message);
     assert_eq!(error.data["reason"], "start_failed", "{error}");
     assert_eq!(error.data["agentError"]["data"], json!({ "current": "auto" }), "{error}");
@@ -42,7 +42,7 @@ async fn refusal_names_the_value_and_the_agents_reason_on_every_surface() -> Res
     assert_eq!(answer.status, 502);
     assert_names_reason(answer.json()["detail"].as_str().unwrap_or_default());
     assert_eq!(answer.json()["agentError"]["data"], json!({ "current": "auto" }), "{}", answer.json());
-    assert_names_reason(&cli::refused(&host, &["resume", &session], 13)?);
+    assert_names_reason(&cli::run_failing_wharf(&host, &["resume", &session], 13)?);
     Ok(())
 }
 
@@ -51,8 +51,8 @@ async fn agents_own_settings_are_accepted_when_the_caller_says_so() -> Result<()
     let accept = json!({ "acceptAgentSettings": true });
     for way in ["rest", "cli", "load", "resume", "attach"] {
         let folder = TempDir::new()?;
-        let (host, session) = stuck_session(&folder).await?;
-        let client = client(&host).await?;
+        let (host, session) = create_stuck_session(&folder).await?;
+        let client = connect_client(&host).await?;
         let params =
             json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [], "_meta": { "wharf": accept } });
         match way {
@@ -60,10 +60,10 @@ async fn agents_own_settings_are_accepted_when_the_caller_says_so() -> Result<()
                 let path = format!("/sessions/{session}/resume");
                 Http::new(&host).post(&path, &accept).await?.expect(200)?;
             }
-            "cli" => drop(cli::wharf(&host, &["resume", &session, "--accept-agent-settings"])?),
+            "cli" => drop(cli::run_wharf(&host, &["resume", &session, "--accept-agent-settings"])?),
             method => drop(client.request(&format!("session/{method}"), params).await?),
         }
-        assert!(told(&client, &session, "settings").await?.starts_with("mode=auto "), "{way}");
+        assert!(prompt_for_text(&client, &session, "settings").await?.starts_with("mode=auto "), "{way}");
     }
     Ok(())
 }
@@ -73,8 +73,8 @@ async fn another_mode_is_taken_when_the_caller_names_one() -> Result<()> {
     let named = json!({ "sessionMode": "ask" });
     for way in ["rest", "cli", "load"] {
         let folder = TempDir::new()?;
-        let (host, session) = stuck_session(&folder).await?;
-        let client = client(&host).await?;
+        let (host, session) = create_stuck_session(&folder).await?;
+        let client = connect_client(&host).await?;
         let params = json!({ "sessionId": session, "cwd": cwd(&host)?, "mcpServers": [], "_meta": { "wharf": named } });
         match way {
             "rest" => {
@@ -85,7 +85,7 @@ async fn another_mode_is_taken_when_the_caller_names_one() -> Result<()> {
             }
             "cli" => {
                 let flags = ["resume", &session, "--session-mode", "ask", "--accept-agent-settings"];
-                cli::wharf(&host, &flags)?;
+                cli::run_wharf(&host, &flags)?;
             }
             _ => {
                 let mut params = params;
@@ -93,7 +93,7 @@ async fn another_mode_is_taken_when_the_caller_names_one() -> Result<()> {
                 client.request("session/load", params).await?;
             }
         }
-        assert!(told(&client, &session, "settings").await?.starts_with("mode=ask "), "{way}");
+        assert!(prompt_for_text(&client, &session, "settings").await?.starts_with("mode=ask "), "{way}");
     }
     Ok(())
 }
@@ -101,12 +101,12 @@ async fn another_mode_is_taken_when_the_caller_names_one() -> Result<()> {
 #[tokio::test]
 async fn prompt_verb_fails_when_the_session_cannot_come_back() -> Result<()> {
     let folder = TempDir::new()?;
-    let (host, session) = stuck_session(&folder).await?;
-    let told = cli::refused(&host, &["prompt", &session, "echo never"], 13)?;
+    let (host, session) = create_stuck_session(&folder).await?;
+    let told = cli::run_failing_wharf(&host, &["prompt", &session, "echo never"], 13)?;
     assert_names_reason(&told);
-    let listed = cli::wharf(&host, &["sessions"])?;
+    let listed = cli::run_wharf(&host, &["sessions"])?;
     assert!(listed.contains("error") && !listed.contains("asleep"), "{listed}");
-    let listed = cli::wharf(&host, &["sessions", "--json"])?;
+    let listed = cli::run_wharf(&host, &["sessions", "--json"])?;
     let listed: Value = serde_json::from_str(&listed)?;
     let known = &listed["sessions"][0];
     assert_eq!((&known["status"], &known["endReason"]), (&json!("error"), &json!("start_failed")), "{known}");
@@ -116,8 +116,8 @@ async fn prompt_verb_fails_when_the_session_cannot_come_back() -> Result<()> {
 
 #[tokio::test]
 async fn mode_and_acceptance_are_checked_in_the_body() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (_client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (_client, session) = open_session(&host).await?;
     for wrong in [json!({ "sessionMode": 7 }), json!({ "acceptAgentSettings": "yes" }), json!({ "sessionMode": "" })] {
         let answer = Http::new(&host).post(&format!("/sessions/{session}/resume"), &wrong).await?;
         assert_eq!(answer.status, 422, "{wrong}");

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use wharf_testkit::procs;
 
 use crate::raw_client::{self, RawClient};
-use crate::{cwd, scripted};
+use crate::{cwd, scripted_host};
 
 const UPDATE_COUNT: u64 = 200_000;
 /// The largest allowed growth of the host's memory while clients do not read.
@@ -32,7 +32,7 @@ async fn read_all(client: &mut RawClient, mut look: impl FnMut() -> Result<()>) 
 
 #[tokio::test]
 async fn client_that_never_reads_slows_no_other_and_gets_everything_later() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let mut reader = RawClient::open(&host).await?;
     let session = reader.new_session(&cwd(&host)?).await?;
     let mut slow = RawClient::open(&host).await?;

@@ -7,17 +7,20 @@ use serde_json::{Value, json};
 use wharf_testkit::client::Client;
 use wharf_testkit::host::Host;
 
-use crate::{and_scripted, client, client_of, cwd, join, lasting, log, open, scripted};
+use crate::{
+    add_scripted_agent, connect_client, connect_client_of, cwd, join_session, log, open_session, scripted_host,
+    without_usage,
+};
 
-async fn status(client: &Client, session: &str) -> Result<Value> {
-    Ok(lasting(client.request("session/status", json!({ "sessionId": session })).await?))
+async fn fetch_status(client: &Client, session: &str) -> Result<Value> {
+    Ok(without_usage(client.request("session/status", json!({ "sessionId": session })).await?))
 }
 
-async fn list(client: &Client, params: Value) -> Result<Value> {
-    Ok(lasting(client.request("session/list", params).await?))
+async fn fetch_list(client: &Client, params: Value) -> Result<Value> {
+    Ok(without_usage(client.request("session/list", params).await?))
 }
 
-fn ids(list: &Value) -> Vec<String> {
+fn list_ids(list: &Value) -> Vec<String> {
     let sessions = list["sessions"].as_array().into_iter().flatten();
     sessions.filter_map(|session| session["sessionId"].as_str().map(str::to_owned)).collect()
 }
@@ -28,32 +31,32 @@ async fn new_session(client: &Client, cwd: &Path) -> Result<String> {
 
 #[tokio::test]
 async fn status_of_a_running_session_is_live_and_of_an_ended_one_not_found() -> Result<()> {
-    let mut host = and_scripted(scripted(&[])?, "mortal", &["--no-load"])?.start()?;
-    let (first, session) = open(&host).await?;
-    let mortal = client_of(&host, "mortal").await?.new_session(&cwd(&host)?).await?;
-    let second = client(&host).await?;
+    let mut host = add_scripted_agent(scripted_host(&[])?, "mortal", &["--no-load"])?.start()?;
+    let (first, session) = open_session(&host).await?;
+    let mortal = connect_client_of(&host, "mortal").await?.new_session(&cwd(&host)?).await?;
+    let second = connect_client(&host).await?;
     let live = |turn: &str, clients: u32| json!({ "status": "live", "_meta": { "wharf": { "turn": turn, "clients": clients, "resumable": false } } });
-    assert_eq!(status(&second, &session).await?, live("idle", 1));
+    assert_eq!(fetch_status(&second, &session).await?, live("idle", 1));
     let running = first.start_prompt(&session, "echo on it; ask").await;
     let ask = first.expect_request("session/request_permission").await;
-    assert_eq!(status(&second, &session).await?, live("awaiting_input", 1));
+    assert_eq!(fetch_status(&second, &session).await?, live("awaiting_input", 1));
     first.respond(ask.id(), json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } })).await;
     running.answer().await?;
     let _running = first.start_prompt(&session, "echo again; hang").await;
     first.expect_text("again").await;
-    assert_eq!(status(&second, &session).await?, live("running", 1));
-    let third = join(&host, &session).await?;
-    assert_eq!(status(&second, &session).await?, live("running", 2));
+    assert_eq!(fetch_status(&second, &session).await?, live("running", 1));
+    let third = join_session(&host, &session).await?;
+    assert_eq!(fetch_status(&second, &session).await?, live("running", 2));
     drop(third);
     for unknown in ["sess_00000000000000000000000000", "../../token", ""] {
-        let answer = status(&second, unknown).await?;
+        let answer = fetch_status(&second, unknown).await?;
         assert_eq!(answer["status"], "not_found", "never an error: {answer}");
         assert_eq!(answer["_meta"]["wharf"]["resumable"], false);
     }
     host.restart()?;
-    let later = client(&host).await?;
+    let later = connect_client(&host).await?;
     for (id, resumable) in [(&session, true), (&mortal, false)] {
-        let answer = status(&later, id).await?;
+        let answer = fetch_status(&later, id).await?;
         assert_eq!(answer["status"], "not_found");
         assert_eq!(answer["_meta"]["wharf"]["resumable"], resumable, "{id}");
     }
@@ -61,63 +64,63 @@ async fn status_of_a_running_session_is_live_and_of_an_ended_one_not_found() -> 
 }
 
 /// Asks as fast as possible; the benchmark measures the rate.
-async fn probe(client: &Client, session: &str, times: usize) -> Result<()> {
+async fn probe_status(client: &Client, session: &str, times: usize) -> Result<()> {
     for _ in 0..times {
-        assert_eq!(status(client, session).await?["status"], "live");
+        assert_eq!(fetch_status(client, session).await?["status"], "live");
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn asking_for_the_status_appends_nothing_and_works_while_the_agent_hangs() -> Result<()> {
-    let host = scripted(&["--no-cancel"])?.start()?;
-    let (first, session) = open(&host).await?;
+    let host = scripted_host(&["--no-cancel"])?.start()?;
+    let (first, session) = open_session(&host).await?;
     let _running = first.start_prompt(&session, "echo on it; hang hard").await;
     first.expect_text("on it").await;
-    let before = log::records(&host, &session)?;
-    let descriptor = list(&first, json!({})).await?;
-    let second = client(&host).await?;
-    probe(&second, &session, 500).await?;
-    assert_eq!(log::records(&host, &session)?, before);
-    assert_eq!(list(&first, json!({})).await?, descriptor, "nor does it count as output");
+    let before = log::read_records(&host, &session)?;
+    let descriptor = fetch_list(&first, json!({})).await?;
+    let second = connect_client(&host).await?;
+    probe_status(&second, &session, 500).await?;
+    assert_eq!(log::read_records(&host, &session)?, before);
+    assert_eq!(fetch_list(&first, json!({})).await?, descriptor, "nor does it count as output");
     Ok(())
 }
 
 #[tokio::test]
 async fn the_status_is_answered_while_the_session_streams_at_full_rate() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
     let running = first.start_prompt(&session, "burst 60000 100; echo end").await;
     first.expect("some of it", |frame| frame.index().is_some()).await;
-    let second = client(&host).await?;
-    probe(&second, &session, 200).await?;
+    let second = connect_client(&host).await?;
+    probe_status(&second, &session, 200).await?;
     running.answer().await?;
     Ok(())
 }
 
 #[tokio::test]
 async fn status_request_does_not_wake_a_cold_session() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
-    let (_first, session) = open(&host).await?;
+    let mut host = scripted_host(&[])?.start()?;
+    let (_first, session) = open_session(&host).await?;
     host.restart()?;
-    log::expect(&host, &session, "ended", |_| true).await?;
-    let before = log::records(&host, &session)?;
-    let second = client(&host).await?;
+    log::expect_event(&host, &session, "ended", |_| true).await?;
+    let before = log::read_records(&host, &session)?;
+    let second = connect_client(&host).await?;
     for _ in 0..20 {
-        assert_eq!(status(&second, &session).await?["status"], "not_found");
-        assert_eq!(ids(&list(&second, json!({})).await?), [session.as_str()]);
+        assert_eq!(fetch_status(&second, &session).await?["status"], "not_found");
+        assert_eq!(list_ids(&fetch_list(&second, json!({})).await?), [session.as_str()]);
     }
-    assert_eq!(log::records(&host, &session)?, before);
+    assert_eq!(log::read_records(&host, &session)?, before);
     Ok(())
 }
 
 #[tokio::test]
 async fn the_list_shows_the_sessions_of_the_connections_agent_newest_first() -> Result<()> {
-    let host = and_scripted(scripted(&[])?, "other", &["--no-modes"])?.start()?;
-    let (first, one) = open(&host).await?;
+    let host = add_scripted_agent(scripted_host(&[])?, "other", &["--no-modes"])?.start()?;
+    let (first, one) = open_session(&host).await?;
     let two = first.new_session(&cwd(&host)?).await?;
     first.prompt(&two, "title A good name; echo hi").await?;
-    let other = client_of(&host, "other").await?;
+    let other = connect_client_of(&host, "other").await?;
     let three = other.new_session(&cwd(&host)?).await?;
     // The agent is named at the session's creation, not by the connection.
     let new = json!({ "cwd": cwd(&host)?, "mcpServers": [], "_meta": { "wharf": { "agent": "other" } } });
@@ -125,38 +128,38 @@ async fn the_list_shows_the_sessions_of_the_connections_agent_newest_first() -> 
     let four = opened["sessionId"].as_str().context("no id")?.to_owned();
     assert!(opened.get("modes").is_none(), "of the other agent: {opened}");
 
-    let own = list(&first, json!({})).await?;
-    assert_eq!(ids(&own), [two.clone(), one.clone()]);
+    let own = fetch_list(&first, json!({})).await?;
+    assert_eq!(list_ids(&own), [two.clone(), one.clone()]);
     let session = &own["sessions"][0];
     assert_eq!(session["title"], "A good name");
     assert_eq!(session["cwd"], cwd(&host)?.as_str());
     assert!(session["updatedAt"].as_str().is_some_and(|at| at.ends_with('Z')), "{session}");
     let meta = &session["_meta"]["wharf"];
     assert_eq!((&meta["agent"], &meta["status"], &meta["clients"]), (&json!("scripted"), &json!("running"), &json!(1)));
-    assert_eq!(ids(&list(&other, json!({})).await?), [four.clone(), three.clone()]);
-    let all = list(&other, json!({ "_meta": { "wharf": { "all": true } } })).await?;
-    assert_eq!(ids(&all), [four, three, two, one]);
+    assert_eq!(list_ids(&fetch_list(&other, json!({})).await?), [four.clone(), three.clone()]);
+    let all = fetch_list(&other, json!({ "_meta": { "wharf": { "all": true } } })).await?;
+    assert_eq!(list_ids(&all), [four, three, two, one]);
     Ok(())
 }
 
 #[tokio::test]
 async fn list_can_be_filtered_by_directory() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let (here, there) = (host.directory().join("here"), host.directory().join("there"));
     std::fs::create_dir(&here)?;
     std::fs::create_dir(&there)?;
-    let client = client(&host).await?;
+    let client = connect_client(&host).await?;
     let one = new_session(&client, &here).await?;
     let two = new_session(&client, &there).await?;
     let three = new_session(&client, &here).await?;
-    assert_eq!(ids(&list(&client, json!({ "cwd": here })).await?), [three, one]);
-    assert_eq!(ids(&list(&client, json!({ "cwd": there })).await?), [two]);
-    assert_eq!(ids(&list(&client, json!({ "cwd": "/nowhere" })).await?), [""; 0]);
+    assert_eq!(list_ids(&fetch_list(&client, json!({ "cwd": here })).await?), [three, one]);
+    assert_eq!(list_ids(&fetch_list(&client, json!({ "cwd": there })).await?), [two]);
+    assert_eq!(list_ids(&fetch_list(&client, json!({ "cwd": "/nowhere" })).await?), [""; 0]);
     Ok(())
 }
 
 /// Creates sessions and ends them, so that many of them use little memory.
-async fn ended_sessions(host: &Host, client: &Client, count: usize) -> Result<Vec<String>> {
+async fn create_ended_sessions(host: &Host, client: &Client, count: usize) -> Result<Vec<String>> {
     let mut made = Vec::new();
     for _ in 0..count {
         let session = client.new_session(&cwd(host)?).await?;
@@ -168,64 +171,64 @@ async fn ended_sessions(host: &Host, client: &Client, count: usize) -> Result<Ve
 
 #[tokio::test]
 async fn list_pages_stay_consistent_while_sessions_come_and_go() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let client = client(&host).await?;
-    let mut made = ended_sessions(&host, &client, 104).await?;
-    let first = list(&client, json!({})).await?;
+    let host = scripted_host(&[])?.start()?;
+    let client = connect_client(&host).await?;
+    let mut made = create_ended_sessions(&host, &client, 104).await?;
+    let first = fetch_list(&client, json!({})).await?;
     let cursor = first["nextCursor"].as_str().context("no cursor")?.to_owned();
-    assert_eq!(ids(&first).len(), 100);
+    assert_eq!(list_ids(&first).len(), 100);
     // One session is added at the beginning, and the one at the page boundary is gone.
-    ended_sessions(&host, &client, 1).await?;
-    let seam = ids(&first).pop().context("no session")?;
+    create_ended_sessions(&host, &client, 1).await?;
+    let seam = list_ids(&first).pop().context("no session")?;
     client.request("session/delete", json!({ "sessionId": seam })).await?;
-    let second = list(&client, json!({ "cursor": cursor })).await?;
+    let second = fetch_list(&client, json!({ "cursor": cursor })).await?;
     assert!(second.get("nextCursor").is_none());
     made.reverse();
-    assert_eq!([ids(&first), ids(&second)].concat(), made);
+    assert_eq!([list_ids(&first), list_ids(&second)].concat(), made);
     Ok(())
 }
 
 #[tokio::test]
 async fn a_session_that_is_deleted_is_gone_and_deleting_it_again_succeeds() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
-    let second = join(&host, &session).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
+    let second = join_session(&host, &session).await?;
     let delete = json!({ "sessionId": session });
-    let error = crate::refused(second.request("session/delete", delete.clone()).await)?;
+    let error = crate::expect_error(second.request("session/delete", delete.clone()).await)?;
     assert_eq!(error.data["reason"], "in_use", "{error}");
     first.prompt(&session, "echo still there").await?;
     let force = json!({ "sessionId": session, "_meta": { "wharf": { "force": true } } });
     second.request("session/delete", force).await?;
-    assert!(!log::folder(&host, &session).exists());
+    assert!(!log::session_dir(&host, &session).exists());
     second.request("session/delete", delete.clone()).await?;
     second.request("session/delete", json!({ "sessionId": "sess_unknown" })).await?;
-    assert_eq!(status(&second, &session).await?["status"], "not_found");
-    assert_eq!(ids(&list(&second, json!({})).await?), [""; 0]);
-    let error = crate::refused(first.prompt(&session, "echo hello?").await)?;
+    assert_eq!(fetch_status(&second, &session).await?["status"], "not_found");
+    assert_eq!(list_ids(&fetch_list(&second, json!({})).await?), [""; 0]);
+    let error = crate::expect_error(first.prompt(&session, "echo hello?").await)?;
     assert!(error.code == -32002 || error.data["reason"] == "unavailable", "{error}");
     Ok(())
 }
 
 #[tokio::test]
 async fn close_ends_a_session_only_for_its_last_client_or_with_force() -> Result<()> {
-    let host = scripted(&["--close"])?.start()?;
-    let (first, session) = open(&host).await?;
-    let second = join(&host, &session).await?;
+    let host = scripted_host(&["--close"])?.start()?;
+    let (first, session) = open_session(&host).await?;
+    let second = join_session(&host, &session).await?;
     second.request("session/close", json!({ "sessionId": session })).await?;
-    assert_eq!(status(&first, &session).await?["_meta"]["wharf"]["clients"], 1);
-    assert_eq!(crate::told(&first, &session, "echo alone").await?, "alone");
+    assert_eq!(fetch_status(&first, &session).await?["_meta"]["wharf"]["clients"], 1);
+    assert_eq!(crate::prompt_for_text(&first, &session, "echo alone").await?, "alone");
     assert!(second.texts().is_empty(), "whoever closes leaves");
     first.request("session/close", json!({ "sessionId": session })).await?;
-    assert_eq!(status(&first, &session).await?["status"], "not_found");
+    assert_eq!(fetch_status(&first, &session).await?["status"], "not_found");
 
-    let (first, session) = open(&host).await?;
-    let second = join(&host, &session).await?;
+    let (first, session) = open_session(&host).await?;
+    let second = join_session(&host, &session).await?;
     let force = json!({ "sessionId": session, "_meta": { "wharf": { "force": true } } });
     second.request("session/close", force).await?;
-    assert_eq!(status(&first, &session).await?["status"], "not_found");
-    let ended = log::events(&host, &session, "ended")?;
+    assert_eq!(fetch_status(&first, &session).await?["status"], "not_found");
+    let ended = log::list_events(&host, &session, "ended")?;
     assert_eq!(ended[0]["ending"]["reason"], "closed");
-    let error = crate::refused(first.request("session/close", json!({ "sessionId": "sess_unknown" })).await)?;
+    let error = crate::expect_error(first.request("session/close", json!({ "sessionId": "sess_unknown" })).await)?;
     assert_eq!(error.code, -32002);
     Ok(())
 }

@@ -6,15 +6,15 @@ use wharf_testkit::client::Client;
 use wharf_testkit::{PATIENCE, look};
 
 use crate::http_client::AcpHttpClient;
-use crate::{client, client_with, cwd, join, log, open, scripted};
+use crate::{connect_client, connect_client_with, cwd, join_session, log, open_session, scripted_host};
 
 /// Returns the text that the tool call showed in place of its terminal, update by update.
-fn shown(updates: impl IntoIterator<Item = Value>) -> Vec<Value> {
+fn list_terminal_texts(updates: impl IntoIterator<Item = Value>) -> Vec<Value> {
     let calls = updates.into_iter().filter(|update| update["toolCallId"] == "shown");
     calls.map(|mut update| update["content"][1].take()).collect()
 }
 
-fn updates(client: &Client) -> Vec<Value> {
+fn list_updates(client: &Client) -> Vec<Value> {
     client.transcript().iter().filter_map(|frame| frame.update().cloned()).collect()
 }
 
@@ -23,27 +23,27 @@ fn text(text: &str) -> Value {
 }
 
 /// Returns the terminal that the agent has shown according to the log.
-fn terminal(host: &wharf_testkit::host::Host, session: &str) -> Result<Value> {
-    let events = log::events(host, session, "agent_updated")?;
+fn shown_terminal(host: &wharf_testkit::host::Host, session: &str) -> Result<Value> {
+    let events = log::list_events(host, session, "agent_updated")?;
     let mut contents = events.iter().map(|event| &event["frame"]["params"]["update"]["content"][1]);
     contents.find(|item| item["type"] == "terminal").cloned().context("the log does not have the agent's bytes")
 }
 
 #[tokio::test]
 async fn terminal_output_of_wharf_is_shown_as_text_live_and_in_replays() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
-    let second = join(&host, &session).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
+    let second = join_session(&host, &session).await?;
     first.prompt(&session, "show echo hello; echo end").await?;
     second.expect_text("end").await;
-    let item = terminal(&host, &session)?;
+    let item = shown_terminal(&host, &session)?;
     let id = item["terminalId"].as_str().context("no id")?;
     let nothing = text(&format!("[terminal {id}: no output kept]"));
     let expected = [nothing.clone(), text("hello\n"), nothing, text("hello\n")];
-    assert_eq!(shown(updates(&first)), expected);
-    assert_eq!(shown(updates(&second)), expected);
-    let later = join(&host, &session).await?;
-    assert_eq!(shown(updates(&later)), expected);
+    assert_eq!(list_terminal_texts(list_updates(&first)), expected);
+    assert_eq!(list_terminal_texts(list_updates(&second)), expected);
+    let later = join_session(&host, &session).await?;
+    assert_eq!(list_terminal_texts(list_updates(&later)), expected);
     let attached = later.request("session/attach", json!({ "sessionId": session })).await?;
     let history = attached["history"].as_array().context("no history")?;
     let call = history.iter().find(|entry| entry["type"] == "tool_call").context("no tool call")?;
@@ -53,8 +53,8 @@ async fn terminal_output_of_wharf_is_shown_as_text_live_and_in_replays() -> Resu
 
 #[tokio::test]
 async fn output_of_a_running_terminal_is_recorded_at_the_end_of_turn_and_agent() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     let at = host.directory().display();
     let said = |number: u32| format!("echo {number} && touch {at}/{number} && until [ -e {at}/go{number} ]");
     let script = format!("show {}\ndo sleep 0.02\ndone\n{}\ndo sleep 0.02\ndone", said(1), said(2));
@@ -67,13 +67,13 @@ async fn output_of_a_running_terminal_is_recorded_at_the_end_of_turn_and_agent()
     client.cancel(&session).await;
     running.answer().await?;
     client.prompt(&session, "echo on").await?;
-    assert_eq!(shown(updates(&client)).last(), Some(&text("1\n")));
+    assert_eq!(list_terminal_texts(list_updates(&client)).last(), Some(&text("1\n")));
     std::fs::write(host.directory().join("go1"), "")?;
     wait(2).await?.context("the command does not go on")?;
     let _ = client.prompt(&session, "echo last; crash").await;
-    log::expect(&host, &session, "ended", |_| true).await?;
-    let all = shown(
-        log::events(&host, &session, "agent_updated")?
+    log::expect_event(&host, &session, "ended", |_| true).await?;
+    let all = list_terminal_texts(
+        log::list_events(&host, &session, "agent_updated")?
             .into_iter()
             .map(|mut event| event["frame"]["params"]["update"].take()),
     );
@@ -82,8 +82,8 @@ async fn output_of_a_running_terminal_is_recorded_at_the_end_of_turn_and_agent()
 }
 
 /// Connects a client with terminals, all of which have the same output.
-async fn with_terminals(host: &wharf_testkit::host::Host) -> Result<Client> {
-    let client = client_with(host, json!({ "terminal": true }), json!({})).await?;
+async fn connect_with_terminals(host: &wharf_testkit::host::Host) -> Result<Client> {
+    let client = connect_client_with(host, json!({ "terminal": true }), json!({})).await?;
     client.respond_with(|ask| {
         Some(Ok(match ask.method() {
             "terminal/create" => json!({ "terminalId": "term-7" }),
@@ -97,34 +97,34 @@ async fn with_terminals(host: &wharf_testkit::host::Host) -> Result<Client> {
 
 #[tokio::test]
 async fn terminal_output_of_a_client_is_shown_as_text_to_other_clients() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let maker = with_terminals(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let maker = connect_with_terminals(&host).await?;
     let session = maker.new_session(&cwd(&host)?).await?;
-    let other = client(&host).await?;
+    let other = connect_client(&host).await?;
     other.request("session/attach", json!({ "sessionId": session })).await?;
     other.prompt(&session, "show make; echo end").await?;
     maker.expect_text("end").await;
     let own = json!({ "type": "terminal", "terminalId": "term-7" });
-    assert_eq!(shown(updates(&maker)), [own.clone(), own.clone()], "it shows the terminal itself");
+    assert_eq!(list_terminal_texts(list_updates(&maker)), [own.clone(), own.clone()], "it shows the terminal itself");
     let (nothing, said) = (text("[terminal term-7: no output kept]"), text("in the editor"));
     let expected = [nothing.clone(), said.clone(), nothing, said];
-    assert_eq!(shown(updates(&other)), expected);
-    let later = join(&host, &session).await?;
-    assert_eq!(shown(updates(&later)), expected);
+    assert_eq!(list_terminal_texts(list_updates(&other)), expected);
+    let later = join_session(&host, &session).await?;
+    assert_eq!(list_terminal_texts(list_updates(&later)), expected);
     Ok(())
 }
 
 /// Content that is left out for a client is left out on the second reading too.
 #[tokio::test]
 async fn stream_shows_the_same_terminal_output_when_read_again() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = AcpHttpClient::open(&host).await?;
     let (_own, mut events, session) = http.session(&host).await?;
     http.prompt(2, &session, "echo one; show echo hello; echo two").await?;
     let mut seen = events.until_answer(2).await?;
     http.prompt(3, &session, r#"rawupdate {"sessionUpdate":"notice","message":"n"}"#).await?;
     seen.extend(events.until_answer(3).await?);
-    assert_eq!(shown(seen.iter().map(|event| event.data["params"]["update"].clone())).len(), 4);
+    assert_eq!(list_terminal_texts(seen.iter().map(|event| event.data["params"]["update"].clone())).len(), 4);
     assert!(!seen.iter().any(|event| event.data.to_string().contains("notice")), "{seen:?}");
     for start in 1..seen.len() {
         let mut again = http.listen(Some(&session), Some(&seen[start - 1].id)).await?;

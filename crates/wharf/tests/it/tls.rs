@@ -16,8 +16,8 @@ use wharf_testkit::PATIENCE;
 use wharf_testkit::client::Client;
 use wharf_testkit::host::{Host, HostOptions};
 
-use crate::program::refusal;
-use crate::{cwd, scripted, section, told};
+use crate::program::run_failing_serve;
+use crate::{add_section, cwd, prompt_for_text, scripted_host};
 
 /// A certificate for `box.example` and this machine, with its key, in files.
 pub(crate) struct CertificatePair(tempfile::TempDir);
@@ -59,18 +59,18 @@ impl CertificatePair {
         let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
         let mut config = config.with_root_certificates(roots).with_no_client_auth();
         config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
-        let tcp = TcpStream::connect(("127.0.0.1", port(host)?)).await?;
+        let tcp = TcpStream::connect(("127.0.0.1", listen_port(host)?)).await?;
         let name = ServerName::try_from("box.example")?;
         Ok(TlsConnector::from(Arc::new(config)).connect(name, tcp).await?)
     }
 }
 
-fn port(host: &Host) -> Result<u16> {
+fn listen_port(host: &Host) -> Result<u16> {
     Ok(host.url().rsplit(':').next().context("no port")?.parse()?)
 }
 
 /// Returns the head of the answer to a GET with these headers.
-async fn head(mut stream: TlsStream<TcpStream>, path: &str, headers: &str) -> Result<String> {
+async fn response_head(mut stream: TlsStream<TcpStream>, path: &str, headers: &str) -> Result<String> {
     stream.write_all(format!("GET {path} HTTP/1.1\r\n{headers}\r\n").as_bytes()).await?;
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
@@ -84,24 +84,25 @@ const UPGRADE_HEADERS: &str = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-
 #[tokio::test]
 async fn session_works_over_tls_from_another_address() -> Result<()> {
     let pair = CertificatePair::new()?;
-    let options = pair.on(scripted(&[])?, "0.0.0.0:0");
+    let options = pair.on(scripted_host(&[])?, "0.0.0.0:0");
     let host =
         HostOptions { config: options.config.map(|text| format!("hosts = [\"box.example\"]\n{text}")), ..options };
     let host = host.start()?;
-    assert_eq!(host.url(), format!("https://box.example:{}", port(&host)?));
+    assert_eq!(host.url(), format!("https://box.example:{}", listen_port(&host)?));
 
     let stream = pair.connect(&host, &["http/1.1"]).await?;
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
-    let mut request = format!("wss://box.example:{}/acp", port(&host)?).into_client_request()?;
+    let mut request = format!("wss://box.example:{}/acp", listen_port(&host)?).into_client_request()?;
     request.headers_mut().insert("authorization", format!("Bearer {}", host.token()).parse()?);
     let (socket, _) = tokio_tungstenite::client_async(request, stream).await?;
     let client = Client::over(socket);
     client.initialize().await?;
     let session = client.new_session(&cwd(&host)?).await?;
-    assert_eq!(told(&client, &session, "echo through").await?, "through");
+    assert_eq!(prompt_for_text(&client, &session, "echo through").await?, "through");
 
     // The verbs use the socket, which needs no TLS.
-    let listed = crate::program::command(&["sessions", "--json", "--state-dir"]).arg(host.state_dir()).output()?;
+    let listed =
+        crate::program::wharf_command(&["sessions", "--json", "--state-dir"]).arg(host.state_dir()).output()?;
     assert!(String::from_utf8(listed.stdout)?.contains(&session));
     Ok(())
 }
@@ -109,7 +110,7 @@ async fn session_works_over_tls_from_another_address() -> Result<()> {
 #[tokio::test]
 async fn http2_is_negotiated_and_accepts_pages_of_the_same_origin() -> Result<()> {
     let pair = CertificatePair::new()?;
-    let host = pair.on(scripted(&[])?, "127.0.0.1:0").start()?;
+    let host = pair.on(scripted_host(&[])?, "127.0.0.1:0").start()?;
     let stream = pair.connect(&host, &["h2", "http/1.1"]).await?;
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
     let (requests, connection) = h2::client::handshake(stream).await?;
@@ -128,10 +129,10 @@ async fn http2_is_negotiated_and_accepts_pages_of_the_same_origin() -> Result<()
 #[tokio::test]
 async fn rebinding_and_foreign_pages_are_refused_on_every_address() -> Result<()> {
     let pair = CertificatePair::new()?;
-    let mut options = pair.on(scripted(&[])?, "0.0.0.0:0");
+    let mut options = pair.on(scripted_host(&[])?, "0.0.0.0:0");
     options.config.get_or_insert_default().insert_str(0, "hosts = [\"box.example\"]\n");
     let host = options.start()?;
-    let port = port(&host)?;
+    let port = listen_port(&host)?;
     let allowed = format!("{UPGRADE_HEADERS}Authorization: Bearer {}\r\n", host.token());
     let own = format!("box.example:{port}");
     for (name, origin, expected) in [
@@ -148,7 +149,7 @@ async fn rebinding_and_foreign_pages_are_refused_on_every_address() -> Result<()
     ] {
         let page = if origin.is_empty() { String::new() } else { format!("Origin: {origin}\r\n") };
         let stream = pair.connect(&host, &[]).await?;
-        let head = head(stream, "/acp", &format!("Host: {name}\r\n{page}{allowed}")).await?;
+        let head = response_head(stream, "/acp", &format!("Host: {name}\r\n{page}{allowed}")).await?;
         assert_eq!(head.split(' ').nth(1), Some(expected), "{name} {page}\n{head}");
     }
     Ok(())
@@ -157,16 +158,16 @@ async fn rebinding_and_foreign_pages_are_refused_on_every_address() -> Result<()
 #[tokio::test]
 async fn endless_tls_handshake_times_out_and_blocks_no_other_client() -> Result<()> {
     let pair = CertificatePair::new()?;
-    let options = section(scripted(&[])?, "[limits]\nsilence = \"1s\"");
+    let options = add_section(scripted_host(&[])?, "[limits]\nsilence = \"1s\"");
     let host = pair.on(options, "127.0.0.1:0").start()?;
-    let mut silent = TcpStream::connect(("127.0.0.1", port(&host)?)).await?;
-    let mut half = TcpStream::connect(("127.0.0.1", port(&host)?)).await?;
+    let mut silent = TcpStream::connect(("127.0.0.1", listen_port(&host)?)).await?;
+    let mut half = TcpStream::connect(("127.0.0.1", listen_port(&host)?)).await?;
     // These bytes begin a ClientHello.
     half.write_all(&[0x16, 0x03, 0x01, 0x02, 0x00, 0x01]).await?;
-    let mut plain = TcpStream::connect(("127.0.0.1", port(&host)?)).await?;
+    let mut plain = TcpStream::connect(("127.0.0.1", listen_port(&host)?)).await?;
     plain.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await?;
     let stream = pair.connect(&host, &[]).await?;
-    let answer = head(stream, "/healthz", "Host: localhost\r\n").await?;
+    let answer = response_head(stream, "/healthz", "Host: localhost\r\n").await?;
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     for (what, stream) in [("silent", &mut silent), ("half", &mut half), ("plain", &mut plain)] {
         let mut rest = Vec::new();
@@ -195,7 +196,7 @@ fn wrong_certificate_files_are_named_at_startup() -> Result<()> {
         (vec!["--tls-cert", &cert, "--tls-key", &other], vec![&cert, &other, "made together"]),
     ] {
         let arguments = [vec!["--listen", "127.0.0.1:0"], arguments].concat();
-        let error = refusal(&state, &arguments)?;
+        let error = run_failing_serve(&state, &arguments)?;
         for word in words {
             assert!(error.contains(word), "{arguments:?}: no {word:?} in\n{error}");
         }
@@ -207,21 +208,21 @@ fn wrong_certificate_files_are_named_at_startup() -> Result<()> {
 fn addresses_beyond_loopback_need_tls_or_an_explicit_opt_out() -> Result<()> {
     let pair = CertificatePair::new()?;
     let state = pair.0.path().join("state");
-    let error = refusal(&state, &["--listen", "0.0.0.0:0"])?;
+    let error = run_failing_serve(&state, &["--listen", "0.0.0.0:0"])?;
     for word in ["0.0.0.0:0", "loopback", "--tls-cert", "--tls-key", "--insecure-no-tls"] {
         assert!(error.contains(word), "no {word} in\n{error}");
     }
     let arguments = pair.arguments();
     let tls: Vec<&str> = arguments.iter().map(String::as_str).collect();
     for more in [&tls[..], &["--insecure-no-tls"]] {
-        let error = refusal(&state, &[&["--listen", "0.0.0.0:0", "--auth", "none"], more].concat())?;
+        let error = run_failing_serve(&state, &[&["--listen", "0.0.0.0:0", "--auth", "none"], more].concat())?;
         assert!(
             error.contains("auth = \"none\"") && error.contains("loopback") || error.contains("127.0.0.1"),
             "{error}"
         );
     }
 
-    let options = HostOptions { listen: Some("0.0.0.0:0".to_owned()), ..scripted(&[])? };
+    let options = HostOptions { listen: Some("0.0.0.0:0".to_owned()), ..scripted_host(&[])? };
     let mut host = options.argument("--insecure-no-tls").start()?;
     assert!(host.stderr().contains("--insecure-no-tls"), "{}", host.stderr());
     assert!(host.url().starts_with("http://127.0.0.1:"), "{}", host.url());

@@ -9,39 +9,39 @@ use wharf_testkit::client::{Client, Credentials, connect};
 use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
 
-use crate::program::command;
+use crate::program::wharf_command;
 
 /// Runs `wharf token` on the state of this host.
-pub(crate) fn token(host: &Host, arguments: &[&str]) -> Result<Output> {
+pub(crate) fn run_token(host: &Host, arguments: &[&str]) -> Result<Output> {
     let (verb, rest) = arguments.split_first().context("no verb")?;
-    Ok(command(&["token", verb, "--state-dir"]).arg(host.state_dir()).args(rest).output()?)
+    Ok(wharf_command(&["token", verb, "--state-dir"]).arg(host.state_dir()).args(rest).output()?)
 }
 
-pub(crate) fn stdout(output: Output) -> Result<String> {
+pub(crate) fn expect_stdout(output: Output) -> Result<String> {
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     Ok(String::from_utf8(output.stdout)?)
 }
 
 /// Checks exit code 1 and empty stdout; returns stderr.
-pub(crate) fn stderr(output: Output) -> Result<String> {
+pub(crate) fn expect_stderr(output: Output) -> Result<String> {
     ensure!(output.status.code() == Some(1) && output.stdout.is_empty(), "{output:?}");
     Ok(String::from_utf8(output.stderr)?)
 }
 
-pub(crate) fn create(host: &Host, arguments: &[&str]) -> Result<(String, String)> {
-    let made = stdout(token(host, &[&["create", "--json"], arguments].concat())?)?;
+pub(crate) fn create_token(host: &Host, arguments: &[&str]) -> Result<(String, String)> {
+    let made = expect_stdout(run_token(host, &[&["create", "--json"], arguments].concat())?)?;
     let made: Value = serde_json::from_str(&made)?;
     let text = |key: &str| made[key].as_str().map(str::to_owned).with_context(|| format!("no {key} in {made}"));
     Ok((text("id")?, text("token")?))
 }
 
 /// Returns the HTTP status with which a connection with this token is refused; `None` if it is accepted.
-pub(crate) async fn refused_with(host: &Host, credentials: &Credentials) -> Result<Option<u16>> {
+pub(crate) async fn refused_status(host: &Host, credentials: &Credentials) -> Result<Option<u16>> {
     let Err(error) = connect(&host.ws_url(), credentials).await else { return Ok(None) };
-    error.downcast_ref().map_or(Err(anyhow::anyhow!("{error:#}")), status)
+    error.downcast_ref().map_or(Err(anyhow::anyhow!("{error:#}")), host_status)
 }
 
-fn status(error: &tungstenite::Error) -> Result<Option<u16>> {
+fn host_status(error: &tungstenite::Error) -> Result<Option<u16>> {
     if let tungstenite::Error::Http(response) = error {
         return Ok(Some(response.status().as_u16()));
     }
@@ -50,8 +50,8 @@ fn status(error: &tungstenite::Error) -> Result<Option<u16>> {
 
 #[tokio::test]
 async fn a_controllers_token_works_until_it_is_revoked() -> Result<()> {
-    let host = crate::scripted(&[])?.start()?;
-    let (id, text) = create(&host, &["--role", "controller"])?;
+    let host = crate::scripted_host(&[])?.start()?;
+    let (id, text) = create_token(&host, &["--role", "controller"])?;
     let workspace = json!({ "slug": "here", "path": host.directory() });
     Http::new(&host).post("/workspaces", &workspace).await?.expect(201)?;
     let client = Client::connect(&host.ws_url(), &text).await?;
@@ -61,20 +61,20 @@ async fn a_controllers_token_works_until_it_is_revoked() -> Result<()> {
 
     let ways = [Credentials::Bearer(text.clone()), Credentials::Subprotocol(text)];
     for way in &ways {
-        assert_eq!(refused_with(&host, way).await?, None);
+        assert_eq!(refused_status(&host, way).await?, None);
     }
-    stdout(token(&host, &["revoke", &id])?)?;
+    expect_stdout(run_token(&host, &["revoke", &id])?)?;
     for way in &ways {
-        assert_eq!(refused_with(&host, way).await?, Some(401));
+        assert_eq!(refused_status(&host, way).await?, Some(401));
     }
-    assert_eq!(refused_with(&host, &Credentials::Bearer(host.token().to_owned())).await?, None);
+    assert_eq!(refused_status(&host, &Credentials::Bearer(host.token().to_owned())).await?, None);
     Ok(())
 }
 
 #[tokio::test]
 async fn a_token_that_is_shown_over_the_socket_counts() -> Result<()> {
-    let host = crate::scripted(&[])?.start()?;
-    let (_, observer) = create(&host, &["--role", "observer"])?;
+    let host = crate::scripted_host(&[])?.start()?;
+    let (_, observer) = create_token(&host, &["--role", "observer"])?;
     let wrong = "x".repeat(52);
     for (shown, expected) in [(None, None), (Some(&observer), None), (Some(&wrong), Some(401))] {
         let mut request = "ws://localhost/acp".into_client_request()?;
@@ -83,21 +83,21 @@ async fn a_token_that_is_shown_over_the_socket_counts() -> Result<()> {
         }
         let stream = tokio::net::UnixStream::connect(host.socket()).await?;
         let answer = tokio_tungstenite::client_async(request, stream).await;
-        assert_eq!(answer.map_or_else(|error| status(&error), |_| Ok(None))?, expected, "{shown:?}");
+        assert_eq!(answer.map_or_else(|error| host_status(&error), |_| Ok(None))?, expected, "{shown:?}");
     }
     Ok(())
 }
 
 #[tokio::test]
 async fn tokens_survive_a_restart_and_revocations_too() -> Result<()> {
-    let mut host = crate::scripted(&[])?.start()?;
-    let (_, kept) = create(&host, &["--role", "observer"])?;
-    let (id, revoked) = create(&host, &["--role", "admin"])?;
+    let mut host = crate::scripted_host(&[])?.start()?;
+    let (_, kept) = create_token(&host, &["--role", "observer"])?;
+    let (id, revoked) = create_token(&host, &["--role", "admin"])?;
     host.kill9()?;
-    stdout(token(&host, &["revoke", &id])?)?;
+    expect_stdout(run_token(&host, &["revoke", &id])?)?;
     host.restart()?;
-    assert_eq!(refused_with(&host, &Credentials::Bearer(kept.clone())).await?, None);
-    assert_eq!(refused_with(&host, &Credentials::Bearer(revoked.clone())).await?, Some(401));
+    assert_eq!(refused_status(&host, &Credentials::Bearer(kept.clone())).await?, None);
+    assert_eq!(refused_status(&host, &Credentials::Bearer(revoked.clone())).await?, Some(401));
     for secret in [&kept, &revoked] {
         assert!(!host.stderr().contains(secret.as_str()), "a token is in the host's output");
     }
@@ -106,18 +106,18 @@ async fn tokens_survive_a_restart_and_revocations_too() -> Result<()> {
 
 #[tokio::test]
 async fn damaged_token_file_is_reported_and_left_alone() -> Result<()> {
-    let mut host = crate::scripted(&[])?.start()?;
-    let (_, text) = create(&host, &["--role", "controller"])?;
+    let mut host = crate::scripted_host(&[])?.start()?;
+    let (_, text) = create_token(&host, &["--role", "controller"])?;
     let file = host.state_dir().join("tokens.json");
     std::fs::write(&file, "{")?;
-    assert_eq!(refused_with(&host, &Credentials::Bearer(text)).await?, Some(503));
-    assert_eq!(refused_with(&host, &Credentials::Bearer(host.token().to_owned())).await?, None);
+    assert_eq!(refused_status(&host, &Credentials::Bearer(text)).await?, Some(503));
+    assert_eq!(refused_status(&host, &Credentials::Bearer(host.token().to_owned())).await?, None);
     for arguments in [&["create", "--role", "admin"][..], &["list"], &["revoke", "tok_x"]] {
-        let said = stderr(token(&host, arguments)?)?;
+        let said = expect_stderr(run_token(&host, arguments)?)?;
         assert!(said.contains("tokens.json is damaged: EOF"), "{said}");
     }
     host.kill9()?;
-    let said = crate::program::refusal(&host.state_dir(), &["--listen", "127.0.0.1:0"])?;
+    let said = crate::program::run_failing_serve(&host.state_dir(), &["--listen", "127.0.0.1:0"])?;
     assert!(said.contains("tokens.json is damaged: EOF"), "{said}");
     assert_eq!(std::fs::read_to_string(&file)?, "{");
     Ok(())
@@ -125,19 +125,19 @@ async fn damaged_token_file_is_reported_and_left_alone() -> Result<()> {
 
 #[test]
 fn a_token_is_shown_once_and_its_hash_never() -> Result<()> {
-    let host = crate::scripted(&[])?.start()?;
-    let plain = stdout(token(&host, &["create", "--role", "observer"])?)?;
+    let host = crate::scripted_host(&[])?.start()?;
+    let plain = expect_stdout(run_token(&host, &["create", "--role", "observer"])?)?;
     assert!(plain.starts_with("wharf_") && plain.trim_end().len() == 58, "stdout is the token alone: {plain}");
-    let made = stdout(token(&host, &["create", "--role", "admin", "--label", "ci runner", "--json"])?)?;
+    let made = expect_stdout(run_token(&host, &["create", "--role", "admin", "--label", "ci runner", "--json"])?)?;
     let made: Value = serde_json::from_str(&made)?;
     let (id, text) = (&made["id"], &made["token"]);
     assert_eq!(made, json!({ "id": id, "token": text, "role": "admin", "label": "ci runner" }));
 
-    let listed = stdout(token(&host, &["list", "--json"])?)?;
+    let listed = expect_stdout(run_token(&host, &["list", "--json"])?)?;
     let entries: Value = serde_json::from_str(&listed)?;
     let at = &entries[1]["createdAt"];
     assert_eq!(entries[1], json!({ "id": id, "role": "admin", "label": "ci runner", "createdAt": at }));
-    let table = stdout(token(&host, &["list"])?)?;
+    let table = expect_stdout(run_token(&host, &["list"])?)?;
     assert_eq!(table.lines().count(), 2, "{table}");
     let kept: Value = serde_json::from_slice(&std::fs::read(host.state_dir().join("tokens.json"))?)?;
     for entry in kept["tokens"].as_array().context("no tokens")? {
@@ -151,12 +151,12 @@ fn a_token_is_shown_once_and_its_hash_never() -> Result<()> {
 
 #[test]
 fn impossible_token_commands_name_their_reason() -> Result<()> {
-    let host = crate::scripted(&[])?.start()?;
-    let unknown = stderr(token(&host, &["revoke", "tok_nobody"])?)?;
+    let host = crate::scripted_host(&[])?.start()?;
+    let unknown = expect_stderr(run_token(&host, &["revoke", "tok_nobody"])?)?;
     assert!(unknown.contains("\"tok_nobody\""), "{unknown}");
-    let own = stderr(token(&host, &["revoke", "host"])?)?;
+    let own = expect_stderr(run_token(&host, &["revoke", "host"])?)?;
     assert!(own.contains("the host's own token"), "{own}");
-    let role = token(&host, &["create", "--role", "root"])?;
+    let role = run_token(&host, &["create", "--role", "root"])?;
     let said = String::from_utf8_lossy(&role.stderr);
     assert!(role.status.code() == Some(2) && said.contains("observer, controller, admin"), "{said}");
     Ok(())

@@ -4,23 +4,25 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use wharf_testkit::procs;
 
-use crate::{TREE_ENDS_WITHIN, join, log, open, pids, scripted, stop_reason, told};
+use crate::{
+    TREE_ENDS_WITHIN, join_session, log, open_session, parse_pids, prompt_for_text, scripted_host, stop_reason,
+};
 
 #[tokio::test]
 async fn overlapping_prompts_are_queued_and_answered_in_order() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
-    let second = join(&host, &session).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
+    let second = join_session(&host, &session).await?;
     let one = first.start_prompt(&session, "ask; echo one").await;
     let ask = first.expect_request("session/request_permission").await;
     let two = first.start_prompt(&session, "echo two; stop max_tokens").await;
-    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("two")).await?;
+    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("two")).await?;
     let three = second.start_prompt(&session, "echo three; error -32050").await;
-    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("three")).await?;
+    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("three")).await?;
     first.respond(ask.id(), json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } })).await;
     assert_eq!(stop_reason(one.answer().await)?, "end_turn");
     assert_eq!(stop_reason(two.answer().await)?, "max_tokens");
-    assert_eq!(crate::refused(three.answer().await)?.code, -32050);
+    assert_eq!(crate::expect_error(three.answer().await)?.code, -32050);
     assert_eq!(second.texts(), ["chosen: allow_once", "one", "two", "three"]);
     let places: Vec<usize> = second
         .transcript()
@@ -43,23 +45,23 @@ async fn overlapping_prompts_are_queued_and_answered_in_order() -> Result<()> {
 
 #[tokio::test]
 async fn a_turn_is_cancelled_by_a_client_that_did_not_start_it() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
-    let second = join(&host, &session).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
+    let second = join_session(&host, &session).await?;
     let running = first.start_prompt(&session, "echo on it; hang").await;
     second.expect_text("on it").await;
     second.cancel(&session).await;
     assert_eq!(stop_reason(running.answer().await)?, "cancelled");
-    let cancelled = log::events(&host, &session, "cancel_requested")?;
+    let cancelled = log::list_events(&host, &session, "cancel_requested")?;
     assert_eq!(cancelled.len(), 1);
-    assert_eq!(told(&first, &session, "echo on").await?, "on");
+    assert_eq!(prompt_for_text(&first, &session, "echo on").await?, "on");
     Ok(())
 }
 
 #[tokio::test]
 async fn a_cancel_right_behind_a_prompt_ends_it() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     for _ in 0..30 {
         client.prompt(&session, "echo warm").await?;
         let running = client.start_prompt(&session, "hang").await;
@@ -71,32 +73,33 @@ async fn a_cancel_right_behind_a_prompt_ends_it() -> Result<()> {
 
 #[tokio::test]
 async fn a_cancel_with_nothing_to_cancel_does_nothing() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     client.cancel(&session).await;
     client.notify("session/cancel", json!({ "sessionId": "sess_unknown" })).await;
     client.notify("session/cancel", json!({})).await;
-    assert_eq!(told(&client, &session, "echo fine").await?, "fine");
-    assert!(log::events(&host, &session, "cancel_requested")?.is_empty());
+    assert_eq!(prompt_for_text(&client, &session, "echo fine").await?, "fine");
+    assert!(log::list_events(&host, &session, "cancel_requested")?.is_empty());
     Ok(())
 }
 
 #[tokio::test]
 async fn a_cancel_takes_the_callers_waiting_prompts_and_leaves_those_of_others() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
-    let second = join(&host, &session).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
+    let second = join_session(&host, &session).await?;
     let running = first.start_prompt(&session, "echo running; hang").await;
     second.expect_text("running").await;
     let waiting = second.start_prompt(&session, "echo never").await;
-    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("never")).await?;
+    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("never")).await?;
     let patient = first.start_prompt(&session, "echo at last").await;
-    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("at last")).await?;
+    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("at last"))
+        .await?;
 
     // The client only has a queued prompt: that is cancelled, and the other client's turn is not.
     second.cancel(&session).await;
     assert_eq!(stop_reason(waiting.answer().await)?, "cancelled");
-    assert!(log::events(&host, &session, "cancel_requested")?.is_empty());
+    assert!(log::list_events(&host, &session, "cancel_requested")?.is_empty());
 
     // Its prompt is no longer queued: the running turn is meant, not the next one.
     second.cancel(&session).await;
@@ -108,15 +111,15 @@ async fn a_cancel_takes_the_callers_waiting_prompts_and_leaves_those_of_others()
 
 #[tokio::test]
 async fn a_cancel_by_the_sender_of_the_running_turn_takes_its_waiting_prompts_too() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (first, session) = open(&host).await?;
-    let second = join(&host, &session).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (first, session) = open_session(&host).await?;
+    let second = join_session(&host, &session).await?;
     let running = first.start_prompt(&session, "echo running; hang").await;
     first.expect_text("running").await;
     let own = first.start_prompt(&session, "echo never").await;
-    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("never")).await?;
+    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("never")).await?;
     let others = second.start_prompt(&session, "echo still").await;
-    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("still")).await?;
+    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("still")).await?;
     first.cancel(&session).await;
     assert_eq!(stop_reason(running.answer().await)?, "cancelled");
     assert_eq!(stop_reason(own.answer().await)?, "cancelled");
@@ -127,14 +130,14 @@ async fn a_cancel_by_the_sender_of_the_running_turn_takes_its_waiting_prompts_to
 
 #[tokio::test]
 async fn a_cancel_request_takes_a_waiting_prompt_out_of_the_queue() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     let running = client.start_prompt(&session, "echo running; hang").await;
     client.expect_text("running").await;
     let waiting = client.start_prompt(&session, "echo never").await;
-    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("never")).await?;
+    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("never")).await?;
     client.notify("$/cancel_request", json!({ "requestId": waiting.id })).await;
-    let error = crate::refused(waiting.answer().await)?;
+    let error = crate::expect_error(waiting.answer().await)?;
     assert_eq!(error.data["reason"], "removed", "{error}");
     client.cancel(&session).await;
     assert_eq!(stop_reason(running.answer().await)?, "cancelled");
@@ -143,9 +146,9 @@ async fn a_cancel_request_takes_a_waiting_prompt_out_of_the_queue() -> Result<()
 
 #[tokio::test]
 async fn a_cancel_answers_the_open_permissions_of_the_turn() -> Result<()> {
-    let host = scripted(&["--no-cancel"])?.start()?;
-    let (first, session) = open(&host).await?;
-    let second = join(&host, &session).await?;
+    let host = scripted_host(&["--no-cancel"])?.start()?;
+    let (first, session) = open_session(&host).await?;
+    let second = join_session(&host, &session).await?;
     // The agent ignores the cancel, so that it can report how its permission ended.
     let running = first.start_prompt(&session, "ask; stop cancelled").await;
     let asked = [
@@ -165,22 +168,22 @@ async fn a_cancel_answers_the_open_permissions_of_the_turn() -> Result<()> {
 #[tokio::test]
 async fn an_agent_that_ignores_a_cancel_is_ended_and_the_turn_with_it() -> Result<()> {
     for flags in [&["--no-cancel", "--no-load"][..], &["--no-cancel"]] {
-        let host = scripted(flags)?.setting("cancel_timeout", "300ms").start()?;
-        let (client, session) = open(&host).await?;
-        let agent = pids(&told(&client, &session, "pid").await?);
+        let host = scripted_host(flags)?.setting("cancel_timeout", "300ms").start()?;
+        let (client, session) = open_session(&host).await?;
+        let agent = parse_pids(&prompt_for_text(&client, &session, "pid").await?);
         let running = client.start_prompt(&session, "echo deaf; hang").await;
         client.expect_text("deaf").await;
         client.cancel(&session).await;
         assert_eq!(stop_reason(running.answer().await)?, "cancelled");
         assert_eq!(procs::wait_gone(&agent, TREE_ENDS_WITHIN), Ok(()));
-        let ended = log::expect(&host, &session, "ended", |_| true).await?;
+        let ended = log::expect_event(&host, &session, "ended", |_| true).await?;
         assert_eq!(ended["ending"]["reason"], "unresponsive");
         if flags.contains(&"--no-load") {
-            let error = crate::refused(client.prompt(&session, "echo again").await)?;
+            let error = crate::expect_error(client.prompt(&session, "echo again").await)?;
             assert_eq!(error.data["reason"], "not_resumable", "{error}");
         } else {
-            log::expect(&host, &session, "agent_started", |event| event["start"] == 2).await?;
-            let next = pids(&told(&client, &session, "pid").await?);
+            log::expect_event(&host, &session, "agent_started", |event| event["start"] == 2).await?;
+            let next = parse_pids(&prompt_for_text(&client, &session, "pid").await?);
             assert_ne!(next, agent, "another agent goes on");
         }
     }
@@ -189,13 +192,14 @@ async fn an_agent_that_ignores_a_cancel_is_ended_and_the_turn_with_it() -> Resul
 
 #[tokio::test]
 async fn an_agent_that_ignores_a_cancel_is_brought_back_for_the_prompts_that_wait() -> Result<()> {
-    let host = scripted(&["--no-cancel"])?.setting("cancel_timeout", "300ms").start()?;
-    let (first, session) = open(&host).await?;
-    let second = join(&host, &session).await?;
+    let host = scripted_host(&["--no-cancel"])?.setting("cancel_timeout", "300ms").start()?;
+    let (first, session) = open_session(&host).await?;
+    let second = join_session(&host, &session).await?;
     let running = first.start_prompt(&session, "echo deaf; hang").await;
     second.expect_text("deaf").await;
     let waiting = second.start_prompt(&session, "echo at last").await;
-    log::expect(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("at last")).await?;
+    log::expect_event(&host, &session, "prompt_accepted", |event| event["frame"].to_string().contains("at last"))
+        .await?;
     first.cancel(&session).await;
     assert_eq!(stop_reason(running.answer().await)?, "cancelled");
     assert_eq!(stop_reason(waiting.answer().await)?, "end_turn");
@@ -206,12 +210,12 @@ async fn an_agent_that_ignores_a_cancel_is_brought_back_for_the_prompts_that_wai
 
 #[tokio::test]
 async fn a_full_queue_refuses_and_says_how_long_it_is() -> Result<()> {
-    let host = crate::section(scripted(&[])?, "[limits]\nqueue = 2").start()?;
-    let (client, session) = open(&host).await?;
+    let host = crate::add_section(scripted_host(&[])?, "[limits]\nqueue = 2").start()?;
+    let (client, session) = open_session(&host).await?;
     let _running = client.start_prompt(&session, "echo running; hang").await;
     client.expect_text("running").await;
     let _waiting = [client.start_prompt(&session, "echo a").await, client.start_prompt(&session, "echo b").await];
-    let error = crate::refused(client.prompt(&session, "echo c").await)?;
+    let error = crate::expect_error(client.prompt(&session, "echo c").await)?;
     assert_eq!(error.data["reason"], "queue_full", "{error}");
     assert!(error.message.contains("limits.queue"), "{error}");
     Ok(())
@@ -219,8 +223,8 @@ async fn a_full_queue_refuses_and_says_how_long_it_is() -> Result<()> {
 
 #[tokio::test]
 async fn request_ids_come_back_exactly_as_they_were_spelled() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
     crate::catch_up(&client).await;
     let ids = [
         "7",
@@ -255,22 +259,22 @@ async fn request_ids_come_back_exactly_as_they_were_spelled() -> Result<()> {
 
 #[tokio::test]
 async fn the_process_of_a_session_outlives_its_clients() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (client, session) = open(&host).await?;
-    let agent = pids(&told(&client, &session, "pid").await?);
+    let host = scripted_host(&[])?.start()?;
+    let (client, session) = open_session(&host).await?;
+    let agent = parse_pids(&prompt_for_text(&client, &session, "pid").await?);
     let _running = client.start_prompt(&session, "stream 100; ask; echo done").await;
     client.expect_request("session/request_permission").await;
     client.close().await;
     client.closed().await;
-    let later = join(&host, &session).await?;
+    let later = join_session(&host, &session).await?;
     later.choose("allow_once");
     let asked = later.transcript().iter().filter(|frame| frame.is_request()).map(|frame| frame.id().clone()).next();
     if let Some(id) = asked {
         later.respond(&id, json!({ "outcome": { "outcome": "selected", "optionId": "allow_once" } })).await;
     }
     later.expect_text("done").await;
-    log::expect(&host, &session, "prompt_ended", |event| event["end"]["how"] == "answered").await?;
-    let still = pids(&told(&later, &session, "pid").await?);
+    log::expect_event(&host, &session, "prompt_ended", |event| event["end"]["how"] == "answered").await?;
+    let still = parse_pids(&prompt_for_text(&later, &session, "pid").await?);
     assert_eq!(agent.first().context("no pid")?, still.first().context("no pid")?);
     Ok(())
 }

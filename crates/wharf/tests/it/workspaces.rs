@@ -9,43 +9,43 @@ use wharf_testkit::client::Client;
 use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
 
-use crate::rest::{caller, idle, output, prompt, until};
-use crate::{client, refused, scripted};
+use crate::rest::{caller_with_role, output_lines, send_prompt, wait_for_session, wait_until_idle};
+use crate::{connect_client, expect_error, scripted_host};
 
 /// Creates a directory of the test, below the host's.
-fn dir(host: &Host, name: &str) -> Result<PathBuf> {
+fn create_dir(host: &Host, name: &str) -> Result<PathBuf> {
     let path = host.directory().join(name);
     fs::create_dir_all(&path)?;
     Ok(path)
 }
 
 /// Registers a workspace and returns its directory.
-async fn register(http: &Http, host: &Host, slug: &str) -> Result<PathBuf> {
-    let path = dir(host, slug)?;
+async fn register_workspace(http: &Http, host: &Host, slug: &str) -> Result<PathBuf> {
+    let path = create_dir(host, slug)?;
     http.post("/workspaces", &json!({ "slug": slug, "path": path })).await?.expect(201)?;
     Ok(path)
 }
 
-async fn spawn(http: &Http, mut body: Value) -> Result<Value> {
+async fn spawn_session(http: &Http, mut body: Value) -> Result<Value> {
     body["adapter"] = "scripted".into();
     http.post("/sessions/agent", &body).await?.expect(201)
 }
 
-fn id(session: &Value) -> Result<String> {
+fn session_id(session: &Value) -> Result<String> {
     Ok(session["id"].as_str().context("no id")?.to_owned())
 }
 
-fn is_kept_under(host: &Host, bucket: &str, session: &str) -> bool {
+fn check_bucket(host: &Host, bucket: &str, session: &str) -> bool {
     host.state_dir().join("workspaces").join(bucket).join("sessions").join(session).join("log").is_dir()
 }
 
 #[tokio::test]
 async fn sessions_of_every_surface_are_listed_under_their_workspace() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let (code, elsewhere) = (register(&http, &host, "code").await?, dir(&host, "elsewhere")?);
-    let below = dir(&host, "code/below")?;
-    let acp = client(&host).await?;
+    let (code, elsewhere) = (register_workspace(&http, &host, "code").await?, create_dir(&host, "elsewhere")?);
+    let below = create_dir(&host, "code/below")?;
+    let acp = connect_client(&host).await?;
     let by_acp = acp.new_session(below.to_str().context("not UTF-8")?).await?;
     let expected = [
         (json!({ "workspaceSlug": "code" }), "code", &code),
@@ -55,14 +55,14 @@ async fn sessions_of_every_surface_are_listed_under_their_workspace() -> Result<
         (json!({}), "code", &code),
     ];
     for (body, slug, cwd) in expected {
-        let session = spawn(&http, body.clone()).await?;
+        let session = spawn_session(&http, body.clone()).await?;
         assert_eq!((&session["workspaceSlug"], &session["cwd"]), (&json!(slug), &json!(cwd)), "{body}");
         assert!(session.get("warnings").is_none(), "{session}");
-        assert!(is_kept_under(&host, slug, &id(&session)?), "{body}");
+        assert!(check_bucket(&host, slug, &session_id(&session)?), "{body}");
     }
     let session = http.get(&format!("/sessions/{by_acp}")).await?.expect(200)?;
     assert_eq!(session["workspaceSlug"], "code");
-    assert!(is_kept_under(&host, "code", &by_acp));
+    assert!(check_bucket(&host, "code", &by_acp));
     let listed = http.get("/sessions?workspace=code").await?.expect(200)?;
     assert_eq!(listed["sessions"].as_array().map(Vec::len), Some(5));
     Ok(())
@@ -70,12 +70,12 @@ async fn sessions_of_every_surface_are_listed_under_their_workspace() -> Result<
 
 #[tokio::test]
 async fn the_history_of_a_removed_workspace_survives_a_restart() -> Result<()> {
-    let mut host = scripted(&["--resume"])?.start()?;
+    let mut host = scripted_host(&["--resume"])?.start()?;
     let http = Http::new(&host);
-    register(&http, &host, "code").await?;
-    let session = id(&spawn(&http, json!({ "workspaceSlug": "code" })).await?)?;
-    prompt(&http, &session, "echo remember me").await?;
-    idle(&http, &session).await?;
+    register_workspace(&http, &host, "code").await?;
+    let session = session_id(&spawn_session(&http, json!({ "workspaceSlug": "code" })).await?)?;
+    send_prompt(&http, &session, "echo remember me").await?;
+    wait_until_idle(&http, &session).await?;
     let removed = http.delete("/workspaces/code").await?.expect(200)?;
     assert_eq!(removed, json!({ "ok": true, "slug": "code", "purged": 0 }));
     // The same holds from the logs alone, when the index is gone.
@@ -85,10 +85,10 @@ async fn the_history_of_a_removed_workspace_survives_a_restart() -> Result<()> {
     let http = Http::new(&host);
     let known = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
     assert_eq!((&known["workspaceSlug"], &known["resumable"]), (&json!("code"), &json!(true)));
-    assert_eq!(output(&http, &session).await?[0], "remember me");
-    prompt(&http, &session, "echo and on").await?;
-    idle(&http, &session).await?;
-    assert!(is_kept_under(&host, "code", &session));
+    assert_eq!(output_lines(&http, &session).await?[0], "remember me");
+    send_prompt(&http, &session, "echo and on").await?;
+    wait_until_idle(&http, &session).await?;
+    assert!(check_bucket(&host, "code", &session));
     let answer = http.post("/sessions/agent", &json!({ "adapter": "scripted", "workspaceSlug": "code" })).await?;
     assert_eq!(answer.fault(), (422, "unknown_workspace".to_owned()));
     Ok(())
@@ -96,30 +96,30 @@ async fn the_history_of_a_removed_workspace_survives_a_restart() -> Result<()> {
 
 #[tokio::test]
 async fn purging_deletes_ended_sessions_and_is_refused_while_one_runs() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    register(&http, &host, "code").await?;
+    register_workspace(&http, &host, "code").await?;
     let mut sessions = Vec::new();
     for _ in 0..2 {
-        sessions.push(id(&spawn(&http, json!({ "workspaceSlug": "code" })).await?)?);
+        sessions.push(session_id(&spawn_session(&http, json!({ "workspaceSlug": "code" })).await?)?);
     }
     http.poke(&format!("/sessions/{}/kill", sessions[0])).await?.expect(200)?;
     let refused = http.delete("/workspaces/code?purge=true").await?;
     assert_eq!(refused.fault(), (409, "workspace_in_use".to_owned()));
-    assert!(sessions.iter().all(|session| is_kept_under(&host, "code", session)));
+    assert!(sessions.iter().all(|session| check_bucket(&host, "code", session)));
     http.poke(&format!("/sessions/{}/kill", sessions[1])).await?.expect(200)?;
     assert_eq!(http.delete("/workspaces/code?purge=true").await?.expect(200)?["purged"], 2);
-    assert!(!sessions.iter().any(|session| is_kept_under(&host, "code", session)));
+    assert!(!sessions.iter().any(|session| check_bucket(&host, "code", session)));
     assert_eq!(http.get("/sessions").await?.expect(200)?, json!({ "sessions": [] }));
     Ok(())
 }
 
 #[tokio::test]
 async fn a_controllers_token_names_only_directories_inside_a_workspace() -> Result<()> {
-    let host = scripted(&["--resume"])?.start()?;
-    let (admin, controller) = (Http::new(&host), caller(&host, "controller")?);
-    let (code, outside) = (register(&admin, &host, "code").await?, dir(&host, "outside")?);
-    let (below, link) = (dir(&host, "code/below")?, code.join("link"));
+    let host = scripted_host(&["--resume"])?.start()?;
+    let (admin, controller) = (Http::new(&host), caller_with_role(&host, "controller")?);
+    let (code, outside) = (register_workspace(&admin, &host, "code").await?, create_dir(&host, "outside")?);
+    let (below, link) = (create_dir(&host, "code/below")?, code.join("link"));
     std::os::unix::fs::symlink(&outside, &link)?;
     let way_out = code.join("../outside");
     for cwd in [&outside, &link, &way_out] {
@@ -134,39 +134,40 @@ async fn a_controllers_token_names_only_directories_inside_a_workspace() -> Resu
         json!({ "cwd": link, "mcpServers": [] }),
         json!({ "cwd": below, "additionalDirectories": [outside], "mcpServers": [] }),
     ] {
-        let error = refused(acp.request("session/new", params).await)?;
+        let error = expect_error(acp.request("session/new", params).await)?;
         assert_eq!(error.data["reason"], "cwd_not_allowed", "{error}");
     }
     assert_eq!(admin.get("/sessions").await?.expect(200)?, json!({ "sessions": [] }), "nothing was made");
 
-    let session = id(&spawn(&controller, json!({ "cwd": below, "additionalDirectories": [code] })).await?)?;
+    let session =
+        session_id(&spawn_session(&controller, json!({ "cwd": below, "additionalDirectories": [code] })).await?)?;
     let by_acp = acp.new_session(code.to_str().context("not UTF-8")?).await?;
     // A session that comes back may not reach further than it did at its creation.
     admin.poke(&format!("/sessions/{session}/kill")).await?.expect(200)?;
     let load = json!({ "sessionId": session, "cwd": below, "mcpServers": [], "additionalDirectories": [link] });
-    assert_eq!(refused(acp.request("session/load", load).await)?.data["reason"], "cwd_not_allowed");
+    assert_eq!(expect_error(acp.request("session/load", load).await)?.data["reason"], "cwd_not_allowed");
     assert_ne!(session, by_acp);
-    spawn(&admin, json!({ "cwd": link })).await?;
+    spawn_session(&admin, json!({ "cwd": link })).await?;
     Ok(())
 }
 
 #[tokio::test]
 async fn the_registry_is_changed_by_admins_alone() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
     let empty = json!({ "version": 1, "active": null, "workspaces": [] });
     assert_eq!(http.get("/workspaces").await?.expect(200)?, empty);
-    let path = dir(&host, "one")?;
+    let path = create_dir(&host, "one")?;
     let body = json!({ "slug": "one", "path": path, "label": "The first" });
     for role in ["observer", "controller"] {
-        let other = caller(&host, role)?;
+        let other = caller_with_role(&host, role)?;
         assert_eq!(other.post("/workspaces", &body).await?.fault().0, 403);
         assert_eq!(other.delete("/workspaces/one").await?.fault().0, 403);
         assert_eq!(other.get("/workspaces").await?.expect(200)?, empty);
     }
     let added = http.post("/workspaces", &body).await?.expect(201)?;
     assert_eq!((&added["slug"], &added["path"], &added["label"]), (&json!("one"), &json!(path), &json!("The first")));
-    register(&http, &host, "two").await?;
+    register_workspace(&http, &host, "two").await?;
     let put = async |slug: &str| {
         let headers = [("content-type", "application/json")];
         http.send("PUT", "/workspaces/active", &headers, &json!({ "slug": slug }).to_string()).await
@@ -193,10 +194,10 @@ async fn the_registry_is_changed_by_admins_alone() -> Result<()> {
 
 #[tokio::test]
 async fn damaged_registry_is_reported_by_line_and_affects_no_sessions() -> Result<()> {
-    let mut host = scripted(&[])?.start()?;
+    let mut host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let code = register(&http, &host, "code").await?;
-    let session = id(&spawn(&http, json!({ "workspaceSlug": "code" })).await?)?;
+    let code = register_workspace(&http, &host, "code").await?;
+    let session = session_id(&spawn_session(&http, json!({ "workspaceSlug": "code" })).await?)?;
     let file = host.state_dir().join("workspaces.json");
     let damaged = fs::read_to_string(&file)?.replace("\"slug\"", "slug");
     fs::write(&file, &damaged)?;
@@ -211,7 +212,7 @@ async fn damaged_registry_is_reported_by_line_and_affects_no_sessions() -> Resul
             body["adapter"] = "scripted".into();
             assert_eq!(http.post("/sessions/agent", &body).await?.fault(), (500, "registry_damaged".to_owned()));
         }
-        let spawned = spawn(&http, json!({ "cwd": code })).await?;
+        let spawned = spawn_session(&http, json!({ "cwd": code })).await?;
         assert_eq!(spawned["workspaceSlug"], "default");
         assert!(spawned["warnings"][0].as_str().is_some_and(|text| text.contains("line 6")), "{spawned}");
         assert_eq!(http.get(&format!("/sessions/{session}")).await?.expect(200)?["workspaceSlug"], "code");
@@ -223,12 +224,13 @@ async fn damaged_registry_is_reported_by_line_and_affects_no_sessions() -> Resul
 
 #[tokio::test]
 async fn without_a_workspace_a_spawn_runs_in_the_hosts_own_directory_and_says_so() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let http = Http::new(&host);
-    let session = spawn(&http, json!({})).await?;
+    let session = spawn_session(&http, json!({})).await?;
     assert_eq!(session["cwd"], json!(std::env::current_dir()?));
     let warning = session["warnings"][0].as_str().context("no warning")?;
     assert!(warning.contains("no workspace is active"), "{warning}");
-    until(&http, &id(&session)?, "a session that runs", |session| session["status"] == "running").await?;
+    wait_for_session(&http, &session_id(&session)?, "a session that runs", |session| session["status"] == "running")
+        .await?;
     Ok(())
 }

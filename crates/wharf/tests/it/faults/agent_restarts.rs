@@ -10,7 +10,7 @@ use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
 use wharf_testkit::{PATIENCE, look};
 
-use crate::{log, scripted, section};
+use crate::{add_section, log, scripted_host};
 
 /// The number of restarts of the host unless `WHARF_FAULT_ROUNDS` is set.
 const HOST_RESTARTS: u32 = 5;
@@ -36,7 +36,7 @@ async fn kill_some(http: &Http, dice: &mut Dice, sessions: &[String], killed: &m
 /// Returns the starts of the agent after the user's kill.
 fn starts_after_kill(host: &Host, session: &str) -> Result<usize> {
     let events: Vec<Value> =
-        log::records(host, session)?.into_iter().map(|mut record| record["event"].take()).collect();
+        log::read_records(host, session)?.into_iter().map(|mut record| record["event"].take()).collect();
     let kill = events.iter().position(|event| event["kind"] == "ended" && event["ending"]["reason"] == "user");
     let after = &events[kill.context("the kill is not in the log")?..];
     Ok(after.iter().filter(|event| event["kind"] == "agent_starting").count())
@@ -46,7 +46,7 @@ fn starts_after_kill(host: &Host, session: &str) -> Result<usize> {
 async fn killed_session_stays_dead_when_killed_at_any_moment_of_a_return() -> Result<()> {
     let rounds = std::env::var("WHARF_FAULT_ROUNDS").map_or(Ok(HOST_RESTARTS), |rounds| rounds.parse())?;
     let mut dice = Dice::thrown()?;
-    let options = section(scripted(&["--slow-start", "30"])?, "[limits]\nstarts = 2");
+    let options = add_section(scripted_host(&["--slow-start", "30"])?, "[limits]\nstarts = 2");
     let mut host = options.start()?;
     host.kill9()?;
     let directory = host.directory().to_owned();
@@ -70,7 +70,7 @@ async fn killed_session_stays_dead_when_killed_at_any_moment_of_a_return() -> Re
     host.restart()?;
     let http = Http::new(&host);
     for session in sessions.iter().filter(|session| !killed.contains(*session)) {
-        crate::rest::idle(&http, session).await?;
+        crate::rest::wait_until_idle(&http, session).await?;
     }
     println!("{} of {SESSION_COUNT} sessions were killed", killed.len());
     for session in &killed {
@@ -84,10 +84,10 @@ async fn killed_session_stays_dead_when_killed_at_any_moment_of_a_return() -> Re
 #[tokio::test]
 async fn queued_prompts_run_until_the_third_agent_death_in_a_row() -> Result<()> {
     let mut dice = Dice::thrown()?;
-    let options = section(scripted(&["--resume"])?, "replay_quiet = \"10ms\"");
+    let options = add_section(scripted_host(&["--resume"])?, "replay_quiet = \"10ms\"");
     let host = options.start()?;
     let http = Http::new(&host);
-    let session = crate::rest::spawn(&http, &host).await?;
+    let session = crate::rest::spawn_session(&http, &host).await?;
     // The first prompt blocks the others until all of them are queued.
     let mut dies = vec![false];
     dies.extend((1..PROMPT_COUNT).map(|_| dice.once_in(2)));
@@ -98,7 +98,7 @@ async fn queued_prompts_run_until_the_third_agent_death_in_a_row() -> Result<()>
         http.post(&format!("/sessions/{session}/prompt"), &body).await?.expect(200)?;
     }
     let ends = look::until(2 * PATIENCE, || {
-        let ends = log::events(&host, &session, "prompt_ended")?;
+        let ends = log::list_events(&host, &session, "prompt_ended")?;
         Ok((ends.len() >= PROMPT_COUNT).then_some(ends))
     });
     let ends = ends.await?.context("prompts without an end")?;
@@ -107,7 +107,7 @@ async fn queued_prompts_run_until_the_third_agent_death_in_a_row() -> Result<()>
     let third = dies.windows(3).position(|three| three == [true; 3]).map_or(PROMPT_COUNT, |at| at + 3);
     let expected: Vec<bool> = dies.iter().enumerate().map(|(number, dies)| number < third && !dies).collect();
     ensure!(told == expected, "{dies:?} ended as {told:?}");
-    let starts = log::events(&host, &session, "agent_starting")?.len();
+    let starts = log::list_events(&host, &session, "agent_starting")?.len();
     let deaths = dies[..third.min(PROMPT_COUNT)].iter().filter(|dies| **dies).count();
     // No start follows a death without queued prompts.
     let last = usize::from(third < PROMPT_COUNT || dies.last() == Some(&true));

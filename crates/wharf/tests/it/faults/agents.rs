@@ -10,15 +10,16 @@ use wharf_testkit::procs;
 
 use super::control_client::ControlClient;
 use crate::{
-    TREE_ENDS_WITHIN, and_scripted, client_of, cwd, log, open, pids, refused, scripted, section, stop_reason, told,
+    TREE_ENDS_WITHIN, add_scripted_agent, add_section, connect_client_of, cwd, expect_error, log, open_session,
+    parse_pids, prompt_for_text, scripted_host, stop_reason,
 };
 
 #[tokio::test]
 async fn an_agent_that_floods_slows_no_other_session() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let witness = ControlClient::start(&host).await?;
     let quiet = witness.works(20).await?;
-    let (loud, session) = open(&host).await?;
+    let (loud, session) = open_session(&host).await?;
     loud.set_patience(Duration::from_secs(60));
     let flood = async {
         loud.prompt(&session, "burst 150000 200").await?;
@@ -41,18 +42,18 @@ async fn agent_that_closes_its_output_without_exiting_is_killed() -> Result<()> 
     // `sed` holds the agent's real output, passes six lines on and exits. The agent stays.
     let script = format!("mkfifo {0}; sed -u 6q <{0} & exec {1} --ignore-eof >{0}", pipe.display(), agent.display());
     let command = ["sh", "-c", &script].map(str::to_owned);
-    let host = scripted(&[])?.agent("half", &command).start()?;
+    let host = scripted_host(&[])?.agent("half", &command).start()?;
     let witness = ControlClient::start(&host).await?;
-    let client = client_of(&host, "half").await?;
+    let client = connect_client_of(&host, "half").await?;
     client.initialize().await?;
     let session = client.new_session(&cwd(&host)?).await?;
     let words = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let below = procs::descendants(host.pid()).into_iter();
     let half: Vec<u32> = below.filter(|pid| words(pid).contains("--ignore-eof")).collect();
     ensure!(!half.is_empty(), "there is no such agent");
-    let error = refused(client.prompt(&session, "stream 50 flush").await)?;
+    let error = expect_error(client.prompt(&session, "stream 50 flush").await)?;
     ensure!(error.data["reason"] == "agent_exited", "{error}");
-    let ended = log::expect(&host, &session, "ended", |_| true).await?;
+    let ended = log::expect_event(&host, &session, "ended", |_| true).await?;
     assert_eq!(ended["ending"]["reason"], "agent_exited", "{ended}");
     witness.works(3).await?;
     assert_eq!(procs::wait_gone(&half, TREE_ENDS_WITHIN), Ok(()), "the agent lives on");
@@ -61,15 +62,15 @@ async fn agent_that_closes_its_output_without_exiting_is_killed() -> Result<()> 
 
 #[tokio::test]
 async fn killed_hanging_agents_leave_no_processes() -> Result<()> {
-    let mut options = scripted(&["--ignore-eof", "--ignore-term"])?;
+    let mut options = scripted_host(&["--ignore-eof", "--ignore-term"])?;
     for (name, flags) in [
         ("mute", ["--hang-on", "initialize"]),
         ("stuck", ["--hang-on", "session/new"]),
         ("deaf", ["--no-cancel", "--ignore-term"]),
     ] {
-        options = and_scripted(options, name, &flags)?;
+        options = add_scripted_agent(options, name, &flags)?;
     }
-    let options = section(options, "[turn]\nno_progress = \"300ms\"")
+    let options = add_section(options, "[turn]\nno_progress = \"300ms\"")
         .setting("start_timeout", "1s")
         .setting("cancel_timeout", "300ms");
     let host = options.start()?;
@@ -81,10 +82,10 @@ async fn killed_hanging_agents_leave_no_processes() -> Result<()> {
             let answer = http.post("/sessions/agent", &body).await?;
             ensure!(answer.status == 502, "{} {}", answer.status, answer.body);
         }
-        let client = client_of(&host, "deaf").await?;
+        let client = connect_client_of(&host, "deaf").await?;
         client.initialize().await?;
         let session = client.new_session(&cwd(&host)?).await?;
-        let children = pids(&told(&client, &session, "spawn").await?);
+        let children = parse_pids(&prompt_for_text(&client, &session, "spawn").await?);
         assert_eq!(stop_reason(client.prompt(&session, "hang hard").await)?, "cancelled");
         Ok(children)
     };

@@ -13,7 +13,7 @@ use wharf_testkit::host::Host;
 use wharf_testkit::{PATIENCE, look};
 
 use super::control_client::ControlClient;
-use crate::{client, cwd, refused, scripted, section, started_after};
+use crate::{add_section, connect_client, cwd, expect_error, scripted_host, start_from_shell};
 
 const SILENT_CLIENTS: usize = 300;
 const RECONNECT_COUNT: usize = 500;
@@ -31,14 +31,14 @@ fn open_files(host: &Host) -> Result<usize> {
 }
 
 /// Waits until the host has closed the files and sockets that it had opened for clients.
-async fn returns_to(host: &Host, before: usize) -> Result<()> {
+async fn wait_for_open_files(host: &Host, before: usize) -> Result<()> {
     let back =
         look::until(PATIENCE, || Ok(Some(()).filter(|()| open_files(host).is_ok_and(|now| now <= before + 8)))).await?;
     back.with_context(|| format!("{} files are open, {before} were", open_files(host).unwrap_or_default()))
 }
 
 /// Opens connections that send this beginning and then nothing.
-async fn begin(host: &Host, count: usize, beginning: &[u8]) -> Result<Vec<TcpStream>> {
+async fn open_unfinished_connections(host: &Host, count: usize, beginning: &[u8]) -> Result<Vec<TcpStream>> {
     let mut streams = Vec::new();
     for _ in 0..count {
         let mut stream = TcpStream::connect(authority(host)).await?;
@@ -50,7 +50,7 @@ async fn begin(host: &Host, count: usize, beginning: &[u8]) -> Result<Vec<TcpStr
 
 #[tokio::test]
 async fn silent_and_half_sent_requests_block_no_other_client() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let witness = ControlClient::start(&host).await?;
     witness.works(3).await?;
     let before = open_files(&host)?;
@@ -67,18 +67,22 @@ async fn silent_and_half_sent_requests_block_no_other_client() -> Result<()> {
     let beginnings = [b"".as_slice(), b"GET /sess", half_a_head, body.as_bytes(), &half_a_frame];
     let mut held = Vec::new();
     for beginning in beginnings {
-        held.extend(witness.works_during(begin(&host, SILENT_CLIENTS / beginnings.len(), beginning)).await?);
+        held.extend(
+            witness
+                .works_during(open_unfinished_connections(&host, SILENT_CLIENTS / beginnings.len(), beginning))
+                .await?,
+        );
     }
     witness.works(20).await?;
     drop(held);
-    returns_to(&host, before).await?;
+    wait_for_open_files(&host, before).await?;
     witness.works(3).await?;
     Ok(())
 }
 
 #[tokio::test]
 async fn connect_and_drop_loop_leaks_no_connections() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let witness = ControlClient::start(&host).await?;
     witness.works(3).await?;
     let before = open_files(&host)?;
@@ -96,7 +100,7 @@ async fn connect_and_drop_loop_leaks_no_connections() -> Result<()> {
         Ok(())
     };
     witness.works_during(come_and_go).await?;
-    returns_to(&host, before + 16).await?;
+    wait_for_open_files(&host, before + 16).await?;
     let listed = wharf_testkit::http::Http::new(&host).get("/sessions").await?.expect(200)?;
     let clients: Vec<_> =
         listed["sessions"].as_array().context("no list")?.iter().map(|one| one["clients"].clone()).collect();
@@ -104,7 +108,7 @@ async fn connect_and_drop_loop_leaks_no_connections() -> Result<()> {
     Ok(())
 }
 
-async fn crowd(host: &Host, count: usize) -> Result<Vec<RawSocket>> {
+async fn open_connections(host: &Host, count: usize) -> Result<Vec<RawSocket>> {
     let (url, credentials) = (host.ws_url(), Credentials::Bearer(host.token().to_owned()));
     let (mut sockets, mut under_way) = (Vec::new(), FuturesUnordered::new());
     for _ in 0..count {
@@ -121,17 +125,18 @@ async fn crowd(host: &Host, count: usize) -> Result<Vec<RawSocket>> {
 
 #[tokio::test]
 async fn five_thousand_connections_are_held_and_released() -> Result<()> {
-    let host = section(scripted(&[])?, "[limits]\nconnections = 5100\nconnections_per_token = 5100").start()?;
+    let host =
+        add_section(scripted_host(&[])?, "[limits]\nconnections = 5100\nconnections_per_token = 5100").start()?;
     let witness = ControlClient::start(&host).await?;
     let before = open_files(&host)?;
     let mut most = Vec::new();
     for _ in 0..2 {
-        let sockets = witness.works_during(crowd(&host, CONNECTION_COUNT)).await?;
+        let sockets = witness.works_during(open_connections(&host, CONNECTION_COUNT)).await?;
         ensure!(open_files(&host)? >= CONNECTION_COUNT, "only {} files are open", open_files(&host)?);
         witness.works(20).await?;
         most.push(host.rss_kib().context("no memory")?);
         drop(sockets);
-        returns_to(&host, before).await?;
+        wait_for_open_files(&host, before).await?;
     }
     println!("{CONNECTION_COUNT} connections: {most:?} KiB in the first and in the second round");
     // The second round uses the memory of the first again.
@@ -142,20 +147,20 @@ async fn five_thousand_connections_are_held_and_released() -> Result<()> {
 
 #[tokio::test]
 async fn host_without_file_descriptors_goes_on_and_recovers() -> Result<()> {
-    let (options, _folder) = started_after(scripted(&[])?, "ulimit -n 96")?;
+    let (options, _folder) = start_from_shell(scripted_host(&[])?, "ulimit -n 96")?;
     let host = options.start()?;
     let witness = ControlClient::start(&host).await?;
-    let other = client(&host).await?;
+    let other = connect_client(&host).await?;
     witness.works(3).await?;
-    let held = begin(&host, 200, b"GET /sess").await?;
+    let held = open_unfinished_connections(&host, 200, b"GET /sess").await?;
     let none_left = || Ok(Some(()).filter(|()| open_files(&host).is_ok_and(|files| files >= 95)));
     look::until(PATIENCE, none_left).await?.context("there are files left")?;
     // The session that is already connected has all descriptors that it needs.
     witness.works(10).await?;
-    let error = refused(other.new_session(&cwd(&host)?).await)?;
+    let error = expect_error(other.new_session(&cwd(&host)?).await)?;
     ensure!(error.message.contains("Too many open files"), "{error}");
     drop(held);
-    let fresh = look_again(&host).await?;
+    let fresh = connect_again(&host).await?;
     let session = fresh.new_session(&cwd(&host)?).await?;
     fresh.prompt(&session, "echo again").await?;
     witness.works(3).await?;
@@ -163,7 +168,7 @@ async fn host_without_file_descriptors_goes_on_and_recovers() -> Result<()> {
 }
 
 /// Connects a new client as soon as the host accepts one.
-async fn look_again(host: &Host) -> Result<Client> {
+async fn connect_again(host: &Host) -> Result<Client> {
     for _ in 0..10 {
         let mut stream = TcpStream::connect(authority(host)).await?;
         stream
@@ -174,7 +179,7 @@ async fn look_again(host: &Host) -> Result<Client> {
         let mut answer = String::new();
         let read = tokio::time::timeout(Duration::from_secs(5), stream.read_to_string(&mut answer)).await;
         if matches!(read, Ok(Ok(_))) && answer.contains("200 OK") {
-            return client(host).await;
+            return connect_client(host).await;
         }
     }
     anyhow::bail!("the host takes no connections any more")

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use wharf_testkit::client::Client;
 use wharf_testkit::host::Host;
 
-use crate::{open, stop_reason, told};
+use crate::{open_session, prompt_for_text, stop_reason};
 
 /// A turn takes milliseconds. This limit allows for a busy machine.
 const TURN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -18,7 +18,7 @@ pub(super) struct ControlClient {
 
 impl ControlClient {
     pub(super) async fn start(host: &Host) -> Result<Self> {
-        let (client, session) = open(host).await?;
+        let (client, session) = open_session(host).await?;
         Ok(Self { client, session })
     }
 
@@ -27,7 +27,10 @@ impl ControlClient {
         let mut slowest = Duration::ZERO;
         for turn in 0..turns {
             let began = Instant::now();
-            ensure!(told(&self.client, &self.session, &format!("echo turn {turn}")).await? == format!("turn {turn}"));
+            ensure!(
+                prompt_for_text(&self.client, &self.session, &format!("echo turn {turn}")).await?
+                    == format!("turn {turn}")
+            );
             slowest = slowest.max(began.elapsed());
         }
         ensure!(slowest < TURN_TIMEOUT, "a turn took {slowest:?}");

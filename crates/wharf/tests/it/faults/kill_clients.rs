@@ -72,7 +72,7 @@ impl PromptSender {
             let path = format!("/sessions/{}/prompt", self.session);
             let answer =
                 http.post_with(&path, ("idempotency-key", &text), &json!({ "prompt": text, "queue": true })).await;
-            match whole(answer) {
+            match complete_answer(answer) {
                 None => {
                     self.unsure = Some(text);
                     return Ok(());
@@ -95,7 +95,7 @@ impl PromptSender {
 }
 
 /// Returns an answer that was received completely. An incomplete answer is not an acknowledgement.
-fn whole(answer: Result<Answer>) -> Option<Answer> {
+fn complete_answer(answer: Result<Answer>) -> Option<Answer> {
     let answer = answer.ok()?;
     let length: usize = answer.header("content-length").and_then(|length| length.parse().ok())?;
     (answer.body.len() == length).then_some(answer)
@@ -121,7 +121,7 @@ impl StreamReader {
         let path = format!("/sessions/{}/stream", self.session);
         // A refused or interrupted request means that the host is gone.
         let Ok(mut stream) = http.stream(&path, last.as_deref()).await else { return Ok(()) };
-        while let Some(event) = next(&mut stream).await {
+        while let Some(event) = next_text(&mut stream).await {
             self.events.push(event);
             seen.one();
         }
@@ -129,7 +129,7 @@ impl StreamReader {
     }
 }
 
-pub(super) async fn next(stream: &mut Events) -> Option<(String, String)> {
+pub(super) async fn next_text(stream: &mut Events) -> Option<(String, String)> {
     let event = stream.next().await.ok()??;
     Some((event.id?, format!("{} {}", event.name, event.data)))
 }
@@ -200,12 +200,12 @@ impl WebSocketEditor {
     }
 
     fn keep(&mut self, client: &Client) {
-        self.frames.extend(logged(client, &self.session));
+        self.frames.extend(logged_updates(client, &self.session));
     }
 }
 
 /// Returns the updates that come from the log, with their ids. Announcements of clients that come and go are no events.
-pub(super) fn logged(client: &Client, session: &str) -> Vec<(String, String)> {
+pub(super) fn logged_updates(client: &Client, session: &str) -> Vec<(String, String)> {
     let frames = client.transcript().into_iter().filter(|frame| frame.update().is_some());
     let frames = frames.filter(|frame| frame.params()["sessionId"] == session);
     frames.filter_map(|frame| Some((event_id(&frame)?, frame.raw))).collect()
@@ -235,7 +235,7 @@ impl SessionStarter {
         let Some(label) = self.unsure.take().or_else(next) else { return Ok(()) };
         let body = json!({ "adapter": "scripted", "cwd": cwd(host)?, "label": label });
         let answer = http.post_with("/sessions/agent", ("idempotency-key", &label), &body).await;
-        let Some(answer) = whole(answer) else {
+        let Some(answer) = complete_answer(answer) else {
             self.unsure = Some(label);
             return Ok(());
         };

@@ -11,11 +11,13 @@ use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
 use wharf_testkit::procs;
 
-use super::kill_clients::{PromptSender, SeenEvents, SessionStarter, StreamReader, WebSocketEditor, logged, next};
+use super::kill_clients::{
+    PromptSender, SeenEvents, SessionStarter, StreamReader, WebSocketEditor, logged_updates, next_text,
+};
 use super::record_check::{RecordCheck, prompt_text};
 use crate::recording::Recording;
-use crate::rest::{idle, spawn};
-use crate::{TREE_ENDS_WITHIN, client_with, cwd, section};
+use crate::rest::{spawn_session, wait_until_idle};
+use crate::{TREE_ENDS_WITHIN, add_section, connect_client_with, cwd};
 
 /// The number of rounds unless `WHARF_FAULT_ROUNDS` is set.
 const KILL_ROUNDS: u32 = 200;
@@ -34,10 +36,10 @@ async fn two_hundred_kills_lose_and_duplicate_no_records() -> Result<()> {
     let rounds = std::env::var("WHARF_FAULT_ROUNDS").map_or(Ok(KILL_ROUNDS), |rounds| rounds.parse())?;
     let mut dice = Dice::thrown()?;
     let recording = Recording::new()?;
-    let options = section(recording.scripted(&["--resume"])?, "replay_quiet = \"10ms\"");
+    let options = add_section(recording.scripted(&["--resume"])?, "replay_quiet = \"10ms\"");
     let mut host = options.start()?;
     let http = Http::new(&host);
-    let (shared, own) = (spawn(&http, &host).await?, spawn(&http, &host).await?);
+    let (shared, own) = (spawn_session(&http, &host).await?, spawn_session(&http, &host).await?);
     let mut people = KillClients {
         sender: PromptSender::new(shared.clone()),
         reader: StreamReader::new(shared),
@@ -115,17 +117,17 @@ impl KillClients {
                 (format!("/sessions/{session}/prompt"), json!({ "prompt": "echo the end", "queue": true }));
             let mut answer = http.post(&path, &last).await?;
             if answer.status == 429 {
-                idle(&http, session).await?;
+                wait_until_idle(&http, session).await?;
                 answer = http.post(&path, &last).await?;
             }
             answer.expect(200)?;
-            idle(&http, session).await?;
+            wait_until_idle(&http, session).await?;
         }
         self.count_frames(host, tally).await?;
         http.poke(&format!("/sessions/{}/kill", self.reader.session)).await?.expect(200)?;
         let mut stream = http.stream(&format!("/sessions/{}/stream", self.reader.session), None).await?;
         let mut there = Vec::new();
-        while let Some(event) = next(&mut stream).await {
+        while let Some(event) = next_text(&mut stream).await {
             there.push(event);
         }
         tally.compare(&self.reader.events, &there);
@@ -157,9 +159,9 @@ impl KillClients {
 
     /// Checks that the editor received the same frames as a new client, byte for byte.
     async fn count_frames(&self, host: &Host, tally: &mut RecordCheck) -> Result<()> {
-        let newcomer = client_with(host, json!({}), json!({ "wharf": { "eventIds": true } })).await?;
+        let newcomer = connect_client_with(host, json!({}), json!({ "wharf": { "eventIds": true } })).await?;
         newcomer.load_session(&self.editor.session, &cwd(host)?).await?;
-        tally.compare(&self.editor.frames, &logged(&newcomer, &self.editor.session));
+        tally.compare(&self.editor.frames, &logged_updates(&newcomer, &self.editor.session));
         Ok(())
     }
 }

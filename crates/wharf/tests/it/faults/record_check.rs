@@ -64,7 +64,7 @@ impl RecordCheck {
 
     /// Checks that a log has no gap, and that every prompt in it is accepted once and ends once.
     pub(super) fn check_log(&mut self, host: &Host, session: &str) -> Result<BTreeMap<String, usize>> {
-        let records = log::records(host, session)?;
+        let records = log::read_records(host, session)?;
         for (place, record) in records.iter().enumerate() {
             if record["seq"] != place as u64 + 1 {
                 self.lost.push(format!("{session}: {} where {} belongs", record["seq"], place + 1));

@@ -13,21 +13,21 @@ use wharf_testkit::host::Host;
 use crate::program;
 
 /// Starts the bridge. It exits when its stdin is closed, or with the test.
-pub(super) fn client(host: &Host) -> Result<Client> {
-    let mut command = program::command(&["acp", "--no-start", "--state-dir"]);
+pub(super) fn connect_bridge(host: &Host) -> Result<Client> {
+    let mut command = program::wharf_command(&["acp", "--no-start", "--state-dir"]);
     command.arg(host.state_dir());
     let mut command = Command::from(command);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
     let mut child = command.spawn().context("starting the bridge")?;
     let stdin = child.stdin.take().context("no stdin")?;
     let lines = BufReader::new(child.stdout.take().context("no stdout")?).lines();
-    let incoming = stream::unfold(Some((child, lines)), next).boxed();
+    let incoming = stream::unfold(Some((child, lines)), next_line).boxed();
     Ok(Client::wired(Box::new(BridgeInput(Some(stdin))), incoming))
 }
 
 type BridgeProcess = (Child, Lines<BufReader<ChildStdout>>);
 
-async fn next(running: Option<BridgeProcess>) -> Option<(Result<String, String>, Option<BridgeProcess>)> {
+async fn next_line(running: Option<BridgeProcess>) -> Option<(Result<String, String>, Option<BridgeProcess>)> {
     let (mut child, mut lines) = running?;
     match lines.next_line().await {
         Ok(Some(line)) => Some((Ok(line), Some((child, lines)))),

@@ -25,7 +25,7 @@ const CUT_AFTER_EVENTS: u64 = 11;
 const MAX_STREAM_SILENCE: Duration = Duration::from_secs(60);
 
 /// Connects with the first message, which must be `initialize`.
-pub(super) fn client(host: &Host, token: &str) -> Client {
+pub(super) fn connect_http(host: &Host, token: &str) -> Client {
     let (arrived, incoming) = channel(MAX_UNREAD_FRAMES);
     let http = AcpHttpClient::new(host, token);
     let posts = PostedMessages { line: HttpConnection { http, open: Arc::default(), arrived } };

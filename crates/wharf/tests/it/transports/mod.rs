@@ -32,9 +32,9 @@ impl Transport {
     pub(crate) async fn client_with_token(self, host: &Host, token: &str, meta: Value) -> Result<Client> {
         let client = match self {
             Self::WebSocket => Client::connect(&host.ws_url(), token).await?,
-            Self::Http => http::client(host, token),
+            Self::Http => http::connect_http(host, token),
             Self::Socket => Client::over(connect_unix(&host.socket()).await?),
-            Self::Bridge => bridge::client(host)?,
+            Self::Bridge => bridge::connect_bridge(host)?,
         };
         let info = json!({ "name": "wharf-testkit", "version": "1" });
         let params = json!({ "protocolVersion": 1, "clientCapabilities": {}, "clientInfo": info, "_meta": meta });
@@ -44,9 +44,9 @@ impl Transport {
 }
 
 /// Creates an observer's token.
-pub(crate) fn observers_token(host: &Host) -> Result<String> {
+pub(crate) fn create_observer_token(host: &Host) -> Result<String> {
     let arguments = ["token", "create", "--role", "observer", "--json", "--state-dir"];
-    let made = program::command(&arguments).arg(host.state_dir()).output()?;
+    let made = program::wharf_command(&arguments).arg(host.state_dir()).output()?;
     let made: Value = serde_json::from_slice(&made.stdout)?;
     Ok(made["token"].as_str().context("no token")?.to_owned())
 }

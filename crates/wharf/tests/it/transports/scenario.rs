@@ -10,7 +10,7 @@ use wharf_testkit::host::Host;
 use wharf_testkit::normal::Normaliser;
 
 use super::Transport;
-use crate::{cwd, log, scripted, stop_reason};
+use crate::{cwd, log, scripted_host, stop_reason};
 
 /// The results of one run.
 #[derive(Debug, PartialEq)]
@@ -33,18 +33,18 @@ struct Scenario {
 }
 
 /// Connects a client that sends its own id: the bridge would choose one for it.
-async fn known(way: Transport, host: &Host, number: u32) -> Result<Client> {
+async fn connect_known_client(way: Transport, host: &Host, number: u32) -> Result<Client> {
     let id = format!("client-{number}");
     way.client(host, json!({ "wharf": { "multiClientUpdates": true, "clientId": id } })).await
 }
 
-fn selected(option: &str) -> Value {
+fn select_option(option: &str) -> Value {
     json!({ "outcome": { "outcome": "selected", "optionId": option } })
 }
 
 impl Scenario {
     async fn client(&self) -> Result<Client> {
-        known(self.way, &self.host, self.clients.fetch_add(1, Ordering::Relaxed)).await
+        connect_known_client(self.way, &self.host, self.clients.fetch_add(1, Ordering::Relaxed)).await
     }
 
     async fn attach(&mut self, client: &Client, more: Value) -> Result<Value> {
@@ -59,7 +59,7 @@ impl Scenario {
 
     /// Returns the id of the newest event, which a client would have received with its last frame.
     fn newest_event(&self) -> Result<String> {
-        let records = log::records(&self.host, &self.session)?;
+        let records = log::read_records(&self.host, &self.session)?;
         let last = records.last().context("an empty log")?;
         Ok(format!("{}-{}", last["epoch"], last["seq"]))
     }
@@ -67,7 +67,7 @@ impl Scenario {
     /// Waits until the prompt with this text is in the log, so that its position is settled.
     async fn accepted(&self, text: &str) -> Result<()> {
         let has_it = |event: &Value| event["frame"]["params"]["prompt"][0]["text"] == text;
-        log::expect(&self.host, &self.session, "prompt_accepted", has_it).await?;
+        log::expect_event(&self.host, &self.session, "prompt_accepted", has_it).await?;
         Ok(())
     }
 
@@ -88,7 +88,7 @@ impl Scenario {
         let mine = first.expect_request("session/request_permission").await;
         let theirs = second.expect_request("session/request_permission").await;
         ensure!(mine.params() == theirs.params(), "asked differently: {} {}", mine.raw, theirs.raw);
-        second.respond(theirs.id(), selected("allow_once")).await;
+        second.respond(theirs.id(), select_option("allow_once")).await;
         let withdrawn = first.expect_notification("$/cancel_request").await;
         ensure!(withdrawn.params()["requestId"] == *mine.id(), "{}", withdrawn.raw);
         ensure!(stop_reason(running.answer().await)? == "end_turn");
@@ -124,7 +124,7 @@ impl Scenario {
                 self.leave(first, &before).await?;
             }
         }
-        second.respond(asked.id(), selected("reject_once")).await;
+        second.respond(asked.id(), select_option("reject_once")).await;
         ensure!(stop_reason(running.answer().await)? == "end_turn");
         let third = stays.context("nobody came")?;
         third.expect_text("after").await;
@@ -212,11 +212,11 @@ impl Scenario {
         let directory = self.host.directory().file_name().context("no name")?;
         normal.name(&directory.to_string_lossy(), "cwd");
         let mut traces = ScenarioResult { log: Vec::new(), answers: Vec::new(), texts: self.texts };
-        for record in log::records(&self.host, &self.session)? {
-            traces.log.push(bare(normal.value(&record)));
+        for record in log::read_records(&self.host, &self.session)? {
+            traces.log.push(remove_transport_values(normal.value(&record)));
         }
         for answer in &self.answers {
-            traces.answers.push(bare(normal.value(answer)));
+            traces.answers.push(remove_transport_values(normal.value(answer)));
         }
         Ok(traces)
     }
@@ -224,7 +224,7 @@ impl Scenario {
 
 /// Removes values of the transport: the token where it needs one, and the key by which the bridge recognises a prompt
 /// after a restart of the host.
-fn bare(mut value: Value) -> Value {
+fn remove_transport_values(mut value: Value) -> Value {
     match &mut value {
         Value::Object(members) => {
             if members.get("_meta").is_some_and(|meta| meta["wharf"]["idempotencyKey"].is_string()) {
@@ -233,17 +233,17 @@ fn bare(mut value: Value) -> Value {
             for name in ["token", "epoch", "key"] {
                 members.remove(name);
             }
-            members.values_mut().for_each(|member| *member = bare(member.take()));
+            members.values_mut().for_each(|member| *member = remove_transport_values(member.take()));
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| *item = bare(item.take())),
+        Value::Array(items) => items.iter_mut().for_each(|item| *item = remove_transport_values(item.take())),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
     value
 }
 
-async fn play(way: Transport) -> Result<ScenarioResult> {
-    let host = scripted(&["--session-id", "the-agents-own"])?.start()?;
-    let first = known(way, &host, 0).await?;
+async fn run_scenario(way: Transport) -> Result<ScenarioResult> {
+    let host = scripted_host(&["--session-id", "the-agents-own"])?.start()?;
+    let first = connect_known_client(way, &host, 0).await?;
     let session = first.new_session(&cwd(&host)?).await?;
     let mut stage = Scenario { way, host, session, answers: Vec::new(), texts: Vec::new(), clients: AtomicU32::new(1) };
     let second = stage.client().await?;
@@ -261,9 +261,9 @@ async fn play(way: Transport) -> Result<ScenarioResult> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_scenario_leaves_the_same_log_over_every_transport() -> Result<()> {
-    let expected = play(Transport::WebSocket).await.context("over a WebSocket")?;
+    let expected = run_scenario(Transport::WebSocket).await.context("over a WebSocket")?;
     for way in Transport::ALL.into_iter().skip(1) {
-        let traces = play(way).await.with_context(|| format!("{way:?}"))?;
+        let traces = run_scenario(way).await.with_context(|| format!("{way:?}"))?;
         for (place, (one, other)) in expected.log.iter().zip(&traces.log).enumerate() {
             assert_eq!(one, other, "event {place} over {way:?}");
         }

@@ -27,7 +27,7 @@ struct PromptHistory<'a> {
 }
 
 /// Checks each cancel of the log.
-pub(super) fn check(records: &[Value]) -> Result<CancelledTurns> {
+pub(super) fn check_cancels(records: &[Value]) -> Result<CancelledTurns> {
     let (mut prompts, mut tally) = (PromptHistory::default(), CancelledTurns::default());
     for event in records.iter().map(|record| &record["event"]) {
         let prompt = event["prompt"].as_str().unwrap_or_default();
@@ -68,7 +68,9 @@ impl<'a> PromptHistory<'a> {
 
     fn check_cancel(&self, prompt: &str, event: &Value, tally: &mut CancelledTurns) -> Result<()> {
         let by = &event["by"];
-        let is_own = |prompt: &str| self.senders.get(prompt).is_some_and(|sender| identity(sender) == identity(by));
+        let is_own = |prompt: &str| {
+            self.senders.get(prompt).is_some_and(|sender| client_identity(sender) == client_identity(by))
+        };
         if is_own(prompt) {
             tally.own += 1;
             return Ok(());
@@ -85,7 +87,7 @@ impl<'a> PromptHistory<'a> {
 }
 
 /// Returns the pair that identifies a client.
-fn identity(sender: &Value) -> (&Value, &str) {
+fn client_identity(sender: &Value) -> (&Value, &str) {
     let ids = [&sender["chosen"], &sender["peer"]["id"], &sender["client"]];
     (&sender["token"], ids.into_iter().find_map(Value::as_str).unwrap_or_default())
 }

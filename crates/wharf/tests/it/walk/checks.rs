@@ -11,10 +11,10 @@ use wharf_testkit::{PATIENCE, look};
 use super::{Connection, Role};
 use crate::log as files;
 use crate::recording::Recording;
-use crate::{client, cwd};
+use crate::{connect_client, cwd};
 
 /// Checks that every request of an open connection has been answered.
-pub(super) async fn answers(connection: &mut Connection) -> Result<()> {
+pub(super) async fn check_answers(connection: &mut Connection) -> Result<()> {
     for call in connection.calls.drain(..) {
         match call.await?.context("the connection was lost")? {
             Ok(_) => {}
@@ -32,7 +32,7 @@ pub(super) async fn answers(connection: &mut Connection) -> Result<()> {
 }
 
 /// Waits until a connection that watched both sessions has received their last texts.
-pub(super) async fn is_up_to_date(connection: &Connection, sessions: &[String]) -> Result<()> {
+pub(super) async fn wait_until_up_to_date(connection: &Connection, sessions: &[String]) -> Result<()> {
     for session in sessions.iter().filter(|_| connection.is_steady) {
         let is_end = |frame: &Frame| frame.text() == Some("the end") && frame.params()["sessionId"] == session.as_str();
         let seen =
@@ -43,8 +43,8 @@ pub(super) async fn is_up_to_date(connection: &Connection, sessions: &[String]) 
 }
 
 /// Checks that each prompt has one end and each ask one answer, in a log without gaps.
-pub(super) fn log(host: &Host, session: &str) -> Result<()> {
-    let records = files::records(host, session)?;
+pub(super) fn check_log(host: &Host, session: &str) -> Result<()> {
+    let records = files::read_records(host, session)?;
     let gapless = records.iter().enumerate().all(|(place, record)| record["seq"] == place as u64 + 1);
     ensure!(gapless, "the log has a gap");
     let count = |kind: &str, name: fn(&Value) -> &Value| {
@@ -65,31 +65,33 @@ pub(super) fn log(host: &Host, session: &str) -> Result<()> {
 }
 
 /// Returns the history that a `session/load` replays.
-async fn story(client: &Client, session: &str, cwd: &str) -> Result<Vec<Value>> {
+async fn read_history(client: &Client, session: &str, cwd: &str) -> Result<Vec<Value>> {
     let before = client.transcript().len();
     client.load_session(session, cwd).await?;
     let frames = client.transcript().into_iter().skip(before);
     Ok(frames.filter_map(|frame| frame.update().cloned()).collect())
 }
 
-pub(super) async fn stories(host: &Host, session: &str, connections: &[Connection]) -> Result<()> {
-    let fresh = client(host).await?;
-    let expected = story(&fresh, session, &cwd(host)?).await?;
-    let logged = files::events(host, session, "agent_updated")?.len();
-    ensure!(!expected.is_empty() && expected.len() <= logged + files::events(host, session, "turn_started")?.len());
+pub(super) async fn check_histories(host: &Host, session: &str, connections: &[Connection]) -> Result<()> {
+    let fresh = connect_client(host).await?;
+    let expected = read_history(&fresh, session, &cwd(host)?).await?;
+    let logged = files::list_events(host, session, "agent_updated")?.len();
+    ensure!(
+        !expected.is_empty() && expected.len() <= logged + files::list_events(host, session, "turn_started")?.len()
+    );
     for connection in connections {
-        ensure!(story(&connection.client, session, &cwd(host)?).await? == expected, "another story");
+        ensure!(read_history(&connection.client, session, &cwd(host)?).await? == expected, "another story");
     }
     Ok(())
 }
 
 /// Checks the events that one connection received while it lasted: in the order of the log, each once, and once more
 /// for each requested replay; all events, if it stayed from beginning to end.
-pub(super) fn shown(records: &[Value], session: &str, connection: &Connection) -> Result<()> {
+pub(super) fn check_shown_events(records: &[Value], session: &str, connection: &Connection) -> Result<()> {
     let frames = connection.client.transcript();
     let own: Vec<&Frame> = frames.iter().filter(|frame| frame.params()["sessionId"] == session).collect();
     let replays = connection.replays.get(session).copied().unwrap_or_default();
-    words(&own, replays)?;
+    check_words(&own, replays)?;
     ensure!(
         connection.role == Role::Controller || own.iter().all(|frame| !frame.is_request()),
         "an observer was asked"
@@ -97,7 +99,7 @@ pub(super) fn shown(records: &[Value], session: &str, connection: &Connection) -
     if !connection.has_ids {
         return Ok(());
     }
-    let seqs: Vec<u64> = own.iter().filter_map(|frame| seq(frame)).collect();
+    let seqs: Vec<u64> = own.iter().filter_map(|frame| event_seq(frame)).collect();
     let descents = seqs.windows(2).filter(|pair| pair[0] > pair[1]).count();
     ensure!(descents <= replays, "events came in another order, {descents} times with {replays} replays: {seqs:?}");
     let Some(last) = seqs.last().filter(|_| connection.is_steady) else { return Ok(()) };
@@ -115,12 +117,12 @@ pub(super) fn shown(records: &[Value], session: &str, connection: &Connection) -
 }
 
 /// Returns the sequence number of a frame's event.
-fn seq(frame: &Frame) -> Option<u64> {
+fn event_seq(frame: &Frame) -> Option<u64> {
     frame.params()["_meta"]["wharf"]["eventId"].as_str()?.split_once('-')?.1.parse().ok()
 }
 
 /// Checks that each text is shown once, and once more for each requested replay.
-fn words(own: &[&Frame], replays: usize) -> Result<()> {
+fn check_words(own: &[&Frame], replays: usize) -> Result<()> {
     let mut shown: HashMap<&str, usize> = HashMap::new();
     for word in own.iter().filter_map(|frame| frame.text()).filter(|text| text.starts_with('w')) {
         *shown.entry(word).or_default() += 1;
@@ -131,7 +133,7 @@ fn words(own: &[&Frame], replays: usize) -> Result<()> {
 }
 
 /// Checks that no agent got two answers to one request.
-pub(super) fn recording(recording: &Recording) -> Result<()> {
+pub(super) fn check_recording(recording: &Recording) -> Result<()> {
     let mut answered: Vec<String> = Vec::new();
     for message in recording.messages()? {
         if message["method"] == "initialize" {

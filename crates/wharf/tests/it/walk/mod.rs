@@ -18,8 +18,8 @@ use wharf_testkit::dice::Dice;
 use wharf_testkit::host::Host;
 
 use crate::recording::Recording;
-use crate::transports::{Transport, observers_token};
-use crate::{client, cwd, log, section, told};
+use crate::transports::{Transport, create_observer_token};
+use crate::{add_section, connect_client, cwd, log, prompt_for_text};
 
 const CLIENT_COUNT: u64 = 6;
 /// The number of unanswered prompts that one client may have.
@@ -114,7 +114,7 @@ impl WalkClient {
         let client = way.client_with_token(host, token, meta).await.with_context(|| format!("{way:?}"))?;
         client.set_patience(walk_for()? + Duration::from_secs(60));
         let dice = Mutex::new(Dice::of(self.dice.roll()));
-        client.respond_with(move |ask| opinion(&mut dice.lock().unwrap_or_else(PoisonError::into_inner), ask));
+        client.respond_with(move |ask| choose_answer(&mut dice.lock().unwrap_or_else(PoisonError::into_inner), ask));
         let mut replays = HashMap::new();
         let mut is_steady = has_ids && self.dice.once_in(2);
         if is_steady {
@@ -221,7 +221,7 @@ impl WalkClient {
 }
 
 /// Returns a client's reaction to a permission: an option, a refusal, an error, or no answer.
-fn opinion(dice: &mut Dice, ask: &Frame) -> Option<Result<Value, Value>> {
+fn choose_answer(dice: &mut Dice, ask: &Frame) -> Option<Result<Value, Value>> {
     let chosen = |option: &str| json!({ "outcome": { "outcome": "selected", "optionId": option } });
     (ask.method() == "session/request_permission").then_some(())?;
     match dice.below(10) {
@@ -239,45 +239,46 @@ async fn random_clients_end_with_the_same_transcript() -> Result<()> {
     let mut dice = Dice::thrown()?;
     let recording = Recording::new()?;
     // One agent of each session records the messages that it receives.
-    let options = section(recording.scripted(&["--commands"])?, "replay_quiet = \"20ms\"");
-    let options = crate::and_scripted(options, "other", &["--resume"])?;
-    let host = Arc::new(section(options, "replay_quiet = \"20ms\"").setting("cancel_timeout", "2s").start()?);
-    let first = client(&host).await?;
+    let options = add_section(recording.scripted(&["--commands"])?, "replay_quiet = \"20ms\"");
+    let options = crate::add_scripted_agent(options, "other", &["--resume"])?;
+    let host = Arc::new(add_section(options, "replay_quiet = \"20ms\"").setting("cancel_timeout", "2s").start()?);
+    let first = connect_client(&host).await?;
     let other = json!({ "cwd": cwd(&host)?, "mcpServers": [], "_meta": { "wharf": { "agent": "other" } } });
     let other = first.request("session/new", other).await?["sessionId"].as_str().context("no id")?.to_owned();
     let sessions = [first.new_session(&cwd(&host)?).await?, other];
     first.close().await;
 
-    let walked = walk(&mut dice, &host, &sessions).await?;
+    let walked = run_walk(&mut dice, &host, &sessions).await?;
     let prompts: u64 = walked.iter().map(|person| person.prompts).sum();
     println!("{prompts} prompts");
     ensure!(prompts > 50, "hardly anything happened");
 
-    settle(&host, &sessions).await?;
+    settle_sessions(&host, &sessions).await?;
     let (mut here, mut gone) = (Vec::new(), Vec::new());
     for person in walked {
         here.extend(person.connection);
         gone.extend(person.gone);
     }
     for connection in &mut here {
-        checks::answers(connection).await.with_context(|| format!("{:?}", connection.way))?;
-        checks::is_up_to_date(connection, &sessions).await.with_context(|| format!("{:?}", connection.way))?;
+        checks::check_answers(connection).await.with_context(|| format!("{:?}", connection.way))?;
+        checks::wait_until_up_to_date(connection, &sessions).await.with_context(|| format!("{:?}", connection.way))?;
     }
     for session in &sessions {
-        checks::log(&host, session)?;
-        let records = log::records(&host, session)?;
-        println!("{:?}", cancels::check(&records)?);
+        checks::check_log(&host, session)?;
+        let records = log::read_records(&host, session)?;
+        println!("{:?}", cancels::check_cancels(&records)?);
         for connection in here.iter().chain(&gone) {
-            checks::shown(&records, session, connection).with_context(|| format!("{:?}", connection.way))?;
+            checks::check_shown_events(&records, session, connection)
+                .with_context(|| format!("{:?}", connection.way))?;
         }
-        checks::stories(&host, session, &here).await?;
+        checks::check_histories(&host, session, &here).await?;
     }
-    checks::recording(&recording)
+    checks::check_recording(&recording)
 }
 
-async fn walk(dice: &mut Dice, host: &Arc<Host>, sessions: &[String; 2]) -> Result<Vec<WalkClient>> {
+async fn run_walk(dice: &mut Dice, host: &Arc<Host>, sessions: &[String; 2]) -> Result<Vec<WalkClient>> {
     let until = Instant::now() + walk_for()?;
-    let looking = observers_token(host)?;
+    let looking = create_observer_token(host)?;
     let people: Vec<_> = (0..CLIENT_COUNT)
         .map(|name| {
             let (dice, host, sessions) = (Dice::of(dice.roll()), Arc::clone(host), sessions.clone());
@@ -300,13 +301,13 @@ async fn walk(dice: &mut Dice, host: &Arc<Host>, sessions: &[String; 2]) -> Resu
 }
 
 /// Lets all work end: one client answers every ask, and the last prompt is queued behind all others.
-async fn settle(host: &Host, sessions: &[String]) -> Result<()> {
-    let last = client(host).await?;
+async fn settle_sessions(host: &Host, sessions: &[String]) -> Result<()> {
+    let last = connect_client(host).await?;
     last.set_patience(Duration::from_secs(60));
     last.choose("allow_always");
     for session in sessions {
         last.load_session(session, &cwd(host)?).await?;
-        let said = told(&last, session, "echo the end").await?;
+        let said = prompt_for_text(&last, session, "echo the end").await?;
         ensure!(said.ends_with("the end"), "{said}");
     }
     Ok(())
