@@ -1,4 +1,4 @@
-//! The demo agent as a program of its own: what an editor would start.
+//! The demo agent as a program of its own, as an editor would start it.
 
 fn main() -> std::io::Result<()> {
     wharf_demo::run_stdio()

@@ -1,4 +1,4 @@
-//! The demo agent's method table: what each ACP request and notification does.
+//! The demo agent's method table: the handler of each ACP request and notification.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, Write};
@@ -15,7 +15,7 @@ use crate::talk::Talk;
 use crate::turn::{Peer, Signal, Turn, lock};
 use crate::wire::{self, Answer, Message, Output, Reader};
 
-/// Sessions in one answer of `session/list`; older ones are still there to be loaded by id.
+/// The number of sessions in one answer of `session/list`; older ones can still be loaded by id.
 const LISTED: usize = 100;
 
 type Shared = Arc<Mutex<Session>>;
@@ -64,7 +64,7 @@ impl Agent {
         self.peer.output().send(message)
     }
 
-    /// Answers a request; what the client should see after the answer follows it.
+    /// Answers a request and then sends the updates that follow the answer.
     fn request(&mut self, id: &Value, method: &str, params: &Value) -> io::Result<()> {
         let mut joined = None;
         let answer = match method {
@@ -204,7 +204,7 @@ impl Agent {
         Ok(json!({}))
     }
 
-    /// Deletes a session with its history, whichever process made it. An unknown one is deleted already.
+    /// Deletes a session with its history, whichever process created it. Deleting an unknown session succeeds.
     fn delete(&mut self, params: &Value) -> Value {
         let id = params["sessionId"].as_str().unwrap_or_default();
         let _ = self.close(params);
@@ -222,7 +222,7 @@ impl Agent {
         json!({ "sessions": sessions })
     }
 
-    /// Starts a turn in a thread of its own; the answer comes when it ends.
+    /// Starts a turn in a thread of its own; the answer is sent when it ends.
     fn prompt(&self, id: Value, params: &Value) -> io::Result<()> {
         let session = match self.session(params) {
             Ok(session) => session,

@@ -40,7 +40,8 @@ impl Burst {
         block.extend_from_slice(b"\\n\"}}}}\n");
     }
 
-    /// Sends lines 0 to `count` in blocks, or each by itself, and returns how many went out before the turn was stopped.
+    /// Sends lines 0 to `count` in blocks, or each by itself. Returns the number of lines sent before the turn was
+    /// stopped.
     pub fn send(&self, turn: &mut Turn, count: u64, each: bool) -> (u64, Result<(), Stop>) {
         let mut block = Vec::with_capacity(BLOCK + self.head.len() + self.dots.len() + 64);
         let mut sent = 0;

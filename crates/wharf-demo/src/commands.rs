@@ -1,4 +1,4 @@
-//! What the demo agent can be told to do: the list of commands, and how a prompt finds its command.
+//! The commands of the demo agent, and how a prompt is matched with one.
 
 use std::time::Duration;
 
@@ -8,21 +8,21 @@ use crate::replies;
 use crate::talk::Talk;
 use crate::turn::Stop;
 
-/// One word that a prompt may start with. `/word` works too, since clients offer these as slash commands.
+/// One word that a prompt may start with. `/word` works too, since clients offer the commands as slash commands.
 struct Command {
     name: &'static str,
-    /// What may follow the name; empty if nothing.
+    /// The arguments that may follow the name; empty if there are none.
     hint: &'static str,
     about: &'static str,
     perform: fn(&mut Talk, Words<'_>) -> Result<(), Stop>,
 }
 
-/// What follows a command's name.
+/// The text after a command's name.
 #[derive(Clone, Copy)]
 struct Words<'a>(&'a str);
 
 impl Words<'_> {
-    /// The number at this place, or a default.
+    /// Returns the number at this position, or a default.
     fn number(self, place: usize, default: u64) -> u64 {
         self.0.split_whitespace().nth(place).and_then(|word| word.parse().ok()).unwrap_or(default)
     }
@@ -99,7 +99,7 @@ const COMMANDS: [Command; 15] = [
     },
 ];
 
-/// Answers one prompt: a title if there is none yet, then the command, then the usage.
+/// Answers one prompt: sends a title if there is none yet, then runs the command, then sends the usage.
 pub(crate) fn perform(talk: &mut Talk, text: &str, prompt: &Value) -> Result<(), Stop> {
     replies::title(talk, text)?;
     let (name, rest) = split(text);
@@ -110,7 +110,8 @@ pub(crate) fn perform(talk: &mut Talk, text: &str, prompt: &Value) -> Result<(),
     replies::usage(talk)
 }
 
-/// Whether this may follow a command with this hint. If not, it is ordinary talk: "hang on" is no wish to hang.
+/// Returns true if the rest of the prompt fits a command with this hint. Otherwise the prompt is ordinary text: "hang
+/// on" does not mean `hang`.
 fn fits(hint: &str, rest: &str) -> bool {
     match hint {
         _ if rest.is_empty() => true,
@@ -121,14 +122,14 @@ fn fits(hint: &str, rest: &str) -> bool {
     }
 }
 
-/// The first word without its slash and in lower case, and what follows.
+/// Returns the first word without its slash and in lower case, and the rest.
 fn split(text: &str) -> (String, &str) {
     let text = text.trim();
     let (name, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     (name.strip_prefix('/').unwrap_or(name).to_lowercase(), rest.trim())
 }
 
-/// Blocks of a prompt that are not text.
+/// Returns the number of blocks of a prompt that are not text.
 fn attachments(prompt: &Value) -> usize {
     let blocks = prompt.as_array().map(Vec::as_slice).unwrap_or_default();
     blocks.iter().filter(|block| block["type"] != "text").count()
@@ -147,7 +148,7 @@ fn help() -> String {
     text
 }
 
-/// The update that offers the commands to the client.
+/// Returns the update that offers the commands to the client.
 pub(crate) fn available() -> Value {
     let commands = COMMANDS.iter().map(|command| {
         let input = if command.hint.is_empty() { Value::Null } else { json!({ "hint": command.hint }) };

@@ -1,4 +1,4 @@
-//! What the demo agent remembers of a session, in a small file of its own, so that another process can load it.
+//! The stored history of a session: a small file, so that another process can load the session.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::turn::lock;
 
-/// Where the files are: `WHARF_DEMO_STATE`, else `wharf-demo` in the user's state directory.
+/// Returns the directory of the files: `WHARF_DEMO_STATE`, else `wharf-demo` in the user's state directory.
 pub(crate) fn directory() -> PathBuf {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable("WHARF_DEMO_STATE")
@@ -27,12 +27,12 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Makes a new file under the first free number; the file's existence is what reserves the id.
+    /// Creates a file under the first free number; the existence of the file reserves the id.
     pub(crate) fn create(directory: &Path, cwd: &str) -> (String, Self) {
         let history = Self::reserve(directory);
         let (id, history) = match history {
             Ok(made) => made,
-            // Nowhere to write: the session works, but no later process will know it.
+            // No directory is writable: the session works, but no later process can load it.
             Err(_) => (format!("demo-unsaved-{}-{}", std::process::id(), unsaved()), Self { path: None, file: None }),
         };
         history.append(&json!({ "cwd": cwd }));
@@ -40,7 +40,7 @@ impl History {
     }
 
     fn reserve(directory: &Path) -> io::Result<(String, Self)> {
-        // What was said is for its owner alone.
+        // The conversation is private to its owner.
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let mut number = fs::read_dir(directory)?.count() + 1;
         loop {
@@ -64,14 +64,14 @@ impl History {
         Ok(Self { path: Some(path), file: Some(Mutex::new(file)) })
     }
 
-    /// Appends one record. A full disk costs the demo its memory, not its life.
+    /// Appends one record. On a full disk the record is lost and the agent goes on.
     pub(crate) fn append(&self, record: &Value) {
         if let Some(file) = &self.file {
             let _ = lock(file).write_all(format!("{record}\n").as_bytes());
         }
     }
 
-    /// All records; a line that was cut by a crash is left out.
+    /// Returns all records, without a line that a crash interrupted.
     pub(crate) fn records(&self) -> Vec<Value> {
         let text = self.path.as_ref().and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
@@ -85,12 +85,12 @@ pub(crate) fn remove(directory: &Path, id: &str) {
     }
 }
 
-/// Is it an id of a session on file? Anything else could name a file elsewhere.
+/// Returns true for an id of a stored session. Any other text could name a file elsewhere.
 fn is_ours(id: &str) -> bool {
     id.strip_prefix("demo-").is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// The ids of all sessions on file, newest first.
+/// Returns the ids of all stored sessions, newest first.
 pub(crate) fn ids(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());

@@ -29,7 +29,7 @@ pub fn run_stdio() -> io::Result<()> {
     run(input, output)
 }
 
-/// Stdin and stdout as plain files.
+/// Returns stdin and stdout as plain files.
 pub fn stdio() -> io::Result<(BufReader<File>, File)> {
     let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let output = File::from(io::stdout().as_fd().try_clone_to_owned()?);

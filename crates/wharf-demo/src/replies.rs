@@ -1,4 +1,4 @@
-//! The demo agent's answers. They should please a newcomer and show each kind of update once.
+//! The demo agent's answers. They show a new user each kind of update once.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use crate::talk::{Talk, Verdict};
 use crate::turn::Stop;
 
-/// A pretended context window, so that clients have something to draw.
+/// A simulated context window, so that clients can show the usage.
 const WINDOW: u64 = 200_000;
-/// Characters of a title.
+/// The largest number of characters of a title.
 const TITLE: usize = 48;
 
 /// Names the session after its first prompt.
@@ -33,7 +33,7 @@ pub(crate) fn usage(talk: &Talk) -> Result<(), Stop> {
     talk.turn.update(&json!({ "sessionUpdate": "usage_update", "used": used, "size": WINDOW }))
 }
 
-/// The answer to anything that is not a command.
+/// Answers a prompt that is not a command.
 pub(crate) fn chat(talk: &mut Talk, text: &str, attachments: usize) -> Result<(), Stop> {
     const STEPS: [&str; 2] = ["Read your message", "Write a short answer"];
     talk.think("Someone is talking to me. No model here, so I will be brief and honest about it.")?;

@@ -1,4 +1,4 @@
-//! One conversation of the demo agent: what it knows between prompts, and how that comes back from the history.
+//! One conversation of the demo agent: its state between prompts, and how the state is restored from the history.
 
 use std::path::Path;
 use std::sync::mpsc::SyncSender;
@@ -11,7 +11,7 @@ use crate::settings::Settings;
 use crate::turn::Signal;
 use crate::wire::{self, Output};
 
-/// The prompt that is being worked on.
+/// The running prompt.
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) request: Value,
@@ -24,11 +24,11 @@ pub(crate) struct Session {
     pub(crate) cwd: String,
     pub(crate) title: Option<String>,
     pub(crate) settings: Settings,
-    /// Prompts so far: makes message ids unique over restarts.
+    /// The number of prompts so far, which keeps message ids unique over restarts.
     pub(crate) turns: u64,
-    /// Pretended tokens so far.
+    /// The number of simulated tokens so far.
     pub(crate) used: u64,
-    /// The user answered "always" to an edit.
+    /// True if the user answered "always" to an edit.
     pub(crate) always: bool,
     pub(crate) running: Option<Running>,
     history: History,
@@ -40,7 +40,7 @@ impl Session {
         Self::blank(id, cwd, history)
     }
 
-    /// Brings a session back from its file.
+    /// Restores a session from its file.
     pub(crate) fn open(directory: &Path, id: &str) -> std::io::Result<Self> {
         let history = History::open(directory, id)?;
         let records = history.records();
@@ -78,7 +78,7 @@ impl Session {
         }
     }
 
-    /// Counts a new prompt and notes it, blocks and all.
+    /// Counts a new prompt and records it with all its blocks.
     pub(crate) fn begin_turn(&mut self, prompt: &Value) {
         let blocks = prompt.as_array().map(Vec::as_slice).unwrap_or_default();
         self.turns += 1;
@@ -100,17 +100,17 @@ impl Session {
         self.history.append(&self.settings.record());
     }
 
-    /// Notes an update that was sent, for a later replay.
+    /// Records an update that was sent, for a later replay.
     pub(crate) fn note_update(&self, update: &Value) {
         self.history.append(&json!({ "update": update }));
     }
 
-    /// Notes a burst by its numbers: it can be made again exactly.
+    /// Records a burst by its numbers, from which it can be repeated exactly.
     pub(crate) fn note_burst(&self, message_id: &str, count: u64, size: usize) {
         self.history.append(&json!({ "burst": { "messageId": message_id, "count": count, "size": size } }));
     }
 
-    /// Sends the conversation again, from the start.
+    /// Sends the whole conversation again.
     pub(crate) fn replay(&self, output: &Output) -> std::io::Result<()> {
         for record in self.history.records() {
             if let Some(update) = record.get("update") {

@@ -1,10 +1,10 @@
-//! What a user can set per session: the mode, the pace of streaming, and whether thoughts are shown.
+//! The settings of a session: the mode, the pace of streaming, and whether thoughts are shown.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// (value, name, description) of everything that can be chosen; the first of each list is the default.
+/// Value, name and description of a choice; the first of each list is the default.
 type Choice = (&'static str, &'static str, &'static str);
 
 const MODES: [Choice; 2] =
@@ -17,7 +17,7 @@ const PACES: [Choice; 3] = [
 const THOUGHTS: [Choice; 2] =
     [("show", "Show", "Streams its thoughts before the answer"), ("hide", "Hide", "Keeps its thoughts to itself")];
 
-/// The choices in force.
+/// The current choices.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     mode: &'static str,
@@ -32,12 +32,12 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Changes the mode; false if there is no such mode.
+    /// Changes the mode. Returns false if there is no such mode.
     pub(crate) fn set_mode(&mut self, mode: &str) -> bool {
         choose(&mut self.mode, &MODES, mode)
     }
 
-    /// Changes an option; false if there is no such option or value.
+    /// Changes an option. Returns false if there is no such option or value.
     pub(crate) fn set_option(&mut self, option: &str, value: &str) -> bool {
         match option {
             "pace" => choose(&mut self.pace, &PACES, value),
@@ -54,7 +54,7 @@ impl Settings {
         self.thoughts == "show"
     }
 
-    /// The pause between two pieces of text.
+    /// Returns the pause between two pieces of text.
     pub(crate) fn pause_for(&self) -> Duration {
         Duration::from_millis(match self.pace {
             "instant" => 0,
@@ -79,7 +79,7 @@ impl Settings {
         ])
     }
 
-    /// As kept in the history file.
+    /// Returns the choices as a record of the history file.
     pub(crate) fn record(&self) -> Value {
         json!({ "settings": { "mode": self.mode, "pace": self.pace, "thoughts": self.thoughts } })
     }

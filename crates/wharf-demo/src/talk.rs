@@ -1,4 +1,4 @@
-//! The pieces that the demo agent's answers are made of: text, thoughts, plans, tool calls, questions.
+//! The parts of the demo agent's answers: text, thoughts, plans, tool calls, questions.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,16 +10,16 @@ use crate::session::Session;
 use crate::turn::{Stop, Turn, lock};
 use crate::wire::{self, Answer};
 
-/// Words per streamed piece: small enough to look alive, large enough not to flicker.
+/// The number of words per streamed piece: small enough to look live, large enough not to flicker.
 const WORDS: usize = 3;
 
-/// What became of a question to the user.
+/// The result of a question to the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Once,
     Always,
     Rejected,
-    /// Nobody decided, or the client could not; holds what it said instead.
+    /// The user did not decide, or the client could not; holds the client's answer.
     Open(String),
 }
 
@@ -42,7 +42,7 @@ impl Talk {
         read(&mut lock(&self.session))
     }
 
-    /// Sends an update and remembers it.
+    /// Sends an update and records it.
     pub(crate) fn update(&self, update: &Value) -> Result<(), Stop> {
         self.turn.update(update)?;
         self.with_session(|session| session.note_update(update));
@@ -67,7 +67,7 @@ impl Talk {
         }
     }
 
-    /// Streams one message line by line: what is long should not keep its reader waiting.
+    /// Streams one message line by line, so that a long one appears quickly.
     pub(crate) fn say_lines(&mut self, text: &str) -> Result<(), Stop> {
         self.stream_pieces("agent_message_chunk", text.split_inclusive('\n').map(str::to_owned))
     }
@@ -86,13 +86,13 @@ impl Talk {
         Ok(())
     }
 
-    /// Pauses for some pieces' worth of the chosen pace.
+    /// Pauses for this many pieces at the chosen pace.
     pub(crate) fn breathe(&mut self, pieces: u32) -> Result<(), Stop> {
         let pause_for = self.with_session(|session| session.settings.pause_for());
         self.turn.pause(pause_for * pieces)
     }
 
-    /// A plan of which the first `done` steps are completed and the next is in progress.
+    /// Sends a plan of which the first `done` steps are completed and the next is in progress.
     pub(crate) fn plan(&mut self, steps: &[&str], done: usize) -> Result<(), Stop> {
         let status = |index: usize| match index.cmp(&done) {
             std::cmp::Ordering::Less => "completed",
@@ -142,7 +142,7 @@ impl Talk {
         Ok(verdict(self.turn.ask("session/request_permission", params)?))
     }
 
-    /// Sends numbered text as fast as possible, remembered by its numbers only.
+    /// Sends numbered text as fast as possible and records only its numbers.
     pub(crate) fn burst(&mut self, count: u64, size: usize) -> Result<(), Stop> {
         let message = self.next_message();
         let (sent, outcome) = Burst::new(&self.turn.session, &message, size).send(&mut self.turn, count, false);
@@ -150,7 +150,7 @@ impl Talk {
         outcome
     }
 
-    /// One piece of a message at fixed intervals.
+    /// Sends one piece of a message at fixed intervals.
     pub(crate) fn tick(&mut self, count: u64, every: Duration) -> Result<(), Stop> {
         let message = self.next_message();
         let start = std::time::Instant::now();

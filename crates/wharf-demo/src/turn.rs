@@ -1,4 +1,4 @@
-//! One prompt being worked on: a thread that writes updates, waits, and can be told to stop at any moment.
+//! One running prompt: a thread that writes updates, waits, and can be stopped at any moment.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -10,16 +10,16 @@ use serde_json::{Value, json};
 
 use crate::wire::{self, Answer, Output};
 
-/// Locks even after another thread panicked: the state is plain data, and an agent should go on.
+/// Locks a mutex even after another thread panicked: the state is plain data, and an agent should go on.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How many signals may wait for a turn. It has a handful of requests open at most, and a second cancel says nothing new,
-/// so what does not fit is dropped.
+/// The number of signals that may wait for a turn. A turn has a handful of open requests at most, and a second cancel
+/// has no effect, so further signals are dropped.
 const INBOX: usize = 64;
 
-/// What reaches a running turn from the reading thread.
+/// A message from the reading thread to a running turn.
 #[derive(Debug)]
 pub enum Signal {
     /// `session/cancel`.
@@ -28,29 +28,29 @@ pub enum Signal {
     Withdraw,
     /// A newer prompt takes over.
     Supersede,
-    /// Whatever the turn was told to wait for has happened.
+    /// The event that the turn was told to wait for has happened.
     Go,
     /// The other side settled the request with this id.
     Answer { id: Value, answer: Answer },
-    /// The input is over.
+    /// The input has ended.
     HangUp,
 }
 
-/// Why a turn ends before its script does.
+/// The reason why a turn ends before its script does.
 #[derive(Debug)]
 pub enum Stop {
     Cancelled,
     Withdrawn,
     Superseded,
-    /// The script says so, with this stop reason.
+    /// The script ended the turn with this stop reason.
     Ended(String),
-    /// The script says so, with this error object.
+    /// The script ended the turn with this error object.
     Refused(Value),
-    /// Nobody is there any more: no answer is sent.
+    /// The client is gone: no answer is sent.
     Gone,
 }
 
-/// The other side of the wire, and the requests of ours that it has not settled yet.
+/// The other side of the connection, with the requests that it has not answered yet.
 #[derive(Debug)]
 pub struct Peer {
     output: Output,
@@ -67,7 +67,7 @@ impl Peer {
         &self.output
     }
 
-    /// Hands an answer to the turn that asked; one that nobody waits for is dropped.
+    /// Passes an answer to the turn that asked. An unexpected answer is dropped.
     pub fn settle(&self, id: Value, answer: Answer) {
         if let Some(turn) = lock(&self.waiting).remove(&id.to_string()) {
             let _ = turn.try_send(Signal::Answer { id, answer });
@@ -75,29 +75,30 @@ impl Peer {
     }
 }
 
-/// The turn's own end of things. Its methods fail with [`Stop`] as soon as the turn has to end.
+/// A running turn. Its methods fail with [`Stop`] as soon as the turn has to end.
 #[derive(Debug)]
 pub struct Turn {
     pub session: String,
-    /// Set to keep working after a cancel, as badly behaved agents do.
+    /// True to keep working after a cancel, as badly behaved agents do.
     pub deaf: bool,
     peer: Arc<Peer>,
     inbox: Receiver<Signal>,
     sender: SyncSender<Signal>,
-    /// Signals that came before the turn waited for them.
+    /// The number of signals that came before the turn waited for them.
     go_signals: u32,
     answered: Vec<(Value, Answer)>,
 }
 
 impl Turn {
-    /// A turn that nobody can reach yet: see [`Turn::sender`].
+    /// Creates a turn; [`Turn::sender`] makes it reachable.
     pub fn new(session: &str, peer: &Arc<Peer>) -> Self {
         let (sender, inbox) = sync_channel(INBOX);
         let (session, peer) = (session.to_owned(), Arc::clone(peer));
         Self { session, deaf: false, peer, inbox, sender, go_signals: 0, answered: Vec::new() }
     }
 
-    /// What the reading thread keeps to reach this turn; it uses `try_send`, so it never waits for a turn.
+    /// Returns the sender by which the reading thread reaches this turn; it uses `try_send`, so it never waits for a
+    /// turn.
     pub fn sender(&self) -> SyncSender<Signal> {
         self.sender.clone()
     }
@@ -119,7 +120,7 @@ impl Turn {
         self.peer.output.send_bytes(bytes).map_err(|_| Stop::Gone)
     }
 
-    /// Looks without waiting whether the turn has to end.
+    /// Checks without waiting whether the turn has to end.
     pub fn check(&mut self) -> Result<(), Stop> {
         loop {
             match self.inbox.try_recv() {
@@ -146,7 +147,7 @@ impl Turn {
         }
     }
 
-    /// Waits for the next [`Signal::Go`], for ever if need be.
+    /// Waits for the next [`Signal::Go`], without a limit.
     pub fn wait_for_go(&mut self) -> Result<(), Stop> {
         while self.go_signals == 0 {
             self.take_next()?;
@@ -155,7 +156,7 @@ impl Turn {
         Ok(())
     }
 
-    /// Does nothing until the turn has to end.
+    /// Waits until the turn has to end.
     pub fn hang(&mut self) -> Stop {
         loop {
             if let Err(stop) = self.wait_for_go() {
@@ -164,14 +165,14 @@ impl Turn {
         }
     }
 
-    /// Asks the other side under the next number and waits for its answer.
+    /// Sends a request with the next id and waits for its answer.
     pub fn ask(&mut self, method: &str, params: Value) -> Result<Answer, Stop> {
         let id = json!(self.peer.next_id.fetch_add(1, Ordering::Relaxed));
         self.open(&id, method, params)?;
         self.answer(&id)
     }
 
-    /// Sends a request under an id of the caller's choice, without waiting.
+    /// Sends a request with a given id, without waiting.
     pub fn open(&mut self, id: &Value, method: &str, params: Value) -> Result<(), Stop> {
         lock(&self.peer.waiting).insert(id.to_string(), self.sender());
         self.send(&wire::request(id, method, params))
@@ -183,7 +184,7 @@ impl Turn {
         answers.pop().ok_or(Stop::Gone)
     }
 
-    /// Waits for the answers to several requests, whichever comes first; they are returned in the order of the requests.
+    /// Waits for the answers to several requests in any order. Returns them in the order of the requests.
     pub fn answers(&mut self, requests: &[Value]) -> Result<Vec<Answer>, Stop> {
         while !requests.iter().all(|request| self.answered.iter().any(|(id, _)| id == request)) {
             if let Err(stop) = self.take_next() {
@@ -197,7 +198,8 @@ impl Turn {
         Ok(answers.into_iter().map(|(_, answer)| answer).collect())
     }
 
-    /// Forgets a request. After `session/cancel` the client settles it by itself; after any other end it has to be told.
+    /// Drops a request. After `session/cancel` the client settles it by itself; after any other end it is sent a
+    /// withdrawal.
     fn abandon(&self, request: &Value, stop: &Stop) {
         let was_open = lock(&self.peer.waiting).remove(&request.to_string()).is_some();
         if was_open && !matches!(stop, Stop::Cancelled | Stop::Gone) {
@@ -205,7 +207,7 @@ impl Turn {
         }
     }
 
-    /// Answers the prompt, whichever way its script came out.
+    /// Answers the prompt with the outcome of its script.
     pub fn finish(&self, id: &Value, outcome: Result<(), Stop>) {
         let reason = |reason: &str| wire::response(id, json!({ "stopReason": reason }));
         let message = match outcome {
@@ -224,7 +226,7 @@ impl Turn {
         self.take(signal)
     }
 
-    /// Keeps a signal for whoever waits for it, or ends the turn.
+    /// Keeps a signal for a later wait, or ends the turn.
     fn take(&mut self, signal: Signal) -> Result<(), Stop> {
         match signal {
             Signal::Cancel | Signal::Withdraw if self.deaf => {}

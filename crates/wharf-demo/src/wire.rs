@@ -5,34 +5,34 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-/// Bytes that were not JSON.
+/// The bytes are not JSON.
 pub const PARSE_ERROR: i64 = -32700;
-/// JSON that is not a message, or a message that is refused as it stands.
+/// The JSON is not a message, or the message is refused as a whole.
 pub const INVALID_REQUEST: i64 = -32600;
-/// A method that the agent does not have.
+/// The agent does not have the method.
 pub const METHOD_NOT_FOUND: i64 = -32601;
-/// A method that the agent has, with params that it cannot use.
+/// The agent cannot use the params of the method.
 pub const INVALID_PARAMS: i64 = -32602;
-/// The request was withdrawn by its sender.
+/// The sender withdrew the request.
 pub const REQUEST_CANCELLED: i64 = -32800;
 /// ACP: `authenticate` has to come first.
 pub const AUTH_REQUIRED: i64 = -32000;
-/// ACP: no such session, file or other thing.
+/// ACP: there is no such session, file or other thing.
 pub const NOT_FOUND: i64 = -32002;
 
-/// What the other side answered to a request of ours: the result, or the error object.
+/// The other side's answer to a request: the result, or the error object.
 pub type Answer = Result<Value, Value>;
 
-/// One line of input, understood as far as the envelope goes.
+/// One line of input, parsed as far as the envelope.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message {
-    /// Wants exactly one response with the same id.
+    /// Needs exactly one response with the same id.
     Request { id: Value, method: String, params: Value },
-    /// Wants none.
+    /// Needs no response.
     Notification { method: String, params: Value },
-    /// Settles a request of ours.
+    /// Answers a request of this side.
     Response { id: Value, answer: Answer },
-    /// Not JSON at all; holds the parser's complaint.
+    /// Not JSON; holds the parser's message.
     Malformed(String),
     /// JSON, but none of the above; holds the id if there was one.
     Invalid(Value),
@@ -50,7 +50,7 @@ impl<R: BufRead> Reader<R> {
         Self { input, line: Vec::new() }
     }
 
-    /// The next message; blank lines are skipped, the end of the input is `None`.
+    /// Returns the next message and skips blank lines. Returns `None` at the end of the input.
     pub fn next_message(&mut self) -> io::Result<Option<Message>> {
         loop {
             self.line.clear();
@@ -63,7 +63,7 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// The line that the last message came from, as it was, for those who need the bytes.
+    /// Returns the bytes of the line that the last message came from.
     pub fn line(&self) -> &[u8] {
         self.line.trim_ascii()
     }
@@ -76,7 +76,7 @@ fn parse(line: &[u8]) -> Message {
     }
 }
 
-/// Tells what a message is.
+/// Classifies a message.
 pub fn parse_value(mut body: Value) -> Message {
     let id = body.get_mut("id").map(Value::take);
     let method = body.get("method").and_then(Value::as_str).map(str::to_owned);
@@ -93,7 +93,7 @@ pub fn parse_value(mut body: Value) -> Message {
     }
 }
 
-/// The one way out, shared by all threads: each call writes whole lines, so lines never mix.
+/// The shared output of all threads: each call writes whole lines, so lines never mix.
 #[derive(Clone)]
 pub struct Output(Arc<Mutex<Box<dyn Write + Send>>>);
 
@@ -108,14 +108,14 @@ impl Output {
         Self(Arc::new(Mutex::new(Box::new(output))))
     }
 
-    /// One message, one line, one write, flushed.
+    /// Writes one message as one line in one write, flushed.
     pub fn send(&self, message: &Value) -> io::Result<()> {
         let mut line = serde_json::to_vec(message)?;
         line.push(b'\n');
         self.send_bytes(&line)
     }
 
-    /// Bytes as they are: whole lines prepared by the caller, or deliberate garbage.
+    /// Writes bytes unchanged: whole lines prepared by the caller, or deliberate garbage.
     pub fn send_bytes(&self, bytes: &[u8]) -> io::Result<()> {
         let mut output = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         output.write_all(bytes)?;
@@ -139,27 +139,27 @@ pub fn error(id: &Value, error: Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "error": error })
 }
 
-/// An error object without data.
+/// Returns an error object without data.
 pub fn fault(code: i64, message: impl Into<String>) -> Value {
     json!({ "code": code, "message": message.into() })
 }
 
-/// The error for a session that is not there, shaped as ACP has it.
+/// Returns the error for an unknown session, in the form of ACP.
 pub fn unknown_session(session: &str) -> Value {
     json!({ "code": NOT_FOUND, "message": "Resource not found", "data": { "sessionId": session } })
 }
 
-/// A `session/update` notification.
+/// Returns a `session/update` notification.
 pub fn update(session: &str, update: &Value) -> Value {
     notification("session/update", json!({ "sessionId": session, "update": update }))
 }
 
-/// A piece of a message; `kind` is `agent_message_chunk`, `agent_thought_chunk` or `user_message_chunk`.
+/// Returns a piece of a message; `kind` is `agent_message_chunk`, `agent_thought_chunk` or `user_message_chunk`.
 pub fn chunk(kind: &str, message_id: &str, text: &str) -> Value {
     json!({ "sessionUpdate": kind, "messageId": message_id, "content": { "type": "text", "text": text } })
 }
 
-/// All text of a prompt, its text blocks joined by a blank.
+/// Returns all text of a prompt, its text blocks joined by a blank.
 pub fn prompt_text(params: &Value) -> String {
     let blocks = params["prompt"].as_array().map(Vec::as_slice).unwrap_or_default();
     let texts: Vec<&str> = blocks.iter().filter_map(|block| block["text"].as_str()).collect();

@@ -1,4 +1,4 @@
-//! Reading into types that derive `Deserialize`, with the tolerance of this crate.
+//! Reads into types that derive `Deserialize`, with the tolerance of this crate.
 
 use std::borrow::Cow;
 
@@ -10,11 +10,11 @@ use crate::text::unescape;
 use crate::walk::{Entries, skip_value};
 use crate::{Json, Kind, MAX_VALUE_DEPTH, ReadError};
 
-/// The name under which a [`Json`] asks the reader for its own text.
+/// The name by which a [`Json`] asks the reader for its own text.
 const JSON: &str = "$wharf_json::Json";
 
-/// Reads the members that `T` names. A null member is absent; a named one that stands twice is an error; the others are
-/// skipped, whatever they are.
+/// Reads the members that `T` names. A null member counts as absent and a duplicate is an error; other members are
+/// skipped, whatever they hold.
 pub fn read<'a, T: Deserialize<'a>>(json: Json<'a>) -> Result<T, ReadError> {
     let mut at = 0;
     T::deserialize(Reader::new(json.raw(), &mut at))
@@ -33,7 +33,7 @@ pub(crate) struct Reader<'a, 'p> {
 }
 
 impl<'a, 'p> Reader<'a, 'p> {
-    /// `text` is known to be JSON.
+    /// Creates a reader. `text` must be JSON.
     pub(crate) const fn new(text: &'a str, at: &'p mut usize) -> Self {
         Self { text, at, depth: 0 }
     }
@@ -50,7 +50,7 @@ impl<'a, 'p> Reader<'a, 'p> {
         Json::known(&self.text[*self.at..]).kind()
     }
 
-    /// Visits an object or a list, and moves on behind it.
+    /// Visits an object or a list and moves on behind it.
     fn visit_entries<V: Visitor<'a>>(self, visitor: V, skip_nulls: bool) -> Result<V::Value, ReadError> {
         let is_object = self.kind() == Kind::Object;
         let mut entries = ReadEntries {
@@ -61,7 +61,7 @@ impl<'a, 'p> Reader<'a, 'p> {
             skip_nulls,
         };
         let value = if is_object { visitor.visit_map(&mut entries) } else { visitor.visit_seq(&mut entries) }?;
-        // Past what the visitor did not care for.
+        // Skips the entries that the visitor did not read.
         while entries.entries.next().is_some() {}
         *self.at = entries.entries.end();
         Ok(value)
@@ -115,14 +115,14 @@ impl<'a> Deserializer<'a> for Reader<'a, '_> {
     ) -> Result<V::Value, ReadError> {
         match self.kind() {
             Kind::Object => self.visit_entries(visitor, true),
-            // A list is not the members of a struct in their order.
+            // A list does not stand for the members of a struct in their order.
             Kind::Null | Kind::Bool | Kind::Number | Kind::Text | Kind::List => {
                 Err(ReadError::WrongKind { name: String::new(), expected: "an object" })
             }
         }
     }
 
-    /// A variant is named by a string; variants with content do not occur in frames.
+    /// Reads a variant that is named by a string; variants with content do not occur in frames.
     fn deserialize_enum<V: Visitor<'a>>(
         mut self,
         _name: &'static str,
@@ -165,7 +165,7 @@ struct ReadEntries<'a> {
     entries: Entries<'a>,
     text: &'a str,
     depth: usize,
-    /// Where the value of the last key begins.
+    /// The position of the value of the last key.
     value: usize,
     skip_nulls: bool,
 }
@@ -210,7 +210,7 @@ impl<'a> SeqAccess<'a> for &mut ReadEntries<'a> {
     }
 }
 
-/// Only [`read`] gives a view of the text; other readers do not have it.
+/// Only [`read`] provides a view of the text; other deserializers fail.
 impl<'de: 'a, 'a> Deserialize<'de> for Json<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Whole;

@@ -1,4 +1,4 @@
-//! Changing one member of an object, and no other byte.
+//! Changes one member of an object and no other byte.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -8,8 +8,8 @@ use crate::text::says;
 use crate::walk::{Entries, Entry};
 use crate::{Json, Kind, ReadError};
 
-/// Returns the text of `json` with the member at the end of the path set to `value`, which is JSON text. Objects on the
-/// way that are absent or null are made. A new member comes last.
+/// Returns the text of `json` with the member at the end of the path set to `value`, which is JSON text. Creates
+/// objects on the path that are absent or null. A new member comes last.
 pub fn set(json: Json<'_>, path: &[&str], value: &str) -> Result<String, ReadError> {
     let text = json.raw();
     let mut here = json;
@@ -35,7 +35,7 @@ pub fn remove<'a>(json: Json<'a>, path: &[&str]) -> Result<Cow<'a, str>, ReadErr
     let text = json.raw();
     let Some((entry, object)) = locate(json, path)? else { return Ok(Cow::Borrowed(text)) };
     let bytes = text.as_bytes();
-    // The comma before it goes with it, or the one after it if it is the first.
+    // The comma before the member is removed with it, or the one after it if it is the first.
     let before = text[object.start + 1..entry.key.start].trim_ascii_end();
     let from = object.start + 1 + before.len();
     let after = crate::walk::skip_space(bytes, entry.value.end);
@@ -56,7 +56,7 @@ pub fn rename<'a>(json: Json<'a>, path: &[&str], name: &str) -> Result<Cow<'a, s
     Ok(Cow::Owned(replaced(text, entry.key, &quoted(name))))
 }
 
-/// Returns where the member at the end of the path stands in the whole text, and the object that holds it.
+/// Returns the position of the member at the end of the path in the whole text, and the object that holds it.
 fn locate(json: Json<'_>, path: &[&str]) -> Result<Option<(Entry, Range<usize>)>, ReadError> {
     let text = json.raw();
     let mut object = 0..text.len();
@@ -89,7 +89,7 @@ fn find(object: Json<'_>, name: &str) -> Result<Option<Entry>, ReadError> {
     Ok(found)
 }
 
-/// Puts a member at the end of the object.
+/// Inserts a member at the end of the object.
 fn insert(text: &str, object: Range<usize>, name: &str, value: &str) -> String {
     let inside = &text[object.start + 1..object.end - 1];
     let comma = if inside.trim_ascii().is_empty() { "" } else { "," };

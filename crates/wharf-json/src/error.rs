@@ -1,23 +1,23 @@
-//! Why something could not be read.
+//! The errors of reading.
 
 use std::fmt;
 
-/// Why a value could not be read. Callers report it; they never replace it by a default.
+/// The reason why a value could not be read. Callers report it; they never replace it by a default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadError {
     NotUtf8,
-    /// The text is not one JSON value; holds the parser's words.
+    /// The text is not one JSON value; holds the parser's message.
     NotJson(String),
-    /// A member that is needed stands there twice, so that two readers may see two values.
+    /// A needed member occurs twice, so that two readers may see two values.
     Twice(String),
-    /// A member that is needed has another type.
+    /// A needed member has another type.
     WrongKind {
         name: String,
         expected: &'static str,
     },
-    /// A member that is needed is absent or null.
+    /// A needed member is absent or null.
     Missing(String),
-    /// The value does not have the shape that was asked for; holds the words of `serde`.
+    /// The value does not have the requested shape; holds the message of `serde`.
     Unusable(String),
 }
 

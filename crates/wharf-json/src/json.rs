@@ -9,10 +9,10 @@ use crate::text::{TextChunk, says, unescape};
 use crate::walk::{Entries, Entry};
 use crate::{ReadError, number};
 
-/// One JSON value as it stands in some text. Cheap to copy; nothing is read before it is asked for.
+/// One JSON value within some text. Cheap to copy; nothing is parsed before it is asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Json<'a> {
-    /// Without whitespace around it.
+    /// The text without surrounding whitespace.
     text: &'a str,
 }
 
@@ -66,14 +66,14 @@ impl<'a> Json<'a> {
         self.kind() == Kind::Object
     }
 
-    /// Returns where the value stands in `whole`, which it was read from.
+    /// Returns the position of the value in `whole`, from which it was read.
     pub fn span_in(self, whole: &[u8]) -> Option<std::ops::Range<usize>> {
         let start = (self.text.as_ptr() as usize).checked_sub(whole.as_ptr() as usize)?;
         let end = start.checked_add(self.text.len())?;
         (end <= whole.len()).then_some(start..end)
     }
 
-    /// Returns the member of an object. One that is null is absent.
+    /// Returns the member of an object. A null member counts as absent.
     pub fn member(self, name: &str) -> Result<Option<Self>, ReadError> {
         if !self.is_object() {
             return Err(ReadError::WrongKind { name: String::new(), expected: "an object" });
@@ -87,13 +87,13 @@ impl<'a> Json<'a> {
         Ok(found.map(Self::known).filter(|value| value.kind() != Kind::Null))
     }
 
-    /// Tells if an object has a member of this name, be it null or there twice.
+    /// Returns true if an object has a member of this name, even if it is null or occurs twice.
     pub fn has_key(self, name: &str) -> bool {
         let text = self.text;
         self.entries(Kind::Object).any(|entry| says(inner(&text[entry.key]), name))
     }
 
-    /// Follows members from object to object. Where one is absent or null, so is the rest.
+    /// Follows members from object to object. Returns `None` where one is absent or null.
     pub fn at(self, path: &[&str]) -> Result<Option<Self>, ReadError> {
         let mut value = self;
         for (index, name) in path.iter().enumerate() {
@@ -109,8 +109,8 @@ impl<'a> Json<'a> {
         Ok(Some(value))
     }
 
-    /// Follows members as [`Json::at`] does; where there is no object to have one, it is absent. For members that others
-    /// may use in ways of their own.
+    /// Follows members like [`Json::at`], but treats a member of a value that is no object as absent. For members that
+    /// other programs may use in their own way.
     pub fn seek(self, path: &[&str]) -> Result<Option<Self>, ReadError> {
         match self.at(path) {
             Err(ReadError::WrongKind { .. }) => Ok(None),
@@ -155,7 +155,7 @@ impl<'a> Json<'a> {
         (self.kind() == kind).then(|| Entries::new(self.text)).into_iter().flatten()
     }
 
-    /// Returns what a string says; a lone surrogate in it reads as U+FFFD.
+    /// Returns the content of a string; a lone surrogate in it reads as U+FFFD.
     pub fn text(self) -> Option<Cow<'a, str>> {
         (self.kind() == Kind::Text).then(|| unescape(inner(self.text)))
     }
@@ -169,18 +169,17 @@ impl<'a> Json<'a> {
         (self.kind() == Kind::Bool).then_some(self.text == "true")
     }
 
-    /// Returns the integer that a number is, however it is spelled.
+    /// Returns the integer value of a number in any spelling.
     pub fn integer(self) -> Option<i128> {
         (self.kind() == Kind::Number).then(|| number::integer(self.text)).flatten()
     }
 
-    /// Returns the number, if an `f64` can hold one of its size.
+    /// Returns the number if it is within the range of `f64`.
     pub fn float(self) -> Option<f64> {
         (self.kind() == Kind::Number).then(|| self.text.parse().ok()).flatten().filter(|float: &f64| float.is_finite())
     }
 
-    /// Returns the whole number that an id means which came back as another spelling of that number or as a string of
-    /// it.
+    /// Returns the whole number of an id that came back in another spelling of the number or as a string.
     pub fn id_number(self) -> Option<u64> {
         let number = match self.kind() {
             Kind::Number => number::integer(self.text)?,
@@ -203,7 +202,7 @@ impl fmt::Display for Json<'_> {
     }
 }
 
-/// Returns what stands between the quotes.
+/// Returns the text between the quotes.
 pub(crate) fn inner(quoted: &str) -> &str {
     quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The one reader of JSON that others wrote: frames of agents and clients.
+//! The reader for JSON of other programs: frames of agents and clients.
 //!
 //! It is a crate because it is the only place that may parse a frame: `clippy.toml` forbids `serde_json::from_*` everywhere
 //! else, and every other crate, the core included, may depend on this one. It knows nothing of JSON-RPC or ACP.

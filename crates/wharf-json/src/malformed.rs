@@ -3,41 +3,41 @@
 use crate::walk::{skip_space, skip_string, skip_value};
 use crate::{Json, Kind};
 
-/// The members of a malformed line that say whom it concerns.
+/// The members of a malformed line that identify its request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Salvaged {
-    /// Each `id`, as it is spelled.
+    /// Each `id`, in its spelling.
     pub ids: Vec<String>,
-    /// It has a `method`: a request or a notification, not an answer.
+    /// True if it has a `method`: a request or a notification, not an answer.
     pub has_method: bool,
-    /// It has a `result` or an `error`.
+    /// True if it has a `result` or an `error`.
     pub has_outcome: bool,
 }
 
 impl Salvaged {
-    /// The numbers that the ids mean.
+    /// Returns the numeric values of the ids.
     pub fn id_numbers(&self) -> impl Iterator<Item = u64> {
         self.ids.iter().filter_map(|id| Json::parse(id.as_bytes()).ok()?.id_number())
     }
 }
 
-/// How much of the beginning of a line over the limit is kept to find the request that it concerns.
+/// The bytes at the beginning of a line over the limit that are kept to find its request.
 pub const HEAD_BYTES: usize = 4 << 10;
 
-/// Looks in the first bytes of a line whose rest is lost. Returns nothing unless they tell a request with its id, or an
-/// answer with its id. An id at the very end may be cut off and does not count.
+/// Searches the first bytes of a line whose rest is lost. Returns no members unless they show a request with its id, or
+/// an answer with its id. An id at the very end may be cut off and does not count.
 pub fn salvage_head(head: &[u8]) -> Salvaged {
     // The last byte is part of the cut token, if there is one.
     let found = walk_members(head, head.len());
     if found.has_method || found.has_outcome { found } else { Salvaged::default() }
 }
 
-/// Looks for `id` and `method` among the outermost members of a line that may be cut off or otherwise no JSON.
+/// Searches `id` and `method` among the outermost members of a line that may be cut off or otherwise malformed.
 pub fn salvage(line: &[u8]) -> Salvaged {
     walk_members(line, usize::MAX)
 }
 
-/// Notes the outermost members. A value that ends at `cut` is not whole.
+/// Collects the outermost members. A value that ends at `cut` is incomplete.
 fn walk_members(line: &[u8], cut: usize) -> Salvaged {
     let mut found = Salvaged::default();
     let mut at = skip_space(line, 0);
@@ -50,7 +50,7 @@ fn walk_members(line: &[u8], cut: usize) -> Salvaged {
         match line.get(at) {
             Some(b'"') => {}
             Some(b'}') => break,
-            // A comma, or what should not be here.
+            // This is a comma or an unexpected byte.
             _ => {
                 at += 1;
                 continue;

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-/// Stands for half a surrogate pair.
+/// Replaces half a surrogate pair.
 const REPLACEMENT: char = '\u{fffd}';
 
-/// Returns what stands between the quotes with its escapes resolved. A lone surrogate becomes U+FFFD.
+/// Returns the text between the quotes with its escapes resolved. A lone surrogate becomes U+FFFD.
 pub(crate) fn unescape(inner: &str) -> Cow<'_, str> {
     match memchr::memchr(b'\\', inner.as_bytes()) {
         None => Cow::Borrowed(inner),
@@ -13,7 +13,7 @@ pub(crate) fn unescape(inner: &str) -> Cow<'_, str> {
     }
 }
 
-/// Tells if the string between the quotes says `name`.
+/// Returns true if the string between the quotes equals `name` after resolving escapes.
 pub(crate) fn says(inner: &str, name: &str) -> bool {
     inner == name || (inner.contains('\\') && unescape(inner) == name)
 }
@@ -31,7 +31,7 @@ fn unescape_from(inner: &str, first: usize) -> String {
     out
 }
 
-/// Resolves the escape whose backslash was just passed, and returns what follows it.
+/// Resolves the escape whose backslash was just passed. Returns the rest.
 fn resolve<'a>(rest: &'a str, out: &mut String) -> &'a str {
     let mut after = rest.chars();
     match after.next() {
@@ -47,7 +47,7 @@ fn resolve<'a>(rest: &'a str, out: &mut String) -> &'a str {
     after.as_str()
 }
 
-/// `rest` begins with the `u` of `\uXXXX`.
+/// Resolves `\uXXXX`; `rest` begins with the `u`.
 fn resolve_unicode<'a>(rest: &'a str, out: &mut String) -> &'a str {
     let Some(unit) = unit(rest) else {
         out.push(REPLACEMENT);
@@ -64,7 +64,7 @@ fn resolve_unicode<'a>(rest: &'a str, out: &mut String) -> &'a str {
     after
 }
 
-/// Reads `uXXXX`.
+/// Parses `uXXXX`.
 fn unit(text: &str) -> Option<u16> {
     let digits = text.strip_prefix('u')?.get(..4)?;
     u16::from_str_radix(digits, 16).ok()
@@ -82,39 +82,39 @@ fn join(high: u16, low: u16) -> Option<char> {
     (is_high(high) && is_low(low)).then(|| char::decode_utf16([high, low]).next()?.ok()).flatten()
 }
 
-/// A text that may begin or end with half a surrogate pair: a piece of a longer one.
+/// A text that may begin or end with half a surrogate pair, because it is a piece of a longer one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextChunk<'a> {
-    /// As it reads by itself, with U+FFFD for each half.
+    /// The text by itself, with U+FFFD for each half.
     pub text: Cow<'a, str>,
-    /// The second half that it begins with.
+    /// The second half of a pair at the beginning.
     low: Option<u16>,
-    /// The first half that it ends with.
+    /// The first half of a pair at the end.
     high: Option<u16>,
 }
 
 impl<'a> TextChunk<'a> {
-    /// From what stands between the quotes.
+    /// Creates a chunk from the text between the quotes.
     pub(crate) fn new(inner: &'a str) -> Self {
         let low = inner.strip_prefix('\\').and_then(unit).filter(|unit| is_low(*unit));
         Self { low, high: ending(inner), text: unescape(inner) }
     }
 
-    /// The same in memory of its own.
+    /// Copies the text into memory of its own.
     pub fn into_owned(self) -> TextChunk<'static> {
         TextChunk { text: Cow::Owned(self.text.into_owned()), low: self.low, high: self.high }
     }
 }
 
-/// Remembers the half of a surrogate pair that the last piece of a text ended with.
+/// Remembers the half of a surrogate pair at the end of the last piece of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CutPair {
     high: Option<u16>,
 }
 
 impl CutPair {
-    /// Takes the next piece. If it completes the pair, returns the character, which stands for the U+FFFD that the text
-    /// so far ends with, and the rest of the piece after its own U+FFFD.
+    /// Takes the next piece. If it completes the pair, returns the character, which replaces the U+FFFD at the end of
+    /// the text so far, and the rest of the piece after its own U+FFFD.
     pub fn join<'c>(&mut self, chunk: &'c TextChunk<'_>) -> Option<(char, &'c str)> {
         if chunk.text.is_empty() {
             return None;
@@ -143,7 +143,7 @@ impl CutPair {
 fn ending(inner: &str) -> Option<u16> {
     let start = inner.len().checked_sub(6)?;
     let high = inner.get(start..)?.strip_prefix('\\').and_then(unit).filter(|unit| is_high(*unit))?;
-    // An even number of backslashes before it: this one is not escaped itself.
+    // An even number of backslashes before it means that this one is not escaped itself.
     let before = inner[..start].bytes().rev().take_while(|byte| *byte == b'\\').count();
     (before % 2 == 0).then_some(high)
 }

@@ -1,4 +1,4 @@
-//! A value as `serde_json` has it, for views that are derived from frames.
+//! Converts to a `serde_json` value, for views that are derived from frames.
 
 use serde_json::{Map, Number, Value};
 
@@ -7,22 +7,22 @@ use crate::text::unescape;
 use crate::walk::{Entries, skip_value};
 use crate::{Json, Kind};
 
-/// How deep a [`Value`] made here is nested at most. Receivers that parse with recursion allow 127 or more, and a view
-/// puts a value a few levels deeper.
+/// The deepest nesting of a [`Value`] made here. Receivers that parse with recursion allow 127 or more, and a view puts
+/// a value a few levels deeper.
 pub const MAX_VALUE_DEPTH: usize = 100;
 
 impl Json<'_> {
-    /// Converts into a `Value`, always. A number beyond `f64` becomes a string with its spelling, what is nested deeper
-    /// than [`MAX_VALUE_DEPTH`] a string with its JSON text, a lone surrogate U+FFFD. Of a member that stands twice the
-    /// last one is taken: what the caller relies on it reads by [`Json::member`].
+    /// Converts to a `Value`, always. A number beyond `f64` becomes a string with its spelling, a value nested deeper
+    /// than [`MAX_VALUE_DEPTH`] a string with its JSON text, a lone surrogate U+FFFD. The last of duplicate members
+    /// wins: members that a caller relies on are read by [`Json::member`].
     ///
-    /// `Value::deserialize` is not used: it takes some keys for marks of its own.
+    /// `Value::deserialize` is not used, because it treats some keys as markers of its own.
     pub fn to_value(self) -> Value {
         convert(self.raw(), &mut 0, 0)
     }
 }
 
-/// Converts the value that begins at `at`, and moves on behind it.
+/// Converts the value that begins at `at` and moves on behind it.
 fn convert(text: &str, at: &mut usize, depth: usize) -> Value {
     let kind = Json::known(&text[*at..]).kind();
     if matches!(kind, Kind::Object | Kind::List) && depth < MAX_VALUE_DEPTH {

@@ -1,5 +1,5 @@
-//! Moves through text that is known to be JSON. Nothing here recurses. On other text the results are meaningless, but
-//! nothing panics or runs for ever.
+//! Moves through text that is JSON, without recursion. On other text the results are meaningless, but nothing panics or
+//! runs for ever.
 
 /// Returns the position of the first byte at or after `at` that is not whitespace.
 pub(crate) fn skip_space(text: &[u8], mut at: usize) -> usize {
@@ -57,7 +57,7 @@ fn skip_container(text: &[u8], mut at: usize) -> usize {
     text.len()
 }
 
-/// Walks over the entries of an object or a list.
+/// Iterates over the entries of an object or a list.
 #[derive(Clone, Debug)]
 pub(crate) struct Entries<'a> {
     text: &'a str,
@@ -65,26 +65,26 @@ pub(crate) struct Entries<'a> {
     keyed: bool,
 }
 
-/// Where a member or an item stands.
+/// The position of a member or an item.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    /// With its quotes. Empty for an item of a list.
+    /// The key with its quotes. Empty for an item of a list.
     pub(crate) key: std::ops::Range<usize>,
     pub(crate) value: std::ops::Range<usize>,
 }
 
 impl<'a> Entries<'a> {
-    /// `text` is the whole object or list.
+    /// Iterates over `text`, which is the whole object or list.
     pub(crate) fn new(text: &'a str) -> Self {
         Self { text, at: 1, keyed: text.starts_with('{') }
     }
 
-    /// The same for an object or list that begins in the middle of a text.
+    /// Iterates over an object or list that begins in the middle of a text.
     pub(crate) fn within(text: &'a str, start: usize) -> Self {
         Self { text, at: start + 1, keyed: text.as_bytes().get(start) == Some(&b'{') }
     }
 
-    /// Moves to the next key or item. Returns where it begins, and for a member its key; the value is not skipped yet.
+    /// Moves to the next key or item. Returns its position and, for a member, its key; the value is not skipped yet.
     pub(crate) fn enter(&mut self) -> Option<(std::ops::Range<usize>, usize)> {
         let bytes = self.text.as_bytes();
         self.at = skip_space(bytes, self.at);
@@ -98,19 +98,19 @@ impl<'a> Entries<'a> {
             return Some((self.at..self.at, self.at));
         }
         let key = self.at..skip_string(bytes, self.at);
-        // Over the colon.
+        // Skips the colon.
         let colon = skip_space(bytes, key.end);
         self.at = skip_space(bytes, colon + 1);
         Some((key, self.at))
     }
 
-    /// Notes that the value which [`Entries::enter`] found ends here.
+    /// Records that the value which [`Entries::enter`] found ends here.
     pub(crate) fn leave(&mut self, at: usize) {
-        // Never backwards, so that a walk over anything comes to its end.
+        // The position never moves backwards, so that a walk over any text ends.
         self.at = at.max(self.at);
     }
 
-    /// The position after the closing bracket, once there are no more entries.
+    /// Returns the position after the closing bracket, once there are no more entries.
     pub(crate) fn end(&self) -> usize {
         (self.at + 1).min(self.text.len())
     }
@@ -122,7 +122,7 @@ impl Iterator for Entries<'_> {
     fn next(&mut self) -> Option<Entry> {
         let (key, start) = self.enter()?;
         let end = skip_value(self.text.as_bytes(), start);
-        // A stray byte of text that is no JSON is stepped over.
+        // A stray byte of text that is no JSON is skipped.
         self.leave(end.max(start + 1).min(self.text.len()));
         Some(Entry { key, value: start..end })
     }

@@ -1,4 +1,4 @@
-//! Sessions that were, written straight into a state directory: by the thousand, faster than any host could make them.
+//! Writes ended sessions straight into a state directory: thousands of them, faster than a host could create them.
 
 use std::fs;
 use std::os::unix::fs::OpenOptionsExt;
@@ -13,22 +13,22 @@ use wharf_core::{
 };
 use wharf_store::{Engine, FileEngine, FileLease, FileOptions, Lease, LogId};
 
-/// The time of the first one; each is a second younger than the one before.
+/// The time of the first session in milliseconds; each one is a second younger than the one before.
 const FIRST: u64 = 1_763_000_000_000;
 
-/// What they are to be like.
+/// The properties of the sessions.
 #[derive(Debug, Clone)]
 pub struct Cold<'a> {
     pub count: usize,
     /// The adapter's name.
     pub agent: &'a str,
     pub cwd: &'a Path,
-    /// A prompt that waits in each of them.
+    /// A prompt that is queued in each of them.
     pub waiting: Option<&'a str>,
 }
 
 impl Cold<'_> {
-    /// Makes them where no host runs; the oldest first.
+    /// Creates the sessions, oldest first. No host may be running.
     pub fn make(&self, state_dir: &Path) -> Result<Vec<String>> {
         let lease = FileLease::acquire(state_dir)?;
         let engine = FileEngine::open(FileOptions::new(state_dir))?;
@@ -86,7 +86,7 @@ impl Cold<'_> {
         events
     }
 
-    /// What the agent is started with again.
+    /// Writes the parameters with which the agent is started again.
     fn keep_start(&self, path: &Path) -> Result<()> {
         let params = json!({ "cwd": self.cwd, "mcpServers": [] });
         let frame = json!({ "jsonrpc": "2.0", "id": 0, "method": "session/new", "params": params });

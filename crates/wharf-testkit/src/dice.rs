@@ -1,4 +1,4 @@
-//! Numbers that look random and can be had again.
+//! A random number generator whose sequence can be repeated.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 pub struct Dice(u64);
 
 impl Dice {
-    /// Takes the random seed from `WHARF_WALK_SEED`, or any other, and prints it.
+    /// Creates a generator with the seed of `WHARF_WALK_SEED`, or a random one, and prints the seed.
     pub fn thrown() -> Result<Self> {
         let seed = match std::env::var("WHARF_WALK_SEED") {
             Ok(seed) => seed.parse().context("reading WHARF_WALK_SEED")?,
@@ -33,12 +33,12 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from 0 up to but without `end`.
+    /// Returns a number from 0 up to but without `end`.
     pub fn below(&mut self, end: u64) -> u64 {
         self.roll() % end
     }
 
-    /// True once in so many times.
+    /// Returns true once in this many times.
     pub fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }

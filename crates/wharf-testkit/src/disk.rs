@@ -1,4 +1,4 @@
-//! A disk so small that a test can fill it. Mounting one takes rights that not everyone has.
+//! A disk small enough for a test to fill. Mounting one needs privileges that some users lack.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -9,21 +9,21 @@ use tempfile::TempDir;
 
 use crate::program;
 
-/// A file system in memory, mounted for as long as this lives.
+/// A file system in memory, mounted for the lifetime of this value.
 #[derive(Debug)]
 pub struct SmallDisk {
     path: PathBuf,
 }
 
 impl SmallDisk {
-    /// `size` as `mount` has it: `8m`.
+    /// Mounts a disk. `size` has the form of `mount`, such as `8m`.
     pub fn mount(path: &Path, size: &str) -> Result<Self> {
         fs::create_dir_all(path)?;
         run(&["mount", "-t", "tmpfs", "-o", &format!("size={size},mode=0700"), "tmpfs"], path)?;
         Ok(Self { path: path.to_owned() })
     }
 
-    /// Says loudly that a test could not run, if nothing can be mounted here.
+    /// Returns true if a disk can be mounted here, and reports a skipped test otherwise.
     pub fn possible() -> bool {
         let tried = || -> Result<()> {
             let dir = TempDir::new().context("making a directory")?;
@@ -36,7 +36,7 @@ impl SmallDisk {
         tried.is_ok()
     }
 
-    /// From now on nothing can be written.
+    /// Makes the disk read-only.
     pub fn make_read_only(&self) -> Result<()> {
         run(&["mount", "-o", "remount,ro"], &self.path)
     }
@@ -57,7 +57,7 @@ fn run(command: &[&str], path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A file that takes all the space there is; dropping it gives that back.
+/// A file that takes all free space; dropping it frees the space.
 #[derive(Debug)]
 pub struct Filler {
     path: PathBuf,
@@ -73,7 +73,7 @@ impl Filler {
         Ok(filler)
     }
 
-    /// Takes what has become free since.
+    /// Takes the space that has become free since.
     pub fn take_rest(&mut self) {
         for size in [64 << 10, 4 << 10, 1] {
             while self.file.write_all(&vec![0; size]).is_ok() {}

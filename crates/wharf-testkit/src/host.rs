@@ -1,4 +1,4 @@
-//! The real `wharf` binary, running in a temporary directory on a free port.
+//! Runs the real `wharf` binary in a temporary directory on a free port.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -15,24 +15,24 @@ use tempfile::TempDir;
 use crate::disk::SmallDisk;
 use crate::{PATIENCE, procs, program};
 
-/// How a host is to be started.
+/// The options of a host.
 #[derive(Debug, Default, Clone)]
 pub struct HostOptions {
-    /// The binary, if not the usual one.
+    /// The binary, if it is not the usual one.
     pub binary: Option<PathBuf>,
-    /// Written to `config.toml` and passed with `--config`.
+    /// The content of `config.toml`, which is passed with `--config`.
     pub config: Option<String>,
     /// Further arguments of `wharf serve`.
     pub arguments: Vec<String>,
     pub environment: Vec<(String, String)>,
-    /// The size of a disk for the state directory alone, as `mount` has it.
+    /// The size of a disk for the state directory alone, in the form of `mount`.
     pub disk: Option<String>,
-    /// Where it listens, if not on a free port of 127.0.0.1.
+    /// The address to listen on, if it is not a free port of 127.0.0.1.
     pub listen: Option<String>,
 }
 
 impl HostOptions {
-    /// A host whose default agent is the scripted one with these flags.
+    /// Returns options for a host whose default agent is the scripted one with these flags.
     pub fn scripted(flags: &[&str]) -> Result<Self> {
         let agent = program::scripted_agent()?;
         let mut command = vec![agent.to_str().context("the agent's path is not UTF-8")?.to_owned()];
@@ -81,11 +81,11 @@ impl HostOptions {
     }
 }
 
-/// A running host. It is killed when this is dropped; the directory goes with it.
+/// A running host. Dropping it kills the host and deletes the directory.
 #[derive(Debug)]
 pub struct Host {
     options: HostOptions,
-    /// Goes before the directory in which it is mounted.
+    /// Dropped before the directory in which it is mounted.
     disk: Option<SmallDisk>,
     directory: TempDir,
     running: Running,
@@ -110,7 +110,7 @@ impl Host {
         Ok(Self { options, disk, directory, running, starts: 1 })
     }
 
-    /// Starts the host again on the same state, ending it first if it still runs (as `kill -9` does).
+    /// Starts the host again on the same state; kills it first if it still runs.
     pub fn restart(&mut self) -> Result<()> {
         self.kill9()?;
         self.starts += 1;
@@ -127,7 +127,7 @@ impl Host {
         &mut self.options
     }
 
-    /// SIGKILL, and waits until the host is gone.
+    /// Sends SIGKILL and waits until the host is gone.
     pub fn kill9(&mut self) -> Result<()> {
         if self.running.exited.is_none() {
             self.running.child.kill().context("killing the host")?;
@@ -136,7 +136,7 @@ impl Host {
         Ok(())
     }
 
-    /// SIGTERM, and waits for the exit.
+    /// Sends SIGTERM and waits for the exit.
     pub fn terminate(&mut self) -> Result<ExitStatus> {
         procs::terminate(self.pid());
         self.wait_exit(PATIENCE)
@@ -157,17 +157,17 @@ impl Host {
         self.running.child.id()
     }
 
-    /// `http://127.0.0.1:PORT`.
+    /// Returns `http://127.0.0.1:PORT`.
     pub fn url(&self) -> &str {
         self.running.listening["url"].as_str().unwrap_or_default()
     }
 
-    /// `ws://127.0.0.1:PORT/acp`.
+    /// Returns `ws://127.0.0.1:PORT/acp`.
     pub fn ws_url(&self) -> String {
         format!("{}/acp", self.url().replacen("http", "ws", 1))
     }
 
-    /// The path of the unix socket.
+    /// Returns the path of the unix socket.
     pub fn socket(&self) -> PathBuf {
         PathBuf::from(self.running.listening["socket"].as_str().unwrap_or_default())
     }
@@ -176,7 +176,7 @@ impl Host {
         &self.running.token
     }
 
-    /// The line that announced the address, whole.
+    /// Returns the whole line that announced the address.
     pub fn listening(&self) -> &Value {
         &self.running.listening
     }
@@ -185,28 +185,28 @@ impl Host {
         state_dir(self.directory.path())
     }
 
-    /// The temporary directory around the state directory, for files of the test.
+    /// Returns the temporary directory around the state directory, for files of the test.
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Resident memory in KiB.
+    /// Returns the resident memory in KiB.
     pub fn rss_kib(&self) -> Option<u64> {
         procs::rss_kib(self.pid())
     }
 
-    /// CPU time used so far.
+    /// Returns the CPU time used so far.
     pub fn cpu_time(&self) -> Option<Duration> {
         procs::cpu_time(self.pid())
     }
 
-    /// What the host has written to stderr in this incarnation.
+    /// Returns the stderr of the running host.
     pub fn stderr(&self) -> String {
         let bytes = fs::read(log_path(self.directory.path(), "stderr", self.starts)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// What the host has written to stdout in this incarnation.
+    /// Returns the stdout of the running host.
     pub fn stdout(&self) -> String {
         fs::read_to_string(log_path(self.directory.path(), "stdout", self.starts)).unwrap_or_default()
     }
@@ -265,7 +265,7 @@ fn launch(options: &HostOptions, directory: &Path, start: u32) -> Result<Running
     }
 }
 
-/// Keeps the developer's own settings and sessions out of the test, and the test out of them.
+/// Separates the test from the developer's own settings and sessions.
 fn isolate(command: &mut Command, directory: &Path) {
     let ours = std::env::vars_os().map(|(name, _)| name).filter(|name| name.as_encoded_bytes().starts_with(b"WHARF_"));
     for name in ours.filter(|name| name != "WHARF_LOG") {
@@ -274,7 +274,7 @@ fn isolate(command: &mut Command, directory: &Path) {
     command.env("WHARF_DEMO_STATE", directory.join("demo"));
 }
 
-/// Copies stdout to a file for as long as it lasts; the first line also comes by the channel.
+/// Copies stdout to a file; the first line is sent on the channel too.
 fn follow_stdout(child: &mut Child, log: PathBuf) -> Result<Receiver<String>> {
     let stdout = child.stdout.take().context("taking the host's stdout")?;
     let mut log = File::create(log)?;

@@ -1,4 +1,4 @@
-//! A REST client: plain HTTP/1.1, one socket per request, nothing between the test and the bytes.
+//! A REST client: plain HTTP/1.1 with one socket per request, so that tests see the bytes themselves.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ pub struct Http {
     token: String,
 }
 
-/// A whole response.
+/// A complete response.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub status: u16,
@@ -44,19 +44,19 @@ impl Answer {
         wharf_json::Json::parse(self.body.as_bytes()).map(wharf_json::Json::to_value).unwrap_or_default()
     }
 
-    /// With everything up to the end of the response.
+    /// Reads the body up to the end of the response.
     async fn read(mut self, mut stream: BufReader<TcpStream>) -> Result<Self> {
         let read = stream.read_to_string(&mut self.body);
         tokio::time::timeout(PATIENCE, read).await.context("the response does not end")??;
         Ok(self)
     }
 
-    /// The status, and the code of a problem.
+    /// Returns the status, and the code of a problem.
     pub fn fault(&self) -> (u16, String) {
         (self.status, self.json()["code"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// The body of an answer that is to have this status.
+    /// Returns the body of an answer that must have this status.
     pub fn expect(self, status: u16) -> Result<Value> {
         ensure!(self.status == status, "{} instead of {status}: {}", self.status, self.body);
         Ok(self.json())
@@ -64,12 +64,12 @@ impl Answer {
 }
 
 impl Http {
-    /// With the host's own token.
+    /// Creates a caller with the host's own token.
     pub fn new(host: &Host) -> Self {
         Self::with_token(host, host.token())
     }
 
-    /// With this token; an empty one is not shown.
+    /// Creates a caller with this token; an empty one is not sent.
     pub fn with_token(host: &Host, token: &str) -> Self {
         let authority = host.url().trim_start_matches("http://").to_owned();
         Self { authority, token: token.to_owned() }
@@ -87,7 +87,7 @@ impl Http {
         self.send("DELETE", path, &[], "").await
     }
 
-    /// Without a body.
+    /// Sends a POST without a body.
     pub async fn poke(&self, path: &str) -> Result<Answer> {
         self.send("POST", path, &[], "").await
     }
@@ -96,12 +96,12 @@ impl Http {
         self.send("POST", path, &[JSON], &body.to_string()).await
     }
 
-    /// With one more header.
+    /// Sends a POST with one more header.
     pub async fn post_with(&self, path: &str, header: (&str, &str), body: &Value) -> Result<Answer> {
         self.send("POST", path, &[JSON, header], &body.to_string()).await
     }
 
-    /// As `send`; of an event stream, which may never end, only the head is read.
+    /// Like `send`, but reads only the head of an event stream, which may never end.
     pub async fn begin(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Result<Answer> {
         let (stream, status, headers) = self.exchange(method, path, headers, body).await?;
         if headers.contains(&("content-type".to_owned(), "text/event-stream".to_owned())) {
@@ -110,13 +110,13 @@ impl Http {
         Answer { status, headers, body: String::new() }.read(stream).await
     }
 
-    /// Any request, with the token.
+    /// Sends any request, with the token.
     pub async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Result<Answer> {
         let (stream, status, headers) = self.exchange(method, path, headers, body).await?;
         Answer { status, headers, body: String::new() }.read(stream).await
     }
 
-    /// The same, with a stream of events read to its end.
+    /// Like `send`, but reads an event stream to its end.
     pub async fn send_to_end(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Result<Answer> {
         let (mut stream, status, headers) = self.exchange(method, path, headers, body).await?;
         let mut bytes = Vec::new();
@@ -124,7 +124,7 @@ impl Http {
         Ok(Answer { status, headers, body: String::from_utf8(bytes)? })
     }
 
-    /// Opens an event stream, going on after an event.
+    /// Opens an event stream after the given event.
     pub async fn stream(&self, path: &str, last: Option<&str>) -> Result<Events> {
         let headers: Vec<_> = last.map(|last| ("last-event-id", last)).into_iter().collect();
         let (stream, status, headers) = self.exchange("GET", path, &headers, "").await?;
@@ -181,7 +181,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// The next event; `None` at the end of the stream.
+    /// Returns the next event; `None` at the end of the stream.
     pub async fn next(&mut self) -> Result<Option<Event>> {
         while self.ready.is_empty() {
             let size = usize::from_str_radix(&line(&mut self.stream).await?, 16).unwrap_or(0);
@@ -199,7 +199,7 @@ impl Events {
         Ok(self.ready.pop_front())
     }
 
-    /// Reads on until an event fits.
+    /// Reads until an event matches.
     pub async fn expect(&mut self, what: &str, fits: impl Fn(&Event) -> bool) -> Result<Event> {
         loop {
             let event = self.next().await?.with_context(|| format!("the stream ended before {what}"))?;
@@ -209,12 +209,12 @@ impl Events {
         }
     }
 
-    /// Reads on until this line.
+    /// Reads until this line.
     pub async fn line(&mut self, text: &str) -> Result<Event> {
         self.expect(text, |event| event.name == "line" && event.data["line"] == text).await
     }
 
-    /// Everything to the end of the stream.
+    /// Returns all events up to the end of the stream.
     pub async fn rest(&mut self) -> Result<Vec<Event>> {
         let mut events = Vec::new();
         while let Some(event) = self.next().await? {
@@ -224,7 +224,7 @@ impl Events {
     }
 }
 
-/// A comment is no event.
+/// Parses an event. Returns `None` for a comment.
 fn parse(event: &str) -> Result<Option<Event>> {
     if event.starts_with(':') {
         return Ok(None);

@@ -1,8 +1,7 @@
-//! Test tools for Wharf: a scripted agent that behaves and misbehaves on command, a harness around the real binary,
-//! an ACP client, a REST client, a source of odd frames, and small things to look at processes and to compare
-//! transcripts with.
+//! Test tools for Wharf: a scripted agent that behaves and misbehaves on command, a harness around the real binary, an
+//! ACP client, a REST client, a source of odd frames, and helpers to inspect processes and to compare transcripts.
 //!
-//! Nothing here is part of the product. Waits end by an event or fail loudly at their limit; none of them guesses.
+//! Nothing here is part of the product. Every wait ends by an event or fails at its limit.
 #![expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves")]
 
 pub mod agent;
@@ -22,5 +21,5 @@ pub mod program;
 
 use std::time::Duration;
 
-/// How long a test waits for something that should come at once: far beyond any hiccup of a busy machine.
+/// The time that a test waits for something that should happen at once: far longer than any delay of a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);

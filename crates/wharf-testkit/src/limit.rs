@@ -1,4 +1,4 @@
-//! The limit that the benchmark compares with: the scripted agent's traffic straight from its pipe.
+//! The baseline of the benchmark: the scripted agent's traffic straight from its pipe.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 
 use crate::program;
 
-/// What was received between a prompt and its answer.
+/// The frames received between a prompt and its answer.
 #[derive(Debug, Default, Clone)]
 pub struct Measured {
     pub messages: u64,
     pub bytes: u64,
     pub elapsed: Duration,
-    /// Of the messages that say when they were sent (`tick`), the time they took.
+    /// The latencies of the messages that carry their sending time (`tick`).
     pub latencies: Vec<Duration>,
 }
 
@@ -32,7 +32,7 @@ impl Measured {
         self.messages as f64 / self.elapsed.as_secs_f64().max(f64::EPSILON)
     }
 
-    /// The latency that this share of the messages did not exceed: 0.5 for the median.
+    /// Returns the latency that this share of the messages did not exceed: 0.5 for the median.
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         let mut sorted = self.latencies.clone();
         sorted.sort_unstable();
@@ -41,18 +41,18 @@ impl Measured {
     }
 }
 
-/// How long ago the agent says that it sent this `tick`.
+/// Returns the time since the agent sent this `tick`.
 pub fn tick_latency(frame: &[u8]) -> Option<Duration> {
     const MARK: &[u8] = b"\"text\":\"tick ";
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
-    // A tick is short; a burst's lines need not be searched for one.
+    // A tick is short; long lines of a burst are not searched.
     let start = (frame.len() < 400).then(|| frame.windows(MARK.len()).position(|part| part == MARK))?? + MARK.len();
     let text = frame[start..].split(|byte| *byte == b'"').next()?;
     let nanos = std::str::from_utf8(text).ok()?.split(' ').nth(1)?.parse().ok()?;
     Some(now.saturating_sub(Duration::from_nanos(nanos)))
 }
 
-/// Runs one script in a fresh agent, reading its stdout line by line as a host has to.
+/// Runs one script in a new agent and reads its stdout line by line, as a host has to.
 pub fn measure(agent: &Path, script: &str) -> Result<Measured> {
     let mut command = program::command(agent);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().context("starting the agent")?;
@@ -77,7 +77,7 @@ fn converse(child: &mut Child, script: &str) -> Result<Measured> {
         if stdout.read_until(b'\n', &mut line)? == 0 {
             bail!("the agent ended before its answer");
         }
-        // The agent writes members in alphabetical order, so this is the response.
+        // The agent writes members in alphabetical order, so this line is the response.
         if line.starts_with(b"{\"id\"") {
             measured.elapsed = started_at.elapsed();
             return Ok(measured);

@@ -1,13 +1,13 @@
-//! Waiting for what has no event to wait on, such as a line in a file: looks again and again, up to a limit.
+//! Waits for conditions without an event, such as a line in a file, by polling up to a limit.
 
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-/// Short against any wait that a test makes, long against the cost of a look.
+/// Short against any wait of a test, long against the cost of a check.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// The first `Some` that `look` gives; `None` at the limit.
+/// Returns the first `Some` of `look`, or `None` at the limit.
 pub async fn until<T>(limit: Duration, mut look: impl FnMut() -> Result<Option<T>>) -> Result<Option<T>> {
     let give_up_at = Instant::now() + limit;
     loop {

@@ -1,10 +1,10 @@
-//! Replaces what differs from run to run, so that whole transcripts can be compared.
+//! Replaces values that differ from run to run, so that whole transcripts can be compared.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 
-/// Gives every id a name in the order of appearance; the same id gets the same name throughout.
+/// Names ids in the order of appearance; the same id gets the same name throughout.
 #[derive(Debug, Default)]
 pub struct Normaliser {
     names: HashMap<String, String>,
@@ -16,12 +16,12 @@ impl Normaliser {
         Self::default()
     }
 
-    /// Names an id that the rules do not recognise, such as an agent's own.
+    /// Sets the name of an id that the rules do not recognise, such as an agent's own.
     pub fn name(&mut self, id: &str, name: &str) {
         self.names.insert(id.to_owned(), format!("<{name}>"));
     }
 
-    /// Every string of the value, normalised; object keys stay. Times given as numbers become 0 by their keys.
+    /// Normalises every string of the value; object keys stay. Numeric times become 0, recognised by their keys.
     pub fn value(&mut self, value: &Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.text(text)),
@@ -37,7 +37,7 @@ impl Normaliser {
         }
     }
 
-    /// The text with the ids of sessions, clients and prompts, UUIDs, event ids, times and named ids replaced, wherever they occur in it.
+    /// Replaces the ids of sessions, clients and prompts, UUIDs, event ids, times and named ids anywhere in the text.
     pub fn text(&mut self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -79,7 +79,7 @@ fn is_word(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '_' | '-' | ':' | '.')
 }
 
-/// An id of Wharf's own.
+/// Returns true for an id of Wharf with this prefix.
 fn is_id(word: &str, prefix: &str) -> bool {
     word.strip_prefix(prefix).is_some_and(|tail| tail.len() == 26 && tail.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
@@ -90,13 +90,13 @@ fn is_uuid(word: &str) -> bool {
         && parts.iter().all(|part| part.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// `<epoch>-<seq>`.
+/// Returns true for `<epoch>-<seq>`.
 fn is_event(word: &str) -> bool {
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     word.split_once('-').is_some_and(|(epoch, seq)| digits(epoch) && digits(seq))
 }
 
-/// RFC 3339 to the second or finer, in UTC.
+/// Returns true for RFC 3339 to the second or finer, in UTC.
 fn is_time(word: &str) -> bool {
     let shape = "dddd-dd-ddTdd:dd:dd";
     let fits = |(byte, form): (u8, u8)| if form == b'd' { byte.is_ascii_digit() } else { byte == form };

@@ -1,21 +1,21 @@
-//! Frames that are valid JSON-RPC and that nobody would write: what a host that reads and writes them anew would change.
+//! Frames that are valid JSON-RPC in unusual spellings, which a host would change by serialising them again.
 //!
-//! A frame is made as a template: [`ID`] and [`SESSION`] stand where its ids go, so that a test can say what it is to
-//! look like on either side of a host.
+//! A frame is made as a template: [`ID`] and [`SESSION`] mark its ids, so that a test can compute its form on either
+//! side of a host.
 
 use crate::dice::Dice;
 
-/// Where the frame's `id` goes, as JSON.
+/// Marks the position of the frame's `id`, as JSON.
 pub const ID: &str = "@ID@";
-/// Where the session's id goes, as JSON.
+/// Marks the position of the session's id, as JSON.
 pub const SESSION: &str = "@SESSION@";
 
-/// How odd the frames may be.
+/// The allowed oddities of the frames.
 #[derive(Debug, Clone, Copy)]
 pub struct Style {
-    /// Also what common parsers refuse: half surrogate pairs, numbers beyond any range, nesting without end.
+    /// Allows values that common parsers refuse: half surrogate pairs, numbers beyond any range, very deep nesting.
     pub wild: bool,
-    /// Line breaks between tokens: for transports on which a frame is more than a line.
+    /// Allows line breaks between tokens, for transports on which a frame is more than a line.
     pub breaks: bool,
 }
 
@@ -76,7 +76,7 @@ const PIECES: &[&str] = &[
     "\\u000aid: 1",
 ];
 const WILD_PIECES: &[&str] = &["\\ud83d", "\\ude00", "\\uDBFF\\uD800"];
-/// None of them means anything where it may be put.
+/// Keys without a meaning in the positions where they are used.
 const KEYS: &[&str] =
     &["x", "", "é", "a b", "Id", "ID", "session_id", "sessionid", "traceparent", "\\u0078", "a\\/b", "0", "-", "$ref"];
 
@@ -85,7 +85,7 @@ impl<'a> Odd<'a> {
         Self { dice, style }
     }
 
-    /// Any value.
+    /// Returns any value.
     pub fn value(&mut self) -> String {
         let deepest = if self.style.wild { 2_000 } else { 90 };
         if self.dice.once_in(60) {
@@ -134,7 +134,7 @@ impl<'a> Odd<'a> {
         text + "\""
     }
 
-    /// An id that holds this number, so that no two are the same: a large or fractional number, or a string.
+    /// Returns a unique id that holds this number: a large or fractional number, or a string.
     pub fn id(&mut self, number: u64) -> String {
         match self.dice.below(5) {
             0 => number.to_string(),
@@ -145,7 +145,7 @@ impl<'a> Odd<'a> {
         }
     }
 
-    /// An object with these members somewhere among others, all with blanks as they come.
+    /// Returns an object with these members among others, with random blanks.
     pub fn object(&mut self, members: &[(&str, String)]) -> String {
         self.members(members, 3)
     }
@@ -154,7 +154,7 @@ impl<'a> Odd<'a> {
         let mut all: Vec<(String, String)> =
             known.iter().map(|(key, value)| (self.spelled(key), value.clone())).collect();
         for _ in 0..self.dice.below(4) {
-            // The same key may stand there twice.
+            // The same key may occur twice.
             let key = self.dice.one_of(KEYS).to_owned();
             let value = if depth == 3 { self.value() } else { self.nested(depth.saturating_sub(1)) };
             let place = usize::try_from(self.dice.below(all.len() as u64 + 1)).unwrap_or_default();
@@ -174,7 +174,7 @@ impl<'a> Odd<'a> {
         format!("{text}{}}}", self.blank())
     }
 
-    /// A key as it is, or with one of its letters written as an escape.
+    /// Returns the key, sometimes with one of its letters written as an escape.
     fn spelled(&mut self, key: &str) -> String {
         if !self.dice.once_in(5) {
             return key.to_owned();
@@ -192,7 +192,7 @@ impl<'a> Odd<'a> {
         if self.dice.once_in(4) { self.dice.one_of(choices) } else { "" }
     }
 
-    /// A notification or request of this method for a session; the request has an id.
+    /// Returns a notification or request of this method for a session; a request has an id.
     pub fn message(&mut self, method: &str, is_request: bool, params: &[(&str, String)]) -> String {
         let mut inner = vec![("sessionId", SESSION.to_owned())];
         inner.extend(params.iter().cloned());
@@ -204,7 +204,7 @@ impl<'a> Odd<'a> {
         self.object(&outer)
     }
 
-    /// A response: a result mostly, or an error.
+    /// Returns a response: mostly a result, sometimes an error.
     pub fn response(&mut self) -> String {
         let body = if self.dice.once_in(4) {
             let (code, message) = (("code", "-32050".to_owned()), ("message", self.string()));
@@ -216,12 +216,12 @@ impl<'a> Odd<'a> {
     }
 }
 
-/// The template with its ids.
+/// Replaces the marks of a template by ids.
 pub fn filled(template: &str, id: &str, session: &str) -> String {
     template.replace(ID, id).replace(SESSION, session)
 }
 
-/// The id that stands in a frame made of this template; `None` if anything else in it is another.
+/// Returns the id in a frame that was made of this template; `None` if any other part differs.
 pub fn id_in<'f>(template: &str, session: &str, frame: &'f str) -> Option<&'f str> {
     let whole = template.replace(SESSION, session);
     let (before, after) = whole.split_once(ID)?;

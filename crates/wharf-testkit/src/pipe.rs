@@ -1,5 +1,5 @@
-//! An agent driven directly over its stdin and stdout, without a host: for tests of agents, and as the limit that the
-//! benchmark compares with.
+//! Drives an agent directly over its stdin and stdout, without a host: for tests of agents, and as the baseline of the
+//! benchmark.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{PATIENCE, procs, program};
 
-/// Lines that may wait unread; the agent blocks after that, as it would on a full pipe.
+/// The number of unread lines at which the agent blocks, as it would on a full pipe.
 const BUFFERED: usize = 4096;
 
 /// A running agent. It is killed when this is dropped.
@@ -23,7 +23,7 @@ pub struct AgentPipe {
     stdin: Option<ChildStdin>,
     lines: Receiver<Vec<u8>>,
     next_id: u64,
-    /// Everything received so far, as it came.
+    /// Every line received so far, unchanged.
     pub received: Vec<Vec<u8>>,
 }
 
@@ -51,7 +51,7 @@ impl AgentPipe {
         self.child.id()
     }
 
-    /// Sends bytes as they are, with a line break.
+    /// Sends bytes unchanged, with a line break.
     pub fn send_line(&mut self, line: &[u8]) -> Result<()> {
         let stdin = self.stdin.as_mut().context("the agent's stdin is closed")?;
         stdin.write_all(&[line, b"\n"].concat()).context("writing to the agent")
@@ -75,7 +75,7 @@ impl AgentPipe {
         self.send_line(json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string().as_bytes())
     }
 
-    /// The next line as it came; `None` when the agent has closed its stdout.
+    /// Returns the next line unchanged; `None` when the agent has closed its stdout.
     pub fn next_line(&mut self) -> Result<Option<Vec<u8>>> {
         match self.lines.recv_timeout(PATIENCE) {
             Ok(line) => {
@@ -87,7 +87,7 @@ impl AgentPipe {
         }
     }
 
-    /// Reads on until a message fits.
+    /// Reads until a message matches.
     pub fn expect(&mut self, what: &str, fits: impl Fn(&Value) -> bool) -> Result<Value> {
         let give_up_at = Instant::now() + PATIENCE;
         while Instant::now() < give_up_at {
@@ -101,7 +101,7 @@ impl AgentPipe {
         bail!("no {what}\n{}", self.tail())
     }
 
-    /// Reads on until this request is answered, and returns the whole response.
+    /// Reads until this request is answered and returns the whole response.
     pub fn response(&mut self, id: u64) -> Result<Value> {
         self.expect(&format!("response to {id}"), |message| message["id"] == id && message.get("method").is_none())
     }
@@ -116,7 +116,7 @@ impl AgentPipe {
         }
     }
 
-    /// `initialize` and `session/new`; returns the session's id.
+    /// Sends `initialize` and `session/new`; returns the session's id.
     pub fn open_session(&mut self) -> Result<String> {
         self.request("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }))?;
         let opened = self.request("session/new", json!({ "cwd": "/tmp", "mcpServers": [] }))?;
@@ -129,7 +129,7 @@ impl AgentPipe {
         self.start_request("session/prompt", json!({ "sessionId": session, "prompt": prompt }))
     }
 
-    /// Prompts, and returns the response and every message before it.
+    /// Sends a prompt and returns the response and every message before it.
     pub fn prompt(&mut self, session: &str, text: &str) -> Result<(Value, Vec<Value>)> {
         let from = self.received.len();
         let id = self.start_prompt(session, text)?;
@@ -161,14 +161,14 @@ impl Drop for AgentPipe {
     }
 }
 
-/// The text of a `session/update` with a message chunk; empty for anything else.
+/// Returns the text of a `session/update` with a message chunk; empty for anything else.
 pub fn chunk_text(message: &Value) -> &str {
     let update = &message["params"]["update"];
     let is_chunk = update["sessionUpdate"] == "agent_message_chunk";
     update["content"]["text"].as_str().filter(|_| is_chunk).unwrap_or_default()
 }
 
-/// The texts of all message chunks, joined.
+/// Returns the joined texts of all message chunks.
 pub fn joined_text<'a>(messages: impl IntoIterator<Item = &'a Value>) -> String {
     messages.into_iter().map(chunk_text).collect()
 }

@@ -1,7 +1,7 @@
-//! Looking at processes from outside: whether they live, what they use, who their children are.
+//! Inspects processes: whether they run, their resource use, and their children.
 //!
-//! Waiting for a process that is not one's own child has no event to wait on, so these waits look every few
-//! milliseconds, up to a limit.
+//! There is no event for the end of a process that is not a child, so these waits poll every few milliseconds, up to a
+//! limit.
 
 use std::fs;
 use std::process::{Child, ExitStatus};
@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-/// How often a wait looks: short against any grace period, long against the cost of a look.
+/// The polling interval: short against any grace period, long against the cost of a check.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// The kernel's unit for times in `/proc/PID/stat`; it is 100 per second on every Linux that Rust supports.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Whether the process runs. One that has ended and is not reaped yet does not.
+/// Returns true if the process runs. A zombie does not.
 pub fn is_alive(pid: u32) -> bool {
     match stat(pid) {
         Some(fields) => !matches!(fields.first().map(String::as_str), Some("Z" | "X") | None),
@@ -40,7 +40,7 @@ pub fn wait_gone(pids: &[u32], limit: Duration) -> Result<(), Vec<u32>> {
     }
 }
 
-/// Waits for a child of ours; `None` at the limit.
+/// Waits for a child of this process; `None` at the limit.
 pub fn wait_exit(child: &mut Child, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
     let give_up_at = Instant::now() + limit;
     loop {
@@ -54,17 +54,17 @@ pub fn wait_exit(child: &mut Child, limit: Duration) -> std::io::Result<Option<E
     }
 }
 
-/// Sends SIGTERM; false if there is no such process.
+/// Sends SIGTERM. Returns false if there is no such process.
 pub fn terminate(pid: u32) -> bool {
     as_pid(pid).is_some_and(|pid| kill_process(pid, Signal::TERM).is_ok())
 }
 
-/// Sends SIGKILL; false if there is no such process.
+/// Sends SIGKILL. Returns false if there is no such process.
 pub fn kill(pid: u32) -> bool {
     as_pid(pid).is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok())
 }
 
-/// Sends SIGSTOP; false if there is no such process.
+/// Sends SIGSTOP. Returns false if there is no such process.
 pub fn stop(pid: u32) -> bool {
     as_pid(pid).is_some_and(|pid| kill_process(pid, Signal::STOP).is_ok())
 }
@@ -73,22 +73,22 @@ fn as_pid(pid: u32) -> Option<Pid> {
     i32::try_from(pid).ok().and_then(Pid::from_raw)
 }
 
-/// Resident memory in KiB (Linux).
+/// Returns the resident memory in KiB (Linux).
 pub fn rss_kib(pid: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// CPU time used so far, user and system, all threads (Linux).
+/// Returns the CPU time used so far, user and system, of all threads (Linux).
 pub fn cpu_time(pid: u32) -> Option<Duration> {
     let fields = stat(pid)?;
-    // utime and stime are fields 14 and 15 of the file; `fields` begins with the third.
+    // The times utime and stime are fields 14 and 15 of the file; `fields` begins with the third.
     let ticks = |place: usize| fields.get(place)?.parse::<u32>().ok();
     Some(TICK * (ticks(11)? + ticks(12)?))
 }
 
-/// All processes below this one (Linux).
+/// Returns all processes below this one (Linux).
 pub fn descendants(pid: u32) -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids: Vec<u32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
@@ -104,7 +104,7 @@ pub fn descendants(pid: u32) -> Vec<u32> {
     found
 }
 
-/// The fields of `/proc/PID/stat` after the name, which may hold anything: state, parent, and so on.
+/// Returns the fields of `/proc/PID/stat` after the name: state, parent, and so on.
 fn stat(pid: u32) -> Option<Vec<String>> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, after_name) = text.rsplit_once(')')?;

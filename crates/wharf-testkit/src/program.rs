@@ -1,4 +1,4 @@
-//! Where the programs under test are, and the one place where this crate starts processes.
+//! Finds the programs under test. This is the only module of the crate that starts processes.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -6,17 +6,17 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// The `wharf` binary: `WHARF_BIN`, or the one built beside the running test.
+/// Returns the `wharf` binary: `WHARF_BIN`, or the one built beside the running test.
 pub fn wharf() -> Result<PathBuf> {
     locate("WHARF_BIN", "wharf", "wharf")
 }
 
-/// The scripted agent: `WHARF_SCRIPTED_AGENT_BIN`, or the one built beside the running test.
+/// Returns the scripted agent: `WHARF_SCRIPTED_AGENT_BIN`, or the one built beside the running test.
 pub fn scripted_agent() -> Result<PathBuf> {
     locate("WHARF_SCRIPTED_AGENT_BIN", "wharf-scripted-agent", "wharf-testkit")
 }
 
-/// A program of the repo that cargo has put beside the running one, `target/<profile>/NAME`.
+/// Returns the path of a program that cargo has built beside the running one, `target/<profile>/NAME`.
 pub fn beside(name: &str) -> Result<PathBuf> {
     let running = std::env::current_exe().context("finding the running program")?;
     let mut folder = running.parent().unwrap_or(Path::new("."));

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{Demo, said};
 
-/// Starts a prompt, answers its first permission, and returns what followed.
+/// Starts a prompt, answers its first permission, and returns the text that followed.
 fn edit(demo: &mut Demo, result: Value) -> Result<String> {
     let id = demo.start_prompt("edit")?;
     let ask = demo.agent.expect("permission", |message| message["method"] == "session/request_permission")?;
@@ -76,7 +76,7 @@ fn cancel_ends_whatever_runs() -> Result<()> {
     let mut demo = Demo::start()?;
     for text in ["hang", "slow", "tick 1000 1000", "ask", "burst 100000000 10"] {
         let id = demo.start_prompt(text)?;
-        // An update of the turn, or for a silent one the title, shows that it runs.
+        // An update of the turn, or the title for a silent one, shows that it runs.
         if text != "hang" {
             demo.agent.expect("sign of life", |message| message["method"] == "session/update")?;
         }
@@ -92,7 +92,8 @@ fn a_hard_hang_ignores_cancel() -> Result<()> {
     let id = demo.start_prompt("hang hard")?;
     demo.agent.expect("title", |message| message["params"]["update"]["title"] == "hang hard")?;
     demo.cancel()?;
-    // The agent answers others meanwhile, in order: had it obeyed, its answer would be among what came before.
+    // The agent answers other requests meanwhile, in order: an answer to the cancelled prompt would have come before
+    // this one.
     demo.agent.request("session/list", json!({}))?;
     let answered = demo.agent.received.iter().filter_map(|line| serde_json::from_slice::<Value>(line).ok());
     assert!(answered.filter(|message| message["id"] == id).all(|message| message.get("result").is_none()));

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use wharf_testkit::pipe::AgentPipe;
 use wharf_testkit::program;
 
-/// An agent with a session at the instant pace, and the directory that it remembers things in.
+/// An agent with a session at the instant pace, and its state directory.
 struct Demo {
     agent: AgentPipe,
     session: String,
@@ -31,7 +31,7 @@ impl Demo {
         Ok(Self { agent, session, state })
     }
 
-    /// The stop reason of a prompt, and the updates that it brought.
+    /// Sends a prompt and returns its stop reason and its updates.
     fn prompt(&mut self, text: &str) -> Result<(String, Vec<Value>)> {
         let (response, messages) = self.agent.prompt(&self.session, text)?;
         let updates = messages.iter().map(|message| message["params"]["update"].clone()).collect();
@@ -46,7 +46,7 @@ impl Demo {
         self.agent.notify("session/cancel", json!({ "sessionId": self.session }))
     }
 
-    /// Ends this process and starts another one with the same memory.
+    /// Ends this process and starts another one with the same state directory.
     fn again(self) -> Result<Self> {
         let Self { agent: old, session, state } = self;
         drop(old);
@@ -60,7 +60,7 @@ fn agent(state: &Path) -> Result<AgentPipe> {
     AgentPipe::start(&program::beside("examples/demo")?, &[], &[("WHARF_DEMO_STATE", state)])
 }
 
-/// The kinds of updates, each once, in order of appearance.
+/// Returns the kinds of updates, each once, in order of appearance.
 fn kinds(updates: &[Value]) -> Vec<&str> {
     let mut kinds = Vec::new();
     for kind in updates.iter().filter_map(|update| update["sessionUpdate"].as_str()) {

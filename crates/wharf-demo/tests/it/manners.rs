@@ -1,11 +1,11 @@
-//! Errors, nonsense and the end.
+//! Errors, malformed input and the end of the agent.
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::Demo;
 
-/// The error code of a request that has to fail.
+/// Returns the error code of a request that must fail.
 fn code(demo: &mut Demo, method: &str, params: Value) -> Result<Value> {
     let id = demo.agent.start_request(method, params)?;
     Ok(demo.agent.response(id)?["error"]["code"].clone())

@@ -1,11 +1,11 @@
-//! Sessions that another process brings back.
+//! Sessions that another process loads.
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::{Demo, kinds};
 
-/// The updates received between two places, without those that only tell a state.
+/// Returns the updates received between two positions, without state updates.
 fn content(demo: &Demo, from: usize) -> Vec<Value> {
     let messages = demo.agent.received[from..].iter().filter_map(|line| serde_json::from_slice::<Value>(line).ok());
     let updates = messages.map(|message| message["params"]["update"].clone());

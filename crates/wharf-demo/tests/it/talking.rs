@@ -1,4 +1,4 @@
-//! Prompts that need nothing from the user.
+//! Prompts that need no answer of the user.
 
 use anyhow::Result;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! The view of one value.
+//! Tests of the view of one value.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Requests of the scripted agent to its client, each followed by a chunk that tells the answer.
+//! Requests of the scripted agent to its client, each followed by a chunk with the answer.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,7 +8,7 @@ use wharf_demo::wire::{self, Answer};
 
 use super::script::{Actor, number};
 
-/// Carries out the command if it is one of these.
+/// Runs the command if it is one of this module. Returns `None` otherwise.
 pub(super) fn command(actor: &mut Actor, name: &str, rest: &str) -> Option<Result<(), Stop>> {
     Some(match name {
         "ask" => (0..number(rest, 0, 1)).try_for_each(|_| {
@@ -49,13 +49,13 @@ fn permission(actor: &Actor) -> Value {
     })
 }
 
-/// Asks, waits, and says what came back.
+/// Sends a request, waits for the answer and sends it as a chunk.
 fn told(actor: &mut Actor, method: &str, params: Value) -> Result<(), Stop> {
     let answer = actor.turn.ask(method, params)?;
     actor.say(&spoken(&answer))
 }
 
-/// The answer in a few words: the chosen option, or the whole of it.
+/// Returns the answer in a few words: the chosen option, or the whole answer.
 fn spoken(answer: &Answer) -> String {
     match answer {
         Ok(result) => match result["outcome"]["optionId"].as_str().or(result["outcome"]["outcome"].as_str()) {
@@ -119,7 +119,7 @@ fn terminal(actor: &mut Actor, command: &str) -> Result<(), Stop> {
     Ok(())
 }
 
-/// A tool call that shows a terminal while its command runs and after it.
+/// Sends a tool call that shows a terminal while its command runs and afterwards.
 fn show(actor: &mut Actor, command: &str) -> Result<(), Stop> {
     let session = actor.turn.session.clone();
     let params = json!({ "sessionId": session, "command": "sh", "args": ["-c", command] });

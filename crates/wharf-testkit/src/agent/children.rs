@@ -1,4 +1,4 @@
-//! Processes that do not want to die: what a host has to find and end.
+//! Child processes that resist signals, which a host has to find and end.
 
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::program;
 
-/// A quarter of an hour: long for a test, short for a machine on which one failed.
+/// A quarter of an hour: long for a test, short enough after a failed one.
 const SLEEP: &str = "exec sleep 900 </dev/null 2>/dev/null";
 
 /// Starts three children and returns their pids: one in the agent's own group; one in a session of its own that ignores
@@ -17,7 +17,7 @@ pub(crate) fn spawn(hold: bool) -> io::Result<Vec<u32>> {
     let script = format!("{stubborn} & ({stubborn} &); echo $$ >&2; {SLEEP} {null}");
     let mut child = shell(&script).stdin(Stdio::null()).stdout(Stdio::inherit()).stderr(Stdio::piped()).spawn()?;
     let pids = read_pids(&mut child, 3);
-    // Nobody waits for the child: being left as a zombie, or adopted by the host's reaper, is part of the exercise.
+    // The child is not waited for: becoming a zombie, or being adopted by the host's reaper, is part of the test.
     drop(child);
     pids
 }
@@ -28,7 +28,8 @@ fn read_pids(child: &mut Child, count: usize) -> io::Result<Vec<u32>> {
     lines.map(|line| line?.trim().parse().map_err(io::Error::other)).collect()
 }
 
-/// Starts this program again with SIGTERM ignored, which is inherited: nothing safer can ignore a signal.
+/// Starts this program again with SIGTERM ignored, which is inherited: there is no safe way to ignore a signal in the
+/// running process.
 pub(crate) fn restart_ignoring_term(arguments: &[String]) -> io::Error {
     let program = match std::env::current_exe() {
         Ok(program) => program,
@@ -37,7 +38,7 @@ pub(crate) fn restart_ignoring_term(arguments: &[String]) -> io::Error {
     shell(r#"trap "" TERM; exec "$0" "$@""#).arg(program).args(arguments).exec()
 }
 
-/// Runs a command to its end: what it wrote to stdout, then stderr.
+/// Runs a command to its end and returns its stdout, then its stderr.
 pub(crate) fn run(script: &str) -> String {
     match shell(script).stdin(Stdio::null()).output() {
         Ok(output) => [output.stdout, output.stderr].iter().map(|said| String::from_utf8_lossy(said)).collect(),

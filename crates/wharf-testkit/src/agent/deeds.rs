@@ -1,8 +1,8 @@
-//! What an agent does to files by itself, without asking its client.
+//! File operations that an agent does by itself, without asking its client.
 
 use std::path::Path;
 
-/// Carries out the command if it is one of these, and tells what came of it.
+/// Runs the command if it is one of this module, and returns its result as text.
 pub(super) fn command(name: &str, rest: &str) -> Option<String> {
     let (path, text) = rest.split_once(' ').unwrap_or((rest, ""));
     Some(match name {

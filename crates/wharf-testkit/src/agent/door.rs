@@ -1,15 +1,15 @@
-//! An agent at the host's own door: what the host answers to a process that it has started.
+//! Requests of an agent to its own host: the host's answers to a process that it has started.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// A WebSocket upgrade as the standard gives it.
+/// A WebSocket upgrade as in the standard.
 const REQUEST: &str = "GET /acp HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
-/// Asks for `/acp`, and returns the status line or the error.
+/// Requests `/acp` and returns the status line or the error.
 pub(super) fn knock(socket: &Path) -> String {
     asked(socket).unwrap_or_else(|error| format!("{}: {error}", socket.display()))
 }
@@ -22,7 +22,7 @@ fn asked(socket: &Path) -> io::Result<String> {
     Ok(line.trim_end().to_owned())
 }
 
-/// One HTTP request: the status and the body, with a blank between them.
+/// Sends one HTTP request and returns the status and the body, with a blank between them.
 pub(super) fn call(arguments: &[String]) -> io::Result<String> {
     let [place, method, path, rest @ ..] = arguments else { return Err(io::Error::other("--call WHERE METHOD PATH")) };
     let (token, body) = (rest.first().map_or("", String::as_str), rest.get(1).map_or("", String::as_str));

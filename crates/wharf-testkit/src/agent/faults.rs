@@ -1,14 +1,14 @@
-//! Output that no agent should send, and some do.
+//! Malformed output, as some agents send it.
 
 use wharf_demo::turn::{Stop, Turn};
 use wharf_demo::wire;
 
 use super::script::number;
 
-/// How much is written at once where the output is large.
+/// The number of bytes per write where the output is large.
 const BLOCK: usize = 64 * 1024;
 
-/// Carries out the command if it is one of these.
+/// Runs the command if it is one of this module. Returns `None` otherwise.
 pub(super) fn command(turn: &mut Turn, name: &str, rest: &str) -> Option<Result<(), Stop>> {
     Some(match name {
         "malformed" => turn.send_bytes(b"this is not JSON\n"),
@@ -46,7 +46,7 @@ fn flood(turn: &mut Turn, count: u64) -> Result<(), Stop> {
     Ok(())
 }
 
-/// A well-formed update of this many bytes in one line, the line break not counted.
+/// Writes a well-formed update of this many bytes in one line, the line break not counted.
 fn oversized(turn: &mut Turn, bytes: usize) -> Result<(), Stop> {
     let update = wire::update(&turn.session, &wire::chunk("agent_message_chunk", "oversized", "@")).to_string();
     let (head, tail) = update.split_once('@').unwrap_or((&update, ""));

@@ -1,37 +1,37 @@
-//! How the scripted agent is told to behave from its start on: the command line.
+//! The command line of the scripted agent, which sets its behaviour from the start.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What happens to a prompt that arrives while another one runs in the same session.
+/// The reaction to a prompt that arrives while another one runs in the same session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Overlap {
-    /// An error.
+    /// Answers with an error.
     #[default]
     Reject,
-    /// The earlier one ends with `end_turn`, then this one starts.
+    /// Ends the earlier prompt with `end_turn`, then starts this one.
     Supersede,
-    /// This one starts when the earlier one has ended by itself.
+    /// Starts this prompt when the earlier one has ended by itself.
     Queue,
-    /// It is never answered.
+    /// Never answers it.
     Ignore,
 }
 
 /// Whether the agent reports a change of a setting that a client asked for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Report {
-    /// The answer is all.
+    /// The agent only answers.
     #[default]
     Nothing,
-    /// By the update of that setting, before the answer.
+    /// The agent sends the update of that setting before the answer.
     Before,
-    /// The same, after the answer.
+    /// The agent sends the update of that setting after the answer.
     After,
-    /// After the answer, mode and config options both.
+    /// The agent sends the updates of both mode and config options after the answer.
     Both,
 }
 
-/// All flags. See [`USAGE`] for what each does.
+/// All flags. [`USAGE`] describes each one.
 #[derive(Debug, Default)]
 pub struct Flags {
     pub slow_start: Option<Duration>,

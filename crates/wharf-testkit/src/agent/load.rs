@@ -1,4 +1,4 @@
-//! Memory and CPU time that the agent uses on purpose, by itself and in a process that it has let go of.
+//! Memory and CPU time that the agent uses on purpose, by itself and in a detached process.
 
 use std::hint::black_box;
 use std::io;
@@ -9,22 +9,22 @@ use std::time::Duration;
 
 use crate::{procs, program};
 
-/// What the agent holds, whichever session asked for it.
+/// The memory that the agent holds, whichever session asked for it.
 static HELD: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
-/// Holds so much from now on, instead of what it held before.
+/// Holds this much memory from now on, instead of the earlier amount.
 pub(super) fn hold(mib: usize) {
     *HELD.lock().unwrap_or_else(PoisonError::into_inner) = vec![black_box(1); mib << 20];
 }
 
-/// Holds so much, and says nothing: what the child of [`hold_apart`] does.
+/// Holds this much memory silently; the child of [`hold_apart`] runs this.
 pub(super) fn hold_for_long(mib: usize) {
     hold(mib);
-    // As long as the other children: forever would outlive a failed test by too much.
+    // The same time as the other children: without an end it would outlive a failed test.
     thread::sleep(Duration::from_secs(900));
 }
 
-/// A process in a session of its own, whose parent is gone, holds so much.
+/// Starts a process in a session of its own, whose parent exits, that holds this much memory.
 pub(super) fn hold_apart(mib: usize) -> io::Result<()> {
     let script = r#"setsid "$0" --hold "$1" </dev/null >/dev/null 2>&1 &"#;
     let mut command = program::command("sh");
@@ -32,7 +32,7 @@ pub(super) fn hold_apart(mib: usize) -> io::Result<()> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).status().map(drop)
 }
 
-/// Works until it has used so much time of a processor, which on a busy machine takes longer.
+/// Works until it has used this much CPU time, which takes longer on a busy machine.
 pub(super) fn spin(spin_for: Duration) {
     let used = || procs::cpu_time(std::process::id()).unwrap_or(Duration::MAX);
     let until = used().saturating_add(spin_for);

@@ -1,4 +1,4 @@
-//! The scripted agent: an ACP agent that does exactly what its flags and its prompts say, good or bad.
+//! The scripted agent: an ACP agent that does exactly what its flags and its prompts say, valid or not.
 //!
 //! Flags are in [`USAGE`]; the commands that a prompt may hold are in [`COMMANDS`].
 
@@ -24,7 +24,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-/// The whole program. It writes to stderr directly: agents do.
+/// Runs the program. It writes to stderr directly, as agents do.
 pub fn main(arguments: Vec<String>) -> ExitCode {
     if arguments.iter().any(|argument| argument == "--help") {
         return complain(&format!("{USAGE}commands of a prompt, separated by `;`\n{COMMANDS}"), ExitCode::SUCCESS);
@@ -78,7 +78,7 @@ fn start(flags: Flags) -> std::io::Result<ExitCode> {
     }
     run(flags, input, output)?;
     if ignore_eof {
-        // As long as the children: forever would outlive a failed test by too much.
+        // The same time as the children: without an end it would outlive a failed test.
         thread::sleep(Duration::from_secs(900));
     }
     Ok(ExitCode::SUCCESS)

@@ -1,4 +1,4 @@
-//! What a prompt makes the scripted agent do: commands separated by `;`, carried out in order.
+//! The scripts in prompts: commands separated by `;`, which the scripted agent runs in order.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,8 @@ use wharf_demo::wire;
 use super::serve::State;
 use super::{asks, children, deeds, door, faults, load};
 
-/// The commands. Sizes are bytes; `raw`, `rawupdate`, `ext` and `sh` take the rest of the prompt as it is, `;` included.
+/// The commands. Sizes are bytes; `raw`, `rawupdate`, `ext` and `sh` take the rest of the prompt unchanged, `;`
+/// included.
 pub const COMMANDS: &str = "\
   echo TEXT             one message chunk
   think TEXT, user TEXT   a thought; an echo of the user's message
@@ -56,7 +57,7 @@ pub const COMMANDS: &str = "\
   socket PATH           what that unix socket answers to a request for /acp: the status line
 ";
 
-/// A script being carried out.
+/// A running script.
 #[derive(Debug)]
 pub(super) struct Actor {
     pub(super) turn: Turn,
@@ -66,7 +67,7 @@ pub(super) struct Actor {
     late: Vec<String>,
 }
 
-/// A script that is over and not answered yet.
+/// A finished script whose prompt is not answered yet.
 #[derive(Debug)]
 pub(super) struct Outcome {
     actor: Actor,
@@ -74,7 +75,7 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// Answers the prompt, then sends what was to come late.
+    /// Answers the prompt, then sends the late updates.
     pub(super) fn finish(self) {
         self.actor.turn.finish(&self.actor.request, self.result);
         for text in &self.actor.late {
@@ -169,7 +170,7 @@ impl Actor {
         }
     }
 
-    /// One chunk of this prompt's message.
+    /// Sends one chunk of this prompt's message.
     pub(super) fn say(&self, text: &str) -> Result<(), Stop> {
         self.turn.update(&wire::chunk("agent_message_chunk", &self.message, text))
     }
@@ -186,7 +187,7 @@ impl Actor {
         self.say(&format!("mode={} model={} cwd={cwd}", settings.mode, settings.model))
     }
 
-    /// Wall-clock time, since a process cannot compare its monotonic clock with another's.
+    /// Sends ticks with the wall-clock time, since a process cannot compare its monotonic clock with another's.
     fn tick(&mut self, count: u64, every: Duration) -> Result<(), Stop> {
         let mut next_at = Instant::now();
         for index in 0..count {
@@ -205,12 +206,12 @@ impl Actor {
     }
 }
 
-/// The number at this place of the arguments, or a default.
+/// Returns the number at this position of the arguments, or a default.
 pub(super) fn number<T: std::str::FromStr>(rest: &str, place: usize, default: T) -> T {
     rest.split_whitespace().nth(place).and_then(|word| word.parse().ok()).unwrap_or(default)
 }
 
-/// A tool call under way, or its end.
+/// Returns the update that opens a tool call, or the one that ends it.
 fn tool(id: &str, opens: bool) -> Value {
     match opens {
         true => json!({ "sessionUpdate": "tool_call", "toolCallId": id, "title": "a tool", "status": "in_progress" }),
@@ -218,7 +219,7 @@ fn tool(id: &str, opens: bool) -> Value {
     }
 }
 
-/// Updates without a story.
+/// Returns an update that has no further effect.
 fn plain(name: &str, rest: &str) -> Value {
     match name {
         "plan" => json!({ "sessionUpdate": "plan",

@@ -1,4 +1,4 @@
-//! The scripted agent's method table, bent by its flags.
+//! The method table of the scripted agent, as changed by its flags.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -18,7 +18,7 @@ use super::script::{self, Actor};
 use super::settings::Settings;
 use super::shapes;
 
-/// What the agent knows of a session.
+/// The state of one session.
 #[derive(Debug, Clone)]
 pub(super) struct State {
     pub(super) settings: Settings,
@@ -31,7 +31,7 @@ struct Session {
     state: Arc<Mutex<State>>,
     /// Prompts that have not been answered, oldest first.
     running: Arc<Mutex<Vec<Running>>>,
-    /// The newest prompt's thread: an overlapping prompt starts when it is done.
+    /// The thread of the newest prompt: an overlapping prompt starts when it is done.
     newest: Option<JoinHandle<()>>,
 }
 
@@ -66,7 +66,7 @@ pub fn run(flags: Flags, input: impl BufRead, output: impl Write + Send + 'stati
     Ok(())
 }
 
-/// Short appends do not get mixed up, however many agents there are.
+/// Appends a sign to the counter file. Short appends of several agents do not mix.
 fn count(flags: &Flags, sign: &str) -> io::Result<()> {
     let Some(path) = &flags.count else { return Ok(()) };
     OpenOptions::new().create(true).append(true).open(path)?.write_all(format!("{sign}\n").as_bytes())
@@ -94,9 +94,9 @@ impl Agent {
                 self.peer.settle(id, answer);
                 Ok(())
             }
-            // What is too odd to be read can still be echoed.
+            // A message that is too odd to parse can still be echoed.
             Message::Malformed(_) if is_echo(line) => self.echo(line),
-            // Its own reader takes less than a real agent's.
+            // This agent's own parser accepts less than a real agent's.
             Message::Malformed(why) => match wharf_json::Json::parse(line) {
                 Ok(odd) => self.handle(wire::parse_value(odd.to_value()), line),
                 Err(_) => self.send(&wire::error(&Value::Null, wire::fault(wire::PARSE_ERROR, why))),
@@ -162,7 +162,7 @@ impl Agent {
         })
     }
 
-    /// Answers with a result, and with the members that a flag adds to it as they are.
+    /// Answers with a result, with the additional members of a flag unchanged.
     fn respond(&self, method: &str, id: &Value, result: Value) -> io::Result<()> {
         let answer = wire::response(id, result);
         let Some((_, members)) = self.flags.add_to.iter().find(|(named, _)| named == method) else {
@@ -193,7 +193,7 @@ impl Agent {
                 self.signal(|id| id == session, || Signal::Cancel);
                 self.sessions.remove(session).map(|_| json!({})).ok_or_else(|| wire::unknown_session(session))
             }
-            // Any session's: those of other processes are on the same disk.
+            // Any session can be deleted: those of other processes are on the same disk.
             "session/delete" if self.flags.delete => {
                 let session = params["sessionId"].as_str().unwrap_or_default();
                 self.signal(|id| id == session, || Signal::Cancel);
@@ -228,7 +228,8 @@ impl Agent {
         state
     }
 
-    /// What follows the response that opened a session; held back until `session/ready` if that was promised.
+    /// Sends the messages that follow the opening of a session, or holds them until `session/ready` if that was
+    /// advertised.
     fn greet(&self, session: &str) -> io::Result<()> {
         let is_ready = self.sessions.get(session).is_some_and(|known| lock(&known.state).ready);
         if is_ready && (self.flags.commands || self.flags.ready) {
@@ -276,7 +277,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Changes a setting, and reports the change in the order that the flags say.
+    /// Changes a setting and reports the change in the order that the flags set.
     fn set(&self, id: &Value, method: &str, params: &Value) -> io::Result<()> {
         let name = params["sessionId"].as_str().unwrap_or_default();
         let Some(session) = self.sessions.get(name) else {

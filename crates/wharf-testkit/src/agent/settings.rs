@@ -1,5 +1,5 @@
-//! The scripted agent's settings: mode, model, effort and a switch. Flags say in which spellings they are told, whether a
-//! change is reported or refused, and whether they are kept in a file that the next start reads.
+//! The scripted agent's settings: mode, model, effort and a switch. Flags set in which spellings they are reported,
+//! whether a change is reported or refused, and whether they are kept in a file that the next start reads.
 
 use std::path::{Path, PathBuf};
 
@@ -15,12 +15,12 @@ pub(super) struct Settings {
     pub(super) model: String,
     pub(super) effort: String,
     fast: bool,
-    /// The file that holds them, if they are kept.
+    /// The file that stores them, if there is one.
     file: Option<PathBuf>,
 }
 
 impl Settings {
-    /// The values that a session begins with, or those that the file has for it.
+    /// Returns the values that a session begins with, or those that the file has for it.
     pub(super) fn open(flags: &Flags, session: &str) -> Self {
         let file = flags.settings.as_ref().map(|folder| folder.join(session));
         let mode = flags.first_mode.clone().unwrap_or_else(|| "ask".to_owned());
@@ -30,7 +30,7 @@ impl Settings {
         Self { file, ..settings }
     }
 
-    /// Writes them to their file.
+    /// Writes the values to their file.
     pub(super) fn keep(&self) {
         if let Some(file) = &self.file {
             let kept = json!({ "mode": self.mode, "model": self.model, "effort": self.effort, "fast": self.fast });
@@ -38,7 +38,7 @@ impl Settings {
         }
     }
 
-    /// Changes one of them as the request says. Returns the result of the request.
+    /// Changes one value as the request says. Returns the result of the request.
     pub(super) fn set(&mut self, flags: &Flags, method: &str, params: &Value) -> Result<Value, Value> {
         if flags.fixed_mode || flags.no_modes {
             return Err(wire::fault(wire::INVALID_PARAMS, "nothing can be set"));
@@ -84,7 +84,7 @@ impl Settings {
         Ok(())
     }
 
-    /// The updates that the agent sends by itself after this request.
+    /// Returns the updates that the agent sends by itself after this request.
     pub(super) fn reports(&self, flags: &Flags, method: &str) -> Vec<Value> {
         let mode = json!({ "sessionUpdate": "current_mode_update", "currentModeId": self.mode });
         let options = json!({ "sessionUpdate": "config_option_update", "configOptions": self.options(flags) });
@@ -97,7 +97,7 @@ impl Settings {
         }
     }
 
-    /// The part of the answer to new, load and resume that tells them.
+    /// Returns the part of the answer to new, load and resume that reports the settings.
     pub(super) fn opened(&self, flags: &Flags) -> Value {
         if flags.no_modes {
             return json!({});
@@ -125,7 +125,7 @@ impl Settings {
         opened
     }
 
-    /// The complete list of config options.
+    /// Returns the complete list of config options.
     fn options(&self, flags: &Flags) -> Value {
         let mut options = vec![select("model", "Model", Some("model"), &self.model, &["small", "large"])];
         if flags.mode_option || flags.only_options {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::flags::Flags;
 
-/// What the agent is and can do.
+/// Returns the answer to `initialize`: the agent's name and capabilities.
 pub(super) fn initialize(flags: &Flags, client: &Value) -> Value {
     let mut capable = json!({
         "loadSession": !flags.no_load,

@@ -1,9 +1,9 @@
-//! A recorded agent: answers as a real one did, frame by frame, from a transcript.
+//! A recorded agent, which answers frame by frame from the transcript of a real one.
 //!
 //! A transcript is a file of JSON lines `{"dir": "->", "msg": …}` (client to agent) and `{"dir": "<-", "msg": …}`
-//! (agent to client), in the order in which they crossed the wire. A message that arrives is matched with the next recorded one
-//! of the same method (any response matches the next recorded response), and the agent's frames up to the next message of the
-//! client follow. Only the ids of responses are replaced.
+//! (agent to client), in the order in which they crossed the wire. A message that arrives is matched with the next
+//! recorded one of the same method (any response matches the next recorded response), and the agent's frames up to the
+//! next message of the client follow. Only the ids of responses are replaced.
 
 use std::fs;
 use std::io::{self, BufRead, Write};
@@ -57,7 +57,7 @@ pub(super) fn play(path: &Path, input: impl BufRead, output: impl Write + Send +
 
 struct Player {
     records: Vec<Record>,
-    /// The first record that was not played yet.
+    /// The first record that was not sent yet.
     next: usize,
     output: Output,
 }
@@ -71,12 +71,12 @@ impl Player {
         self.follow_message(Some(method), id)
     }
 
-    /// Sends the frames that followed the recorded message. A message that was never recorded has no consequence.
+    /// Sends the frames that followed the recorded message. A message that was not recorded has no effect.
     fn follow_message(&mut self, method: Option<&str>, id: &Value) -> io::Result<()> {
         let Some(found) = self.find(method) else { return Ok(()) };
         let recorded_id = self.records[found].msg["id"].clone();
         self.next = found + 1;
-        // A turn may end behind a later message of the client, so the id is replaced in all that follows.
+        // A turn may end behind a later message of the client, so the id is replaced in all later frames.
         for record in &mut self.records[found + 1..] {
             let is_answer = record.dir == Direction::FromAgent && record.msg.get("method").is_none();
             if method.is_some() && is_answer && record.msg["id"] == recorded_id {
@@ -91,7 +91,7 @@ impl Player {
         Ok(())
     }
 
-    /// Looks for the client's next message of this method, from the present place on and then from the beginning.
+    /// Finds the client's next message of this method, from the current position on and then from the beginning.
     fn find(&self, method: Option<&str>) -> Option<usize> {
         let fits = |place: &usize| {
             let Record { dir, msg } = &self.records[*place];

@@ -1,11 +1,11 @@
-//! The everyday ACP calls of a client.
+//! The common ACP calls of a client.
 
 use serde_json::{Value, json};
 
 use super::{Call, Client, RpcError};
 
 impl Client {
-    /// `initialize` as a client that serves neither files nor terminals.
+    /// Sends `initialize` as a client that serves neither files nor terminals.
     pub async fn initialize(&self) -> Result<Value, RpcError> {
         let capabilities = json!({ "fs": { "readTextFile": false, "writeTextFile": false }, "terminal": false });
         let info = json!({ "name": "wharf-testkit", "version": env!("CARGO_PKG_VERSION") });
@@ -13,18 +13,18 @@ impl Client {
         self.request("initialize", params).await
     }
 
-    /// `session/new`; returns the session's id.
+    /// Sends `session/new` and returns the session's id.
     pub async fn new_session(&self, cwd: &str) -> Result<String, RpcError> {
         let opened = self.request("session/new", json!({ "cwd": cwd, "mcpServers": [] })).await?;
         Ok(opened["sessionId"].as_str().unwrap_or_default().to_owned())
     }
 
-    /// `session/load`; the replay is in the transcript.
+    /// Sends `session/load`; the replay is in the transcript.
     pub async fn load_session(&self, session: &str, cwd: &str) -> Result<Value, RpcError> {
         self.request("session/load", json!({ "sessionId": session, "cwd": cwd, "mcpServers": [] })).await
     }
 
-    /// Sends a prompt, without waiting.
+    /// Sends a prompt without waiting for its end.
     pub async fn start_prompt(&self, session: &str, text: &str) -> Call {
         let prompt = json!([{ "type": "text", "text": text }]);
         self.start("session/prompt", json!({ "sessionId": session, "prompt": prompt })).await

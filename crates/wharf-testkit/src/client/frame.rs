@@ -1,4 +1,4 @@
-//! One received frame: the text as it came, and what it means.
+//! One received frame: its text and its parsed body.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ impl std::fmt::Display for RpcError {
 
 impl std::error::Error for RpcError {}
 
-/// Text and meaning of a frame. What is not JSON has the body `null`.
+/// The text and the parsed body of a frame. The body is `null` if the text is not JSON.
 #[derive(Debug, Clone)]
 pub struct Frame {
     pub raw: String,
@@ -31,12 +31,12 @@ impl Frame {
         Self { raw: raw.to_owned(), body }
     }
 
-    /// The method; empty for responses.
+    /// Returns the method; empty for responses.
     pub fn method(&self) -> &str {
         self.body["method"].as_str().unwrap_or_default()
     }
 
-    /// Whether the other side wants an answer.
+    /// Returns true if the other side expects an answer.
     pub fn is_request(&self) -> bool {
         self.body.get("method").is_some() && self.body.get("id").is_some()
     }
@@ -49,23 +49,23 @@ impl Frame {
         &self.body["params"]
     }
 
-    /// The update of a `session/update`.
+    /// Returns the update of a `session/update`.
     pub fn update(&self) -> Option<&Value> {
         (self.method() == "session/update").then(|| &self.body["params"]["update"])
     }
 
-    /// The text of an `agent_message_chunk`.
+    /// Returns the text of an `agent_message_chunk`.
     pub fn text(&self) -> Option<&str> {
         let update = self.update().filter(|update| update["sessionUpdate"] == "agent_message_chunk")?;
         update["content"]["text"].as_str()
     }
 
-    /// The number that a chunk of the scripted agent's `stream` or `burst` begins with.
+    /// Returns the number at the start of a chunk of the scripted agent's `stream` or `burst`.
     pub fn index(&self) -> Option<u64> {
         self.text()?.split(' ').next()?.parse().ok()
     }
 
-    /// What this response says; `None` if it is none.
+    /// Returns the result or the error of a response; `None` for other frames.
     pub(super) fn answer(&self) -> Option<Result<Value, RpcError>> {
         if self.body.get("method").is_some() || self.body.get("id").is_none() {
             return None;

@@ -1,8 +1,8 @@
-//! An ACP client that keeps everything it receives and waits for frames, never for time. It speaks WebSocket, or whatever
-//! else a test puts under it ([`Client::wired`]).
+//! An ACP client that keeps every received frame and waits for frames, never for time. It uses a WebSocket or any other
+//! transport of a test ([`Client::wired`]).
 //!
-//! Every wait has a limit ([`PATIENCE`]); at the limit, or when the connection is lost, it panics with the end of the
-//! transcript, since a test has nothing better to do. Clones share one connection.
+//! Every wait has a limit ([`PATIENCE`]). At the limit, or when the connection is lost, it panics with the end of the
+//! transcript. Clones share one connection.
 
 mod acp;
 mod frame;
@@ -28,7 +28,8 @@ use wharf_demo::turn::lock;
 
 use crate::PATIENCE;
 
-/// Answers requests of the agent by itself: the result or the error object, or `None` to leave the request alone.
+/// Answers requests of the agent automatically: returns the result or the error object, or `None` to leave the request
+/// open.
 type Responder = Box<dyn Fn(&Frame) -> Option<Result<Value, Value>> + Send>;
 
 /// One connection.
@@ -47,9 +48,9 @@ struct Inner {
 #[derive(Default)]
 struct Seen {
     frames: Vec<Frame>,
-    /// Frames before this one are spent: `expect` looks from here on.
+    /// The position from which `expect` searches.
     cursor: usize,
-    /// Why the connection ended, if it did.
+    /// The reason why the connection ended, if it did.
     closed: Option<String>,
     calls: HashMap<String, oneshot::Sender<Result<Value, RpcError>>>,
 }
@@ -60,7 +61,7 @@ impl std::fmt::Debug for Client {
     }
 }
 
-/// A request that was sent and whose answer is still to come.
+/// A sent request whose answer is pending.
 #[derive(Debug)]
 pub struct Call {
     client: Client,
@@ -101,13 +102,13 @@ impl Client {
         Ok(Self::over(socket::connect(url, credentials).await?.0))
     }
 
-    /// Makes a client of a socket that is connected already.
+    /// Creates a client on a connected socket.
     pub fn over<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(socket: WebSocketStream<S>) -> Self {
         let (sink, stream) = transport::of_socket(socket);
         Self::wired(sink, stream)
     }
 
-    /// Makes a client of any transport.
+    /// Creates a client on any transport.
     pub fn wired(sink: Box<dyn Outgoing>, stream: Incoming) -> Self {
         let inner = Inner {
             sink: tokio::sync::Mutex::new(sink),
@@ -157,7 +158,7 @@ impl Client {
         }
     }
 
-    /// Changes the limit of every wait of this connection.
+    /// Sets the limit of every wait of this connection.
     pub fn set_patience(&self, limit: Duration) {
         *lock(&self.0.patience) = limit;
     }
@@ -166,7 +167,7 @@ impl Client {
         *lock(&self.0.patience)
     }
 
-    /// Sends text as it is, for byte-exactness and for nonsense. A lost connection is noticed when reading.
+    /// Sends text unchanged, for exact bytes and for malformed input. A lost connection is noticed by the reader.
     pub async fn send_raw(&self, text: &str) {
         let _ = self.0.sink.lock().await.send(text.to_owned()).await;
     }
@@ -188,13 +189,13 @@ impl Client {
         self.start(method, params).await.answer().await
     }
 
-    /// Sends a request under the next number, without waiting.
+    /// Sends a request with the next id, without waiting.
     pub async fn start(&self, method: &str, params: Value) -> Call {
         let id = json!(self.0.next_id.fetch_add(1, Ordering::Relaxed));
         self.start_as(id, method, params).await
     }
 
-    /// Sends a request under an id of the test's choice, without waiting.
+    /// Sends a request with a given id, without waiting.
     pub async fn start_as(&self, id: Value, method: &str, params: Value) -> Call {
         let answer = self.register(&id);
         let frame = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
@@ -211,23 +212,23 @@ impl Client {
         answer
     }
 
-    /// Answers every request of the agent that the function has an answer for, from now on.
+    /// Answers every later request of the agent for which the function has an answer.
     pub fn respond_with(&self, answer: impl Fn(&Frame) -> Option<Result<Value, Value>> + Send + 'static) {
         *lock(&self.0.responder) = Some(Box::new(answer));
     }
 
-    /// Answers every permission with this option, from now on.
+    /// Answers every later permission with this option.
     pub fn choose(&self, option: &str) {
         let result = json!({ "outcome": { "outcome": "selected", "optionId": option } });
         self.respond_with(move |ask| (ask.method() == "session/request_permission").then(|| Ok(result.clone())));
     }
 
-    /// The next frame that was not looked at yet.
+    /// Returns the next frame after the cursor.
     pub async fn next_frame(&self) -> Frame {
         self.expect("any frame", |_| true).await
     }
 
-    /// Waits for a frame that fits, starting after the last one found; what it skips stays in the transcript only.
+    /// Waits for a matching frame after the last one found; skipped frames stay in the transcript.
     pub async fn expect(&self, what: &str, fits: impl Fn(&Frame) -> bool) -> Frame {
         match tokio::time::timeout(self.patience(), self.find(&fits)).await {
             Ok(Some(frame)) => frame,
@@ -236,11 +237,11 @@ impl Client {
         }
     }
 
-    /// Looks on from the cursor until a frame fits; `None` if the connection ends first.
+    /// Searches from the cursor until a frame matches; `None` if the connection ends first.
     async fn find(&self, fits: &impl Fn(&Frame) -> bool) -> Option<Frame> {
         let mut from = lock(&self.0.seen).cursor;
         loop {
-            // Asked for before looking, so that a frame that comes in between is not missed.
+            // The notification is registered before the search, so that a frame that arrives in between is not missed.
             let arrived = self.0.arrived.notified();
             {
                 let mut seen = lock(&self.0.seen);
@@ -257,7 +258,7 @@ impl Client {
         }
     }
 
-    /// Waits for a `session/update` whose update fits.
+    /// Waits for a `session/update` whose update matches.
     pub async fn expect_update(&self, what: &str, fits: impl Fn(&Value) -> bool) -> Frame {
         self.expect(what, |frame| frame.update().is_some_and(&fits)).await
     }
@@ -277,7 +278,7 @@ impl Client {
         self.expect(&format!("notification {method}"), |frame| !frame.is_request() && frame.method() == method).await
     }
 
-    /// Waits until the connection has ended, and tells why: `closed CODE REASON`, `lost: …` or `ended`.
+    /// Waits until the connection has ended and returns the reason: `closed CODE REASON`, `lost: …` or `ended`.
     pub async fn closed(&self) -> String {
         let _ = tokio::time::timeout(self.patience(), self.find(&|_| false)).await;
         let why = lock(&self.0.seen).closed.clone();
@@ -289,12 +290,12 @@ impl Client {
         let _ = self.0.sink.lock().await.close().await;
     }
 
-    /// Everything received so far.
+    /// Returns every frame received so far.
     pub fn transcript(&self) -> Vec<Frame> {
         lock(&self.0.seen).frames.clone()
     }
 
-    /// The texts of all message chunks received so far, in order.
+    /// Returns the texts of all message chunks received so far, in order.
     pub fn texts(&self) -> Vec<String> {
         lock(&self.0.seen).frames.iter().filter_map(|frame| frame.text().map(str::to_owned)).collect()
     }

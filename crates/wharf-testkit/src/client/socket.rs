@@ -1,4 +1,4 @@
-//! Opening a WebSocket to the host, with each of the ways to show a token.
+//! Opens a WebSocket to the host, with each form of credentials.
 
 use std::path::Path;
 
@@ -10,18 +10,18 @@ use tokio_tungstenite::tungstenite::http::HeaderValue;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, client_async_with_config, connect_async_with_config};
 
-/// The bare socket: for benchmarks, and for clients that stop reading.
+/// The bare socket, for benchmarks and for clients that stop reading.
 pub type RawSocket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
-/// What a client shows when it connects.
+/// The credentials of a connection.
 #[derive(Debug, Clone)]
 pub enum Credentials {
     /// `Authorization: Bearer TOKEN`.
     Bearer(String),
-    /// The subprotocols `acp.v1` and `wharf.token.TOKEN`, as browsers have to do it.
+    /// The subprotocols `acp.v1` and `wharf.token.TOKEN`, as browsers have to send them.
     Subprotocol(String),
     None,
-    /// These headers and nothing else, such as a foreign `Origin`.
+    /// Exactly these headers, such as a foreign `Origin`.
     Headers(Vec<(&'static str, String)>),
 }
 
@@ -36,7 +36,7 @@ impl Credentials {
     }
 }
 
-/// Connects, and returns the response of the handshake too. A refusal is an error that names the HTTP status.
+/// Connects and returns also the response of the handshake. A refusal is an error that names the HTTP status.
 pub async fn connect(url: &str, credentials: &Credentials) -> Result<(RawSocket, Response)> {
     let mut request = url.into_client_request().with_context(|| format!("reading the address {url}"))?;
     for (name, value) in credentials.headers() {
@@ -45,7 +45,7 @@ pub async fn connect(url: &str, credentials: &Credentials) -> Result<(RawSocket,
     connect_async_with_config(request, Some(config()), true).await.with_context(|| format!("connecting to {url}"))
 }
 
-/// Connects to the host's unix socket, which asks for no token.
+/// Connects to the host's unix socket, which needs no token.
 pub async fn connect_unix(path: &Path) -> Result<WebSocketStream<UnixStream>> {
     let what = || format!("connecting to {}", path.display());
     let stream = UnixStream::connect(path).await.with_context(what)?;
@@ -53,7 +53,7 @@ pub async fn connect_unix(path: &Path) -> Result<WebSocketStream<UnixStream>> {
     Ok(client_async_with_config(request, stream, Some(config())).await.with_context(what)?.0)
 }
 
-/// The host's limits are under test, not this client's.
+/// Removes the limits of the client, since the host's limits are under test.
 fn config() -> WebSocketConfig {
     WebSocketConfig::default().max_message_size(None).max_frame_size(None)
 }

@@ -1,4 +1,4 @@
-//! What a client is put on: something that takes whole messages, and a stream of those that come.
+//! The transport of a client: a sink for whole messages and a stream of received ones.
 
 use anyhow::Result;
 use futures_util::future::BoxFuture;
@@ -8,17 +8,17 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 
-/// The way to the host.
+/// The sending half of a transport.
 pub trait Outgoing: Send {
     fn send(&mut self, text: String) -> BoxFuture<'_, Result<()>>;
     /// Ends the connection from this side.
     fn close(&mut self) -> BoxFuture<'_, Result<()>>;
 }
 
-/// What comes from the host; an `Err` is the last item and says how the connection ended.
+/// The receiving half of a transport; an `Err` is the last item and says how the connection ended.
 pub type Incoming = BoxStream<'static, Result<String, String>>;
 
-/// Both halves of a WebSocket.
+/// Splits a WebSocket into both halves of a transport.
 pub(super) fn of_socket<S>(socket: WebSocketStream<S>) -> (Box<dyn Outgoing>, Incoming)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,

@@ -1,4 +1,4 @@
-//! Behaviour chosen at the start.
+//! Flags of the scripted agent.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Commands in prompts.
+//! Commands in prompts of the scripted agent.
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The WebSocket client, against a tiny server in the test itself.
+//! The WebSocket client, against a small server in the test itself.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 use wharf_testkit::client::{Client, Credentials};
 
-/// Serves one connection: greets with the headers it saw, echoes params, asks when told to, and closes when told to.
+/// Serves one connection: sends the headers it received, echoes params, and sends requests or closes on command.
 async fn serve(listener: TcpListener) -> Result<()> {
     let (stream, _) = listener.accept().await?;
     let mut seen = Vec::new();

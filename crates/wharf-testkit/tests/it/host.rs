@@ -1,4 +1,4 @@
-//! The harness, with a stand-in for the real binary: a script that says the line and waits.
+//! The harness, with a replacement of the real binary: a script that prints the line and waits.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use wharf_testkit::host::HostOptions;
 use wharf_testkit::procs;
 
-/// Says that it listens, with its own arguments as the socket; ends at once on SIGTERM.
+/// Prints the line of a listening host, with its own arguments as the socket; exits on SIGTERM.
 const STAND_IN: &str = r#"#!/bin/sh
 while [ "$1" != --state-dir ]; do shift; done
 mkdir -p "$2"; echo secret > "$2/token"; echo "some trouble" >&2

@@ -1,4 +1,4 @@
-//! The measurement that the benchmark compares with.
+//! The baseline measurement of the benchmark.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The test tools themselves: what other tests rely on has to hold.
+//! Tests of the test tools, on which other tests rely.
 #![expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves")]
 
 mod agent_flags;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use wharf_testkit::pipe::{AgentPipe, joined_text};
 use wharf_testkit::program;
 
-/// The scripted agent with an open session.
+/// Starts the scripted agent and opens a session.
 fn scripted(flags: &[&str]) -> Result<(AgentPipe, String)> {
     let mut agent = start(flags)?;
     let session = agent.open_session()?;
@@ -25,7 +25,7 @@ fn start(flags: &[&str]) -> Result<AgentPipe> {
     AgentPipe::start(&program::scripted_agent()?, flags, &[])
 }
 
-/// What one prompt made the agent say, and its stop reason.
+/// Sends one prompt and returns the agent's text and its stop reason.
 fn told(agent: &mut AgentPipe, session: &str, text: &str) -> Result<(String, Value)> {
     let (response, messages) = agent.prompt(session, text)?;
     Ok((joined_text(&messages), response["result"]["stopReason"].clone()))

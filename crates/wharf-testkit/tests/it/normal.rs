@@ -28,7 +28,7 @@ fn ids_and_times_get_stable_names() {
         "text": "ordinary words, 1-2-3 and sess_short stay",
         "count": 5,
     });
-    // serde_json keeps objects sorted by key, so the order of appearance is that of the keys.
+    // Objects of serde_json are sorted by key, so the order of appearance is that of the keys.
     assert_eq!(normal.value(&json!([one, two]))[1], "<session-2>");
     assert_eq!(normal.value(&value), expected);
 }

@@ -1,4 +1,4 @@
-//! Processes: that stubborn ones are stubborn, and that they are seen.
+//! Processes that resist signals, and the functions that inspect them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use wharf_testkit::{PATIENCE, procs};
 
 use crate::{scripted, told};
 
-/// The pids that the command `spawn` tells. Drop kills them, whatever the test says.
+/// The pids that the command `spawn` reports. Dropping it kills them.
 struct Pids(Vec<u32>);
 
 impl Drop for Pids {
