@@ -1,4 +1,4 @@
-//! What the host is to do, and what the caller is told, after an input.
+//! The result of an input: effects for the host and a reply for the caller.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::{
     TurnState,
 };
 
-/// Everything that one input led to. The host appends the events, shows them, then runs the effects, in this order.
+/// The complete result of one input. The host appends the events, publishes them, then runs the effects, in this order.
 #[derive(Clone, Debug, Default)]
 pub struct Step {
     pub events: Vec<Event>,
@@ -17,40 +17,40 @@ pub struct Step {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Start the agent; an earlier start's process ends first.
+    /// Starts the agent; the process of an earlier start ends first.
     StartAgent { start: StartNo, how: StartKind },
-    /// End this start's process tree.
+    /// Ends the process tree of this start.
     StopAgent { start: StartNo },
-    /// Send the prompt's frame to the agent, ids replaced.
+    /// Sends the prompt's frame to the agent, with replaced ids.
     SendPrompt { prompt: PromptId, frame: Raw },
-    /// Send `session/cancel` to the agent.
+    /// Sends `session/cancel` to the agent.
     SendCancel,
-    /// Answer the agent's request. Exactly once per ask, unless the agent is gone.
+    /// Answers the agent's request. Happens exactly once per ask, unless the agent is gone.
     AnswerAsk { agent_request: Raw, reply: AskReply },
-    /// Tell the other attached clients: presence is announced, not logged.
+    /// Notifies the other attached clients: presence is announced, not logged.
     AnnouncePresence { member: Member, connected: bool },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AskReply {
-    /// The client's response frame, `id` to be replaced.
+    /// The client's response frame, whose `id` is to be replaced.
     Frame(Raw),
-    /// The kind's own way of saying "cancelled".
+    /// The form of "cancelled" that the kind of ask defines.
     Cancelled,
     /// `-32800`: the agent withdrew the request itself.
     Withdrawn,
-    /// Over the limit of open asks.
+    /// The agent has too many open asks.
     Refused,
 }
 
-/// What the caller of an input is told.
+/// The reply to the caller of an input.
 #[derive(Clone, Debug, Default)]
 pub enum Reply {
     #[default]
     Done,
     Prompt(PromptReceipt),
     Joined(Box<Joined>),
-    /// For a cancel: was a turn running that is now asked to end?
+    /// The reply to a cancel.
     Cancelled {
         was_busy: bool,
         /// True if the running turn is another client's and was left alone, since a turn of the caller's own ended just
@@ -62,16 +62,16 @@ pub enum Reply {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptReceipt {
-    /// The prompt that stands for the submission: an earlier one if the idempotency key was known.
+    /// The prompt of the submission: an earlier one if the idempotency key was known.
     pub prompt: PromptId,
-    /// Place in the queue (0 = next), `None` once its turn has begun or it has ended.
+    /// The position in the queue (0 = next); `None` once its turn has begun or it has ended.
     pub position: Option<usize>,
     pub duplicate: bool,
-    /// For a duplicate: how it ended, if it has.
+    /// The end of a duplicate, if it has ended.
     pub end: Option<PromptEnd>,
 }
 
-/// What a newcomer needs besides the log: all of it true at `head`.
+/// The data that a joining client needs besides the log, as of `head`.
 #[derive(Clone, Debug)]
 pub struct Joined {
     pub head: Seq,
@@ -81,38 +81,38 @@ pub struct Joined {
     pub answer: Option<Raw>,
     /// The event that holds `answer`.
     pub answer_at: Seq,
-    /// The agent's settings in force; see [`crate::State::settings`].
+    /// The agent's current settings; see [`crate::State::settings`].
     pub settings: Option<Vec<AgentSetting>>,
     pub latest: Latest,
     pub turn: TurnState,
-    /// The prompts that wait for their turn, in order.
+    /// The queued prompts, in order.
     pub queued: Vec<QueuedPrompt>,
 }
 
-/// A no, as data. Each surface has its own words for it.
+/// A refusal as data. Each surface has its own form of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The session ended and cannot come back.
     NotResumable,
-    /// A user killed it: only an explicit resume brings it back.
+    /// A user killed the session: only an explicit resume brings it back.
     Killed,
-    /// The caller only observes.
+    /// The caller is an observer.
     Observer,
     /// A turn is running and the caller did not want to queue.
     TurnInProgress,
     QueueFull {
         limit: usize,
     },
-    /// No such waiting or running prompt.
+    /// There is no such queued or running prompt.
     UnknownPrompt(PromptId),
     /// The prompt id is in use by another submission.
     PromptIdTaken(PromptId),
-    /// The same sender used this idempotency key for this prompt, which said something else.
+    /// The same sender used this idempotency key for this prompt, whose content differs.
     KeyReused(PromptId),
     AlreadyStarted(PromptId),
     UnknownAsk(AskId),
     AlreadyAnswered(AskId),
-    /// The option is none of those offered.
+    /// The option is not one of those offered.
     InvalidOption {
         offered: Vec<Arc<str>>,
     },

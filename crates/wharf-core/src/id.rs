@@ -1,4 +1,4 @@
-//! Every id is its own type, so that none can stand in for another.
+//! The ids. Each kind has its own type, so that they cannot be confused.
 
 use std::fmt;
 use std::sync::Arc;
@@ -62,15 +62,15 @@ text_id!(
     SessionId
 );
 text_id!(
-    /// One attached party. Chosen by the client or given by the host.
+    /// One attached client. Chosen by the client or assigned by the host.
     ClientId
 );
 text_id!(
-    /// One submitted prompt. Chosen by the submitter, so that it can watch for the end before it submits.
+    /// One submitted prompt. Chosen by the client, so that it can watch for the end before it submits.
     PromptId
 );
 number_id!(
-    /// An event's place in its session's log: 1, 2, 3 … without a gap.
+    /// An event's position in its session's log: 1, 2, 3 … without a gap.
     Seq
 );
 number_id!(
@@ -78,11 +78,11 @@ number_id!(
     Epoch
 );
 number_id!(
-    /// An ask is named by the seq of the event that opened it.
+    /// An ask, identified by the seq of the event that opened it.
     AskId
 );
 number_id!(
-    /// Which start of the agent this is: 1 for the first. News from an earlier start is stale.
+    /// The number of a start of the agent: 1 for the first. Messages of an earlier start are stale.
     StartNo
 );
 number_id!(
@@ -91,7 +91,7 @@ number_id!(
 );
 
 impl Seq {
-    /// Before the first event.
+    /// The position before the first event.
     pub const ZERO: Self = Self(0);
 
     #[must_use]

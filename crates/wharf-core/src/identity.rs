@@ -1,4 +1,4 @@
-//! The identity of a client: which prompts are its own, whichever connection it comes by.
+//! The identity of a client, which decides which prompts are its own on every connection.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Sender, SessionId};
 
-/// The longest id that a client may give itself. It is kept with every prompt and shown to everyone.
+/// The longest id that a client may give itself. It is stored with every prompt and shown to all clients.
 pub const MAX_CHOSEN_ID_BYTES: usize = 256;
 
 /// The id that a client gives itself. It stays the same over reconnects and restarts of the host.
@@ -43,13 +43,13 @@ impl std::error::Error for InvalidChosenId {}
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientIdentity {
     token: Option<Arc<str>>,
-    /// The session whose agent it is: an agent is never its user, whatever it calls itself.
+    /// The session of an agent that is a client: an agent is never its user, whatever id it gives itself.
     parent: Option<SessionId>,
     id: Arc<str>,
 }
 
 impl Sender {
-    /// The id that others are told: the one that the client gave itself, also as an amux peer, else the host's.
+    /// Returns the id that others see: the client's own id, also as an amux peer, else the host's.
     pub fn shown_id(&self) -> &str {
         let peer = self.peer.as_ref().map(|peer| &*peer.id);
         self.chosen.as_ref().map(ChosenId::as_str).or(peer).unwrap_or_else(|| self.client.as_str())
@@ -60,12 +60,12 @@ impl Sender {
         self.chosen.is_some() || self.peer.is_some()
     }
 
-    /// Returns the identity by which the client is known again on another connection with the same token.
+    /// Returns the identity by which the client is recognised on another connection with the same token.
     pub fn identity(&self) -> ClientIdentity {
         ClientIdentity { token: self.token.clone(), parent: self.parent.clone(), id: self.shown_id().into() }
     }
 
-    /// Returns true if both are the same client, perhaps by different connections.
+    /// Returns true if both are the same client, perhaps on different connections.
     pub fn is_same_client(&self, other: &Self) -> bool {
         self.token == other.token && self.parent == other.parent && self.shown_id() == other.shown_id()
     }

@@ -1,4 +1,4 @@
-//! JSON text that the core carries and never reads.
+//! JSON text that the core passes on unchanged.
 
 use std::fmt;
 
@@ -6,20 +6,20 @@ use bytes::Bytes;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// One JSON value as it came, byte for byte, without line breaks. Cheap to clone.
+/// One JSON value, byte for byte as received, without line breaks. Cheap to clone.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Raw(Bytes);
 
 impl Raw {
-    /// Takes text that is known to be one JSON value in one line: the host's scanner has seen all of it.
-    /// Text that is not UTF-8 or holds a line break is refused.
+    /// Takes text that is known to be one JSON value in one line, since the host's scanner has checked it. Returns
+    /// `None` if it is not UTF-8 or holds a line break.
     pub fn new(text: impl Into<Bytes>) -> Option<Self> {
         let text = text.into();
         let one_line = !text.contains(&b'\n') && !text.contains(&b'\r');
         (one_line && std::str::from_utf8(&text).is_ok()).then_some(Self(text))
     }
 
-    /// As [`Raw::new`] for bytes that were already checked (a slice of a record that was validated whole).
+    /// Like [`Raw::new`], for bytes that were already checked as part of a whole record.
     pub fn new_checked_before(text: Bytes) -> Self {
         Self(text)
     }
@@ -32,7 +32,7 @@ impl Raw {
         std::str::from_utf8(&self.0).unwrap_or("null")
     }
 
-    /// A copy in memory of its own: what is kept for long should not hold on to the buffer that it was read into.
+    /// Returns a copy in memory of its own, so that a long-lived value does not keep the read buffer alive.
     #[must_use]
     pub fn detached(&self) -> Self {
         Self(Bytes::copy_from_slice(&self.0))

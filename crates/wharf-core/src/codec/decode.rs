@@ -1,4 +1,4 @@
-//! Reading events.
+//! Decodes events.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ struct Head<'a> {
     at: Millis,
 }
 
-/// Parses the members that the variant has out of the body.
+/// Parses the variant's members out of the body.
 macro_rules! read {
     ($body:expr, $kind:expr, Event::$variant:ident { $($(#[$attr:meta])* $member:ident: $type:ty),* $(,)? }) => {{
         #[derive(Deserialize)]
@@ -126,7 +126,8 @@ struct AskMembers {
     ask: Ask,
 }
 
-/// The hot path: exactly the spelling of `encode`, anything else is left to the parser.
+/// Decodes an update on the hot path: exactly the spelling of `encode`. Returns `None` for any other spelling, which is
+/// left to the parser.
 fn decode_update(body: &Bytes) -> Option<(Millis, Event)> {
     let rest = body.strip_prefix(br#"{"kind":"agent_updated","at":"#)?;
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -138,7 +139,7 @@ fn decode_update(body: &Bytes) -> Option<(Millis, Event)> {
     let at = number.iter().fold(0, |at: u64, digit| at * 10 + u64::from(digit - b'0'));
     let rest = rest.strip_prefix(br#","update":""#)?;
     let (tag, rest) = rest.split_at(rest.iter().position(|byte| *byte == b'"')?);
-    // A title or a tool call is rare and may hold escapes: not for this path.
+    // An update with a title or a tool call is rare and may hold escapes, so it is left to the parser.
     let frame = rest.strip_prefix(br#"","frame":"#)?.strip_suffix(b"}")?;
     let update = UpdateKind::from_tag(std::str::from_utf8(tag).ok()?);
     let frame = Raw::new(body.slice_ref(frame))?;

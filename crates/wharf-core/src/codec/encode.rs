@@ -1,4 +1,4 @@
-//! Writing events.
+//! Encodes events.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ pub fn encode(event: &Event, at: Millis, out: &mut Vec<u8>) {
         Event::AgentUpdated { update, frame, title, tool } => {
             encode_update(*update, frame, title.as_deref(), tool.as_ref(), at, out);
         }
-        // What an unknown event says is unknown: it is kept as it came, its time included.
+        // The content of an unknown event is unknown, so it is kept unchanged with its time.
         Event::Unknown { body, .. } => out.extend_from_slice(body.bytes()),
         Event::Created(origin) => encode_as("created", at, out, |o| o.value("origin", origin)),
         Event::AgentStarting { start, how } => encode_as("agent_starting", at, out, |o| {
@@ -110,7 +110,7 @@ fn encode_prompt_event(event: &Event, at: Millis, out: &mut Vec<u8>) {
     }
 }
 
-/// The hot path: no parser, no formatter.
+/// Encodes an update on the hot path, without a serialiser.
 fn encode_update(
     update: UpdateKind,
     frame: &Raw,
@@ -201,7 +201,7 @@ fn encode_as(kind: &str, at: Millis, out: &mut Vec<u8>, members: impl FnOnce(&mu
     out.push(b'}');
 }
 
-/// A JSON object under way.
+/// A JSON object that is being written.
 struct Object<'a> {
     out: &'a mut Vec<u8>,
 }
@@ -240,7 +240,7 @@ impl Object<'_> {
     }
 }
 
-/// Only for values of strings, numbers and flags, which cannot fail to be written.
+/// Writes a value of strings, numbers and flags, which cannot fail.
 fn write_value(value: &(impl Serialize + ?Sized), out: &mut Vec<u8>) {
     if serde_json::to_writer(&mut *out, value).is_err() {
         out.extend_from_slice(b"null");

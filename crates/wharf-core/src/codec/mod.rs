@@ -17,10 +17,10 @@ pub(crate) use stored::{Saved, SavedRef, StoredEnd, StoredOutcome, present};
 /// The version of the log's event format that this build writes.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// The version of a snapshot's inside. It may be raised without the log's.
+/// The version of a snapshot's content. It may be raised without the log's.
 pub(crate) const SNAPSHOT_VERSION: u32 = 1;
 
-/// Why stored bytes are no event.
+/// The reason why stored bytes are no event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CodecError {
     /// Not a JSON object with `kind` and `at`.

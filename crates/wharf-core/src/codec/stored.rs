@@ -1,4 +1,4 @@
-//! Shapes for reading what serde's tagged enums cannot: a tag beside a payload that is to stay unread.
+//! Types for reading a tag beside a payload that is to stay unparsed, which serde's tagged enums cannot do.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::{AskOutcome, PromptEnd, Raw, Sender, State};
 
-/// Reads a payload that may be left out: one that is there and says `null` is not one that is missing.
+/// Reads an optional payload. A payload that is `null` is present, not missing.
 pub(crate) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Raw>, D::Error> {
     Raw::deserialize(deserializer).map(Some)
 }
@@ -66,14 +66,14 @@ impl TryFrom<StoredOutcome> for AskOutcome {
     }
 }
 
-/// The inside of a snapshot event, as it is written.
+/// The content of a snapshot event, for writing.
 #[derive(Serialize)]
 pub(crate) struct SavedRef<'a> {
     pub(crate) v: u32,
     pub(crate) state: &'a State,
 }
 
-/// The inside of a snapshot event, as it is read.
+/// The content of a snapshot event, for reading.
 #[derive(Deserialize)]
 pub(crate) struct Saved {
     pub(crate) state: State,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Draft, Session};
 use crate::{Ask, AskId, AskKind, AskOutcome, AskReply, Effect, Event, Fault, Raw, Refusal, Reply, Sender, Status};
 
-/// An ask before it has an id.
+/// An ask without an id.
 pub(super) struct Question {
     pub(super) kind: AskKind,
     pub(super) agent_request: Raw,
@@ -16,7 +16,7 @@ pub(super) struct Question {
 
 impl Session {
     pub(super) fn agent_asked(&mut self, question: Question, draft: &mut Draft) {
-        // Only a running agent is listened to: one that is being stopped gets no answers any more.
+        // Only a running agent may ask: an agent that is being stopped gets no answers any more.
         if self.state.status != Status::Running {
             return;
         }
@@ -44,7 +44,7 @@ impl Session {
         self.review_asks(draft);
     }
 
-    /// Of two open asks under one id the newer one is meant.
+    /// Withdraws an ask. Of two open asks with one id it withdraws the newer one.
     pub(super) fn agent_withdrew(&mut self, agent_request: &Raw, draft: &mut Draft) {
         let meant = self.state.asks.values().rev().find(|ask| ask.agent_request == *agent_request).map(|ask| ask.id);
         if let Some(ask) = meant {
@@ -52,7 +52,7 @@ impl Session {
         }
     }
 
-    /// The first valid answer wins.
+    /// Accepts the first valid answer.
     pub(super) fn answer(
         &mut self,
         ask: AskId,
@@ -77,7 +77,8 @@ impl Session {
         Reply::Done
     }
 
-    /// Counts once everyone who could answer has declined. From outside it counts if there is nobody to wait for.
+    /// Records a decline, which counts once every client that could answer has declined. A decline of a detached client
+    /// counts only if no attached client could answer.
     pub(super) fn decline(&mut self, ask: AskId, by: Sender, frame: Raw, draft: &mut Draft) -> Reply {
         let kind = match self.open_ask(ask, &by) {
             Ok(open) => open.kind,
@@ -101,8 +102,8 @@ impl Session {
         self.state.asks.get(&ask).ok_or_else(gone)
     }
 
-    /// Settles what has become settled by who is attached: everyone declined, or nobody is left who could answer.
-    /// A permission waits for whoever comes; an elicitation is made for those who are here (rule 3.11).
+    /// Settles asks after a change of the attached clients: all have declined, or no client is left that could answer.
+    /// A permission waits for future clients; an elicitation is only for the attached ones (rule 3.11).
     pub(super) fn review_asks(&mut self, draft: &mut Draft) {
         let open: Vec<_> = self.state.asks.values().map(|ask| (ask.id, ask.kind)).collect();
         for (ask, kind) in open {
@@ -117,7 +118,7 @@ impl Session {
         }
     }
 
-    /// The ask's one end while its agent lives: a fact, and one answer.
+    /// Settles an ask while its agent lives: records the event and sends one answer.
     pub(super) fn settle_ask(
         &mut self,
         ask: AskId,
@@ -131,7 +132,7 @@ impl Session {
         self.record(Event::AskResolved { ask, outcome, by }, draft);
     }
 
-    /// The ask's one end when its agent is gone: there is nobody left to answer.
+    /// Settles the asks of an agent that is gone, without an answer.
     pub(super) fn abandon_asks(&mut self, draft: &mut Draft) {
         while let Some((&ask, _)) = self.state.asks.first_key_value() {
             self.record(Event::AskResolved { ask, outcome: AskOutcome::AgentGone, by: None }, draft);

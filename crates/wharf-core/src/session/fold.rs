@@ -1,4 +1,4 @@
-//! How each event changes the durable state. Never panics: a log with a damaged record folds as far as it makes sense.
+//! Applies events to the durable state. Never panics: a log with a damaged record folds as far as it makes sense.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -11,13 +11,14 @@ use crate::{
     StartNo, Status, ToolCall, ToolCallState, UpdateKind,
 };
 
-/// How many settled asks are told from unknown ones. A late answer comes within seconds, so this is ample.
+/// The number of settled asks that are remembered, to distinguish them from unknown ones. A late answer comes within
+/// seconds, so this is ample.
 const MAX_SETTLED: usize = 256;
-/// How many open tool calls of a turn are followed; no agent at work has as many.
+/// The number of open tool calls of a turn that are tracked; no working agent has as many.
 const MAX_OPEN_TOOLS: usize = 1_000;
 
 impl State {
-    /// The state after the entry that a restore begins with: the first event, or a snapshot.
+    /// Returns the state after the first entry of a restore: the first event or a snapshot.
     pub fn begin(seq: Seq, at: Millis, event: &Event) -> Option<Self> {
         match event {
             Event::Created(origin) => Some(Self::new(origin.clone(), seq, at)),
@@ -87,7 +88,7 @@ impl State {
         serde_json::to_vec(&saved).ok().and_then(Raw::new)
     }
 
-    /// Takes one event in. The only place where durable state changes.
+    /// Applies one event. This is the only place where durable state changes.
     pub fn apply(&mut self, seq: Seq, at: Millis, event: &Event) {
         self.head = seq;
         match event {
@@ -102,7 +103,7 @@ impl State {
                     self.latest.apply(*update, seq, frame, title.as_ref());
                 }
             }
-            // A second creation is damage.
+            // A second creation is damage and is ignored.
             Event::Created(_) | Event::Unknown { .. } => {}
             Event::AgentStarting { start, how } => {
                 self.status = Status::Starting;
@@ -111,7 +112,7 @@ impl State {
                 (self.ending, self.ended_at) = (None, None);
                 self.flooded = false;
                 self.how = Some(*how);
-                // A fresh session of the agent remembers nothing.
+                // A new session of the agent remembers nothing.
                 self.answered &= *how != StartKind::New;
             }
             Event::AgentStarted { start, agent_session, traits, answer } => {
@@ -236,7 +237,7 @@ impl State {
         if self.untrack(prompt).is_none() {
             self.unqueue(prompt);
         } else if said && self.turns.is_empty() {
-            // The agent ends the tool calls that its answer leaves open.
+            // The agent itself ends tool calls that its answer leaves open.
             self.open_tools.clear();
         }
     }
@@ -263,7 +264,7 @@ impl State {
         }
         self.failed_starts = 0;
         self.open_tools.clear();
-        // There is no agent to be held any more.
+        // There is no agent to pause any more.
         self.paused = None;
         self.status = ending.status;
         self.ending = Some(ending.clone());

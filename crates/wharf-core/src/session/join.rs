@@ -1,11 +1,11 @@
-//! Attaching and detaching. Who is here is announced, not logged (rule 1.1).
+//! Attaching and detaching. Presence is announced, not logged (rule 1.1).
 
 use super::live::Attached;
 use super::{Draft, Session};
 use crate::{Attachment, Effect, Joined, Member, Millis, Refusal, Reply, Role, Sender, Status};
 
 impl Session {
-    /// A client that attaches again replaces its attachment.
+    /// Attaches a client. A client that attaches again replaces its attachment.
     pub(super) fn attach(&mut self, attachment: Attachment, draft: &mut Draft) -> Reply {
         if self.is_dead_for(&attachment) {
             return Reply::Refused(Refusal::Killed);
@@ -16,7 +16,7 @@ impl Session {
         let member = Member { sender, role };
         let attached = Attached { member: member.clone(), elicits };
         let replaced = self.live.attached.insert(client.client.clone(), attached);
-        // A further connection of a client that is here already is no news.
+        // A further connection of an attached client is not announced.
         let is_news = replaced.as_ref().map_or(!is_here, |replaced| replaced.member != member);
         if let Some(replaced) = replaced.filter(|replaced| !replaced.member.sender.is_same_client(&client)) {
             self.announce_gone(replaced.member, draft);
@@ -60,7 +60,7 @@ impl Session {
         self.review_asks(draft);
     }
 
-    /// Tells that a client has gone. One with another connection has not, and what it declined stays declined.
+    /// Announces that a client has left. A client with another connection has not left, and its declines stay.
     fn announce_gone(&mut self, gone: Member, draft: &mut Draft) {
         if !self.live.has_other_connection(&gone.sender) {
             self.live.forget_declines_of(&gone.sender);
@@ -68,13 +68,14 @@ impl Session {
         }
     }
 
-    /// How many are attached. The session's own agent may look on; that makes it no client, and keeps nothing alive.
+    /// Returns the number of attached clients. The session's own agent may observe; it is not counted and does not keep
+    /// the session awake.
     pub fn clients(&self) -> usize {
         let own = Some(&self.state.origin.session);
         self.live.clients().into_values().filter(|member| member.sender.parent.as_ref() != own).count()
     }
 
-    /// Notes since when the session is of use to nobody.
+    /// Records since when the session has no client and no work.
     pub(super) fn watch_idleness(&mut self, now: Millis) {
         let state = &self.state;
         let idle =

@@ -1,4 +1,4 @@
-//! Idempotency keys: which submissions are one and the same prompt (rule 7.5).
+//! Idempotency keys: decide which submissions mean the same prompt (rule 7.5).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use wharf_json::Json;
 
 use crate::{PromptEnd, PromptId, Raw, Sender};
 
-/// A client that retries does so within minutes; a thousand prompts of one session are days.
+/// The number of remembered keys. A client retries within minutes; a thousand prompts of one session take days.
 const MAX_KEYS: usize = 1_000;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,33 +19,33 @@ pub(super) struct Keys(VecDeque<Keyed>);
 pub(super) struct Keyed {
     pub(super) key: Arc<str>,
     pub(super) prompt: PromptId,
-    /// `None` in snapshots of older versions: anyone's, whatever it said.
+    /// `None` in snapshots of older versions: matches every sender and content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     said: Option<Said>,
-    /// `None` while it waits or runs.
+    /// `None` while it is queued or runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) end: Option<PromptEnd>,
 }
 
-/// Who submitted it, and what it said. The same person may come back over another connection, so this is the token and
-/// not the client.
+/// The sender and the content of a submission. The same user may come back on another connection, so the sender is the
+/// token, not the client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Said {
-    /// `None`: the host's own user, who needs no token.
+    /// `None` for the host's own user, who needs no token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     token: Option<Arc<str>>,
     digest: Arc<str>,
 }
 
 impl Keyed {
-    /// Does this frame say the same?
+    /// Returns true if this frame has the same content.
     pub(super) fn says(&self, frame: &Raw) -> bool {
         self.said.as_ref().is_none_or(|said| said.digest == digest(frame))
     }
 }
 
 impl Keys {
-    /// What this sender submitted under the key: another's key is another key.
+    /// Returns the submission of this sender under the key: keys of different senders are independent.
     pub(super) fn get(&self, key: &str, sender: &Sender) -> Option<&Keyed> {
         let own = |keyed: &Keyed| keyed.said.as_ref().is_none_or(|said| said.token == sender.token);
         self.0.iter().rev().find(|keyed| *keyed.key == *key && own(keyed))
@@ -70,19 +70,19 @@ impl Keys {
     }
 }
 
-/// The prompt's content in short; not the request's id and `_meta`, which a retry may have other ones of. However it is
-/// spelled: a retry may come another way.
+/// Returns a digest of the prompt's content in any spelling, without the request's id and `_meta`, which differ in a
+/// retry.
 fn digest(frame: &Raw) -> Arc<str> {
     let mut digest = Fnv::default();
     match Json::parse(frame.bytes()).and_then(|frame| Ok(frame.at(&["params", "prompt"])?.unwrap_or(frame))) {
-        // Writing to memory does not fail.
+        // Writing to memory cannot fail.
         Ok(content) => drop(serde_json::to_writer(&mut digest, &content.to_value())),
         Err(_) => digest.take(frame.bytes()),
     }
     format!("{:032x}", digest.0).into()
 }
 
-/// FNV-1a of 128 bits. It is to find mistakes: whoever makes two prompts of one digest deceives nobody else.
+/// FNV-1a of 128 bits. It detects mistakes: a sender that creates a collision deceives only itself.
 struct Fnv(u128);
 
 impl Default for Fnv {

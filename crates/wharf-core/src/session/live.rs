@@ -1,27 +1,27 @@
-//! What is so right now and is no fact: who is attached, who has declined what, which deadlines run.
+//! The transient state that is not logged: attached clients, declines and deadlines.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::{AskId, AskKind, ClientId, ClientIdentity, Event, Member, Millis, PromptId, Raw, Role, Sender, Seq};
 
-/// Clients whose last turn's end is remembered. A cancel that crosses it comes within seconds.
+/// The number of clients whose last turn's end is remembered. A cancel that crosses it comes within seconds.
 const MAX_OWN_ENDS: usize = 64;
 
-/// Empty after a restore: nobody is attached to a host that has just begun.
+/// The transient state. Empty after a restore: a new host has no attached clients.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Live {
     pub(super) attached: BTreeMap<ClientId, Attached>,
     pub(super) declines: BTreeMap<AskId, Declines>,
-    /// When a cancelled turn has to be settled.
+    /// The time by which a cancelled turn has to be settled.
     pub(super) cancel_deadlines: BTreeMap<PromptId, Millis>,
     pub(super) ask_deadlines: BTreeMap<AskId, Millis>,
-    /// When an ask was last settled: from then on the agent can be expected to say something.
+    /// The time at which an ask was last settled: from then on the agent is expected to send something.
     pub(super) answered_at: Option<Millis>,
-    /// When a start that failed is tried again.
+    /// The time at which a failed start is retried.
     pub(super) retry_at: Option<Millis>,
-    /// Since when nobody is attached and nothing is to do.
+    /// Since when no client is attached and no work is left.
     pub(super) idle_since: Option<Millis>,
-    /// Where the last turn of each client ended, the newest at the back.
+    /// The event that ended the last turn of each client, the newest at the back.
     own_ends: VecDeque<(ClientIdentity, Seq)>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Attached {
     pub(super) elicits: bool,
 }
 
-/// Who would not answer an ask, and what the last of them said instead.
+/// The clients that declined an ask, and the frame of the last decline.
 #[derive(Clone, Debug)]
 pub(super) struct Declines {
     pub(super) clients: BTreeSet<ClientIdentity>,
@@ -54,7 +54,7 @@ impl Live {
         self.attached.values().map(|attached| &attached.member)
     }
 
-    /// Returns the attached clients, each once: the connection that comes first stands for the client.
+    /// Returns the attached clients, each once, represented by its first connection.
     pub(super) fn clients(&self) -> BTreeMap<ClientIdentity, &Member> {
         let mut clients = BTreeMap::new();
         for member in self.members() {
@@ -63,7 +63,7 @@ impl Live {
         clients
     }
 
-    /// Returns the attached connections whose answer to an ask of this kind is waited for.
+    /// Returns the attached connections that can answer an ask of this kind.
     pub(super) fn answerers(&self, kind: AskKind) -> impl Iterator<Item = &Sender> {
         self.attached.values().filter(move |attached| attached.can_answer(kind)).map(|attached| &attached.member.sender)
     }
@@ -73,7 +73,7 @@ impl Live {
         self.members().any(|member| member.sender.client != sender.client && member.sender.is_same_client(sender))
     }
 
-    /// Notes where a client's own turn ended.
+    /// Records the event that ended a client's own turn.
     pub(super) fn note_own_end(&mut self, client: ClientIdentity, seq: Seq) {
         self.own_ends.retain(|(known, _)| *known != client);
         if self.own_ends.len() >= MAX_OWN_ENDS {
@@ -103,7 +103,7 @@ impl Live {
         self.cancel_deadlines.values().chain(self.ask_deadlines.values()).chain(&self.retry_at).copied()
     }
 
-    /// Has every attached client that could answer declined, and is there one?
+    /// Returns true if every attached client that could answer has declined, and there is at least one.
     pub(super) fn all_declined(&self, ask: AskId, kind: AskKind) -> bool {
         let Some(declines) = self.declines.get(&ask) else { return false };
         let mut answerers = self.answerers(kind).peekable();
@@ -121,7 +121,7 @@ impl Live {
         (declines.last, declines.last_by) = (frame, by);
     }
 
-    /// One who comes (again) is asked anew; one who goes is not waited for.
+    /// Drops the declines of a client: one that attaches again is asked again, and one that leaves is not waited for.
     pub(super) fn forget_declines_of(&mut self, sender: &Sender) {
         let client = sender.identity();
         for declines in self.declines.values_mut() {
@@ -129,7 +129,7 @@ impl Live {
         }
     }
 
-    /// Nobody was heard for so long: what was due meanwhile is due later.
+    /// Moves all deadlines by the time of a storage pause.
     pub(super) fn postpone(&mut self, by: Millis, now: Millis) {
         for deadline in
             self.cancel_deadlines.values_mut().chain(self.ask_deadlines.values_mut()).chain(&mut self.retry_at)
@@ -140,7 +140,7 @@ impl Live {
         self.idle_since = self.idle_since.map(|_| now);
     }
 
-    /// Drops what is about something that the event has ended.
+    /// Drops transient state that the event has ended.
     pub(super) fn note(&mut self, event: &Event, now: Millis) {
         if let Event::AskResolved { ask, .. } = event {
             self.answered_at = Some(now);

@@ -1,7 +1,7 @@
-//! The session: what it decides when something happens to it.
+//! The session and its decisions.
 //!
-//! [`Session::handle`] reads the state and records events; [`State::apply`] is what changes it. Who is attached and
-//! which deadlines run is no fact and lives apart, in `Live`.
+//! [`Session::handle`] reads the state and records events; [`State::apply`] changes the state. Attached clients and
+//! deadlines are not facts and are kept apart, in `Live`.
 
 mod asks;
 mod fold;
@@ -29,7 +29,7 @@ pub struct Session {
     live: Live,
 }
 
-/// A step under way.
+/// A step that is being built.
 struct Draft {
     now: Millis,
     events: Vec<Event>,
@@ -51,7 +51,7 @@ impl Draft {
 }
 
 impl Session {
-    /// A new session, on its way to its first agent.
+    /// Creates a session that starts its first agent.
     pub fn create(new: NewSession, now: Millis) -> (Self, Step) {
         let NewSession { origin, settings } = new;
         let mut draft = Draft::new(now);
@@ -62,13 +62,15 @@ impl Session {
         (session, draft.finish(Reply::Done))
     }
 
-    /// The session that the entries tell of. They begin with the first event or with any snapshot, else it is `None`.
+    /// Restores a session from its log. The entries begin with the first event or with any snapshot; otherwise returns
+    /// `None`.
     pub fn restore(settings: Settings, entries: impl IntoIterator<Item = (Seq, Millis, Event)>) -> Option<Self> {
         let mut entries = entries.into_iter();
         let (seq, at, first) = entries.next()?;
         let mut state = State::begin(seq, at, &first)?;
         for (seq, at, event) in entries {
-            // A snapshot says the same as what precedes it, unless a record of that is damaged: then it knows better.
+            // A snapshot equals the state of its predecessors, unless one of them is damaged: then the snapshot is
+            // right.
             if let Event::Snapshot(saved) = &event
                 && let Some(saved) = State::from_saved(saved, seq)
             {
@@ -80,7 +82,7 @@ impl Session {
         Some(Self { settings, state, live: Live::default() })
     }
 
-    /// Decides what the input leads to. The step's events are already part of the state.
+    /// Decides the result of an input. The step's events are already applied to the state.
     pub fn handle(&mut self, input: Input, now: Millis) -> Step {
         let mut draft = Draft::new(now);
         let reply = self.decide(input, &mut draft);
@@ -102,7 +104,7 @@ impl Session {
         &self.settings
     }
 
-    /// Who is attached.
+    /// Returns who is attached.
     pub fn members(&self) -> impl Iterator<Item = &Member> {
         self.live.members()
     }
@@ -112,9 +114,9 @@ impl Session {
         self.live.observes(caller)
     }
 
-    /// When [`Input::TimePassed`] is due, if nothing else happens.
+    /// Returns the time at which [`Input::TimePassed`] is due if nothing else happens.
     pub fn deadline(&self) -> Option<Millis> {
-        // Nothing is due while the agent is not heard.
+        // No deadline is due while the agent is paused.
         if self.state.paused.is_some() {
             return None;
         }
@@ -126,7 +128,7 @@ impl Session {
     fn decide(&mut self, input: Input, draft: &mut Draft) -> Reply {
         match input {
             Input::AgentUpdated { update, frame, title, tool } => {
-                // By far the most frequent input, with one event: room for four of them would be a kilobyte.
+                // This is by far the most frequent input, with one event: reserving four would take a kilobyte.
                 draft.events.reserve_exact(1);
                 self.record(Event::AgentUpdated { update, frame, title, tool }, draft);
             }
@@ -169,7 +171,7 @@ impl Session {
         Reply::Done
     }
 
-    /// Makes the event a fact.
+    /// Records the event and applies it.
     fn record(&mut self, event: Event, draft: &mut Draft) {
         let seq = self.state.head.next();
         if let Event::PromptEnded { prompt, .. } = &event
@@ -182,8 +184,8 @@ impl Session {
         draft.events.push(event);
     }
 
-    /// Ends the step with a snapshot if one is due: at the first quiet moment, but not arbitrarily late either, since
-    /// a turn can run for days.
+    /// Ends the step with a snapshot if one is due: at the first idle moment, but not too late either, since a turn can
+    /// run for days.
     fn take_snapshot(&mut self, draft: &mut Draft) {
         let every = self.settings.snapshot_every.max(1);
         let passed = self.state.head.0.saturating_sub(self.state.snapshot.unwrap_or_default().0);

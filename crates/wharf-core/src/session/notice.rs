@@ -1,11 +1,11 @@
-//! Updates that Wharf makes in the agent's stead.
+//! Updates that Wharf makes on the agent's behalf.
 
 use serde_json::{Value, json};
 
 use super::{Draft, Session};
 use crate::{Event, Raw, ToolCall, ToolCallState, UpdateKind};
 
-/// Told when an agent goes on in a session that it does not remember (rule 12.5).
+/// The notice for clients when an agent goes on in a session that it does not remember (rule 12.5).
 const LOST_MEMORY: &str =
     "The agent was started anew and has lost its memory of this conversation. Prompts that waited go on without it.";
 
@@ -15,7 +15,7 @@ impl Session {
         self.record_update(UpdateKind::Other, &update, None, draft);
     }
 
-    /// Tells the end of every tool call that the running turns leave open: they are cut off (rule 12.16).
+    /// Reports the failure of every tool call that the interrupted turns leave open (rule 12.16).
     pub(super) fn fail_open_tools(&mut self, draft: &mut Draft) {
         if self.state.turns.is_empty() {
             return;

@@ -1,10 +1,10 @@
-//! When the log cannot be written: the agent is held, and what was due meanwhile is due later (rule 10.5).
+//! The storage pause: the agent is paused while the log cannot be written, and deadlines move by that time (rule 10.5).
 
 use super::{Draft, Session};
 use crate::{Event, Millis, PauseReason};
 
 impl Session {
-    /// Notes that the agent is held from now on. A session without one has nobody to hold.
+    /// Records that the agent is paused from now on. A session without an agent has nothing to pause.
     pub(super) fn pause(&mut self, why: PauseReason, draft: &mut Draft) {
         if self.state.status.is_alive() && self.state.paused.is_none() {
             self.record(Event::Paused { why }, draft);

@@ -1,4 +1,4 @@
-//! What the log says about a session: a fold over its events, and nothing else.
+//! The durable state of a session: the fold over its events.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -21,13 +21,13 @@ const fn yes() -> bool {
 pub struct State {
     pub origin: Origin,
     pub status: Status,
-    /// How it ended, while it is ended.
+    /// The end of the session, while it is ended.
     pub ending: Option<Ending>,
     pub created_at: Millis,
-    /// When the agent was last set out to be started.
+    /// The time at which the agent's last start began.
     pub started_at: Millis,
     pub ended_at: Option<Millis>,
-    /// When the agent last said something: an update, an ask, an answer, its end.
+    /// The time of the agent's last message: an update, an ask, an answer, its exit.
     pub last_output_at: Option<Millis>,
     pub start: StartNo,
     pub agent_session: Option<Arc<str>>,
@@ -38,20 +38,20 @@ pub struct State {
     /// The event that holds `answer`; zero in snapshots of old versions.
     #[serde(default, skip_serializing_if = "Seq::is_zero")]
     pub answer_at: Seq,
-    /// The agent's settings in force. `None` until they are a fact: then the answer and the updates tell them.
+    /// The agent's current settings. `None` until they are recorded: until then the answer and the updates hold them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<Vec<AgentSetting>>,
     pub queue: VecDeque<QueuedPrompt>,
-    /// In the order in which they began. More than one only if the agent queues by itself.
+    /// The running turns in the order of their start. More than one only if the agent queues by itself.
     pub turns: Vec<Turn>,
-    /// While the log cannot be written as usual.
+    /// Set while the log cannot be written as usual.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Paused>,
-    /// The open ones.
+    /// The open asks.
     pub asks: BTreeMap<AskId, Ask>,
     pub latest: Latest,
     pub head: Seq,
-    /// Where the last snapshot is.
+    /// The seq of the last snapshot.
     pub snapshot: Option<Seq>,
     pub(super) keys: Keys,
     /// The asks that were settled last, the newest at the back.
@@ -59,24 +59,25 @@ pub struct State {
     /// The tool calls of the running turns that have not ended.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) open_tools: Vec<Arc<str>>,
-    /// How the agent was last set out to be started.
+    /// How the agent was last started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) how: Option<StartKind>,
-    /// Has the agent's own session answered a prompt? Until then it has nothing to remember. A snapshot that does not
-    /// tell counts as yes: no conversation is given up for want of a word.
+    /// True if the agent's own session has answered a prompt; before that it has nothing to remember. Defaults to true
+    /// for snapshots without it, so that no conversation is lost.
     #[serde(default = "yes")]
     pub(super) answered: bool,
-    /// How often the agent has gone away by itself or was given up, since the last answered prompt.
+    /// The number of times that the agent exited by itself or was killed as unresponsive since the last answered
+    /// prompt.
     #[serde(default)]
     pub(super) deaths: u32,
-    /// How many starts have failed in a row.
+    /// The number of starts that failed in a row.
     #[serde(default)]
     pub(super) failed_starts: u32,
-    /// Has this start of the agent been found to ask too much?
+    /// True if this start of the agent has exceeded the limit of asks.
     pub(super) flooded: bool,
 }
 
-/// A prompt that waits for its turn.
+/// A queued prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueuedPrompt {
     pub prompt: PromptId,
@@ -87,7 +88,7 @@ pub struct QueuedPrompt {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Arc<str>>,
     pub accepted_at: Millis,
-    /// Has its turn been cut off once already?
+    /// True if its turn was interrupted before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub requeued: bool,
     /// The client that edited it last.
@@ -108,24 +109,24 @@ pub struct Turn {
     pub accepted_at: Millis,
     pub started_seq: Seq,
     pub started_at: Millis,
-    /// Has its end been asked for?
+    /// True if its end was requested.
     pub cancel: bool,
-    /// For how long the agent was held while it ran.
+    /// The time during which the agent was paused while it ran.
     #[serde(default, skip_serializing_if = "Millis::is_zero")]
     pub held_for: Millis,
-    /// Is it the second turn of a prompt whose first was cut off?
+    /// True for the second turn of a prompt whose first one was interrupted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub requeued: bool,
 }
 
-/// Since when, and why, the agent is held (rule 10.5).
+/// The start and the reason of a storage pause (rule 10.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Paused {
     pub why: PauseReason,
     pub since: Millis,
 }
 
-/// The latest of each update that states how things are, for those who join.
+/// The latest update of each kind that reports a state, for joining clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Latest {
@@ -140,7 +141,7 @@ pub struct Latest {
     pub mode_at: Seq,
     #[serde(skip_serializing_if = "Seq::is_zero")]
     pub config_at: Seq,
-    /// The latest with a title, if there was any with one.
+    /// The latest info update with a title, if there was one.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub info: Option<Raw>,
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
@@ -167,32 +168,33 @@ impl State {
         }
     }
 
-    /// Is its agent up with nothing to do: no turn, no prompt that waits, no open ask?
+    /// Returns true if the agent is up with no turn, no queued prompt and no open ask.
     pub fn is_idle(&self) -> bool {
         self.status == Status::Running && self.turns.is_empty() && self.queue.is_empty() && self.asks.is_empty()
     }
 
-    /// How the agent could be started again with this conversation, if at all.
+    /// Returns how the agent could be started again with this conversation, if at all.
     pub fn way_back(&self) -> Option<StartKind> {
         self.agent_session.as_ref().and_then(|_| self.traits.way_back())
     }
 
-    /// Has it ended, and can it come back? True also for one that a user killed: see [`State::killed_by_user`].
+    /// Returns true if the session has ended and can come back, also if a user killed it: see
+    /// [`State::killed_by_user`].
     pub fn resumable(&self) -> bool {
         !self.status.is_alive() && self.way_back().is_some()
     }
 
-    /// Only an explicit resume brings such a session back.
+    /// Returns true if a user killed the session: only an explicit resume brings it back.
     pub fn killed_by_user(&self) -> bool {
         self.ending.as_ref().is_some_and(|ending| ending.reason == EndReason::User)
     }
 
-    /// The end of a prompt that had an idempotency key and is not long past.
+    /// Returns the end of a recent prompt that had an idempotency key.
     pub fn prompt_end(&self, prompt: &PromptId) -> Option<&PromptEnd> {
         self.keys.find(prompt)?.end.as_ref()
     }
 
-    /// Its place in the queue: 0 is next.
+    /// Returns the prompt's position in the queue: 0 is next.
     pub fn position(&self, prompt: &PromptId) -> Option<usize> {
         self.queue.iter().position(|queued| queued.prompt == *prompt)
     }
@@ -201,7 +203,7 @@ impl State {
         self.turns.iter().find(|turn| turn.prompt == *prompt)
     }
 
-    /// Was this an ask that has had its end? Only the last few hundred are remembered.
+    /// Returns true if this ask was settled. Only the last few hundred are remembered.
     pub fn is_settled(&self, ask: AskId) -> bool {
         self.settled.contains(&ask)
     }

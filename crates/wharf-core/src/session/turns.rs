@@ -1,4 +1,4 @@
-//! Prompts, the queue, turns and their cancelling (§7).
+//! Prompts, the queue, turns and cancels (§7).
 
 use std::sync::Arc;
 
@@ -74,7 +74,8 @@ impl Session {
         Reply::Prompt(PromptReceipt { prompt, position, duplicate, end })
     }
 
-    /// May the agent have the prompt although it is at work? Not while it is to stop: it might drop this one as well.
+    /// Returns true if the prompt may be sent to a working agent. It may not if a turn is cancelled, since the agent
+    /// might drop this prompt as well.
     fn hands_over(&self, submission: &Submission) -> bool {
         let state = &self.state;
         submission.to_agent
@@ -106,7 +107,7 @@ impl Session {
         (!runs_at_once && state.queue.len() >= limit).then_some(Refusal::QueueFull { limit })
     }
 
-    /// Gives the agent the next waiting prompt if it has nothing to do.
+    /// Sends the next queued prompt to the agent if it is idle.
     pub(super) fn start_next_turn(&mut self, draft: &mut Draft) {
         if self.state.status != Status::Running || !self.state.turns.is_empty() || self.state.paused.is_some() {
             return;
@@ -125,7 +126,7 @@ impl Session {
         }
     }
 
-    /// A prompt that is not running has had its end: a late answer to it changes nothing.
+    /// Records the agent's answer. A late answer to a prompt that has ended changes nothing.
     pub(super) fn agent_answered(
         &mut self,
         prompt: PromptId,
@@ -144,8 +145,8 @@ impl Session {
         self.record(Event::PromptEnded { prompt, end }, draft);
     }
 
-    /// `session/cancel` (rule 7.4): the caller's own prompts. If there are none, the turn of another that the caller has
-    /// been shown, unless the cancel was meant for a turn of its own that has just ended.
+    /// Handles `session/cancel` (rule 7.4): ends the caller's own prompts. If there are none, cancels another client's
+    /// turn that the caller has been shown, unless the cancel was meant for its own turn that has just ended.
     pub(super) fn cancel(&mut self, by: Sender, scope: CancelScope, draft: &mut Draft) -> Reply {
         if self.live.observes(&by) {
             return Reply::Refused(Refusal::Observer);
@@ -154,7 +155,7 @@ impl Session {
         let waits = state.queue.iter().any(|queued| queued.sender.is_same_client(&by));
         let doomed = state.queue.iter().filter(|queued| scope.clear_queue || queued.sender.is_same_client(&by));
         let doomed: Vec<_> = doomed.map(|queued| queued.prompt.clone()).collect();
-        // The caller's own prompt is meant wherever it is: it would have been taken out of the queue a moment earlier.
+        // The caller's own prompt is meant in any state: a moment earlier it would have been removed from the queue.
         let own = state.turns.iter().filter(|turn| turn.sender.is_same_client(&by));
         let own: Vec<_> = own.map(|turn| turn.prompt.clone()).collect();
         let shown = state.turns.iter().filter(|turn| turn.started_seq <= scope.seen);
@@ -185,8 +186,8 @@ impl Session {
         Reply::Cancelled { was_busy, crossed: false }
     }
 
-    /// Asks the agent to end these turns: for someone, or because of a limit. A turn that is to end already is not
-    /// asked for again. Within `patience` the agent has to settle them.
+    /// Asks the agent to end these turns, for a client or because of a limit. A turn that is already cancelled is not
+    /// requested again. The agent has to settle them within `patience`.
     pub(super) fn cancel_turns(
         &mut self,
         mut prompts: Vec<PromptId>,

@@ -18,7 +18,7 @@ fn declined_by(client: &str) -> AskOutcome {
     AskOutcome::Declined { answer: decline_frame(client) }
 }
 
-/// A session with a turn under way and these controllers attached.
+/// Creates a session with a running turn and these controllers attached.
 fn at_work(clients: &[&str]) -> Stage {
     let mut stage = Stage::running();
     for client in clients {
@@ -68,7 +68,7 @@ fn an_answer_with_an_option_that_was_not_offered_changes_nothing() {
 #[test]
 fn answer_to_an_unknown_ask_is_refused() {
     let mut stage = at_work(&["ann"]);
-    // The id of an event that is no ask.
+    // This is the id of an event that is no ask.
     assert_refused(&stage.give(pick(AskId(1), "ann", "allow")), &Refusal::UnknownAsk(AskId(1)));
     assert_refused(&stage.give(decline(AskId(99), "ann")), &Refusal::UnknownAsk(AskId(99)));
 }
@@ -129,7 +129,7 @@ fn a_permission_that_the_last_client_declined_before_leaving_stays_open() {
     let mut stage = at_work(&["ann", "bob"]);
     let ask = stage.ask("0");
     stage.give(decline(ask, "ann"));
-    // Both go, ann first: nobody is left who could decline.
+    // Both leave, ann first: no client is left that could decline.
     let first = stage.give(detach("ann"));
     assert_eq!(first.events, []);
     let second = stage.give(detach("bob"));
@@ -154,7 +154,7 @@ fn elicitation_goes_to_capable_clients() {
     stage.give(attach("bob", Role::Controller, false));
     stage.give(asked(AskKind::Elicitation, "\"e1\""));
     let ask = AskId(stage.session.head().0);
-    // Bob cannot handle it: he is not waited for, and his word does not count.
+    // Bob cannot handle it: his answer is not waited for, and his decline does not count.
     assert_nothing(&stage.give(decline(ask, "bob")));
     assert_eq!(stage.give(decline(ask, "ann")).events, [resolved(ask, declined_by("ann"), Some("ann"))]);
 }

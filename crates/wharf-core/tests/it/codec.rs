@@ -1,4 +1,4 @@
-//! Events as bytes and back.
+//! Events are encoded as bytes and decoded again.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::stage::*;
 
 const AT: Millis = Millis(1_763_240_000_123);
 
-/// Payloads that a parser would change if one came near: spellings, order, doubles, big numbers, spaces.
+/// A payload that a parser would change: spellings, order, duplicates, big numbers, spaces.
 const ODD: &str = r#"{"b": 1.0e+2,"a":-0, "b":"\u00e9\/\n","big":123456789012345678901234567890,"ü":[ ] ,"n":null}"#;
 
 fn encoded(event: &Event) -> Bytes {
@@ -323,7 +323,7 @@ fn truncated_record_is_an_error_at_every_length() {
     for event in one_of_each() {
         let body = encoded(&event);
         for cut in 0..body.len() {
-            // The hot path takes the frame's shape on trust (records are checksummed), the others do not.
+            // The hot path trusts the frame's shape (records are checksummed), the others do not.
             if let Ok((_, decoded)) = decode(&body.slice(..cut)) {
                 assert!(matches!(decoded, Event::AgentUpdated { .. }), "{decoded:?}");
             }
@@ -337,7 +337,7 @@ fn text_that_is_not_utf8_is_no_update() {
     assert!(decode(&body).is_err());
 }
 
-/// The log of a version, as it was written then. Never edited: a new version gets a new one beside it.
+/// The log of a version, as it was written then. Never edited: a new version gets a new file beside it.
 const V1: &str = include_str!("../../../../fixtures/log/v1/core-events.jsonl");
 
 #[test]

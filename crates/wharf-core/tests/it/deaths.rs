@@ -14,7 +14,7 @@ fn with(on_restart: OnRestart) -> Settings {
     Settings { on_restart, ..Settings::default() }
 }
 
-/// A session whose agent works on p1, with p2 to p5 behind it.
+/// Creates a session whose agent works on p1, with p2 to p5 queued.
 fn queued(on_restart: OnRestart, traits: AgentTraits) -> Stage {
     let mut stage = Stage::running_with(with(on_restart), traits);
     for prompt in ["p1", "p2", "p3", "p4", "p5"] {
@@ -40,7 +40,7 @@ fn queue_survives_an_agent_that_dies_in_its_first_turn() {
     let mut stage = queued(OnRestart::Mark, RESUMES);
     let step = stage.give(exited(1, Some(1)));
     assert_eq!(step.events.first(), Some(&ended("p1", PromptEnd::AgentExited)));
-    // Nothing was answered that the agent could remember: it begins anew.
+    // No prompt was answered that the agent could remember: it starts with a new session.
     assert_eq!(step.events.last(), Some(&starting(2, StartKind::New)));
     assert_eq!(step.effects, [start(2, StartKind::New)]);
     assert_eq!(stage.queue(), ["p2", "p3", "p4", "p5"]);
@@ -58,7 +58,7 @@ fn agent_that_answered_is_brought_back_with_its_memory_and_without_a_notice() {
     assert_eq!(stage.give(exited(1, None)).effects, [start(2, StartKind::Resume)]);
     let step = stage.give(started(2, RESUMES));
     assert!(!step.events.iter().any(is_notice));
-    // The second agent dies before it has answered, but what the first has answered is remembered.
+    // The second agent dies before it has answered, but the answer of the first one is remembered.
     assert_eq!(stage.give(exited(2, None)).effects, [start(3, StartKind::Resume)]);
 }
 
@@ -251,7 +251,7 @@ fn tool(id: &str, state: ToolCallState) -> Input {
     Input::AgentUpdated { update: UpdateKind::ToolCall, frame: raw("{}"), title: None, tool }
 }
 
-/// The tool calls that Wharf ended, in order.
+/// Returns the tool calls that Wharf ended, in order.
 fn cut(events: &[Event]) -> Vec<&str> {
     let cut = events.iter().filter_map(|event| {
         let Event::AgentUpdated { tool: Some(ToolCall { id, state: ToolCallState::Cut }), frame, .. } = event else {
@@ -285,7 +285,7 @@ fn tool_calls_of_an_interrupted_turn_are_failed() {
     let mut stage = begin();
     stage.cancel("ann");
     assert_eq!(cut(&stage.wait(30_000).events), ["a", "c"]);
-    // Before the end of the turn that they belong to.
+    // The updates come before the end of their turn.
     let step = begin().kill(EndReason::User);
     let ends = step.events.iter().position(|event| matches!(event, Event::PromptEnded { .. }));
     assert!(step.events.iter().position(|event| matches!(event, Event::AgentUpdated { .. })) < ends);

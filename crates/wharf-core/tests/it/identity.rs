@@ -1,4 +1,4 @@
-//! One client on several connections: its prompts stay its own, and a cancel means what its sender means.
+//! One client on several connections: its prompts stay its own, and a cancel ends the prompts that its sender meant.
 
 use wharf_core::{
     AskKind, AskOutcome, CancelScope, ChosenId, Effect, Event, Input, OnRestart, PromptEnd, Reply, Role, Sender, Seq,
@@ -7,7 +7,7 @@ use wharf_core::{
 
 use crate::stage::*;
 
-/// The client called `chosen`, on this connection.
+/// Returns the client with the id `chosen`, on this connection.
 fn known(chosen: &str, connection: &str) -> Sender {
     Sender { chosen: Some(ChosenId::parse(chosen).unwrap()), ..sender(connection) }
 }
@@ -24,7 +24,7 @@ fn crossed(step: &Step) -> bool {
     matches!(step.reply, Reply::Cancelled { crossed: true, was_busy: false })
 }
 
-/// The prompts that a step cancels, waiting or running.
+/// Returns the prompts that a step cancels, queued or running.
 fn cancelled(step: &Step) -> Vec<&str> {
     let ended = step.events.iter().filter_map(|event| {
         if let Event::PromptEnded { prompt, end: PromptEnd::Cancelled } | Event::CancelRequested { prompt, .. } = event
@@ -71,7 +71,7 @@ fn clients_with_the_same_id_and_different_tokens_are_different_clients() {
     stage.give(submit_as("p2", token("tok_2")));
     let head = stage.session.head();
     assert_eq!(cancelled(&stage.give(cancel(token("tok_2"), head, head))), ["p2"]);
-    // An agent is not its user, whatever it calls itself.
+    // An agent is not its user, whatever id it gives itself.
     let agent = Sender { parent: Some(wharf_core::SessionId::new("sess_0")), ..token("tok_1") };
     assert!(!agent.is_same_client(&token("tok_1")));
 }
@@ -91,13 +91,13 @@ fn cancel_that_crosses_the_end_of_an_own_turn_hits_nothing_and_says_so() {
     let settled = stage.session.head();
     stage.give(answered("p1"));
     let seen = stage.session.head();
-    // Also by another connection of hers.
+    // The same holds on another connection of hers.
     for connection in ["ann", "other"] {
         let step = stage.give(cancel(known("ann", connection), seen, settled));
         assert!(crossed(&step), "{:?}", step.reply);
         assert_nothing(&step);
     }
-    // A client without a turn of its own means the one that it sees.
+    // A client without a turn of its own means the turn that it sees.
     assert_eq!(cancelled(&stage.give(cancel(sender("cat"), seen, settled))), ["p2"]);
 }
 
@@ -187,7 +187,7 @@ fn decline_on_one_connection_counts_for_the_client() {
     let ask = stage.ask("0");
     let step = stage.give(Input::Decline { ask, by: known("phone", "c2"), frame: decline_frame("phone") });
     assert!(matches!(&step.events[..], [Event::AskResolved { outcome: AskOutcome::Declined { .. }, .. }]));
-    // A client that declined and lost a connection has still declined.
+    // A client that declined and lost a connection still counts as declined.
     stage.attach("bob");
     stage.give(asked(AskKind::Permission, "1"));
     let ask = *stage.session.state().asks.last_key_value().unwrap().0;

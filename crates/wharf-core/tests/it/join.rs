@@ -1,4 +1,4 @@
-//! Attaching, detaching, roles, idleness (rules 4.8, 4.9) and what a joiner gets (rule 3.5).
+//! Attaching, detaching, roles, idleness (rules 4.8, 4.9) and the data for joining clients (rule 3.5).
 
 use wharf_core::{
     AskKind, Attachment, Effect, EndReason, Event, Input, Joined, Member, Millis, Raw, Reply, Role, Sender, Settings,
@@ -83,7 +83,7 @@ fn idle_time_starts_without_clients_and_work() {
     assert_eq!(stage.session.deadline(), None);
     stage.give(answered("p1"));
     let since = stage.now;
-    // What the agent says by itself does not keep it from being idle.
+    // Unrequested updates of the agent do not prevent idleness.
     stage.give(updated(UpdateKind::UsageUpdate, "{}", None));
     assert_eq!(stage.session.deadline(), Some(since.after(Millis(100))));
     assert_nothing(&stage.wait(50));

@@ -1,4 +1,4 @@
-//! Turns that take too long, or in which the agent falls silent (rule 2.8).
+//! Turns that take too long, or in which the agent is silent (rule 2.8).
 
 use wharf_core::{
     Effect, EndReason, Event, Input, Millis, PromptEnd, Settings, StartKind, Status, TurnLimit, UpdateKind,
@@ -29,7 +29,7 @@ fn a_turn_over_its_deadline_is_cancelled_and_then_its_agent_is_started_again() {
     let step = stage.wait(200);
     assert_eq!(step.events, [cancelled("p1", TurnLimit::Deadline)]);
     assert_eq!(step.effects, [Effect::SendCancel]);
-    // It has half a minute to settle, also where users' cancels have no limit.
+    // The agent has half a minute to settle, even if user cancels have no timeout.
     assert_nothing(&stage.wait(20_000));
     let step = stage.wait(10_000);
     assert_eq!(step.events[0], ended("p1", PromptEnd::Cancelled));

@@ -1,4 +1,4 @@
-//! A disk that is full: the agent is held, what was due is due later, and what ends things still does (rule 10.5).
+//! A full disk: the agent is paused, deadlines move, and cancels and kills still work (rule 10.5).
 
 use wharf_core::{Effect, EndReason, Event, Input, Millis, PauseReason, PromptEnd, Settings, Status, TurnLimit};
 
@@ -45,11 +45,11 @@ fn deadline_is_extended_by_the_time_of_a_storage_pause() {
     assert_eq!(stage.session.deadline(), None);
     assert_nothing(&stage.wait(100_000));
     stage.give(Input::StorageBack);
-    // Silence begins anew, the turn has its 600 ms left.
+    // The silence starts again, and the turn has its 600 ms left.
     assert_nothing(&stage.wait(400));
     let step = stage.wait(100);
     assert!(matches!(step.events[..], [Event::CancelRequested { limit: Some(TurnLimit::NoProgress), .. }]), "{step:?}");
-    // And so has the cancel its own time.
+    // The cancel has its own time left too.
     stage.wait(100);
     stage.give(FULL);
     assert_nothing(&stage.wait(100_000));

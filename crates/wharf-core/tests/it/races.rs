@@ -1,4 +1,4 @@
-//! The races that are decided in the core, by name.
+//! Races that the core decides.
 
 use wharf_core::{
     AskKind, CancelScope, Effect, EndReason, Event, Input, PromptEnd, Refusal, Reply, Role, Settings, StartKind, Status,
@@ -65,7 +65,7 @@ fn a_turn_that_ends_by_itself_after_a_cancel_ends_as_the_agent_says() {
     stage.cancel("ann");
     let step = stage.give(answered("p1"));
     assert!(matches!(&step.events[..], [Event::PromptEnded { end: PromptEnd::Answered { .. }, .. }]));
-    // And the deadline of the cancel is no longer anyone's.
+    // The deadline of the cancel has no effect any more.
     assert_nothing(&stage.wait(60_000));
 }
 
@@ -79,7 +79,7 @@ fn a_cancel_does_not_hit_the_next_queued_turn() {
     assert_eq!(stage.turns(), ["p2"]);
     let scope = CancelScope { seen, settled: seen, clear_queue: false };
     assert_nothing(&stage.give(Input::Cancel { by: sender("ann"), scope }));
-    // Once she has been shown that it began, it is what she means.
+    // Once the start of the turn has been shown to her, the cancel means it.
     let scope = CancelScope { seen: stage.session.head(), settled: stage.session.head(), clear_queue: false };
     assert_eq!(stage.give(Input::Cancel { by: sender("ann"), scope }).effects, [Effect::SendCancel]);
 }
@@ -111,7 +111,7 @@ fn a_kill_beats_a_start() {
     stage.prompt("p1", "ann");
     let step = stage.kill(EndReason::User);
     assert_eq!(outcome(&step), (vec![ended("p1", PromptEnd::SessionEnded), killed(EndReason::User)], vec![stop(1)]));
-    // The start succeeds all the same: its agent is stopped.
+    // The start succeeds all the same, and its agent is stopped.
     assert_eq!(outcome(&stage.give(started(1, RESUMES))), (vec![], vec![stop(1)]));
     assert_nothing(&stage.give(start_failed(1)));
     assert_nothing(&stage.give(exited(1, None)));
@@ -161,7 +161,7 @@ fn a_late_answer_to_an_ended_prompt_is_dropped() {
     stage.give(answered("p1"));
     assert_nothing(&stage.give(answered("p1")));
     assert_nothing(&stage.give(answered("p9")));
-    // Nor is one that waits answered by mistake.
+    // A queued prompt is not answered by mistake either.
     stage.prompt("p3", "ann");
     assert_nothing(&stage.give(answered("p3")));
 }

@@ -1,4 +1,4 @@
-//! What a host's death leaves, and what becomes of it (rule 2.7).
+//! The state that a dead host leaves, and its treatment by the next one (rule 2.7).
 
 use wharf_core::{
     AgentTraits, AskOutcome, Effect, EndReason, Event, Input, OnRestart, PromptEnd, Seq, Session, Settings, Status,
@@ -107,7 +107,7 @@ fn a_log_with_holes_and_unknown_events_is_restored_as_far_as_it_goes() {
         log.push((Seq(last.0 + 7), at, unknown));
         let mut session = Session::restore(stage.settings.clone(), log).unwrap();
         assert_eq!(session.head(), Seq(last.0 + 7));
-        // Whatever the hole swallowed, nothing is left dangling.
+        // Whatever events the hole contained, no turn or ask is left open.
         session.handle(Input::HostRestarted, at);
         let state = session.state();
         assert!(state.turns.is_empty() && state.asks.is_empty() && !state.status.is_alive(), "hole at {hole}");

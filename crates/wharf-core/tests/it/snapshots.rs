@@ -1,4 +1,4 @@
-//! Snapshots: a restore may begin at any of them and comes to the same.
+//! Snapshots: a restore may begin at any of them and gives the same state.
 
 use wharf_core::{Event, Input, Millis, Seq, Session, Settings, State, UpdateKind};
 
@@ -63,7 +63,7 @@ fn a_restore_from_any_snapshot_equals_one_from_the_beginning() {
     let taken = snapshots(&stage.log);
     assert!(taken.len() >= 3, "{taken:?}");
 
-    // Without looking into any snapshot.
+    // This restore ignores all snapshots.
     let (seq, at, first) = &stage.log[0];
     let mut folded = State::begin(*seq, *at, first).unwrap();
     for (seq, at, event) in &stage.log[1..] {

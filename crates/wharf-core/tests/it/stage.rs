@@ -1,4 +1,4 @@
-//! A session with everything that happened to it, for scenarios.
+//! A session with its log, for scenarios.
 
 use wharf_core::{
     AgentTraits, AskId, AskKind, Attachment, CancelScope, Effect, EndReason, Event, Input, Millis, NewSession, Origin,
@@ -20,7 +20,7 @@ pub(crate) const QUEUES: AgentTraits =
     AgentTraits { load: false, resume: false, close: false, delete: false, queues: true, ready: false };
 
 impl Stage {
-    /// A session whose agent is being started.
+    /// Creates a session whose agent is starting.
     pub(crate) fn starting(settings: Settings) -> Self {
         let now = Millis(1_000);
         let (session, first) = Session::create(NewSession { origin: origin(), settings: settings.clone() }, now);
@@ -30,7 +30,7 @@ impl Stage {
         stage
     }
 
-    /// A session whose agent runs and cannot come back.
+    /// Creates a session whose agent runs and cannot come back.
     pub(crate) fn running() -> Self {
         Self::running_with(Settings::default(), AgentTraits::default())
     }
@@ -41,7 +41,7 @@ impl Stage {
         stage
     }
 
-    /// Hands the input over a millisecond later, and checks that the log tells the same as the session.
+    /// Handles the input a millisecond later and checks that a restore from the log equals the session.
     pub(crate) fn give(&mut self, input: Input) -> Step {
         self.now.0 += 1;
         let step = self.session.handle(input, self.now);
@@ -55,7 +55,7 @@ impl Stage {
         self.give(Input::TimePassed)
     }
 
-    /// The host dies and comes back.
+    /// Lets the host die and restores the session.
     pub(crate) fn restart_host(&mut self) -> Step {
         self.session = self.restored();
         self.give(Input::HostRestarted)
@@ -72,7 +72,7 @@ impl Stage {
         assert_eq!(self.session.head(), Seq(self.log.len() as u64));
     }
 
-    /// The turn of `prompt`, running.
+    /// Submits `prompt`, whose turn starts at once.
     pub(crate) fn prompt(&mut self, prompt: &str, client: &str) -> Step {
         self.give(submit(prompt, client, Overlap::Queue))
     }
@@ -81,7 +81,7 @@ impl Stage {
         self.give(attach(client, Role::Controller, true))
     }
 
-    /// The agent asks for permission; the ask's id.
+    /// Lets the agent ask for permission and returns the ask's id.
     pub(crate) fn ask(&mut self, request: &str) -> AskId {
         self.give(asked(AskKind::Permission, request));
         *self.session.state().asks.last_key_value().unwrap().0
@@ -152,7 +152,7 @@ pub(crate) fn submit(prompt: &str, client: &str, overlap: Overlap) -> Input {
     Input::Prompt(submission(prompt, client, overlap))
 }
 
-/// A prompt with a key; what it says goes by the key.
+/// Returns a prompt with a key, whose content depends on the key.
 pub(crate) fn keyed(prompt: &str, client: &str, key: &str) -> Input {
     let (frame, key) = (prompt_frame(key), Some(key.into()));
     Input::Prompt(Submission { key, frame, ..submission(prompt, client, Overlap::Queue) })
@@ -170,7 +170,7 @@ pub(crate) fn wake(client: &str, role: Role) -> Input {
     Input::Attach(Attachment { sender: sender(client), role, elicits: false, wake: true, needs_agent: false })
 }
 
-/// As `session/resume` and `session/attach` come: for the agent.
+/// Returns an attachment that needs the agent, as `session/resume` and `session/attach` make it.
 pub(crate) fn come_for_agent(client: &str, role: Role) -> Input {
     Input::Attach(Attachment { sender: sender(client), role, elicits: false, wake: true, needs_agent: true })
 }
@@ -240,7 +240,7 @@ pub(crate) fn decline_frame(client: &str) -> Raw {
     raw(&format!(r#"{{"id":3,"error":{{"code":-32000,"message":"{client} declines"}}}}"#))
 }
 
-/// Effects and events of a step, when nothing but these matters.
+/// Returns the events and effects of a step.
 pub(crate) fn outcome(step: &Step) -> (Vec<Event>, Vec<Effect>) {
     (step.events.clone(), step.effects.clone())
 }

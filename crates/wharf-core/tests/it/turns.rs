@@ -74,7 +74,7 @@ fn an_error_of_the_agent_ends_the_turn_too() {
 #[test]
 fn a_caller_that_does_not_queue_is_refused_while_something_runs_or_waits() {
     let mut stage = Stage::starting(Settings::default());
-    // Nothing waits yet: it will be the first to run.
+    // Nothing is queued yet: this prompt will run first.
     assert_eq!(receipt(&stage.give(submit("p1", "ann", Overlap::Refuse))).position, Some(0));
     assert_refused(&stage.give(submit("p2", "ann", Overlap::Refuse)), &Refusal::TurnInProgress);
     stage.give(started(1, RESUMES));
@@ -145,7 +145,7 @@ fn a_repeated_submission_is_the_same_prompt_while_it_waits_runs_and_after_it() {
     assert_eq!(receipt(&stage.give(keyed("p9", "ann", "k"))), same(None, None));
     assert_eq!(stage.session.state().prompt_end(&id("p2")), None);
     stage.give(answered("p2"));
-    // Across a restart too.
+    // The same holds across a restart.
     stage.restart_host();
     let step = stage.give(keyed("p9", "ann", "k"));
     assert_nothing(&step);
@@ -168,7 +168,7 @@ fn idempotency_key_belongs_to_its_sender_and_one_content() {
         assert_eq!((theirs.prompt, theirs.duplicate), (id(prompt), false), "another's key is another key");
     }
     for round in ["before a restart", "after it"] {
-        // Another connection, request id and spelling; the same person and words.
+        // Connection, request id and spelling differ; the user and the content are the same.
         let again = r#"{"params":{"_meta":{"x":1},"prompt":[{"b":2, "a":1}]},"id":7}"#;
         let known = receipt(&stage.give(said("p9", "ann again", Some("tok_a"), again)));
         assert_eq!((known.prompt, known.duplicate), (id("p1"), true), "{round}");
@@ -251,7 +251,7 @@ fn a_waiting_prompt_can_be_changed_moved_and_removed_by_everyone() {
     let step = stage.give(moved("p4", 0));
     assert_eq!(step.events, [Event::PromptMoved { prompt: id("p4"), by: by.clone(), position: 0 }]);
     assert_eq!(stage.queue(), ["p4", "p2", "p3"]);
-    // Past the end is the end; to where it is already is nothing.
+    // A position past the end means the end; moving to the current position changes nothing.
     stage.give(moved("p4", 99));
     assert_eq!(stage.queue(), ["p2", "p3", "p4"]);
     assert_nothing(&stage.give(moved("p4", 2)));
@@ -347,7 +347,7 @@ fn a_caller_that_was_only_waiting_does_not_cancel_anothers_turn() {
     let step = stage.cancel("bob");
     assert!(!was_busy(&step));
     assert_eq!(outcome(&step), (vec![ended("p2", PromptEnd::Cancelled)], vec![]));
-    // Now bob is not waiting: he means the turn.
+    // Now bob has nothing queued: his cancel means the turn.
     assert!(was_busy(&stage.cancel("bob")));
 }
 
@@ -393,7 +393,7 @@ fn cancel_ends_only_turns_whose_start_the_caller_has_seen() {
     let scope = CancelScope { seen, settled: seen, clear_queue: false };
     let cancel = |by: &str| Input::Cancel { by: sender(by), scope };
     assert_eq!(stage.give(cancel("cat")).events, [cancel_requested("p1", "cat")]);
-    // The other one needs its own word to the agent.
+    // The other turn needs a cancel of its own.
     assert_eq!(outcome(&stage.cancel("cat")), (vec![cancel_requested("p2", "cat")], vec![Effect::SendCancel]));
 }
 

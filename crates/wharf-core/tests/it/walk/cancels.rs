@@ -1,24 +1,24 @@
-//! Every cancel of a walk hits what its sender meant: checked from the log alone.
+//! Checks from the log alone that every cancel of a walk ended the prompts that its sender meant.
 
 use wharf_core::{
     CancelScope, ClientIdentity, Event, Input, Millis, PromptEnd, PromptId, Reply, Sender, Seq, State, Step,
 };
 
-/// A cancel under way, and how things were before it.
+/// A cancel that is being handled, and the state before it.
 pub(super) struct Cancel {
     by: ClientIdentity,
     scope: CancelScope,
     own_running: Vec<PromptId>,
     own_waiting: Vec<PromptId>,
-    /// Turns of others, and where they began.
+    /// The turns of others, and the events that started them.
     others: Vec<(PromptId, Seq)>,
-    /// Where the caller's last turn ended, if this host saw it.
+    /// The event that ended the caller's last turn, if this host saw it.
     own_end: Option<Seq>,
     is_observer: bool,
 }
 
 impl Cancel {
-    /// Notes a cancel before it is handled. `since` is where the present host began.
+    /// Records a cancel before it is handled. `since` is the first event of the present host.
     pub(super) fn expect(
         input: &Input,
         state: &State,
@@ -42,7 +42,7 @@ impl Cancel {
         })
     }
 
-    /// Checks what the step did.
+    /// Checks the result of the step.
     pub(super) fn check(&self, step: &Step) {
         if self.is_observer {
             assert!(matches!(step.reply, Reply::Refused(_)) && step.events.is_empty(), "an observer cancelled");
@@ -74,7 +74,7 @@ impl Cancel {
     }
 }
 
-/// Where the client's last turn ended, after `since`.
+/// Returns the event that ended the client's last turn, after `since`.
 fn own_end(log: &[(Seq, Millis, Event)], since: Seq, is_own: impl Fn(&Sender) -> bool) -> Option<Seq> {
     let is_sent_by_it = |prompt: &PromptId| {
         let mut events = log.iter().map(|(_, _, event)| event);

@@ -1,4 +1,4 @@
-//! Numbers that look random and can be had again (splitmix64).
+//! A random number generator whose sequence can be repeated (splitmix64).
 
 pub(super) struct Dice(u64);
 
@@ -14,7 +14,7 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// One of `0..limit`.
+    /// Returns a number in `0..limit`.
     pub(super) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }

@@ -1,4 +1,4 @@
-//! The books that a walk keeps beside the session, from what goes in and comes out alone.
+//! A model of the session that a walk maintains from inputs and outputs alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -34,30 +34,30 @@ pub(super) const KINDS: [&str; 20] = [
 #[derive(Default)]
 pub(super) struct Ledger {
     prompts: BTreeMap<PromptId, Prompt>,
-    /// True once it is resolved.
+    /// The asks; true once resolved.
     asks: BTreeMap<AskId, bool>,
     status: Option<Status>,
     last_start: StartNo,
     /// The start whose process may exist.
     process: Option<StartNo>,
-    /// The prompts that the agent has been sent and has not answered.
-    /// Is the agent held?
+    /// True while the agent is paused.
     paused: bool,
+    /// The prompts that the agent was sent and has not answered.
     pub(super) held: Vec<PromptId>,
-    /// The request ids of the agent that wait for their answer, sorted.
+    /// The request ids of the agent without an answer, sorted.
     waiting: Vec<Raw>,
     open_tools: BTreeSet<Arc<str>>,
-    /// A start failed and the next try is waited for.
+    /// True while a failed start waits for its retry.
     retrying: bool,
-    /// Starts that failed in a row.
+    /// The number of starts that failed in a row.
     failed_starts: u32,
-    /// Ends of the agent by itself since the last answered prompt.
+    /// The number of exits of the agent by itself since the last answered prompt.
     deaths: u32,
-    /// The step under way had such an end.
+    /// True if the current step had such an exit.
     died: bool,
-    /// A user killed the session and has not resumed it.
+    /// True if a user killed the session and has not resumed it.
     killed_by_user: bool,
-    /// The submission under way may go to a busy agent.
+    /// True if the current submission may go to a busy agent.
     may_overlap: bool,
     pub(super) tally: [u64; KINDS.len()],
 }
@@ -65,10 +65,10 @@ pub(super) struct Ledger {
 struct Prompt {
     life: Life,
     frame: Raw,
-    /// Where the frame is in the log.
+    /// The event that holds the frame.
     content: Seq,
     keyed: bool,
-    /// How often the running turn's end was asked for.
+    /// The number of requests to end the running turn.
     cancels: u32,
     requeues: u32,
 }
@@ -81,7 +81,7 @@ enum Life {
 }
 
 impl Ledger {
-    /// Before an input.
+    /// Prepares for an input.
     pub(super) fn expect(&mut self, input: &Input, state: &State) {
         self.may_overlap = false;
         if matches!(input, Input::Resume) {
@@ -99,7 +99,7 @@ impl Ledger {
         }
     }
 
-    /// After a step, before its events are in the log.
+    /// Checks a step before its events are in the log.
     pub(super) fn check(&mut self, step: &Step, head: Seq) {
         if let Reply::Refused(refusal) = &step.reply {
             assert!(step.events.is_empty() && step.effects.is_empty(), "refused ({refusal:?}) and done");
@@ -252,7 +252,7 @@ impl Ledger {
             Event::StartFailed { start, .. } => {
                 assert_eq!((self.status, self.last_start), (Some(Status::Starting), *start));
                 self.failed_starts += 1;
-                // One more where an agent that has forgotten its session is started afresh.
+                // There is one more start if an agent that has forgotten its session is started with a new one.
                 assert!(!self.retrying && self.failed_starts <= 4, "a start is tried without end");
                 self.retrying = true;
                 self.process = None;
@@ -277,7 +277,7 @@ impl Ledger {
         }
     }
 
-    /// A turn that ends without the agent's answer leaves no tool call open.
+    /// Checks that a turn that ends without the agent's answer leaves no tool call open.
     fn check_tools(&mut self, prompt: &PromptId, answered: bool) {
         if self.prompts[prompt].life != Life::Running {
             return;
@@ -295,7 +295,7 @@ impl Ledger {
                 assert_eq!(*start, self.last_start);
             }
             Effect::StopAgent { start } => {
-                // A start that a kill has beaten may be stopped once more when it reports.
+                // A start that a kill preceded may be stopped once more when it reports.
                 assert!(self.process.take().is_none_or(|process| process == *start));
             }
             Effect::SendPrompt { prompt, frame } => {
@@ -323,7 +323,7 @@ impl Ledger {
         assert_eq!(self.process, Some(self.last_start));
     }
 
-    /// After a step: what the session says of itself, against the books.
+    /// Compares the session's state with the model after a step.
     pub(super) fn check_state(&self, session: &Session, settings: &Settings) {
         let state = session.state();
         assert_eq!(Some(state.status), self.status);
@@ -359,21 +359,21 @@ impl Ledger {
         assert!(!cancelled || deadline.is_some() || self.paused, "a cancelled turn could take forever");
     }
 
-    /// After the session was killed.
+    /// Checks the model after the session was killed.
     pub(super) fn check_end(&self) {
         assert!(self.prompts.values().all(|prompt| prompt.life == Life::Ended), "a prompt has no end");
         assert!(self.asks.values().all(|resolved| *resolved), "an ask has no end");
         assert_eq!(self.process, None);
     }
 
-    /// The agent dies with the host.
+    /// Models the death of the host, with which the agent dies.
     pub(super) fn lose_host(&mut self) {
         self.process = None;
         self.held.clear();
         self.waiting.clear();
     }
 
-    /// The ids that the session does not take for a new prompt.
+    /// Returns the ids that the session does not accept for a new prompt.
     pub(super) fn guarded_prompts(&self) -> Vec<PromptId> {
         let guarded = self.prompts.iter().filter(|(_, prompt)| prompt.keyed || prompt.life != Life::Ended);
         guarded.map(|(prompt, _)| prompt.clone()).collect()

@@ -1,4 +1,4 @@
-//! Random walks: whatever happens in whatever order, the promises of the core hold after every step.
+//! Random walks: the invariants of the core hold after every step, for any inputs in any order.
 //!
 //! A failure prints its seed; `WHARF_WALK_SEED=<seed>` replays that walk alone.
 
@@ -27,7 +27,7 @@ use crate::stage::{origin, sender};
 const WALKS: u64 = 200_000;
 const INPUTS: usize = 60;
 const THREADS: u64 = 2;
-/// Seeds that once found something.
+/// The seeds of earlier failures.
 const REGRESSIONS: &str = include_str!("seeds.txt");
 
 struct Walk {
@@ -42,7 +42,7 @@ struct Walk {
     ledger: Ledger,
     readers: Readers,
     clients: [wharf_core::Sender; 6],
-    /// Where the present host began.
+    /// The first event of the present host.
     host_since: Seq,
     prompts: u64,
 }
@@ -53,7 +53,7 @@ fn random_walks_keep_every_invariant() {
         Walk::walk(seed.parse().unwrap());
         return;
     }
-    // Other seeds in every run: one that fails is printed.
+    // The seeds differ in every run; a failing one is printed.
     let base = RandomState::new().hash_one("walk");
     #[expect(clippy::disallowed_methods, reason = "walks run side by side; the core itself has no threads")]
     let tallies = std::thread::scope(|scope| {
@@ -62,7 +62,7 @@ fn random_walks_keep_every_invariant() {
         let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(walk_some(thread))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
     });
-    // Walks that no longer get anywhere would keep every promise too.
+    // Walks that make no progress would keep every invariant too.
     for (kind, name) in KINDS.iter().enumerate() {
         let count: u64 = tallies.iter().map(|tally| tally[kind]).sum();
         assert!(count > WALKS / 100, "only {count} events of kind {name}");
@@ -87,7 +87,7 @@ fn walk_all(seeds: impl Iterator<Item = u64>) -> [u64; KINDS.len()] {
     sum
 }
 
-/// Tells its random seed if the walk fails.
+/// Prints the seed if the walk fails.
 struct Seed(u64);
 
 impl Drop for Seed {
@@ -100,7 +100,7 @@ impl Drop for Seed {
 }
 
 impl Walk {
-    /// One walk from the session's creation to its end; how many events of each kind there were.
+    /// Runs one walk from the session's creation to its end. Returns the number of events of each kind.
     fn walk(seed: u64) -> [u64; KINDS.len()] {
         let _seed = Seed(seed);
         let mut walk = Self::begin(seed);
@@ -134,7 +134,7 @@ impl Walk {
             queues: dice.one_in(3),
             ready: false,
         };
-        // The last two are further connections of the first, of which one says who it is.
+        // The last two are further connections of the first client; one of them sends its id.
         let clients = ["ann", "bob", "cat", "dan", "ann2", "ann3"].map(sender);
         let clients = clients.map(|sender| match sender.client.as_str() {
             "ann2" | "ann3" => wharf_core::Sender { chosen: wharf_core::ChosenId::parse("ann").ok(), ..sender },
@@ -197,7 +197,7 @@ impl Walk {
         self.ledger.check_state(&self.session, &self.settings);
     }
 
-    /// The log as it would come back from a disk.
+    /// Returns the log as it would be read from a disk.
     fn stored(&self, from: usize) -> Vec<(Seq, Millis, Event)> {
         let reread = |(seq, at, event): &(Seq, Millis, Event)| {
             let mut body = Vec::new();

@@ -1,4 +1,4 @@
-//! Clients as cursors: they join, read in bursts, drop off and go on, and all come to see the same.
+//! Clients as cursors: they join, read in bursts, disconnect and resume, and all see the same.
 
 use std::collections::BTreeSet;
 
@@ -6,20 +6,20 @@ use wharf_core::{AskId, Event, Input, Millis, Reply, Role, Seq, State, Step};
 
 use super::dice::Dice;
 
-/// One who reads from the beginning, and up to three who join on the way.
+/// A reader from the beginning, and up to three that join on the way.
 pub(super) struct Readers {
     readers: Vec<Reader>,
-    /// The one who is joining sees asks of every kind.
+    /// True if the joining reader sees asks of every kind.
     sees_all: bool,
 }
 
-/// Knows only what it was told when it joined, and the events after that.
+/// Knows only the data of its join and the later events.
 struct Reader {
     cursor: Seq,
-    /// What it makes of all it has read, if it began at the beginning.
+    /// The fold of everything that it has read, if it began at the beginning.
     folded: Option<State>,
     open_asks: BTreeSet<AskId>,
-    /// It has dropped off and reads nothing until it comes back.
+    /// True while it is disconnected and reads nothing.
     away: bool,
 }
 
@@ -31,12 +31,12 @@ impl Default for Readers {
 }
 
 impl Readers {
-    /// Before an input.
+    /// Prepares for an input.
     pub(super) fn expect(&mut self, input: &Input) {
         self.sees_all = matches!(input, Input::Attach(who) if who.elicits || who.role == Role::Observer);
     }
 
-    /// After a step.
+    /// Handles a step.
     pub(super) fn join(&mut self, step: &Step) {
         if let Reply::Joined(joined) = &step.reply
             && self.sees_all
@@ -86,7 +86,7 @@ impl Reader {
         }
     }
 
-    /// Whoever has read everything knows how things are.
+    /// Checks that a reader with all events knows the current state.
     fn check(&self, state: &State) {
         if self.cursor == state.head {
             assert!(state.asks.keys().eq(&self.open_asks), "a reader sees other asks");
