@@ -1,5 +1,4 @@
-//! The repo's chores: `cargo xtask tidy`, `cargo xtask test`, `cargo xtask soak`,
-//! `cargo xtask bench`.
+//! The repo's tasks: `cargo xtask tidy`, `cargo xtask test`, `cargo xtask soak`, `cargo xtask bench`.
 //!
 //! It is *not* part of the product and depends on none of the repo's crates, so that it builds in seconds and still
 //! runs when they do not compile.

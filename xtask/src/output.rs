@@ -1,18 +1,18 @@
-//! The one place that prints: results to stdout, complaints and progress to stderr.
+//! The only module that prints: results to stdout, errors and progress to stderr.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the output module")]
 
-/// A result.
+/// Prints a result.
 pub(crate) fn line(text: &str) {
     println!("{text}");
 }
 
-/// What is being done, for whoever watches.
+/// Prints the current step.
 pub(crate) fn progress(text: &str) {
     eprintln!("== {text}");
 }
 
-/// What went wrong.
+/// Prints an error.
 pub(crate) fn complain(text: &str) {
     eprintln!("{text}");
 }

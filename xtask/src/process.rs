@@ -1,4 +1,4 @@
-//! Starting other programs: the only module of xtask that does.
+//! Starts other programs; the only module of xtask that does.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     Command::new(program)
 }
 
-/// The cargo that runs us, in the repo's root.
+/// Returns a command for the running cargo, in the repo's root.
 pub(crate) fn cargo(root: &Path) -> Command {
     let mut cargo = command(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root);
     cargo
 }
 
-/// Runs a command with our own stdin, stdout and stderr; anything but exit code 0 is an error.
+/// Runs a command with the inherited stdin, stdout and stderr. Any exit code but 0 is an error.
 pub(crate) fn check(command: &mut Command) -> Result<()> {
     let shown = shown(command);
     let status = command.status().with_context(|| format!("starting {shown}"))?;
@@ -28,7 +28,7 @@ pub(crate) fn check(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command and gives its stdout.
+/// Runs a command and returns its stdout.
 pub(crate) fn capture(command: &mut Command) -> Result<String> {
     let shown = shown(command);
     let output = command.output().with_context(|| format!("starting {shown}"))?;
@@ -38,7 +38,7 @@ pub(crate) fn capture(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("reading the output of {shown}"))
 }
 
-/// Where `name` is on the search path.
+/// Returns the path of `name` on the search path.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())

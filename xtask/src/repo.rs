@@ -1,4 +1,4 @@
-//! Where the repo is and which files it has.
+//! The location of the repo and its files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use anyhow::{Context as _, Result};
 
 use crate::process;
 
-/// The repo's root: the directory above this crate's, so that it does not matter where the command is given.
+/// Returns the repo's root: the directory above this crate's, independent of the current directory.
 pub(crate) fn root() -> Result<PathBuf> {
     let crate_dir = std::env::var_os("CARGO_MANIFEST_DIR").context("run this as `cargo xtask`")?;
     let root = Path::new(&crate_dir).parent().context("finding the repo's root")?;
     Ok(root.to_path_buf())
 }
 
-/// Where cargo puts what it builds.
+/// Returns cargo's target directory.
 pub(crate) fn target_dir(root: &Path) -> Result<PathBuf> {
     let text =
         process::capture(process::cargo(root).args(["metadata", "--no-deps", "--format-version", "1", "--offline"]))?;
@@ -23,7 +23,7 @@ pub(crate) fn target_dir(root: &Path) -> Result<PathBuf> {
     Ok(PathBuf::from(dir))
 }
 
-/// Every file of the repo, as sorted paths relative to `root`; what is built or belongs to git is left out.
+/// Returns every file of the repo as sorted paths relative to `root`, without build output and git's own files.
 pub(crate) fn files(root: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut open = vec![root.to_path_buf()];

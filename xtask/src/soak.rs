@@ -1,4 +1,4 @@
-//! `cargo xtask soak NAME`: tests that find more the longer they run, for as long as a person is willing to wait.
+//! `cargo xtask soak NAME` runs tests for a long time that find more the longer they run.
 
 use std::path::Path;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use crate::process::{cargo, check};
 struct Soak {
     name: &'static str,
     test: &'static str,
-    /// The variable that says how long it runs, and what it is set to.
+    /// The variable that sets the length of the run, and its value.
     length: (&'static str, &'static str),
     summary: &'static str,
 }
@@ -37,13 +37,13 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     let soak = SOAKS.iter().find(|soak| soak.name == name);
     let soak = soak.with_context(|| format!("no soak called {name:?}; there are: {}", names()))?;
     let (variable, length) = soak.length;
-    // A length that is set already is kept, so that a shorter run can be tried.
+    // A variable that is set already is kept, so that a shorter run can be tried.
     let length = std::env::var(variable).unwrap_or_else(|_| length.to_owned());
     progress("building the programs that the tests drive");
     check(cargo(root).args(["build", "-p", "wharf", "-p", "wharf-testkit", "--bins"]))?;
     progress(soak.summary);
     let began = Instant::now();
-    // `cargo test` and not nextest, which would end a test that takes long. The test prints its seed and its figures.
+    // `cargo test` is used because nextest would end a long test. The test prints its seed and its figures.
     let test = ["test", "-p", "wharf", "--test", "it", "--", "--exact", "--nocapture", soak.test];
     check(cargo(root).args(test).env(variable, &length))?;
     line(&format!("soak {name}: passed in {} s ({variable}={length})", began.elapsed().as_secs()));

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: the one command that runs every test, on a machine that has Rust and git and nothing else.
+//! `cargo xtask test` runs every test, on a machine that has only Rust and git.
 
 use std::path::Path;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::output::{line, progress};
 use crate::process::{capture, cargo, check, command, find};
 
-/// Something that the build or a test calls.
+/// A program that the build or a test calls.
 struct Need {
     command: &'static str,
     packages: &'static [&'static str],
@@ -18,7 +18,7 @@ struct Need {
 /// The crate that holds the official ACP SDK.
 const CONFORMANCE: &str = "wharf-conformance";
 
-/// Grows with the tests. Everything here is in Debian.
+/// The required programs. All of them are in Debian.
 const NEEDS: &[Need] = &[
     Need {
         command: "cc",
@@ -47,7 +47,7 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
         stages.push((name, result));
     };
     let runner: &[&str] = if has_nextest(root) { &["nextest", "run"] } else { &["test", "--no-fail-fast"] };
-    // The official SDK brings a TLS stack and turns on features that no user's build has: it is built apart.
+    // The official SDK brings a TLS stack and enables features that no user's build has, so it is built separately.
     let own: &[&str] = &["--workspace", "--exclude", CONFORMANCE];
     stage("the tests of every crate", &[runner, own].concat());
     if !fast {
@@ -59,7 +59,7 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     summarise(stages, began)
 }
 
-/// One line at the end whichever runner was used, and an error if a stage failed: a later stage runs all the same.
+/// Prints one line at the end with either runner, and fails if a stage failed; later stages run all the same.
 fn summarise(stages: Vec<(&'static str, Result<()>)>, began: Instant) -> Result<()> {
     let total = stages.len();
     let failed: Vec<String> =
@@ -83,7 +83,7 @@ fn has_nextest(root: &Path) -> bool {
     found
 }
 
-/// Installs what is missing where that is allowed, else says what to install and how.
+/// Installs missing programs where that is allowed; otherwise prints the command to install them.
 fn provide(needs: &[Need]) -> Result<()> {
     let missing: Vec<&Need> = needs.iter().filter(|need| find(need.command).is_none()).collect();
     if missing.is_empty() {

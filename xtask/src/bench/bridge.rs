@@ -1,4 +1,4 @@
-//! `wharf acp`: from its start to the first byte of its first answer, with a host that runs.
+//! Measures `wharf acp` from its start to the first byte of its first answer, with a running host.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
@@ -14,14 +14,14 @@ use super::{Bench, print};
 use crate::output::progress;
 use crate::process::command;
 
-/// An editor's user does not notice this.
+/// An editor's user does not notice a delay below this.
 const TARGET_MS: f64 = 50.0;
 const STARTS: usize = 20;
 
 impl Bench {
     pub(super) fn bridge(&self) -> Result<()> {
         let host = self.host()?;
-        // The first client finds out what the agent can do; that is not the bridge's to wait for.
+        // The first client starts the agent to learn its capabilities, which is not part of the bridge's time.
         self.start_bridge(&host)?;
         let [mut p50, mut p99, mut bare] = [Series::default(), Series::default(), Series::default()];
         for round in 0..self.plan.repeats {
@@ -47,7 +47,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Milliseconds to the first byte of the answer to `initialize`.
+    /// Returns the milliseconds to the first byte of the answer to `initialize`.
     fn start_bridge(&self, host: &Host) -> Result<f64> {
         let began = Instant::now();
         let mut child = command(&self.wharf)
@@ -62,7 +62,7 @@ impl Bench {
         let mut stdout = BufReader::new(child.stdout.take().context("taking the bridge's stdout")?);
         let came = !stdout.fill_buf()?.is_empty();
         let took = began.elapsed().as_secs_f64() * 1e3;
-        // What came must be the beginning of that answer, and of nothing else.
+        // The bytes must be the beginning of exactly that answer.
         let mut line = String::new();
         stdout.read_line(&mut line)?;
         drop(stdin);
@@ -72,7 +72,8 @@ impl Bench {
         Ok(took)
     }
 
-    /// Milliseconds that the program needs to start, say its version and end: a little more than a start.
+    /// Returns the milliseconds that the program needs to start, print its version and exit: a little more than a
+    /// start.
     fn start_bare(&self) -> Result<f64> {
         let began = Instant::now();
         command(&self.wharf).arg("--version").output().context("starting the program")?;

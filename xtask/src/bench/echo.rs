@@ -1,5 +1,5 @@
-//! The limit of a probe: the same pace over a socket with nothing behind it but a thread that sends every byte back. What
-//! this takes is the machine's doing.
+//! The baseline of a probe: the same pace over a socket whose other end is a thread that sends every byte back. Its
+//! time is the machine's.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
-/// Round trips at this pace until told to stop; how long each took, in microseconds.
+/// Measures round trips at this pace until told to stop. Returns the duration of each in microseconds.
 pub(super) fn echoes(every: Duration, stop: &AtomicBool) -> Result<Vec<f64>> {
     let listener = TcpListener::bind("127.0.0.1:0").context("listening for the echo")?;
     let mut near = TcpStream::connect(listener.local_addr()?).context("connecting to the echo")?;
     let (mut far, _) = listener.accept().context("accepting the echo")?;
     near.set_nodelay(true)?;
     far.set_nodelay(true)?;
-    // Ends with the other side.
+    // The thread ends with the other side.
     thread::spawn(move || {
         let mut byte = [0];
         while far.read_exact(&mut byte).is_ok() && far.write_all(&byte).is_ok() {}

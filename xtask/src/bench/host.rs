@@ -1,4 +1,4 @@
-//! The real binary, started for a measurement and watched from outside.
+//! Runs the real binary for a measurement and observes it from outside.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -20,7 +20,7 @@ const STOP_LIMIT: Duration = Duration::from_secs(15);
 pub(super) struct Host {
     child: Child,
     dir: PathBuf,
-    /// The directory stays when this host ends: the next one begins with it.
+    /// True to keep the directory when this host ends, for the next one.
     keeps: bool,
     pub(super) authority: String,
     pub(super) token: String,
@@ -53,7 +53,7 @@ impl Host {
         thread::spawn(move || {
             let mut line = String::new();
             let result = BufReader::new(stdout).read_line(&mut line).map(|_| line);
-            // Nobody waits any more if this was too slow.
+            // The receiver may have timed out already.
             let _ = sender.send(result);
         });
         let line = receiver.recv_timeout(START_LIMIT).context("no line within 30 s")??;
@@ -65,7 +65,7 @@ impl Host {
         Ok(())
     }
 
-    /// Leaves its directory to the next one.
+    /// Stops the host and keeps its directory for the next one.
     pub(super) fn stop_and_keep(mut self) -> Result<()> {
         self.keeps = true;
         self.stop()
@@ -75,7 +75,7 @@ impl Host {
         self.dir.join("state")
     }
 
-    /// How many bytes a session's log has.
+    /// Returns the number of bytes of a session's log.
     pub(super) fn logged(&self, session: &str) -> Result<u64> {
         let folder = self.state_dir().join("workspaces/default/sessions").join(session).join("log");
         let mut bytes = 0;
@@ -85,25 +85,25 @@ impl Host {
         Ok(bytes)
     }
 
-    /// CPU time of all its threads so far. The agent and the shim are other processes and do not count.
+    /// Returns the CPU time of all threads so far. The agent and the shim are other processes and do not count.
     pub(super) fn cpu(&self) -> Result<Duration> {
         let mut nanos = 0;
         let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).context("listing the host's threads")?;
         for task in tasks {
-            // A thread that ends meanwhile takes its time with it: the long-lived ones do the work.
+            // The time of a thread that ends meanwhile is lost, but the long-lived threads do the work.
             let Ok(text) = fs::read_to_string(task?.path().join("schedstat")) else { continue };
             nanos += text.split(' ').next().unwrap_or_default().parse::<u64>().context("reading schedstat")?;
         }
         Ok(Duration::from_nanos(nanos))
     }
 
-    /// Memory in KiB: resident now, and the most that was resident ever.
+    /// Returns the resident memory in KiB: the current value and the peak.
     pub(super) fn memory(&self) -> Result<Memory> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).context("reading the status")?;
         Ok(Memory { now: field(&status, "VmRSS:")?, peak: field(&status, "VmHWM:")? })
     }
 
-    /// Asks it to end, as an operator would, and waits.
+    /// Sends SIGTERM, as an operator would, and waits for the exit.
     pub(super) fn stop(mut self) -> Result<()> {
         let pid = self.child.id().to_string();
         command("sh").args(["-c", "kill -TERM \"$0\"", &pid]).status().context("sending SIGTERM")?;
@@ -129,7 +129,7 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // After `stop` both do nothing; after an error they clean up.
+        // After `stop` both have no effect; after an error they clean up.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if !self.keeps {
@@ -149,7 +149,7 @@ fn field(status: &str, name: &str) -> Result<u64> {
     line.trim().trim_end_matches("kB").trim().parse().with_context(|| format!("reading {name}"))
 }
 
-/// A path as one word of a command line.
+/// Returns a path as one word of a command line.
 fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }

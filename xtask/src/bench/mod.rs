@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: what the release binary does, beside what a bare pipe does in the same run. One JSON line per
+//! `cargo xtask bench` measures the release binary beside a bare pipe in the same run. It prints one JSON line per
 //! measure on stdout.
 
 mod bridge;
@@ -28,10 +28,10 @@ use traffic::{Pace, Party, Seen, Traffic, drive};
 
 const MEASURES: &[&str] = &["burst", "burst_packed", "tick", "never_reading", "status", "bridge", "restart"];
 const CLIENTS: &[usize] = &[1, 8];
-/// A token of a streamed answer with its envelope is about this long.
+/// The approximate size of a token of a streamed answer with its envelope.
 const SIZE: u64 = 200;
 
-/// How much of it.
+/// The number of updates and rounds.
 struct Plan {
     measures: Vec<String>,
     build: bool,
@@ -50,7 +50,7 @@ impl Plan {
         let mut plan = Self { measures, build, repeats, burst, ticks, flood, calls, cold };
         for arg in args {
             match arg.as_str() {
-                // To see that it works; the figures mean little.
+                // A quick run only shows that the benchmark works; its figures mean little.
                 "--quick" => {
                     plan =
                         Self { repeats: 1, burst: 20_000, ticks: 300, flood: 50_000, calls: 1_000, cold: 500, ..plan };
@@ -67,7 +67,7 @@ impl Plan {
     }
 }
 
-/// What is measured and where it may write.
+/// The programs under measurement, and the directory for their files.
 struct Bench {
     wharf: PathBuf,
     agent: PathBuf,
@@ -78,7 +78,7 @@ struct Bench {
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     let plan = Plan::parse(args)?;
     if cfg!(debug_assertions) {
-        // The readers share the machine with what they measure: unoptimised they would measure themselves.
+        // The readers share the machine with the measured host, so they must be optimised too.
         progress("starting over, optimised");
         return check(cargo(root).args(["run", "--quiet", "--release", "-p", "xtask", "--", "bench"]).args(args));
     }
@@ -91,13 +91,13 @@ pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     let bench = Bench {
         wharf: release.join("wharf"),
         agent: release.join("wharf-scripted-agent"),
-        // Under the target directory: a real disk, where /tmp may be memory.
+        // The directory is on a real disk, whereas /tmp may be in memory.
         dir: target.join("bench").join(std::process::id().to_string()),
         plan,
     };
     fs::create_dir_all(&bench.dir).with_context(|| format!("making {}", bench.dir.display()))?;
     let result = bench.measure();
-    // Every host has removed its own part; what is left is empty.
+    // Every host has removed its own files, so the directory is empty.
     let _ = fs::remove_dir_all(&bench.dir);
     result
 }
@@ -118,13 +118,13 @@ impl Bench {
         Ok(())
     }
 
-    /// Throughput of a stream at full rate.
+    /// Measures the throughput of a stream at full rate.
     fn burst(&self, name: &str, pace: Pace) -> Result<()> {
         let traffic = Traffic::Burst { updates: self.plan.burst, size: SIZE, pace };
         let mut pipe = Series::default();
         let mut sides: Vec<Side> = CLIENTS.iter().map(|clients| Side::new(*clients)).collect();
         for round in 0..self.plan.repeats {
-            // In turns, so that a slow spell of the machine meets all of them.
+            // The variants take turns, so that a slow period of the machine affects all of them.
             progress(&format!("{name}, round {}", round + 1));
             pipe.push(per_second(traffic, &[self.over_pipe(traffic)?]));
             for side in &mut sides {
@@ -143,7 +143,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Latency of a calm stream.
+    /// Measures the latency of a calm stream.
     fn tick(&self) -> Result<()> {
         let traffic = Traffic::Tick { updates: self.plan.ticks, micros: 1_000 };
         let mut pipe = [Series::default(), Series::default()];
@@ -171,7 +171,7 @@ impl Bench {
         Ok(())
     }
 
-    /// One client reads at full rate; does another that never reads cost it anything, or the host memory?
+    /// Measures whether a client that never reads slows a reader at full rate or costs the host memory.
     fn never_reading(&self) -> Result<()> {
         let traffic = Traffic::Burst { updates: self.plan.flood, size: SIZE, pace: Pace::Packed };
         let (mut alone, mut beside) = (Series::default(), Series::default());
@@ -219,7 +219,7 @@ impl Bench {
         Ok(seen)
     }
 
-    /// A new host for every run: none inherits another's memory or log.
+    /// Starts a new host for every run, so that memory and log are empty.
     fn host(&self) -> Result<Host> {
         Host::start(&self.wharf, &self.agent, &self.dir.join("host"))
     }
@@ -245,13 +245,13 @@ impl Side {
     }
 }
 
-/// Updates per second as the slowest reader saw them.
+/// Returns the updates per second of the slowest reader.
 fn per_second(traffic: Traffic, seen: &[Seen]) -> f64 {
     let slowest = seen.iter().map(|seen| seen.took).max().unwrap_or_default();
     traffic.updates() as f64 / slowest.as_secs_f64()
 }
 
-/// p50 and p99 over all readers.
+/// Returns p50 and p99 over all readers.
 fn latencies(seen: &[Seen]) -> [f64; 2] {
     let mut all: Vec<f64> = seen.iter().flat_map(|seen| &seen.latencies).copied().collect();
     all.sort_by(f64::total_cmp);

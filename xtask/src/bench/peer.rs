@@ -1,19 +1,19 @@
-//! One end of an ACP conversation as the benchmark sees it: whole messages in, whole messages out.
+//! One end of an ACP connection: whole messages in, whole messages out.
 
 use anyhow::{Result, bail};
 use memchr::memmem;
 use serde_json::{Value, json};
 
-/// A transport. `next` blocks, with a time limit of the transport's own.
+/// A transport. `next` blocks up to the transport's own time limit.
 pub(super) trait Peer {
     fn send(&mut self, message: &str) -> Result<()>;
     fn next(&mut self) -> Result<&[u8]>;
 }
 
-/// No set-up step of an empty session needs as many messages as this.
+/// More messages than any set-up step of an empty session needs.
 const PATIENCE: usize = 10_000;
 
-/// The ids of the requests that the benchmark makes, one of each kind per connection but for the last.
+/// The ids of the benchmark's requests: one of each kind per connection, except for the last.
 const INITIALIZE: u32 = 1;
 const OPEN: u32 = 2;
 const PROMPT: u32 = 3;
@@ -31,18 +31,18 @@ pub(super) fn initialize_request() -> String {
     request(INITIALIZE, "initialize", params)
 }
 
-/// Is this the answer to [`initialize_request`], and a good one?
+/// Returns true for a successful answer to [`initialize_request`].
 pub(super) fn is_initialized(line: &[u8]) -> bool {
     let answer: Value = serde_json::from_slice(line).unwrap_or_default();
     answer["id"] == INITIALIZE && answer["result"]["protocolVersion"] == 1
 }
 
-/// Asks how a session is; `number` is the how-manieth time.
+/// Requests the status of a session; `number` counts the requests.
 pub(super) fn status(peer: &mut impl Peer, number: u32, session: &str) -> Result<Value> {
     call(peer, STATUS + number, "session/status", json!({"sessionId": session}))
 }
 
-/// Starts a session and gives its id.
+/// Starts a session and returns its id.
 pub(super) fn open(peer: &mut impl Peer, cwd: &str) -> Result<String> {
     let result = call(peer, OPEN, "session/new", json!({"cwd": cwd, "mcpServers": []}))?;
     match result["sessionId"].as_str() {
@@ -54,12 +54,12 @@ pub(super) fn open(peer: &mut impl Peer, cwd: &str) -> Result<String> {
 /// Joins a session that another connection has opened.
 pub(super) fn join(peer: &mut impl Peer, session: &str, cwd: &str) -> Result<()> {
     call(peer, OPEN, "session/load", json!({"sessionId": session, "cwd": cwd, "mcpServers": []}))?;
-    // Else the first updates are held back for a client that may not have the session yet.
+    // Otherwise the first updates are held back for a client that may not know the session yet.
     let ready = json!({"jsonrpc": "2.0", "method": "session/ready", "params": {"sessionId": session}});
     peer.send(&ready.to_string())
 }
 
-/// Sends a prompt; its answer is for [`await_turn_end`].
+/// Sends a prompt, whose answer [`await_turn_end`] reads.
 pub(super) fn prompt(peer: &mut impl Peer, session: &str, text: &str) -> Result<()> {
     let params = json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]});
     peer.send(&request(PROMPT, "session/prompt", params))
@@ -70,12 +70,12 @@ pub(super) fn await_turn_end(peer: &mut impl Peer) -> Result<()> {
     Ok(())
 }
 
-/// True for the messages that a burst or a tick consists of: everything else on the wire is not counted.
+/// Returns true for the messages of a burst or a tick: other messages are not counted.
 pub(super) fn is_chunk(message: &[u8]) -> bool {
     memmem::find(message, b"\"agent_message_chunk\"").is_some()
 }
 
-/// When the agent sent this tick, in nanoseconds since 1970: the first number of 19 digits in its text.
+/// Returns when the agent sent this tick, in nanoseconds since 1970: the first number of 19 digits in its text.
 pub(super) fn sent_at(message: &[u8]) -> Option<u64> {
     let text = &message[memmem::find(message, b"\"text\":\"")?..];
     let number = text.split(|byte| !byte.is_ascii_digit()).find(|digits| digits.len() == 19)?;

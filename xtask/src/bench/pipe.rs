@@ -1,4 +1,4 @@
-//! The limit: the same agent and the same reader with nothing between them but a pipe.
+//! The baseline: the same agent and the same reader with only a pipe between them.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -9,11 +9,11 @@ use anyhow::{Context as _, Result, ensure};
 use super::peer::Peer;
 use crate::process::command;
 
-/// The same as the WebSocket's, so that both readers are woken alike.
+/// The same size as the WebSocket's, so that both readers are woken alike.
 const BUFFER: usize = 256 * 1024;
 const LONGEST_LINE: usize = 64 * 1024 * 1024;
 
-/// Newline-delimited messages, handed out where they lie.
+/// Newline-delimited messages, borrowed from the read buffer.
 pub(super) struct Lines<R> {
     input: R,
     buffer: Vec<u8>,
@@ -89,7 +89,7 @@ impl Peer for Pipe {
 
 impl Drop for Pipe {
     fn drop(&mut self) {
-        // It may be gone already; either way it is reaped.
+        // The process may be gone already; it is reaped in any case.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

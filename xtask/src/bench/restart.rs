@@ -1,5 +1,4 @@
-//! How long a host takes to be ready, and how much memory it has then, with thousands of ended sessions on disk; with its
-//! index, and without.
+//! Measures the start of a host and its memory with thousands of ended sessions on disk, with its index and without.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -15,7 +14,7 @@ use super::{Bench, print};
 use crate::output::progress;
 use crate::process::{check, command};
 
-/// What a start is to stay below.
+/// The upper bound of a start.
 const TARGET_MS: f64 = 300.0;
 const TARGET_RSS_KIB: f64 = 60.0 * 1024.0;
 
@@ -26,7 +25,7 @@ impl Bench {
         progress(&format!("restart: making {} sessions", self.plan.cold));
         let maker = self.wharf.with_file_name("wharf-cold-sessions");
         check(command(&maker).arg(dir.join("state")).arg(self.plan.cold.to_string()))?;
-        // The first host reads them all and leaves an index.
+        // The first host reads all sessions and leaves an index.
         self.once(&mut Figures::default())?;
         let (mut indexed, mut bare) = (Figures::default(), Figures::default());
         for round in 0..self.plan.repeats {
@@ -48,7 +47,7 @@ impl Bench {
         fs::remove_dir_all(&dir).with_context(|| format!("deleting {}", dir.display()))
     }
 
-    /// Starts a host, looks at it, and stops it.
+    /// Starts a host, measures it and stops it.
     fn once(&self, figures: &mut Figures) -> Result<()> {
         let began = Instant::now();
         let host = Host::start(&self.wharf, &self.agent, &self.dir.join("cold"))?;
@@ -83,7 +82,7 @@ struct Figures {
     page: Series,
 }
 
-/// The JSON at a path.
+/// Returns the JSON at a path.
 fn get(host: &Host, path: &str) -> Result<Value> {
     let body = fetch(host, path)?;
     serde_json::from_str(&body).with_context(|| format!("reading {body:?}"))

@@ -1,4 +1,4 @@
-//! Figures: medians of repetitions, percentiles of samples.
+//! Statistics: medians of repetitions, percentiles of samples.
 
 use serde_json::{Value, json};
 
@@ -21,19 +21,19 @@ impl Series {
         percentile(&sorted, 0.5)
     }
 
-    /// The median first, for whoever only wants one number; then every value, in the order of measuring.
+    /// Returns the median, then every value in the order of measuring.
     pub(super) fn to_json(&self) -> Value {
         json!({"median": rounded(self.median()), "values": self.0.iter().map(|value| rounded(*value)).collect::<Vec<_>>()})
     }
 }
 
-/// Nearest rank in a sorted slice; 0 for an empty one.
+/// Returns the nearest rank in a sorted slice; 0 for an empty one.
 pub(super) fn percentile(sorted: &[f64], share: f64) -> f64 {
     let rank = (sorted.len() as f64 * share).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
 }
 
-/// Three significant decimals below ten, none above a thousand: more would pretend.
+/// Rounds to three decimals below ten and to none above a thousand: more digits would not be meaningful.
 pub(super) fn rounded(value: f64) -> f64 {
     let digits = if value.abs() >= 1_000.0 {
         0

@@ -1,5 +1,5 @@
-//! `session/status`: how fast the probe is answered while there is nothing to do, while the session bursts, and while its
-//! agent hangs; and that it leaves nothing in the log.
+//! Measures `session/status` on an idle session, during a burst and while the agent hangs, and checks that it appends
+//! nothing to the log.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -17,12 +17,12 @@ use super::ws::WebSocket;
 use super::{Bench, SIZE, print};
 use crate::output::progress;
 
-/// 1,000 calls a second.
+/// The interval for 1,000 calls a second.
 const EVERY: Duration = Duration::from_millis(1);
-/// What the probe is to stay below, whatever the session does.
+/// The upper bound of the probe's latency in every case.
 const TARGET_P99_US: f64 = 5_000.0;
 
-/// What goes on in the session that is asked about.
+/// The activity of the probed session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beside {
     Nothing,
@@ -63,14 +63,14 @@ impl Bench {
                 "echo_p50_us": echo_p50.to_json(), "echo_p99_us": echo_p99.to_json(),
                 "ratio": rounded(p99.median() / echo_p99.median()),
                 "target_p99_us": TARGET_P99_US, "holds": p99.median() < TARGET_P99_US,
-                // A burst appends by itself; without one nothing may come.
+                // A burst appends events itself; otherwise no event may be appended.
                 "events_appended": if beside == Beside::Burst { None } else { Some(0) },
             }));
         }
         Ok(())
     }
 
-    /// The probes, and what a bare echo took at the same time.
+    /// Returns the latencies of the probes, and of a bare echo at the same time.
     fn probe_with_echo(&self, beside: Beside) -> Result<(Vec<f64>, Vec<f64>)> {
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -97,14 +97,14 @@ impl Bench {
             Beside::Burst => self.probe_burst(&mut party, &mut prober, &session)?,
         };
         drop((party, prober));
-        // An agent that hangs as hard as this one makes the host's end take its whole grace.
+        // An agent that hangs like this delays the host's stop by the whole grace period.
         if beside != Beside::Hang {
             host.stop()?;
         }
         Ok(latencies)
     }
 
-    /// While the session does nothing: its log stays as it is.
+    /// Probes while the session is idle: its log stays as it is.
     fn probe_quietly(
         &self,
         host: &Host,
@@ -123,7 +123,7 @@ impl Bench {
         Ok(latencies)
     }
 
-    /// While the session streams at full rate, to another client.
+    /// Probes while the session streams at full rate to another client.
     fn probe_burst(
         &self,
         party: &mut Party,
@@ -149,14 +149,14 @@ impl Bench {
     }
 }
 
-/// Waits until a call is due, and says from when it counts: oversleeping is nobody's doing, but a call that is late because
-/// the one before it was slow counts from when it should have been made.
+/// Waits until a call is due and returns the instant from which it counts. Oversleeping does not count, but a call that
+/// is late because of a slow predecessor counts from its due time.
 pub(super) fn paced(due_at: Instant, last: Option<&f64>) -> Instant {
     thread::sleep(due_at.saturating_duration_since(Instant::now()));
     if last.is_some_and(|last| *last > EVERY.as_secs_f64() * 1e6) { due_at } else { Instant::now() }
 }
 
-/// Asks at a fixed pace, for as long as `goes_on`.
+/// Probes at a fixed pace for as long as `goes_on`.
 fn probe(
     prober: &mut WebSocket<std::net::TcpStream>,
     session: &str,

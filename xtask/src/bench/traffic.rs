@@ -1,4 +1,4 @@
-//! The traffic of one run: a prompt that makes the agent send, and readers that count.
+//! The traffic of one run: a prompt that makes the agent send updates, and readers that count them.
 
 use std::sync::Barrier;
 use std::thread;
@@ -10,30 +10,30 @@ use super::host::Host;
 use super::peer::{self, Peer};
 use super::ws::WebSocket;
 
-/// What the agent is to send.
+/// The updates that the agent sends.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Traffic {
-    /// So many updates of so many bytes, as fast as they go.
+    /// This many updates of this many bytes, as fast as possible.
     Burst { updates: u64, size: u64, pace: Pace },
-    /// So many updates, one every so many microseconds, each with the time of its sending.
+    /// This many updates, one per interval in microseconds, each with its sending time.
     Tick { updates: u64, micros: u64 },
 }
 
-/// How the agent writes.
+/// The agent's way of writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pace {
-    /// Each update by itself, as agents do.
+    /// One write per update, as agents do.
     Single,
-    /// Buffers full of them: the most that a pipe can carry.
+    /// Full buffers: the most that a pipe can carry.
     Packed,
 }
 
-/// What a reader saw.
+/// The observations of a reader.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// From the prompt to the last update.
+    /// The time from the prompt to the last update.
     pub(super) took: Duration,
-    /// Microseconds from the agent's write to our read, of ticks.
+    /// Microseconds from the agent's write of a tick to its read.
     pub(super) latencies: Vec<f64>,
 }
 
@@ -53,7 +53,7 @@ impl Traffic {
     }
 }
 
-/// A prompt and its updates over one connection.
+/// Sends a prompt and reads its updates over one connection.
 pub(super) fn drive(peer: &mut impl Peer, session: &str, traffic: Traffic) -> Result<Seen> {
     let began = Instant::now();
     peer::prompt(peer, session, &traffic.prompt())?;
@@ -62,7 +62,7 @@ pub(super) fn drive(peer: &mut impl Peer, session: &str, traffic: Traffic) -> Re
     Ok(seen)
 }
 
-/// Reads until all updates have come.
+/// Reads until all updates have arrived.
 fn drain(peer: &mut impl Peer, traffic: Traffic, began: Instant) -> Result<Seen> {
     let mut seen = Seen::default();
     let timed = matches!(traffic, Traffic::Tick { .. });
@@ -106,12 +106,12 @@ impl Party {
         &self.session
     }
 
-    /// Sends a prompt whose end nobody waits for.
+    /// Sends a prompt without waiting for its end.
     pub(super) fn start(&mut self, prompt: &str) -> Result<()> {
         peer::prompt(&mut self.members[0], &self.session, prompt)
     }
 
-    /// A connection that has joined and is not read from unless the caller does.
+    /// Returns a joined connection that only the caller reads from.
     pub(super) fn newcomer(&self, host: &Host, cwd: &str) -> Result<WebSocket<std::net::TcpStream>> {
         let mut member = WebSocket::connect(&host.authority, &host.token)?;
         peer::initialize(&mut member)?;

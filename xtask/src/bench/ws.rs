@@ -1,5 +1,5 @@
-//! A WebSocket client that costs next to nothing, so that a measurement on two cores is of the host and not of its
-//! client: blocking, one buffer, frames handed out where they lie.
+//! A WebSocket client with little overhead, so that a measurement on two cores is of the host and not of its client:
+//! blocking, with one buffer from which frames are borrowed.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,9 +9,9 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 use super::peer::Peer;
 
-/// As large as the kernel's own receive buffer usually grows: fewer, larger reads.
+/// The usual size of the kernel's own receive buffer, for few and large reads.
 const BUFFER: usize = 256 * 1024;
-/// Nothing in a benchmark is silent for as long as this.
+/// Longer than any silence in a benchmark.
 const SILENCE: Duration = Duration::from_secs(60);
 const LARGEST_FRAME: usize = 64 * 1024 * 1024;
 const LARGEST_ANSWER: usize = 16 * 1024;
@@ -26,14 +26,14 @@ const PONG: u8 = 10;
 pub(super) struct WebSocket<S> {
     stream: S,
     buffer: Vec<u8>,
-    /// What is read and not handed out yet: `buffer[start..end]`.
+    /// The bytes that are read and not returned yet: `buffer[start..end]`.
     start: usize,
     end: usize,
-    /// A message in several frames, as far as it has come.
+    /// The received part of a message in several frames.
     parts: Vec<u8>,
 }
 
-/// The head of a frame: what it is, and where its payload lies counted from the frame's first byte.
+/// The head of a frame: its kind, and the position of its payload from the frame's first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Head {
     last: bool,
@@ -61,7 +61,7 @@ impl<S: Read + Write> WebSocket<S> {
     }
 
     fn shake_hands(&mut self, authority: &str, token: &str) -> Result<()> {
-        // The key only guards against caches, of which there are none on this way.
+        // The key only protects against caches, and there is none here.
         let request = format!(
             "GET /acp HTTP/1.1\r\nHost: {authority}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
              Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: d2hhcmYgYmVuY2htYXJrIQ==\r\n\
@@ -94,7 +94,7 @@ impl<S: Read + Write> WebSocket<S> {
         }
     }
 
-    /// One read, with room for a frame of `wanted` bytes.
+    /// Reads once, with room for a frame of `wanted` bytes.
     fn fill(&mut self, wanted: usize) -> Result<()> {
         if self.start == self.end {
             self.start = 0;
@@ -129,7 +129,7 @@ impl<S: Read + Write> WebSocket<S> {
                 frame.extend_from_slice(&(len as u64).to_be_bytes());
             }
         }
-        // A mask of zero is a mask: nothing to compute.
+        // A mask of zeros is valid and needs no computation.
         frame.extend_from_slice(&[0; 4]);
         frame.extend_from_slice(payload);
         self.stream.write_all(&frame).context("sending to the host")
@@ -169,7 +169,7 @@ impl<S: Read + Write> Peer for WebSocket<S> {
     }
 }
 
-/// The head of the frame that `bytes` begin with; `None` if there is not enough of it yet.
+/// Returns the head of the first frame in `bytes`; `None` if it is incomplete.
 fn parse_head(bytes: &[u8]) -> Result<Option<Head>> {
     let [first, second, rest @ ..] = bytes else { return Ok(None) };
     ensure!(first & 0x70 == 0, "the host uses a WebSocket extension that was not agreed on");
@@ -195,7 +195,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives `input` in pieces of at most `piece` bytes and keeps what is written.
+    /// Returns `input` in pieces of at most `piece` bytes and keeps all written bytes.
     struct Wire {
         input: io::Cursor<Vec<u8>>,
         piece: usize,
@@ -224,7 +224,7 @@ mod tests {
         WebSocket::new(Wire { input: io::Cursor::new(input), piece, written: Vec::new() })
     }
 
-    /// A frame as a server sends it.
+    /// Returns a frame as a server sends it.
     fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
         let mut frame = vec![first];
         match payload.len() {

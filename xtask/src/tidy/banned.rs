@@ -1,4 +1,4 @@
-//! Rule: words that never go in: unfinished code, skipped tests, queues without a bound.
+//! Rule: banned words, for unfinished code, skipped tests and queues without a bound.
 
 use super::Finding;
 use super::source::Source;

@@ -29,7 +29,7 @@ pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// The names of the directories that hold a crate.
+/// Returns the names of the directories that hold a crate.
 fn crate_dirs(repo: &Repo) -> Vec<String> {
     let manifests = repo.files.iter().filter(|path| path.file_name().is_some_and(|name| name == "Cargo.toml"));
     let dirs = manifests.filter_map(|path| path.parent()?.file_name());

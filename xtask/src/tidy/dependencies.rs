@@ -1,4 +1,4 @@
-//! Rule: a crate exists to forbid a dependency. These are the ones forbidden.
+//! Rule: forbidden dependencies, for which the crates were separated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,16 +12,16 @@ const RULE: &str = "dependency";
 
 struct Ban {
     name: &'static str,
-    /// Not to be named in the manifest.
+    /// Packages that the manifest may not name.
     direct: &'static [&'static str],
-    /// Not to be reached by any path.
+    /// Packages that may not be reached by any path.
     anywhere: &'static [&'static str],
     /// If not empty, all that may be named in the manifest.
     only: &'static [&'static str],
     reason: &'static str,
 }
 
-/// A trailing `*` stands for any ending.
+/// The forbidden dependencies. A trailing `*` matches any suffix.
 const BANS: &[Ban] = &[
     Ban {
         name: "wharf-api",
@@ -32,7 +32,7 @@ const BANS: &[Ban] = &[
     },
     Ban {
         name: "wharf-core",
-        // All but wharf-json, which digests prompts by what they say.
+        // The core may use wharf-json, to compute the digest of a prompt's content.
         direct: &["wharf-demo", "wharf-host", "wharf-server", "wharf-store", "wharf-testkit", "tracing"],
         anywhere: &[
             "tokio",
@@ -137,7 +137,7 @@ fn check_manifest(ban: &Ban, path: &Path, text: &str, manifest: &Table, graph: &
     findings
 }
 
-/// The packages that a manifest names, under the names that they have in the lock file.
+/// Returns the packages that a manifest names, under their names in the lock file.
 fn direct(manifest: &Table) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let mut scopes = vec![manifest];
@@ -145,7 +145,7 @@ fn direct(manifest: &Table) -> BTreeSet<String> {
         scopes.extend(targets.values().filter_map(Value::as_table));
     }
     for scope in scopes {
-        // Tests may use more: a test harness brings what the crate itself must not have.
+        // Tests may use more: a test harness brings dependencies that the crate itself must not have.
         for section in ["dependencies", "build-dependencies"] {
             for (key, value) in scope.get(section).and_then(Value::as_table).into_iter().flatten() {
                 let renamed = value.get("package").and_then(Value::as_str);
@@ -156,7 +156,7 @@ fn direct(manifest: &Table) -> BTreeSet<String> {
     names
 }
 
-/// Package name to the names that it depends on, all versions taken together: a superset is good enough to forbid by.
+/// Maps a package to its dependencies, all versions taken together: a superset is sufficient for bans.
 type Graph = BTreeMap<String, BTreeSet<String>>;
 
 fn graph(lock: &str) -> Result<Graph> {
@@ -166,7 +166,7 @@ fn graph(lock: &str) -> Result<Graph> {
         let Some(name) = package.get("name").and_then(Value::as_str) else { continue };
         let needs = graph.entry(name.to_owned()).or_default();
         for need in package.get("dependencies").and_then(Value::as_array).into_iter().flatten() {
-            // `name`, or `name version` where there are several.
+            // The entry is `name`, or `name version` if there are several versions.
             let need = need.as_str().and_then(|text| text.split(' ').next()).unwrap_or_default();
             needs.insert(need.to_owned());
         }
@@ -174,7 +174,7 @@ fn graph(lock: &str) -> Result<Graph> {
     Ok(graph)
 }
 
-/// Everything that `start` reaches, itself included, each with the words that say how.
+/// Returns everything that `start` reaches, itself included, each with a description of the path.
 fn closure(graph: &Graph, start: &str) -> Vec<(String, String)> {
     let mut found = vec![(start.to_owned(), String::new())];
     let mut seen = BTreeSet::from([start.to_owned()]);

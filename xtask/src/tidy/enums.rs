@@ -1,4 +1,4 @@
-//! Rule: an enum that has a variant for everything is a sign that one place does everything.
+//! Rule: enums have few variants; a very large one shows that one place does everything.
 
 use super::Finding;
 use super::source::{Source, block};
@@ -25,7 +25,7 @@ pub(super) fn check(source: &Source) -> Vec<Finding> {
     findings
 }
 
-/// Counts what stands between commas at the top level of a block.
+/// Counts the items between commas at the top level of a block.
 fn variants(block: &str) -> usize {
     let mut depth = 0_usize;
     let mut count = 0;

@@ -1,5 +1,5 @@
-//! What is excused from a rule, each with its reason. The list may only shrink: an excuse that excuses nothing is itself
-//! a finding.
+//! Exceptions from rules, each with its reason. The list may only shrink: an exception without a finding is itself a
+//! finding.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ pub(super) struct Exception {
 
 pub(super) const LISTED: &[Exception] = &[];
 
-/// Takes the excused findings out.
+/// Removes the findings that are excepted.
 pub(super) fn apply(listed: &[Exception], findings: Vec<Finding>) -> Vec<Finding> {
     let mut left = findings;
     for exception in listed {

@@ -1,4 +1,4 @@
-//! Rule: what the documents point to exists.
+//! Rule: links in documents resolve.
 
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// What a document in `dir` points to, with line numbers: relative links, and `docs/…` in running text.
+/// Returns the link targets of a document in `dir` with line numbers: relative links, and `docs/…` in running text.
 fn targets(dir: &Path, text: &str) -> Vec<(usize, PathBuf)> {
     let mut found = Vec::new();
     for (number, line) in text.lines().enumerate() {

@@ -25,18 +25,18 @@ use anyhow::{Context as _, Result, bail};
 use crate::{output, repo};
 use source::Source;
 
-/// Something that a rule has to say about a line. `path` is relative to the repo's root.
+/// A finding of a rule about a line. `path` is relative to the repo's root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Finding {
     path: PathBuf,
     line: usize,
     rule: &'static str,
     message: String,
-    /// False for what is only worth knowing.
+    /// False for a notice.
     fails: bool,
 }
 
-/// The repo as the rules see it.
+/// The files of the repo for the rules.
 struct Repo {
     root: PathBuf,
     files: Vec<PathBuf>,
@@ -94,7 +94,7 @@ impl Repo {
     }
 }
 
-/// The text of a file, with its name in the error.
+/// Reads a file and names it in the error.
 fn read(root: &Path, path: &Path) -> Result<String> {
     fs::read_to_string(root.join(path)).with_context(|| format!("reading {}", path.display()))
 }

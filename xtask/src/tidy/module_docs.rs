@@ -1,4 +1,4 @@
-//! Rule: every file begins by saying what it is.
+//! Rule: every file begins with a sentence about itself.
 
 use super::Finding;
 use super::source::Source;

@@ -1,4 +1,4 @@
-//! Rule: the repo names no directory of the machine that it was written on.
+//! Rule: the repo names no directory of the machine on which it was written.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::{Finding, Repo, read};
 
 const RULE: &str = "machine-path";
-/// In two halves, so that this file does not find itself.
+/// The paths are split in two, so that this file has no finding itself.
 const STARTS: &[(&str, &str)] = &[("/wor", "k/"), ("/far", "m/"), ("../share", "d")];
 const TEXTS: &[&str] = &["rs", "md", "toml", "json", "sh", "yml", "yaml", "txt", "js", "mjs", "html", "css"];
 
@@ -39,7 +39,7 @@ fn check_text(path: &Path, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// False if what is found is the middle of a longer path: `~/some/wor…`.
+/// Returns false if the match is in the middle of a longer path: `~/some/wor…`.
 fn begins_a_path(before: &str) -> bool {
     !before.ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '~' | '/' | '}' | '*'))
 }

@@ -1,4 +1,4 @@
-//! Rule: a test that the documents give as a proof exists.
+//! Rule: tests that the documents cite as proofs exist.
 
 use std::path::{Component, Path};
 
@@ -20,7 +20,7 @@ pub(super) fn check(repo: &Repo) -> Result<Vec<Finding>> {
     Ok(findings)
 }
 
-/// What stands in backticks and looks like the path of a test: `module::the_test`.
+/// Returns the texts in backticks that look like the path of a test: `module::the_test`.
 fn proofs(document: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_name = |word: &str| {
         !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
@@ -32,7 +32,7 @@ fn proofs(document: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Is there such a function in a file or folder of its module's name?
+/// Returns true if a file or folder of the module's name has such a test.
 fn exists(proof: &str, sources: &[Source]) -> bool {
     let Some((modules, name)) = proof.rsplit_once("::") else { return false };
     let module = modules.rsplit("::").next().unwrap_or_default();

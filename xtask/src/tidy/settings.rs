@@ -1,4 +1,4 @@
-//! Rule: docs/configuration.md has a row for every setting, and for nothing else.
+//! Rule: docs/configuration.md has a row for every setting, and no other rows.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::{Finding, Repo, read};
 
 const RULE: &str = "settings";
 const DOCUMENT: &str = "docs/configuration.md";
-/// Where the host lists the keys that it knows, and under which name.
+/// The file in which the host lists its keys, and the name of the list.
 const SOURCE: &str = "crates/wharf-host/src/config/keys.rs";
 const LIST: &str = "const KNOWN:";
 
@@ -37,14 +37,15 @@ fn compare(document: &str, source: &str) -> Vec<Finding> {
     findings
 }
 
-/// The string literals of the list, as a reader writes them: `agents.*.env.*` is the table `agents.NAME.env`.
+/// Returns the string literals of the list in the form of the documentation: `agents.*.env.*` is the table
+/// `agents.NAME.env`.
 fn known(source: &str) -> Vec<String> {
     let list = source.split_once(LIST).map_or("", |(_, list)| list.split("];").next().unwrap_or_default());
     let literals = list.split('"').skip(1).step_by(2);
     literals.map(|key| key.strip_suffix(".*").unwrap_or(key).replace('*', "NAME")).collect()
 }
 
-/// What stands in backticks in the first column of a table.
+/// Returns the texts in backticks in the first column of a table.
 fn documented(document: &str) -> impl Iterator<Item = (usize, String)> {
     let rows = document.lines().enumerate();
     rows.filter_map(|(at, row)| Some((at + 1, row.strip_prefix("| `")?.split('`').next()?.to_owned())))

@@ -4,9 +4,9 @@ use super::Finding;
 use super::source::Source;
 
 const RULE: &str = "file-size";
-/// Above this a reader asks why. (The aim is 300.)
+/// The number of lines above which a file gets a notice. (The aim is 300.)
 const NOTICED: usize = 500;
-/// Above this it does not go in.
+/// The number of lines above which a file fails.
 const REFUSED: usize = 800;
 
 pub(super) fn check(source: &Source) -> Option<Finding> {

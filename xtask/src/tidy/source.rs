@@ -1,5 +1,5 @@
-//! A Rust file prepared for the rules: comments and literals blanked out, test code marked. Not a parser: it knows
-//! comments, strings, characters and brackets, which is all that the rules need.
+//! A Rust file prepared for the rules: comments and literals are blanked and test code is marked. It is no parser: it
+//! knows comments, strings, characters and brackets, which is sufficient for the rules.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 pub(super) struct Source {
     pub(super) path: PathBuf,
     pub(super) text: String,
-    /// The text with every comment and the inside of every literal replaced by spaces: same length, same lines.
+    /// The text with every comment and the content of every literal replaced by spaces, with the same length and lines.
     pub(super) code: String,
-    /// The whole file is test code.
+    /// True if the whole file is test code.
     is_test_file: bool,
-    /// Byte ranges of `#[cfg(test)]` items.
+    /// The byte ranges of `#[cfg(test)]` items.
     test_items: Vec<Range<usize>>,
 }
 
@@ -22,7 +22,7 @@ impl Source {
         Self { path: path.to_path_buf(), is_test_file: is_test_file(path), text, code, test_items }
     }
 
-    /// Byte offsets of `word` in the code, where it does not continue an identifier.
+    /// Returns the byte offsets of `word` in the code, where it does not continue an identifier.
     pub(super) fn find<'a>(&'a self, word: &'a str) -> impl Iterator<Item = usize> + 'a {
         let starts_as_name = word.starts_with(|c: char| c.is_ascii_alphanumeric());
         self.code.match_indices(word).map(|(at, _)| at).filter(move |at| {
@@ -39,7 +39,7 @@ impl Source {
         self.is_test_file || self.test_items.iter().any(|range| range.contains(&offset))
     }
 
-    /// Lines that are not test code.
+    /// Returns the number of lines that are not test code.
     pub(super) fn product_lines(&self) -> usize {
         if self.is_test_file {
             return 0;
@@ -55,7 +55,8 @@ fn is_test_file(path: &Path) -> bool {
     name == "tests.rs" || name.ends_with("_tests.rs") || in_dir("tests") || in_dir("benches")
 }
 
-/// `#[cfg(test)]` up to the end of the item that follows: its closing brace, or a semicolon before any brace.
+/// Returns the ranges from `#[cfg(test)]` to the end of the following item: its closing brace, or a semicolon before
+/// any brace.
 fn test_items(code: &str) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     for (start, attribute) in code.match_indices("#[cfg(test)]") {
@@ -73,7 +74,7 @@ fn test_items(code: &str) -> Vec<Range<usize>> {
     ranges
 }
 
-/// The block that `code` begins with, braces included; all of `code` if it never ends.
+/// Returns the block at the beginning of `code`, braces included; all of `code` if it never ends.
 pub(super) fn block(code: &str) -> &str {
     let mut depth = 0_usize;
     for (at, byte) in code.bytes().enumerate() {
@@ -106,7 +107,7 @@ fn blank(text: &str) -> String {
     out
 }
 
-/// How many bytes to keep at the head of `rest`, and how many to hide after them.
+/// Returns the number of bytes to keep at the beginning of `rest`, and of those to hide after them.
 fn token(rest: &str, first: char, continues_name: bool) -> (usize, usize) {
     if rest.starts_with("//") {
         return (0, rest.find('\n').unwrap_or(rest.len()));
@@ -146,14 +147,15 @@ fn block_comment(rest: &str) -> usize {
     rest.len()
 }
 
-/// The number of hashes if `rest` begins with a raw string.
+/// Returns the number of hashes if `rest` begins with a raw string.
 fn raw_string(rest: &str) -> Option<usize> {
     let after = rest.strip_prefix("br").or_else(|| rest.strip_prefix("cr")).or_else(|| rest.strip_prefix('r'))?;
     let hashes = after.len() - after.trim_start_matches('#').len();
     after[hashes..].starts_with('"').then_some(hashes)
 }
 
-/// Length of a string's inside with its closing quote, which is hidden too lest it open another.
+/// Returns the length of a string's content with its closing quote, which is hidden too so that it opens no other
+/// string.
 fn string(inside: &str) -> usize {
     let mut escaped = false;
     for (at, byte) in inside.bytes().enumerate() {
@@ -167,7 +169,7 @@ fn string(inside: &str) -> usize {
     inside.len()
 }
 
-/// Length of a character literal's inside with its closing quote; `None` if the quote begins a lifetime.
+/// Returns the length of a character literal's content with its closing quote; `None` if the quote begins a lifetime.
 fn character(rest: &str) -> Option<usize> {
     let inside = &rest[1..];
     if let Some(after) = inside.strip_prefix('\\') {
