@@ -1,4 +1,4 @@
-//! What a session's log is made of: facts, in the past tense.
+//! The events of a session's log: facts, in the past tense.
 
 use std::sync::Arc;
 
@@ -7,22 +7,22 @@ use serde::{Deserialize, Serialize};
 use crate::codec::present;
 use crate::{AskId, ChosenId, ClientId, Millis, PromptId, Raw, Seq, SessionId, StartNo};
 
-/// A fact of a session. The log holds these and nothing else (rule 1.1).
+/// A fact of a session. The log consists of these (rule 1.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Always the first.
+    /// The session was created. Always the first event.
     Created(Origin),
-    /// The host set out to start the agent.
+    /// The host began to start the agent.
     AgentStarting { start: StartNo, how: StartKind },
     /// The agent answered `session/new` (or load, resume): the session runs.
     AgentStarted {
         start: StartNo,
         agent_session: Arc<str>,
         traits: AgentTraits,
-        /// The agent's answer as it came: modes, config options, models.
+        /// The agent's unchanged answer: modes, config options, models.
         answer: Raw,
     },
-    /// A start failed and is tried again after `retry_in`: the session goes on starting (rule 12.5).
+    /// A start failed and is retried after `retry_in`: the session stays in the state starting (rule 12.5).
     StartFailed {
         start: StartNo,
         exit_code: Option<i32>,
@@ -30,37 +30,37 @@ pub enum Event {
         message: Option<Arc<str>>,
         retry_in: Millis,
     },
-    /// The session is over, for now or for good.
+    /// The session ended, for now or for good.
     Ended(Ending),
-    /// A prompt was taken on. From here on it has exactly one [`Event::PromptEnded`].
+    /// A prompt was accepted. From here on it has exactly one [`Event::PromptEnded`].
     PromptAccepted {
         prompt: PromptId,
         sender: Sender,
-        /// The whole `session/prompt` request as the client sent it.
+        /// The whole `session/prompt` request of the client.
         frame: Raw,
-        /// Idempotency key.
+        /// The idempotency key.
         key: Option<Arc<str>>,
-        /// True: goes before the prompts that wait already (an interrupt).
+        /// True for an interrupt, which goes before the queued prompts.
         first: bool,
     },
-    /// A waiting prompt's frame was replaced.
+    /// The frame of a queued prompt was replaced.
     PromptUpdated {
         prompt: PromptId,
-        /// The editor.
+        /// The client that edited the prompt.
         by: Sender,
         frame: Raw,
         /// The sender of the prompt, which stays its sender. `None` in older logs.
         sender: Option<Sender>,
     },
-    /// A waiting prompt was moved to `position` (0 = next).
+    /// A queued prompt was moved to `position` (0 = next).
     PromptMoved { prompt: PromptId, by: Sender, position: usize },
-    /// The prompt left the queue and is on its way to the agent: a turn begins.
+    /// The prompt left the queue and is sent to the agent: a turn begins.
     TurnStarted {
         prompt: PromptId,
-        /// The event that holds the frame in force: its acceptance or its last update.
+        /// The event that holds the current frame: the prompt's acceptance or its last update.
         content: Seq,
     },
-    /// Someone asked for the running turn's end, or a limit did.
+    /// A client or a limit requested the end of the running turn.
     CancelRequested {
         prompt: PromptId,
         by: Option<Sender>,
@@ -68,11 +68,12 @@ pub enum Event {
         /// The reason that an amux client gave.
         reason: Option<Arc<str>>,
     },
-    /// The prompt's one end, whether its turn had begun or not.
+    /// The single end of a prompt, whether its turn had begun or not.
     PromptEnded { prompt: PromptId, end: PromptEnd },
-    /// The host or the agent died while the turn ran: the prompt waits again, before all others. At most once.
+    /// The host or the agent died during the turn: the prompt is queued again before all others. At most once per
+    /// prompt.
     PromptRequeued { prompt: PromptId },
-    /// A `session/update` of the agent (or one that Wharf made in its stead), as clients are to see it.
+    /// A `session/update` of the agent, or one that Wharf made on its behalf, in the form for clients.
     AgentUpdated {
         update: UpdateKind,
         frame: Raw,
@@ -81,25 +82,25 @@ pub enum Event {
         /// The tool call, if the update begins or ends one.
         tool: Option<ToolCall>,
     },
-    /// Settings of the agent were set or reported: from here on these are in force (rule 12.9).
+    /// Settings of the agent were set or reported and are current from here on (rule 12.9).
     SettingsChanged { settings: Vec<AgentSetting> },
-    /// The agent asked for something that needs one answer.
+    /// The agent sent a request that needs one answer.
     AskOpened(Ask),
-    /// The ask's one end.
+    /// The single end of an ask.
     AskResolved { ask: AskId, outcome: AskOutcome, by: Option<Sender> },
-    /// The agent broke the protocol in a way that is worth knowing and was survived.
+    /// The agent broke the protocol in a way that is worth recording; the session goes on.
     AgentFaulted { fault: Fault, detail: Arc<str> },
-    /// The log could not be written: from here on the agent is held and prompts are refused (rule 10.5).
+    /// The log could not be written: from here on the agent is paused and prompts are refused (rule 10.5).
     Paused { why: PauseReason },
-    /// It can be written again: all goes on.
+    /// The log can be written again, and the agent continues.
     Continued,
-    /// Everything before this, folded; a restore may begin here.
+    /// The folded state of everything before this event; a restore may begin here.
     Snapshot(Raw),
-    /// An event of a kind that this version does not know: kept, shown to nobody, changes nothing.
+    /// An event of a kind that this version does not know. It is kept, not shown, and changes nothing.
     Unknown { kind: Arc<str>, body: Raw },
 }
 
-/// What the session was created with.
+/// The parameters of the session's creation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
     pub session: SessionId,
@@ -113,19 +114,20 @@ pub struct Origin {
     pub name: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Sender>,
-    /// A repeated request with this key (of the same token) is this session.
+    /// The idempotency key: a repeated request with this key and the same token means this session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<SpawnKey>,
-    /// The sessions whose agents led to this one, the first that a user started at the front; empty for a user's own.
+    /// The sessions whose agents led to this one, with the session that a user started first; empty for a user's own
+    /// session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lineage: Vec<SessionId>,
 }
 
-/// By which a repeated request for a session is known.
+/// Identifies a repeated request for a session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpawnKey {
     pub key: Arc<str>,
-    /// What was asked for, in short: the same key with another request is a mistake.
+    /// A digest of the request: the same key with another request is a mistake.
     pub digest: Arc<str>,
 }
 
@@ -137,24 +139,24 @@ pub enum StartKind {
     Resume,
 }
 
-/// What the core needs to know of the agent's capabilities.
+/// The agent's capabilities that the core needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AgentTraits {
     pub load: bool,
     pub resume: bool,
     pub close: bool,
-    /// Left out of the log where the agent has it not, as before there was this member.
+    /// Omitted from the log if false, as before this member existed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub delete: bool,
-    /// It takes a prompt while another runs and queues by itself.
+    /// True if the agent accepts a prompt while another runs and queues by itself.
     pub queues: bool,
-    /// It wants `session/ready`.
+    /// True if the agent wants `session/ready`.
     pub ready: bool,
 }
 
 impl AgentTraits {
-    /// How the agent could be brought back, if at all. Resume is preferred: no replay to swallow.
+    /// Returns how the agent could be brought back, if at all. Resume is preferred, since it has no replay to drop.
     pub const fn way_back(self) -> Option<StartKind> {
         if self.resume {
             Some(StartKind::Resume)
@@ -189,7 +191,7 @@ pub struct Ending {
     pub reason: EndReason,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
-    /// What happened, for a person: the error with the tail of the agent's stderr.
+    /// The failure for a person: the error with the tail of the agent's stderr.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Arc<str>>,
 }
@@ -197,50 +199,50 @@ pub struct Ending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndReason {
-    /// The agent went by itself.
+    /// The agent exited by itself.
     AgentExited,
     /// The agent could not be started.
     StartFailed,
-    /// The agent did not settle a cancelled turn in time and was ended.
+    /// The agent did not settle a cancelled turn in time and was killed.
     Unresponsive,
-    /// A user killed it: only an explicit resume brings it back.
+    /// A user killed the session: only an explicit resume brings it back.
     User,
-    /// The last client closed it.
+    /// The last client closed the session.
     Closed,
-    /// Nobody was attached for `session.idle_ttl`, or nothing was to do for as long as the agent's manifest says.
+    /// No client was attached for `session.idle_ttl`, or the session was idle for as long as the agent's manifest says.
     Idle,
-    /// Put to sleep while it was idle: too much memory was in use.
+    /// The idle session was put to sleep because too much memory was in use.
     Memory,
-    /// Its log has reached `limits.log`.
+    /// The session's log has reached `limits.log`.
     LogFull,
     HostShutdown,
-    /// Found alive in the log of a host that is gone.
+    /// The log of a host that is gone shows the session alive.
     HostRestarted,
 }
 
-/// Who did something. Part of the fact, kept with it.
+/// The client that did something. It is part of the fact and stored with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sender {
-    /// The connection that it came by.
+    /// The connection.
     pub client: ClientId,
-    /// The id that it gave itself: by this and the token it is known again on another connection.
+    /// The id that the client gave itself: by this and the token it is recognised on another connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chosen: Option<ChosenId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<Arc<str>>,
-    /// The id of the token it came with (never the token).
+    /// The id of its token (never the token).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<Arc<str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<SessionId>,
-    /// What it calls itself among amux clients (rule 9.1).
+    /// Its name among amux clients (rule 9.1).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<Peer>,
 }
 
-/// An amux client's own id, and the word that it chose for its part.
+/// An amux client's own id, and the role that it chose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peer {
     pub id: Arc<str>,
@@ -248,21 +250,21 @@ pub struct Peer {
     pub role: Option<Arc<str>>,
 }
 
-/// A limit that a turn came up against (rule 2.8).
+/// A limit that a turn reached (rule 2.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnLimit {
-    /// It took longer than `turn.deadline`.
+    /// The turn took longer than `turn.deadline`.
     Deadline,
-    /// The agent said nothing for `turn.no_progress`.
+    /// The agent sent nothing for `turn.no_progress`.
     NoProgress,
 }
 
-/// How a prompt ended.
+/// The end of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "how", rename_all = "snake_case", try_from = "crate::codec::StoredEnd")]
 pub enum PromptEnd {
-    /// The agent answered; the frame is its response as it came.
+    /// The agent answered; the frame is its unchanged response.
     Answered {
         stop_reason: Arc<str>,
         frame: Raw,
@@ -271,9 +273,9 @@ pub enum PromptEnd {
     Failed {
         frame: Raw,
     },
-    /// Cancelled before its turn began, or the agent did not settle in time after a cancel.
+    /// The prompt was cancelled before its turn began, or the agent did not settle in time after a cancel.
     Cancelled,
-    /// Taken out of the queue by name.
+    /// The prompt was removed from the queue by its id.
     Removed {
         by: Option<Sender>,
     },
@@ -285,7 +287,7 @@ pub enum PromptEnd {
     HostRestarted,
 }
 
-/// A setting of the agent and the value that is in force. Ids and values are JSON text as the agent spelled it.
+/// A setting of the agent and its current value. Ids and values are JSON text in the agent's spelling.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentSetting {
     pub of: SettingSpelling,
@@ -298,7 +300,7 @@ pub struct AgentSetting {
     pub value: Raw,
 }
 
-/// Where an agent tells a setting: in `modes`, in `models` or in `configOptions`.
+/// The place where an agent reports a setting: `modes`, `models` or `configOptions`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SettingSpelling {
@@ -307,7 +309,7 @@ pub enum SettingSpelling {
     Option,
 }
 
-/// The `sessionUpdate` of an update, as far as Wharf treats kinds differently.
+/// The `sessionUpdate` of an update, as far as Wharf distinguishes the kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UpdateKind {
@@ -322,7 +324,7 @@ pub enum UpdateKind {
     ConfigOptionUpdate,
     SessionInfoUpdate,
     UsageUpdate,
-    /// Anything else, known to ACP or not.
+    /// Any other kind, known to ACP or not.
     Other,
 }
 
@@ -344,7 +346,7 @@ impl UpdateKind {
         }
     }
 
-    /// The spelling in the log; of a kind that ACP has, also ACP's.
+    /// Returns the name in the log, which is also ACP's name for a kind that ACP has.
     pub const fn tag(self) -> &'static str {
         match self {
             Self::UserMessageChunk => "user_message_chunk",
@@ -362,7 +364,7 @@ impl UpdateKind {
         }
     }
 
-    /// True for updates that state how things are, of which a joiner needs only the latest.
+    /// Returns true for updates that report a state, of which a joining client needs only the latest.
     pub const fn is_state(self) -> bool {
         matches!(
             self,
@@ -375,7 +377,7 @@ impl UpdateKind {
     }
 }
 
-/// A tool call, and what became of it.
+/// A tool call and its status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
     pub id: Arc<str>,
@@ -385,11 +387,11 @@ pub struct ToolCall {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolCallState {
-    /// It is pending or in progress.
+    /// The tool call is pending or in progress.
     Open,
-    /// The agent told its end.
+    /// The agent reported its end.
     Closed,
-    /// Its turn was cut off, and Wharf told its end in the agent's stead (rule 12.16).
+    /// Its turn was interrupted, and Wharf reported its end on the agent's behalf (rule 12.16).
     Cut,
 }
 
@@ -397,17 +399,17 @@ pub enum ToolCallState {
 pub struct Ask {
     pub id: AskId,
     pub kind: AskKind,
-    /// The agent's request id as it spelled it (`0`, `"7f…"`).
+    /// The agent's request id in its spelling (`0`, `"7f…"`).
     pub agent_request: Raw,
-    /// The agent's request as clients are to see it; its `id` is replaced for each of them.
+    /// The agent's request in the form for clients; its `id` is replaced for each of them.
     pub frame: Raw,
-    /// The option ids of a permission, to tell a valid answer.
+    /// The option ids of a permission, against which answers are checked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<Arc<str>>,
     /// The tool call that the permission is about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call: Option<Arc<str>>,
-    /// The turn that was running when it was asked.
+    /// The turn that was running when the ask was opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<PromptId>,
 }
@@ -419,21 +421,22 @@ pub enum AskKind {
     Elicitation,
 }
 
-/// How an ask ended.
+/// The end of an ask.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "how", rename_all = "snake_case", try_from = "crate::codec::StoredOutcome")]
 pub enum AskOutcome {
-    /// The first valid answer. `answer` is the client's response frame; its id is replaced on the way to the agent.
+    /// A client gave the first valid answer. `answer` is its response frame; the id is replaced on the way to the
+    /// agent.
     Answered {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         option: Option<Arc<str>>,
         answer: Raw,
     },
-    /// Every attached controller gave an error or `cancelled`; the last one's frame.
+    /// Every attached controller answered with an error or `cancelled`; holds the last frame.
     Declined { answer: Raw },
-    /// By a cancel, a time limit, the end of its turn, or because nobody attached could handle it.
+    /// A cancel, a time limit or the end of its turn closed the ask, or no attached client could handle it.
     Cancelled,
-    /// The agent took it back.
+    /// The agent withdrew the ask.
     Withdrawn,
     /// The agent that asked is gone.
     AgentGone,
@@ -450,13 +453,13 @@ pub enum Fault {
     Oversized,
     /// A message for a session that this agent does not have.
     ForeignSession,
-    /// Asks over the limit; the extra ones are refused.
+    /// The agent opened asks over the limit; the extra ones are refused.
     TooManyAsks,
-    /// Faults came faster than they are logged; `detail` says how many were left out.
+    /// Faults came faster than they are logged; `detail` holds the number of omitted ones.
     Suppressed,
 }
 
-/// Why a log could not be written for a while.
+/// The reason why a log could not be written for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseReason {
@@ -464,7 +467,7 @@ pub enum PauseReason {
     StorageReadOnly,
 }
 
-/// A party as others see it.
+/// A client as others see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     pub sender: Sender,
@@ -481,7 +484,7 @@ impl Event {
         Some((frame, sender.as_ref().unwrap_or(by)))
     }
 
-    /// True if the acknowledgement of this fact, or what is done because of it, waits for the disk (rule 1.4).
+    /// Returns true if the acknowledgement of this event, and its effects, wait for the disk (rule 1.4).
     pub const fn wants_sync(&self) -> bool {
         matches!(
             self,
@@ -497,7 +500,7 @@ impl Event {
     }
 }
 
-/// Which event an ask's opening is: the ask's id is its seq.
+/// The id of an ask is the seq of the event that opened it.
 impl From<Seq> for AskId {
     fn from(seq: Seq) -> Self {
         Self(seq.0)

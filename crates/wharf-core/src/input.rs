@@ -1,4 +1,4 @@
-//! What can happen to a session, as the host tells it.
+//! The inputs of a session, which the host reports.
 
 use std::sync::Arc;
 
@@ -7,21 +7,21 @@ use crate::{
     Seq, StartNo, ToolCall, UpdateKind,
 };
 
-/// Settings that decide. All durations in milliseconds; `None` means never.
+/// The settings of the core's decisions. All durations in milliseconds; `None` means never.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     pub cancel_timeout: Option<Millis>,
     pub ask_timeout: Option<Millis>,
     pub idle_ttl: Option<Millis>,
-    /// How long a turn may take, and how long the agent may say nothing in one (rule 2.8).
+    /// The longest duration of a turn, and the longest silence of the agent in one (rule 2.8).
     pub turn_deadline: Option<Millis>,
     pub no_progress: Option<Millis>,
     pub on_restart: OnRestart,
     pub max_queue: usize,
     pub max_asks: usize,
-    /// After which times a start that failed is tried again while prompts wait for it (rule 12.5).
+    /// The delays after which a failed start is retried while prompts are queued (rule 12.5).
     pub start_retries: Vec<Millis>,
-    /// A snapshot is taken at the first quiet moment after this many events.
+    /// A snapshot is taken at the first idle moment after this many events.
     pub snapshot_every: u64,
 }
 
@@ -53,28 +53,28 @@ pub enum WakeCause {
     HostStart,
 }
 
-/// Why a start failed, as far as it decides what comes next (rule 12.5).
+/// The cause of a failed start, as far as it decides the next step (rule 12.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartFault {
-    /// The agent's program is missing, or the adapter is not known: a second try would find the same.
+    /// The agent's program is missing, or the adapter is unknown: a retry would fail in the same way.
     NotInstalled,
-    /// The agent wants its user to log in first.
+    /// The agent requires its user to log in first.
     LoginNeeded,
-    /// The agent refused a mode or an option that was in force: a person has to decide how to go on.
+    /// The agent refused an earlier mode or option: a person has to decide how to continue.
     SettingRefused,
     /// What the start needs is not there or not allowed: a directory, the start parameters, a sandbox that suits them.
     Impossible,
-    /// The agent does not know the session that it was to load or resume.
+    /// The agent does not know the session that it should load or resume.
     SessionUnknown,
     Other,
 }
 
-/// The fate of a turn that a death of the host or the agent cut off (rules 2.7, 12.5).
+/// The treatment of a turn that a death of the host or the agent interrupted (rules 2.7, 12.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnRestart {
-    /// It is ended, and its sender told.
+    /// The turn is ended, and its sender notified.
     Mark,
-    /// It goes back to the head of the queue, once.
+    /// The prompt goes back to the head of the queue, once.
     Requeue,
 }
 
@@ -87,7 +87,7 @@ pub enum Input {
         traits: AgentTraits,
         answer: Raw,
     },
-    /// It could not be started.
+    /// The agent could not be started.
     StartFailed {
         start: StartNo,
         cause: StartFault,
@@ -96,13 +96,13 @@ pub enum Input {
         exit_code: Option<i32>,
         message: Arc<str>,
     },
-    /// It is gone. `message` holds what is worth telling: the stderr tail.
+    /// The agent is gone. `message` holds the tail of its stderr.
     AgentExited {
         start: StartNo,
         exit_code: Option<i32>,
         message: Arc<str>,
     },
-    /// A `session/update`, sessionId already Wharf's.
+    /// The agent sent a `session/update`; its session id is already Wharf's.
     AgentUpdated {
         update: UpdateKind,
         frame: Raw,
@@ -114,7 +114,7 @@ pub enum Input {
     SettingsChanged {
         settings: Vec<AgentSetting>,
     },
-    /// The agent's response to the prompt. `stop_reason` is `None` for a JSON-RPC error.
+    /// The agent answered the prompt. `stop_reason` is `None` for a JSON-RPC error.
     AgentAnswered {
         prompt: PromptId,
         stop_reason: Option<Arc<str>>,
@@ -146,24 +146,24 @@ pub enum Input {
         by: Sender,
         scope: CancelScope,
     },
-    /// Ends the running turn, whoever sent its prompt. Waiting prompts stay.
+    /// Ends the running turn, whoever sent its prompt. Queued prompts stay.
     Interrupt {
         by: Sender,
     },
-    /// A valid answer: `option` for a permission. `frame` is the client's response.
+    /// A client gave a valid answer: `option` for a permission. `frame` is its response.
     Answer {
         ask: AskId,
         by: Sender,
         option: Option<Arc<str>>,
         frame: Raw,
     },
-    /// An error or `cancelled`: counts once every attached controller has given one.
+    /// A client answered with an error or `cancelled`, which counts once every attached controller has declined.
     Decline {
         ask: AskId,
         by: Sender,
         frame: Raw,
     },
-    /// One prompt is taken back by name: it leaves the queue, or its turn is cancelled. Others stay.
+    /// Cancels one prompt by its id: it leaves the queue, or its turn is cancelled. Others stay.
     CancelPrompt {
         prompt: PromptId,
         by: Sender,
@@ -188,10 +188,10 @@ pub enum Input {
     Kill {
         reason: EndReason,
     },
-    /// Puts the session to sleep, if it is idle and can come back; refused otherwise. `Idle` or `Memory`.
+    /// Puts the session to sleep if it is idle and can come back; refused otherwise. The reason is `Idle` or `Memory`.
     Sleep {
         reason: EndReason,
-        /// For a person.
+        /// The reason in words for a person.
         why: Arc<str>,
     },
     /// Brings an ended session back, also one that a user killed.
@@ -200,13 +200,13 @@ pub enum Input {
     Wake {
         cause: WakeCause,
     },
-    /// What was decided last could not be written as usual.
+    /// The last decision could not be written as usual.
     StorageFailed {
         why: PauseReason,
     },
     /// There is space again.
     StorageBack,
-    /// First input after a restore by a new host incarnation.
+    /// The first input after a restore by a new host.
     HostRestarted,
     /// A deadline of [`crate::Session::deadline`] may have passed.
     TimePassed,
@@ -230,7 +230,7 @@ impl Input {
     }
 }
 
-/// Creates a session: the arguments of `Session::create`.
+/// The arguments of `Session::create`.
 #[derive(Clone, Debug)]
 pub struct NewSession {
     pub origin: Origin,
@@ -241,17 +241,17 @@ pub struct NewSession {
 pub struct Attachment {
     pub sender: Sender,
     pub role: Role,
-    /// It can answer form elicitations.
+    /// True if it can answer form elicitations.
     pub elicits: bool,
-    /// Start the agent if the session is cold and can come back (ignored for observers).
+    /// Starts the agent if the session is cold and can come back (ignored for observers).
     pub wake: bool,
-    /// Without an agent there is no use in it: a controller is refused if a user killed the session.
+    /// True if the attachment is useless without an agent: a controller is refused if a user killed the session.
     pub needs_agent: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// Sees everything, changes nothing.
+    /// Sees everything and changes nothing.
     Observer,
     Controller,
 }
@@ -263,11 +263,11 @@ pub struct Submission {
     pub frame: Raw,
     pub key: Option<Arc<str>>,
     pub overlap: Overlap,
-    /// Hand it to an agent that queues by itself, even while a turn runs (rule 7.1).
+    /// True to send it to an agent that queues by itself, even while a turn runs (rule 7.1).
     pub to_agent: bool,
 }
 
-/// What a prompt does when a turn is running (rules 7.1, 7.2).
+/// The treatment of a prompt that arrives during a turn (rules 7.1, 7.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overlap {
     Queue,
@@ -277,11 +277,11 @@ pub enum Overlap {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CancelScope {
-    /// How far the caller has been shown the log: a turn of someone else that began later is not what it meant.
+    /// The last seq that the caller has been shown: it did not mean another client's turn that began later.
     pub seen: Seq,
-    /// How far it was shown the log a second ago, or when its connection joined. If a turn of its own ended later, the
-    /// cancel was meant for that one.
+    /// The last seq that it had been shown a second ago, or when its connection joined. If its own turn ended later,
+    /// the cancel was meant for that one.
     pub settled: Seq,
-    /// Also everyone else's waiting prompts.
+    /// True to end the queued prompts of all clients.
     pub clear_queue: bool,
 }

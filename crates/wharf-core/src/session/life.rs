@@ -8,18 +8,19 @@ use crate::{
     Status, WakeCause,
 };
 
-/// So many deaths of an agent without an answered prompt between them end the queue: it would be used up one by one.
+/// The number of deaths of an agent without an answered prompt between them that ends the queue, which would otherwise
+/// be used up one by one.
 const MAX_DEATHS: u32 = 3;
 
 impl Session {
-    /// Sets out to start the agent. Callers make sure that no start is under way.
+    /// Starts the agent. Callers make sure that no start is under way.
     pub(super) fn start_agent(&mut self, how: StartKind, draft: &mut Draft) {
         let start = StartNo(self.state.start.0 + 1);
         self.record(Event::AgentStarting { start, how }, draft);
         draft.act(Effect::StartAgent { start, how });
     }
 
-    /// Starts an ended session's agent again, if it can be; a session that lives is left as it is.
+    /// Starts an ended session's agent again if possible; a living session is unchanged.
     pub(super) fn wake(&mut self, draft: &mut Draft) {
         if !self.state.status.is_alive()
             && let Some(how) = self.state.way_back()
@@ -28,8 +29,8 @@ impl Session {
         }
     }
 
-    /// How the agent is started for prompts that wait. Afresh if it has answered nothing that it could remember, or if it
-    /// cannot bring a session back (rule 12.5).
+    /// Returns how the agent is started for queued prompts: with a new session if it has answered nothing that it could
+    /// remember, or if it cannot bring a session back (rule 12.5).
     fn way_on(&self) -> StartKind {
         self.state.way_back().filter(|_| self.state.answered).unwrap_or(StartKind::New)
     }
@@ -94,7 +95,7 @@ impl Session {
                 }
             }
             Status::Running => {}
-            // A kill beats a start, even one that had succeeded by then.
+            // A kill takes precedence over a start, even one that had already succeeded.
             Status::Exited | Status::Killed | Status::Error => draft.act(Effect::StopAgent { start }),
         }
     }
@@ -176,7 +177,7 @@ impl Session {
         self.go_on_with_queue(draft);
     }
 
-    /// Ends the session because its agent is gone. A turn that was cut off waits again where the settings say so, once.
+    /// Ends the session because its agent is gone. An interrupted turn is queued again once if the settings say so.
     fn end_by_death(&mut self, ending: Ending, draft: &mut Draft) {
         self.abandon_asks(draft);
         self.fail_open_tools(draft);
@@ -187,7 +188,7 @@ impl Session {
         self.record(Event::Ended(ending), draft);
     }
 
-    /// Starts the agent again for the prompts that wait, or ends them after too many deaths.
+    /// Starts the agent again for the queued prompts, or ends them after too many deaths.
     fn go_on_with_queue(&mut self, draft: &mut Draft) {
         if self.state.deaths >= MAX_DEATHS {
             self.end_queue(&PromptEnd::AgentExited, draft);
@@ -196,7 +197,7 @@ impl Session {
         }
     }
 
-    /// Ends everything that lives only as long as the agent, then the session.
+    /// Ends the turns and asks of the agent, then the session.
     fn end(&mut self, ending: Ending, turns: &PromptEnd, draft: &mut Draft) {
         self.abandon_asks(draft);
         self.fail_open_tools(draft);
@@ -249,8 +250,8 @@ impl Session {
         }
     }
 
-    /// Ends the agent of a session that has nothing to do; whoever needs it next wakes it (rule 2.6). Nothing is lost by
-    /// it, so one that is at work or could not come back is left alone.
+    /// Ends the agent of an idle session; the next caller that needs it wakes it (rule 2.6). Refused for a session that
+    /// works or could not come back, so nothing is lost.
     pub(super) fn sleep(&mut self, reason: EndReason, why: Arc<str>, draft: &mut Draft) -> Reply {
         if let Some(refusal) = self.why_not_sleep() {
             return Reply::Refused(refusal);
@@ -268,7 +269,7 @@ impl Session {
         self.state.way_back().is_none().then_some(Refusal::NotResumable)
     }
 
-    /// The process that ran the session is gone, and its agent with it (rule 2.7).
+    /// Ends the session of a dead host, whose agent died with it (rule 2.7).
     pub(super) fn host_restarted(&mut self, draft: &mut Draft) {
         let comes_back = self.state.way_back().is_some();
         self.abandon_asks(draft);
@@ -286,8 +287,8 @@ impl Session {
         }
     }
 
-    /// Puts the running turns back in their order, except those that were put back before. A turn that was to be
-    /// cancelled has got what was asked for.
+    /// Queues the running turns again in their order, except those that were requeued before. A cancelled turn is not
+    /// requeued, since its end was requested.
     fn requeue_turns(&mut self, draft: &mut Draft) {
         let running = self.state.turns.iter().filter(|turn| turn.cancel || !turn.requeued);
         let running: Vec<_> = running.map(|turn| (turn.prompt.clone(), turn.cancel)).collect();
@@ -312,12 +313,12 @@ impl Session {
         if self.live.cancel_deadlines.values().any(|deadline| *deadline <= draft.now) {
             self.lose_patience(draft);
         }
-        // After that: an agent that is ended is not told anything more.
+        // This comes last: an agent that is being stopped gets no further messages.
         self.end_overlong_turns(draft);
         self.expire_asks(draft);
     }
 
-    /// The agent did not settle cancelled turns in time: it is ended, and brought back at once (rule 7.4).
+    /// Kills an agent that did not settle cancelled turns in time and brings it back at once (rule 7.4).
     fn lose_patience(&mut self, draft: &mut Draft) {
         let start = self.state.start;
         let cancelled = self.state.turns.iter().filter(|turn| turn.cancel);

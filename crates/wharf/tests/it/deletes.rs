@@ -131,8 +131,8 @@ async fn observer_cannot_delete_a_session() -> Result<()> {
 /// A client is known by its token and its id: what its attachment may not do, it may not do another way.
 #[tokio::test]
 async fn observer_known_by_its_id_deletes_nothing_on_another_connection() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (_owner, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (_owner, session) = open_session(&host).await?;
     let client = crate::connect_client(&host).await?;
     let observes = json!({ "sessionId": session, "role": "observer", "clientId": "phone" });
     client.request("session/attach", observes).await?;
@@ -144,7 +144,7 @@ async fn observer_known_by_its_id_deletes_nothing_on_another_connection() -> Res
     let meta = json!({ "wharf": { "clientId": "phone" } });
     second.request("initialize", json!({ "protocolVersion": 1, "_meta": meta })).await?;
     let force = json!({ "sessionId": session, "_meta": { "wharf": { "force": true } } });
-    let error = refused(second.request("session/delete", force).await)?;
+    let error = expect_error(second.request("session/delete", force).await)?;
     assert_eq!(error.code, -32011, "{error}");
     ensure!(log::session_dir(&host, &session).exists(), "an observer deleted the session");
 

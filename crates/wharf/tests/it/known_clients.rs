@@ -151,11 +151,11 @@ async fn link_goes_to_the_sender_of_the_prompt_also_after_it_reconnected() -> Re
 /// A client that is known again by its id waits for the answer to a link on its next connection.
 #[tokio::test]
 async fn open_link_is_asked_again_when_its_sender_reconnects() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     for leaves_first in [true, false] {
-        let first = known(&host, "phone").await?;
+        let first = connect_known_client(&host, "phone").await?;
         let session = first.new_session(&cwd(&host)?).await?;
-        let other = known(&host, "laptop").await?;
+        let other = connect_known_client(&host, "laptop").await?;
         other.request("session/attach", json!({ "sessionId": session })).await?;
         first.start_prompt(&session, "elicit-url").await;
         let asked = first.expect_request("elicitation/create").await;
@@ -163,7 +163,7 @@ async fn open_link_is_asked_again_when_its_sender_reconnects() -> Result<()> {
             first.close().await;
             other.expect_update("its leaving", |update| update["sessionUpdate"] == "client_disconnected").await;
         }
-        let again = known(&host, "phone").await?;
+        let again = connect_known_client(&host, "phone").await?;
         again.load_session(&session, &cwd(&host)?).await?;
         if !leaves_first {
             first.close().await;
@@ -184,12 +184,12 @@ async fn open_link_is_asked_again_when_its_sender_reconnects() -> Result<()> {
 
 #[tokio::test]
 async fn open_link_of_a_client_without_an_id_fails_when_it_leaves() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     let first = Client::connect(&host.ws_url(), host.token()).await?;
     let abilities = json!({ "elicitation": { "url": {} } });
     first.request("initialize", json!({ "protocolVersion": 1, "clientCapabilities": abilities })).await?;
     let session = first.new_session(&cwd(&host)?).await?;
-    let other = known(&host, "laptop").await?;
+    let other = connect_known_client(&host, "laptop").await?;
     other.load_session(&session, &cwd(&host)?).await?;
     first.start_prompt(&session, "elicit-url").await;
     first.expect_request("elicitation/create").await;

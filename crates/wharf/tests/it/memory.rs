@@ -127,8 +127,8 @@ async fn event_streams_that_are_not_read_share_the_bytes_of_a_large_update() -> 
 #[tokio::test]
 async fn line_streams_that_are_not_read_share_one_bound() -> Result<()> {
     let limits = "frame = \"8MiB\"\nbody = \"8MiB\"\nbodies = \"8MiB\"\nbuffers = \"40MiB\"\nsilence = \"300ms\"";
-    let host = limited(limits)?.start()?;
-    let (writer, session) = open(&host).await?;
+    let host = configure_limits(limits)?.start()?;
+    let (writer, session) = open_session(&host).await?;
     let http = Http::new(&host);
     let path = format!("/sessions/{session}/stream");
     let mut streams = Vec::new();
@@ -275,7 +275,7 @@ async fn flood_with_unfinished_messages(host: &Host) -> Result<()> {
     let part = "x".repeat(20_000_000);
     let mut unfinished = Vec::new();
     for _ in 0..12 {
-        let mut socket = socket(host).await?;
+        let mut socket = connect_socket(host).await?;
         let frame = Frame::message(part.clone().into_bytes(), OpCode::Data(Data::Text), false);
         let sent = async {
             socket.send(Message::Frame(frame)).await?;
@@ -316,7 +316,7 @@ async fn flood_with_attaches(host: &Host, session: &str) -> Result<()> {
 
 #[tokio::test]
 async fn host_gives_memory_back_after_floods() -> Result<()> {
-    let host = scripted(&[])?.start()?;
+    let host = scripted_host(&[])?.start()?;
     println!("memory: {} KiB at the start", rss_kib(&host)?);
     let mut reader = RawClient::open(&host).await?;
     let session = reader.new_session(&cwd(&host)?).await?;

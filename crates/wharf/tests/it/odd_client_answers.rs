@@ -6,13 +6,13 @@ use serde_json::json;
 use wharf_testkit::client::Client;
 use wharf_testkit::host::Host;
 
-use crate::ways::Way;
+use crate::transports::Transport;
 use crate::{cwd, scripted_host, stop_reason};
 
-const WAYS: [Way; 3] = [Way::WebSocket, Way::Http, Way::Bridge];
+const TRANSPORTS: [Transport; 3] = [Transport::WebSocket, Transport::Http, Transport::Bridge];
 
 /// An answer as a client spells it (`@` is the id), and words of the agent on what it was told.
-const ANSWERS: [(&str, &str); 13] = [
+const CLIENT_ANSWERS: [(&str, &str); 13] = [
     (r#"{"jsonrpc":"2.0","id":@,"result":{"yes":1},"error":null}"#, r#"answered: {"yes":1}"#),
     (r#"{"jsonrpc":"2.0","error":null,"method":null,"id":@,"result":{"yes":1}}"#, r#"answered: {"yes":1}"#),
     (r#"{"jsonrpc":"2.0","id":@,"result":null,"error":{"code":7,"message":"no"}}"#, r#""message":"no""#),
@@ -28,7 +28,7 @@ const ANSWERS: [(&str, &str); 13] = [
     (r#"{"jsonrpc":"2.0","id":@,"result":{"yes":"#, "could not be read"),
 ];
 
-async fn told_after(client: &Client, session: &str, spelled: &str) -> Result<String> {
+async fn answer_and_read_text(client: &Client, session: &str, spelled: &str) -> Result<String> {
     let running = client.start_prompt(session, r#"ext _x/ask {"a":1}"#).await;
     let ask = client.expect_request("_x/ask").await;
     client.send_raw(&spelled.replace('@', &ask.id().to_string())).await;
@@ -36,19 +36,19 @@ async fn told_after(client: &Client, session: &str, spelled: &str) -> Result<Str
     client.texts().pop().context("the agent said nothing")
 }
 
-async fn opened(host: &Host, way: Way) -> Result<(Client, String)> {
+async fn open_session_over(host: &Host, way: Transport) -> Result<(Client, String)> {
     let client = way.client(host, json!({})).await?;
     let session = client.new_session(&cwd(host)?).await?;
     Ok((client, session))
 }
 
 #[tokio::test]
-async fn odd_answers_of_clients_end_the_agents_request_on_every_way() -> Result<()> {
+async fn odd_answers_of_clients_end_the_agents_request_on_every_transport() -> Result<()> {
     let host = scripted_host(&[])?.start()?;
-    for way in WAYS {
-        let (client, session) = opened(&host, way).await?;
-        for (spelled, words) in ANSWERS {
-            let told = told_after(&client, &session, spelled).await?;
+    for way in TRANSPORTS {
+        let (client, session) = open_session_over(&host, way).await?;
+        for (spelled, words) in CLIENT_ANSWERS {
+            let told = answer_and_read_text(&client, &session, spelled).await?;
             ensure!(told.contains(words), "{way:?} {spelled}: the agent was told {told}");
         }
     }
@@ -56,7 +56,7 @@ async fn odd_answers_of_clients_end_the_agents_request_on_every_way() -> Result<
 }
 
 /// Requests of clients, and words of their answer.
-const REQUESTS: [(&str, &str); 6] = [
+const CLIENT_REQUESTS: [(&str, &str); 6] = [
     ("\u{feff}{\"jsonrpc\":\"2.0\",\"id\":\"r\",\"method\":\"_echo\",\"params\":@}", r#""id":"r","result":{"#),
     (r#"{"jsonrpc":"2.0","id":"r","method":"_echo","result":null,"error":null,"params":@}"#, r#""id":"r","result":{"#),
     (r#"{"jsonrpc":"2.0","id":7.0,"method":"_echo","params":@}"#, r#""id":7.0,"result":{"#),
@@ -66,12 +66,12 @@ const REQUESTS: [(&str, &str); 6] = [
 ];
 
 #[tokio::test]
-async fn odd_requests_of_clients_are_answered_on_every_way() -> Result<()> {
+async fn odd_requests_of_clients_are_answered_on_every_transport() -> Result<()> {
     let host = scripted_host(&[])?.start()?;
-    for way in WAYS {
-        let (client, session) = opened(&host, way).await?;
+    for way in TRANSPORTS {
+        let (client, session) = open_session_over(&host, way).await?;
         let params = format!(r#"{{"sessionId":"{session}","n":1e400}}"#);
-        for (spelled, words) in REQUESTS {
+        for (spelled, words) in CLIENT_REQUESTS {
             client.send_raw(&spelled.replace('@', &params)).await;
             let answers = |frame: &wharf_testkit::client::Frame| frame.method().is_empty() && frame.raw.contains(words);
             client.expect(&format!("answer of {way:?} to {spelled} with {words}"), answers).await;
@@ -90,7 +90,7 @@ const AGENTS: [&str; 3] = [
 #[tokio::test]
 async fn odd_requests_of_the_agent_reach_the_client() -> Result<()> {
     let host = scripted_host(&[])?.start()?;
-    let (client, session) = opened(&host, Way::WebSocket).await?;
+    let (client, session) = open_session_over(&host, Transport::WebSocket).await?;
     for line in AGENTS {
         let running = client.start_prompt(&session, &format!("raw {line}")).await;
         let asked = client.expect_request("_x/ask").await;

@@ -299,16 +299,16 @@ async fn wait_recorded(host: &Host, pid: u32) -> Result<Duration> {
 #[tokio::test]
 async fn an_orphan_without_tag_of_an_agent_that_has_just_started_is_ended_at_the_next_start() -> Result<()> {
     const STRAY: &str = "sh env -i setsid sleep 900 >/dev/null 2>&1 & echo $!";
-    let mut host = scripted(&[])?.start()?;
-    let (other, elsewhere) = open(&host).await?;
+    let mut host = scripted_host(&[])?.start()?;
+    let (other, elsewhere) = open_session(&host).await?;
     let mut soonest = Duration::MAX;
     let mut strays = Vec::new();
     // Each round begins when a look has just been taken; on a busy machine one of three is in time.
     for _ in 0..3 {
-        let earlier: u32 = told(&other, &elsewhere, STRAY).await?.trim().parse()?;
+        let earlier: u32 = prompt_for_text(&other, &elsewhere, STRAY).await?.trim().parse()?;
         wait_recorded(&host, earlier).await?;
-        let (client, session) = open(&host).await?;
-        let stray: u32 = told(&client, &session, STRAY).await?.trim().parse()?;
+        let (client, session) = open_session(&host).await?;
+        let stray: u32 = prompt_for_text(&client, &session, STRAY).await?.trim().parse()?;
         soonest = soonest.min(wait_recorded(&host, stray).await?);
         strays.extend([earlier, stray]);
     }

@@ -8,18 +8,18 @@ use wharf_testkit::client::Client;
 use wharf_testkit::host::HostOptions;
 use wharf_testkit::{PATIENCE, look};
 
-use crate::http_wire::Http;
+use crate::http_client::AcpHttpClient;
 use crate::{add_section, cwd, expect_error, log, open_session, prompt_for_text, scripted_host};
 
 /// More than the limit, and less than the system takes as one argument.
-const LONG: usize = 70_000;
+const OVERSIZED_BYTES: usize = 70_000;
 
 fn host_with(flags: &[&str]) -> Result<HostOptions> {
     Ok(add_section(scripted_host(flags)?, "[limits]\nframe = \"64KiB\""))
 }
 
 fn long_answer(method: &str) -> String {
-    format!(r#"{method}={{"jsonrpc":"2.0","id":@ID@,"result":{{"x":"{}"}}}}"#, "x".repeat(LONG))
+    format!(r#"{method}={{"jsonrpc":"2.0","id":@ID@,"result":{{"x":"{}"}}}}"#, "x".repeat(OVERSIZED_BYTES))
 }
 
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn an_oversized_request_of_the_agent_is_refused() -> Result<()> {
     let host = host_with(&["--record", record.to_str().context("not UTF-8")?])?.start()?;
     let (client, session) = open_session(&host).await?;
     let lines = host.directory().join("lines");
-    let long = "x".repeat(LONG);
+    let long = "x".repeat(OVERSIZED_BYTES);
     fs::write(
         &lines,
         format!("{{\"jsonrpc\":\"2.0\",\"id\":\"long\",\"method\":\"_x/ask\",\"params\":\"{long}\"}}\n"),
@@ -82,11 +82,11 @@ async fn an_oversized_request_of_the_agent_is_refused() -> Result<()> {
 #[tokio::test]
 async fn an_oversized_answer_over_http_fails_the_request_that_it_names() -> Result<()> {
     let host = host_with(&[])?.start()?;
-    let http = Http::open(&host).await?;
+    let http = AcpHttpClient::open(&host).await?;
     let (_own, mut events, session) = http.session(&host).await?;
     http.prompt(2, &session, r#"ext _x/ask {"a":1}"#).await?;
     let asked = events.expect("the request", |event| event.data["method"] == "_x/ask").await?;
-    let (id, long) = (&asked.data["id"], "x".repeat(LONG));
+    let (id, long) = (&asked.data["id"], "x".repeat(OVERSIZED_BYTES));
     let answer = http.post_text(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"x":"{long}"}}}}"#)).await?;
     assert_eq!(answer.status, 413, "{answer:?}");
     let said = events.expect("the agent's words", |event| event.text().is_some()).await?;

@@ -382,7 +382,7 @@ async fn the_demo_agent_works_in_the_sandbox() -> Result<()> {
 
 #[tokio::test]
 async fn start_that_the_sandbox_refuses_is_not_tried_again() -> Result<()> {
-    if !landlock() {
+    if !has_landlock() {
         return Ok(());
     }
     let yard = SandboxDirectories::new()?;
@@ -394,8 +394,8 @@ async fn start_that_the_sandbox_refuses_is_not_tried_again() -> Result<()> {
     let waits = client.start_prompt(&session, "echo after").await;
     fs::rename(&yard.work, yard.work.with_extension("moved"))?;
     symlink(&yard.out, &yard.work)?;
-    assert_eq!(refused(crashes.answer().await)?.data["reason"], "agent_exited");
-    assert_eq!(refused(waits.answer().await)?.data["reason"], "start_failed");
+    assert_eq!(expect_error(crashes.answer().await)?.data["reason"], "agent_exited");
+    assert_eq!(expect_error(waits.answer().await)?.data["reason"], "start_failed");
     assert_eq!(log::list_events(&host, &session, "start_failed")?, Vec::<serde_json::Value>::new());
     let known = Http::new(&host).get(&format!("/sessions/{session}")).await?.expect(200)?;
     assert!(known["message"].to_string().contains("the sandbox does not follow"), "{known}");

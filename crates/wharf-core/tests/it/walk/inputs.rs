@@ -1,4 +1,4 @@
-//! What happens next in a walk: mostly what could, now and then what could not.
+//! Chooses the next input of a walk: mostly a possible one, sometimes an impossible one.
 
 use bytes::Bytes;
 use wharf_core::{
@@ -14,7 +14,7 @@ fn fixed(text: &'static str) -> Raw {
 
 impl Walk {
     pub(super) fn next_input(&mut self) -> Input {
-        // A start is soon over, or the walk would see little else.
+        // A start ends soon, or the walk would see little else.
         if self.session.state().status == Status::Starting && self.dice.one_in(3) {
             return self.news_of_start(self.session.state().start);
         }
@@ -47,7 +47,7 @@ impl Walk {
         }
     }
 
-    /// A disk that is full is soon emptied, or the walk would see little else.
+    /// Fills or frees the disk. A full disk is soon freed, or the walk would see little else.
     fn disk(&mut self) -> Input {
         match self.session.state().paused.is_some() || self.dice.one_in(4) {
             true => Input::StorageBack,
@@ -68,7 +68,7 @@ impl Walk {
         let taken = if self.dice.one_in(12) { self.ledger.guarded_prompts() } else { Vec::new() };
         let prompt = self.dice.pick(&taken).cloned();
         let prompt = prompt.unwrap_or_else(|| PromptId::new(format!("p{}", self.prompts)));
-        // Few keys, so that they repeat.
+        // There are few keys, so that they repeat.
         let key = self.dice.one_in(4).then(|| format!("k{}", self.dice.below(6)).into());
         let overlap = match self.dice.below(6) {
             0 => Overlap::Refuse,
@@ -91,7 +91,7 @@ impl Walk {
         Input::AgentAnswered { prompt, stop_reason, frame: self.frame() }
     }
 
-    /// Few request ids, so that some are used again, even while they are open.
+    /// Returns a request id out of a few, so that some are used again, even while they are open.
     fn agent_request(&mut self) -> Raw {
         fixed(["0", "1", "2", r#""a""#, r#""b""#][self.dice.below(5) as usize])
     }
@@ -122,7 +122,7 @@ impl Walk {
         Input::AgentUpdated { update, frame: self.frame(), title, tool: None }
     }
 
-    /// Few ids, so that some are used again.
+    /// Returns a tool call with an id out of a few, so that some are used again.
     fn tool_call(&mut self) -> Input {
         let opens = !self.dice.one_in(3);
         let state = if opens { ToolCallState::Open } else { ToolCallState::Closed };
@@ -154,7 +154,7 @@ impl Walk {
             StartFault::Impossible,
             StartFault::Other,
         ];
-        // Mostly what is tried again.
+        // The cause is mostly one that is retried.
         causes.get(self.dice.below(9) as usize).copied().unwrap_or(StartFault::Other)
     }
 
