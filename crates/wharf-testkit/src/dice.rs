@@ -11,7 +11,7 @@ use anyhow::{Context, Result};
 pub struct Dice(u64);
 
 impl Dice {
-    /// Creates a generator with the seed of `WHARF_WALK_SEED`, or a random one, and prints the seed.
+    /// Creates a generator with the random seed of `WHARF_WALK_SEED`, or a random one, and prints it.
     pub fn thrown() -> Result<Self> {
         let seed = match std::env::var("WHARF_WALK_SEED") {
             Ok(seed) => seed.parse().context("reading WHARF_WALK_SEED")?,

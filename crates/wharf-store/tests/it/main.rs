@@ -108,7 +108,7 @@ fn command(script: &str) -> Command {
     command
 }
 
-/// A random number generator; the seed is printed so that a failure can be repeated.
+/// A random number generator; the random seed is printed so that a failure can be repeated.
 struct Dice(u64);
 
 impl Dice {

@@ -27,7 +27,7 @@ use crate::stage::{origin, sender};
 const WALKS: u64 = 200_000;
 const INPUTS: usize = 60;
 const THREADS: u64 = 2;
-/// The seeds of earlier failures.
+/// The random seeds of earlier failures.
 const REGRESSIONS: &str = include_str!("seeds.txt");
 
 struct Walk {
@@ -53,7 +53,7 @@ fn random_walks_keep_every_invariant() {
         Walk::walk(seed.parse().unwrap());
         return;
     }
-    // The seeds differ in every run; a failing one is printed.
+    // The random seeds differ in every run; a failing one is printed.
     let base = RandomState::new().hash_one("walk");
     #[expect(clippy::disallowed_methods, reason = "walks run side by side; the core itself has no threads")]
     let tallies = std::thread::scope(|scope| {
@@ -87,7 +87,7 @@ fn walk_all(seeds: impl Iterator<Item = u64>) -> [u64; KINDS.len()] {
     sum
 }
 
-/// Prints the seed if the walk fails.
+/// Prints the random seed if the walk fails.
 struct Seed(u64);
 
 impl Drop for Seed {
