@@ -66,8 +66,8 @@ async fn cancel_after_reconnect_ends_own_queued_prompt_and_not_the_turn_of_anoth
 
 #[tokio::test]
 async fn prompt_sent_over_rest_belongs_to_the_client_that_its_header_names() -> Result<()> {
-    let host = scripted(&[])?.start()?;
-    let (other, session) = open(&host).await?;
+    let host = scripted_host(&[])?.start()?;
+    let (other, session) = open_session(&host).await?;
     let running = other.start_prompt(&session, "echo running; wait; echo done").await;
     other.expect_text("running").await;
     let path = format!("/sessions/{session}/prompt");
@@ -75,15 +75,15 @@ async fn prompt_sent_over_rest_belongs_to_the_client_that_its_header_names() -> 
     let http = wharf_testkit::http::Http::new(&host);
     let answer = http.post_with(&path, ("Wharf-Client-Id", "phone"), &body).await?;
     assert!(answer.status < 300, "{answer:?}");
-    accepted(&host, &session, "echo mine").await?;
+    wait_until_accepted(&host, &session, "echo mine").await?;
 
-    let phone = known(&host, "phone").await?;
+    let phone = connect_known_client(&host, "phone").await?;
     phone.load_session(&session, &cwd(&host)?).await?;
     phone.cancel(&session).await;
     log::expect_event(&host, &session, "prompt_ended", |event| event["end"]["how"] == "cancelled").await?;
-    go(&other, &session).await;
+    release_agent(&other, &session).await;
     assert_eq!(stop_reason(running.answer().await)?, "end_turn", "the other client's turn was cancelled");
-    assert_eq!(cancelled_turns(&host, &session)?, Vec::<String>::new());
+    assert_eq!(list_cancelled_turns(&host, &session)?, Vec::<String>::new());
     Ok(())
 }
 
