@@ -26,25 +26,17 @@ mod spawn;
 mod stream;
 mod workspace;
 
-pub use adapter::{AdapterDescription, AdapterList, AdapterMode, AdapterOption, AdapterQuery};
-pub use ask::{AnswerAction, AnswerArgs, Answered, AskList, AskOption, AskType, OpenAsk};
-pub use content::Content;
-pub use error_code::ErrorCode;
-pub use event_log::{EventPage, EventQuery, OutputLines, OutputQuery};
-pub use host::{HostInfo, ProcessList, SessionCount, SessionProcesses, StopReceipt};
-pub use login::{LoggedIn, LoggedOut, LoginArgs, LoginCode, LoginCodeArgs};
-pub use problem::ProblemBody;
-pub use prompt::{Interrupted, PromptArgs, Prompted};
-pub use queue::{QueueChange, QueueChanged, QueueEntry, QueueList};
-pub use session::{
-    EndCause, Forgotten, Killed, ResourceUse, ResumeArgs, SessionInfo, SessionPage, SessionQuery, SessionStatus,
-    StoragePause, TurnPhase,
-};
-pub use spawn::{SpawnArgs, SpawnedSession};
-pub use stream::{
-    AskChange, ForgottenSession, OutputLine, PauseChange, SessionSnapshot, SessionStreamEvent, StatusChange,
-    StreamEvent, TurnChange, TurnStep,
-};
-pub use workspace::{
-    ActiveWorkspace, NewWorkspace, RemovedWorkspace, WorkspaceInfo, WorkspaceRegistry, WorkspaceRemovalQuery,
-};
+pub use adapter::*;
+pub use ask::*;
+pub use content::*;
+pub use error_code::*;
+pub use event_log::*;
+pub use host::*;
+pub use login::*;
+pub use problem::*;
+pub use prompt::*;
+pub use queue::*;
+pub use session::*;
+pub use spawn::*;
+pub use stream::*;
+pub use workspace::*;

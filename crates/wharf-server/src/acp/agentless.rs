@@ -10,9 +10,8 @@ use wharf_host::{Forward, Introduction, SessionHandle, StartFailure, frame, new_
 use super::answers;
 use super::client::ClientInfo;
 use super::connection::{Attached, Connection};
-use super::errors::{RpcError, from_start, observer, unreadable_answer};
+use super::errors::{RpcError, from_start, unreadable_answer};
 use super::inbound::Outcome;
-use crate::auth::Scope;
 
 /// Bytes of one of them.
 const LOGIN: usize = 1 << 20;
@@ -65,13 +64,10 @@ impl Connection {
 
     /// Logs out: every agent of the adapter is told.
     pub(super) async fn logout(&self, frame: &Bytes, id: &Bytes) -> Outcome {
-        if self.role() == Role::Observer {
-            return Err(observer(""));
-        }
+        let caller = self.caller();
+        caller.may_change()?;
         // It takes the agent's account from every session of the machine.
-        if self.identity.scope != Scope::Host {
-            return Err(RpcError::host_only("logout"));
-        }
+        caller.sees_the_host()?;
         self.ledger.clear_logins();
         // The one that answers the client's own request is not told twice.
         let own = if self.spare.lock().await.is_none() { self.own_session() } else { None };
@@ -87,9 +83,7 @@ impl Connection {
     /// A request without a session goes to the agent process that the connection has: the one that waits for its session,
     /// else that of a session. If there is none, one is started (rule 12.15).
     pub(super) async fn ask_agent(&self, frame: &Bytes, id: &Bytes) -> Outcome {
-        if self.role() == Role::Observer {
-            return Err(observer(""));
-        }
+        self.caller().may_change()?;
         let mut spare = self.spare.lock().await;
         if spare.is_none()
             && let Some(handle) = self.own_session()

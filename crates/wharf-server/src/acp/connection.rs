@@ -27,6 +27,7 @@ use super::view::Wishes;
 use crate::App;
 use crate::auth::Identity;
 use crate::sight::Sight;
+use crate::use_cases::Caller;
 
 /// Answers and joins on their way out. The inbound half waits when the client does not take them.
 const OUT: usize = 64;
@@ -191,12 +192,19 @@ impl Connection {
         if self.bound.as_ref().is_some_and(Bound::observes) { Role::Observer } else { self.identity.role() }
     }
 
-    /// What this client sends of its environment. Where programs are looked for is the host's to say, unless the
-    /// client may name any directory: else it could have a program of its own choice run in an agent's name.
+    /// The client as the use cases know it.
+    pub(super) fn caller(&self) -> Caller {
+        Caller::connected(self.identity.clone(), self.role(), self.sender())
+    }
+
+    /// The same in a session that it may be attached to under another name.
+    pub(super) fn caller_in(&self, session: &SessionId) -> Caller {
+        Caller::connected(self.identity.clone(), self.role(), self.sender_in(session))
+    }
+
+    /// What is used of the environment that this client sends.
     pub(super) fn env(&self) -> BTreeMap<String, String> {
-        let mut env = BTreeMap::clone(&self.info().env);
-        env.retain(|name, _| self.identity.is_admin() || name != "PATH");
-        env
+        self.caller().env(BTreeMap::clone(&self.info().env))
     }
 
     /// Returns the client's statement about itself. An amux client serves neither files nor terminals (rule 12.13).

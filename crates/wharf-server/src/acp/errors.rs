@@ -57,12 +57,6 @@ impl RpcError {
         self.code
     }
 
-    /// For methods that concern more than the caller's token covers.
-    pub(super) fn host_only(method: &str) -> Self {
-        let message = format!("{method} concerns the whole host, and this token covers a part of it");
-        Fault::new(ErrorCode::HOST_ONLY, message).into()
-    }
-
     /// Did an agent not start?
     pub(super) fn is_failed_start(&self) -> bool {
         self.data.as_ref().is_some_and(|data| data["reason"] == ErrorCode::START_FAILED.as_str())
@@ -107,7 +101,7 @@ pub(super) fn attach_unknown(session: &str) -> RpcError {
 pub(super) fn attach_refused(error: &OpenError) -> RpcError {
     match error {
         OpenError::Unknown(id) => attach_unknown(id.as_str()),
-        OpenError::Unreadable { .. } => from_open(error),
+        OpenError::Unreadable { id, .. } => use_cases::from_open(id.as_str(), error).into(),
     }
 }
 
@@ -119,11 +113,6 @@ pub(super) fn not_attached(session: &str) -> RpcError {
 pub(super) fn in_use(session: &str, others: usize) -> RpcError {
     let message = format!("{others} other clients use this session; pass _meta.wharf.force to delete it all the same");
     Fault::new(ErrorCode::IN_USE, message).in_session(session).into()
-}
-
-pub(super) fn from_open(error: &OpenError) -> RpcError {
-    let (OpenError::Unknown(id) | OpenError::Unreadable { id, .. }) = error;
-    use_cases::from_open(id.as_str(), error).into()
 }
 
 pub(super) fn from_create(error: &CreateError) -> RpcError {

@@ -9,13 +9,14 @@ use wharf_host::{BytePermit, CallError, Forward, PassedOn, SessionHandle, Taken}
 use wharf_json::{Json, Salvaged};
 
 use super::connection::{Attached, Connection};
-use super::errors::{RpcError, from_call, from_open, from_start, observer};
+use super::errors::{RpcError, from_call, from_start, observer};
 use super::ledger::{Forwarded, Wanted, What};
 use super::order::Turn;
 use super::outbound::{Join, Out};
 use super::prompts::{CancelParams, Request};
 use super::under_way::{LONGEST_ID, too_long};
 use super::view::{TurnSeen, View};
+use crate::use_cases;
 
 /// Those of which an operator is told by name.
 const METHODS: [&str; 13] = [
@@ -386,7 +387,7 @@ impl Connection {
 
     pub(super) async fn open(&self, envelope: &Envelope<'_>) -> Result<SessionHandle, RpcError> {
         let id = named(envelope)?;
-        self.sight().open(&id).await.map_err(|error| from_open(&error))
+        Ok(use_cases::open(&self.app, &self.caller(), id.as_str()).await?)
     }
 
     pub(super) fn attachment(&self, session: &SessionId, wake: bool) -> Attachment {

@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use wharf_host::core::{Attachment, EndReason, Joined, Raw, Refusal, Role, Seq, Status};
+use wharf_host::core::{Attachment, Joined, Raw, Refusal, Role, Seq, Status};
 use wharf_host::frame::{self, Envelope};
 use wharf_host::{
     AgentReport, Attendance, CallError, CreateError, Created, Descriptor, NewSessionRequest, Renewal, ReturnTerms,
@@ -19,8 +19,7 @@ use wharf_json::Json;
 use super::answers;
 use super::connection::Connection;
 use super::errors::{
-    RpcError, from_call, from_create, from_open, from_start, in_use, not_resumable, observer, unreadable_answer,
-    unreadable_params,
+    RpcError, from_call, from_create, from_start, in_use, not_resumable, unreadable_answer, unreadable_params,
 };
 use super::event_id::{answer_with_event_id, event_id_at};
 use super::inbound::{Outcome, named, result};
@@ -28,6 +27,7 @@ use super::order::Turn;
 use super::outbound::{Join, Out};
 use super::prompts::Request;
 use super::view::{TurnSeen, View};
+use crate::use_cases;
 
 /// Sessions in one page of a list.
 const PAGE: usize = 100;
@@ -56,9 +56,7 @@ impl Connection {
         frame: &Bytes,
         name: Option<Arc<str>>,
     ) -> Result<Result<Created, CreateError>, RpcError> {
-        if self.role() == Role::Observer {
-            return Err(observer(""));
-        }
+        self.caller().may_change()?;
         let request: Request<NewParams<'_>> = frame::peek(frame)
             .map_err(|error| RpcError::params(format!("session/new needs `cwd`, an absolute path: {error}")))?;
         let raw = Raw::new(frame.clone()).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
@@ -356,29 +354,22 @@ impl Connection {
         let session = named(envelope)?;
         let handle = self.open(envelope).await?;
         let attached = self.attached(&session);
-        if self.observes(&session).await {
-            return Err(observer(session.as_str()));
-        }
+        let caller = self.caller_in(&session);
+        use_cases::may_end(&self.app, &caller, session.as_str()).await?;
         let others = handle.descriptor().clients.saturating_sub(usize::from(attached.is_some()));
         if others == 0 || forced(frame)? {
-            handle.kill(EndReason::Closed).await.map_err(|error| from_call(&error, session.as_str()))?;
+            use_cases::close(&self.app, &caller, session.as_str()).await?;
         }
         self.leave(&handle).await;
         Ok(Some(result(id, &json!({}))))
-    }
-
-    /// Returns true if the client may only look at the session: by its token, or by the attachments that it has.
-    async fn observes(&self, session: &wharf_host::core::SessionId) -> bool {
-        self.role() == Role::Observer || self.app.host.is_observer(session, self.sender_in(session)).await
     }
 
     /// Forgets the session. Unknown ids succeed; one that others use needs `force`.
     pub(super) async fn delete_session(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
         let session = named(envelope)?;
         let attached = self.attached(&session);
-        if self.observes(&session).await {
-            return Err(observer(session.as_str()));
-        }
+        let caller = self.caller_in(&session);
+        use_cases::may_end(&self.app, &caller, session.as_str()).await?;
         let mut answer = json!({});
         if let Some(known) = self.sight().descriptor(&session) {
             let own = usize::from(attached.is_some());
@@ -387,8 +378,8 @@ impl Connection {
             }
             self.note_left(&session);
             let _ = self.out.send(Out::Leave(session.clone())).await;
-            let agent = self.sight().forget(&session).await.map_err(|error| from_open(&error))?;
-            if let Some(word) = agent.and_then(crate::use_cases::left_with_agent) {
+            let forgotten = use_cases::forget(&self.app, &caller, session.as_str()).await?;
+            if let Some(word) = forgotten.agent_delete {
                 answer = json!({ "_meta": { "wharf": { "agentDelete": word } } });
             }
         }

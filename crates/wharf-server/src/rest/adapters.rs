@@ -2,12 +2,18 @@
 
 use axum::Json;
 use axum::extract::State;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 use wharf_api::{AdapterList, AdapterQuery};
 
 use super::extract::Params;
 use crate::App;
 use crate::fault::Fault;
 use crate::use_cases::{self, Caller};
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(list))
+}
 
 /// The agents that can be started, by slug.
 #[utoipa::path(

@@ -2,6 +2,8 @@
 
 use axum::Json;
 use axum::extract::State;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 use wharf_api::{AnswerArgs, Answered, AskList};
 
 use super::extract::{Body, Named};
@@ -9,7 +11,11 @@ use crate::App;
 use crate::fault::Fault;
 use crate::use_cases::{self, Caller};
 
-/// What the agent waits for an answer to.
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(list)).routes(routes!(answer))
+}
+
+/// The asks that the agent waits for an answer to.
 #[utoipa::path(
     get, path = "/sessions/{id}/asks", tag = "asks", operation_id = "list_asks", params(("id" = String, Path)),
     responses((status = 200, description = "The open asks, the oldest first", body = AskList))

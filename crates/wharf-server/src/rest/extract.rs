@@ -1,4 +1,4 @@
-//! What handlers take out of a request, each refusal being a problem.
+//! The parts of a request that handlers take; each refusal is a fault.
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;

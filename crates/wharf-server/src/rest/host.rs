@@ -3,13 +3,19 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 use wharf_api::{HostInfo, StopReceipt};
 
 use crate::App;
 use crate::fault::Fault;
 use crate::use_cases::{self, Caller};
 
-/// What the host is and where. Not for observers, nor for tokens of one workspace.
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(describe)).routes(routes!(stop))
+}
+
+/// The host and its addresses. Not for observers, nor for tokens of one workspace.
 #[utoipa::path(
     get, path = "/host", tag = "host", operation_id = "describe_host",
     responses((status = 200, description = "The host", body = HostInfo), (status = 403, description = "`host_only`"))

@@ -2,12 +2,18 @@
 
 use axum::extract::State;
 use axum::response::Response;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 use wharf_api::{EventPage, EventQuery, OutputLines, OutputQuery};
 
 use super::extract::{Named, Params};
 use crate::App;
 use crate::fault::Fault;
 use crate::use_cases::{self, Caller};
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(events)).routes(routes!(output))
+}
 
 /// The log of a session, a page at a time.
 #[utoipa::path(

@@ -7,6 +7,12 @@ use crate::App;
 use crate::fault::Fault;
 use crate::metrics::{gather, in_text};
 use crate::use_cases::Caller;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(metrics))
+}
 
 const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 

@@ -35,7 +35,7 @@ pub(crate) struct Routers {
 }
 
 pub(crate) fn routers() -> Routers {
-    let (guarded, mut api) = routes().split_for_parts();
+    let (guarded, mut api) = guarded_routes().split_for_parts();
     let open = OpenApiRouter::new().routes(routes!(health::healthz)).routes(routes!(health::readyz));
     let (open, open_api) = open.routes(routes!(login::log_in)).split_for_parts();
     // For observers too: it is themselves that they log in and out.
@@ -52,33 +52,20 @@ pub(crate) fn routers() -> Routers {
     Routers { guarded, open }
 }
 
-/// What is described in the document. A further part of the surface adds its routes here.
-fn routes() -> OpenApiRouter<App> {
+/// The routes that need an identity, each listed by the file that has its handler.
+fn guarded_routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
-        .routes(routes!(sessions::list))
-        .routes(routes!(sessions::spawn))
-        .routes(routes!(sessions::get, sessions::forget))
-        .routes(routes!(sessions::prompt))
-        .routes(routes!(sessions::interrupt))
-        .routes(routes!(sessions::kill))
-        .routes(routes!(sessions::resume))
-        .routes(routes!(log::events))
-        .routes(routes!(log::output))
-        .routes(routes!(stream::follow))
-        .routes(routes!(stream::watch))
+        .merge(sessions::routes())
+        .merge(log::routes())
+        .merge(stream::routes())
+        .merge(asks::routes())
+        .merge(queue::routes())
+        .merge(workspaces::routes())
+        .merge(adapters::routes())
+        .merge(host::routes())
+        .merge(metrics::routes())
+        .merge(openapi::routes())
         .routes(routes!(health::processes))
-        .routes(routes!(metrics::metrics))
-        .routes(routes!(host::describe))
-        .routes(routes!(host::stop))
-        .routes(routes!(asks::list))
-        .routes(routes!(asks::answer))
-        .routes(routes!(queue::list))
-        .routes(routes!(queue::change, queue::remove))
-        .routes(routes!(workspaces::list, workspaces::add))
-        .routes(routes!(workspaces::activate))
-        .routes(routes!(workspaces::remove))
-        .routes(routes!(adapters::list))
-        .routes(routes!(openapi::describe))
 }
 
 /// For paths that nobody serves.

@@ -8,7 +8,15 @@ use utoipa::openapi::path::{Operation, Parameter, ParameterIn};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{Components, Content, Info, OpenApi, PathItem, Ref, RefOr, ResponseBuilder};
 use utoipa::{PartialSchema, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 use wharf_api::ProblemBody;
+
+use crate::App;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(describe))
+}
 
 const PROBLEM: &str = "application/problem+json";
 

@@ -4,6 +4,8 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 use wharf_api::{
     Forgotten, Interrupted, Killed, PromptArgs, Prompted, ResumeArgs, SessionInfo, SessionPage, SessionQuery,
     SpawnArgs, SpawnedSession,
@@ -13,6 +15,17 @@ use super::extract::{Body, Key, MaybeBody, Named, Params, prefers};
 use crate::App;
 use crate::fault::Fault;
 use crate::use_cases::{self, Caller};
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new()
+        .routes(routes!(list))
+        .routes(routes!(spawn))
+        .routes(routes!(get, forget))
+        .routes(routes!(prompt))
+        .routes(routes!(interrupt))
+        .routes(routes!(kill))
+        .routes(routes!(resume))
+}
 
 const RESPOND_ASYNC: &str = "respond-async";
 

@@ -3,6 +3,8 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 use wharf_api::{
     ActiveWorkspace, NewWorkspace, RemovedWorkspace, WorkspaceInfo, WorkspaceRegistry, WorkspaceRemovalQuery,
 };
@@ -11,6 +13,10 @@ use super::extract::{Body, Named, Params};
 use crate::App;
 use crate::fault::Fault;
 use crate::use_cases::{self, Caller};
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(list, add)).routes(routes!(activate)).routes(routes!(remove))
+}
 
 /// The registered workspaces; to a token of one workspace, that one.
 #[utoipa::path(

@@ -1,10 +1,10 @@
-//! Who calls, and what is recorded of that with what the call does (rule 7.5).
+//! The party that calls, its rights, and how it is recorded (rule 7.5).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use wharf_api::ErrorCode;
-use wharf_host::core::{ChosenId, ClientId, Sender, SessionId};
+use wharf_host::core::{ChosenId, ClientId, Role, Sender, SessionId};
 
 use super::faults::unknown_session;
 use crate::App;
@@ -21,26 +21,35 @@ pub(crate) fn shown_name(given: &str) -> Option<Arc<str>> {
     (!name.is_empty()).then(|| name.into())
 }
 
-/// An identity with the name that its program goes by.
+/// The party that calls a use case: an identity, the most that it may do, and how it is recorded.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) identity: Identity,
-    name: Option<Arc<str>>,
-    chosen: Option<ChosenId>,
+    role: Role,
+    sender: Sender,
 }
 
 impl Caller {
+    /// A caller without a connection. It is the same party at every call with the same token.
     pub(crate) fn new(identity: Identity, name: Option<&str>) -> Self {
-        Self { identity, name: name.and_then(shown_name), chosen: None }
+        let client = ClientId::new(format!("api_{}", identity.token.as_deref().unwrap_or("local")));
+        let (name, token, parent) = (name.and_then(shown_name), identity.token.clone(), identity.agent().cloned());
+        let sender = Sender { client, chosen: None, name, version: None, token, parent, peer: None };
+        Self { role: identity.role(), identity, sender }
+    }
+
+    /// A client on a connection of its own, which may have asked for less than its identity allows.
+    pub(crate) const fn connected(identity: Identity, role: Role, sender: Sender) -> Self {
+        Self { identity, role, sender }
     }
 
     /// Sets the id that the client gave itself: with it, its prompts are also its own on other surfaces.
     pub(crate) fn known_as(mut self, chosen: Option<ChosenId>) -> Self {
-        self.chosen = chosen;
+        self.sender.chosen = chosen;
         self
     }
 
-    /// What is used of the environment that the caller sends: no `PATH`, unless it may name any directory, since with
+    /// Returns the part of the caller's environment that is used: no `PATH`, unless it may name any directory, since with
     /// it a program of the caller's own choice could be run in an agent's name.
     pub(crate) fn env(&self, mut env: BTreeMap<String, String>) -> BTreeMap<String, String> {
         env.retain(|name, _| self.identity.is_admin() || name != "PATH");
@@ -49,17 +58,15 @@ impl Caller {
 
     /// Refuses those who may only look.
     pub(crate) fn may_change(&self) -> Result<(), Fault> {
-        match self.identity.access {
-            Access::Controller | Access::Admin => Ok(()),
-            Access::Observer if self.identity.agent().is_some() => Err(Fault::new(
-                ErrorCode::OBSERVER,
-                "an agent only looks at its session; what is to be done there is its user's to say",
-            )),
-            Access::Observer => Err(Fault::new(
-                ErrorCode::OBSERVER,
-                "this token only observes; use one that was made with `--role controller`",
-            )),
-        }
+        let detail = match self.role {
+            Role::Controller => return Ok(()),
+            Role::Observer if self.identity.agent().is_some() => "agents have read-only access to their own session",
+            Role::Observer if self.identity.access == Access::Observer => {
+                "this token only observes; use one that was made with `--role controller`"
+            }
+            Role::Observer => "this client connected as an observer; connect as a controller",
+        };
+        Err(Fault::new(ErrorCode::OBSERVER, detail))
     }
 
     /// Refuses a client that is attached to this session as an observer. It is known by its token and the id that it gives
@@ -112,10 +119,8 @@ impl Caller {
         Err(Fault::new(ErrorCode::HOST_ONLY, detail))
     }
 
-    /// The same party at every call with the same token: these callers have no connection that would tell them apart.
+    /// Returns the caller as it is recorded with what it does.
     pub(crate) fn sender(&self) -> Sender {
-        let client = ClientId::new(format!("api_{}", self.identity.token.as_deref().unwrap_or("local")));
-        let (chosen, name, token) = (self.chosen.clone(), self.name.clone(), self.identity.token.clone());
-        Sender { client, chosen, name, version: None, token, parent: self.identity.agent().cloned(), peer: None }
+        self.sender.clone()
     }
 }

@@ -19,10 +19,22 @@ pub(crate) async fn kill(app: &App, who: &Caller, id: &str) -> Result<Killed, Fa
     Ok(Killed { ok: true, id: id.to_owned() })
 }
 
+/// Ends the session for a client that has closed it.
+pub(crate) async fn close(app: &App, who: &Caller, id: &str) -> Result<(), Fault> {
+    may_end(app, who, id).await?;
+    let handle = open(app, who, id).await?;
+    handle.kill(EndReason::Closed).await.map_err(|error| from_call(app, handle.id(), &error))
+}
+
+/// Refuses a caller that may not end or delete the session.
+pub(crate) async fn may_end(app: &App, who: &Caller, id: &str) -> Result<(), Fault> {
+    who.may_change()?;
+    who.may_change_as_attached(app, id).await
+}
+
 /// Ends the session if need be and deletes its history.
 pub(crate) async fn forget(app: &App, who: &Caller, id: &str) -> Result<Forgotten, Fault> {
-    who.may_change()?;
-    who.may_change_as_attached(app, id).await?;
+    may_end(app, who, id).await?;
     let sight = app.seen_by(&who.identity);
     let agent = sight.forget(&SessionId::new(id)).await.map_err(|error| unreadable(id, &error))?;
     let agent_delete = agent.and_then(left_with_agent).map(ToOwned::to_owned);
@@ -30,7 +42,7 @@ pub(crate) async fn forget(app: &App, who: &Caller, id: &str) -> Result<Forgotte
 }
 
 /// The word for an agent's own copy that may be left of a deleted session.
-pub(crate) const fn left_with_agent(agent: AgentDelete) -> Option<&'static str> {
+const fn left_with_agent(agent: AgentDelete) -> Option<&'static str> {
     match agent {
         AgentDelete::Failed => Some(Forgotten::AGENT_DELETE_FAILED),
         AgentDelete::Done | AgentDelete::NotNeeded => None,

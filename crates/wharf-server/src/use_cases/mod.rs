@@ -21,22 +21,20 @@ use wharf_host::core::SessionId;
 
 use crate::App;
 use crate::fault::Fault;
-pub(crate) use adapters::list_adapters;
-pub(crate) use asks::{answer, asks};
-pub(crate) use caller::{Caller, shown_name};
-pub(crate) use contract::{ask_type, end_cause, open_ask, session_info, status, storage_pause};
-pub(crate) use events::{events, unknown_event};
-pub(crate) use faults::{
-    from_call_error, from_create, from_open, from_prompt_end, from_refusal, start_failed, unreadable,
-};
-pub(crate) use host::{check_readiness, describe_host, list_processes, stop_host};
-pub(crate) use life::{forget, interrupt, kill, left_with_agent, resume};
-pub(crate) use list::{get, list};
-pub(crate) use output::output;
-pub(crate) use prompt::{checked_key, prompt};
-pub(crate) use queue::{change_queued, prompt_text, queue, remove_queued};
-pub(crate) use spawn::spawn;
-pub(crate) use workspaces::{activate_workspace, add_workspace, find_workspace, list_workspaces, remove_workspace};
+pub(crate) use adapters::*;
+pub(crate) use asks::*;
+pub(crate) use caller::*;
+pub(crate) use contract::*;
+pub(crate) use events::*;
+pub(crate) use faults::*;
+pub(crate) use host::*;
+pub(crate) use life::*;
+pub(crate) use list::*;
+pub(crate) use output::*;
+pub(crate) use prompt::*;
+pub(crate) use queue::*;
+pub(crate) use spawn::*;
+pub(crate) use workspaces::*;
 
 /// Returns the session's handle; its agent is not woken.
 pub(crate) async fn open(app: &App, who: &Caller, id: &str) -> Result<SessionHandle, Fault> {

@@ -427,8 +427,8 @@ async fn wharf_command_inside_an_agent_acts_as_that_agent() -> Result<()> {
         ("stop", "not for agents"),
         ("workspace list", "not for agents"),
         ("run scripted hello", "delegation"),
-        (&format!("prompt {} hello", agent.session), "only looks"),
-        (&format!("kill {}", agent.session), "only looks"),
+        (&format!("prompt {} hello", agent.session), "read-only access"),
+        (&format!("kill {}", agent.session), "read-only access"),
         (&format!("kill {other}"), "no session"),
     ] {
         let said = run(verb).await?;

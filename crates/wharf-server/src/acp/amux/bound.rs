@@ -15,12 +15,13 @@ use super::rooms::{Room, Seat};
 use crate::App;
 use crate::acp::answers;
 use crate::acp::connection::{Attached, Connection};
-use crate::acp::errors::{RpcError, attach_unknown, from_create, from_open, observer, unreadable_answer};
+use crate::acp::errors::{RpcError, attach_unknown, from_create, unreadable_answer};
 use crate::acp::inbound::Outcome;
 use crate::acp::outbound::Join;
 use crate::acp::sessions::Arrival;
 use crate::acp::view::{TurnSeen, View};
 use crate::auth::{Identity, Scope};
+use crate::use_cases;
 
 /// WebSocket close codes of amux.
 const BAD_QUERY: u16 = 4400;
@@ -103,9 +104,7 @@ impl Connection {
     pub(in crate::acp) async fn bound_new(&self, bound: &Bound, frame: &Bytes, id: &Bytes) -> Outcome {
         let one = bound.room.starting.lock().await;
         let Some(known) = self.sight().named(bound.name()) else {
-            if self.role() == Role::Observer {
-                return Err(observer(bound.name()));
-            }
+            self.caller().may_change()?;
             let outcome = self.begin_session(frame, id, Some(Arc::clone(bound.name()))).await;
             drop(one);
             return outcome;
@@ -115,7 +114,7 @@ impl Connection {
         self.spare.lock().await.take();
         let session = SessionId::new(known.id.as_str());
         let before = self.attached(&session);
-        let handle = self.sight().open(&session).await.map_err(|error| from_open(&error))?;
+        let handle = use_cases::open(&self.app, &self.caller(), session.as_str()).await?;
         let Arrival { handle, joined, showing } = self.enter_session(handle, true, None).await?;
         let answer = answers::joined(&joined, &handle.descriptor(), id).map_err(unreadable_answer)?;
         if before.is_some() {
@@ -191,7 +190,7 @@ impl Connection {
         let _one = bound.room.starting.lock().await;
         if let Some(known) = self.sight().named(bound.name()) {
             let session = SessionId::new(known.id.as_str());
-            return self.sight().open(&session).await.map_err(|error| from_open(&error));
+            return Ok(use_cases::open(&self.app, &self.caller(), session.as_str()).await?);
         }
         if self.role() == Role::Observer {
             return Err(attach_unknown(bound.name()));

@@ -65,9 +65,7 @@ impl Connection {
         let known = ["steer_active_turn", "queue_prompt", "unqueue_prompt", "cancel_active_turn"];
         let asked = method.strip_prefix("amux/").filter(|word| known.contains(word));
         let (Some(bound), Some(asked)) = (&self.bound, asked) else { return Err(RpcError::unknown_method(method)) };
-        if self.role() == Role::Observer {
-            return Err(observer(bound.name()));
-        }
+        self.caller().may_change()?;
         let params = Params::of(frame)?;
         let attached = self.meant_attached(bound, envelope).await?;
         if attached.role == Role::Observer {

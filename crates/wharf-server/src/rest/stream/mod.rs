@@ -25,6 +25,12 @@ use crate::use_cases::{self, Caller};
 use crate::{App, StreamPlace};
 use reading::Reading;
 use states::States;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub(super) fn routes() -> OpenApiRouter<App> {
+    OpenApiRouter::new().routes(routes!(follow)).routes(routes!(watch))
+}
 
 /// Proxies take a connection that says nothing for half a minute for dead.
 const COMMENT: Duration = Duration::from_secs(25);
@@ -39,7 +45,7 @@ pub(super) struct After {
     after: Option<String>,
 }
 
-/// What one session does, as it does it: `line`, `status`, `turn` and `ask`. Ends when the session ends.
+/// The events of one session as they happen: `line`, `status`, `turn` and `ask`. Ends when the session ends.
 #[utoipa::path(
     get, path = "/sessions/{id}/stream", tag = "output", operation_id = "follow",
     params(

@@ -1,4 +1,4 @@
-//! What an event of the log tells a stream's reader besides lines.
+//! Stream events that an event of the log gives besides lines.
 
 use wharf_api::{AskChange, AskType, OpenAsk, PauseChange, StatusChange, StreamEvent, TurnChange, TurnStep};
 use wharf_host::core::{Ask, AskId, AskKind, AskOutcome, Event, PromptId, Seq, Status};
@@ -7,7 +7,7 @@ use wharf_host::{Entry, SessionHandle};
 use crate::acp::stop_reason;
 use crate::use_cases::{ask_type, end_cause, open_ask, status, storage_pause};
 
-/// What there is to tell of this event, if anything.
+/// Returns the stream event for an event of the log, or `None` if its reader is not told of it.
 pub(super) async fn told(handle: &SessionHandle, entry: &Entry) -> Option<StreamEvent> {
     Some(match &entry.event {
         Event::AgentStarting { .. } => changed_to(Status::Starting),
