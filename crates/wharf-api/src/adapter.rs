@@ -55,7 +55,7 @@ pub struct AdapterDescription {
     pub login_hint: Option<String>,
     /// Variables of whoever starts it that it gets, besides `PATH` and the locale.
     pub variables: Vec<String>,
-    /// What stands in the way of a start or is odd, as sentences.
+    /// Sentences about everything that prevents a start or is odd.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<String>,
     pub modes: Vec<AdapterMode>,

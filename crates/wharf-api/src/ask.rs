@@ -6,14 +6,14 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 words! {
-    /// What is asked for: leave to do something, or a form to be filled in.
+    /// The kind of an ask: leave to do something, or a form to be filled in.
     pub enum AskType as "AskKind" {
         Permission = "permission",
         Elicitation = "elicitation",
     }
 }
 
-/// What the agent of a session waits for.
+/// The asks that the agent of a session waits for.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema, JsonSchema)]
 pub struct AskList {
     /// The oldest first.
@@ -32,7 +32,7 @@ pub struct OpenAsk {
     pub opened_at: Option<String>,
     /// The choices of a permission.
     pub options: Vec<AskOption>,
-    /// What the permission is for, as the agent describes it.
+    /// The action that the permission is for, as the agent describes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, nullable = false)]
     pub tool_call: Option<Value>,

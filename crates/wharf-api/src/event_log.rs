@@ -50,7 +50,7 @@ pub struct OutputQuery {
     pub last_n: Option<usize>,
 }
 
-/// What the agent did and said, as lines of plain text.
+/// The agent's actions and words as lines of plain text.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Output)]

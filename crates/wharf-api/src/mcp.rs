@@ -117,7 +117,7 @@ pub struct LinesOutput {
     pub truncated: bool,
     pub status: SessionStatus,
     pub turn: TurnPhase,
-    /// What the agent waits for: see `answer_agent_session`.
+    /// The asks that the agent waits for: see `answer_agent_session`.
     pub asks: Vec<OpenAsk>,
 }
 
@@ -161,7 +161,7 @@ pub struct WaitOutput {
     pub lines: Vec<String>,
     /// Older lines were left out: all together are too long for a tool's answer, or they are too far back.
     pub truncated: bool,
-    /// What the agent waits for: see `answer_agent_session`.
+    /// The asks that the agent waits for: see `answer_agent_session`.
     pub asks: Vec<OpenAsk>,
     pub session: SessionInfo,
 }

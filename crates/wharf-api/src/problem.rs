@@ -29,7 +29,7 @@ pub struct ProblemBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub legacy_code: Option<String>,
-    /// What happened and what to do, for a person.
+    /// A sentence for a person: the fault, and what to do about it.
     #[serde(default)]
     #[schema(required = true)]
     pub detail: String,
@@ -72,6 +72,6 @@ pub struct ProblemBody {
 }
 
 impl ProblemBody {
-    /// What is always in `type`.
+    /// The constant value of `type`.
     pub const KIND: &'static str = "about:blank";
 }

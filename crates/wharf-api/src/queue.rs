@@ -20,9 +20,9 @@ pub struct QueueEntry {
     pub prompt_id: String,
     /// 0 is next.
     pub position: usize,
-    /// What it says, shortened if need be; content that is no text is named only.
+    /// Its text, shortened if need be; content that is no text is named only.
     pub text: String,
-    /// Who sent it.
+    /// The name of its sender.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub sender: Option<String>,
@@ -32,11 +32,11 @@ pub struct QueueEntry {
     pub accepted_at: Option<String>,
 }
 
-/// What is to change.
+/// A change of a waiting prompt.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueChange {
-    /// What it is to say instead.
+    /// Its new content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<Content>,
     /// Its new place: 0 is next, more than there are is last.

@@ -15,7 +15,7 @@ words! {
 }
 
 words! {
-    /// What the agent is doing.
+    /// The activity of the agent.
     pub enum TurnPhase as "Turn" {
         Idle = "idle",
         Running = "running",
@@ -110,7 +110,7 @@ pub struct SessionInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub paused: Option<StoragePause>,
-    /// What went wrong, for a person.
+    /// The failure, for a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub message: Option<String>,
@@ -122,13 +122,13 @@ pub struct SessionInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub depth: Option<usize>,
-    /// What its processes use; only while they are there and can be measured (Linux), some seconds old at most.
+    /// Memory and CPU that its processes use; only while they are there and can be measured (Linux), some seconds old at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub resources: Option<ResourceUse>,
 }
 
-/// What the processes of a session use: its agent's, and all that those started.
+/// Memory and CPU that the processes of a session use: its agent's, and all that those started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Resources)]

@@ -44,13 +44,13 @@ pub struct SpawnArgs {
     pub additional_directories: Option<Vec<String>>,
 }
 
-/// A session and what is to be said of its start.
+/// A session and the outcome of its start.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SpawnedSession {
     #[serde(flatten)]
     pub session: SessionInfo,
-    /// What the caller should know.
+    /// Warnings for the caller.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// The first prompt, if there was one.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::{AskOption, AskType, EndCause, SessionInfo, SessionStatus, StoragePause};
 
 words! {
-    /// What happened to a prompt's turn.
+    /// The start or the end of a prompt's turn.
     pub enum TurnStep as "TurnStep" {
         Started = "started",
         Ended = "ended",
@@ -61,7 +61,7 @@ pub struct AskChange {
     /// The choices of a permission that is open.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<Vec<AskOption>>,
-    /// What an open permission is for.
+    /// The action that an open permission is for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_call: Option<Value>,
     /// The agent's request, if it is an open elicitation.

@@ -124,3 +124,33 @@ impl IntoResponse for Fault {
         response
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fault_has_the_same_word_in_both_projections() {
+        for code in ErrorCode::ALL {
+            let fault = Fault::new(*code, "why").in_session("sess_1");
+            let (problem, parts) = (fault.to_problem(), fault.to_json_rpc());
+            assert_eq!(problem["code"], parts.data["reason"], "{code}");
+            assert_eq!((&problem["status"], parts.code), (&json!(code.status()), code.json_rpc()), "{code}");
+            assert_eq!((&problem["sessionId"], &parts.data["sessionId"]), (&json!("sess_1"), &json!("sess_1")));
+        }
+    }
+
+    #[test]
+    fn problem_carries_the_word_of_the_last_release() {
+        let problem = Fault::new(ErrorCode::START_FAILED, "why").formerly("spawn_failed").to_problem();
+        assert_eq!((&problem["code"], &problem["legacyCode"]), (&json!("start_failed"), &json!("spawn_failed")));
+        assert_eq!(Fault::new(ErrorCode::KILLED, "why").to_problem().get("legacyCode"), None);
+    }
+
+    #[test]
+    fn json_rpc_message_holds_the_stderr_of_an_agent_that_did_not_start() {
+        let fault =
+            Fault::new(ErrorCode::START_FAILED, "it ended").with(|body| body.stderr = Some("no key".to_owned()));
+        assert_eq!(fault.to_json_rpc().message, "it ended\nstderr: no key");
+    }
+}

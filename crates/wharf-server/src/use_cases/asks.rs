@@ -1,4 +1,4 @@
-//! What agents ask, and the answers (rule 3.7).
+//! The asks of agents, and the answers (rule 3.7).
 
 use serde_json::{Value, json};
 use wharf_api::{AnswerAction, AnswerArgs, Answered, AskList, ErrorCode, OpenAsk};
@@ -11,7 +11,7 @@ use super::{Caller, open};
 use crate::App;
 use crate::fault::Fault;
 
-/// What is open now.
+/// Lists the open asks.
 pub(crate) async fn asks(app: &App, who: &Caller, id: &str) -> Result<AskList, Fault> {
     let handle = open(app, who, id).await?;
     let open = handle.asks().await.map_err(|error| from_call(app, handle.id(), &error))?;

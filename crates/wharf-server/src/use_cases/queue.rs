@@ -45,7 +45,7 @@ fn shown(block: Json<'_>) -> String {
     }
 }
 
-/// What waits now.
+/// Lists the prompts that wait.
 pub(crate) async fn queue(app: &App, who: &Caller, id: &str) -> Result<QueueList, Fault> {
     let handle = open(app, who, id).await?;
     let waiting = handle.queue().await.map_err(|error| from_call(app, handle.id(), &error))?;

@@ -16,7 +16,7 @@ use crate::fault::Fault;
 /// A label is for people and filters; a megabyte of it in every listing would be for nobody.
 const LABEL: usize = 1024;
 
-/// What a spawn led to.
+/// The outcome of a spawn.
 #[derive(Debug)]
 pub(crate) struct Spawn {
     pub(crate) answer: SpawnedSession,

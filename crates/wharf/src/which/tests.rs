@@ -86,3 +86,13 @@ fn short_ids_are_as_long_as_it_takes() {
     assert_eq!(short_ids(&[&sessions[0], &twin]), ["ccccdddd", "xcccdddd"]);
     assert!(short_ids(&[]).is_empty());
 }
+
+#[test]
+fn session_with_words_of_a_newer_host_is_shown_as_it_is() {
+    let mut novel = session("01k5zzzzzzaaaabbbbccccdddd", "/w", "dreaming", None);
+    assert!(!novel.status.is_alive());
+    assert_eq!(crate::state::of(&novel).0, "dreaming");
+    novel.status = "running".into();
+    novel.turn = "pondering".into();
+    assert_eq!(crate::state::of(&novel).0, "pondering");
+}
