@@ -394,3 +394,38 @@ async fn an_update_with_a_doubled_member_is_reported_as_malformed() -> Result<()
     ensure!(!told.iter().any(|event| event.to_string().contains("two")), "{told:?}");
     Ok(())
 }
+
+#[tokio::test]
+async fn prompts_of_amux_requests_reach_the_agent_as_they_are_written() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let record = folder.path().join("record");
+    let host = scripted_host(&["--record", record.to_str().context("not UTF-8")?])?.start()?;
+    let peer =
+        Client::connect(&format!("{}?session=work&peer_id=ann&role=driver", host.ws_url()), host.token()).await?;
+    peer.initialize().await?;
+    let session = peer.new_session(&cwd(&host)?).await?;
+    for (method, member, written) in [
+        ("queue_prompt", r#""text":"echo \ud83d""#, r#"[{"type":"text","text":"echo \ud83d"}]"#),
+        (
+            "queue_prompt",
+            r#""prompt":[{"type":"text","text":"echo b","n":1e400}]"#,
+            r#"[{"type":"text","text":"echo b","n":1e400}]"#,
+        ),
+        (
+            "steer_active_turn",
+            r#""prompt":[{"z":1.10,"type":"text","text":"echo c"}]"#,
+            r#"[{"z":1.10,"type":"text","text":"echo c"}]"#,
+        ),
+    ] {
+        let frame = format!(
+            r#"{{"jsonrpc":"2.0","id":"{method}","method":"amux/{method}","params":{{"sessionId":"{session}",{member}}}}}"#
+        );
+        peer.send_raw(&frame).await;
+        let answer = peer.expect("the answer", |frame| *frame.id() == method).await;
+        ensure!(answer.body.get("error").is_none(), "{frame}: {}", answer.raw);
+        peer.expect_notification("amux/turn_complete").await;
+        let recorded = fs::read_to_string(&record)?;
+        ensure!(recorded.contains(&format!(r#""prompt":{written}"#)), "{written} is not in\n{recorded}");
+    }
+    Ok(())
+}

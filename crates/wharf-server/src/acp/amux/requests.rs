@@ -27,15 +27,17 @@ const MAX_REASON_CHARS: usize = 1_024;
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Params {
-    text: Option<String>,
-    prompt: Option<Vec<Value>>,
+struct Params<'a> {
+    #[serde(borrow)]
+    text: Option<Json<'a>>,
+    #[serde(borrow)]
+    prompt: Option<Json<'a>>,
     queue_item_id: Option<String>,
     reason: Option<String>,
 }
 
-impl Params {
-    fn of(frame: &[u8]) -> Result<Self, RpcError> {
+impl<'a> Params<'a> {
+    fn of(frame: &'a [u8]) -> Result<Self, RpcError> {
         let params = Json::parse(frame).and_then(|frame| frame.member("params"));
         let read = params.and_then(|params| params.map_or_else(|| Ok(Self::default()), wharf_json::read));
         read.map_err(|error| {
@@ -49,10 +51,13 @@ impl Params {
         (!reason.is_empty()).then(|| reason.into())
     }
 
-    fn content(self) -> Result<Value, RpcError> {
+    /// Returns the JSON text of the content blocks, with every value spelled as the client spelled it.
+    fn content(&self) -> Result<String, RpcError> {
         match (self.text, self.prompt) {
-            (Some(text), _) if !text.is_empty() => Ok(json!([{ "type": "text", "text": text }])),
-            (None, Some(prompt)) if !prompt.is_empty() => Ok(prompt.into()),
+            (Some(text), _) if text.text().is_some_and(|text| !text.is_empty()) => {
+                Ok(format!(r#"[{{"type":"text","text":{text}}}]"#))
+            }
+            (None, Some(prompt)) if prompt.items().next().is_some() => Ok(prompt.raw().to_owned()),
             _ => Err(RpcError::params("`text` is missing or empty; a list of content blocks in `prompt` will do too")),
         }
     }
@@ -81,7 +86,7 @@ impl Connection {
     }
 
     /// Ends the running turn and puts this one in its place; with none running it is a prompt like any other.
-    async fn steer(&self, handle: &SessionHandle, params: Params) -> Result<Value, RpcError> {
+    async fn steer(&self, handle: &SessionHandle, params: Params<'_>) -> Result<Value, RpcError> {
         let turns = handle.turns().await.map_err(|error| from_call(&error, handle.id().as_str()))?;
         if turns.iter().any(|turn| turn.cancel) {
             return Err(RpcError::new(NOTHING_TO_STEER, "the active turn is being ended already; wait for its end"));
@@ -91,14 +96,14 @@ impl Connection {
         Ok(json!({ "mode": mode, "status": "submitted", "amuxTurnId": turn_id(&receipt.prompt) }))
     }
 
-    async fn queue_prompt(&self, handle: &SessionHandle, params: Params) -> Result<Value, RpcError> {
+    async fn queue_prompt(&self, handle: &SessionHandle, params: Params<'_>) -> Result<Value, RpcError> {
         let prompt = PromptId::new(new_prompt_id().as_str().replacen("prm_", QUEUE_ITEM, 1));
         let receipt = self.submit(handle, params.content()?, prompt, Overlap::Queue).await?;
         let status = if receipt.position.is_some() { "queued" } else { "submitted" };
         Ok(json!({ "queueItemId": receipt.prompt.as_str(), "status": status }))
     }
 
-    async fn unqueue_prompt(&self, handle: &SessionHandle, params: Params) -> Result<Value, RpcError> {
+    async fn unqueue_prompt(&self, handle: &SessionHandle, params: Params<'_>) -> Result<Value, RpcError> {
         let item = params.queue_item_id.ok_or_else(|| RpcError::params("`queueItemId` is missing"))?;
         let removed = handle.remove_prompt(PromptId::new(item.as_str()), self.sender_in(handle.id())).await;
         match removed {
@@ -111,7 +116,7 @@ impl Connection {
     }
 
     /// Any peer may end the running turn; what waits stays.
-    async fn cancel_turn(&self, handle: &SessionHandle, params: Params) -> Result<Value, RpcError> {
+    async fn cancel_turn(&self, handle: &SessionHandle, params: Params<'_>) -> Result<Value, RpcError> {
         let reason = params.short_reason();
         let fail = |error| from_call(&error, handle.id().as_str());
         let turns = handle.turns().await.map_err(fail)?;
@@ -132,13 +137,14 @@ impl Connection {
     async fn submit(
         &self,
         handle: &SessionHandle,
-        content: Value,
+        content: String,
         prompt: PromptId,
         overlap: Overlap,
     ) -> Result<PromptReceipt, RpcError> {
-        let params = json!({ "sessionId": handle.id().as_str(), "prompt": content });
-        let frame = json!({ "jsonrpc": "2.0", "id": 0, "method": "session/prompt", "params": params });
-        let frame = Raw::new(frame.to_string()).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
+        let session = Value::from(handle.id().as_str());
+        let params = format!(r#"{{"sessionId":{session},"prompt":{content}}}"#);
+        let frame = format!(r#"{{"jsonrpc":"2.0","id":0,"method":"session/prompt","params":{params}}}"#);
+        let frame = Raw::new(frame).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
         let (sender, key, to_agent) = (self.sender_in(handle.id()), None, false);
         let submitted = handle.prompt(Submission { prompt, sender, frame, key, overlap, to_agent }).await;
         submitted.map_err(|error| match error {
