@@ -19,6 +19,7 @@
 mod deserialize;
 mod edit;
 mod error;
+mod exact;
 mod json;
 mod malformed;
 mod number;
@@ -30,6 +31,7 @@ mod walk;
 pub use deserialize::{read, read_bytes};
 pub use edit::{remove, rename, set};
 pub use error::ReadError;
+pub use exact::check_exact;
 pub use json::{Json, Kind};
 pub use malformed::{HEAD_BYTES, Salvaged, salvage, salvage_head};
 pub use own::read_own;

@@ -18,6 +18,8 @@ use axum::middleware::Next;
 use axum::response::Response;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use wharf_api::ErrorCode;
+use wharf_json::Json;
 
 use crate::App;
 use crate::fault::Fault;
@@ -37,6 +39,11 @@ async fn take_body(State(app): State<App>, request: Request, next: Next) -> Resu
     }
     let (head, body) = request.into_parts();
     let body = app.intake.read(&head.headers, body).await?;
+    // The library would round numbers and take one of two members; text that is no JSON it refuses itself.
+    if let Ok(message) = Json::parse(&body) {
+        wharf_json::check_exact(message)
+            .map_err(|error| Fault::new(ErrorCode::INVALID_PARAMS, error.to_string()).formerly("invalid_body"))?;
+    }
     Ok(next.run(Request::from_parts(head, body.into())).await)
 }
 

@@ -8,6 +8,7 @@ use axum::response::Response;
 use serde::de::DeserializeOwned;
 use wharf_api::ErrorCode;
 use wharf_host::core::{ChosenId, InvalidChosenId};
+use wharf_json::Json;
 
 use crate::App;
 use crate::auth::Identity;
@@ -105,6 +106,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
         // First whether it is JSON at all: a member of the wrong type may come before a missing bracket.
         wharf_json::read_own::<serde::de::IgnoredAny>(&bytes)
             .map_err(|error| Fault::new(ErrorCode::MALFORMED_JSON, format!("not JSON: {error}")))?;
+        check_values(&bytes)?;
         let axum::Json(value) = axum::Json::from_bytes(&bytes).map_err(|rejection| {
             let text = rejection.body_text();
             // Without the framework's own preface; it names the member.
@@ -113,6 +115,20 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
         })?;
         Ok(Self(value))
     }
+}
+
+/// Members that are kept as parsed values and passed on.
+const VALUE_MEMBERS: [&str; 3] = ["content", "mcpServers", "options"];
+
+/// Refuses a body with a member that could only be kept changed: a rounded number, half a surrogate pair, a doubled name.
+fn check_values(body: &[u8]) -> Result<(), Fault> {
+    let Ok(body) = Json::parse(body) else { return Ok(()) };
+    for (name, value) in body.members().filter(|(name, _)| VALUE_MEMBERS.contains(&name.as_ref())) {
+        wharf_json::check_exact(value).map_err(|error| {
+            Fault::new(ErrorCode::INVALID_PARAMS, format!("{name}: {error}")).formerly("invalid_body")
+        })?;
+    }
+    Ok(())
 }
 
 impl<T: DeserializeOwned> FromRequest<App> for MaybeBody<T> {

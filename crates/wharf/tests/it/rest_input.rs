@@ -295,3 +295,43 @@ async fn a_repeated_spawn_with_the_same_key_is_the_same_session() -> Result<()> 
     send_prompt(&http, id, "echo more").await?;
     Ok(())
 }
+
+#[tokio::test]
+async fn odd_values_in_a_body_are_taken_as_written_or_refused_by_name() -> Result<()> {
+    let record = tempfile::NamedTempFile::new()?;
+    let host = scripted_host(&["--record", record.path().to_str().context("not UTF-8")?])?.start()?;
+    let http = Http::new(&host);
+    let here = json!(cwd(&host)?);
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    for (member, words) in [
+        (
+            r#""mcpServers":[{"name":"a","n":123456789012345678901234567890}]"#.to_owned(),
+            "mcpServers: `[0].n` is a number",
+        ),
+        (r#""mcpServers":[{"name":"a","name":"b"}]"#.to_owned(), "mcpServers: `[0].name` stands there twice"),
+        (r#""mcpServers":[{"name":"\ud83d"}]"#.to_owned(), "mcpServers: `[0].name` holds half a surrogate pair"),
+        (format!(r#""mcpServers":[{{"name":"a","n":{deep}}}]"#), "is nested deeper"),
+        (r#""options":{"a":1e400}"#.to_owned(), "options: `a` is a number"),
+        (r#""label":"\ud83d""#.to_owned(), "label: "),
+    ] {
+        let body = format!(r#"{{"adapter":"scripted","cwd":{here},{member}}}"#);
+        let answer = http.send("POST", "/sessions/agent", &[JSON_HEADER], &body).await?;
+        assert_eq!(answer.fault(), (422, "invalid_params".to_owned()), "{member}: {}", answer.body);
+        let problem = answer.json();
+        assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains(words)), "{member}: {problem}");
+    }
+    let id = spawn_session(&http, &host).await?;
+    let prompt = format!(r#"[{{"type":"text","text":"echo a","n":1e400,"d":{deep},"s":"\ud83d"}}]"#);
+    let body = format!(r#"{{"prompt":{prompt},"metadata":1e400}}"#);
+    http.send("POST", &format!("/sessions/{id}/prompt"), &[JSON_HEADER], &body).await?.expect(200)?;
+    wait_until_idle(&http, &id).await?;
+    assert!(std::fs::read_to_string(record.path())?.contains(&prompt), "the agent has the blocks as they were written");
+    let call = format!(
+        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"prompt_agent_session","arguments":{{"sessionId":"{id}","prompt":{prompt}}}}}}}"#
+    );
+    let headers = [JSON_HEADER, ("accept", "application/json, text/event-stream")];
+    let refused = http.send("POST", "/mcp", &headers, &call).await?;
+    assert_eq!(refused.fault(), (422, "invalid_params".to_owned()), "{}", refused.body);
+    assert!(refused.body.contains("params.arguments.prompt[0].n"), "{}", refused.body);
+    Ok(())
+}
