@@ -106,13 +106,8 @@ impl AgentFrameParser {
                 Err(error) => malformed(Fault::Malformed, error.to_string(), &salvage(frame), writer),
             };
         }
-        let foreign = envelope.session.as_ref().is_some_and(|session| session.value != writer.session());
-        if foreign && envelope.method.starts_with("session/") {
-            let id = envelope.session.as_ref().map_or("none", |session| session.value.as_ref());
-            if envelope.kind == FrameKind::Request {
-                writer.refuse(frame, &envelope, -32602, "not a session of this connection");
-            }
-            return AgentMessage::Fault(Fault::ForeignSession, format!("{} for session {id}", envelope.method));
+        if let Some(session) = envelope.session.as_ref().filter(|session| session.value != writer.session()) {
+            return refuse_session(frame, &envelope, &format!("session {}", session.value), writer);
         }
         match envelope.kind {
             FrameKind::Notification => self.notified(frame, &envelope),
@@ -191,7 +186,7 @@ impl AgentFrameParser {
                 options,
                 tool_call,
             }),
-            None => AgentMessage::Nothing,
+            None => refuse_session(frame, envelope, "no session", writer),
         }
     }
 
@@ -231,17 +226,17 @@ impl AgentFrameParser {
             let frame = self.copied(frame, envelope, None);
             return AgentMessage::Request(AgentRequest { method, agent_request, frame, whom: Whom::Prompter });
         }
+        let Some(frame) = self.rewritten(frame, envelope, true) else {
+            return refuse_session(frame, envelope, "no session", writer);
+        };
         writer.note_elicitation(agent_request.bytes().clone());
-        match self.rewritten(frame, envelope, true) {
-            Some(frame) => AgentMessage::Input(Input::AgentAsked {
-                kind: AskKind::Elicitation,
-                agent_request,
-                frame,
-                options: Vec::new(),
-                tool_call: None,
-            }),
-            None => AgentMessage::Nothing,
-        }
+        AgentMessage::Input(Input::AgentAsked {
+            kind: AskKind::Elicitation,
+            agent_request,
+            frame,
+            options: Vec::new(),
+            tool_call: None,
+        })
     }
 
     /// A frame for one client: Wharf's session id where the agent's was, and one more part replaced.
@@ -274,6 +269,14 @@ impl AgentFrameParser {
         }
         Some(Raw::new_checked_before(self.arena.split().freeze()))
     }
+}
+
+/// Refuses a message for a session that is not the agent's own: it would act in the name of another.
+fn refuse_session(frame: &[u8], envelope: &Envelope<'_>, named: &str, writer: &AgentWriter) -> AgentMessage {
+    if envelope.kind == FrameKind::Request {
+        writer.refuse(frame, envelope, -32602, "not a session of this connection");
+    }
+    AgentMessage::Fault(Fault::ForeignSession, format!("{} for {named}", envelope.method))
 }
 
 /// The tool call that the update begins or ends. One whose id is longer than any agent's is not followed.

@@ -28,6 +28,7 @@ mod doctor;
 mod event_ids;
 mod faults;
 mod file_and_terminal_fallback;
+mod foreign_sessions;
 mod frame_bytes;
 mod full_disk;
 mod host_process;
