@@ -6,7 +6,6 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use wharf_host::core::{Ask, AskId, AskKind, AskOutcome, Member, PromptEnd, Raw, Sender, SessionId};
-use wharf_host::frame;
 use wharf_json::Json;
 
 use super::understood::Understood;
@@ -45,9 +44,14 @@ pub(super) fn notice(session: &SessionId, understood: Understood, message: &str,
     json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string().into()
 }
 
+/// Tells of a prompt, with its content as the sender wrote it and as the agent gets it.
 pub(super) fn prompt_received(session: &SessionId, prompt: &Raw, sender: &Sender) -> Bytes {
-    let request = frame::to_value(prompt.bytes());
-    update(session, "prompt_received", json!({ "prompt": request["params"]["prompt"], "sentBy": who(sender) }))
+    let frame = update(session, "prompt_received", json!({ "prompt": null, "sentBy": who(sender) }));
+    let content = Json::parse(prompt.bytes()).and_then(|request| request.at(&["params", "prompt"]));
+    let Ok(Some(content)) = content else { return frame };
+    let filled = Json::parse(&frame)
+        .and_then(|frame| wharf_json::set(frame, &["params", "update", "prompt"], content.raw()).map(Bytes::from));
+    filled.unwrap_or(frame)
 }
 
 pub(super) fn turn_complete(session: &SessionId, end: &PromptEnd) -> Bytes {

@@ -280,6 +280,7 @@ async fn an_odd_prompt_is_shown_to_others_and_in_queues() -> Result<()> {
     let shown = watching.expect_update("the odd prompt", |update| update["sessionUpdate"] == "prompt_received").await;
     let update = shown.update().context("no update")?;
     assert_eq!(update["prompt"][0]["text"], "echo odd\u{fffd}", "{}", shown.raw);
+    assert!(shown.raw.contains(prompt), "the content is as it was written: {}", shown.raw);
     Ok(())
 }
 
