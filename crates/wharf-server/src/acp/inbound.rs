@@ -35,6 +35,9 @@ const METHODS: [&str; 13] = [
     "session/prompt",
 ];
 
+/// Requests whose success changes what is in force.
+const SETTING_METHODS: [&str; 3] = ["session/set_mode", "session/set_model", "session/set_config_option"];
+
 /// What a request comes to at once: an answer, or nothing because it comes later.
 pub(super) type Outcome = Result<Option<Bytes>, RpcError>;
 
@@ -196,6 +199,8 @@ impl Connection {
             "session/cancel" => self.cancel(frame, envelope).await,
             "$/cancel_request" => self.cancel_request(frame).await,
             "session/ready" => {}
+            // Requests without an id: nobody is told of their end, and what they change would be in no log.
+            method if METHODS.contains(&method) || SETTING_METHODS.contains(&method) => {}
             method if method.starts_with("_wharf/") => {}
             method if method.starts_with("amux/") => {
                 let _ = self.amux_request(frame, envelope, &Bytes::from_static(b"null")).await;

@@ -6,6 +6,7 @@ use serde_json::json;
 use wharf_testkit::client::Client;
 use wharf_testkit::host::Host;
 
+use crate::recording::Recording;
 use crate::transports::Transport;
 use crate::{cwd, scripted_host, stop_reason};
 
@@ -98,6 +99,28 @@ async fn odd_requests_of_the_agent_reach_the_client() -> Result<()> {
         ensure!(!asked.raw.contains("\"error\""), "null members are left out: {}", asked.raw);
         client.respond(asked.id(), json!({})).await;
         running.answer().await?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn requests_without_an_id_do_not_reach_the_agent() -> Result<()> {
+    let recording = Recording::new()?;
+    let host = recording.scripted(&["--models"])?.start()?;
+    for way in TRANSPORTS {
+        let (client, session) = open_session_over(&host, way).await?;
+        for (method, members) in [
+            ("session/prompt", r#""prompt":[{"type":"text","text":"echo unasked"}]"#),
+            ("session/set_mode", r#""modeId":"auto""#),
+            ("session/set_model", r#""modelId":"large""#),
+            ("session/set_config_option", r#""configId":"model","value":"large""#),
+        ] {
+            let params = format!(r#"{{"sessionId":"{session}",{members}}}"#);
+            client.send_raw(&format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{params}}}"#)).await;
+        }
+        client.request("_echo", json!({ "sessionId": session })).await?;
+        let methods = recording.methods()?;
+        ensure!(methods == ["session/new", "_echo"], "{way:?}: the agent received {methods:?}");
     }
     Ok(())
 }
