@@ -60,6 +60,7 @@ mod odd_bytes;
 mod odd_client_answers;
 mod odd_frames;
 mod odd_members;
+mod odd_values;
 mod openapi;
 mod operator_output;
 mod orphans;

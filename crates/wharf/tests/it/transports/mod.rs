@@ -28,14 +28,19 @@ impl Transport {
         self.client_with_token(host, host.token(), meta).await
     }
 
-    /// Connects with this token, where the transport needs one.
-    pub(crate) async fn client_with_token(self, host: &Host, token: &str, meta: Value) -> Result<Client> {
-        let client = match self {
+    /// Connects and says nothing yet, not even `initialize`.
+    pub(crate) async fn connect(self, host: &Host, token: &str) -> Result<Client> {
+        Ok(match self {
             Self::WebSocket => Client::connect(&host.ws_url(), token).await?,
             Self::Http => http::connect_http(host, token),
             Self::Socket => Client::over(connect_unix(&host.socket()).await?),
             Self::Bridge => bridge::connect_bridge(host)?,
-        };
+        })
+    }
+
+    /// Connects with this token, where the transport needs one, and says `initialize`.
+    pub(crate) async fn client_with_token(self, host: &Host, token: &str, meta: Value) -> Result<Client> {
+        let client = self.connect(host, token).await?;
         let info = json!({ "name": "wharf-testkit", "version": "1" });
         let params = json!({ "protocolVersion": 1, "clientCapabilities": {}, "clientInfo": info, "_meta": meta });
         client.request("initialize", params).await?;

@@ -1,0 +1,76 @@
+//! A property: an odd value in any member of any message is told to all parties alike, or the message is refused to its
+//! sender. Every request has an end. The cases are enumerated; a sample is tried, the random seed of which is printed, or all of
+//! them with `WHARF_ODD_VALUES_ALL=1`.
+
+mod agent_starts;
+mod answers;
+mod cases;
+mod from_agents;
+mod from_clients;
+mod queues;
+mod stage;
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use wharf_json::Json;
+use wharf_testkit::client::{Client, Frame};
+use wharf_testkit::host::Host;
+
+use crate::log;
+use crate::transports::Transport;
+
+/// Everything that a client may understand, so that nothing is left out for it.
+fn capabilities() -> Value {
+    json!({
+        "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true,
+        "elicitation": { "form": {}, "url": {} }, "plan": {}, "subagents": {},
+        "session": { "notices": {}, "compaction": {}, "configOptions": { "boolean": {} } },
+    })
+}
+
+/// A client that understands everything.
+async fn able_client(host: &Host, way: Transport) -> Result<Client> {
+    let client = way.connect(host, host.token()).await?;
+    let meta = json!({ "wharf": { "multiClientUpdates": true } });
+    let info = json!({ "name": "odd", "version": "1" });
+    let params =
+        json!({ "protocolVersion": 1, "clientCapabilities": capabilities(), "clientInfo": info, "_meta": meta });
+    client.request("initialize", params).await?;
+    Ok(client)
+}
+
+/// The mark of a frame, which stands beside its params.
+fn mark_of(raw: &str) -> Option<String> {
+    Json::parse(raw.as_bytes()).ok()?.members().find(|(key, _)| key == "mark").map(|(_, mark)| mark.raw().to_owned())
+}
+
+/// The frames with a mark, as they came.
+fn marked(client: &Client) -> Vec<String> {
+    client.transcript().into_iter().map(|Frame { raw, .. }| raw).filter(|raw| mark_of(raw).is_some()).collect()
+}
+
+/// The frames in the log of this kind of event, as they are written there.
+fn logged_frames(host: &Host, session: &str, kind: &str, path: &[&str]) -> Result<Vec<String>> {
+    let folder = log::session_dir(host, session).join("log");
+    let mut segments = fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    segments.sort();
+    let mut frames = Vec::new();
+    for segment in segments.iter().filter(|path| path.extension().is_some_and(|suffix| suffix == "log")) {
+        let text = fs::read_to_string(segment)?;
+        for line in text.lines() {
+            let (_, body) = line.split_once(' ').context("not a record")?;
+            let record = Json::parse(body.as_bytes())?;
+            let is_it = record.text_at(&["event", "kind"])?.as_deref() == Some(kind);
+            let frame = if is_it { record.at(path)? } else { None };
+            frames.extend(frame.map(|frame| frame.raw().to_owned()));
+        }
+    }
+    Ok(frames)
+}
+
+/// The raw value at the end of a path.
+fn raw_at(frame: &str, path: &[&str]) -> Option<String> {
+    Json::parse(frame.as_bytes()).ok()?.at(path).ok()?.map(|value| value.raw().to_owned())
+}
