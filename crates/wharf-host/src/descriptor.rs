@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use wharf_core::{EndReason, Millis, PauseReason, Session, SessionId, SpawnKey, Status, TurnState};
 
+use crate::timestamp::timestamp;
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
@@ -195,37 +197,5 @@ impl Descriptor {
 
     pub(crate) fn set_last_output(&mut self, at: Millis) {
         self.last_output_at = Some(timestamp(at));
-    }
-}
-
-/// `2026-11-15T20:34:00.123Z`.
-pub fn timestamp(at: Millis) -> String {
-    let (days, of_day) = (at.0 / 86_400_000, at.0 % 86_400_000);
-    let (year, month, day) = civil(days);
-    let (hour, minute, second) = (of_day / 3_600_000, of_day / 60_000 % 60, of_day / 1_000 % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", of_day % 1_000)
-}
-
-/// Year, month and day of a day since 1970, by counting in cycles of 400 years that begin in March.
-fn civil(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let (cycle, of_cycle) = (days / 146_097, days % 146_097);
-    let year = (of_cycle - of_cycle / 1_460 + of_cycle / 36_524 - of_cycle / 146_096) / 365;
-    let of_year = of_cycle - (365 * year + year / 4 - year / 100);
-    let march_month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    (cycle * 400 + year + u64::from(month <= 2), month, day)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn instants_are_written_as_iso_8601() {
-        assert_eq!(timestamp(Millis(0)), "1970-01-01T00:00:00.000Z");
-        assert_eq!(timestamp(Millis(951_782_400_000)), "2000-02-29T00:00:00.000Z");
-        assert_eq!(timestamp(Millis(1_794_774_845_123)), "2026-11-15T20:34:05.123Z");
     }
 }

@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use ulid::Ulid;
 use wharf_core::{ClientId, Millis, PromptId, SessionId};
 
-/// Crockford's base 32: no letter that is taken for another, sorts as it counts.
+/// Crockford's base 32, as ULIDs have it: no letter that looks like another.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 /// Reads the wall clock.
@@ -19,7 +20,7 @@ impl Now {
     }
 }
 
-/// `sess_` and 26 characters: 48 bits of time, so that ids sort by age, then 80 random bits.
+/// Returns `sess_` and a ULID: 48 bits of time, so that ids sort by age, then 80 random bits.
 pub fn new_session_id() -> SessionId {
     SessionId::new(timed("sess_"))
 }
@@ -36,22 +37,15 @@ pub fn new_client_id() -> ClientId {
 pub fn random_text(length: usize) -> String {
     let mut bytes = vec![0_u8; length];
     fill(&mut bytes);
-    bytes.iter().map(|byte| letter(u64::from(*byte))).collect()
+    bytes.iter().map(|byte| char::from(ALPHABET[usize::from(byte & 31)])).collect()
 }
 
+/// Returns the prefix and a ULID in lower case.
 fn timed(prefix: &str) -> String {
-    let mut random = [0_u8; 10];
+    let mut random = [0_u8; 16];
     fill(&mut random);
-    let mut text = String::with_capacity(prefix.len() + 26);
-    text.push_str(prefix);
-    let time = not_before(Now::millis().0);
-    text.extend((0..10).rev().map(|place| letter(time >> (5 * place))));
-    // 80 bits as two halves of 40, each eight letters.
-    for half in random.chunks(5) {
-        let bits = half.iter().fold(0_u64, |bits, byte| (bits << 8) | u64::from(*byte));
-        text.extend((0..8).rev().map(|place| letter(bits >> (5 * place))));
-    }
-    text
+    let ulid = Ulid::from_parts(not_before(Now::millis().0), u128::from_le_bytes(random));
+    format!("{prefix}{}", ulid.to_string().to_ascii_lowercase())
 }
 
 /// The latest time that is part of an id.
@@ -64,17 +58,12 @@ fn not_before(now: u64) -> u64 {
 
 /// From now on ids sort after this one, which an earlier run has given.
 pub(crate) fn outlast(id: &SessionId) {
-    let digits = id.as_str().strip_prefix("sess_").and_then(|digits| digits.get(..10)).unwrap_or_default();
-    let value = |byte: u8| ALPHABET.iter().position(|letter| *letter == byte);
-    let time = digits.bytes().try_fold(0, |time: u64, byte| Some((time << 5) | value(byte)? as u64));
-    // One from beyond the next century is none that a clock has made.
+    let ulid = id.as_str().strip_prefix("sess_").and_then(|text| Ulid::from_string(text).ok());
+    let time = ulid.map(|ulid| ulid.timestamp_ms());
+    // A time after the year 2109 comes from no clock.
     if let Some(time) = time.filter(|time| *time < 1 << 42) {
         not_before(time);
     }
-}
-
-fn letter(bits: u64) -> char {
-    char::from(ALPHABET[(bits & 31) as usize])
 }
 
 #[expect(clippy::panic, reason = "without random numbers ids could be guessed: nothing may go on")]
@@ -100,8 +89,9 @@ mod tests {
     #[test]
     fn ids_sort_after_those_of_an_earlier_run_also_if_the_clock_was_set_back() {
         let ahead = Now::millis().0 + 3_600_000;
-        let time: String = (0..10).rev().map(|place| letter(ahead >> (5 * place))).collect();
-        let earlier = SessionId::new(format!("sess_{time}0000000000000000"));
+        let ulid = Ulid::from_parts(ahead, 0).to_string().to_ascii_lowercase();
+        let time = &ulid[..10];
+        let earlier = SessionId::new(format!("sess_{ulid}"));
         outlast(&SessionId::new("sess_zzzzzzzzzzzzzzzzzzzzzzzzzz"));
         outlast(&SessionId::new("no id of ours"));
         outlast(&earlier);

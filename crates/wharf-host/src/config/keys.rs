@@ -92,22 +92,8 @@ fn leads_to(known: &str, path: &str) -> bool {
     path.split('.').all(|part| known.next().is_some_and(|word| word == "*" || word == part))
 }
 
-/// The candidate that takes the fewest changes to reach, if that is few.
+/// Returns the candidate that takes the fewest edits to reach, if at most a third of the word must change.
 pub(crate) fn nearest<'a>(word: &str, candidates: &[&'a str]) -> Option<&'a str> {
-    let best = candidates.iter().min_by_key(|candidate| distance(word, candidate))?;
-    (distance(word, best) <= word.len().max(3) / 3).then_some(best)
-}
-
-/// Levenshtein's distance.
-fn distance(from: &str, to: &str) -> usize {
-    let mut row: Vec<usize> = (0..=to.chars().count()).collect();
-    for (i, a) in from.chars().enumerate() {
-        let mut corner = std::mem::replace(&mut row[0], i + 1);
-        for (j, b) in to.chars().enumerate() {
-            let change = corner + usize::from(a != b);
-            corner = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(corner + 1);
-        }
-    }
-    row.last().copied().unwrap_or_default()
+    let best = candidates.iter().min_by_key(|candidate| strsim::levenshtein(word, candidate))?;
+    (strsim::levenshtein(word, best) <= word.len().max(3) / 3).then_some(best)
 }

@@ -15,8 +15,8 @@ pub use file::{Workspace, WorkspaceList};
 pub use ground::Ground;
 pub use slug::{BadSlug, Slug};
 
-use crate::descriptor::timestamp;
 use crate::ids::Now;
+use crate::timestamp::timestamp;
 
 /// The bucket of sessions that belong to no registered workspace.
 pub(crate) const DEFAULT: &str = "default";

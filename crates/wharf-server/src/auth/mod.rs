@@ -5,7 +5,6 @@ mod codes;
 mod digest;
 mod failures;
 mod identity;
-mod moment;
 mod page;
 mod peer;
 mod scope;

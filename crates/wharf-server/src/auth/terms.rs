@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use wharf_host::core::Millis;
-use wharf_host::{Now, Slug};
+use wharf_host::{Now, Slug, parse_timestamp, timestamp_in_seconds};
 
 use super::digest::Digest;
 use super::identity::{Access, Identity};
-use super::moment;
 use super::scope::Scope;
 use super::tokens_file::TokensFileError;
 
@@ -59,9 +58,9 @@ impl Terms {
             workspace: self.workspace,
             hash: Digest::of(text),
             label: self.label,
-            created_at: moment::text(now),
-            // To the second, and not a moment less than was asked for.
-            expires_at: self.ttl.map(|ttl| moment::text(Millis((now.0 + ttl.0).next_multiple_of(1_000)))),
+            created_at: timestamp_in_seconds(now),
+            // Rounded up to the second, so that the token lives no shorter than asked for.
+            expires_at: self.ttl.map(|ttl| timestamp_in_seconds(Millis((now.0 + ttl.0).next_multiple_of(1_000)))),
             login_of: self.login_of,
         }
     }
@@ -98,8 +97,8 @@ impl TokenEntry {
 
     /// When it ends by itself.
     pub(super) fn ends_at(&self) -> Option<Millis> {
-        // What cannot be read is found when the file is read; should it get here, it is over.
-        self.expires_at.as_deref().map(|at| moment::parse(at).unwrap_or_default())
+        // Reading the file refuses text that is no instant; an entry that has it all the same counts as expired.
+        self.expires_at.as_deref().map(|at| parse_timestamp(at).unwrap_or_default())
     }
 
     /// Has its time run out, by the clock on the wall?
@@ -124,7 +123,7 @@ impl TokenEntry {
         if workspace.is_some() && self.access == Access::Admin {
             return Some(format!("{id} is an admin of one workspace, which there is not"));
         }
-        let at = expires_at.as_deref().filter(|at| moment::parse(at).is_none())?;
+        let at = expires_at.as_deref().filter(|at| parse_timestamp(at).is_none())?;
         Some(format!("{at:?}, when {id} expires, is not like 2026-08-01T09:30:00Z"))
     }
 }

@@ -2,10 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use wharf_host::Now;
 use wharf_host::core::Millis;
+use wharf_host::{Now, parse_timestamp};
 
-use super::super::moment;
 use super::super::terms::TokenEntry;
 
 /// The wall's clock, which people and programs set, and one that only goes on.
@@ -22,8 +21,8 @@ pub(super) struct Limit {
 impl Limit {
     pub(super) fn of(entry: &TokenEntry, (wall, steady): Moments) -> Option<Self> {
         let at = entry.ends_at()?;
-        // Of a clock that is behind even the token's making, no more is believed than the time that it was given.
-        let most = moment::parse(&entry.created_at).map_or(u64::MAX, |made| at.0.saturating_sub(made.0));
+        // If the clock is earlier than the creation time, the remaining lifetime is capped at the full TTL.
+        let most = parse_timestamp(&entry.created_at).map_or(u64::MAX, |made| at.0.saturating_sub(made.0));
         let left = at.0.saturating_sub(wall.0).min(most);
         Some(Self { at, by: steady.checked_add(Duration::from_millis(left)) })
     }
