@@ -15,6 +15,7 @@ mod settings;
 mod sizes;
 mod sleeps;
 mod source;
+mod unused_dependencies;
 
 use std::fmt;
 use std::fs;
@@ -77,6 +78,7 @@ fn check(repo: &Repo) -> Result<Vec<Finding>> {
     findings.extend(proofs::check(repo)?);
     findings.extend(settings::check(repo)?);
     findings.extend(dependencies::check(repo)?);
+    findings.extend(unused_dependencies::check(repo)?);
     findings.sort_by(|a, b| (&a.path, a.line, a.rule).cmp(&(&b.path, b.line, b.rule)));
     Ok(findings)
 }
