@@ -24,6 +24,7 @@ mod registry;
 pub mod sandbox;
 mod session;
 mod settings;
+mod timestamp;
 mod tools;
 mod workspaces;
 
@@ -37,10 +38,9 @@ pub use agent::{SplitError, adopt, raise_open_files, shim, split_command};
 pub use byte_budget::{BudgetFull, ByteBudget, ByteHolder, BytePermit, Direction};
 pub use config::{
     AgentCommand, Allowed, AmuxSettings, Auth, Cap, Children, Config, ConfigError, Delegation, Duration, Limits,
-    LogFormat, OtlpSettings, QueueBy, ReplayTurns, ResumeOnStart, SandboxMode, SandboxSettings, ServeTools, Size,
-    TlsSettings,
+    LogFormat, QueueBy, ReplayTurns, ResumeOnStart, SandboxMode, SandboxSettings, ServeTools, Size, TlsSettings,
 };
-pub use descriptor::{Descriptor, Resources, TurnWord, timestamp};
+pub use descriptor::{Descriptor, Resources, TurnWord};
 pub use host::{
     CreateError, Created, DelegationError, Host, NewSessionRequest, OpenError, PrestartedAgent, RemovedWorkspace,
     Renewal, SpawnRequest, Spawned, StartError, StorageFault,
@@ -55,6 +55,7 @@ pub use session::handle::{
     SessionHandle, Taken,
 };
 pub use settings::{ReturnTerms, SettingSources, current_settings};
+pub use timestamp::{parse_timestamp, timestamp, timestamp_in_seconds};
 pub use tools::outside as outside_files;
 pub use wharf_core as core;
 pub use workspaces::{BadSlug, Ground, Place, Slug, Workspace, WorkspaceError, WorkspaceList, Workspaces};

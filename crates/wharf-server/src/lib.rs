@@ -46,9 +46,6 @@ use listen::{Doors, Share, Shares, Tls};
 /// So many look for the newest lines of a log at once.
 const LOOKING_BACK: usize = 4;
 
-/// How long the end of the host waits for a collector of its metrics.
-const LAST_EXPORT: std::time::Duration = std::time::Duration::from_secs(1);
-
 /// What the surfaces share.
 #[derive(Clone, Debug)]
 pub(crate) struct App {
@@ -209,7 +206,6 @@ impl Server {
         let Self { doors, socket, socket_id, app, stop } = self;
         let (router, stopping) = (router(app.clone()), app.stopping.clone());
         let serving = tokio::spawn(listen::serve(doors, app.host.clone(), router, stopping));
-        let exporting = tokio::spawn(metrics::export(app.clone()));
         tokio::select! {
             () = stopped => {}
             () = app.running.stop_asked() => {}
@@ -218,8 +214,6 @@ impl Server {
         stop.send_replace(true);
         app.host.shut_down().await;
         serving.abort();
-        // What was counted last is told too, if that takes no time.
-        let _ = tokio::time::timeout(LAST_EXPORT, exporting).await;
         if socket_id.is_some() && socket_id == identity_of(&socket) {
             let _ = std::fs::remove_file(socket);
         }

@@ -62,8 +62,6 @@ const KNOWN: &[&str] = &[
     "limits.memory",
     "log_format",
     "log_level",
-    "otlp.endpoint",
-    "otlp.interval",
     "limits.reserve",
 ];
 

@@ -19,7 +19,7 @@ pub use amux::{AmuxSettings, ReplayTurns};
 pub use delegation::{Allowed, Children, Delegation};
 pub(crate) use keys::nearest;
 pub use sandbox::{SandboxMode, SandboxSettings};
-pub use telling::{LogFormat, OtlpSettings};
+pub use telling::LogFormat;
 pub use tls::TlsSettings;
 pub use tools::ServeTools;
 pub(crate) use tools::with_tools;
@@ -82,7 +82,6 @@ pub struct Config {
     pub log_format: LogFormat,
     /// Which of them are written: a level, or a filter of `tracing`.
     pub log_level: String,
-    pub otlp: OtlpSettings,
     /// Complaints about the file that do not keep the host from starting; logged at its start.
     #[serde(skip)]
     pub warnings: Vec<String>,
@@ -312,7 +311,6 @@ impl Default for Config {
             delegation: Delegation::default(),
             log_format: LogFormat::default(),
             log_level: "info".to_owned(),
-            otlp: OtlpSettings::default(),
             warnings: Vec::new(),
         }
     }

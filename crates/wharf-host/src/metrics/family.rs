@@ -1,4 +1,4 @@
-//! Metrics as data: what every way of telling them (Prometheus' text, OTLP) is made from.
+//! Metrics as data, from which the Prometheus text is made.
 
 use super::numbers::Classes;
 

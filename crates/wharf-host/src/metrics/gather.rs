@@ -237,8 +237,6 @@ impl Metrics {
                 Value::Whole(1),
             ),
             Family::gauge("wharf_start_time_seconds", "When the host began, in seconds since 1970").seconds(began),
-            Family::counter("wharf_spans_lost_total", "Turns that were not exported, since too many were on their way")
-                .of(self.spans_lost.get()),
         ];
         if let Some((memory, cpu)) = own_usage() {
             families

@@ -5,11 +5,10 @@ mod gather;
 mod numbers;
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use tokio::sync::mpsc;
-use wharf_core::{Millis, PromptEnd, StartKind};
+use wharf_core::{PromptEnd, StartKind};
 
 pub use family::{Family, Kind, Sample, Value};
 pub use gather::Insight;
@@ -55,8 +54,6 @@ pub struct Metrics {
     pub(crate) look: Histogram,
     agents: Mutex<BTreeMap<String, AgentUse>>,
     started: SystemTime,
-    turns: OnceLock<mpsc::Sender<TurnSpan>>,
-    pub(crate) spans_lost: Counter,
 }
 
 /// What the agents of one adapter use.
@@ -66,18 +63,6 @@ pub(crate) struct AgentUse {
     pub(crate) processes: u64,
     /// Only grows: of all that ever ran.
     pub(crate) cpu_millis: u64,
-}
-
-/// A turn that is over, for those who draw traces.
-#[derive(Clone, Debug)]
-pub struct TurnSpan {
-    pub session: String,
-    pub adapter: String,
-    pub accepted_at: Millis,
-    /// Not known of a turn that began before the host did.
-    pub started_at: Option<Millis>,
-    pub ended_at: Millis,
-    pub outcome: &'static str,
 }
 
 impl Default for Metrics {
@@ -101,28 +86,11 @@ impl Default for Metrics {
             look: Histogram::new(DISK),
             agents: Mutex::default(),
             started: SystemTime::now(),
-            turns: OnceLock::new(),
-            spans_lost: Counter::default(),
         }
     }
 }
 
 impl Metrics {
-    /// Every turn that ends from now on, as long as they are taken. The first who asks gets them.
-    pub fn turns(&self) -> Option<mpsc::Receiver<TurnSpan>> {
-        // What one export can hold; more are counted and dropped.
-        let (sender, turns) = mpsc::channel(2_048);
-        self.turns.set(sender).ok().map(|()| turns)
-    }
-
-    pub(crate) fn turn_ended(&self, span: TurnSpan) {
-        if let Some(turns) = self.turns.get()
-            && turns.try_send(span).is_err()
-        {
-            self.spans_lost.add(1);
-        }
-    }
-
     /// Counts the end of a prompt whose turn had begun, or never did.
     pub(crate) fn prompt_ended(&self, outcome: &'static str, had_turn: bool) {
         let counters = if had_turn { &self.turns_ended } else { &self.prompts_dropped };

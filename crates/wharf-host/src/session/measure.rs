@@ -7,7 +7,7 @@ use std::time::Duration;
 use wharf_core::{EndReason, Event, Millis, PromptId, Session, SessionId};
 
 use crate::host::Inner;
-use crate::metrics::{TurnSpan, outcome};
+use crate::metrics::outcome;
 
 /// When the prompts that are not over came and began.
 #[derive(Debug)]
@@ -110,12 +110,10 @@ impl Measure {
         let timing = self.prompts.remove(prompt);
         let had_turn = timing.is_none_or(|timing| timing.started_at.is_some());
         host.metrics.prompt_ended(outcome, had_turn);
-        let Some(Timing { accepted_at, started_at }) = timing else { return };
-        let took = started_at.map(|started| between(started, at));
+        let Some(timing) = timing else { return };
+        let took = timing.started_at.map(|started| between(started, at));
         if let Some(took) = took {
             host.metrics.turn_time.observe(took);
-            let (session, adapter) = (self.session.to_string(), self.adapter.to_string());
-            host.metrics.turn_ended(TurnSpan { session, adapter, accepted_at, started_at, ended_at: at, outcome });
         }
         let millis = took.map(|took| u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
         tracing::debug!(session = %self.session, adapter = %self.adapter, outcome, millis, "a prompt has ended");

@@ -1,15 +1,12 @@
-//! The host in numbers: its own, and what the surfaces count besides. Told as Prometheus' text and by OTLP.
+//! The metrics of `/metrics`: those of the host, and those that the surfaces count.
 //!
-//! Numbers and words of ours only: no ids, no tokens, nothing of what was said.
+//! A metric holds numbers and Wharf's own words only: no ids, no tokens, nothing that a person or an agent said.
 
-mod export;
-mod otlp;
 mod refusals;
 mod text;
 
 use wharf_host::metrics::Family;
 
-pub(crate) use export::export;
 pub(crate) use refusals::{Code, Refusals, count};
 pub(crate) use text::in_text;
 

@@ -16,7 +16,6 @@ mod capability_filter;
 mod cli;
 mod cli_host;
 mod cli_run;
-mod collector;
 mod comeback;
 mod comeback_faults;
 mod delegation;
