@@ -3,7 +3,7 @@
 //! It is *not* a server: it knows no HTTP, WebSocket or MCP. Surfaces call [`Host`] and [`SessionHandle`] and read
 //! with a [`Cursor`].
 //!
-//! Invariant: nothing is shown or done before it is appended (one function, `session::task`).
+//! Invariant: nothing is shown or done before it is appended (one path, `session::journal`).
 #![cfg_attr(test, expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves"))]
 
 mod accounts;

@@ -59,12 +59,12 @@ pub(crate) enum Command {
         client: ClientId,
         reply: ReplyTo,
     },
-    /// Returns the agent's last statement about itself.
-    /// Whether this caller only observes.
+    /// Returns true if this caller only observes.
     IsObserver {
         caller: Box<Sender>,
         reply: oneshot::Sender<bool>,
     },
+    /// Returns the agent's last statement about itself.
     AgentReport {
         reply: oneshot::Sender<AgentReport>,
     },
