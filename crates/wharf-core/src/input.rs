@@ -62,7 +62,7 @@ pub enum StartFault {
     LoginNeeded,
     /// The agent refused an earlier mode or option: a person has to decide how to continue.
     SettingRefused,
-    /// What the start needs is not there or not allowed: a directory, the start parameters, a sandbox that suits them.
+    /// The start needs something that is missing or not allowed: a directory, the start parameters, a sandbox that suits them.
     Impossible,
     /// The agent does not know the session that it should load or resume.
     SessionUnknown,

@@ -6,6 +6,7 @@ mod code_map;
 mod dependencies;
 mod enums;
 mod exceptions;
+mod figures;
 mod links;
 mod module_docs;
 mod paths;
@@ -15,7 +16,9 @@ mod settings;
 mod sizes;
 mod sleeps;
 mod source;
+mod type_names;
 mod unused_dependencies;
+mod words;
 
 use std::fmt;
 use std::fs;
@@ -45,10 +48,15 @@ struct Repo {
 }
 
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
-    if !args.is_empty() {
-        bail!("tidy takes no arguments");
-    }
     let repo = Repo::read(root)?;
+    match args {
+        [] => {}
+        [figures] if figures == "--figures" => {
+            figures::describe(&repo).iter().for_each(|line| output::line(line));
+            return Ok(());
+        }
+        _ => bail!("tidy takes no arguments but --figures"),
+    }
     let findings = exceptions::apply(exceptions::LISTED, check(&repo)?);
     for finding in &findings {
         output::line(&finding.to_string());
@@ -79,6 +87,8 @@ fn check(repo: &Repo) -> Result<Vec<Finding>> {
     findings.extend(settings::check(repo)?);
     findings.extend(dependencies::check(repo)?);
     findings.extend(unused_dependencies::check(repo)?);
+    findings.extend(words::check(repo));
+    findings.extend(type_names::check(repo));
     findings.sort_by(|a, b| (&a.path, a.line, a.rule).cmp(&(&b.path, b.line, b.rule)));
     Ok(findings)
 }

@@ -107,7 +107,7 @@ fn a_log_with_holes_and_unknown_events_is_restored_as_far_as_it_goes() {
         log.push((Seq(last.0 + 7), at, unknown));
         let mut session = Session::restore(stage.settings.clone(), log).unwrap();
         assert_eq!(session.head(), Seq(last.0 + 7));
-        // Whatever events the hole contained, no turn or ask is left open.
+        // No turn or ask is left open, whichever events the hole contained.
         session.handle(Input::HostRestarted, at);
         let state = session.state();
         assert!(state.turns.is_empty() && state.asks.is_empty() && !state.status.is_alive(), "hole at {hole}");

@@ -148,7 +148,7 @@ async fn observer_known_by_its_id_deletes_nothing_on_another_connection() -> Res
     assert_eq!(error.code, -32011, "{error}");
     ensure!(log::session_dir(&host, &session).exists(), "an observer deleted the session");
 
-    // Whoever else has the token may, and so may the client once it observes no more.
+    // Another holder of the token may delete, and so may the client once it is no observer any more.
     client.request("session/detach", json!({ "sessionId": session })).await?;
     http.send("DELETE", &path, &[("Wharf-Client-Id", "phone")], "").await?.expect(200)?;
     ensure!(!log::session_dir(&host, &session).exists(), "the log is still there");

@@ -144,7 +144,7 @@ async fn line_streams_that_are_not_read_share_one_bound() -> Result<()> {
     let grown = most_rss_kib(&host).await?.saturating_sub(before);
     println!("memory: 12 line streams that are not read cost {grown} KiB");
     ensure!(grown < 80 << 10, "12 line streams that are not read cost {grown} KiB");
-    // One that reads gets all of it: those that take nothing make room.
+    // A client that reads gets all of it: the streams that take nothing make room.
     let mut reading = http.stream(&path, None).await?;
     // A wait for room that is longer than the client's patience is no fault on a busy machine.
     let whole = async { while reading.line("last line").await.is_err() {} };

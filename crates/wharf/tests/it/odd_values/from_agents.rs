@@ -178,7 +178,7 @@ async fn check_updates(cases: &[Case]) -> Result<()> {
 
 /// Every client has what the log has, in its order; the other views tell one text.
 async fn check_views(stage: &Stage, logged: &[String]) -> Result<()> {
-    // Who asked for `prompt_received` is not shown the agent's echo of a prompt.
+    // A client that asked for `prompt_received` is not shown the agent's echo of a prompt.
     let logged: Vec<String> = logged.iter().filter(|raw| is_shown_to_all(raw)).cloned().collect();
     let logged = logged.as_slice();
     let of_log =

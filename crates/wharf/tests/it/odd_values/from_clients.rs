@@ -60,7 +60,7 @@ impl Stage {
         Ok(record.lines().find(|line| mark_of(line).as_ref() == Some(&mark)).map(str::to_owned))
     }
 
-    /// What the agent is to receive of the params.
+    /// Returns the params as the agent must receive them.
     fn expected_params(&self, frame: &str) -> Option<String> {
         let ours = format!(r#""sessionId":"{}""#, self.session);
         raw_at(&frame.replacen(&ours, &format!(r#""sessionId":"{AGENTS}""#), 1), &["params"])

@@ -177,7 +177,7 @@ impl Scenario {
 
     /// Detaches a client and checks that it gets no further updates.
     async fn a_detach(&mut self, first: &Client, third: Client) -> Result<()> {
-        // What it was shown before is compared too.
+        // Its earlier updates are compared too.
         third.expect_text("my turn").await;
         let answer = third.request("session/detach", json!({ "sessionId": self.session })).await?;
         ensure!(answer == json!({ "sessionId": self.session, "status": "detached" }), "{answer}");

@@ -1,0 +1,131 @@
+//! Rule: comments and test names put their subject first. A sentence that opens with "What", "Who" or "Nobody" hides it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::source::Source;
+use super::{Finding, Repo};
+
+const RULE: &str = "subject-first";
+
+const COMMENT_OPENINGS: &[&str] =
+    &["What", "Who", "Whose", "Whoever", "Whatever", "Those", "One that", "None", "Nobody"];
+const TEST_NAME_OPENINGS: &[&str] =
+    &["what_", "who_", "whose_", "whoever_", "whatever_", "whichever_", "those_", "one_that_", "none_", "nobody_"];
+
+/// How many findings a folder may still have. Lower a number when you have rewritten some; never raise one.
+const REMAINING: &[(&str, usize)] =
+    &[("crates/wharf-host/src", 143), ("crates/wharf-server/src", 108), ("crates/wharf/src", 63)];
+
+pub(super) fn check(repo: &Repo) -> Vec<Finding> {
+    let mut by_folder: BTreeMap<PathBuf, Vec<Finding>> = BTreeMap::new();
+    for source in &repo.sources {
+        let findings = check_comments(source).chain(check_test_names(source));
+        by_folder.entry(folder_of(&source.path)).or_default().extend(findings);
+    }
+    by_folder.into_iter().flat_map(|(folder, findings)| excuse_remaining(REMAINING, &folder, findings)).collect()
+}
+
+/// Returns the crate's folder, and below it `src` or `tests`.
+fn folder_of(path: &Path) -> PathBuf {
+    let depth = if path.starts_with("crates") { 3 } else { 1 };
+    path.iter().take(depth).collect()
+}
+
+/// Drops the findings of a folder that has no more of them than its number.
+fn excuse_remaining(remaining: &[(&str, usize)], folder: &Path, findings: Vec<Finding>) -> Vec<Finding> {
+    let allowed = remaining.iter().find(|(name, _)| Path::new(name) == folder).map_or(0, |(_, count)| *count);
+    if findings.len() > allowed {
+        return findings;
+    }
+    Vec::new()
+}
+
+/// Yields the first lines of the comments that are not in test code.
+pub(super) fn product_comments(source: &Source) -> impl Iterator<Item = &str> + '_ {
+    let starts: Vec<usize> = std::iter::once(0).chain(source.text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+    comments(source).filter(move |(line, _)| !source.is_test_at(starts[line - 1])).map(|(_, text)| text)
+}
+
+pub(super) fn hides_subject(comment: &&str) -> bool {
+    hidden_opening(comment).is_some()
+}
+
+fn hidden_opening(comment: &str) -> Option<&'static str> {
+    COMMENT_OPENINGS.iter().copied().find(|opening| opens_with(comment, opening))
+}
+
+fn check_comments(source: &Source) -> impl Iterator<Item = Finding> + '_ {
+    comments(source).filter_map(|(line, text)| {
+        let opening = hidden_opening(text)?;
+        let message = format!("the comment opens with {opening:?}; name the subject first");
+        Some(Finding::failure(&source.path, line, RULE, message))
+    })
+}
+
+/// Yields the first line of each comment with its line number.
+fn comments(source: &Source) -> impl Iterator<Item = (usize, &str)> + '_ {
+    let lines = source.text.lines().zip(source.code.lines()).enumerate();
+    let mut in_comment = false;
+    lines.filter_map(move |(number, (text, code))| {
+        let comment = text.get(code.trim_end().len()..).unwrap_or_default().trim_start().strip_prefix("//");
+        let is_whole_line = comment.is_some() && code.trim().is_empty();
+        let continues = std::mem::replace(&mut in_comment, is_whole_line) && is_whole_line;
+        let words = comment?.trim_start_matches(['/', '!']).trim_start();
+        (!continues).then_some((number + 1, words))
+    })
+}
+
+fn opens_with(text: &str, opening: &str) -> bool {
+    text.strip_prefix(opening).is_some_and(|rest| !rest.starts_with(|next: char| next.is_alphanumeric() || next == '`'))
+}
+
+fn check_test_names(source: &Source) -> impl Iterator<Item = Finding> + '_ {
+    source.find("fn ").filter(|at| source.is_test_at(*at)).filter_map(|at| {
+        let name = &source.code[at + "fn ".len()..];
+        let opening = TEST_NAME_OPENINGS.iter().find(|opening| name.starts_with(**opening))?;
+        let message = format!("the test's name opens with `{opening}`; name the subject first");
+        Some(Finding::failure(&source.path, source.line_of(at), RULE, message))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(path: &str, text: &str) -> Source {
+        Source::new(Path::new(path), text.to_owned())
+    }
+
+    #[test]
+    fn comments_that_hide_their_subject_are_found_once_each() {
+        let text = "//! What this is.\n\n/// The host. Who asks is told.\n/// What follows is the same comment.\nfn a() {} // Nobody calls it.\n";
+        let source = source("crates/a/src/a.rs", text);
+        let lines: Vec<usize> = check_comments(&source).map(|finding| finding.line).collect();
+        assert_eq!(lines, [1, 5]);
+    }
+
+    #[test]
+    fn words_inside_of_strings_and_longer_words_are_no_openings() {
+        let text = "let a = \"// What\"; // Nonetheless.\n// Whatsoever\n\n// `None` is fine\n";
+        assert_eq!(check_comments(&source("crates/a/src/a.rs", text)).count(), 0);
+    }
+
+    #[test]
+    fn test_names_that_hide_their_subject_are_found() {
+        let text = "#[test]\nfn who_asks_is_told() {}\nfn host_answers_whoever_asks() {}\n";
+        assert_eq!(check_test_names(&source("crates/a/tests/it/a.rs", text)).count(), 1);
+        assert_eq!(check_test_names(&source("crates/a/src/a.rs", text)).count(), 0);
+    }
+
+    #[test]
+    fn findings_above_the_number_of_a_folder_are_refused() {
+        let finding = |line| Finding::failure(Path::new("crates/a/src/a.rs"), line, RULE, "x");
+        let folder = Path::new("crates/a/src");
+        let remaining = [("crates/a/src", 2)];
+        assert_eq!(excuse_remaining(&remaining, folder, vec![finding(1), finding(2)]), []);
+        assert_eq!(excuse_remaining(&remaining, folder, vec![finding(1), finding(2), finding(3)]).len(), 3);
+        assert_eq!(excuse_remaining(&remaining, folder, vec![finding(1)]), []);
+        assert_eq!(excuse_remaining(&[], folder, vec![finding(1)]).len(), 1);
+    }
+}
