@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use rustix::io::Errno;
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use wharf_core::{NewSession, Origin, Raw, Sender, Seq, Session, SessionId, SpawnKey};
@@ -92,6 +93,10 @@ pub enum CreateError {
     TooFast { per_minute: u32, retry_after: Duration },
     #[error("the disk is full: no session can be made until there is space")]
     StorageFull,
+    #[error(
+        "the host has no file descriptors left (Too many open files): raise its limit (`ulimit -n`) or end sessions"
+    )]
+    NoFileDescriptors,
     #[error("the session's log cannot be made: {0}")]
     Storage(String),
     #[error("{}", .failure.message)]
@@ -250,6 +255,9 @@ fn not_stored(error: StoreError) -> CreateError {
 fn io_error(source: &std::io::Error, told: &dyn std::fmt::Display) -> CreateError {
     if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) {
         return CreateError::StorageFull;
+    }
+    if [Errno::MFILE, Errno::NFILE].map(|errno| Some(errno.raw_os_error())).contains(&source.raw_os_error()) {
+        return CreateError::NoFileDescriptors;
     }
     CreateError::Storage(told.to_string())
 }

@@ -70,6 +70,7 @@ pub(crate) fn from_create(error: &CreateError) -> Fault {
             fault(ErrorCode::TOO_MANY_SPAWNS).retry_after(retry_after.as_secs() + 1)
         }
         CreateError::StorageFull => fault(ErrorCode::STORAGE_FULL),
+        CreateError::NoFileDescriptors => fault(ErrorCode::UNAVAILABLE),
         CreateError::Storage(_) => {
             tracing::error!(%error, "a session cannot be made");
             let detail = "the session's log cannot be made; the host's own log says why";

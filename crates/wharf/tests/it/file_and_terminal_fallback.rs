@@ -37,6 +37,9 @@ async fn create_session_without_editor(host: &Host, directory: &str) -> Result<(
     Ok((other, session))
 }
 
+/// The agent's own id of its session.
+const AGENT_SESSION: &str = "of-the-agent";
+
 /// A host with the directories `inside`, where the session runs, and `outside`.
 struct TwoDirectories {
     host: Host,
@@ -46,7 +49,7 @@ struct TwoDirectories {
 
 impl TwoDirectories {
     fn new() -> Result<Self> {
-        let host = scripted_host(&[])?.variable("ONLY_OF_THE_HOST", "1").start()?;
+        let host = scripted_host(&["--session-id", AGENT_SESSION])?.variable("ONLY_OF_THE_HOST", "1").start()?;
         let (inside, outside) = (host.directory().join("inside"), host.directory().join("outside"));
         std::fs::create_dir(&inside)?;
         std::fs::create_dir(&outside)?;
@@ -168,7 +171,7 @@ async fn agent_without_a_client_reads_and_writes_outside_its_directories_as_its_
     assert!(said.contains("-32002") && said.contains("does not exist"), "{said}");
     let said = prompt_for_text(&client, &session, &format!("fs read {outside}")).await?;
     assert!(said.contains("-32602") && said.contains("is a directory"), "{said}");
-    let create = json!({ "sessionId": "x", "command": "pwd", "cwd": yard.outside });
+    let create = json!({ "sessionId": AGENT_SESSION, "command": "pwd", "cwd": yard.outside });
     let said = prompt_for_text(&client, &session, &format!("ext terminal/create {create}")).await?;
     assert!(said.contains("terminalId"), "{said}");
     Ok(())
