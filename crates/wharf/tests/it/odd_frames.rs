@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use wharf_testkit::client::Client;
 use wharf_testkit::host::Host;
 use wharf_testkit::http::Http;
+use wharf_testkit::{PATIENCE, look};
 
 use crate::mcp_client::Mcp;
 use crate::rest::{output_lines, wait_until_idle};
@@ -128,8 +129,10 @@ async fn capabilities_of_an_agent_are_read_beside_odd_members() -> Result<()> {
         http.poke(&format!("/sessions/{session}/kill")).await?.expect(200)?;
         let listed = http.get(&format!("/sessions/{session}")).await?.expect(200)?;
         assert_eq!(listed["resumable"], true, "{listed}");
-        let sent = fs::read_to_string(&record)?;
-        ensure!(sent.contains("session/ready") && sent.contains("session/close"), "{sent}");
+        // The kill is answered before the agent has read its `session/close`.
+        let is_sent = |sent: &String| sent.contains("session/ready") && sent.contains("session/close");
+        let sent = look::until(PATIENCE, || Ok(Some(fs::read_to_string(&record)?).filter(is_sent))).await?;
+        ensure!(sent.is_some(), "{}", fs::read_to_string(&record)?);
     }
     Ok(())
 }
