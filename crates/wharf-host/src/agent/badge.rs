@@ -179,8 +179,10 @@ mod tests {
         let (worn, _) = wearer.put_on();
         let own = std::process::id();
         assert_eq!(wearer.badges.of_process(own), None);
-        worn.rooted_at(sweep::ancestry(own)[1]);
+        let ancestry = sweep::ancestry(own);
+        worn.rooted_at(ancestry[1]);
         assert_eq!(wearer.badges.of_process(own).unwrap().session().as_str(), "sess_1");
-        assert_eq!(wearer.badges.of_process(1), None);
+        // The tests' runner may be the first process of its namespace: then there is none above it.
+        assert!(ancestry[2..].iter().all(|above| wearer.badges.of_process(*above).is_none()));
     }
 }

@@ -303,8 +303,12 @@ async fn an_orphan_without_tag_of_an_agent_that_has_just_started_is_ended_at_the
     let (other, elsewhere) = open_session(&host).await?;
     let mut soonest = Duration::MAX;
     let mut strays = Vec::new();
-    // Each round begins when a look has just been taken; on a busy machine one of three is in time.
-    for _ in 0..3 {
+    let soon = Duration::from_millis(900);
+    // Each round begins when a look has just been taken. On a busy machine not every one is in time.
+    for _ in 0..10 {
+        if soonest < soon {
+            break;
+        }
         let earlier: u32 = prompt_for_text(&other, &elsewhere, STRAY).await?.trim().parse()?;
         wait_recorded(&host, earlier).await?;
         let (client, session) = open_session(&host).await?;
@@ -312,7 +316,7 @@ async fn an_orphan_without_tag_of_an_agent_that_has_just_started_is_ended_at_the
         soonest = soonest.min(wait_recorded(&host, stray).await?);
         strays.extend([earlier, stray]);
     }
-    assert!(soonest < Duration::from_millis(900), "the first look at a new agent's children comes after {soonest:?}");
+    assert!(soonest < soon, "the first look at a new agent's children comes after {soonest:?}");
     let below = procs::descendants(host.pid());
     let shims: Vec<u32> = below.into_iter().filter(|pid| !procs::descendants(*pid).is_empty()).collect();
     for shim in &shims {
