@@ -62,7 +62,7 @@ impl Exit {
         }
     }
 
-    /// What the host's refusal means.
+    /// Returns the exit code for the host's refusal.
     pub(crate) fn of_problem(status: u16, code: ErrorCode) -> Self {
         match (status, code) {
             (404, _)

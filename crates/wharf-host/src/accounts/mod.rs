@@ -1,4 +1,4 @@
-//! What sessions use: one look at the process table for all of them every two seconds, more often after an agent has
+//! The use of memory and CPU by sessions: one look at the process table for all of them every two seconds, more often after an agent has
 //! started, and the caps on memory.
 //!
 //! Nobody is ended for it while at work: a session that is over its cap and busy, or that could not come back, is

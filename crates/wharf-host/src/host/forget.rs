@@ -47,7 +47,7 @@ impl Host {
             Ok(Err(error)) => error.to_string(),
             Err(error) => error.to_string(),
         };
-        // What is left of it can be deleted later.
+        // Its remains can be deleted later.
         self.inner.storage.unreadable().insert(id.clone(), UnreadableLog { log_id, why: why.clone() });
         Err(OpenError::Unreadable { id: id.clone(), why })
     }

@@ -1,4 +1,4 @@
-//! Who may start an agent: permits for running sessions and for agents without one, the queue of starts, and the rate of
+//! Limits on starts of agents: permits for running sessions and for agents without one, the queue of starts, and the rate of
 //! each token.
 
 use std::sync::Arc;

@@ -202,7 +202,7 @@ impl Connection {
         Caller::connected(self.identity.clone(), self.role(), self.sender_in(session))
     }
 
-    /// What is used of the environment that this client sends.
+    /// The part of the client's environment that its agents get.
     pub(super) fn env(&self) -> BTreeMap<String, String> {
         self.caller().env(BTreeMap::clone(&self.info().env))
     }

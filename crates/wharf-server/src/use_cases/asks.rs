@@ -25,7 +25,7 @@ pub(crate) async fn asks(app: &App, who: &Caller, id: &str) -> Result<AskList, F
 /// An ask is named by its event, whose time is in the log.
 async fn opened_at(handle: &SessionHandle, ask: AskId) -> Option<String> {
     let mut cursor = handle.cursor(Seq(ask.0.checked_sub(1)?));
-    // One that is decided but not in the log yet has no time to wait for here.
+    // An ask that is decided but not in the log yet has no time of opening to show.
     let batch = if cursor.is_behind() { cursor.next().await.ok()? } else { return None };
     batch.entries().first().filter(|entry| entry.seq.0 == ask.0).map(|entry| timestamp(entry.at))
 }
@@ -41,7 +41,7 @@ pub(crate) async fn answer(app: &App, who: &Caller, id: &str, ask: &str, args: A
     let ask = ask.parse().map(AskId).map_err(|_| unknown())?;
     let open = handle.asks().await.map_err(|error| from_call(app, handle.id(), &error))?;
     let kind = open.iter().find(|open| open.id == ask).map(|open| open.kind);
-    // One that is not open is the session's to tell apart: answered, or never asked.
+    // The session tells an answered ask from one that was never opened.
     let answer = read_answer(args, kind)?;
     let by = who.sender();
     let done = match answer {

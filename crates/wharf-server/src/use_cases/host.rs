@@ -64,7 +64,7 @@ pub(crate) fn list_processes(app: &App, who: &Caller) -> Result<ProcessList, Fau
     let sessions = known.iter().map(|known| {
         let id = SessionId::new(known.id.as_str());
         let Insight { asks, readers, lag_events, log_bytes, idle_millis, .. } = app.host.insight(&id);
-        // What people and agents wrote has no place here.
+        // Text of people and agents has no place here.
         let silent = SessionInfo { title: None, label: None, name: None, message: None, ..session_info(known) };
         let pids = app.host.processes_of(&id);
         SessionProcesses { session: silent, pids, asks, readers, lag_events, log_bytes, idle_millis }

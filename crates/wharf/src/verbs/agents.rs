@@ -88,7 +88,7 @@ fn state(adapter: &AdapterDescription) -> (&'static str, Style) {
     }
 }
 
-/// What to do, if there is something to be done; else what it is.
+/// Returns the next step for the user, or a description if there is none.
 fn what(adapter: &AdapterDescription) -> String {
     let help = adapter.install_hint.as_ref().filter(|_| !adapter.installed).map(|hint| format!("install: {hint}"));
     help.or(adapter.missing.first().cloned()).unwrap_or_else(|| adapter.description.clone())

@@ -143,7 +143,7 @@ impl AgentConnection {
             }
         }
         self.settings.take_opened(&settings, journal);
-        // What came in the same breath as the answer is in the reader already: no further wake would tell.
+        // Frames that came right behind the answer are in the reader already: no further wake announces them.
         self.take_lines(journal, clients);
     }
 

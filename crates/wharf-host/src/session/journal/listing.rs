@@ -1,4 +1,4 @@
-//! What listings show of the session: its descriptor, and its row in the index.
+//! The session in listings: its descriptor, and its row in the index.
 
 use std::sync::Arc;
 

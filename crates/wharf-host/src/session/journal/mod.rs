@@ -144,7 +144,7 @@ impl Journal {
     /// Decides on a request that can be refused. Its first event is written before the session is touched: if the log
     /// cannot take it, the caller is told and there is nothing to undo.
     pub(super) fn request(&mut self, input: Input, reply: ReplyTo) {
-        // What was decided before stands, whatever becomes of this.
+        // Earlier decisions stand, even if this request is refused.
         if !self.flush() {
             return self.refuse(reply);
         }

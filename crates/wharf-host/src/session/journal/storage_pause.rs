@@ -41,7 +41,7 @@ impl Retry {
 }
 
 impl Journal {
-    /// What was decided could not be written as usual: it is, with the pause, out of the reserve. Returns false if that
+    /// Writes decided events and the pause out of the reserve, since the log had no room for them. Returns false if that
     /// is not possible either; then it is kept in memory, and shown to nobody.
     pub(super) fn write_in_need(&mut self, why: PauseReason) -> bool {
         if !self.is_held() {
