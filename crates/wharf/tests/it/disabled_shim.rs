@@ -29,7 +29,7 @@ impl StuckTree {
     async fn grow(host: &Host, attack: &str) -> Result<Self> {
         let (client, session) = open_session(host).await?;
         let shim = r#"SHIM=$(sed -n 's/^PPid:\t//p' /proc/$PPID/status)"#;
-        let child = "env -i setsid sh -c 'trap \"\" TERM HUP; exec sleep 900' >/dev/null 2>&1 & echo $!";
+        let child = "env -i setsid sh -c 'trap \"\" TERM HUP; exec tail -f /dev/null' >/dev/null 2>&1 & echo $!";
         let said = prompt_for_text(&client, &session, &format!("sh {shim}; echo $SHIM; {attack}; {child}")).await?;
         let mut processes: Vec<u32> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         assert_eq!(processes.len(), 2, "{said}");

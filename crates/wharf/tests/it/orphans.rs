@@ -139,7 +139,8 @@ async fn untagged_process_without_a_shim_is_ended_and_reaped() -> Result<()> {
     let host = scripted_host(&["--resume"])?.start()?;
     let (client, session) = open_session(&host).await?;
     let (other, other_session) = open_session(&host).await?;
-    let said = prompt_for_text(&client, &session, "sh env -i setsid sleep 1000 >/dev/null 2>&1 & echo $!").await?;
+    let said =
+        prompt_for_text(&client, &session, "sh env -i setsid tail -f /dev/null >/dev/null 2>&1 & echo $!").await?;
     let stray: u32 = said.trim().parse()?;
     let agent = parse_pids(&prompt_for_text(&client, &session, "pid").await?);
     let below = procs::descendants(host.pid());
@@ -226,7 +227,8 @@ async fn an_orphan_without_tag_that_was_measured_is_ended_at_the_next_start() ->
     let mut host = scripted_host(&[])?.start()?;
     let (client, session) = open_session(&host).await?;
     let agent = parse_pids(&prompt_for_text(&client, &session, "pid").await?);
-    let said = prompt_for_text(&client, &session, "sh env -i setsid sleep 900 >/dev/null 2>&1 & echo $!").await?;
+    let said =
+        prompt_for_text(&client, &session, "sh env -i setsid tail -f /dev/null >/dev/null 2>&1 & echo $!").await?;
     let stray: u32 = said.trim().parse()?;
     let below = procs::descendants(host.pid());
     let shim = below.iter().copied().find(|pid| procs::descendants(*pid).contains(&stray)).context("no shim")?;
@@ -276,7 +278,7 @@ async fn a_tag_without_a_record_ends_nothing() -> Result<()> {
     let tag = prompt_for_text(&client, &session, "sh echo $WHARF_AGENT_TAG").await?;
     assert!(tag.len() > 20, "{tag}");
     // This process of the user has inherited the variable, as a terminal or an editor may.
-    let mut bystander = ChildGuard(shell_command("exec sleep 900").env("WHARF_AGENT_TAG", tag.trim()).spawn()?);
+    let mut bystander = ChildGuard(shell_command("exec tail -f /dev/null").env("WHARF_AGENT_TAG", tag.trim()).spawn()?);
     client.close().await;
     assert!(host.terminate()?.success());
     host.restart()?;
@@ -298,7 +300,7 @@ async fn wait_recorded(host: &Host, pid: u32) -> Result<Duration> {
 
 #[tokio::test]
 async fn an_orphan_without_tag_of_an_agent_that_has_just_started_is_ended_at_the_next_start() -> Result<()> {
-    const STRAY: &str = "sh env -i setsid sleep 900 >/dev/null 2>&1 & echo $!";
+    const STRAY: &str = "sh env -i setsid tail -f /dev/null >/dev/null 2>&1 & echo $!";
     let mut host = scripted_host(&[])?.start()?;
     let (other, elsewhere) = open_session(&host).await?;
     let mut soonest = Duration::MAX;
