@@ -10,7 +10,7 @@ use wharf_testkit::dice::Dice;
 use wharf_testkit::host::Host;
 
 use super::cases::{Case, sample};
-use super::{able_client, logged_frames, mark_of, raw_at};
+use super::{able_client, answer_to, logged_frames, mark_of, raw_at};
 use crate::transports::Transport;
 use crate::{cwd, scripted_host};
 
@@ -65,27 +65,6 @@ impl Stage {
         let ours = format!(r#""sessionId":"{}""#, self.session);
         raw_at(&frame.replacen(&ours, &format!(r#""sessionId":"{AGENTS}""#), 1), &["params"])
     }
-}
-
-/// Sends the case and returns its answer; `None` if it is none that has one. The connection goes on in any case.
-async fn answer_to(client: &Client, case: &Case, frame: &str, number: usize) -> Result<Option<Frame>> {
-    client.send_raw(frame).await;
-    let id = format!("c{number}");
-    let is_answer = |frame: &Frame| {
-        frame.method().is_empty()
-            && (*frame.id() == id.as_str() || frame.id().is_null() && frame.body["error"].is_object())
-    };
-    let what = format!("answer to {} {} {}", case.kind, case.path, frame.chars().take(600).collect::<String>());
-    let has_own_id = !case.path.starts_with("/id") && Json::parse(frame.as_bytes())?.has_key("id");
-    let answer = if has_own_id { Some(client.expect(&what, is_answer).await) } else { None };
-    if !has_own_id {
-        let probe = format!("probe-{number}");
-        let ask =
-            json!({ "jsonrpc": "2.0", "id": probe, "method": "session/status", "params": { "sessionId": "none" } });
-        client.send_raw(&ask.to_string()).await;
-        client.expect(&format!("sign of life after {what}"), |frame| *frame.id() == probe.as_str()).await;
-    }
-    Ok(answer)
 }
 
 /// The message with an id and a mark of its own.
@@ -160,7 +139,7 @@ async fn odd_requests_of_clients_are_answered_and_reach_the_agent_as_they_are() 
 /// A request that the agent answers has reached it as it was sent, and an echo comes back so.
 async fn check_request(stage: &Stage, client: &Client, case: &Case, number: usize) -> Result<()> {
     let frame = numbered(case, number);
-    let answer = answer_to(client, case, &frame, number).await?;
+    let answer = answer_to(client, case, &frame, &format!("c{number}")).await?;
     let forwarded =
         matches!(case.kind, "session/set_mode" | "session/set_model" | "session/set_config_option" | "_echo");
     let Some(answer) = answer.filter(|_| forwarded) else { return Ok(()) };
@@ -189,7 +168,7 @@ async fn odd_prompts_are_the_same_for_the_agent_the_log_and_the_others() -> Resu
         for case in sample(&messages, PROMPTS, &mut dice)? {
             number += 1;
             let frame = numbered(&case, number);
-            let answer = answer_to(&client, &case, &frame, number).await?;
+            let answer = answer_to(&client, &case, &frame, &format!("c{number}")).await?;
             if answer.is_none() {
                 // Its end is told under an id that the test does not know: a prompt behind it ends later.
                 client.prompt(&stage.session, PROBE).await?;
@@ -263,7 +242,7 @@ async fn odd_starts_of_sessions_and_connections_are_answered() -> Result<()> {
     let cases = sample(&hello, 3 * STARTS, &mut dice)?;
     for (number, case) in cases.iter().enumerate().filter(|(_, case)| !case.path.starts_with("/id")) {
         let client = Transport::WebSocket.connect(&stage.host, stage.host.token()).await?;
-        answer_to(&client, case, &numbered(case, number), number).await?;
+        answer_to(&client, case, &numbered(case, number), &format!("c{number}")).await?;
     }
     let new = [(
         "session/new",
@@ -274,7 +253,7 @@ async fn odd_starts_of_sessions_and_connections_are_answered() -> Result<()> {
     for way in TRANSPORTS {
         let client = able_client(&stage.host, way).await?;
         for (number, case) in sample(&new, STARTS, &mut dice)?.iter().enumerate() {
-            let answer = answer_to(&client, case, &numbered(case, number), number).await?;
+            let answer = answer_to(&client, case, &numbered(case, number), &format!("c{number}")).await?;
             let Some(session) = answer.as_ref().and_then(|answer| answer.body["result"]["sessionId"].as_str()) else {
                 continue;
             };

@@ -18,6 +18,7 @@ use wharf_json::Json;
 use wharf_testkit::client::{Client, Frame};
 use wharf_testkit::host::Host;
 
+use self::cases::Case;
 use crate::log;
 use crate::transports::Transport;
 
@@ -39,6 +40,26 @@ async fn able_client(host: &Host, way: Transport) -> Result<Client> {
         json!({ "protocolVersion": 1, "clientCapabilities": capabilities(), "clientInfo": info, "_meta": meta });
     client.request("initialize", params).await?;
     Ok(client)
+}
+
+/// Sends the case and returns its answer, which names `id` or is an error without an id. A case without an answer that can be
+/// known (a changed id or none) returns `None`; a second request shows then that the connection goes on, and passes over an
+/// error without an id, so that the next case does not take it for its own.
+async fn answer_to(client: &Client, case: &Case, frame: &str, id: &str) -> Result<Option<Frame>> {
+    client.send_raw(frame).await;
+    let subject = format!("answer to {} {} {}", case.kind, case.path, frame.chars().take(600).collect::<String>());
+    if !case.path.starts_with("/id") && Json::parse(frame.as_bytes())?.has_key("id") {
+        let is_answer = |frame: &Frame| {
+            frame.method().is_empty() && (*frame.id() == id || frame.id().is_null() && frame.body["error"].is_object())
+        };
+        return Ok(Some(client.expect(&subject, is_answer).await));
+    }
+    let probe = format!("probe-{id}");
+    let request =
+        json!({ "jsonrpc": "2.0", "id": probe, "method": "session/status", "params": { "sessionId": "none" } });
+    client.send_raw(&request.to_string()).await;
+    client.expect(&format!("sign of life after {subject}"), |frame| *frame.id() == probe.as_str()).await;
+    Ok(None)
 }
 
 /// The mark of a frame, which stands beside its params.

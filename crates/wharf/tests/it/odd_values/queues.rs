@@ -3,31 +3,19 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use wharf_json::Json;
-use wharf_testkit::client::{Client, Frame};
+use wharf_testkit::client::Client;
 use wharf_testkit::dice::Dice;
 use wharf_testkit::{PATIENCE, look};
 
 use super::cases::{Case, sample};
 use super::stage::Stage;
-use super::{logged_frames, raw_at};
+use super::{answer_to, logged_frames, raw_at};
 use crate::transports::Transport;
 use crate::{cwd, log, scripted_host};
 
 /// So many changes of each request.
 const QUEUE_REQUESTS: usize = 25;
 const AMUX_REQUESTS: usize = 25;
-
-/// Sends the case and returns its answer, which names it or is an error without an id. `None` if its id is an odd one.
-async fn answer_to(client: &Client, case: &Case, frame: &str, id: &str) -> Option<Frame> {
-    client.send_raw(frame).await;
-    if case.path.starts_with("/id") {
-        return None;
-    }
-    let is_answer = |frame: &Frame| {
-        frame.method().is_empty() && (*frame.id() == id || frame.id().is_null() && frame.body["error"].is_object())
-    };
-    Some(client.expect(&format!("answer to {} {} {frame}", case.kind, case.path), is_answer).await)
-}
 
 fn with_id(case: &Case, id: &str) -> String {
     case.text.replacen(r#""id":"ID""#, &format!(r#""id":"{id}""#), 1)
@@ -69,7 +57,7 @@ async fn odd_changes_of_the_queue_are_the_same_in_its_list_the_log_and_the_agent
         let id = format!("c{number}");
         let frame = with_id(case, &id).replacen("PROMPT", &prompt, 1);
         let before = waiting(&stage).await?;
-        let Some(answer) = answer_to(&stage.sender, case, &frame, &id).await else { continue };
+        let Some(answer) = answer_to(&stage.sender, case, &frame, &id).await? else { continue };
         let after = waiting(&stage).await?;
         let context = || format!("{} {}: {frame}\n{}\n{before:?}\n{after:?}", case.kind, case.path, answer.raw);
         if answer.body["error"].is_object() {
@@ -134,7 +122,7 @@ async fn odd_requests_of_amux_clients_are_answered_and_reach_the_agent_as_they_a
     for (number, case) in sample(&messages, AMUX_REQUESTS, &mut dice)?.iter().enumerate() {
         let id = format!("c{number}");
         let frame = with_id(case, &id);
-        let answer = answer_to(&peer, case, &frame, &id).await;
+        let answer = answer_to(&peer, case, &frame, &id).await?;
         // A plain request tells that the one before it was read; its turn has ended when it is in the log.
         peer.request("session/status", json!({ "sessionId": session })).await?;
         let ended = look::until(PATIENCE, || {
