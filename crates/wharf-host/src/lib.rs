@@ -6,9 +6,9 @@
 //! Invariant: nothing is shown or done before it is appended (one path, `session::journal`).
 #![cfg_attr(test, expect(clippy::disallowed_methods, reason = "tests read what they wrote themselves"))]
 
-mod accounts;
 mod adapters;
 pub mod agent;
+mod agent_services;
 mod byte_budget;
 mod config;
 mod descriptor;
@@ -25,16 +25,17 @@ pub mod sandbox;
 mod session;
 mod settings;
 mod timestamp;
-mod tools;
+mod usage;
 mod workspaces;
 
 pub use adapters::{
     AdapterError, AdapterInfo, Adapters, ImportError, ImportReport, Launchable, ManifestError, ModeInfo, OptionInfo,
     Source, import_registry, is_always_passed,
 };
-pub use agent::badge::{Badge, SESSION as SESSION_VARIABLE, TOKEN as TOKEN_VARIABLE};
-pub use agent::introduction::{Introduction, StartFailure};
+pub use agent::agent_token::{Badge, SESSION as SESSION_VARIABLE, TOKEN as TOKEN_VARIABLE};
+pub use agent::initialize::{Introduction, StartFailure};
 pub use agent::{SplitError, adopt, raise_open_files, shim, split_command};
+pub use agent_services::outside as outside_files;
 pub use byte_budget::{BudgetFull, ByteBudget, ByteHolder, BytePermit, Direction};
 pub use config::{
     AgentCommand, Allowed, AmuxSettings, Auth, Cap, Children, Config, ConfigError, Delegation, Duration, Limits,
@@ -56,6 +57,5 @@ pub use session::handle::{
 };
 pub use settings::{ReturnTerms, SettingSources, current_settings};
 pub use timestamp::{parse_timestamp, timestamp, timestamp_in_seconds};
-pub use tools::outside as outside_files;
 pub use wharf_core as core;
 pub use workspaces::{BadSlug, Ground, Place, Slug, Workspace, WorkspaceError, WorkspaceList, Workspaces};

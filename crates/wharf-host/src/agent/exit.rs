@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use super::adopted::{self, Shim};
-use super::badge::Worn;
+use super::agent_token::TokenGuard;
 use super::records::Records;
 use super::{shim, sweep};
 
@@ -88,7 +88,7 @@ pub(super) fn attend(
     shim: Shim,
     control: UnixStream,
     records: Records,
-    worn: Option<Worn>,
+    worn: Option<TokenGuard>,
 ) -> (AgentProcess, StartedNews) {
     let pid = shim.0;
     let (end, ends) = mpsc::channel(1);

@@ -14,7 +14,7 @@ use tokio::net::UnixStream;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
 use super::adopted::{self, Shim};
-use super::badge::{self, Wearer};
+use super::agent_token::{self, TokenIssuer};
 use super::exit::{AgentProcess, attend};
 use super::records::Records;
 use super::stderr::StderrTail;
@@ -34,7 +34,7 @@ pub(crate) struct Launch {
     pub(crate) sandbox: Option<Profile>,
     pub(crate) tag: String,
     /// Whose agent it is, if it is one's.
-    pub(crate) wearer: Option<Wearer>,
+    pub(crate) wearer: Option<TokenIssuer>,
     pub(crate) records: Records,
     pub(crate) frame_limit: usize,
     /// For `initialize`, and again for `session/new`.
@@ -94,7 +94,7 @@ impl Launch {
         self.check_cwd()?;
         let name = self.name();
         let (ours, theirs) = StdUnixStream::pair().map_err(|e| format!("cannot make a socket for the shim: {e}"))?;
-        let (worn, token) = self.wearer.as_ref().map(Wearer::put_on).unzip();
+        let (worn, token) = self.wearer.as_ref().map(TokenIssuer::issue).unzip();
         let child = self.spawn(&theirs, stdio, token.as_deref());
         let mut child = child.map_err(|e| format!("cannot start the shim of `{name}`: {e}"))?;
         drop(theirs);
@@ -137,9 +137,9 @@ impl Launch {
         command.env(TAG, &self.tag).current_dir(&self.cwd);
         command.envs(files::before().map(|before| (files::VARIABLE, before)));
         // Last, so that nobody else says who it is: neither a caller nor an adapter, nor an agent that our host is run by.
-        command.env_remove(badge::SESSION).env_remove(badge::TOKEN);
+        command.env_remove(agent_token::SESSION).env_remove(agent_token::TOKEN);
         if let (Some(wearer), Some(token)) = (&self.wearer, token) {
-            command.env(badge::SESSION, wearer.session.as_str()).env(badge::TOKEN, token);
+            command.env(agent_token::SESSION, wearer.session.as_str()).env(agent_token::TOKEN, token);
         }
         command.stdin(stdin).stdout(stdout).stderr(stderr);
         // Its own group: a Ctrl-C at the terminal is for the host, which ends its agents in order.

@@ -8,7 +8,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::process::ChildStdin;
 use tokio::sync::mpsc;
 
-use crate::tools::AnswerPlace;
+use crate::agent_services::AnswerPlace;
 
 /// Messages that may wait: prompts, answers and cancels are few.
 const MESSAGES: usize = 256;

@@ -8,9 +8,9 @@ use wharf_core::SessionId;
 
 use super::Host;
 use super::initialize_cache::InitializeCache;
-use crate::agent::badge::Badge;
+use crate::agent::agent_token::Badge;
 use crate::agent::records::Records;
-use crate::agent::{Badges, Wearer, sweep};
+use crate::agent::{Badges, TokenIssuer, sweep};
 use crate::ids::random_text;
 
 /// For an agent's tools: where the host answers over TCP, and where its socket is.
@@ -49,8 +49,8 @@ impl AgentProcesses {
     }
 
     /// Returns what gives the agent of a session its token.
-    pub(super) fn wearer(&self, session: &SessionId) -> Wearer {
-        Wearer { badges: Arc::clone(&self.badges), session: session.clone() }
+    pub(super) fn wearer(&self, session: &SessionId) -> TokenIssuer {
+        TokenIssuer { badges: Arc::clone(&self.badges), session: session.clone() }
     }
 
     /// Returns the variables by which an agent's tools find the host.

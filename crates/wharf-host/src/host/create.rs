@@ -15,7 +15,7 @@ use wharf_store::{LogId, StoreError};
 
 use super::{DelegationError, Host, Inner, PrestartedAgent, StartInputs, sandbox_profile};
 use crate::adapters::AdapterError;
-use crate::agent::introduction::StartFailure;
+use crate::agent::initialize::StartFailure;
 use crate::descriptor::Descriptor;
 use crate::ids::{Now, new_session_id};
 use crate::sandbox::SandboxError;

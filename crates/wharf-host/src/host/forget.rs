@@ -8,7 +8,7 @@ use wharf_store::LogId;
 
 use super::storage::UnreadableLog;
 use super::{CreateError, Host, Inner, OpenError, StartInputs, StartPriority};
-use crate::agent::introduction::{StartFailure, greet};
+use crate::agent::initialize::{StartFailure, launch_and_initialize};
 use crate::registry::Known;
 use crate::session::AgentDelete;
 use crate::workspaces::Ground;
@@ -128,7 +128,7 @@ impl Inner {
         agent.program(&inputs.env)?;
         let launch = self.launch_of(&agent, origin, &inputs)?;
         let _start = self.permits.enter_queue(StartPriority::Client).await;
-        let mut greeted = greet(&launch, &inputs.capabilities).await?;
+        let mut greeted = launch_and_initialize(&launch, &inputs.capabilities).await?;
         if !greeted.introduction.traits.delete {
             return Ok(AgentDelete::NotNeeded);
         }

@@ -14,7 +14,7 @@ use wharf_json::Json;
 
 use super::write_private;
 use crate::adapters::Launchable;
-use crate::agent::introduction::Introduction;
+use crate::agent::initialize::Introduction;
 use crate::ids::Now;
 
 /// Answers that are remembered; each takes some kilobytes.

@@ -42,7 +42,7 @@ pub use workspaces::RemovedWorkspace;
 
 use crate::adapters::{AdapterError, Launchable};
 use crate::agent::Launch;
-use crate::agent::introduction::{Introduction, StartFailure};
+use crate::agent::initialize::{Introduction, StartFailure};
 use crate::byte_budget::ByteBudget;
 use crate::config::Config;
 use crate::descriptor::Descriptor;

@@ -11,14 +11,14 @@ use super::start_queue::StartPriority;
 use super::{Host, Inner};
 use crate::adapters::Launchable;
 use crate::agent::Launch;
-use crate::agent::introduction::{Greeted, StartFailure, greet};
+use crate::agent::initialize::{InitializedAgent, StartFailure, launch_and_initialize};
 use crate::ids::new_session_id;
 use crate::sandbox::{Profile, Root, SandboxError};
 
 /// An agent that answered `initialize` and waits for its session; ended if dropped.
 #[derive(Debug)]
 pub struct PrestartedAgent {
-    pub(crate) greeted: Greeted,
+    pub(crate) greeted: InitializedAgent,
     /// The id of the session that it will have: its environment says so already. Until then there is none of that id.
     pub(super) session: SessionId,
     /// Where it was started.
@@ -73,7 +73,7 @@ impl Host {
         let capabilities = self.inner.config.serve_tools.advertise(capabilities, None);
         let cache = self.inner.agents.initialize_cache();
         let key = cache.key(&agent, &env, &capabilities, known.as_deref());
-        let greeted = greet(&launch, &capabilities).await?;
+        let greeted = launch_and_initialize(&launch, &capabilities).await?;
         if let Some(key) = key {
             cache.store(key, &greeted.introduction).await;
         }

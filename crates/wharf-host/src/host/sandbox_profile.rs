@@ -10,7 +10,7 @@ use wharf_core::Origin;
 use super::{CreateError, Inner, StartInputs};
 use crate::adapters::Launchable;
 use crate::agent::Launch;
-use crate::agent::introduction::StartFailure;
+use crate::agent::initialize::StartFailure;
 use crate::config::Config;
 use crate::sandbox::{Places, Plan, Profile, Root, SandboxError, real, support};
 

@@ -13,12 +13,12 @@ use wharf_json::{Json, ReadError};
 use wharf_store::LogId;
 
 use super::{CreateError, Inner};
-use crate::agent::introduction::StartFailure;
+use crate::agent::initialize::StartFailure;
+use crate::agent_services::{Roots, Tools};
 use crate::config::{ServeTools, with_tools};
 use crate::frame;
 use crate::sandbox::real;
 use crate::session::handle::Abilities;
-use crate::tools::{Roots, Tools};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct StartInputs {

@@ -91,7 +91,7 @@ impl Host {
         let back = inner.reconcile(&*index)?;
         let host = Self { inner };
         host.bring_back(back);
-        crate::accounts::keep(&host.inner);
+        crate::usage::keep(&host.inner);
         modes::watch(&host.inner);
         Ok(host)
     }

@@ -5,13 +5,13 @@ use std::time::UNIX_EPOCH;
 use wharf_core::{SessionId, Status};
 
 use super::{Counter, Family, Metrics, OUTCOMES, Value};
-use crate::accounts::own_usage;
 use crate::byte_budget::Direction;
 use crate::descriptor::{Descriptor, TurnWord};
 use crate::host::Host;
 use crate::ids::Now;
 use crate::registry::Known;
 use crate::session::TailBudget;
+use crate::usage::own_usage;
 
 /// How a session is, for those who look after the host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::ExitCode;
 
 use super::Profile;
-use crate::agent::badge;
+use crate::agent::agent_token;
 use crate::agent::sweep::TAG;
 
 pub(super) const VERB: &str = "__confine";
@@ -53,7 +53,7 @@ fn become_command(program: &OsString, args: &[OsString]) -> (String, u8) {
         if let Some(name) = carried.as_bytes().strip_prefix(CARRIED.as_bytes()) {
             command.env_remove(&carried);
             // By these the host knows what it started: nobody else sets them.
-            if ![TAG, badge::SESSION, badge::TOKEN].iter().any(|own| own.as_bytes() == name) {
+            if ![TAG, agent_token::SESSION, agent_token::TOKEN].iter().any(|own| own.as_bytes() == name) {
                 command.env(OsString::from_vec(name.to_vec()), value);
             }
         }

@@ -9,9 +9,9 @@ use wharf_json::ReadError;
 
 use super::link::AgentDelete;
 use crate::agent::Outbox;
+use crate::agent_services::AnswerPlace;
 use crate::frame::{self, Envelope};
 use crate::settings::{SettingRequest, Settings};
-use crate::tools::AnswerPlace;
 
 /// Requests that the agent may leave unanswered before no more are passed on.
 const OWED: usize = 1_024;

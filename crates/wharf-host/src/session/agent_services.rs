@@ -9,7 +9,7 @@ use super::agent_outbound::error_with;
 use super::command::{Command, ServedAnswer};
 use super::context::TaskContext;
 use super::terminal_transcript::terminal_of;
-use crate::tools::{self, Tools};
+use crate::agent_services::{self, Tools};
 
 #[derive(Debug)]
 pub(super) struct AgentServices {
@@ -45,7 +45,7 @@ impl AgentServices {
     }
 
     pub(super) fn can_serve(&self, method: &str) -> bool {
-        tools::knows(method) && self.get().is_some()
+        agent_services::knows(method) && self.get().is_some()
     }
 
     /// Serves a request of the agent of `start` beside the task; the answer comes back as a command. Returns false if
@@ -57,7 +57,7 @@ impl AgentServices {
         tokio::spawn(async move {
             let id = request.agent_request.as_str();
             let place = tools.places.answer(&request.method).await;
-            let frame = match tools::answer(&tools, &request.method, &request.frame).await {
+            let frame = match agent_services::answer(&tools, &request.method, &request.frame).await {
                 Ok(result) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#).into(),
                 Err(failure) => error_with(id, failure.code(), &failure.to_string(), failure.data()),
             };

@@ -8,11 +8,11 @@ use wharf_core::{Ask, ClientId, Input, QueuedPrompt, Raw, Reply, Sender, Seq, St
 
 use super::handle::{AgentReport, Attendance, CallError, Forward, Taken};
 use super::link::AgentDelete;
-use crate::agent::introduction::StartFailure;
+use crate::agent::initialize::StartFailure;
 use crate::agent::{AgentExit, Opened};
+use crate::agent_services::AnswerPlace;
 use crate::host::StartPriority;
 use crate::settings::ReturnTerms;
-use crate::tools::AnswerPlace;
 
 /// What the task is told.
 #[derive(Debug)]

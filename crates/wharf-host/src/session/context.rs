@@ -6,7 +6,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::command::{Command, ReplyTo, StartedTo};
 use super::shared::Shared;
-use crate::agent::Greeted;
+use crate::agent::InitializedAgent;
 use crate::host::Inner;
 
 /// The surroundings of a session's task. Its parts share one, so that the task holds one reference to [`Shared`]: the
@@ -25,7 +25,7 @@ pub(crate) struct FirstStart {
     /// Its permit among the sessions with a running agent.
     pub(crate) place: Option<OwnedSemaphorePermit>,
     /// An agent that has answered `initialize` already.
-    pub(crate) spare: Option<Greeted>,
+    pub(crate) spare: Option<InitializedAgent>,
     /// Told when the agent is up, or why not.
     pub(crate) started_tx: Option<StartedTo>,
     /// Told when the first step is in the log.

@@ -14,7 +14,7 @@ use super::command::Command;
 use super::cursor::Cursor;
 use super::link::AgentDelete;
 use super::shared::Shared;
-use crate::agent::introduction::StartFailure;
+use crate::agent::initialize::StartFailure;
 use crate::byte_budget::{ByteBudget, BytePermit};
 use crate::descriptor::Descriptor;
 use crate::host::StartPriority;

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use wharf_core::ClientId;
 
 use super::handle::{Forward, Taken};
-use crate::agent::introduction::StartFailure;
+use crate::agent::initialize::StartFailure;
 
 /// Messages of one connection that may wait for the agent's start.
 const MAX_PENDING: usize = 256;

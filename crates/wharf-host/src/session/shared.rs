@@ -9,8 +9,8 @@ use wharf_store::{Log, LogId};
 
 use super::pages::Pages;
 use super::tail::{Tail, TailBudget};
+use crate::agent_services::Tools;
 use crate::descriptor::{Descriptor, Resources};
-use crate::tools::Tools;
 
 #[derive(Debug)]
 pub(crate) struct Shared {

@@ -9,8 +9,8 @@ use super::command::{Command, Started, StartedTo, UpTo};
 use super::context::{FirstStart, TaskContext};
 use super::handle::Abilities;
 use super::journal::{Act, Journal};
-use crate::agent::introduction::{StartFailure, greet};
-use crate::agent::{self, Greeted};
+use crate::agent::initialize::{StartFailure, launch_and_initialize};
+use crate::agent::{self, InitializedAgent};
 use crate::host::StartPriority;
 use crate::settings::{ReturnTerms, Settings};
 
@@ -20,7 +20,7 @@ pub(super) struct Startup {
     /// The last agent on its way out; the next start waits for it.
     ending: Option<JoinHandle<()>>,
     /// An agent that has answered `initialize` already, for the first start.
-    prestarted: Option<Greeted>,
+    prestarted: Option<InitializedAgent>,
     /// How much the next start is needed.
     need: StartPriority,
     /// The start that a caller waits for, and what that caller can do if it is an ACP client.
@@ -106,7 +106,7 @@ impl Startup {
                 let mut inputs = host.start_inputs(log_id)?;
                 let agent = host.agent(&origin.adapter, inputs.mode.as_deref(), &inputs.options)?;
                 shared.rest_for_at_most(agent.idle_limit);
-                let mut greeted: Greeted = match prestarted {
+                let mut greeted: InitializedAgent = match prestarted {
                     Some(mut greeted) => {
                         greeted.grant_time();
                         greeted
@@ -117,7 +117,7 @@ impl Startup {
                         let capabilities = host.capabilities_for_start(log_id, &mut inputs, caller);
                         let cwd = Some(launch.cwd.as_path());
                         let key = host.agents.initialize_cache().key(&agent, &inputs.env, &capabilities, cwd);
-                        let mut greeted = greet(&launch, &capabilities).await?;
+                        let mut greeted = launch_and_initialize(&launch, &capabilities).await?;
                         if let Some(key) = key {
                             host.agents.initialize_cache().store(key, &greeted.introduction).await;
                         }

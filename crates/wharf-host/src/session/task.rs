@@ -15,7 +15,7 @@ use super::handle::{Abilities, AgentReport, Attendance, CallError};
 use super::journal::{Due, Journal};
 use super::link::AgentDelete;
 use super::shared::Shared;
-use crate::agent::introduction::StartFailure;
+use crate::agent::initialize::StartFailure;
 use crate::host::{Inner, StartPriority};
 use crate::ids::Now;
 

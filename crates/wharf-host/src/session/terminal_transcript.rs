@@ -10,9 +10,9 @@ use wharf_core::{Input, Raw, UpdateKind};
 use wharf_json::{Json, ReadError};
 
 use super::journal::Journal;
+use crate::agent_services::Tools;
 use crate::frame;
 use crate::frame::content::{mentions_terminal, no_output_kept, terminal, text_item};
-use crate::tools::Tools;
 
 /// Tool calls and terminals that are followed: more than an agent has at work at a time.
 const MOST: usize = 64;

@@ -22,7 +22,7 @@ use super::pending::PendingForwards;
 use super::startup::Startup;
 use super::terminal_transcript::TerminalTranscript;
 use crate::agent::Opened;
-use crate::agent::introduction::StartFailure;
+use crate::agent::initialize::StartFailure;
 use crate::host::StartPriority;
 use crate::settings::{ReturnTerms, ToldSettings};
 

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use wharf_core::{Effect, Reply, Seq};
 use wharf_store::OnSynced;
 
-use crate::agent::introduction::StartFailure;
+use crate::agent::initialize::StartFailure;
 use crate::session::command::{ReplyTo, Started, StartedTo, UpTo};
 use crate::session::handle::CallError;
 

@@ -46,7 +46,7 @@ impl Introduction {
 
 /// An agent that has answered `initialize` and has no session yet.
 #[derive(Debug)]
-pub(crate) struct Greeted {
+pub(crate) struct InitializedAgent {
     pub(crate) process: AgentProcess,
     pub(crate) reader: FrameReader<ChildStdout>,
     pub(crate) outbox: Outbox,
@@ -105,7 +105,10 @@ impl From<crate::adapters::AdapterError> for StartFailure {
 }
 
 /// Starts an agent and greets it. `capabilities` is the JSON of `clientCapabilities`.
-pub(crate) async fn greet(launch: &Launch, capabilities: &str) -> Result<Greeted, StartFailure> {
+pub(crate) async fn launch_and_initialize(
+    launch: &Launch,
+    capabilities: &str,
+) -> Result<InitializedAgent, StartFailure> {
     launch.check_cwd().map_err(StartFailure::impossible)?;
     let deadline = launch.timeout.map(|limit| Instant::now() + limit);
     let Some(launched) = by(deadline, launch.run()).await else {
@@ -116,7 +119,7 @@ pub(crate) async fn greet(launch: &Launch, capabilities: &str) -> Result<Greeted
     let early = Early::default();
     let (next_id, timeout) = (1, launch.timeout);
     let mut greeted =
-        Greeted { process, reader, outbox, stderr, introduction: blank, early, next_id, timeout, deadline };
+        InitializedAgent { process, reader, outbox, stderr, introduction: blank, early, next_id, timeout, deadline };
     let version = env!("CARGO_PKG_VERSION");
     let request = format!(
         r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":1,"clientCapabilities":{capabilities},"clientInfo":{{"name":"wharf","title":"Wharf","version":"{version}"}}}}}}"#
@@ -127,7 +130,7 @@ pub(crate) async fn greet(launch: &Launch, capabilities: &str) -> Result<Greeted
     Ok(greeted)
 }
 
-impl Greeted {
+impl InitializedAgent {
     /// Sends a request and waits for its answer; everything else that comes is kept for later.
     pub(super) async fn exchange(&mut self, method: &str, request: Bytes, id: u64) -> Result<Bytes, StartFailure> {
         if self.outbox.send(request).is_err() {

@@ -10,7 +10,7 @@ use wharf_core::{AgentSetting, AgentTraits, Raw, StartFault, StartKind};
 use wharf_json::{Json, ReadError};
 
 use super::AgentProcess;
-use super::introduction::{Early, Greeted, StartFailure};
+use super::initialize::{Early, InitializedAgent, StartFailure};
 use super::outbox::Outbox;
 use super::stderr::StderrTail;
 use crate::frame::{self, FrameReader};
@@ -50,7 +50,7 @@ pub(crate) struct Opened {
 }
 
 /// Opens the session.
-pub(crate) async fn open(mut greeted: Greeted, opening: &Opening) -> Result<Opened, StartFailure> {
+pub(crate) async fn open(mut greeted: InitializedAgent, opening: &Opening) -> Result<Opened, StartFailure> {
     let id = greeted.take_id();
     let (method, request) = request(opening, id)?;
     if opening.how != StartKind::New {
@@ -74,7 +74,7 @@ pub(crate) async fn open(mut greeted: Greeted, opening: &Opening) -> Result<Open
     }
     // Also of a fresh session, which takes the place of another.
     let settings = restore(&mut greeted, &agent_session, &answer, opening.wanted.clone()).await?;
-    let Greeted { process, reader, outbox, stderr, introduction, early, next_id, .. } = greeted;
+    let InitializedAgent { process, reader, outbox, stderr, introduction, early, next_id, .. } = greeted;
     let answer = Raw::new_checked_before(frame::one_line(answer));
     let traits = introduction.traits;
     Ok(Opened { process, reader, outbox, stderr, agent_session, traits, answer, settings, early, next_id })
@@ -146,7 +146,7 @@ fn reopening(
 
 /// Sets what differs from what was in force, until nothing does, and returns the settings that the agent has then.
 async fn restore(
-    greeted: &mut Greeted,
+    greeted: &mut InitializedAgent,
     session: &str,
     answer: &[u8],
     wanted: Vec<AgentSetting>,
@@ -181,7 +181,7 @@ async fn restore(
     }
 }
 
-impl Greeted {
+impl InitializedAgent {
     /// Has the agent delete one of its sessions.
     pub(crate) async fn delete_session(&mut self, session: &str) -> Result<(), StartFailure> {
         let id = self.take_id();

@@ -51,29 +51,29 @@ impl Badge {
 
 /// For whom badges are made: goes with whatever is started for a session.
 #[derive(Clone, Debug)]
-pub(crate) struct Wearer {
+pub(crate) struct TokenIssuer {
     pub(crate) badges: Arc<Badges>,
     pub(crate) session: SessionId,
 }
 
 /// A badge as the process has it. Dropping it ends the badge.
 #[derive(Debug)]
-pub(crate) struct Worn {
+pub(crate) struct TokenGuard {
     badges: Arc<Badges>,
     digest: blake3::Hash,
 }
 
-impl Wearer {
+impl TokenIssuer {
     /// A new badge, and the token for the environment of its process.
-    pub(crate) fn put_on(&self) -> (Worn, String) {
+    pub(crate) fn issue(&self) -> (TokenGuard, String) {
         let token = format!("{PREFIX}{}", random_text(LENGTH));
         let digest = blake3::hash(token.as_bytes());
         self.badges.worn().insert(digest, Tree { session: self.session.clone(), root: 0 });
-        (Worn { badges: Arc::clone(&self.badges), digest }, token)
+        (TokenGuard { badges: Arc::clone(&self.badges), digest }, token)
     }
 }
 
-impl Worn {
+impl TokenGuard {
     /// Now its process is there.
     pub(crate) fn rooted_at(&self, shim: u32) {
         if let Some(tree) = self.badges.worn().get_mut(&self.digest) {
@@ -82,7 +82,7 @@ impl Worn {
     }
 }
 
-impl Drop for Worn {
+impl Drop for TokenGuard {
     fn drop(&mut self) {
         self.badges.worn().remove(&self.digest);
         self.badges.taken_off.send_replace(());
@@ -131,14 +131,14 @@ impl Badges {
 mod tests {
     use super::*;
 
-    fn wearer() -> Wearer {
-        Wearer { badges: Arc::default(), session: SessionId::new("sess_1") }
+    fn wearer() -> TokenIssuer {
+        TokenIssuer { badges: Arc::default(), session: SessionId::new("sess_1") }
     }
 
     #[test]
     fn a_token_is_good_while_its_process_lives_and_is_kept_nowhere() {
         let wearer = wearer();
-        let (worn, token) = wearer.put_on();
+        let (worn, token) = wearer.issue();
         let badge = wearer.badges.of_token(&token).unwrap();
         assert_eq!(badge.session().as_str(), "sess_1");
         assert!(!format!("{:?} {badge:?} {worn:?}", wearer.badges).contains(&token[PREFIX.len()..]));
@@ -150,7 +150,7 @@ mod tests {
     #[tokio::test]
     async fn who_waits_for_a_badge_hears_of_its_own_end() {
         let wearer = wearer();
-        let ((one, token), (other, _)) = (wearer.put_on(), wearer.put_on());
+        let ((one, token), (other, _)) = (wearer.issue(), wearer.issue());
         let badge = wearer.badges.of_token(&token).unwrap();
         let gone = wearer.badges.gone(&badge);
         tokio::pin!(gone);
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn every_start_has_a_token_of_its_own() {
         let wearer = wearer();
-        let ((_one, first), (_two, second)) = (wearer.put_on(), wearer.put_on());
+        let ((_one, first), (_two, second)) = (wearer.issue(), wearer.issue());
         assert_ne!(first, second);
         assert_ne!(wearer.badges.of_token(&first), wearer.badges.of_token(&second));
     }
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_process_wears_the_badge_of_the_tree_that_it_is_in() {
         let wearer = wearer();
-        let (worn, _) = wearer.put_on();
+        let (worn, _) = wearer.issue();
         let own = std::process::id();
         assert_eq!(wearer.badges.of_process(own), None);
         let ancestry = sweep::ancestry(own);

@@ -83,7 +83,7 @@ impl OutsideFiles {
         let (_process, mut stdin, stdout, stderr) = launch.run_piped().await.map_err(ToolError::Failed)?;
         let failed = |error: std::io::Error| {
             let message = format!("the process that serves files outside of the session's directories failed: {error}");
-            ToolError::Failed(crate::agent::introduction::with_stderr(&message, &stderr))
+            ToolError::Failed(crate::agent::initialize::with_stderr(&message, &stderr))
         };
         stdin.write_all(frame).await.map_err(failed)?;
         drop(stdin);
