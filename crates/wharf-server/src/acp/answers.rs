@@ -50,7 +50,7 @@ impl Outcome {
 }
 
 /// The agent's `initialize` result with what Wharf adds.
-pub(super) fn initialize(agent: &Raw, id: &[u8], amux: bool, terminal_auth: bool) -> Result<Bytes, ReadError> {
+pub(super) fn initialize(agent: &Raw, id: &[u8], terminal_auth: bool) -> Result<Bytes, ReadError> {
     let mut result = Outcome::of(agent)?;
     let session = |name| ["agentCapabilities", "sessionCapabilities", name];
     for added in ADDED {
@@ -59,10 +59,6 @@ pub(super) fn initialize(agent: &Raw, id: &[u8], amux: bool, terminal_auth: bool
     // Child sessions that a client did not open cannot be relayed (rule 3.1).
     result.remove(&session("fork"))?;
     result.remove(&session("subagents"))?;
-    if amux {
-        // As amux writes it (rule 3.3).
-        result.set(&session("attach"), "true")?;
-    }
     result.set(&["agentCapabilities", "loadSession"], "true")?;
     // The second place that readers of `session/ready` look in.
     result.set(&["capabilities", "session", "ready"], "true")?;
@@ -150,7 +146,7 @@ mod tests {
     #[test]
     fn an_agents_own_capabilities_stay_beside_those_that_are_added() {
         let agent = r#"{"id":0,"result":{"capabilities":{"session":{"fancy":{"n":1e400}},"x":"\ud83d"},"agentCapabilities":{"sessionCapabilities":{"fork":{},"own":[1.0]},"n":-0}}}"#;
-        let answer = initialize(&Raw::new(agent).unwrap(), b"7", false, false).unwrap();
+        let answer = initialize(&Raw::new(agent).unwrap(), b"7", false).unwrap();
         let expected = concat!(
             r#"{"jsonrpc":"2.0","id":7,"result":{"capabilities":{"session":{"fancy":{"n":1e400},"ready":true},"x":"\ud83d"},"#,
             r#""agentCapabilities":{"sessionCapabilities":{"own":[1.0],"attach":{},"detach":{},"status":{},"#,
@@ -164,9 +160,9 @@ mod tests {
     fn capabilities_that_are_no_objects_give_way() {
         for odd in ["null", "1e400", "[]", "\"\\ud83d\""] {
             let agent = format!(r#"{{"id":0,"result":{{"capabilities":{odd},"agentCapabilities":{odd}}}}}"#);
-            let answer = initialize(&Raw::new(agent).unwrap(), b"7", true, false).unwrap();
+            let answer = initialize(&Raw::new(agent).unwrap(), b"7", false).unwrap();
             let answer = Json::parse(&answer).unwrap().to_value();
-            assert_eq!(answer["result"]["agentCapabilities"]["sessionCapabilities"]["attach"], true);
+            assert_eq!(answer["result"]["agentCapabilities"]["sessionCapabilities"]["attach"], json!({}));
             assert_eq!(answer["result"]["capabilities"]["session"]["ready"], true);
         }
     }

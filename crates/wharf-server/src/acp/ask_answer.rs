@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use wharf_host::core::Raw;
 use wharf_json::{Json, ReadError};
 
-use super::ledger::Wanted;
+use super::pending_requests::Wanted;
 
 /// A response to an ask.
 #[derive(Debug, PartialEq, Eq)]

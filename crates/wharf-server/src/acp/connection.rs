@@ -1,293 +1,259 @@
-//! One connection: what is known of a client, and what is done with each of its frames. How frames come and go is
-//! not its business: a WebSocket and an HTTP client's streams use it alike.
+//! One connection of an ACP client. It owns the parts that its messages need; `inbound` takes the messages in, `methods`
+//! handles them. How frames come and go is the transport's: a WebSocket and an HTTP client's streams use it alike.
 
-use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::Instant;
+use std::fmt;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::sync::{Semaphore, mpsc, watch};
-use wharf_host::core::{Attachment, ClientId, Joined, Role, Sender, SessionId};
-use wharf_host::{
-    Attendance, ByteBudget, BytePermit, CallError, CloseSignal, Lane, LaneMessage, PrestartedAgent, Serves,
-    SessionHandle, frame, new_client_id,
-};
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use tokio::sync::watch;
+use wharf_host::core::{Ask, Attachment, Joined, Peer, Role, Sender, Seq, SessionId};
+use wharf_host::frame::Envelope;
+use wharf_host::{Attendance, CallError, Cursor, Serves, SessionHandle};
 
-use super::amux::Bound;
-use super::client::ClientInfo;
+use super::attachments::{AttachedSession, Attachments};
+use super::client_profile::ClientProfile;
 use super::errors::RpcError;
-use super::ledger::Ledger;
-use super::order::Order;
-use super::out_frame::OutFrame;
-use super::outbound::Out;
-use super::shown::ShownUpTo;
+use super::history::NotInline;
+use super::history_limit::HistoryTurns;
+use super::inbound::Outcome;
+use super::message_order::{MessageOrder, MessageTurn};
+use super::methods::METHODS;
+use super::outbound::{Join, Out};
+use super::outbox::{ClientOutbox, Outlet};
+use super::pending_requests::PendingRequests;
+use super::unbound_agent::UnboundAgent;
 use super::under_way::UnderWay;
-use super::view::Wishes;
+use super::view::{TurnSeen, View, ViewExtension};
 use crate::App;
 use crate::auth::Identity;
 use crate::sight::Sight;
 use crate::use_cases::Caller;
 
-/// Answers and joins on their way out. The inbound half waits when the client does not take them.
-const OUT: usize = 64;
-/// Presence and the like; a connection that lets this many pile up is not reading.
-const LANE: usize = 256;
-/// The close code of a connection that was given more than it reads.
-pub(super) const OVERLOADED: u16 = 1013;
-
-/// The inbound half's state. Shared by the requests that take long and run beside the others.
+/// The state of a connection. Requests that take long run beside the others and share it.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) app: App,
-    pub(super) identity: Identity,
-    pub(super) agent: Arc<str>,
-    pub(super) client: ClientId,
-    pub(super) introduced: OnceLock<ClientInfo>,
-    pub(super) ledger: Arc<Ledger>,
-    pub(super) out: mpsc::Sender<Out>,
-    pub(super) lane: Lane,
-    pub(super) shown: Arc<ShownUpTo>,
-    /// Raised when the connection has to close.
-    pub(super) close: Arc<CloseSignal>,
-    /// The session that an amux client means when it names none.
-    pub(super) bound: Option<Bound>,
-    attached: Mutex<HashMap<SessionId, Attached>>,
-    /// Held while the client comes to a session or leaves one, so that the list and the session agree.
-    pub(super) moving: tokio::sync::Mutex<()>,
-    /// True once the client is gone: what attaches late is detached again, and no history is built any more.
-    ended: watch::Sender<bool>,
-    /// Held while a history is built for this client, and until it has gone out.
-    pub(super) history_turn: Arc<Semaphore>,
-    /// The agent that serves requests without a session. Held while it is asked.
-    pub(super) spare: tokio::sync::Mutex<Option<PrestartedAgent>>,
-    /// Where the client last wanted a session.
-    pub(super) last_cwd: Mutex<Option<PathBuf>>,
-    pub(super) under_way: UnderWay,
+    pub(super) client: ClientProfile,
+    /// Requests of both directions that have no answer yet.
+    pub(super) requests: Arc<PendingRequests>,
+    /// The sessions that the client is attached to.
+    pub(super) attachments: Attachments,
+    pub(super) outbox: ClientOutbox,
+    /// The agent that serves requests without a session.
+    pub(super) agent: UnboundAgent,
     /// The messages that wait to be accepted, by session.
-    pub(super) order: Arc<Order>,
-    /// The sessions that are about to be shown: in the order in which the client came to them.
-    pub(super) joins: Arc<Order>,
+    pub(super) order: Arc<MessageOrder>,
+    pub(super) under_way: UnderWay,
+    pub(super) histories: HistoryTurns,
+    options: ConnectionOptions,
 }
 
-/// Where a connection's messages come out, for the task that writes them.
+/// How a connection differs from a plain one. A module that wraps connections sets these.
+#[derive(Debug, Default)]
+pub(super) struct ConnectionOptions {
+    /// The client as the protocol that wraps ACP knows it.
+    pub(super) peer: Option<Peer>,
+    pub(super) peer_name: Option<Arc<str>>,
+    /// The client asked to be an observer, whatever its token allows.
+    pub(super) observes: bool,
+    /// The client serves neither files nor terminals, whatever it says in `initialize`.
+    pub(super) without_tools: bool,
+    /// The connection's own request ids come after this number.
+    pub(super) request_ids_after: u64,
+    /// The close code and reason that follow an answer which says that an agent could not be started.
+    pub(super) close_on_failed_start: Option<(u16, &'static str)>,
+    pub(super) extension: Option<Arc<dyn SessionExtension>>,
+}
+
+/// Adds frames of another protocol to those of ACP, for the sessions that it extends.
+pub(super) trait SessionExtension: fmt::Debug + Send + Sync {
+    /// Returns true if clients of this connection see the session with this extension.
+    fn extends(&self, session: &SessionId) -> bool;
+
+    /// Makes the extension for a view of the session.
+    fn extend_view<'a>(&'a self, handle: &'a SessionHandle) -> BoxFuture<'a, ExtendedView>;
+
+    /// Reads the session's past from the cursor to `head`, as the extended view shows it.
+    fn read_history(
+        &self,
+        cursor: Cursor,
+        head: Seq,
+        limit: usize,
+        view: View,
+    ) -> BoxFuture<'_, Result<Vec<Value>, NotInline>>;
+
+    /// Returns the open asks as entries of such a history.
+    fn list_pending(&self, asks: &[Ask]) -> Vec<Value>;
+}
+
+/// The extension of one view, and the frame that precedes everything else of the session.
 #[derive(Debug)]
-pub(super) struct Outlet {
-    pub(super) outs: mpsc::Receiver<Out>,
-    pub(super) lane: mpsc::Receiver<LaneMessage>,
-    pub(super) shown: Arc<ShownUpTo>,
-    pub(super) client: ClientId,
-    pub(super) buffers: Arc<ByteBudget>,
-}
-
-/// A session that this connection is attached to.
-#[derive(Clone, Debug)]
-pub(super) struct Attached {
-    pub(super) handle: SessionHandle,
-    pub(super) role: Role,
-    /// The client as it attached: `session/attach` may say more about it than `initialize` did.
-    pub(super) sender: Sender,
-}
-
-/// Done when the host stops.
-pub(super) async fn stopped(stopping: &mut watch::Receiver<bool>) {
-    let _ = stopping.wait_for(|stopping| *stopping).await;
+pub(super) struct ExtendedView {
+    pub(super) extension: Box<dyn ViewExtension>,
+    pub(super) first_frame: Bytes,
 }
 
 impl Connection {
-    pub(super) fn new(app: App, identity: Identity, agent: Arc<str>, bound: Option<Bound>) -> (Arc<Self>, Outlet) {
-        let ledger = if bound.is_some() { Ledger::beyond_asks() } else { Ledger::default() };
-        let (out, outs) = mpsc::channel(OUT);
-        let (lane, lanes) = mpsc::channel(LANE);
-        let (shown, client): (Arc<ShownUpTo>, _) = (Arc::default(), new_client_id());
-        let buffers = Arc::clone(app.host.buffers());
-        let outlet = Outlet { outs, lane: lanes, shown: Arc::clone(&shown), client: client.clone(), buffers };
-        let under_way = UnderWay::new(app.host.config().limits.frame.0);
+    /// `agent` is the slug of the adapter that the connection means.
+    pub(super) fn new(
+        app: App,
+        identity: Identity,
+        agent: Arc<str>,
+        mut options: ConnectionOptions,
+    ) -> (Arc<Self>, Outlet) {
+        let client = ClientProfile::new(identity, &mut options);
+        let attachments = Attachments::default();
+        let (outbox, outlet) = ClientOutbox::new(client.id(), attachments.shown(), app.host.buffers());
         let connection = Self {
-            app,
-            identity,
-            agent,
-            client,
-            introduced: OnceLock::new(),
-            ledger: Arc::new(ledger),
-            out,
-            lane,
-            shown,
-            close: Arc::default(),
-            bound,
-            attached: Mutex::default(),
-            moving: tokio::sync::Mutex::default(),
-            ended: watch::Sender::new(false),
-            history_turn: Arc::new(Semaphore::new(1)),
-            spare: tokio::sync::Mutex::default(),
-            last_cwd: Mutex::default(),
-            under_way,
+            requests: Arc::new(PendingRequests::new(options.request_ids_after)),
+            attachments,
+            outbox,
+            agent: UnboundAgent::new(app.host.clone(), agent),
             order: Arc::default(),
-            joins: Arc::default(),
+            under_way: UnderWay::new(app.host.config().limits.frame.0),
+            histories: HistoryTurns::new(&app.histories),
+            client,
+            options,
+            app,
         };
         (Arc::new(connection), outlet)
     }
 
-    /// The sessions that this connection's identity covers.
+    /// Returns the sessions that this connection's identity covers.
     pub(super) fn sight(&self) -> Sight {
-        self.app.seen_by(&self.identity)
+        self.app.seen_by(self.client.identity())
     }
 
-    /// Done when the client is gone.
-    pub(super) async fn gone(&self) {
-        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
-    }
-
-    /// An answer, counted if it is large.
-    pub(super) fn counted(&self, frame: Bytes) -> OutFrame {
-        let large = frame.len() > ByteBudget::UNCOUNTED_BYTES;
-        let permit = large.then(|| Arc::new(self.app.host.buffers().charge_out(frame.len())));
-        OutFrame::from(frame).counted_by(permit)
-    }
-
-    /// One frame of the client, and what counts it if it is large.
-    pub(super) async fn receive(self: &Arc<Self>, frame: Bytes, permit: Option<BytePermit>) {
-        let frame = frame::one_line(without_bom(frame));
-        let error = match frame::scan(&frame) {
-            Ok(envelope) if envelope.has_null_members => {
-                return match frame::without_null_members(&frame, envelope.kind) {
-                    Ok(plain) => Box::pin(self.receive(plain, permit)).await,
-                    Err(error) => self.send(RpcError::invalid_request(error.to_string()).frame(b"null")).await,
-                };
-            }
-            Ok(envelope) => return self.dispatch(&frame, &envelope, permit).await,
-            Err(error) => error,
-        };
-        let id = self.settle_malformed(&wharf_json::salvage(&frame), &error.to_string()).await;
-        let error = match error {
-            frame::ScanError::Batch => RpcError::invalid_request("batches are not taken: send one message at a time"),
-            frame::ScanError::NotMessage(why) => RpcError::invalid_request(why),
-            error @ (frame::ScanError::NotUtf8 | frame::ScanError::NotJson(_)) => RpcError::parse(error.to_string()),
-        };
-        self.send(error.frame(&id)).await;
-    }
-
-    /// A message that belongs to no session.
-    async fn send(&self, frame: Bytes) {
-        let _ = self.out.send(Out::Answer { session: None, frame: frame.into() }).await;
-    }
-
-    /// Who this connection is, as recorded with what it does.
-    pub(super) fn sender(&self) -> Sender {
-        let info = self.introduced.get().cloned().unwrap_or_default();
-        let token = self.identity.token.clone();
-        let (peer, peer_name) = self.bound.as_ref().map(|bound| (bound.peer.clone(), bound.peer_name.clone())).unzip();
-        let (name, parent) = (peer_name.flatten().or(info.name), self.identity.agent().cloned());
-        let (client, chosen) = (self.client.clone(), info.chosen);
-        Sender { client, chosen, name, version: info.version, token, parent, peer }
-    }
-
-    /// The client as others know it in this session.
+    /// Returns the client as others know it in this session: `session/attach` may say more about it than `initialize`.
     pub(super) fn sender_in(&self, session: &SessionId) -> Sender {
-        self.attached(session).map_or_else(|| self.sender(), |attached| attached.sender)
+        self.attachments.get(session).map_or_else(|| self.client.sender(), |attached| attached.sender)
     }
 
-    /// The most that the token allows, and no more than an amux client asked for.
-    pub(super) fn role(&self) -> Role {
-        if self.bound.as_ref().is_some_and(Bound::observes) { Role::Observer } else { self.identity.role() }
-    }
-
-    /// The client as the use cases know it.
-    pub(super) fn caller(&self) -> Caller {
-        Caller::connected(self.identity.clone(), self.role(), self.sender())
-    }
-
-    /// The same in a session that it may be attached to under another name.
+    /// Returns the client as the use cases know it in this session.
     pub(super) fn caller_in(&self, session: &SessionId) -> Caller {
-        Caller::connected(self.identity.clone(), self.role(), self.sender_in(session))
+        let role = self.client.role();
+        Caller::connected(self.client.identity().clone(), role, self.sender_in(session))
     }
 
-    /// The part of the client's environment that its agents get.
-    pub(super) fn env(&self) -> BTreeMap<String, String> {
-        self.caller().env(BTreeMap::clone(&self.info().env))
+    /// Returns the client's attachment to this session; `wake` if a cold session's agent is to be brought back.
+    pub(super) fn attachment(&self, session: &SessionId, wake: bool) -> Attachment {
+        let (role, elicits) = (self.client.role(), self.client.info().abilities().forms);
+        Attachment { sender: self.sender_in(session), role, elicits, wake, needs_agent: false }
     }
 
-    /// Returns the client's statement about itself. An amux client serves neither files nor terminals (rule 12.13).
-    pub(super) fn info(&self) -> ClientInfo {
-        let info = self.introduced.get().cloned().unwrap_or_default();
-        if self.bound.is_some() { info.without_tools() } else { info }
-    }
-
-    pub(super) fn wishes(&self) -> Wishes {
-        let info = self.info();
-        let (multi, forms) = (info.multi_client_updates, info.abilities().forms);
-        Wishes { role: self.role(), multi, event_ids: info.event_ids, forms, understood: info.understood() }
-    }
-
-    /// How the agent's session is attended; `serves` if this client takes over files and terminals.
+    /// Returns how the client is present in a session; `serves` if it takes over files and terminals.
     pub(super) fn attendance(&self, serves: bool) -> Attendance {
-        let serves = if serves && self.role() == Role::Controller { Serves::Yes } else { Serves::No };
-        let close = Arc::clone(&self.close);
-        Attendance { lane: self.lane.clone(), close, serves, abilities: self.info().abilities() }
+        let serves = if serves && self.client.role() == Role::Controller { Serves::Yes } else { Serves::No };
+        self.outbox.attendance(serves, self.client.info().abilities())
     }
 
-    pub(super) fn attached(&self, session: &SessionId) -> Option<Attached> {
-        self.sessions().get(session).cloned()
+    /// Returns a view of the session as it was when the client came.
+    pub(super) fn view_of(&self, handle: &SessionHandle, joined: &Joined, turn: TurnSeen) -> View {
+        self.plain_view(handle, joined.head, turn).with_queue(&joined.queued, joined.head)
     }
 
-    pub(super) fn all_attached(&self) -> Vec<Attached> {
-        self.sessions().values().cloned().collect()
+    /// Returns a view for which the events up to `history` are past.
+    pub(super) fn plain_view(&self, handle: &SessionHandle, history: Seq, turn: TurnSeen) -> View {
+        View::new(handle.id().clone(), self.client.wishes(), Arc::clone(&self.requests), history, turn)
     }
 
-    /// Has it joined no session yet?
-    pub(super) fn attached_nothing(&self) -> bool {
-        self.sessions().is_empty()
-    }
-
-    /// Attaches to a session, or attaches anew.
-    pub(super) async fn come_to(
+    /// Attaches the client to a session, or attaches it anew.
+    pub(super) async fn attach(
         &self,
         handle: &SessionHandle,
         attachment: Attachment,
         attendance: Attendance,
     ) -> Result<Joined, CallError> {
-        let _moving = self.moving.lock().await;
-        let (role, sender) = (attachment.role, attachment.sender.clone());
-        let joined = handle.attach(attachment, attendance).await?;
-        self.shown.arrive(handle.id(), joined.head, Instant::now());
-        self.note_attached(Attached { handle: handle.clone(), role, sender });
-        Ok(joined)
+        self.attachments.attach(handle, attachment, attendance).await
     }
 
-    fn note_attached(&self, attached: Attached) {
-        let Attached { handle, sender, .. } = attached.clone();
-        self.sessions().insert(handle.id().clone(), attached);
-        // Set before the list was emptied, so that a late one is found here or there.
-        if *self.ended.borrow() && self.note_left(handle.id()).is_some() {
-            tokio::spawn(async move {
-                let _ = handle.detach(sender).await;
-            });
-        }
-    }
-
-    /// Takes a session off the list; `None` if it was not on it.
-    pub(super) fn note_left(&self, session: &SessionId) -> Option<SessionHandle> {
-        self.sessions().remove(session).map(|attached| attached.handle)
+    /// Detaches the client from a session and shows it no longer.
+    pub(super) async fn leave(&self, handle: &SessionHandle) {
+        self.attachments.detach(handle, self.client.sender(), &self.outbox).await;
     }
 
     /// The client is gone: its sessions live on without it.
     pub(super) async fn leave_all(&self) {
-        self.ended.send_replace(true);
-        let handles: Vec<SessionHandle> = self.sessions().drain().map(|(_, attached)| attached.handle).collect();
-        for handle in handles {
-            let _ = handle.detach(self.sender()).await;
-        }
+        self.attachments.detach_all(&self.client.sender()).await;
         // Last: it may be in the middle of a start.
-        self.spare.lock().await.take();
+        self.agent.discard().await;
     }
 
-    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Attached>> {
-        self.attached.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Shows a session from now on.
+    pub(super) async fn subscribe(&self, mut join: Join) {
+        self.extend(&mut join).await;
+        let session = join.view.session().clone();
+        self.show(Out::Join(Box::new(join)), &session).await;
+    }
+
+    /// The same, after the sessions to which the client came before.
+    pub(super) async fn subscribe_in_turn(&self, join: Join, mut showing: MessageTurn) {
+        showing.come().await;
+        self.subscribe(join).await;
+    }
+
+    /// The same because of a message that only implies it: a session that is shown already stays as it is.
+    pub(super) async fn subscribe_implied(&self, mut join: Join) {
+        self.extend(&mut join).await;
+        let session = join.view.session().clone();
+        self.show(Out::Implied(Box::new(join)), &session).await;
+    }
+
+    /// Has a session shown, and no longer if the client has left it meanwhile.
+    async fn show(&self, join: Out, session: &SessionId) {
+        self.outbox.send(join).await;
+        if self.attachments.get(session).is_none() {
+            self.outbox.send(Out::Leave(session.clone())).await;
+        }
+    }
+
+    /// Returns the extension with which the client sees this session.
+    pub(super) fn extension_of(&self, session: &SessionId) -> Option<&dyn SessionExtension> {
+        self.options.extension.as_deref().filter(|extension| extension.extends(session))
+    }
+
+    async fn extend(&self, join: &mut Join) {
+        let session = join.view.session().clone();
+        let Some(extension) = self.extension_of(&session) else { return };
+        let Some(AttachedSession { handle, .. }) = self.attachments.get(&session) else { return };
+        let ExtendedView { extension, first_frame } = extension.extend_view(&handle).await;
+        join.view.extend(extension);
+        self.outbox.send_after(&session, first_frame, Seq::ZERO).await;
+    }
+
+    /// Answers a request. `Ok(None)`: the answer comes later, by another way.
+    pub(super) async fn answer(&self, session: Option<SessionId>, id: &Bytes, outcome: Outcome) {
+        let (frame, failed) = match outcome {
+            Ok(Some(frame)) => (frame, false),
+            Ok(None) => return,
+            Err(error) => (error.frame(id), error.is_failed_start()),
+        };
+        self.outbox.answer(session, frame).await;
+        if let Some((code, reason)) = self.options.close_on_failed_start.filter(|_| failed) {
+            self.outbox.close(code, reason).await;
+        }
+    }
+
+    /// Refuses a request before it is handled.
+    pub(super) async fn refuse(&self, id: &Bytes, envelope: &Envelope<'_>, error: RpcError) {
+        let outcome = Err(error);
+        self.note_refused(envelope, &outcome);
+        self.answer(None, id, outcome).await;
+    }
+
+    /// Counts a refusal. A method that is not ours may be called anything, so its name is not told.
+    pub(super) fn note_refused(&self, envelope: &Envelope<'_>, outcome: &Outcome) {
+        let Err(error) = outcome else { return };
+        self.app.refusals.add(error.code().to_string());
+        let method = METHODS.iter().find(|known| **known == envelope.method).unwrap_or(&"other");
+        let token = self.client.identity().token.as_deref();
+        tracing::debug!(client = %self.client.id(), token, method, code = error.code(), "a request was refused");
     }
 }
 
-/// The frame without the byte order mark that some programs begin with.
-pub(in crate::acp) fn without_bom(frame: Bytes) -> Bytes {
-    let bom = frame.len() - wharf_json::strip_bom(&frame).len();
-    frame.slice(bom..)
+/// Returns when the host stops.
+pub(super) async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|stopping| *stopping).await;
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::connection::Connection;
+use super::attachments::Attachments;
 use super::errors::RpcError;
 
 /// So many are built at once. Each may hold `limits.history` of text, and several times that as parsed values.
@@ -66,33 +66,35 @@ impl HistoryTurn {
     }
 }
 
-impl Connection {
+/// A connection's place among those that want histories built: one at a time.
+#[derive(Debug)]
+pub(super) struct HistoryTurns {
+    /// Held while a history is built for this client, and until it has gone out.
+    own: Arc<Semaphore>,
+    all: Arc<HistoryLimit>,
+}
+
+impl HistoryTurns {
+    pub(super) fn new(all: &Arc<HistoryLimit>) -> Self {
+        Self { own: Arc::new(Semaphore::new(1)), all: Arc::clone(all) }
+    }
+
     /// Waits for the connection's turn. Fails once the client is gone.
-    pub(super) async fn begin_history(&self) -> Result<HistoryTurn, RpcError> {
-        let mut building = Building::new(&self.app.histories.wanted);
-        let own = Arc::clone(&self.history_turn);
-        self.while_connected(async {
+    pub(super) async fn begin(&self, attachments: &Attachments) -> Result<HistoryTurn, RpcError> {
+        let mut building = Building::new(&self.all.wanted);
+        let own = Arc::clone(&self.own);
+        let turn = attachments.while_connected(async {
             let own = own.acquire_owned().await.ok()?;
-            building._place = Arc::clone(&self.app.histories.building).acquire_owned().await.ok();
+            building._place = Arc::clone(&self.all.building).acquire_owned().await.ok();
             Some(HistoryTurn { building, own })
-        })
-        .await?
-        .ok_or_else(RpcError::client_gone)
+        });
+        turn.await?.ok_or_else(RpcError::client_gone)
     }
 
     /// Waits for a place to look through a log.
     pub(super) async fn begin_log_scan(&self) -> Building {
-        let mut building = Building::new(&self.app.histories.wanted);
-        building._place = Arc::clone(&self.app.histories.building).acquire_owned().await.ok();
+        let mut building = Building::new(&self.all.wanted);
+        building._place = Arc::clone(&self.all.building).acquire_owned().await.ok();
         building
-    }
-
-    /// Does something for as long as the client is there.
-    pub(super) async fn while_connected<T>(&self, work: impl Future<Output = T>) -> Result<T, RpcError> {
-        tokio::select! {
-            biased;
-            () = self.gone() => Err(RpcError::client_gone()),
-            done = work => Ok(done),
-        }
     }
 }

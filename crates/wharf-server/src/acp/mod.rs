@@ -1,11 +1,12 @@
 //! ACP: a client sees one ordinary agent; several of them share its sessions.
 
-mod agentless;
 mod amux;
 mod answers;
 mod ask_answer;
-mod attach;
-mod client;
+mod attachments;
+mod capability_filter;
+mod client_info;
+mod client_profile;
 mod connection;
 mod errors;
 mod event_id;
@@ -14,21 +15,21 @@ mod history;
 mod history_limit;
 mod http;
 mod inbound;
-mod ledger;
-mod order;
+mod message_order;
+mod methods;
 mod out_frame;
 mod outbound;
-mod prompts;
+mod outbox;
+mod pending_requests;
 mod queue_view;
-mod sessions;
 mod show;
 mod shown;
+mod subscription;
 mod terminals;
+mod unbound_agent;
 mod under_way;
-mod understood;
 mod updates;
 mod view;
-mod watched;
 mod websocket;
 mod wire;
 
@@ -46,13 +47,17 @@ use crate::App;
 use crate::auth::Identity;
 use crate::listen::Place;
 pub(crate) use amux::Rooms;
+use connection::{Connection, ConnectionOptions};
 use handshake::Handshake;
 pub(crate) use history_limit::HistoryLimit;
 pub(crate) use http::{Connections, delete, post};
+use methods::AcpMethods;
 pub(crate) use updates::stop_reason;
 
-/// Names of variables, for a bridge.
-const ENVIRONMENT: HeaderName = HeaderName::from_static("wharf-environment");
+/// The header with the names of the variables that a bridge sends.
+const ENVIRONMENT_HEADER: HeaderName = HeaderName::from_static("wharf-environment");
+/// Methods that begin so are never passed on to an agent (rule 3.10).
+const RESERVED_PREFIXES: [&str; 2] = ["_wharf/", amux::METHOD_PREFIX];
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct AcpQuery {
@@ -111,7 +116,7 @@ pub(crate) async fn list_sessions(
     let agent = AcpQuery { agent }.agent(&app);
     let mut found = app.seen_by(&identity).descriptors();
     found.retain(|known| known.adapter_slug == *agent);
-    axum::Json(sessions::list_page(found, cwd.as_deref(), cursor.as_deref()))
+    axum::Json(methods::list_page(found, cwd.as_deref(), cursor.as_deref()))
 }
 
 fn upgrade_to_socket(
@@ -122,34 +127,36 @@ fn upgrade_to_socket(
     place: Place,
     handshake: Handshake,
 ) -> Response {
-    let binding = match amux::read_query(pairs) {
-        // A seat is a person's: an agent in it would keep its owner out.
-        Ok(Some(_)) if identity.agent().is_some() => {
-            return handshake.accept(|socket, _| websocket::refuse(socket, amux::not_for_agents()));
-        }
-        Ok(query) => query,
+    let refuse = |handshake: Handshake, refused: amux::Refused| {
         // Only a socket that is open can be closed with a code and a reason.
-        Err(refused) => return handshake.accept(|socket, _| websocket::refuse(socket, refused)),
+        handshake.accept(move |socket, _| websocket::refuse(socket, refused.code, refused.reason))
+    };
+    let binding = match amux::Query::read(pairs) {
+        Ok(Some(_)) if identity.agent().is_some() => return refuse(handshake, amux::not_for_agents()),
+        Ok(query) => query,
+        Err(refused) => return refuse(handshake, refused),
     };
     // A session that is there already has its agent.
     let known = binding.as_ref().and_then(|query| app.seen_by(&identity).named(&query.name));
     let agent = known.map_or_else(|| query.agent(&app), |known| known.adapter_slug.as_str().into());
     let wanted = wanted_variables(&app, &agent);
     let mut response = handshake.accept(move |socket, unfinished| async move {
-        let bound = match binding {
-            Some(query) => match amux::admit(&app, &identity, query).await {
-                Ok(bound) => Some(bound),
-                Err(refused) => return websocket::refuse(socket, refused).await,
+        match binding {
+            Some(query) => match amux::connect(app, identity, agent, query).await {
+                Ok((methods, outlet)) => websocket::run(methods, outlet, socket, unfinished).await,
+                Err(refused) => return websocket::refuse(socket, refused.code, refused.reason).await,
             },
-            None => None,
-        };
-        websocket::run(app, identity, agent, bound, (socket, unfinished)).await;
+            None => {
+                let (connection, outlet) = Connection::new(app, identity, agent, ConnectionOptions::default());
+                websocket::run(Arc::new(AcpMethods::new(connection)), outlet, socket, unfinished).await;
+            }
+        }
         drop(place);
     });
     // The socket is the connection; the id is for those who expect one.
     let id = HeaderValue::from_str(&http::new_connection_id());
     response.headers_mut().extend(id.map(|id| (http::CONNECTION_ID, id)));
-    response.headers_mut().extend(wanted.map(|names| (ENVIRONMENT, names)));
+    response.headers_mut().extend(wanted.map(|names| (ENVIRONMENT_HEADER, names)));
     response
 }
 

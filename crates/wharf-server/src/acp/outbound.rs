@@ -8,11 +8,11 @@ use tokio::time::Instant as Moment;
 use wharf_host::core::{Ask, ClientId, Seq, SessionId};
 use wharf_host::{Batch, ByteBudget, Cursor, LaneMessage, ReadError};
 
-use super::connection::Outlet;
 use super::out_frame::OutFrame;
+use super::outbox::Outlet;
 use super::shown::ShownUpTo;
+use super::subscription::{Reader, Subscription};
 use super::view::View;
-use super::watched::{Reader, Watched};
 use super::wire::{Closed, Gate, Origin, TICK, Wire};
 
 /// What the inbound half has for the client.
@@ -62,7 +62,7 @@ pub(super) struct Join {
 #[derive(Debug)]
 pub(super) struct Writer<W> {
     pub(super) wire: W,
-    pub(super) watched: Vec<Watched>,
+    pub(super) watched: Vec<Subscription>,
     pub(super) shown: Arc<ShownUpTo>,
     pub(super) client: ClientId,
     /// What came past the log for sessions whose join is still on its way: a client is attached before it is shown.
@@ -105,7 +105,7 @@ pub(super) async fn write<W: Wire>(wire: W, outlet: Outlet) {
                 let now = Moment::now();
                 writer.revisit(|watched, gate| watched.come_due(gate, now)).await
             }
-            Wake::Changed => writer.revisit(Watched::gate_changed).await,
+            Wake::Changed => writer.revisit(Subscription::gate_changed).await,
             Wake::Tick => writer.wire.tick().await,
         };
         // More to say at once is said in the same breath: one write for many messages.
@@ -124,7 +124,7 @@ async fn moment(at: Option<Moment>) {
 }
 
 /// The next events of any session that may be read. Nothing is lost when it is dropped.
-async fn next_events<W: Wire>(watched: &mut [Watched], wire: &W) -> (usize, Reader, Result<Batch, ReadError>) {
+async fn next_events<W: Wire>(watched: &mut [Subscription], wire: &W) -> (usize, Reader, Result<Batch, ReadError>) {
     if let [one] = watched {
         let gate = wire.gate(one.session());
         return match one.reading(gate) {
@@ -159,11 +159,11 @@ impl<W: Wire> Writer<W> {
             Out::Answer { session, frame } => {
                 self.wire.feed(session.as_ref().map_or(Origin::Connection, Origin::Answer), frame).await
             }
-            Out::Join(join) => self.join(Watched::new(*join)).await,
+            Out::Join(join) => self.join(Subscription::new(*join)).await,
             Out::Implied(join) if self.find(join.view.session()).is_some() => Ok(()),
-            Out::Implied(join) => self.join(Watched::new(*join)).await,
+            Out::Implied(join) => self.join(Subscription::new(*join)).await,
             Out::Rejoin(join) => {
-                let mut watched = Watched::new(*join);
+                let mut watched = Subscription::new(*join);
                 watched.rejoined = true;
                 self.join(watched).await
             }
@@ -195,7 +195,7 @@ impl<W: Wire> Writer<W> {
         }
     }
 
-    async fn join(&mut self, mut new: Watched) -> Result<(), Closed> {
+    async fn join(&mut self, mut new: Subscription) -> Result<(), Closed> {
         let session = new.session().clone();
         let early: Vec<LaneMessage> = self.early.extract_if(.., |message| message.session == session).collect();
         if let Some(at) = self.find(&session).filter(|at| new.only_news && self.watched[*at].answer.is_none()) {
@@ -234,7 +234,7 @@ impl<W: Wire> Writer<W> {
 
     /// Shows a session no longer, but gives the answers that are still owed: to the request that joined it, and to
     /// prompts that end before `until`, where another view takes over.
-    async fn part(&mut self, mut old: Watched, until: Option<Seq>) -> Result<(), Closed> {
+    async fn part(&mut self, mut old: Subscription, until: Option<Seq>) -> Result<(), Closed> {
         if let Some((_, answer)) = old.answer.take() {
             self.wire.feed(Origin::Answer(old.session()), answer).await?;
         }
@@ -249,7 +249,7 @@ impl<W: Wire> Writer<W> {
     }
 
     /// Looks again at sessions for which something has changed, and says what was only waiting for that.
-    async fn revisit(&mut self, changed: impl Fn(&mut Watched, Gate) -> bool) -> Result<(), Closed> {
+    async fn revisit(&mut self, changed: impl Fn(&mut Subscription, Gate) -> bool) -> Result<(), Closed> {
         for at in 0..self.watched.len() {
             let gate = self.wire.gate(self.watched[at].session());
             if !changed(&mut self.watched[at], gate) {

@@ -9,13 +9,13 @@ use wharf_host::core::{Event, Seq};
 use wharf_host::frame::{self, FrameKind};
 use wharf_host::{Batch, ByteBudget, Direct, Entry, LaneMessage, ReadError};
 
-use super::connection::OVERLOADED;
 use super::event_id::{event_id, with_event_id};
-use super::ledger::What;
 use super::out_frame::OutFrame;
 use super::outbound::Writer;
+use super::outbox::OVERLOADED;
+use super::pending_requests::What;
+use super::subscription::Subscription;
 use super::view::{Shown, View};
-use super::watched::Watched;
 use super::wire::{Again, Closed, Gate, Origin, Wire};
 
 /// Messages past the log that wait for their turn in one session. With more than this the client is not reading, or
@@ -30,7 +30,7 @@ impl<W: Wire> Writer<W> {
         result
     }
 
-    async fn show_batch(&mut self, watched: &mut Watched, batch: &Batch) -> Result<(), Closed> {
+    async fn show_batch(&mut self, watched: &mut Subscription, batch: &Batch) -> Result<(), Closed> {
         let pause = watched.pause();
         for entry in batch.entries() {
             if pause.is_some_and(|at| entry.seq > at) {
@@ -52,7 +52,7 @@ impl<W: Wire> Writer<W> {
     }
 
     /// A prompt's text is in an earlier event; it is read from the log where it stands.
-    async fn show_prompt(&mut self, watched: &mut Watched, shown: At<'_>, content: Seq) -> Result<(), Closed> {
+    async fn show_prompt(&mut self, watched: &mut Subscription, shown: At<'_>, content: Seq) -> Result<(), Closed> {
         let (_, entry) = shown;
         let mut there = watched.cursor.clone_at(content);
         let Ok(batch) = there.next().await else { return Ok(()) };
@@ -99,7 +99,7 @@ impl<W: Wire> Writer<W> {
     }
 
     /// Says what was only waiting for the cursor: the answer, then open asks, then what came past the log.
-    pub(super) async fn settle(&mut self, watched: &mut Watched) -> Result<(), Closed> {
+    pub(super) async fn settle(&mut self, watched: &mut Subscription) -> Result<(), Closed> {
         if watched.has_left() {
             return Ok(());
         }
@@ -189,7 +189,7 @@ impl<W: Wire> Writer<W> {
         }
     }
 
-    async fn feed_events(&mut self, watched: &Watched, at: At<'_>, frames: Vec<Bytes>) -> Result<(), Closed> {
+    async fn feed_events(&mut self, watched: &Subscription, at: At<'_>, frames: Vec<Bytes>) -> Result<(), Closed> {
         let count = frames.len();
         for (nth, frame) in frames.into_iter().enumerate() {
             self.feed_event(watched, at, frame, nth + 1 == count).await?;
@@ -197,7 +197,7 @@ impl<W: Wire> Writer<W> {
         Ok(())
     }
 
-    async fn feed_event(&mut self, watched: &Watched, at: At<'_>, frame: Bytes, last: bool) -> Result<(), Closed> {
+    async fn feed_event(&mut self, watched: &Subscription, at: At<'_>, frame: Bytes, last: bool) -> Result<(), Closed> {
         let (batch, entry) = at;
         let is_large = frame.len() > ByteBudget::UNCOUNTED_BYTES;
         let own = is_large && !entry.holds(&frame);

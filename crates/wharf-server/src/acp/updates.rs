@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use wharf_host::core::{Ask, AskId, AskKind, AskOutcome, Member, PromptEnd, Raw, Sender, SessionId};
 use wharf_json::Json;
 
-use super::understood::Understood;
+use super::capability_filter::CapabilityFilter;
 use crate::use_cases::prompt_text;
 
 pub(super) fn update(session: &SessionId, tag: &str, mut body: Value) -> Bytes {
@@ -30,7 +30,7 @@ pub(super) fn prompt_preview(prompt: &Raw) -> String {
 }
 
 /// Something that this client alone is to know. ACP's own update for one that understands it, else an extension.
-pub(super) fn notice(session: &SessionId, understood: Understood, message: &str, reason: &str) -> Bytes {
+pub(super) fn notice(session: &SessionId, understood: CapabilityFilter, message: &str, reason: &str) -> Bytes {
     let body = json!({ "level": "info", "message": message, "_meta": { "wharf": { "reason": reason } } });
     let (method, params) = if understood.notices() {
         let mut update = body;
@@ -58,8 +58,8 @@ pub(super) fn turn_complete(session: &SessionId, end: &PromptEnd) -> Bytes {
     update(session, "turn_complete", json!({ "stopReason": stop_reason(end) }))
 }
 
-/// The end of an ask, in the words for its kind. `request` is the number under which amux peers know the request; they are
-/// also told the answer itself.
+/// The end of an ask, in the words for its kind. `request` is the number under which the client knows the request; it
+/// is also told the answer itself then.
 pub(super) fn ask_resolved(
     session: &SessionId,
     ask: &Ask,

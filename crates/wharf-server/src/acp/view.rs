@@ -1,6 +1,7 @@
 //! The ACP view of a session's events, for one client.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -14,12 +15,11 @@ use wharf_host::frame::FrameKind;
 use wharf_host::{Entry, frame};
 use wharf_json::Json;
 
-use super::amux::{Before, Frames};
+use super::capability_filter::CapabilityFilter;
 use super::errors::from_end;
-use super::ledger::{Asked, Ledger, Wanted, What};
+use super::pending_requests::{Asked, PendingRequests, Wanted, What};
 use super::queue_view::QueueView;
 use super::terminals;
-use super::understood::Understood;
 use super::updates;
 
 /// How one client sees one session.
@@ -27,7 +27,7 @@ use super::updates;
 pub(super) struct View {
     session: SessionId,
     role: Role,
-    ledger: Arc<Ledger>,
+    ledger: Arc<PendingRequests>,
     /// Events up to here are history: shown as such, and asks in them are not asked again.
     history: Seq,
     turn: TurnSeen,
@@ -39,12 +39,36 @@ pub(super) struct View {
     /// It wants the updates that tell of other clients.
     multi: bool,
     pub(super) event_ids: bool,
-    /// It speaks amux too.
-    amux: Option<Frames>,
-    pub(super) understood: Understood,
+    /// Adds frames of another protocol. Such a client is also told of its own turns, of what others did in the past, and
+    /// of asks by their numbers.
+    extension: Option<Box<dyn ViewExtension>>,
+    pub(super) understood: CapabilityFilter,
     /// The asks that are open as far as this view goes.
     asks: BTreeMap<AskId, Ask>,
     queue: QueueView,
+}
+
+/// Frames of another protocol that go out beside those of ACP.
+pub(super) trait ViewExtension: fmt::Debug + Send + Sync {
+    /// Returns the frames for an event, all but a turn's start: that needs the prompt.
+    fn show_event(&mut self, entry: &Entry, before: Before) -> Vec<Bytes>;
+
+    /// Returns the frames for a turn that begins; its sender gets them too.
+    fn start_turn(&mut self, entry: &Entry, prompt: &Raw, sender: &Sender, live: bool) -> Vec<Bytes>;
+
+    /// Returns the frames for a client that came or went.
+    fn tell_presence(&self, member: &Member, connected: bool) -> Vec<Bytes>;
+}
+
+/// The state of the session before an event.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Before {
+    /// A turn was running, or prompts were waiting.
+    pub(super) busy: bool,
+    /// The event's prompt was waiting.
+    pub(super) waited: bool,
+    /// The event is news to the client, not history.
+    pub(super) live: bool,
 }
 
 /// What this client knows of the turn that runs.
@@ -62,7 +86,7 @@ pub(super) struct Wishes {
     pub(super) multi: bool,
     pub(super) event_ids: bool,
     pub(super) forms: bool,
-    pub(super) understood: Understood,
+    pub(super) understood: CapabilityFilter,
 }
 
 /// What an event comes to.
@@ -77,11 +101,37 @@ pub(super) enum Shown {
     },
 }
 
+impl Shown {
+    /// Adds frames that go out before it.
+    fn after(self, mut frames: Vec<Bytes>) -> Self {
+        match self {
+            shown if frames.is_empty() => shown,
+            Self::Nothing => Self::Frames(frames),
+            Self::Frame(frame) => {
+                frames.push(frame);
+                Self::Frames(frames)
+            }
+            Self::Frames(more) => {
+                frames.extend(more);
+                Self::Frames(frames)
+            }
+            // A turn's start has no frame of its own until its prompt has been read.
+            Self::Prompt { content } => Self::Prompt { content },
+        }
+    }
+}
+
 impl View {
-    pub(super) fn new(session: SessionId, wishes: Wishes, ledger: Arc<Ledger>, history: Seq, turn: TurnSeen) -> Self {
+    pub(super) fn new(
+        session: SessionId,
+        wishes: Wishes,
+        ledger: Arc<PendingRequests>,
+        history: Seq,
+        turn: TurnSeen,
+    ) -> Self {
         let Wishes { role, multi, event_ids, forms, understood } = wishes;
         let (newest, waiting, asks) = (None, BTreeSet::new(), BTreeMap::new());
-        let (amux, queue) = (None, QueueView::default());
+        let (extension, queue) = (None, QueueView::default());
         Self {
             session,
             role,
@@ -93,7 +143,7 @@ impl View {
             forms,
             multi,
             event_ids,
-            amux,
+            extension,
             understood,
             asks,
             queue,
@@ -117,37 +167,38 @@ impl View {
         self.queue.take_update(&self.session, now).filter(|_| self.multi)
     }
 
-    /// An amux client is told of the others as those who attached are, in its own words besides (rule 9.2).
-    pub(super) fn speak_amux(&mut self, frames: Frames) {
-        (self.multi, self.amux) = (true, Some(frames));
+    /// Adds another protocol's frames. The client is told of the others as if it had attached.
+    pub(super) fn extend(&mut self, extension: Box<dyn ViewExtension>) {
+        (self.multi, self.extension) = (true, Some(extension));
     }
 
-    /// Returns true if the client is told of its own turns too, as amux does.
+    /// Returns true if the client is told of its own turns too.
     pub(super) const fn hears_own_turns(&self) -> bool {
-        self.amux.is_some()
+        self.extension.is_some()
     }
 
-    /// Is it told now what others do? An amux client is told it of the past as well.
+    /// Returns true if the client is told what others do, now or in the past.
     fn tells(&self, live: bool) -> bool {
-        self.multi && (live || self.amux.is_some())
+        self.multi && (live || self.extension.is_some())
     }
 
-    /// The amux frames for a turn that begins.
+    /// Returns the extension's frames for a turn that begins.
     pub(super) fn turn_started(&mut self, entry: &Entry, prompt: &Raw, sender: &Sender) -> Vec<Bytes> {
         let live = self.is_live(entry.seq);
-        self.amux.as_mut().map(|amux| amux.started(entry, prompt, sender, live)).unwrap_or_default()
+        self.extension.as_mut().map(|extension| extension.start_turn(entry, prompt, sender, live)).unwrap_or_default()
     }
 
     /// Someone came or went.
     pub(super) fn presence(&self, member: &Member, connected: bool) -> Vec<Bytes> {
         let update = self.multi.then(|| updates::presence(&self.session, member, connected));
-        let beside = self.amux.as_ref().map(|amux| amux.presence(member, connected)).unwrap_or_default();
+        let beside =
+            self.extension.as_ref().map(|extension| extension.tell_presence(member, connected)).unwrap_or_default();
         beside.into_iter().chain(update).collect()
     }
 
     /// Shows the session from now on as the other view would.
     pub(super) fn take_wishes(&mut self, other: &Self) {
-        (self.role, self.forms, self.multi) = (other.role, other.forms, other.multi || self.amux.is_some());
+        (self.role, self.forms, self.multi) = (other.role, other.forms, other.multi || self.extension.is_some());
         (self.event_ids, self.understood) = (other.event_ids, other.understood);
     }
 
@@ -181,7 +232,7 @@ impl View {
     }
 
     /// The frame of an event that is shown to such a client in the same way at any time: the log alone can give it again.
-    pub(super) fn plain(entry: &Entry, understood: Understood) -> Option<Bytes> {
+    pub(super) fn plain(entry: &Entry, understood: CapabilityFilter) -> Option<Bytes> {
         if let Event::AgentUpdated { update, frame, .. } = &entry.event
             && Self::is_plain(entry)
         {
@@ -219,7 +270,7 @@ impl View {
         let waited =
             if let Event::PromptEnded { prompt, .. } = &entry.event { self.waiting.contains(prompt) } else { false };
         let before = Before { busy, waited, live: self.is_live(entry.seq) };
-        let beside = self.amux.as_mut().map(|amux| amux.event(entry, before)).unwrap_or_default();
+        let beside = self.extension.as_mut().map(|extension| extension.show_event(entry, before)).unwrap_or_default();
         self.show_acp(entry).after(beside)
     }
 
@@ -241,7 +292,7 @@ impl View {
                 self.turn = if own { TurnSeen::Own } else { TurnSeen::Other };
                 self.waiting.remove(prompt);
                 self.newest = Some(prompt.clone());
-                if own && self.amux.is_none() { Shown::Nothing } else { Shown::Prompt { content: *content } }
+                if own && self.extension.is_none() { Shown::Nothing } else { Shown::Prompt { content: *content } }
             }
             Event::PromptEnded { prompt, end } => self.ended(prompt, end, live),
             Event::PromptAccepted { prompt, .. } => {
@@ -281,8 +332,7 @@ impl View {
             self.turn = TurnSeen::None;
         }
         let answers = self.answers(prompt, end);
-        // An amux client is told of its own turns as the others are.
-        let is_told = self.tells(live) && (answers.is_empty() || self.amux.is_some());
+        let is_told = self.tells(live) && (answers.is_empty() || self.extension.is_some());
         let told = (is_told && !never_ran).then(|| updates::turn_complete(&self.session, end));
         Shown::Frames(told.into_iter().chain(answers).collect())
     }
@@ -294,7 +344,7 @@ impl View {
         if self.tells(live)
             && let Some(ask) = known
         {
-            let request = self.amux.is_some().then_some(ask.id);
+            let request = self.extension.is_some().then_some(ask.id);
             frames.push(updates::ask_resolved(&self.session, &ask, outcome, by, request));
         }
         Shown::Frames(frames)
@@ -319,8 +369,8 @@ impl View {
         let envelope = frame::scan(request).ok()?;
         let asked = Asked { session: self.session.clone(), what, wanted: Wanted::by(&envelope.method) };
         let id = match what {
-            // The number that amux frames speak of, the same for every client.
-            What::Ask(ask) if self.amux.is_some() => self.ledger.ask_as(ask.0, asked),
+            // The number that the extension's frames speak of, the same for every client.
+            What::Ask(ask) if self.extension.is_some() => self.ledger.ask_as(ask.0, asked),
             What::Ask(_) | What::Relay(_) => self.ledger.ask(asked),
         };
         Some(frame::with_id(request, &envelope, id.to_string().as_bytes()))

@@ -14,14 +14,13 @@ use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use wharf_host::core::SessionId;
 use wharf_host::{ByteBudget, ByteHolder, CloseReason, Direction};
 
-use super::amux::{Bound, Refused, Seat};
-use super::connection::{Connection, OVERLOADED, stopped};
+use super::connection::stopped;
 use super::handshake::ClientSocket;
+use super::inbound::{Methods, receive};
 use super::out_frame::OutFrame;
-use super::outbound::{Out, write};
+use super::outbound::write;
+use super::outbox::{OVERLOADED, Outlet};
 use super::wire::{Closed, Gate, Origin, TICK, Wire};
-use crate::App;
-use crate::auth::Identity;
 use crate::ending::ended;
 use crate::unfinished::UnfinishedMessage;
 
@@ -37,23 +36,18 @@ const FAREWELL: Duration = Duration::from_millis(300);
 const FRAGMENT_BYTES: usize = 64 << 10;
 
 /// Serves a connection to its end.
-pub(super) async fn run(
-    app: App,
-    identity: Identity,
-    agent: Arc<str>,
-    bound: Option<(Bound, Seat)>,
-    (socket, unfinished): (ClientSocket, Arc<UnfinishedMessage>),
+pub(super) async fn run<M: Methods>(
+    methods: Arc<M>,
+    outlet: Outlet,
+    socket: ClientSocket,
+    unfinished: Arc<UnfinishedMessage>,
 ) {
-    let (bound, seat) = bound.unzip();
-    let mut stopping = app.stopping.clone();
     let (sink, mut stream) = socket.split();
     let heard = Arc::new(Mutex::new(Instant::now()));
+    let connection = Arc::clone(methods.connection());
+    let (app, identity) = (connection.app.clone(), connection.client.identity().clone());
+    let mut stopping = app.stopping.clone();
     let outbound = Socket::new(sink, Arc::clone(&heard), app.host.buffers());
-    let (connection, outlet) = Connection::new(app, identity, agent, bound);
-    if let Some(seat) = &seat {
-        seat.listen(&connection.out);
-    }
-    let (app, identity) = (connection.app.clone(), connection.identity.clone());
     let mut writer = tokio::spawn({
         let (writing, app) = (write(outbound, outlet), app.clone());
         let identity = identity.clone();
@@ -77,7 +71,7 @@ pub(super) async fn run(
                 match message {
                     Some(Ok(Message::Text(text))) => {
                         let permit = unfinished.end();
-                        connection.receive(Bytes::from(text), permit).await;
+                        receive(&methods, Bytes::from(text), permit).await;
                     }
                     Some(Ok(Message::Close(_))) | None => break,
                     // Binary frames are not ACP's.
@@ -89,7 +83,7 @@ pub(super) async fn run(
                     Some(Ok(Message::Frame(_))) => {}
                     Some(Err(error)) => {
                         if let Some((code, reason)) = close_reason(&error) {
-                            close(&connection, code, reason).await;
+                            connection.outbox.close(code, reason).await;
                         }
                         break;
                     }
@@ -97,32 +91,31 @@ pub(super) async fn run(
             }
             _ = &mut writer => break,
             () = unfinished.closed() => {
-                close(&connection, OVERLOADED, NO_ROOM).await;
+                connection.outbox.close(OVERLOADED, NO_ROOM).await;
                 break;
             }
-            reason = connection.close.raised() => {
+            reason = connection.outbox.close_signal().raised() => {
                 let (code, words) = close_words(reason);
-                close(&connection, code, words).await;
+                connection.outbox.close(code, words).await;
                 break;
             }
             ending = &mut over => {
-                let _ = connection.out.try_send(Out::Close { code: POLICY, reason: ending.reason() });
+                connection.outbox.try_close(POLICY, ending.reason());
                 // Before the sessions are left, which may take a while.
                 let _ = tokio::time::timeout(FAREWELL, &mut writer).await;
                 break;
             }
             () = stopped(&mut stopping) => {
-                close(&connection, GOING_AWAY, "the host is stopping").await;
+                connection.outbox.close(GOING_AWAY, "the host is stopping").await;
                 break;
             }
         }
     }
     // The rest of an unfinished message is of no use any more.
     drop(unfinished.end());
-    connection.leave_all().await;
-    drop(seat);
-    drop(connection);
-    // The writer ends when the last `out` is gone; what the client still takes in a moment, it gets.
+    methods.leave().await;
+    drop((methods, connection));
+    // The writer ends when the last outbox is gone; what the client still takes in a moment, it gets.
     if !writer.is_finished() && tokio::time::timeout(Duration::from_secs(1), &mut writer).await.is_err() {
         writer.abort();
     }
@@ -152,13 +145,8 @@ const fn close_words(reason: CloseReason) -> (u16, &'static str) {
 }
 
 /// Closes a socket that was opened only to say why not.
-pub(super) async fn refuse(mut socket: ClientSocket, refused: Refused) {
-    let Refused { code, reason } = refused;
+pub(super) async fn refuse(mut socket: ClientSocket, code: u16, reason: String) {
     let _ = socket.send(close_message(code, reason.into())).await;
-}
-
-async fn close(connection: &Connection, code: u16, reason: &'static str) {
-    let _ = connection.out.send(Out::Close { code, reason }).await;
 }
 
 fn close_message(code: u16, reason: Utf8Bytes) -> Message {

@@ -12,14 +12,14 @@ use wharf_json::Json;
 
 use super::note::Note;
 use crate::acp::updates::stop_reason;
-use crate::acp::view::Shown;
+use crate::acp::view::{Before, ViewExtension};
 
 /// Prompts that came by `amux/queue_prompt` have ids that begin so: they are queue items even if they need not wait.
 pub(super) const QUEUE_ITEM: &str = "aq-";
 
 /// What one amux client has been told of a session.
 #[derive(Debug)]
-pub(in crate::acp) struct Frames {
+pub(super) struct Frames {
     name: Arc<str>,
     /// Turns that run, and who began them.
     drivers: BTreeMap<PromptId, Arc<str>>,
@@ -37,27 +37,17 @@ struct QueueItem {
     is_waiting: bool,
 }
 
-/// How things were before an event.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::acp) struct Before {
-    /// A turn was running, or prompts were waiting.
-    pub(in crate::acp) busy: bool,
-    /// The event's prompt was waiting.
-    pub(in crate::acp) waited: bool,
-    /// The event is news to the client, not history.
-    pub(in crate::acp) live: bool,
-}
-
 impl Frames {
     /// For one who joins while these turns run.
-    pub(in crate::acp) fn new(name: Arc<str>, turns: &[Turn]) -> Self {
+    pub(super) fn new(name: Arc<str>, turns: &[Turn]) -> Self {
         let drivers = turns.iter().map(|turn| (turn.prompt.clone(), turn.sender.shown_id().into())).collect();
         let newest = turns.last().map(|turn| turn.prompt.clone());
         Self { name, drivers, newest, items: BTreeMap::new(), steers: BTreeMap::new() }
     }
+}
 
-    /// The frames for an event, all but a turn's start: that needs the prompt, see [`Frames::started`].
-    pub(in crate::acp) fn event(&mut self, entry: &Entry, before: Before) -> Vec<Bytes> {
+impl ViewExtension for Frames {
+    fn show_event(&mut self, entry: &Entry, before: Before) -> Vec<Bytes> {
         let notes = match &entry.event {
             Event::PromptAccepted { prompt, sender, frame, first, .. } => {
                 self.accepted(prompt, sender, frame, *first, before.busy)
@@ -86,8 +76,7 @@ impl Frames {
         finish(notes, entry, before.live)
     }
 
-    /// A turn begins; everyone is told, its sender too.
-    pub(in crate::acp) fn started(&mut self, entry: &Entry, frame: &Raw, sender: &Sender, live: bool) -> Vec<Bytes> {
+    fn start_turn(&mut self, entry: &Entry, frame: &Raw, sender: &Sender, live: bool) -> Vec<Bytes> {
         let Event::TurnStarted { prompt, .. } = &entry.event else { return Vec::new() };
         self.drivers.insert(prompt.clone(), sender.shown_id().into());
         self.newest = Some(prompt.clone());
@@ -110,8 +99,8 @@ impl Frames {
         finish(notes, entry, live)
     }
 
-    /// The frames for a client that came or went. The queue items of one that went stay, without their owner.
-    pub(in crate::acp) fn presence(&self, member: &Member, connected: bool) -> Vec<Bytes> {
+    // The queue items of a client that went stay, without their owner.
+    fn tell_presence(&self, member: &Member, connected: bool) -> Vec<Bytes> {
         let sender = &member.sender;
         let peer = sender.shown_id();
         if !connected {
@@ -126,7 +115,9 @@ impl Frames {
         let joined = self.note("peer_joined").with("peerId", peer);
         vec![joined.with("peerName", sender.name.as_deref()).with("role", role).end()]
     }
+}
 
+impl Frames {
     fn accepted(&mut self, prompt: &PromptId, sender: &Sender, frame: &Raw, first: bool, busy: bool) -> Vec<Note> {
         if first {
             let replaced = self.newest.clone().filter(|newest| self.drivers.contains_key(newest));
@@ -228,26 +219,6 @@ impl Frames {
 
     fn item(&self, method: &str, prompt: &PromptId) -> Note {
         self.note(method).with("queueItemId", prompt.as_str())
-    }
-}
-
-impl Shown {
-    /// With frames that go out before it.
-    pub(in crate::acp) fn after(self, mut frames: Vec<Bytes>) -> Self {
-        match self {
-            shown if frames.is_empty() => shown,
-            Self::Nothing => Self::Frames(frames),
-            Self::Frame(frame) => {
-                frames.push(frame);
-                Self::Frames(frames)
-            }
-            Self::Frames(more) => {
-                frames.extend(more);
-                Self::Frames(frames)
-            }
-            // A turn's start has no frame of its own until its prompt has been read.
-            Self::Prompt { content } => Self::Prompt { content },
-        }
     }
 }
 

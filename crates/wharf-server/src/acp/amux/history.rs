@@ -1,5 +1,5 @@
-//! A session's past for an amux client: the frames themselves as `{method, params}` (rule 9.2), as one who only looked
-//! on would have got them.
+//! A session's past for an amux client: the frames themselves as `{method, params}` (rule 9.2), as an observer would have
+//! got them.
 
 use std::sync::Arc;
 
@@ -13,20 +13,20 @@ use super::frames::Frames;
 use crate::acp::history::{NotInline, entry_at};
 use crate::acp::view::{Shown, View};
 
-/// The raw history from the cursor to `head`, as `view` shows it, if it stays under `limit` bytes.
-pub(in crate::acp) async fn read(
+/// Returns the raw history from the cursor to `head`, as `view` shows it, if it stays under `limit` bytes.
+pub(super) async fn read_frames(
     mut cursor: Cursor,
     head: Seq,
     limit: usize,
     mut view: View,
     name: &Arc<str>,
 ) -> Result<Vec<Value>, NotInline> {
-    view.speak_amux(Frames::new(Arc::clone(name), &[]));
+    view.extend(Box::new(Frames::new(Arc::clone(name), &[])));
     let (mut entries, mut bytes) = (Vec::new(), 0);
     while cursor.position() < head {
         let batch = cursor.next().await.map_err(|_| NotInline)?;
         for entry in batch.entries().iter().filter(|entry| entry.seq <= head) {
-            for frame in shown(&mut view, &cursor, entry).await {
+            for frame in show_entry(&mut view, &cursor, entry).await {
                 bytes += frame.len();
                 entries.extend(raw(&frame));
             }
@@ -38,7 +38,7 @@ pub(in crate::acp) async fn read(
     Ok(entries)
 }
 
-async fn shown(view: &mut View, cursor: &Cursor, entry: &Entry) -> Vec<Bytes> {
+async fn show_entry(view: &mut View, cursor: &Cursor, entry: &Entry) -> Vec<Bytes> {
     match view.show(entry) {
         Shown::Nothing => Vec::new(),
         Shown::Frame(frame) => vec![frame],
@@ -55,8 +55,8 @@ async fn shown(view: &mut View, cursor: &Cursor, entry: &Entry) -> Vec<Bytes> {
     }
 }
 
-/// The open asks.
-pub(in crate::acp) fn pending(asks: &[Ask]) -> Vec<Value> {
+/// Returns the open asks.
+pub(super) fn list_pending(asks: &[Ask]) -> Vec<Value> {
     asks.iter().filter_map(|ask| raw(ask.frame.bytes())).collect()
 }
 
@@ -66,8 +66,8 @@ fn raw(frame: &[u8]) -> Option<Value> {
     Some(json!({ "method": method, "params": params.to_value() }))
 }
 
-/// The event before the last so many turns.
-pub(super) async fn before_last(mut cursor: Cursor, head: Seq, turns: usize) -> Seq {
+/// Returns the event before the last so many turns.
+pub(super) async fn find_before_last(mut cursor: Cursor, head: Seq, turns: usize) -> Seq {
     let mut begins = std::collections::VecDeque::new();
     while cursor.position() < head {
         let Ok(batch) = cursor.next().await else { break };

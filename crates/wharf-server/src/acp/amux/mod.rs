@@ -1,8 +1,10 @@
-//! amux clients: a WebSocket that is bound to a session by name, with amux's own frames besides ACP's (§9).
-//! A connection without a [`Bound`] never comes here.
+//! amux around ACP (§9): a WebSocket that is bound to a session by name, with amux's own frames besides ACP's.
+//!
+//! [`connect`] wraps a connection. On the way in, `AmuxMethods` handles amux's requests and the ACP methods to which the
+//! binding matters, and passes all others on. On the way out, the binding extends the view of its session by amux's frames.
 
-mod bound;
-mod ending;
+mod binding;
+mod connection;
 mod frames;
 mod history;
 mod note;
@@ -10,8 +12,10 @@ mod query;
 mod requests;
 mod rooms;
 
-pub(super) use bound::{Bound, Refused, admit, not_for_agents, read_query};
-pub(super) use frames::{Before, Frames};
-pub(super) use history::{pending, read};
+pub(super) use connection::connect;
+
+pub(super) use query::{Query, Refused, not_for_agents};
 pub(crate) use rooms::Rooms;
-pub(super) use rooms::Seat;
+
+/// The methods of amux begin with this.
+pub(super) const METHOD_PREFIX: &str = "amux/";

@@ -1,12 +1,14 @@
-//! What an amux client says of itself in the URL: `?session=NAME&peer_id=&peer_name=&role=&replay=skip`.
+//! The URL of an amux client: `?session=NAME&peer_id=&peer_name=&role=&replay=skip`.
 
 use std::sync::Arc;
 
+/// The WebSocket close code of amux for a query that cannot be used.
+const BAD_QUERY: u16 = 4400;
 /// The words for the session's name, from the oldest amux to the newest.
 const NAMES: [&str; 3] = ["session", "room", "mux"];
-const NAME_LIMIT: usize = 128;
+const MAX_NAME_BYTES: usize = 128;
 /// Ids, names and roles of peers are shown to everyone: short enough for a line.
-const WORD_LIMIT: usize = 128;
+const MAX_WORD_BYTES: usize = 128;
 
 /// A URL that binds its connection to a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,18 +21,35 @@ pub(in crate::acp) struct Query {
     pub(super) replay: bool,
 }
 
+/// Why a connection is closed before it says anything.
+#[derive(Debug)]
+pub(in crate::acp) struct Refused {
+    pub(in crate::acp) code: u16,
+    pub(in crate::acp) reason: String,
+}
+
+/// Refuses an agent: a seat is a person's, and an agent in it would keep its owner out.
+pub(in crate::acp) fn not_for_agents() -> Refused {
+    let reason = "agents have no seat here; connect without session, room and mux";
+    Refused { code: BAD_QUERY, reason: reason.to_owned() }
+}
+
 impl Query {
-    /// `None` if the URL names no session: an ordinary connection. The error says what is wrong, in less than a
-    /// WebSocket's close frame holds.
-    pub(super) fn parse(pairs: &[(String, String)]) -> Result<Option<Self>, String> {
+    /// Reads the URL's query. Returns `None` if it names no session: an ordinary connection.
+    pub(in crate::acp) fn read(pairs: &[(String, String)]) -> Result<Option<Self>, Refused> {
+        Self::parse(pairs).map_err(|reason| Refused { code: BAD_QUERY, reason })
+    }
+
+    /// The error says what is wrong, in less than a WebSocket's close frame holds.
+    fn parse(pairs: &[(String, String)]) -> Result<Option<Self>, String> {
         let mut names = pairs.iter().filter(|(key, _)| NAMES.contains(&key.as_str())).map(|(_, value)| value);
         let Some(name) = names.next() else { return Ok(None) };
         if names.any(|other| other != name) {
             return Err("session, room and mux name different sessions; give one".to_owned());
         }
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-        if name.is_empty() || name.len() > NAME_LIMIT || !name.bytes().all(fits) {
-            return Err(format!("a session's name is 1 to {NAME_LIMIT} of A-Z a-z 0-9 _ -"));
+        if name.is_empty() || name.len() > MAX_NAME_BYTES || !name.bytes().all(fits) {
+            return Err(format!("a session's name is 1 to {MAX_NAME_BYTES} of A-Z a-z 0-9 _ -"));
         }
         let peer_id = word(pairs, "peer_id")?;
         if peer_id.as_ref().is_some_and(|id| id.starts_with("cli_")) {
@@ -53,8 +72,8 @@ fn word(pairs: &[(String, String)], key: &str) -> Result<Option<Arc<str>>, Strin
     if given.next().is_some() {
         return Err(format!("{key} is given twice"));
     }
-    if value.is_empty() || value.len() > WORD_LIMIT || value.chars().any(char::is_control) {
-        return Err(format!("{key} is 1 to {WORD_LIMIT} bytes without control characters"));
+    if value.is_empty() || value.len() > MAX_WORD_BYTES || value.chars().any(char::is_control) {
+        return Err(format!("{key} is 1 to {MAX_WORD_BYTES} bytes without control characters"));
     }
     Ok(Some(value.as_str().into()))
 }

@@ -1,23 +1,21 @@
-//! What an amux client may ask for beside ACP: steer, queue, unqueue, cancel; and its refused prompts (rules 9.2, 9.3).
+//! The requests of amux: steer, queue, unqueue and cancel (rule 9.2).
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use wharf_host::core::{Overlap, PromptId, PromptReceipt, Raw, Refusal, Role, SessionId, Submission};
-use wharf_host::frame::Envelope;
+use wharf_host::core::{Overlap, PromptId, PromptReceipt, Raw, Refusal, Role, Submission};
 use wharf_host::{CallError, SessionHandle, new_prompt_id};
 use wharf_json::Json;
 
-use super::frames::{QUEUE_ITEM, session_busy, turn_id};
+use super::METHOD_PREFIX;
+use super::connection::AmuxMethods;
+use super::frames::{QUEUE_ITEM, turn_id};
 use crate::acp::connection::Connection;
 use crate::acp::errors::{RpcError, from_call, observer};
-use crate::acp::inbound::{Outcome, result};
-use crate::acp::outbound::Out;
+use crate::acp::inbound::{ClientRequest, Methods, Outcome};
 
 /// Error codes of amux.
-const BUSY: i32 = -32001;
 const NOTHING_TO_STEER: i32 = -32002;
 const QUEUE_FULL: i32 = -32003;
 const UNKNOWN_ITEM: i32 = -32004;
@@ -63,129 +61,105 @@ impl<'a> Params<'a> {
     }
 }
 
-impl Connection {
-    /// An `amux/*` request, or a notification, whose answer is nobody's.
-    pub(in crate::acp) async fn amux_request(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
-        let method = envelope.method.as_ref();
-        let known = ["steer_active_turn", "queue_prompt", "unqueue_prompt", "cancel_active_turn"];
-        let asked = method.strip_prefix("amux/").filter(|word| known.contains(word));
-        let (Some(bound), Some(asked)) = (&self.bound, asked) else { return Err(RpcError::unknown_method(method)) };
-        self.caller().may_change()?;
-        let params = Params::of(frame)?;
-        let attached = self.meant_attached(bound, envelope).await?;
-        if attached.role == Role::Observer {
-            return Err(observer(attached.handle.id().as_str()));
+/// Handles an `amux/*` request, or a notification, whose answer is dropped.
+pub(super) async fn handle(methods: &AmuxMethods, request: ClientRequest<'_>) -> Outcome {
+    let method = request.envelope.method.as_ref();
+    let known = ["steer_active_turn", "queue_prompt", "unqueue_prompt", "cancel_active_turn"];
+    let asked = method.strip_prefix(METHOD_PREFIX).filter(|word| known.contains(word));
+    let asked = asked.ok_or_else(|| RpcError::unknown_method(method))?;
+    let connection = methods.connection();
+    connection.client.caller().may_change()?;
+    let params = Params::of(request.frame)?;
+    let attached = methods.attached_session(request.envelope).await?;
+    if attached.role == Role::Observer {
+        return Err(observer(attached.handle.id().as_str()));
+    }
+    let answer = match asked {
+        "steer_active_turn" => steer_turn(connection, &attached.handle, params).await?,
+        "queue_prompt" => queue_prompt(connection, &attached.handle, params).await?,
+        "unqueue_prompt" => unqueue_prompt(connection, &attached.handle, params).await?,
+        _ => cancel_turn(connection, &attached.handle, params).await?,
+    };
+    Ok(Some(request.respond(&answer)))
+}
+
+/// Ends the running turn and puts this one in its place; with none running it is a prompt like any other.
+async fn steer_turn(connection: &Connection, handle: &SessionHandle, params: Params<'_>) -> Result<Value, RpcError> {
+    let turns = handle.turns().await.map_err(|error| from_call(&error, handle.id().as_str()))?;
+    if turns.iter().any(|turn| turn.cancel) {
+        return Err(RpcError::new(NOTHING_TO_STEER, "the active turn is being ended already; wait for its end"));
+    }
+    let (mode, overlap) = if turns.is_empty() { ("prompt", Overlap::Queue) } else { ("hard", Overlap::Interrupt) };
+    let receipt = submit_prompt(connection, handle, params.content()?, new_prompt_id(), overlap).await?;
+    Ok(json!({ "mode": mode, "status": "submitted", "amuxTurnId": turn_id(&receipt.prompt) }))
+}
+
+async fn queue_prompt(connection: &Connection, handle: &SessionHandle, params: Params<'_>) -> Result<Value, RpcError> {
+    let prompt = PromptId::new(new_prompt_id().as_str().replacen("prm_", QUEUE_ITEM, 1));
+    let receipt = submit_prompt(connection, handle, params.content()?, prompt, Overlap::Queue).await?;
+    let status = if receipt.position.is_some() { "queued" } else { "submitted" };
+    Ok(json!({ "queueItemId": receipt.prompt.as_str(), "status": status }))
+}
+
+async fn unqueue_prompt(
+    connection: &Connection,
+    handle: &SessionHandle,
+    params: Params<'_>,
+) -> Result<Value, RpcError> {
+    let item = params.queue_item_id.ok_or_else(|| RpcError::params("`queueItemId` is missing"))?;
+    let removed = handle.remove_prompt(PromptId::new(item.as_str()), connection.sender_in(handle.id())).await;
+    match removed {
+        Ok(()) => Ok(json!({ "queueItemId": item, "status": "removed" })),
+        Err(CallError::Refused(Refusal::UnknownPrompt(_) | Refusal::AlreadyStarted(_))) => {
+            Err(RpcError::new(UNKNOWN_ITEM, format!("no queue item {item:?} is waiting")))
         }
-        let answer = match asked {
-            "steer_active_turn" => self.steer(&attached.handle, params).await?,
-            "queue_prompt" => self.queue_prompt(&attached.handle, params).await?,
-            "unqueue_prompt" => self.unqueue_prompt(&attached.handle, params).await?,
-            _ => self.cancel_turn(&attached.handle, params).await?,
-        };
-        Ok(Some(result(id, &answer)))
-    }
-
-    /// Ends the running turn and puts this one in its place; with none running it is a prompt like any other.
-    async fn steer(&self, handle: &SessionHandle, params: Params<'_>) -> Result<Value, RpcError> {
-        let turns = handle.turns().await.map_err(|error| from_call(&error, handle.id().as_str()))?;
-        if turns.iter().any(|turn| turn.cancel) {
-            return Err(RpcError::new(NOTHING_TO_STEER, "the active turn is being ended already; wait for its end"));
-        }
-        let (mode, overlap) = if turns.is_empty() { ("prompt", Overlap::Queue) } else { ("hard", Overlap::Interrupt) };
-        let receipt = self.submit(handle, params.content()?, new_prompt_id(), overlap).await?;
-        Ok(json!({ "mode": mode, "status": "submitted", "amuxTurnId": turn_id(&receipt.prompt) }))
-    }
-
-    async fn queue_prompt(&self, handle: &SessionHandle, params: Params<'_>) -> Result<Value, RpcError> {
-        let prompt = PromptId::new(new_prompt_id().as_str().replacen("prm_", QUEUE_ITEM, 1));
-        let receipt = self.submit(handle, params.content()?, prompt, Overlap::Queue).await?;
-        let status = if receipt.position.is_some() { "queued" } else { "submitted" };
-        Ok(json!({ "queueItemId": receipt.prompt.as_str(), "status": status }))
-    }
-
-    async fn unqueue_prompt(&self, handle: &SessionHandle, params: Params<'_>) -> Result<Value, RpcError> {
-        let item = params.queue_item_id.ok_or_else(|| RpcError::params("`queueItemId` is missing"))?;
-        let removed = handle.remove_prompt(PromptId::new(item.as_str()), self.sender_in(handle.id())).await;
-        match removed {
-            Ok(()) => Ok(json!({ "queueItemId": item, "status": "removed" })),
-            Err(CallError::Refused(Refusal::UnknownPrompt(_) | Refusal::AlreadyStarted(_))) => {
-                Err(RpcError::new(UNKNOWN_ITEM, format!("no queue item {item:?} is waiting")))
-            }
-            Err(error) => Err(from_call(&error, handle.id().as_str())),
-        }
-    }
-
-    /// Any peer may end the running turn; what waits stays.
-    async fn cancel_turn(&self, handle: &SessionHandle, params: Params<'_>) -> Result<Value, RpcError> {
-        let reason = params.short_reason();
-        let fail = |error| from_call(&error, handle.id().as_str());
-        let turns = handle.turns().await.map_err(fail)?;
-        let Some(last) = turns.last() else {
-            return Err(RpcError::new(NOTHING_TO_STEER, "no turn is active"));
-        };
-        for turn in &turns {
-            let by = self.sender_in(handle.id());
-            match handle.cancel_prompt_because(turn.prompt.clone(), by, reason.clone()).await {
-                // It has ended by itself meanwhile.
-                Ok(()) | Err(CallError::Refused(Refusal::UnknownPrompt(_))) => {}
-                Err(error) => return Err(fail(error)),
-            }
-        }
-        Ok(json!({ "status": "cancelling", "amuxTurnId": turn_id(&last.prompt) }))
-    }
-
-    async fn submit(
-        &self,
-        handle: &SessionHandle,
-        content: String,
-        prompt: PromptId,
-        overlap: Overlap,
-    ) -> Result<PromptReceipt, RpcError> {
-        let session = Value::from(handle.id().as_str());
-        let params = format!(r#"{{"sessionId":{session},"prompt":{content}}}"#);
-        let frame = format!(r#"{{"jsonrpc":"2.0","id":0,"method":"session/prompt","params":{params}}}"#);
-        let frame = Raw::new(frame).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
-        let (sender, key, to_agent) = (self.sender_in(handle.id()), None, false);
-        let submitted = handle.prompt(Submission { prompt, sender, frame, key, overlap, to_agent }).await;
-        submitted.map_err(|error| match error {
-            CallError::Refused(Refusal::QueueFull { limit }) => {
-                RpcError::new(QUEUE_FULL, format!("queue full: {limit} prompts are waiting (limits.queue)"))
-            }
-            error @ (CallError::Refused(_)
-            | CallError::StorageFull
-            | CallError::Storage(_)
-            | CallError::NotWritten { .. }
-            | CallError::LogFull { .. }
-            | CallError::TooMany { .. }
-            | CallError::Left
-            | CallError::Gone) => from_call(&error, handle.id().as_str()),
-        })
-    }
-
-    /// A plain prompt does not wait on an amux connection (rule 9.3).
-    pub(in crate::acp) fn overlap(&self, session: &SessionId) -> Overlap {
-        if self.binds(session) { Overlap::Refuse } else { Overlap::Queue }
-    }
-
-    /// Why a prompt was not taken. If an amux client was too late, all peers are told who was faster.
-    pub(in crate::acp) async fn prompt_refused(&self, handle: &SessionHandle, error: &CallError) -> RpcError {
-        let (CallError::Refused(Refusal::TurnInProgress), Some(bound)) = (error, &self.bound) else {
-            return from_call(error, handle.id().as_str());
-        };
-        let held_by = held_by(handle).await;
-        let frame = session_busy(bound.name(), held_by.as_deref());
-        bound.tell_others(&self.identity.scope, handle.id(), &frame);
-        let _ = self.out.send(Out::Answer { session: Some(handle.id().clone()), frame: frame.into() }).await;
-        RpcError::new(BUSY, "session busy")
+        Err(error) => Err(from_call(&error, handle.id().as_str())),
     }
 }
 
-/// Whose prompt runs, or waits to.
-async fn held_by(handle: &SessionHandle) -> Option<String> {
-    let running = handle.turns().await.ok()?;
-    if let Some(turn) = running.first() {
-        return Some(turn.sender.shown_id().to_owned());
+/// Any peer may end the running turn; what waits stays.
+async fn cancel_turn(connection: &Connection, handle: &SessionHandle, params: Params<'_>) -> Result<Value, RpcError> {
+    let reason = params.short_reason();
+    let fail = |error| from_call(&error, handle.id().as_str());
+    let turns = handle.turns().await.map_err(fail)?;
+    let Some(last) = turns.last() else {
+        return Err(RpcError::new(NOTHING_TO_STEER, "no turn is active"));
+    };
+    for turn in &turns {
+        let by = connection.sender_in(handle.id());
+        match handle.cancel_prompt_because(turn.prompt.clone(), by, reason.clone()).await {
+            // It has ended by itself meanwhile.
+            Ok(()) | Err(CallError::Refused(Refusal::UnknownPrompt(_))) => {}
+            Err(error) => return Err(fail(error)),
+        }
     }
-    let waiting = handle.queue().await.ok()?;
-    waiting.first().map(|queued| queued.sender.shown_id().to_owned())
+    Ok(json!({ "status": "cancelling", "amuxTurnId": turn_id(&last.prompt) }))
+}
+
+async fn submit_prompt(
+    connection: &Connection,
+    handle: &SessionHandle,
+    content: String,
+    prompt: PromptId,
+    overlap: Overlap,
+) -> Result<PromptReceipt, RpcError> {
+    let session = Value::from(handle.id().as_str());
+    let params = format!(r#"{{"sessionId":{session},"prompt":{content}}}"#);
+    let frame = format!(r#"{{"jsonrpc":"2.0","id":0,"method":"session/prompt","params":{params}}}"#);
+    let frame = Raw::new(frame).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
+    let (sender, key, to_agent) = (connection.sender_in(handle.id()), None, false);
+    let submitted = handle.prompt(Submission { prompt, sender, frame, key, overlap, to_agent }).await;
+    submitted.map_err(|error| match error {
+        CallError::Refused(Refusal::QueueFull { limit }) => {
+            RpcError::new(QUEUE_FULL, format!("queue full: {limit} prompts are waiting (limits.queue)"))
+        }
+        error @ (CallError::Refused(_)
+        | CallError::StorageFull
+        | CallError::Storage(_)
+        | CallError::NotWritten { .. }
+        | CallError::LogFull { .. }
+        | CallError::TooMany { .. }
+        | CallError::Left
+        | CallError::Gone) => from_call(&error, handle.id().as_str()),
+    })
 }

@@ -1,4 +1,4 @@
-//! Who is connected to a session's name: each peer id once, and one start of the session at a time.
+//! The peers that are connected to a session's name: each peer id once, and one start of the session at a time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -27,13 +27,13 @@ pub(super) struct Room {
     /// Where the frames of each peer's connection go.
     outs: Mutex<Vec<(Sitter, mpsc::WeakSender<Out>)>>,
     left: Notify,
-    /// Held by whoever looks for the session and starts it if there is none.
+    /// Held while a connection looks for the session and starts it if there is none.
     pub(super) starting: tokio::sync::Mutex<()>,
 }
 
 /// A peer id that is in use for as long as this is.
 #[derive(Debug)]
-pub(in crate::acp) struct Seat {
+pub(super) struct Seat {
     pub(super) room: Arc<Room>,
     peer: Sitter,
 }
@@ -117,9 +117,9 @@ impl Drop for Room {
 
 impl Seat {
     /// Lets the peer be told what concerns all of the room.
-    pub(in crate::acp) fn listen(&self, out: &mpsc::Sender<Out>) {
+    pub(super) fn listen(&self, out: mpsc::WeakSender<Out>) {
         let mut outs = self.room.outs.lock().unwrap_or_else(PoisonError::into_inner);
-        outs.push((self.peer.clone(), out.downgrade()));
+        outs.push((self.peer.clone(), out));
     }
 }
 

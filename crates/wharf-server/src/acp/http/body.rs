@@ -11,12 +11,12 @@ use tokio::time::Interval;
 use wharf_host::core::SessionId;
 use wharf_host::{ByteBudget, Cursor, Entry};
 
-use super::mark::Mark;
 use super::stream::{LogRange, Marked, Seat};
+use super::stream_event_id::StreamEventId;
 use super::streams::Streams;
+use crate::acp::capability_filter::CapabilityFilter;
 use crate::acp::event_id::{event_id, with_event_id};
 use crate::acp::out_frame::OutFrame;
-use crate::acp::understood::Understood;
 use crate::acp::view::View;
 use crate::acp::wire::TICK;
 
@@ -30,7 +30,7 @@ pub(super) struct MissedLog {
     pub(super) cursor: Cursor,
     /// The client wants event ids in the frames too.
     pub(super) event_ids: bool,
-    pub(super) understood: Understood,
+    pub(super) understood: CapabilityFilter,
 }
 
 /// A reader's side of a stream. Dropping it leaves the stream to the next.
@@ -100,7 +100,7 @@ impl Reading {
         for entry in batch.entries().iter().take_while(|entry| entry.seq <= range.to) {
             let Some(frame) = again(entry, *event_ids, *understood) else { continue };
             let frame = if frame.len() > ByteBudget::UNCOUNTED_BYTES { frame.of_batch(&batch) } else { frame };
-            let mark = Mark::of(range.run, entry.epoch, entry.seq);
+            let mark = StreamEventId::of(range.run, entry.epoch, entry.seq);
             while let Some(kept) = self.missed.pop_front_if(|(kept, _)| *kept < mark) {
                 ready.push_back(kept);
             }
@@ -114,7 +114,7 @@ impl Reading {
 }
 
 /// The frame that an event made when it was first shown, if the log says so.
-fn again(entry: &Entry, event_ids: bool, understood: Understood) -> Option<OutFrame> {
+fn again(entry: &Entry, event_ids: bool, understood: CapabilityFilter) -> Option<OutFrame> {
     let frame = View::plain(entry, understood)?;
     Some(if event_ids { with_event_id(&frame, &event_id(entry)) } else { frame.into() })
 }

@@ -10,7 +10,9 @@ use tokio::task::JoinHandle;
 use super::faults::Fault;
 use super::streams::{StreamWire, Streams};
 use crate::App;
-use crate::acp::connection::{Connection, stopped};
+use crate::acp::connection::{Connection, ConnectionOptions, stopped};
+use crate::acp::inbound::Methods;
+use crate::acp::methods::AcpMethods;
 use crate::acp::outbound::write;
 use crate::auth::Identity;
 use crate::ending::ended;
@@ -35,7 +37,7 @@ pub(crate) struct Connections {
 #[derive(Debug)]
 pub(super) struct HttpConnection {
     pub(super) id: Arc<str>,
-    pub(super) connection: Arc<Connection>,
+    pub(super) methods: Arc<AcpMethods>,
     pub(super) streams: Arc<Streams>,
     deleted: Notify,
 }
@@ -43,6 +45,12 @@ pub(super) struct HttpConnection {
 /// An id that nobody can guess.
 pub(in crate::acp) fn new_connection_id() -> Arc<str> {
     format!("conn_{}", random_text(ID)).into()
+}
+
+impl HttpConnection {
+    pub(super) fn connection(&self) -> &Arc<Connection> {
+        self.methods.connection()
+    }
 }
 
 impl Connections {
@@ -53,18 +61,18 @@ impl Connections {
     /// A new connection of this client.
     pub(super) fn start(app: &App, identity: Identity, agent: Arc<str>) -> Result<Arc<HttpConnection>, Fault> {
         let limit = app.host.config().limits.connections;
-        let (connection, outlet) = Connection::new(app.clone(), identity, agent, None);
-        let streams = Streams::new(app.host.buffers(), Arc::clone(&connection.close));
+        let (connection, outlet) = Connection::new(app.clone(), identity, agent, ConnectionOptions::default());
+        let streams = Streams::new(app.host.buffers(), Arc::clone(connection.outbox.close_signal()));
         let http = Arc::new(HttpConnection {
             id: new_connection_id(),
-            connection,
+            methods: Arc::new(AcpMethods::new(connection)),
             streams: Arc::clone(&streams),
             deleted: Notify::new(),
         });
         let per_token = app.host.config().limits.connections_per_token;
-        let token = http.connection.identity.token.clone();
+        let token = http.connection().client.identity().token.clone();
         let mut open = app.http.lock();
-        if open.values().filter(|known| known.connection.identity.token == token).count() >= per_token {
+        if open.values().filter(|known| known.connection().client.identity().token == token).count() >= per_token {
             return Err(Fault::new(
                 ErrorCode::TOO_MANY_CONNECTIONS,
                 format!("this token has {per_token} connections open (limits.connections_per_token); close some"),
@@ -87,7 +95,7 @@ impl Connections {
     /// The connection of that id, for those who made it.
     pub(super) fn get(&self, id: &str, identity: &Identity) -> Option<Arc<HttpConnection>> {
         let found = self.lock().get(id).cloned();
-        found.filter(|http| http.connection.identity.token == identity.token)
+        found.filter(|http| http.connection().client.identity().token == identity.token)
     }
 
     /// Ends a connection and returns when its client is detached. Its sessions live on.
@@ -97,7 +105,7 @@ impl Connections {
         if let Some(known) = known {
             known.streams.end();
             // In a task of its own: a client that does not wait for the answer to its DELETE leaves all the same.
-            let _ = tokio::spawn(async move { known.connection.leave_all().await }).await;
+            let _ = tokio::spawn(async move { known.methods.leave().await }).await;
         }
     }
 }
@@ -106,11 +114,11 @@ impl Connections {
 async fn attend(app: App, http: Arc<HttpConnection>, mut writer: JoinHandle<()>) {
     let mut stopping = app.stopping.clone();
     let mut look = tokio::time::interval(LOOK);
-    let mut over = Box::pin(ended(&app, &http.connection.identity));
+    let mut over = Box::pin(ended(&app, http.connection().client.identity()));
     loop {
         tokio::select! {
             _ = &mut writer => break,
-            _ = http.connection.close.raised() => break,
+            _ = http.connection().outbox.close_signal().raised() => break,
             () = http.deleted.notified() => break,
             () = stopped(&mut stopping) => break,
             _ = &mut over => break,

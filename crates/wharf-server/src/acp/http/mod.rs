@@ -8,9 +8,9 @@
 mod body;
 mod connections;
 mod faults;
-mod mark;
 mod post;
 mod stream;
+mod stream_event_id;
 mod streams;
 #[cfg(test)]
 mod tests;
@@ -24,7 +24,7 @@ use wharf_api::ErrorCode;
 use wharf_host::SessionHandle;
 use wharf_host::core::{Seq, SessionId};
 
-use super::attach::holds;
+use super::methods::{enter_quietly, holds_event};
 use super::outbound::Out;
 use crate::App;
 use crate::auth::Identity;
@@ -33,9 +33,9 @@ pub(crate) use connections::Connections;
 use connections::HttpConnection;
 pub(super) use connections::new_connection_id;
 use faults::Fault;
-use mark::Mark;
 pub(crate) use post::post;
 use stream::LogRange;
+use stream_event_id::StreamEventId;
 use streams::Refused;
 
 pub(super) const CONNECTION_ID: HeaderName = HeaderName::from_static("acp-connection-id");
@@ -60,7 +60,7 @@ async fn open(app: &App, identity: &Identity, headers: &HeaderMap) -> Result<Res
     let last = match text(headers, &LAST_EVENT_ID) {
         // A reader that had nothing yet says nothing, or this.
         None | Some("") => None,
-        Some(id) => Some(id.parse::<Mark>().map_err(|_| Fault::unknown_event(id))?),
+        Some(id) => Some(id.parse::<StreamEventId>().map_err(|_| Fault::unknown_event(id))?),
     };
     let body = match (&session, last) {
         (Some(session), Some(last)) => http.open_session_after(session, last).await?,
@@ -111,12 +111,12 @@ fn accepts_events(headers: &HeaderMap) -> bool {
 
 impl HttpConnection {
     /// A session's stream for a reader who had everything up to `last`.
-    async fn open_session_after(&self, session: &SessionId, last: Mark) -> Result<axum::body::Body, Fault> {
+    async fn open_session_after(&self, session: &SessionId, last: StreamEventId) -> Result<axum::body::Body, Fault> {
         let unknown = || Fault::unknown_event(&last.to_string());
-        let handle = self.connection.sight().open(session).await.map_err(|_| unknown())?;
+        let handle = self.connection().sight().open(session).await.map_err(|_| unknown())?;
         let (epoch, seq) = last.event_id();
         // Zero is before all events, which is nobody's.
-        if seq != Seq::ZERO && !holds(&handle, handle.head(), epoch, seq).await {
+        if seq != Seq::ZERO && !holds_event(&handle, handle.head(), epoch, seq).await {
             return Err(unknown());
         }
         if !self.streams.is_new(Some(session)) || seq == Seq::ZERO {
@@ -133,22 +133,22 @@ impl HttpConnection {
 
     /// Shows a session from after that event, attaching to it if need be.
     async fn go_on_after(&self, session: &SessionId, handle: SessionHandle, after: Seq) -> Result<(), ()> {
-        let out = if self.connection.attached(session).is_some() {
+        let out = if self.connection().attachments.get(session).is_some() {
             Out::Back { session: session.clone(), after }
         } else {
-            let (join, _) = self.connection.enter_quietly(handle, Some(after)).await.map_err(|_| ())?;
+            let (join, _) = enter_quietly(self.connection(), handle, Some(after)).await.map_err(|_| ())?;
             Out::Rejoin(Box::new(join))
         };
-        self.connection.out.send(out).await.map_err(|_| ())
+        self.connection().outbox.try_send(out).await
     }
 
     fn open(
         &self,
         place: Option<SessionId>,
-        last: Option<Mark>,
+        last: Option<StreamEventId>,
         handle: Option<&SessionHandle>,
     ) -> Result<axum::body::Body, Fault> {
-        let keep = |session: &SessionId| self.connection.attached(session).is_some();
+        let keep = |session: &SessionId| self.connection().attachments.get(session).is_some();
         let seat = self.streams.open(place.as_ref(), last, keep).map_err(|refused| match refused {
             Refused::UnknownId => Fault::unknown_event(&last.map(|last| last.to_string()).unwrap_or_default()),
             Refused::TooMany => {
@@ -163,7 +163,7 @@ impl HttpConnection {
 
     fn missed(&self, range: LogRange, handle: &SessionHandle) -> MissedLog {
         let cursor = handle.cursor(Seq(range.from.0 - 1));
-        let info = self.connection.info();
+        let info = self.connection().client.info();
         MissedLog { range, cursor, event_ids: info.event_ids, understood: info.understood() }
     }
 }

@@ -17,8 +17,9 @@ use super::faults::Fault;
 use super::{CONNECTION_ID, SESSION_ID, find, text};
 use crate::App;
 use crate::acp::AcpQuery;
-use crate::acp::connection::without_bom;
 use crate::acp::errors::RpcError;
+use crate::acp::inbound::{self, ClientRequest, without_bom};
+use crate::acp::methods::{initialize as initialize_client, settle_malformed};
 use crate::auth::Identity;
 use crate::intake::NoBody;
 
@@ -57,7 +58,7 @@ async fn take(
         Ok(envelope) => envelope,
         Err(error) => {
             let id = match find(app, &identity, headers) {
-                Ok(http) => http.connection.settle_malformed(&salvage(&frame), &error.to_string()).await,
+                Ok(http) => settle_malformed(http.connection(), &salvage(&frame), &error.to_string()).await,
                 Err(_) => Bytes::from_static(b"null"),
             };
             return unreadable(error, &id);
@@ -81,7 +82,7 @@ async fn take(
 /// Hands the message in before the answer goes out, so that a client that waits for it has its messages in order; to
 /// the end, even if the client does not wait.
 async fn receive(http: Arc<HttpConnection>, frame: Bytes, permit: BytePermit) {
-    let _ = tokio::spawn(async move { http.connection.receive(frame, Some(permit)).await }).await;
+    let _ = tokio::spawn(async move { inbound::receive(&http.methods, frame, Some(permit)).await }).await;
 }
 
 /// Makes a connection. Its id is in a header, the answer in the body.
@@ -95,7 +96,7 @@ async fn initialize(
     let id = envelope.id.clone().map_or_else(|| Bytes::from_static(b"null"), |span| frame.slice(span));
     let agent = query.agent(app);
     let http = Connections::start(app, identity, agent)?;
-    let answer = match http.connection.initialize(frame, &id).await {
+    let answer = match initialize_client(http.connection(), ClientRequest { frame, envelope, id: &id }).await {
         Ok(answer) => answer.unwrap_or_default(),
         // The connection stays: the client may try again on it.
         Err(error) => error.frame(&id),
@@ -122,7 +123,7 @@ async fn refuse_unread(app: &App, identity: &Identity, headers: &HeaderMap, (why
         && let Ok(http) = find(app, identity, headers)
     {
         let detail = Fault::from(why).detail().to_owned();
-        http.connection.settle_malformed(&salvage_head(&without_bom(head)), &detail).await;
+        settle_malformed(http.connection(), &salvage_head(&without_bom(head)), &detail).await;
     }
     match why {
         NoBody::TooLarge(_) => Fault::from(why).formerly("too_large"),

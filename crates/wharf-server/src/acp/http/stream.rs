@@ -10,7 +10,7 @@ use tokio::time::Instant as Moment;
 use wharf_host::ByteHolder;
 use wharf_host::core::Seq;
 
-use super::mark::Mark;
+use super::stream_event_id::StreamEventId;
 use crate::acp::out_frame::OutFrame;
 use crate::acp::wire::{Again, Gate, Origin};
 
@@ -24,7 +24,7 @@ const RUNS: usize = 16;
 const OVERHEAD: usize = 64;
 
 /// A message and its id.
-pub(super) type Marked = (Mark, OutFrame);
+pub(super) type Marked = (StreamEventId, OutFrame);
 
 #[derive(Debug)]
 pub(super) struct Stream {
@@ -44,7 +44,7 @@ pub(super) struct Stream {
     kept: VecDeque<Marked>,
     kept_bytes: usize,
     /// The last message that had to be given up.
-    given_up: Option<Mark>,
+    given_up: Option<StreamEventId>,
     /// The last times that the log was shown, the present one last.
     runs: VecDeque<Run>,
     has_news: bool,
@@ -55,9 +55,9 @@ pub(super) struct Stream {
 struct Run {
     first: Option<Seq>,
     /// The last message that the log can give again.
-    logged: Option<Mark>,
+    logged: Option<StreamEventId>,
     /// The last message.
-    at: Mark,
+    at: StreamEventId,
 }
 
 #[derive(Debug)]
@@ -90,12 +90,12 @@ pub(super) struct LogRange {
 }
 
 impl Run {
-    const fn at(mark: Mark) -> Self {
+    const fn at(mark: StreamEventId) -> Self {
         Self { first: None, logged: None, at: mark }
     }
 
     /// What the log has to give again to one who had everything up to `last`.
-    fn since(&self, last: Mark) -> Option<LogRange> {
+    fn since(&self, last: StreamEventId) -> Option<LogRange> {
         let (first, logged) = (self.first?, self.logged.filter(|logged| last < *logged)?);
         let from = if last.run == logged.run { first.max(last.seq.next()) } else { first };
         Some(LogRange { run: logged.run, from, to: logged.seq })
@@ -121,19 +121,19 @@ impl Stream {
             kept: VecDeque::new(),
             kept_bytes: 0,
             given_up: None,
-            runs: VecDeque::from([Run::at(Mark::START)]),
+            runs: VecDeque::from([Run::at(StreamEventId::START)]),
             has_news: false,
         }
     }
 
     /// Has anything ever been sent here?
     pub(super) fn is_new(&self) -> bool {
-        self.at() == Mark::START
+        self.at() == StreamEventId::START
     }
 
     /// The last message.
-    fn at(&self) -> Mark {
-        self.runs.back().map_or(Mark::START, |run| run.at)
+    fn at(&self) -> StreamEventId {
+        self.runs.back().map_or(StreamEventId::START, |run| run.at)
     }
 
     pub(super) fn has_reader(&self) -> bool {
@@ -175,7 +175,7 @@ impl Stream {
     }
 
     /// Notes how far the present run has come, or that another one begins.
-    fn note(&mut self, mark: Mark, is_event: bool, again: Again) {
+    fn note(&mut self, mark: StreamEventId, is_event: bool, again: Again) {
         if mark.run != self.at().run {
             self.runs.push_back(Run::at(mark));
             if self.runs.len() > RUNS {
@@ -206,7 +206,7 @@ impl Stream {
 
     /// Gives the stream to a new reader, who had everything up to `last`. The newest reader has it: the one before
     /// may be gone without our knowing.
-    pub(super) fn open(&mut self, last: Option<Mark>) -> Result<Seat, Unknown> {
+    pub(super) fn open(&mut self, last: Option<StreamEventId>) -> Result<Seat, Unknown> {
         let missed = match last {
             Some(last) => {
                 let missed = self.since(last)?;
@@ -226,7 +226,7 @@ impl Stream {
         Ok(Seat { number: self.readers, wake, missed })
     }
 
-    fn since(&self, last: Mark) -> Result<Missed, Unknown> {
+    fn since(&self, last: StreamEventId) -> Result<Missed, Unknown> {
         if self.given_up.is_some_and(|mark| last < mark) {
             return Err(Unknown);
         }

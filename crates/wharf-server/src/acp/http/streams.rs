@@ -10,8 +10,8 @@ use tokio::time::Instant as Moment;
 use wharf_host::core::SessionId;
 use wharf_host::{ByteBudget, ByteHolder, CloseReason, CloseSignal, Direction};
 
-use super::mark::Mark;
 use super::stream::{Marked, Seat, Stream, Unknown};
+use super::stream_event_id::StreamEventId;
 use crate::acp::out_frame::OutFrame;
 use crate::acp::wire::{Closed, Gate, Origin, Wire};
 
@@ -23,7 +23,7 @@ const ANSWERS: usize = 8 << 20;
 /// Shared by the task that writes, the readers, and the requests that open and close.
 #[derive(Debug)]
 pub(super) struct Streams {
-    books: Mutex<Books>,
+    books: Mutex<StreamTable>,
     /// A stream was opened, left, or has room again.
     changed: Notify,
     /// Where its streams are counted.
@@ -34,7 +34,7 @@ pub(super) struct Streams {
 }
 
 #[derive(Debug)]
-struct Books {
+struct StreamTable {
     connection: Stream,
     sessions: HashMap<SessionId, Stream>,
     used_at: Moment,
@@ -51,7 +51,7 @@ pub(super) enum Refused {
     Ended,
 }
 
-impl Books {
+impl StreamTable {
     fn stream(&mut self, place: Option<&SessionId>) -> Option<&mut Stream> {
         match place {
             None => Some(&mut self.connection),
@@ -68,13 +68,13 @@ impl Streams {
     pub(super) fn new(buffers: &Arc<ByteBudget>, close: Arc<CloseSignal>) -> Arc<Self> {
         Arc::new_cyclic(|own| {
             let (connection, sessions) = (Stream::new(Some(holder(own, buffers))), HashMap::new());
-            let books = Books { connection, sessions, used_at: Moment::now(), has_ended: false };
+            let books = StreamTable { connection, sessions, used_at: Moment::now(), has_ended: false };
             let (own, buffers) = (Weak::clone(own), Arc::clone(buffers));
             Self { books: Mutex::new(books), changed: Notify::new(), buffers, close, own }
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Books> {
+    fn lock(&self) -> MutexGuard<'_, StreamTable> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -103,7 +103,7 @@ impl Streams {
     pub(super) fn open(
         &self,
         place: Option<&SessionId>,
-        last: Option<Mark>,
+        last: Option<StreamEventId>,
         keep: impl Fn(&SessionId) -> bool,
     ) -> Result<Seat, Refused> {
         let mut books = self.lock();

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use wharf_host::core::{Epoch, Seq, SessionId};
 use wharf_host::{ByteBudget, Limits};
 
-use super::mark::Mark;
 use super::stream::{LogRange, Marked, Stream, Unknown};
+use super::stream_event_id::StreamEventId;
 use super::streams::{Refused, StreamWire, Streams};
 use crate::acp::wire::{Again, Gate, Origin, Wire};
 
@@ -34,7 +34,7 @@ fn names<'a>(messages: impl IntoIterator<Item = &'a Marked>) -> Vec<String> {
     messages.into_iter().map(|(mark, _)| mark.to_string()).collect()
 }
 
-fn mark(id: &str) -> Mark {
+fn mark(id: &str) -> StreamEventId {
     id.parse().unwrap()
 }
 

@@ -1,4 +1,4 @@
-//! What amux clients are told of each event.
+//! The frames that amux clients get for each event.
 
 use serde_json::json;
 use wharf_host::core::{AskKind, ClientId, Epoch, Millis, Peer, Seq};
@@ -73,14 +73,14 @@ fn note(method: &str, params: Value) -> (String, Value) {
 #[test]
 fn a_turn_begins_with_its_prompt_as_it_was_spelled_and_ends_with_its_reason() {
     let mut frames = frames();
-    assert!(frames.event(&accepted("p", false), IDLE).is_empty());
-    let begun = frames.started(&started("p"), &prompt_frame(), &ann(), true);
+    assert!(frames.show_event(&accepted("p", false), IDLE).is_empty());
+    let begun = frames.start_turn(&started("p"), &prompt_frame(), &ann(), true);
     assert!(String::from_utf8_lossy(&begun[0]).contains(r#""content":[{"type":"text","text":"hi","n":1.10}]"#));
     let content = json!([{ "type": "text", "text": "hi", "n": 1.10 }]);
     let expected =
         json!({ "amuxTurnId": "at-p", "peerId": "ann", "peerName": "Ann", "role": "driver", "content": content });
     assert_eq!(told(&begun), [note("turn_started", expected)]);
-    let over = frames.event(&ended("p", answered()), RUNNING);
+    let over = frames.show_event(&ended("p", answered()), RUNNING);
     assert_eq!(told(&over), [note("turn_complete", json!({ "amuxTurnId": "at-p", "stopReason": "end_turn" }))]);
 }
 
@@ -88,11 +88,11 @@ fn a_turn_begins_with_its_prompt_as_it_was_spelled_and_ends_with_its_reason() {
 fn a_prompt_that_waits_is_a_queue_item_from_its_coming_to_its_end() {
     let mut frames = frames();
     let added = json!({ "queueItemId": "q", "peerId": "ann", "text": "hi", "status": "queued" });
-    assert_eq!(told(&frames.event(&accepted("q", false), RUNNING)), [note("queue_item_added", added)]);
-    let begun = told(&frames.started(&started("q"), &prompt_frame(), &ann(), true));
+    assert_eq!(told(&frames.show_event(&accepted("q", false), RUNNING)), [note("queue_item_added", added)]);
+    let begun = told(&frames.start_turn(&started("q"), &prompt_frame(), &ann(), true));
     assert_eq!(begun[0].0, "turn_started");
     assert_eq!(begun[1], note("queue_item_submitted", json!({ "queueItemId": "q", "amuxTurnId": "at-q" })));
-    let over = told(&frames.event(&ended("q", answered()), RUNNING));
+    let over = told(&frames.show_event(&ended("q", answered()), RUNNING));
     let completed = json!({ "queueItemId": "q", "amuxTurnId": "at-q", "stopReason": "end_turn" });
     assert_eq!((over[0].0.as_str(), &over[1]), ("turn_complete", &note("queue_item_completed", completed)));
 }
@@ -101,33 +101,33 @@ fn a_prompt_that_waits_is_a_queue_item_from_its_coming_to_its_end() {
 fn one_that_leaves_the_queue_was_no_turn() {
     let mut frames = frames();
     let waited = Before { waited: true, ..RUNNING };
-    frames.event(&accepted("q", false), RUNNING);
-    let over = frames.event(&ended("q", PromptEnd::Removed { by: Some(editor()) }), waited);
+    frames.show_event(&accepted("q", false), RUNNING);
+    let over = frames.show_event(&ended("q", PromptEnd::Removed { by: Some(editor()) }), waited);
     let removed = json!({ "queueItemId": "q", "removedBy": "cli_2", "reason": "unqueued" });
     assert_eq!(told(&over), [note("queue_item_removed", removed)]);
-    frames.event(&accepted("aq-1", false), IDLE);
-    let over = frames.event(&ended("aq-1", PromptEnd::Cancelled), waited);
+    frames.show_event(&accepted("aq-1", false), IDLE);
+    let over = frames.show_event(&ended("aq-1", PromptEnd::Cancelled), waited);
     let removed = json!({ "queueItemId": "aq-1", "removedBy": null, "reason": "cancelled" });
     assert_eq!(told(&over), [note("queue_item_removed", removed)]);
     // One that waited for nothing but the agent's start was never shown as an item.
-    frames.event(&accepted("p", false), IDLE);
-    assert!(frames.event(&ended("p", PromptEnd::StartFailed), waited).is_empty());
+    frames.show_event(&accepted("p", false), IDLE);
+    assert!(frames.show_event(&ended("p", PromptEnd::StartFailed), waited).is_empty());
 }
 
 #[test]
 fn a_steer_names_the_turn_that_it_replaces() {
     let mut frames = frames();
-    frames.started(&started("p"), &prompt_frame(), &editor(), true);
-    let control = told(&frames.event(&accepted("s", true), RUNNING));
+    frames.start_turn(&started("p"), &prompt_frame(), &editor(), true);
+    let control = told(&frames.show_event(&accepted("s", true), RUNNING));
     let expected = json!({ "kind": "steer", "mode": "hard", "peerId": "ann", "amuxTurnId": "at-p", "text": "hi" });
     assert_eq!(control, [note("control_submitted", expected)]);
     let cancel =
         entry(Event::CancelRequested { prompt: PromptId::new("p"), by: Some(ann()), limit: None, reason: None });
     let expected =
         json!({ "amuxTurnId": "at-p", "cancelledBy": "ann", "originalDriver": "cli_2", "reason": "hard_steer" });
-    assert_eq!(told(&frames.event(&cancel, RUNNING)), [note("turn_cancelled", expected)]);
-    frames.event(&ended("p", answered()), RUNNING);
-    let begun = told(&frames.started(&started("s"), &prompt_frame(), &ann(), true));
+    assert_eq!(told(&frames.show_event(&cancel, RUNNING)), [note("turn_cancelled", expected)]);
+    frames.show_event(&ended("p", answered()), RUNNING);
+    let begun = told(&frames.start_turn(&started("s"), &prompt_frame(), &ann(), true));
     assert_eq!((begun.len(), &begun[0].1["supersedesTurnId"]), (1, &json!("at-p")));
 }
 
@@ -146,11 +146,14 @@ fn a_request_is_told_of_with_who_settled_it() {
     };
     let opened = json!({ "requestId": 12, "requestMethod": "session/request_permission",
         "requestParams": { "toolCall": { "n": 1.0 } }, "amuxTurnId": "at-p" });
-    assert_eq!(told(&frames.event(&entry(Event::AskOpened(ask)), RUNNING)), [note("agent_request_opened", opened)]);
+    assert_eq!(
+        told(&frames.show_event(&entry(Event::AskOpened(ask)), RUNNING)),
+        [note("agent_request_opened", opened)]
+    );
 
     let mut resolved = |outcome, by| {
         let event = entry(Event::AskResolved { ask: AskId(12), outcome, by });
-        told(&frames.event(&event, RUNNING)).pop().unwrap().1
+        told(&frames.show_event(&event, RUNNING)).pop().unwrap().1
     };
     let answer = |text| raw(text);
     let yes = AskOutcome::Answered { option: None, answer: answer(r#"{"id":1,"result":{"yes":true}}"#) };
@@ -168,7 +171,7 @@ fn a_request_is_told_of_with_who_settled_it() {
 fn presence_is_told_by_peer_id_and_label() {
     let frames = frames();
     let member = |sender, role| Member { sender, role };
-    let joined = |member: &Member| told(&frames.presence(member, true)).pop().unwrap().1;
+    let joined = |member: &Member| told(&frames.tell_presence(member, true)).pop().unwrap().1;
     assert_eq!(
         joined(&member(ann(), Role::Controller)),
         json!({ "peerId": "ann", "peerName": "Ann", "role": "driver" })
@@ -178,16 +181,16 @@ fn presence_is_told_by_peer_id_and_label() {
         json!({ "peerId": "cli_2", "peerName": null, "role": "controller" })
     );
     assert_eq!(joined(&member(ann(), Role::Observer))["role"], "observer");
-    let left = told(&frames.presence(&member(ann(), Role::Controller), false));
+    let left = told(&frames.tell_presence(&member(ann(), Role::Controller), false));
     assert_eq!(left, [note("peer_left", json!({ "peerId": "ann" }))]);
 }
 
 #[test]
 fn the_past_says_when_it_was() {
     let past = Before { live: false, ..RUNNING };
-    let over = told(&frames().event(&ended("p", answered()), past));
+    let over = told(&frames().show_event(&ended("p", answered()), past));
     let recorded = json!({ "amux": { "recordedAt": "1970-01-01T00:00:00.000Z", "replaySeq": 7 } });
     assert_eq!(over[0].1["_meta"], recorded);
-    let live = told(&frames().event(&ended("p", answered()), RUNNING));
+    let live = told(&frames().show_event(&ended("p", answered()), RUNNING));
     assert_eq!(live[0].1.get("_meta"), None);
 }

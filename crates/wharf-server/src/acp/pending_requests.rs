@@ -1,4 +1,5 @@
-//! What a connection owes and is owed: which of its requests are prompts in a session, and what it was asked.
+//! Requests that have no answer yet, in both directions: the client's prompts and the messages that were passed on for
+//! it, and the questions that the client has to answer. Besides, what past answers said: logins and terminals.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,23 +9,23 @@ use wharf_host::core::{AskId, PromptId, SessionId};
 use wharf_json::Json;
 
 /// Terminals of one client that are known to be its own: more than agents keep on a screen.
-const TERMINALS: usize = 256;
+const MAX_TERMINALS: usize = 256;
 
 /// The newest logins that are kept for later agents: more than an agent has ways to log in.
 const MAX_LOGINS: usize = 8;
 
 /// Shared by the two halves of a connection: a prompt is noted before it is submitted, so its end finds it here.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
-    books: Mutex<Books>,
+pub(super) struct PendingRequests {
+    pending: Mutex<Pending>,
 }
 
 #[derive(Debug, Default)]
-struct Books {
+struct Pending {
     /// The requests (their ids as JSON text) that each prompt is to be answered to, and its session. More than one if
     /// a prompt was submitted again under its idempotency key.
     prompts: HashMap<PromptId, (SessionId, Vec<Bytes>)>,
-    /// Requests that were passed on to a session's agent.
+    /// Requests that were passed on to the agent of a session.
     forwards: HashMap<Bytes, Forwarded>,
     /// Our request ids that the client has yet to answer.
     asks: HashMap<u64, Asked>,
@@ -82,7 +83,12 @@ pub(super) enum What {
     Relay(u64),
 }
 
-impl Ledger {
+impl PendingRequests {
+    /// The ids of the connection's own requests come after `last_id`.
+    pub(super) fn new(last_id: u64) -> Self {
+        Self { pending: Mutex::new(Pending { next_request: last_id, ..Pending::default() }) }
+    }
+
     pub(super) fn owe(&self, prompt: PromptId, session: SessionId, request: Bytes) {
         self.lock().prompts.entry(prompt).or_insert_with(|| (session, Vec::new())).1.push(request);
     }
@@ -98,8 +104,8 @@ impl Ledger {
 
     /// The prompts in a session that are not answered.
     pub(super) fn owed(&self, session: &SessionId) -> Vec<PromptId> {
-        let books = self.lock();
-        let owed = books.prompts.iter().filter(|(_, (owed_in, _))| owed_in == session);
+        let pending = self.lock();
+        let owed = pending.prompts.iter().filter(|(_, (owed_in, _))| owed_in == session);
         owed.map(|(prompt, _)| prompt.clone()).collect()
     }
 
@@ -110,8 +116,8 @@ impl Ledger {
 
     /// The prompt that was submitted with this request id.
     pub(super) fn prompt_of(&self, request: &[u8]) -> Option<(SessionId, PromptId)> {
-        let books = self.lock();
-        let found = books.prompts.iter().find(|(_, (_, ids))| ids.iter().any(|id| id == request));
+        let pending = self.lock();
+        let found = pending.prompts.iter().find(|(_, (_, ids))| ids.iter().any(|id| id == request));
         found.map(|(prompt, (session, _))| (session.clone(), prompt.clone()))
     }
 
@@ -130,11 +136,11 @@ impl Ledger {
     }
 
     pub(super) fn add_login(&self, login: Bytes) {
-        let mut books = self.lock();
-        if books.logins.len() >= MAX_LOGINS {
-            books.logins.pop_front();
+        let mut pending = self.lock();
+        if pending.logins.len() >= MAX_LOGINS {
+            pending.logins.pop_front();
         }
-        books.logins.push_back(login);
+        pending.logins.push_back(login);
     }
 
     pub(super) fn logins(&self) -> Vec<Bytes> {
@@ -147,10 +153,10 @@ impl Ledger {
 
     /// Notes something that the client is asked; the id is ours and new.
     pub(super) fn ask(&self, asked: Asked) -> u64 {
-        let mut books = self.lock();
-        books.next_request += 1;
-        let id = books.next_request;
-        books.asks.insert(id, asked);
+        let mut pending = self.lock();
+        pending.next_request += 1;
+        let id = pending.next_request;
+        pending.asks.insert(id, asked);
         id
     }
 
@@ -160,21 +166,16 @@ impl Ledger {
         id
     }
 
-    /// A ledger whose own request ids come after all the numbers that asks have.
-    pub(super) fn beyond_asks() -> Self {
-        Self { books: Mutex::new(Books { next_request: 1 << 40, ..Books::default() }) }
-    }
-
     /// Notes the terminal that an answer of the client names.
     pub(super) fn note_terminal(&self, session: &SessionId, answer: &[u8]) {
         // An answer without one is the agent's to complain about.
         let terminal = Json::parse(answer).and_then(|answer| answer.text_at(&["result", "terminalId"]));
         let Ok(Some(terminal)) = terminal else { return };
-        let mut books = self.lock();
-        if books.terminals.len() >= TERMINALS {
-            books.terminals.pop_front();
+        let mut pending = self.lock();
+        if pending.terminals.len() >= MAX_TERMINALS {
+            pending.terminals.pop_front();
         }
-        books.terminals.push_back((session.clone(), terminal.into_owned()));
+        pending.terminals.push_back((session.clone(), terminal.into_owned()));
     }
 
     /// Has this client made that terminal?
@@ -194,14 +195,14 @@ impl Ledger {
 
     /// The requests to withdraw now that it was settled elsewhere: a client that loaded twice has two.
     pub(super) fn withdraw(&self, session: &SessionId, what: What) -> Vec<u64> {
-        let mut books = self.lock();
-        let copies = books.asks.extract_if(|_, asked| asked.what == what && asked.session == *session);
+        let mut pending = self.lock();
+        let copies = pending.asks.extract_if(|_, asked| asked.what == what && asked.session == *session);
         let mut copies: Vec<u64> = copies.map(|(id, _)| id).collect();
         copies.sort_unstable();
         copies
     }
 
-    fn lock(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -14,7 +14,7 @@ const MAX_WAITING: usize = 256;
 
 /// One line of messages for each session.
 #[derive(Debug, Default)]
-pub(super) struct Order {
+pub(super) struct MessageOrder {
     lines: Mutex<HashMap<SessionId, Line>>,
 }
 
@@ -28,8 +28,8 @@ struct Line {
 
 /// A message's turn to be accepted. It is over when this is dropped.
 #[derive(Debug)]
-pub(super) struct Turn {
-    order: Arc<Order>,
+pub(super) struct MessageTurn {
+    order: Arc<MessageOrder>,
     session: SessionId,
     request: Option<Bytes>,
     before: Option<oneshot::Receiver<()>>,
@@ -38,15 +38,15 @@ pub(super) struct Turn {
     _accepted: oneshot::Sender<()>,
 }
 
-impl Order {
+impl MessageOrder {
     /// Takes the next place in the session's line, for the request of this id or for a notification.
-    pub(super) fn enter(self: &Arc<Self>, session: &SessionId, request: Option<Bytes>) -> Turn {
+    pub(super) fn enter(self: &Arc<Self>, session: &SessionId, request: Option<Bytes>) -> MessageTurn {
         let (accepted, told) = oneshot::channel();
         let mut lines = self.lock();
         let line = lines.entry(session.clone()).or_default();
         line.requests.push(request.clone());
         let before = line.last.replace(told);
-        Turn {
+        MessageTurn {
             order: Arc::clone(self),
             session: session.clone(),
             request,
@@ -68,7 +68,7 @@ impl Order {
     }
 }
 
-impl Turn {
+impl MessageTurn {
     /// Refuses the message if too many are in the line.
     pub(super) fn check_room(&self) -> Result<(), RpcError> {
         let waiting = self.order.lock().get(&self.session).map_or(0, |line| line.requests.len());
@@ -94,7 +94,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for MessageTurn {
     fn drop(&mut self) {
         let mut lines = self.order.lock();
         if let Some(line) = lines.get_mut(&self.session) {
@@ -114,7 +114,7 @@ mod tests {
 
     #[tokio::test]
     async fn turns_come_in_the_order_in_which_they_were_taken() {
-        let (order, session) = (Arc::<Order>::default(), SessionId::new("s"));
+        let (order, session) = (Arc::<MessageOrder>::default(), SessionId::new("s"));
         let mut first = order.enter(&session, None);
         let mut second = order.enter(&session, Some(Bytes::from_static(b"2")));
         let mut third = order.enter(&session, None);
@@ -134,8 +134,8 @@ mod tests {
 
     #[test]
     fn lines_are_bounded() {
-        let (order, session) = (Arc::<Order>::default(), SessionId::new("s"));
-        let mut turns: Vec<Turn> = (0..MAX_WAITING).map(|_| order.enter(&session, None)).collect();
+        let (order, session) = (Arc::<MessageOrder>::default(), SessionId::new("s"));
+        let mut turns: Vec<MessageTurn> = (0..MAX_WAITING).map(|_| order.enter(&session, None)).collect();
         let next = order.enter(&session, None);
         assert!(next.check_room().is_err());
         turns.pop();

@@ -14,7 +14,7 @@ const LAST: u32 = u32::MAX;
 
 /// Sorts as the messages go out. The epoch comes last: it does not order anything, since `seq` does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Mark {
+pub(super) struct StreamEventId {
     pub(super) run: u32,
     pub(super) seq: Seq,
     /// Messages past the log since that event.
@@ -24,7 +24,7 @@ pub(super) struct Mark {
     epoch: Epoch,
 }
 
-impl Mark {
+impl StreamEventId {
     /// Before anything.
     pub(super) const START: Self = Self { run: 1, seq: Seq::ZERO, beside: 0, part: 0, epoch: Epoch(0) };
 
@@ -63,7 +63,7 @@ impl Mark {
     }
 }
 
-impl fmt::Display for Mark {
+impl fmt::Display for StreamEventId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.epoch, self.seq)?;
         match (self.beside, self.part) {
@@ -77,21 +77,21 @@ impl fmt::Display for Mark {
 
 /// Not an id of ours.
 #[derive(Debug)]
-pub(super) struct NotMark;
+pub(super) struct NotStreamEventId;
 
-impl FromStr for Mark {
-    type Err = NotMark;
+impl FromStr for StreamEventId {
+    type Err = NotStreamEventId;
 
-    fn from_str(id: &str) -> Result<Self, NotMark> {
-        fn number<N: FromStr>(text: &str) -> Result<N, NotMark> {
+    fn from_str(id: &str) -> Result<Self, NotStreamEventId> {
+        fn number<N: FromStr>(text: &str) -> Result<N, NotStreamEventId> {
             let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            text.parse().ok().filter(|_| digits).ok_or(NotMark)
+            text.parse().ok().filter(|_| digits).ok_or(NotStreamEventId)
         }
         let (id, run) = match id.split_once('@') {
             Some((id, run)) => (id, number(run)?),
             None => (id, 1),
         };
-        let (epoch, rest) = id.split_once('-').ok_or(NotMark)?;
+        let (epoch, rest) = id.split_once('-').ok_or(NotStreamEventId)?;
         let (seq, beside, part) = match (rest.split_once('+'), rest.split_once('.')) {
             (Some((seq, beside)), _) => (seq, number(beside)?, 0),
             (None, Some((seq, part))) => (seq, 0, number(part)?),
@@ -112,16 +112,16 @@ mod tests {
     #[test]
     fn marks_read_as_they_are_written() {
         for id in ["3-7", "3-7.1", "3-7+2", "3-7@2", "3-7.4@12", "0-0+1"] {
-            assert_eq!(id.parse::<Mark>().unwrap().to_string(), id);
+            assert_eq!(id.parse::<StreamEventId>().unwrap().to_string(), id);
         }
         for wrong in ["", "7", "3-", "-7", "3-7.", "3-7+", "3-7@", "3-+7", "a-b", "3-7.1.2", "3-99999999999999999999"] {
-            assert!(wrong.parse::<Mark>().is_err(), "{wrong}");
+            assert!(wrong.parse::<StreamEventId>().is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn marks_sort_as_the_messages_go_out() {
-        let mut marks = vec![Mark::START, Mark::START.beside()];
+        let mut marks = vec![StreamEventId::START, StreamEventId::START.beside()];
         for step in 0..6 {
             let last = marks[marks.len() - 1];
             let (epoch, seq) = at(if step < 3 { 7 } else { 9 });
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn a_log_that_is_shown_again_is_a_new_run() {
         let (epoch, seq) = at(7);
-        let first = Mark::START.event(epoch, seq, true);
+        let first = StreamEventId::START.event(epoch, seq, true);
         let again = first.event(epoch, seq, true);
         assert_eq!(again.to_string(), "3-7@2");
         assert_eq!(first.beside().event(epoch, Seq(2), true).to_string(), "3-2@2");

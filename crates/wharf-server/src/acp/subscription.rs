@@ -17,7 +17,7 @@ use super::wire::Gate;
 pub(super) const AWAY: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct Subscription {
     pub(super) cursor: Cursor,
     pub(super) view: View,
     pub(super) answer: Option<(Seq, OutFrame)>,
@@ -53,7 +53,7 @@ pub(super) enum Reader {
     Scout,
 }
 
-impl Watched {
+impl Subscription {
     pub(super) fn new(join: Join) -> Self {
         let Join { cursor, view, answer, asks, hold, only_news } = join;
         Self {

@@ -9,8 +9,8 @@ use wharf_host::Abilities;
 use wharf_host::core::ChosenId;
 use wharf_json::{Json, ReadError};
 
+use super::capability_filter::CapabilityFilter;
 use super::errors::{RpcError, unreadable_params};
-use super::understood::Understood;
 use crate::use_cases::shown_name;
 
 /// Name, abilities and wishes.
@@ -81,8 +81,8 @@ impl ClientInfo {
         self
     }
 
-    pub(super) fn understood(&self) -> Understood {
-        Understood::of(&self.capabilities)
+    pub(super) fn understood(&self) -> CapabilityFilter {
+        CapabilityFilter::of(&self.capabilities)
     }
 
     pub(super) fn abilities(&self) -> Abilities {

@@ -8,7 +8,7 @@ use wharf_json::Json;
 
 /// What ACP lets an agent send only to clients that ask for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Understood {
+pub(super) struct CapabilityFilter {
     notices: bool,
     compaction: bool,
     plans: bool,
@@ -17,7 +17,7 @@ pub(super) struct Understood {
     booleans: bool,
 }
 
-impl Understood {
+impl CapabilityFilter {
     /// From `clientCapabilities`.
     pub(super) fn of(capabilities: &Value) -> Self {
         let has = |value: &Value| !(value.is_null() || *value == false);
@@ -126,13 +126,13 @@ mod tests {
         ];
         for (tag, able) in kinds {
             let frame = update(tag, "");
-            assert_eq!(Understood::of(&able).update(UpdateKind::Other, &frame), Some(frame.clone()), "{tag}");
-            assert_eq!(Understood::default().update(UpdateKind::Other, &frame), None, "{tag}");
+            assert_eq!(CapabilityFilter::of(&able).update(UpdateKind::Other, &frame), Some(frame.clone()), "{tag}");
+            assert_eq!(CapabilityFilter::default().update(UpdateKind::Other, &frame), None, "{tag}");
         }
         let novel = update("novel", "");
-        assert_eq!(Understood::default().update(UpdateKind::Other, &novel), Some(novel));
+        assert_eq!(CapabilityFilter::default().update(UpdateKind::Other, &novel), Some(novel));
         let refused = json!({ "session": { "notices": null, "compaction": false } });
-        assert_eq!(Understood::of(&refused), Understood::default());
+        assert_eq!(CapabilityFilter::of(&refused), CapabilityFilter::default());
     }
 
     #[test]
@@ -151,9 +151,9 @@ mod tests {
             let (told, answered) = (list(&options), answer(&options));
             let expected = left.unwrap_or(options);
             let kind = UpdateKind::ConfigOptionUpdate;
-            assert_eq!(Understood::default().update(kind, &told), Some(list(&expected)));
-            assert_eq!(Understood::default().answer(&answered), answer(&expected));
-            let able = Understood::of(&json!({ "session": { "configOptions": { "boolean": {} } } }));
+            assert_eq!(CapabilityFilter::default().update(kind, &told), Some(list(&expected)));
+            assert_eq!(CapabilityFilter::default().answer(&answered), answer(&expected));
+            let able = CapabilityFilter::of(&json!({ "session": { "configOptions": { "boolean": {} } } }));
             let shown = able.update(kind, &told).unwrap();
             assert_eq!(shown.as_ptr(), told.as_ptr(), "the very bytes");
         }

@@ -1,0 +1,101 @@
+//! Answers of a client to what it was asked: asks of an agent, and requests that were given to this client alone.
+
+use bytes::Bytes;
+use wharf_host::core::{AskId, Raw, Refusal};
+use wharf_host::frame::Envelope;
+use wharf_host::{CallError, SessionHandle};
+use wharf_json::{Json, Salvaged};
+
+use crate::acp::ask_answer::{AskAnswer, declined};
+use crate::acp::attachments::AttachedSession;
+use crate::acp::connection::Connection;
+use crate::acp::errors::RpcError;
+use crate::acp::inbound::request_id;
+use crate::acp::pending_requests::{Wanted, What};
+use crate::acp::under_way::LONGEST_ID;
+
+/// Takes a client's answer to one of our requests.
+pub(in crate::acp) async fn take_response(connection: &Connection, frame: &Bytes, envelope: &Envelope<'_>) {
+    let id = Json::parse(&request_id(frame, envelope)).ok().and_then(Json::id_number);
+    let Some((request, asked)) = id.and_then(|id| Some((id, connection.requests.answered(id)?))) else {
+        // Settled already or never asked: dropped, never answered (rule 3.15).
+        return;
+    };
+    let Some(AttachedSession { handle, .. }) = connection.attachments.get(&asked.session) else { return };
+    if asked.wanted == Wanted::Terminal {
+        connection.requests.note_terminal(&asked.session, frame);
+    }
+    let outcome = match asked.what {
+        What::Relay(relay) => handle.answer_relay(connection.client.id().clone(), relay, frame.clone()).await,
+        What::Ask(ask) => answer_ask(connection, &handle, ask, asked.wanted, frame).await,
+    };
+    if let Err(error) = outcome {
+        tracing::debug!(client = %connection.client.id(), %error, "an answer was not taken");
+        connection.requests.reopen(request, asked);
+    }
+}
+
+/// Settles what a message that cannot be read names: an answer that was awaited counts as a failed one. Returns the id
+/// with which to refuse the message: its own, if it is a request.
+pub(in crate::acp) async fn settle_malformed(connection: &Connection, found: &Salvaged, why: &str) -> Bytes {
+    match found.ids.as_slice() {
+        [id] if found.has_method && id.len() <= LONGEST_ID => return Bytes::copy_from_slice(id.as_bytes()),
+        _ if found.has_method => return Bytes::from_static(b"null"),
+        _ => {}
+    }
+    for (request, asked) in found.id_numbers().filter_map(|id| Some((id, connection.requests.answered(id)?))) {
+        let Some(AttachedSession { handle, .. }) = connection.attachments.get(&asked.session) else { continue };
+        let why = format!("the client's answer could not be read: {why}");
+        let outcome = match asked.what {
+            What::Relay(relay) => {
+                let error = RpcError::new(-32603, why).frame(request.to_string().as_bytes());
+                handle.answer_relay(connection.client.id().clone(), relay, error).await
+            }
+            What::Ask(ask) => decline_invalid(connection, &handle, ask, asked.wanted, &why).await,
+        };
+        if let Err(error) = outcome {
+            tracing::debug!(client = %connection.client.id(), %error, "an answer was not taken");
+        }
+    }
+    Bytes::from_static(b"null")
+}
+
+/// Answers an ask: a choice settles it, a decline counts only when all have said so (rule 3.7). An answer that is not
+/// valid is a decline, and the agent never sees it (rule 12.3).
+async fn answer_ask(
+    connection: &Connection,
+    handle: &SessionHandle,
+    ask: AskId,
+    wanted: Wanted,
+    frame: &Bytes,
+) -> Result<(), CallError> {
+    let Some(raw) = Raw::new(frame.clone()) else { return Ok(()) };
+    let by = connection.sender_in(handle.id());
+    match AskAnswer::read(wanted, frame) {
+        AskAnswer::Option(option) => match handle.answer(ask, by, Some(option.as_str().into()), raw).await {
+            Err(CallError::Refused(Refusal::InvalidOption { .. })) => {
+                decline_invalid(connection, handle, ask, wanted, &format!("option {option:?} was not offered")).await
+            }
+            answered => answered,
+        },
+        AskAnswer::Form => handle.answer(ask, by, None, raw).await,
+        AskAnswer::Decline => handle.decline(ask, by, raw).await,
+        AskAnswer::Invalid(why) => decline_invalid(connection, handle, ask, wanted, &why).await,
+    }
+}
+
+/// Counts an answer that is not valid as this client's decline, with the reason in the log.
+async fn decline_invalid(
+    connection: &Connection,
+    handle: &SessionHandle,
+    ask: AskId,
+    wanted: Wanted,
+    why: &str,
+) -> Result<(), CallError> {
+    let client = connection.client.id();
+    tracing::warn!(%client, session = %handle.id(), "an answer is not valid and counts as a decline");
+    match declined(wanted, why) {
+        Some(answer) => handle.decline(ask, connection.sender_in(handle.id()), answer).await,
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,116 @@
+//! `session/list` and `session/status`. Both are answered from the registry: nothing is woken, nothing appended.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use wharf_host::{Descriptor, TurnWord, frame};
+use wharf_json::Json;
+
+use crate::acp::connection::Connection;
+use crate::acp::errors::unreadable_params;
+use crate::acp::inbound::{ClientRequest, Outcome};
+
+/// Sessions in one page of a list.
+const SESSIONS_PER_PAGE: usize = 100;
+
+#[derive(Deserialize)]
+struct ListRequest<'a> {
+    #[serde(borrow)]
+    params: Option<ListParams<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+struct ListParams<'a> {
+    cwd: Option<String>,
+    cursor: Option<String>,
+    #[serde(rename = "_meta", borrow)]
+    meta: Option<Json<'a>>,
+}
+
+/// Lists the sessions of this connection's agent, the newest first; all with `_meta.wharf.all`.
+pub(super) fn list_sessions(connection: &Connection, request: ClientRequest<'_>) -> Outcome {
+    let params = frame::peek::<ListRequest<'_>>(request.frame).map_err(unreadable_params)?.params.unwrap_or_default();
+    let all = params.meta.map(|meta| meta.seek(&["wharf", "all"])).transpose().map_err(unreadable_params)?;
+    let all = all.flatten().and_then(Json::bool) == Some(true);
+    let mut found = connection.sight().descriptors();
+    if !all {
+        found.retain(|known| known.adapter_slug == **connection.agent.adapter());
+    }
+    Ok(Some(request.respond(&list_page(found, params.cwd.as_deref(), params.cursor.as_deref()))))
+}
+
+/// Tells whether the session is live (rules 5.1, 5.2).
+pub(super) fn tell_status(connection: &Connection, request: ClientRequest<'_>) -> Outcome {
+    let known = connection.sight().descriptor(&request.session()?);
+    let answer = match known {
+        Some(known) if known.status.is_alive() => {
+            let mut own = json!({ "turn": turn_word(known.turn), "clients": known.clients, "resumable": false });
+            add_resources(&mut own, &known);
+            if let Some(why) = known.paused {
+                own["paused"] = serde_json::to_value(why).unwrap_or_default();
+            }
+            json!({ "status": "live", "_meta": { "wharf": own } })
+        }
+        Some(known) => json!({
+            "status": "not_found",
+            "_meta": { "wharf": { "turn": "idle", "clients": known.clients, "resumable": known.resumable } },
+        }),
+        None => json!({ "status": "not_found", "_meta": { "wharf": { "resumable": false } } }),
+    };
+    Ok(Some(request.respond(&answer)))
+}
+
+/// Returns one page of these sessions as `session/list` has it, the newest first.
+pub(in crate::acp) fn list_page(mut found: Vec<Arc<Descriptor>>, cwd: Option<&str>, cursor: Option<&str>) -> Value {
+    found.retain(|known| cwd.is_none_or(|cwd| known.cwd == cwd));
+    // Ids sort by age, so the last id of a page says where the next one begins, whatever comes or goes.
+    found.sort_by(|a, b| b.id.cmp(&a.id));
+    if let Some(cursor) = cursor {
+        found.retain(|known| *known.id < *cursor);
+    }
+    let next = (found.len() > SESSIONS_PER_PAGE).then(|| found[SESSIONS_PER_PAGE - 1].id.clone());
+    let sessions: Vec<Value> = found.iter().take(SESSIONS_PER_PAGE).map(|known| list_entry(known)).collect();
+    let mut answer = json!({ "sessions": sessions });
+    if let Some(next) = next {
+        answer["nextCursor"] = next.into();
+    }
+    answer
+}
+
+fn list_entry(known: &Descriptor) -> Value {
+    let mut own = json!({
+        "agent": known.adapter_slug, "status": known.status, "turn": turn_word(known.turn),
+        "clients": known.clients, "queued": known.queued, "resumable": known.resumable, "label": known.label,
+    });
+    if let Some(reason) = known.end_reason {
+        own["endReason"] = json!(reason);
+    }
+    add_resources(&mut own, known);
+    if let Some(parent) = &known.parent_session_id {
+        own["parentSessionId"] = parent.as_str().into();
+        own["depth"] = known.depth.into();
+    }
+    json!({
+        "sessionId": known.id,
+        "cwd": known.cwd,
+        "title": known.title,
+        "updatedAt": known.last_output_at.as_ref().unwrap_or(&known.started_at),
+        "_meta": { "wharf": own },
+    })
+}
+
+/// Adds what the session's processes use, where that is known.
+fn add_resources(own: &mut Value, known: &Descriptor) {
+    if let Some(resources) = &known.resources {
+        own["resources"] = json!(resources);
+    }
+}
+
+fn turn_word(turn: TurnWord) -> &'static str {
+    match turn {
+        TurnWord::Idle => "idle",
+        TurnWord::Running => "running",
+        TurnWord::AwaitingInput => "awaiting_input",
+    }
+}

@@ -1,0 +1,141 @@
+//! The methods of ACP: each translates a message into calls of the session's host, and their results into an answer.
+
+mod answer;
+mod attach;
+mod end_session;
+mod enter;
+mod forward;
+mod initialize;
+mod list_sessions;
+mod load_session;
+mod new_session;
+mod prompt;
+mod queue;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use wharf_host::core::{SessionId, Status};
+use wharf_host::frame::Envelope;
+
+use super::RESERVED_PREFIXES;
+use super::connection::Connection;
+use super::errors::RpcError;
+use super::inbound::{ClientRequest, Methods, Outcome};
+use super::message_order::MessageTurn;
+pub(super) use answer::{settle_malformed, take_response};
+pub(super) use attach::{attach_to, holds_event, turn_seen};
+pub(super) use enter::{Arrival, controlled_session, enter_quietly, enter_session, placed_answer};
+pub(super) use initialize::initialize;
+pub(super) use list_sessions::list_page;
+pub(super) use new_session::{begin_session, create_session};
+pub(super) use prompt::{cancelled_request, send_prompt};
+
+/// The methods of which an operator is told by name.
+pub(super) const METHODS: [&str; 13] = [
+    "initialize",
+    "authenticate",
+    "logout",
+    "session/new",
+    "session/load",
+    "session/resume",
+    "session/list",
+    "session/status",
+    "session/close",
+    "session/delete",
+    "session/attach",
+    "session/detach",
+    "session/prompt",
+];
+
+/// Requests whose success changes what is in force.
+const SETTING_METHODS: [&str; 3] = ["session/set_mode", "session/set_model", "session/set_config_option"];
+
+/// A plain ACP connection.
+#[derive(Debug)]
+pub(super) struct AcpMethods {
+    connection: Arc<Connection>,
+}
+
+impl AcpMethods {
+    pub(super) fn new(connection: Arc<Connection>) -> Self {
+        Self { connection }
+    }
+}
+
+impl Methods for AcpMethods {
+    fn connection(&self) -> &Arc<Connection> {
+        &self.connection
+    }
+
+    fn ordered_in(&self, envelope: &Envelope<'_>) -> Option<SessionId> {
+        envelope.session.as_ref().map(|session| SessionId::new(session.value.as_ref()))
+    }
+
+    fn may_wait(&self, envelope: &Envelope<'_>) -> bool {
+        match envelope.method.as_ref() {
+            "session/prompt" | "session/list" | "session/status" | "session/detach" => false,
+            "initialize" | "authenticate" | "logout" | "session/new" | "session/load" | "session/resume"
+            | "session/close" | "session/delete" | "session/attach" => true,
+            method if is_reserved(method) => false,
+            _ => {
+                let attached = self.ordered_in(envelope).and_then(|session| self.connection.attachments.get(&session));
+                attached.is_none_or(|attached| attached.handle.descriptor().status != Status::Running)
+            }
+        }
+    }
+
+    async fn handle(&self, request: ClientRequest<'_>, turn: Option<MessageTurn>) -> Outcome {
+        let connection = &self.connection;
+        match request.envelope.method.as_ref() {
+            "session/load" => return load_session::load_session(connection, request, turn).await,
+            "session/resume" => return load_session::resume_session(connection, request, turn).await,
+            "session/attach" => return attach::attach_session(connection, request, turn).await,
+            _ => {}
+        }
+        if request.envelope.session.is_some() && is_for_agent(&request.envelope.method) {
+            return forward::forward_request(connection, request, turn).await;
+        }
+        let _turn = turn;
+        match request.envelope.method.as_ref() {
+            "initialize" => initialize::initialize(connection, request).await,
+            "authenticate" => initialize::authenticate(connection, request).await,
+            "logout" => initialize::log_out(connection, request).await,
+            "session/new" => begin_session(connection, request, None).await,
+            "session/list" => list_sessions::list_sessions(connection, request),
+            "session/status" => list_sessions::tell_status(connection, request),
+            "session/close" => end_session::close_session(connection, request).await,
+            "session/delete" => end_session::delete_session(connection, request).await,
+            "session/detach" => attach::detach_session(connection, request).await,
+            "session/prompt" => prompt::prompt(connection, request).await,
+            "_wharf/queue/list" => queue::list_queue(connection, request).await,
+            "_wharf/queue/remove" => queue::remove_queued(connection, request).await,
+            "_wharf/queue/update" => queue::update_queued(connection, request).await,
+            "_wharf/queue/move" => queue::move_queued(connection, request).await,
+            method if is_reserved(method) => Err(RpcError::unknown_method(method)),
+            _ => initialize::ask_agent(connection, request).await,
+        }
+    }
+
+    async fn notify(&self, frame: &Bytes, envelope: &Envelope<'_>) {
+        match envelope.method.as_ref() {
+            "session/cancel" => prompt::cancel(&self.connection, frame, envelope).await,
+            "$/cancel_request" => prompt::cancel_request(&self.connection, frame).await,
+            "session/ready" => {}
+            // Requests without an id: nobody is told of their end, and what they change would be in no log.
+            method if METHODS.contains(&method) || SETTING_METHODS.contains(&method) => {}
+            method if is_reserved(method) => {}
+            _ => forward::forward_notification(&self.connection, frame, envelope).await,
+        }
+    }
+}
+
+/// Returns true if the method is the agent's to answer or to refuse (rule 3.10).
+fn is_for_agent(method: &str) -> bool {
+    !METHODS.contains(&method) && !is_reserved(method)
+}
+
+/// Returns true if only Wharf answers methods of this kind.
+fn is_reserved(method: &str) -> bool {
+    RESERVED_PREFIXES.iter().any(|prefix| method.starts_with(prefix))
+}

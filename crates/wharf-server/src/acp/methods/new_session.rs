@@ -1,0 +1,104 @@
+//! `session/new`: a session and its agent.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use wharf_host::core::{Raw, SessionId};
+use wharf_host::{CreateError, Created, NewSessionRequest, frame};
+use wharf_json::Json;
+
+use super::enter::placed_answer;
+use super::prompt::RequestParams;
+use crate::acp::answers;
+use crate::acp::connection::Connection;
+use crate::acp::errors::{RpcError, from_call, from_create, unreadable_answer, unreadable_params};
+use crate::acp::inbound::{ClientRequest, Outcome};
+use crate::acp::outbound::Join;
+use crate::acp::view::TurnSeen;
+
+#[derive(Deserialize)]
+struct NewParams<'a> {
+    cwd: String,
+    #[serde(rename = "_meta", borrow)]
+    meta: Option<Json<'a>>,
+}
+
+/// Starts a session, joins it and answers.
+pub(in crate::acp) async fn begin_session(
+    connection: &Connection,
+    request: ClientRequest<'_>,
+    name: Option<Arc<str>>,
+) -> Outcome {
+    let created = match create_session(connection, request.frame, name).await? {
+        Ok(created) => created,
+        Err(error) => return refuse_start(connection, &error, request.id).await,
+    };
+    let handle = created.handle;
+    let (attachment, attendance) = (connection.attachment(handle.id(), false), connection.attendance(true));
+    let attached = connection.attach(&handle, attachment, attendance).await;
+    attached.map_err(|error| from_call(&error, handle.id().as_str()))?;
+    let answer = answers::new_session(&created.answer, handle.id().as_str(), request.id).map_err(unreadable_answer)?;
+    let answer = placed_answer(connection, &handle, created.seq, answer).await;
+    // History ends where the agent came up: nothing was asked before that, and everything after it is news.
+    let view = connection.plain_view(&handle, created.seq, TurnSeen::None);
+    let (answer, asks) = (Some((created.seq, connection.outbox.count(answer))), (created.seq, Vec::new()));
+    let (cursor, hold) = (handle.cursor(created.seq), connection.app.host.config().ready_timeout.std());
+    connection.subscribe(Join { cursor, view, answer, asks, hold, only_news: false }).await;
+    Ok(None)
+}
+
+/// Starts a session and its agent.
+pub(in crate::acp) async fn create_session(
+    connection: &Connection,
+    frame: &Bytes,
+    name: Option<Arc<str>>,
+) -> Result<Result<Created, CreateError>, RpcError> {
+    let client = &connection.client;
+    client.caller().may_change()?;
+    let request: RequestParams<NewParams<'_>> = frame::peek(frame)
+        .map_err(|error| RpcError::params(format!("session/new needs `cwd`, an absolute path: {error}")))?;
+    let raw = Raw::new(frame.clone()).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
+    let agent = request.params.meta.map(|meta| meta.seek(&["wharf", "agent"])).transpose();
+    let agent = agent.map_err(unreadable_params)?.flatten().and_then(Json::text).map(Cow::into_owned);
+    let cwd = PathBuf::from(request.params.cwd);
+    connection.agent.note_cwd(&cwd);
+    // The agent that waits is of the connection's adapter; another one's must be started.
+    let spare = if agent.is_none() { connection.agent.take_for(&cwd).await } else { None };
+    let prelude = if agent.is_none() { connection.requests.logins() } else { Vec::new() };
+    let created = connection.app.host.create(NewSessionRequest {
+        adapter: agent.unwrap_or_else(|| connection.agent.adapter().to_string()),
+        cwd,
+        bucket: None,
+        label: None,
+        name,
+        sender: Some(client.sender()),
+        frame: raw,
+        capabilities: client.info().for_agent(),
+        spare,
+        prelude,
+        mode: None,
+        options: BTreeMap::new(),
+        env: client.env(),
+        ground: client.identity().ground(),
+        key: None,
+        lineage: Vec::new(),
+        caller_waits: true,
+    });
+    Ok(created.await)
+}
+
+/// Passes the agent's own error to the client as it came: it may be asking for a login. Such a session is forgotten.
+async fn refuse_start(connection: &Connection, error: &CreateError, id: &Bytes) -> Outcome {
+    if let CreateError::Start { failure, session } = error
+        && let Some(answer) = &failure.answer
+        && let Ok(envelope) = frame::scan(answer)
+    {
+        let _ = connection.app.host.forget(&SessionId::new(session.as_str())).await;
+        return Ok(Some(frame::with_id(answer, &envelope, id)));
+    }
+    Err(from_create(error))
+}

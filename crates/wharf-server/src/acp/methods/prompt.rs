@@ -1,0 +1,181 @@
+//! Prompts and their end: `session/prompt`, `session/cancel` and `$/cancel_request`.
+
+use bytes::Bytes;
+use serde::Deserialize;
+use wharf_host::core::{Overlap, PromptId, PromptReceipt, Raw, Submission};
+use wharf_host::frame::{self, Envelope};
+use wharf_host::{CallError, QueueBy, SessionHandle, new_prompt_id};
+use wharf_json::Json;
+
+use super::enter::controlled_session;
+use crate::acp::connection::Connection;
+use crate::acp::errors::{RpcError, from_call};
+use crate::acp::inbound::{ClientRequest, Outcome};
+use crate::acp::updates;
+use crate::acp::view::response;
+use crate::use_cases::checked_key;
+
+#[derive(Deserialize)]
+pub(super) struct RequestParams<P> {
+    pub(super) params: P,
+}
+
+#[derive(Deserialize)]
+struct PromptParams {
+    #[expect(dead_code, reason = "checked to be a list")]
+    prompt: Vec<serde::de::IgnoredAny>,
+    #[serde(rename = "_meta")]
+    meta: Option<PromptMeta>,
+}
+
+#[derive(Deserialize)]
+struct PromptMeta {
+    wharf: Option<WharfMeta>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WharfMeta {
+    idempotency_key: Option<String>,
+    delivery: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CancelParams<'a> {
+    #[serde(borrow)]
+    request_id: Json<'a>,
+}
+
+/// Sends a prompt, which waits in the queue while a turn runs.
+pub(super) async fn prompt(connection: &Connection, request: ClientRequest<'_>) -> Outcome {
+    let handle = controlled_session(connection, request.envelope).await?;
+    let sent = send_prompt(connection, request, &handle, Overlap::Queue).await?;
+    sent.map_err(|error| from_call(&error, handle.id().as_str()))?;
+    Ok(None)
+}
+
+/// Sends a prompt. Its end is the answer to the request, so there is none yet.
+pub(in crate::acp) async fn send_prompt(
+    connection: &Connection,
+    request: ClientRequest<'_>,
+    handle: &SessionHandle,
+    overlap: Overlap,
+) -> Result<Result<(), CallError>, RpcError> {
+    let raw = Raw::new(request.frame.clone()).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
+    let meta = frame::peek::<RequestParams<PromptParams>>(request.frame)
+        .map_err(|error| RpcError::params(format!("session/prompt needs `prompt`, a list of content blocks: {error}")))?
+        .params
+        .meta
+        .and_then(|meta| meta.wharf)
+        .unwrap_or_default();
+    let key = meta.idempotency_key.as_deref().map(|key| checked_key("_meta.wharf.idempotencyKey", key)).transpose()?;
+    let prompt = new_prompt_id();
+    let requests = &connection.requests;
+    requests.owe(prompt.clone(), handle.id().clone(), request.id.clone());
+    let agents = connection.app.host.config().agents.get(&handle.descriptor().adapter_slug);
+    let by_agent = agents.is_some_and(|agent| agent.queue == QueueBy::Agent);
+    let submission = Submission {
+        prompt: prompt.clone(),
+        sender: connection.sender_in(handle.id()),
+        frame: raw,
+        key: key.map(Into::into),
+        overlap,
+        to_agent: by_agent || meta.delivery.as_deref() == Some("agent"),
+    };
+    match handle.prompt(submission.clone()).await {
+        Ok(receipt) if !receipt.duplicate => Ok(Ok(())),
+        Ok(receipt) => {
+            requests.settle(&prompt);
+            repeat_prompt(connection, handle, submission, receipt, request.id).await;
+            Ok(Ok(()))
+        }
+        Err(error) => {
+            requests.settle(&prompt);
+            Ok(Err(error))
+        }
+    }
+}
+
+/// Answers the same prompt again: its end answers this request too, be it past or still to come (rule 7.5).
+async fn repeat_prompt(
+    connection: &Connection,
+    handle: &SessionHandle,
+    again: Submission,
+    receipt: PromptReceipt,
+    id: &Bytes,
+) {
+    let (session, requests) = (handle.id(), &connection.requests);
+    if let Some(end) = receipt.end {
+        // Its updates come first, also to a client that is still catching up with them.
+        let answer = response(&end, id, session.as_str());
+        return connection.outbox.send_after(session, answer, handle.head()).await;
+    }
+    requests.owe(receipt.prompt.clone(), session.clone(), id.clone());
+    // It may have ended just before that was noted; asking once more tells. Whichever settles it answers: this, or the
+    // view that comes to its end.
+    let now = handle.prompt(again).await;
+    if matches!(now, Ok(PromptReceipt { end: None, .. })) {
+        return;
+    }
+    for request in requests.settle(&receipt.prompt) {
+        let answer = match &now {
+            Ok(PromptReceipt { end: Some(end), .. }) => response(end, &request, session.as_str()),
+            Ok(PromptReceipt { end: None, .. }) => continue,
+            Err(error) => from_call(error, session.as_str()).frame(&request),
+        };
+        connection.outbox.send_after(session, answer, handle.head()).await;
+    }
+}
+
+/// Ends the client's own prompts or the turn that it sees; with `_meta.wharf` one prompt, or the queue too.
+pub(super) async fn cancel(connection: &Connection, frame: &Bytes, envelope: &Envelope<'_>) {
+    let Ok(handle) = controlled_session(connection, envelope).await else { return };
+    let by = connection.sender_in(handle.id());
+    let wish = |name| Json::parse(frame).and_then(|frame| frame.seek(&["params", "_meta", "wharf", name]));
+    let (prompt, queue) = match (wish("promptId"), wish("queue")) {
+        (Ok(prompt), Ok(queue)) => (prompt.and_then(Json::text), queue.and_then(Json::text)),
+        (Err(error), _) | (_, Err(error)) => {
+            // The turn that it means cannot be told, and a notification has no answer.
+            tracing::warn!(client = %connection.client.id(), %error, "a session/cancel cannot be read");
+            return;
+        }
+    };
+    if let Some(prompt) = prompt {
+        let _ = handle.cancel_prompt(PromptId::new(prompt.as_ref()), by).await;
+        return;
+    }
+    let scope = connection.attachments.cancel_scope(&handle, queue.as_deref() == Some("clear"));
+    let done = handle.cancel(by, scope).await;
+    if done.is_ok_and(|done| done.crossed) {
+        let message = "Nothing was cancelled: your own turn had just ended. Cancel again to end the running turn.";
+        let understood = connection.client.info().understood();
+        let notice = updates::notice(handle.id(), understood, message, "cancel_crossed");
+        connection.outbox.send_after(handle.id(), notice, handle.head()).await;
+    }
+}
+
+/// `$/cancel_request`: a waiting prompt leaves the queue, a running one is cancelled, a request that was passed on
+/// is taken back (rules 3.4, 7.3).
+pub(super) async fn cancel_request(connection: &Connection, frame: &Bytes) {
+    let request = match frame::peek::<RequestParams<CancelParams<'_>>>(frame) {
+        Ok(request) => request.params.request_id.raw().as_bytes(),
+        Err(error) => {
+            tracing::warn!(client = %connection.client.id(), %error, "a $/cancel_request cannot be read");
+            return;
+        }
+    };
+    let (requests, attachments) = (&connection.requests, &connection.attachments);
+    if let Some((session, prompt)) = requests.prompt_of(request) {
+        let Some(attached) = attachments.get(&session) else { return };
+        let _ = attached.handle.cancel_prompt(prompt, attached.sender).await;
+    } else if let Some(attached) = requests.forwarded(request).and_then(|session| attachments.get(&session)) {
+        let request = Bytes::copy_from_slice(request);
+        let _ = attached.handle.cancel_forward(connection.client.id().clone(), request).await;
+    }
+}
+
+/// Returns the id of the request that a `$/cancel_request` takes back, as JSON text.
+pub(in crate::acp) fn cancelled_request(frame: &Bytes) -> Option<&str> {
+    frame::peek::<RequestParams<CancelParams<'_>>>(frame).ok().map(|request| request.params.request_id.raw())
+}
