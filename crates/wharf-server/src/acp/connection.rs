@@ -8,6 +8,7 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 use tokio::sync::watch;
+use wharf_api::ErrorCode;
 use wharf_host::core::{Ask, Attachment, Joined, Peer, Role, Sender, Seq, SessionId};
 use wharf_host::frame::Envelope;
 use wharf_host::{Attendance, CallError, Cursor, Serves, SessionHandle};
@@ -133,7 +134,7 @@ impl Connection {
 
     /// Returns the client as the use cases know it in this session.
     pub(super) fn caller_in(&self, session: &SessionId) -> Caller {
-        let role = self.client.role();
+        let role = self.attachments.get(session).map_or_else(|| self.client.role(), |attached| attached.role);
         Caller::connected(self.client.identity().clone(), role, self.sender_in(session))
     }
 
@@ -228,7 +229,7 @@ impl Connection {
         let (frame, failed) = match outcome {
             Ok(Some(frame)) => (frame, false),
             Ok(None) => return,
-            Err(error) => (error.frame(id), error.is_failed_start()),
+            Err(error) => (error.frame(id), error.tells(ErrorCode::START_FAILED)),
         };
         self.outbox.answer(session, frame).await;
         if let Some((code, reason)) = self.options.close_on_failed_start.filter(|_| failed) {

@@ -57,9 +57,9 @@ impl RpcError {
         self.code
     }
 
-    /// Did an agent not start?
-    pub(super) fn is_failed_start(&self) -> bool {
-        self.data.as_ref().is_some_and(|data| data["reason"] == ErrorCode::START_FAILED.as_str())
+    /// Returns true if the error tells of a fault with this code.
+    pub(super) fn tells(&self, code: ErrorCode) -> bool {
+        self.data.as_ref().is_some_and(|data| data["reason"] == code.as_str())
     }
 
     /// The error as a response to the request `id` (JSON text).
@@ -81,11 +81,6 @@ pub(super) fn unreadable_params(error: ReadError) -> RpcError {
 /// An agent's answer cannot be passed on.
 pub(super) fn unreadable_answer(error: ReadError) -> RpcError {
     RpcError::new(-32603, format!("the agent's answer cannot be read: {error}"))
-}
-
-/// For methods that an observer may not use.
-pub(super) fn observer(session: &str) -> RpcError {
-    use_cases::from_refusal(&Refusal::Observer, session).into()
 }
 
 pub(super) fn not_resumable(session: &str) -> RpcError {

@@ -46,6 +46,7 @@ use serde::Deserialize;
 use crate::App;
 use crate::auth::Identity;
 use crate::listen::Place;
+use crate::use_cases::{self, Caller};
 pub(crate) use amux::Rooms;
 use connection::{Connection, ConnectionOptions};
 use handshake::Handshake;
@@ -114,7 +115,7 @@ pub(crate) async fn list_sessions(
     Query(ListQuery { agent, cwd, cursor }): Query<ListQuery>,
 ) -> axum::Json<serde_json::Value> {
     let agent = AcpQuery { agent }.agent(&app);
-    let mut found = app.seen_by(&identity).descriptors();
+    let mut found = use_cases::visible_sessions(&app, &Caller::new(identity, None));
     found.retain(|known| known.adapter_slug == *agent);
     axum::Json(methods::list_page(found, cwd.as_deref(), cursor.as_deref()))
 }

@@ -42,25 +42,42 @@ pub(crate) async fn answer(app: &App, who: &Caller, id: &str, ask: &str, args: A
     let open = handle.asks().await.map_err(|error| from_call(app, handle.id(), &error))?;
     let kind = open.iter().find(|open| open.id == ask).map(|open| open.kind);
     // The session tells an answered ask from one that was never opened.
-    let answer = read_answer(args, kind)?;
-    let by = who.sender();
-    let done = match answer {
-        Answer::Option(option, frame) => handle.answer(ask, by, Some(option.into()), frame).await,
-        Answer::Form(frame) => handle.answer(ask, by, None, frame).await,
-        Answer::No(frame) => handle.decline(ask, by, frame).await,
-    };
-    done.map_err(|error| from_call(app, handle.id(), &error))?;
+    let reply = read_answer(args, kind)?;
+    reply_to_ask(app, who, &handle, ask, reply).await?;
     Ok(Answered { ok: true, ask_id: ask.0 })
 }
 
-enum Answer {
+/// A caller's reply to an ask, with the response that the agent gets.
+#[derive(Debug)]
+pub(crate) enum AskReply {
+    /// One of the options of a permission.
     Option(String, Raw),
+    /// A form that was filled in or declined.
     Form(Raw),
-    No(Raw),
+    /// Counts once everyone who could answer has said so.
+    Decline(Raw),
+}
+
+/// Gives a reply to an ask, in the caller's name.
+pub(crate) async fn reply_to_ask(
+    app: &App,
+    who: &Caller,
+    handle: &SessionHandle,
+    ask: AskId,
+    reply: AskReply,
+) -> Result<(), Fault> {
+    who.may_answer_in(app, handle.id().as_str())?;
+    let by = who.sender();
+    let done = match reply {
+        AskReply::Option(option, frame) => handle.answer(ask, by, Some(option.into()), frame).await,
+        AskReply::Form(frame) => handle.answer(ask, by, None, frame).await,
+        AskReply::Decline(frame) => handle.decline(ask, by, frame).await,
+    };
+    done.map_err(|error| from_call(app, handle.id(), &error))
 }
 
 /// Reads the one thing that an answer says, as the agent's request expects it.
-fn read_answer(args: AnswerArgs, kind: Option<AskKind>) -> Result<Answer, Fault> {
+fn read_answer(args: AnswerArgs, kind: Option<AskKind>) -> Result<AskReply, Fault> {
     let one = "send exactly one of optionId, cancel: true and action";
     match (args.option_id, args.cancel.unwrap_or(false), args.action) {
         (Some(_), false, None) if kind == Some(AskKind::Elicitation) => {
@@ -68,20 +85,22 @@ fn read_answer(args: AnswerArgs, kind: Option<AskKind>) -> Result<Answer, Fault>
         }
         (Some(option), false, None) => {
             let outcome = json!({ "outcome": { "outcome": "selected", "optionId": option } });
-            Ok(Answer::Option(option, response(&outcome)?))
+            Ok(AskReply::Option(option, response(&outcome)?))
         }
-        (None, true, None) | (None, false, Some(AnswerAction::Cancel)) => Ok(Answer::No(response(&match kind {
-            Some(AskKind::Elicitation) => json!({ "action": "cancel" }),
-            Some(AskKind::Permission) | None => json!({ "outcome": { "outcome": "cancelled" } }),
-        })?)),
+        (None, true, None) | (None, false, Some(AnswerAction::Cancel)) => {
+            Ok(AskReply::Decline(response(&match kind {
+                Some(AskKind::Elicitation) => json!({ "action": "cancel" }),
+                Some(AskKind::Permission) | None => json!({ "outcome": { "outcome": "cancelled" } }),
+            })?))
+        }
         (None, false, Some(AnswerAction::Accept | AnswerAction::Decline)) if kind == Some(AskKind::Permission) => {
             Err(invalid("action: this is a permission; send optionId or cancel: true"))
         }
         (None, false, Some(AnswerAction::Accept)) => {
             let content = args.content.unwrap_or_else(|| json!({}));
-            Ok(Answer::Form(response(&json!({ "action": "accept", "content": content }))?))
+            Ok(AskReply::Form(response(&json!({ "action": "accept", "content": content }))?))
         }
-        (None, false, Some(AnswerAction::Decline)) => Ok(Answer::Form(response(&json!({ "action": "decline" }))?)),
+        (None, false, Some(AnswerAction::Decline)) => Ok(AskReply::Form(response(&json!({ "action": "decline" }))?)),
         (None, false, None) | (_, true, _) | (Some(_), _, Some(_)) => Err(invalid(one)),
     }
 }

@@ -26,6 +26,7 @@ pub(crate) fn shown_name(given: &str) -> Option<Arc<str>> {
 pub(crate) struct Caller {
     pub(crate) identity: Identity,
     role: Role,
+    is_connected: bool,
     sender: Sender,
 }
 
@@ -35,12 +36,12 @@ impl Caller {
         let client = ClientId::new(format!("api_{}", identity.token.as_deref().unwrap_or("local")));
         let (name, token, parent) = (name.and_then(shown_name), identity.token.clone(), identity.agent().cloned());
         let sender = Sender { client, chosen: None, name, version: None, token, parent, peer: None };
-        Self { role: identity.role(), identity, sender }
+        Self { role: identity.role(), identity, is_connected: false, sender }
     }
 
-    /// A client on a connection of its own, which may have asked for less than its identity allows.
+    /// A client on an ACP connection. It may have asked for less than its identity allows, for all sessions or for one.
     pub(crate) const fn connected(identity: Identity, role: Role, sender: Sender) -> Self {
-        Self { identity, role, sender }
+        Self { identity, role, is_connected: true, sender }
     }
 
     /// Sets the id that the client gave itself: with it, its prompts are also its own on other surfaces.
@@ -64,7 +65,9 @@ impl Caller {
             Role::Observer if self.identity.access == Access::Observer => {
                 "this token only observes; use one that was made with `--role controller`"
             }
-            Role::Observer => "this client connected as an observer; connect as a controller",
+            Role::Observer => {
+                "this client is connected or attached as an observer; connect or attach it as a controller"
+            }
         };
         Err(Fault::new(ErrorCode::OBSERVER, detail))
     }
@@ -79,9 +82,12 @@ impl Caller {
         Err(Fault::new(ErrorCode::OBSERVER, detail))
     }
 
-    /// Refuses those who may not work in this session. An agent may in those that it led to, if it may delegate: never in
-    /// its own.
+    /// Refuses a caller that may not work in this session. An agent may in sessions that it led to, if it may delegate and
+    /// calls by REST or MCP; by ACP it only looks, and in its own session it never may.
     pub(crate) fn may_work_in(&self, app: &App, id: &str) -> Result<(), Fault> {
+        if self.is_connected {
+            return self.may_change().map_err(|fault| fault.in_session(id));
+        }
         let Some(agent) = self.identity.agent() else { return self.may_change() };
         let session = app.seen_by(&self.identity).descriptor(&SessionId::new(id)).ok_or_else(|| unknown_session(id))?;
         let own = app.host.descriptor(agent);

@@ -1,8 +1,10 @@
 //! The end of a turn, the end of a session, its return, and its being forgotten.
 
+use std::sync::Arc;
+
 use wharf_api::{Forgotten, Interrupted, Killed, ResumeArgs, SessionInfo};
-use wharf_host::core::{EndReason, Refusal, SessionId};
-use wharf_host::{AgentDelete, CallError, ReturnTerms};
+use wharf_host::core::{CancelScope, EndReason, PromptId, Refusal, SessionId};
+use wharf_host::{AgentDelete, CallError, ReturnTerms, SessionHandle};
 
 use super::contract::session_info;
 use super::faults::{from_call, invalid, start_failed, unreadable};
@@ -55,6 +57,32 @@ pub(crate) async fn interrupt(app: &App, who: &Caller, id: &str) -> Result<Inter
     let handle = open(app, who, id).await?;
     let done = handle.interrupt(who.sender()).await.map_err(|error| from_call(app, handle.id(), &error))?;
     Ok(Interrupted { ok: true, id: id.to_owned(), was_busy: done.was_busy })
+}
+
+/// Ends the caller's own prompts, or the turn that it sees as far as `scope` allows. Returns true if another client's turn
+/// was left alone, since a turn of the caller's own ended just before.
+pub(crate) async fn cancel_turn(
+    app: &App,
+    who: &Caller,
+    handle: &SessionHandle,
+    scope: CancelScope,
+) -> Result<bool, Fault> {
+    who.may_work_in(app, handle.id().as_str())?;
+    let done = handle.cancel(who.sender(), scope).await.map_err(|error| from_call(app, handle.id(), &error))?;
+    Ok(done.crossed)
+}
+
+/// Takes one prompt back: out of the queue, or by cancelling its turn. The caller bounds the reason's length.
+pub(crate) async fn cancel_prompt(
+    app: &App,
+    who: &Caller,
+    handle: &SessionHandle,
+    prompt: PromptId,
+    reason: Option<Arc<str>>,
+) -> Result<(), Fault> {
+    who.may_work_in(app, handle.id().as_str())?;
+    let done = handle.cancel_prompt_because(prompt, who.sender(), reason).await;
+    done.map_err(|error| from_call(app, handle.id(), &error))
 }
 
 /// Brings an ended session back, also one that a user killed, and waits until it runs.

@@ -1,4 +1,4 @@
-//! Which sessions there are. Nothing is woken by asking.
+//! The sessions that a caller sees. Nothing is woken by asking.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ pub(crate) fn list(app: &App, who: &Caller, query: &SessionQuery) -> Result<Sess
         let detail = format!("limit: {limit} is not between 1 and {LARGEST_PAGE}");
         return Err(invalid_query(detail));
     }
-    let mut known: Vec<Arc<Descriptor>> = app.seen_by(&who.identity).descriptors();
+    let mut known = visible_sessions(app, who);
     known.retain(|known| selects(query, known));
     // Ids begin with their time.
     known.sort_unstable_by(|a, b| b.id.cmp(&a.id));
@@ -42,6 +42,16 @@ pub(crate) fn list(app: &App, who: &Caller, query: &SessionQuery) -> Result<Sess
     known.truncate(limit);
     let next_cursor = known.last().filter(|_| more).map(|last| last.id.clone());
     Ok(SessionPage { sessions: known.iter().map(|known| session_info(known)).collect(), next_cursor })
+}
+
+/// Returns every session that the caller sees.
+pub(crate) fn visible_sessions(app: &App, who: &Caller) -> Vec<Arc<Descriptor>> {
+    app.seen_by(&who.identity).descriptors()
+}
+
+/// Returns one session, if the caller sees it.
+pub(crate) fn find_session(app: &App, who: &Caller, id: &str) -> Option<Arc<Descriptor>> {
+    app.seen_by(&who.identity).descriptor(&SessionId::new(id))
 }
 
 /// One session.

@@ -1,8 +1,10 @@
-//! Prompts of callers that speak no ACP: Wharf writes the `session/prompt` (rule 7.2).
+//! Prompts. For callers that speak no ACP, Wharf writes the `session/prompt` (rule 7.2).
+
+use std::sync::Arc;
 
 use serde::Deserialize;
 use wharf_api::{Content, ErrorCode, PromptArgs, Prompted};
-use wharf_host::core::{Overlap, Raw, Submission};
+use wharf_host::core::{Overlap, PromptId, PromptReceipt, Raw, Submission};
 use wharf_host::{SessionHandle, new_prompt_id};
 use wharf_json::Json;
 
@@ -87,7 +89,7 @@ pub(crate) async fn prompt(
         // Of those that it led to there may be so many; one that comes back is one more.
         app.host.wake_child(agent, &handle).await.map_err(|error| from_create(&error))?;
     }
-    submit(app, who, &handle, &blocks, overlap, key).await
+    submit_blocks(app, who, &handle, &blocks, overlap, key).await
 }
 
 /// Returns the key if it can be used; `place` is where the caller wrote it.
@@ -99,8 +101,34 @@ pub(crate) fn checked_key<'a>(place: &str, key: &'a str) -> Result<&'a str, Faul
     })
 }
 
-/// Hands a prompt to the session.
-pub(super) async fn submit(
+/// A prompt as the agent is to get it.
+#[derive(Clone, Debug)]
+pub(crate) struct NewPrompt {
+    pub(crate) id: PromptId,
+    /// The `session/prompt`; the ids in it are replaced on the way.
+    pub(crate) frame: Raw,
+    /// An idempotency key that was checked.
+    pub(crate) key: Option<Arc<str>>,
+    pub(crate) overlap: Overlap,
+    /// Goes to the agent at once, which has a queue of its own.
+    pub(crate) to_agent: bool,
+}
+
+/// Hands a prompt to the session, in the caller's name.
+pub(crate) async fn submit_prompt(
+    app: &App,
+    who: &Caller,
+    handle: &SessionHandle,
+    new: NewPrompt,
+) -> Result<PromptReceipt, Fault> {
+    who.may_work_in(app, handle.id().as_str())?;
+    let NewPrompt { id: prompt, frame, key, overlap, to_agent } = new;
+    let submission = Submission { prompt, sender: who.sender(), frame, key, overlap, to_agent };
+    handle.prompt(submission).await.map_err(|error| from_call(app, handle.id(), &error))
+}
+
+/// Hands the prompt of a caller that speaks no ACP to the session.
+pub(super) async fn submit_blocks(
     app: &App,
     who: &Caller,
     handle: &SessionHandle,
@@ -108,14 +136,12 @@ pub(super) async fn submit(
     overlap: Overlap,
     key: Option<&str>,
 ) -> Result<Prompted, Fault> {
-    let id = handle.id();
-    let frame = blocks.request(id.as_str())?;
-    let (prompt, key) = (new_prompt_id(), key.map(Into::into));
-    let submission = Submission { prompt, sender: who.sender(), frame, key, overlap, to_agent: false };
-    let receipt = handle.prompt(submission).await.map_err(|error| from_call(app, id, &error))?;
+    let frame = blocks.request(handle.id().as_str())?;
+    let (id, key) = (new_prompt_id(), key.map(Into::into));
+    let receipt = submit_prompt(app, who, handle, NewPrompt { id, frame, key, overlap, to_agent: false }).await?;
     Ok(Prompted {
         ok: true,
-        id: id.to_string(),
+        id: handle.id().to_string(),
         prompt_id: receipt.prompt.to_string(),
         position: receipt.position,
         duplicate: receipt.duplicate,

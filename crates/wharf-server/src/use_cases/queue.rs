@@ -2,7 +2,7 @@
 
 use wharf_api::{QueueChange, QueueChanged, QueueEntry, QueueList};
 use wharf_host::core::{PromptId, QueuedPrompt, Raw};
-use wharf_host::{SessionHandle, timestamp};
+use wharf_host::timestamp;
 use wharf_json::Json;
 
 use super::faults::{from_call, invalid};
@@ -45,10 +45,15 @@ fn shown(block: Json<'_>) -> String {
     }
 }
 
+/// Returns the prompts that wait, whole.
+pub(crate) async fn waiting_prompts(app: &App, who: &Caller, id: &str) -> Result<Vec<QueuedPrompt>, Fault> {
+    let handle = open(app, who, id).await?;
+    handle.queue().await.map_err(|error| from_call(app, handle.id(), &error))
+}
+
 /// Lists the prompts that wait.
 pub(crate) async fn queue(app: &App, who: &Caller, id: &str) -> Result<QueueList, Fault> {
-    let handle = open(app, who, id).await?;
-    let waiting = handle.queue().await.map_err(|error| from_call(app, handle.id(), &error))?;
+    let waiting = waiting_prompts(app, who, id).await?;
     Ok(QueueList {
         queue: waiting.iter().enumerate().map(|(position, queued)| queue_entry(position, queued)).collect(),
     })
@@ -67,18 +72,22 @@ pub(crate) async fn change_queued(
         return Err(invalid("nothing to change: send prompt, position or both"));
     }
     let handle = open(app, who, id).await?;
-    let refused = |handle: &SessionHandle, error| from_call(app, handle.id(), &error);
-    let waiting = PromptId::new(prompt);
     if let Some(content) = change.prompt {
-        let frame = PromptBlocks::read(&content)?.request(id)?;
-        let done = handle.update_prompt(waiting.clone(), who.sender(), frame).await;
-        done.map_err(|error| refused(&handle, error))?;
+        replace_queued(app, who, id, prompt, PromptBlocks::read(&content)?.request(id)?).await?;
     }
     if let Some(position) = change.position {
-        let done = handle.move_prompt(waiting, who.sender(), position).await;
-        done.map_err(|error| refused(&handle, error))?;
+        let done = handle.move_prompt(PromptId::new(prompt), who.sender(), position).await;
+        done.map_err(|error| from_call(app, handle.id(), &error))?;
     }
     Ok(QueueChanged { ok: true, prompt_id: prompt.to_owned() })
+}
+
+/// Replaces a waiting prompt by another `session/prompt`.
+pub(crate) async fn replace_queued(app: &App, who: &Caller, id: &str, prompt: &str, frame: Raw) -> Result<(), Fault> {
+    who.may_change()?;
+    let handle = open(app, who, id).await?;
+    let done = handle.update_prompt(PromptId::new(prompt), who.sender(), frame).await;
+    done.map_err(|error| from_call(app, handle.id(), &error))
 }
 
 /// Takes a waiting prompt out of the queue.

@@ -1,15 +1,18 @@
 //! A new session.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use bytes::Bytes;
 use wharf_api::{ErrorCode, SpawnArgs, SpawnedSession};
-use wharf_host::core::{EndReason, Overlap};
-use wharf_host::{SessionHandle, SpawnRequest};
+use wharf_host::core::{EndReason, Overlap, Raw, SessionId};
+use wharf_host::{CreateError, Created, NewSessionRequest, PrestartedAgent, SessionHandle, SpawnRequest};
 
 use super::Caller;
 use super::contract::session_info;
 use super::faults::{from_create, start_failed};
-use super::prompt::{KEY_HEADER, PromptBlocks, checked_key, submit};
+use super::prompt::{KEY_HEADER, PromptBlocks, checked_key, submit_blocks};
 use crate::App;
 use crate::fault::Fault;
 
@@ -87,7 +90,7 @@ async fn first_prompt(
 ) -> Result<Option<String>, Fault> {
     let Some(blocks) = blocks else { return Ok(None) };
     let key = key.map(|key| format!("spawn {key}"));
-    match submit(app, who, handle, blocks, Overlap::Queue, key.as_deref()).await {
+    match submit_blocks(app, who, handle, blocks, Overlap::Queue, key.as_deref()).await {
         Ok(prompted) => Ok(Some(prompted.prompt_id)),
         // It never came to be, and the session has ended since; what is told of that session stays true.
         Err(_) if duplicate => Ok(None),
@@ -95,4 +98,80 @@ async fn first_prompt(
         Err(fault) if fault.code() == ErrorCode::NOT_RESUMABLE => Ok(None),
         Err(fault) => Err(fault),
     }
+}
+
+/// A session as an ACP client wants it: the agent gets the client's own `session/new`.
+#[derive(Debug)]
+pub(crate) struct NewSession {
+    pub(crate) adapter: String,
+    pub(crate) cwd: PathBuf,
+    /// The name by which further clients find it.
+    pub(crate) name: Option<Arc<str>>,
+    pub(crate) frame: Raw,
+    /// The client's capabilities as the agent is told of them.
+    pub(crate) capabilities: String,
+    pub(crate) env: BTreeMap<String, String>,
+    /// An agent that was started before, and the logins that another one needs.
+    pub(crate) agent: Option<PrestartedAgent>,
+    pub(crate) logins: Vec<Bytes>,
+}
+
+/// Why an ACP client has no new session.
+#[derive(Debug)]
+pub(crate) enum NotCreated {
+    Refused(Fault),
+    /// The agent answered `session/new` with this error. The session is there, without an agent.
+    ByAgent {
+        answer: Bytes,
+        session: SessionId,
+        fault: Fault,
+    },
+}
+
+impl From<NotCreated> for Fault {
+    fn from(why: NotCreated) -> Self {
+        match why {
+            NotCreated::Refused(fault) | NotCreated::ByAgent { fault, .. } => fault,
+        }
+    }
+}
+
+/// Starts a session and its agent for an ACP client. Returns when the agent has answered.
+pub(crate) async fn create_session(app: &App, who: &Caller, new: NewSession) -> Result<Created, NotCreated> {
+    who.may_change().map_err(NotCreated::Refused)?;
+    let NewSession { adapter, cwd, name, frame, capabilities, env, agent, logins } = new;
+    let created = app.host.create(NewSessionRequest {
+        adapter,
+        cwd,
+        bucket: None,
+        label: None,
+        name,
+        sender: Some(who.sender()),
+        frame,
+        capabilities,
+        spare: agent,
+        prelude: logins,
+        mode: None,
+        options: BTreeMap::new(),
+        env: who.env(env),
+        ground: who.identity.ground(),
+        key: None,
+        lineage: Vec::new(),
+        caller_waits: true,
+    });
+    created.await.map_err(|error| {
+        let fault = from_create(&error);
+        match error {
+            CreateError::Start { failure, session } if failure.answer.is_some() => {
+                let answer = failure.answer.unwrap_or_default();
+                NotCreated::ByAgent { answer, session: SessionId::new(session.as_str()), fault }
+            }
+            _ => NotCreated::Refused(fault),
+        }
+    })
+}
+
+/// Forgets a session that its agent refused to open: to the client it never was.
+pub(crate) async fn discard_session(app: &App, session: &SessionId) {
+    let _ = app.host.forget(session).await;
 }

@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use serde_json::json;
-use wharf_host::core::{Overlap, Peer, Refusal, Role, Seq, SessionId};
+use wharf_api::ErrorCode;
+use wharf_host::core::{Overlap, Peer, Role, Seq, SessionId};
 use wharf_host::frame::Envelope;
-use wharf_host::{CallError, ReplayTurns, SessionHandle, new_client_id};
+use wharf_host::{ReplayTurns, SessionHandle, new_client_id};
 use wharf_json::Json;
 
 use super::METHOD_PREFIX;
@@ -20,7 +21,7 @@ use crate::App;
 use crate::acp::answers;
 use crate::acp::attachments::AttachedSession;
 use crate::acp::connection::{Connection, ConnectionOptions, SessionExtension};
-use crate::acp::errors::{RpcError, attach_unknown, from_call, from_create, unreadable_answer};
+use crate::acp::errors::{RpcError, attach_unknown, from_create, unreadable_answer};
 use crate::acp::inbound::{ClientRequest, Methods, Outcome};
 use crate::acp::message_order::MessageTurn;
 use crate::acp::methods::{
@@ -31,6 +32,7 @@ use crate::acp::outbound::Join;
 use crate::acp::outbox::Outlet;
 use crate::acp::view::TurnSeen;
 use crate::auth::Identity;
+use crate::fault::Fault;
 use crate::use_cases;
 
 /// The WebSocket close code of amux for a peer id that is taken.
@@ -209,15 +211,15 @@ impl AmuxMethods {
         let connection = self.connection();
         let handle = controlled_session(connection, request.envelope).await?;
         let overlap = if self.binding.extends(handle.id()) { Overlap::Refuse } else { Overlap::Queue };
-        match send_prompt(connection, request, &handle, overlap).await? {
+        match send_prompt(connection, request, &handle, overlap).await {
             Ok(()) => Ok(None),
-            Err(CallError::Refused(Refusal::TurnInProgress)) => {
+            Err(error) if error.tells(ErrorCode::TURN_IN_PROGRESS) => {
                 let frame = session_busy(self.binding.name(), find_holder(&handle).await.as_deref());
                 self.binding.tell_others(handle.id(), &frame);
                 connection.outbox.answer(Some(handle.id().clone()), frame).await;
                 Err(RpcError::new(BUSY, "session busy"))
             }
-            Err(error) => Err(from_call(&error, handle.id().as_str())),
+            Err(error) => Err(error),
         }
     }
 
@@ -251,7 +253,7 @@ impl AmuxMethods {
         let params = json!({ "cwd": place.cwd.to_string_lossy(), "mcpServers": [] });
         let frame = json!({ "jsonrpc": "2.0", "id": 0, "method": "session/new", "params": params });
         let created = create_session(connection, &frame.to_string().into(), Some(Arc::clone(binding.name()))).await?;
-        created.map(|created| created.handle).map_err(|error| from_create(&error))
+        created.map(|created| created.handle).map_err(|why| Fault::from(why).into())
     }
 }
 

@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use wharf_host::core::{Overlap, PromptId, PromptReceipt, Raw, Refusal, Role, Submission};
-use wharf_host::{CallError, SessionHandle, new_prompt_id};
+use wharf_api::ErrorCode;
+use wharf_host::core::{Overlap, PromptId, PromptReceipt, Raw};
+use wharf_host::{SessionHandle, new_prompt_id};
 use wharf_json::Json;
 
 use super::METHOD_PREFIX;
 use super::connection::AmuxMethods;
 use super::frames::{QUEUE_ITEM, turn_id};
 use crate::acp::connection::Connection;
-use crate::acp::errors::{RpcError, from_call, observer};
+use crate::acp::errors::{RpcError, from_call};
 use crate::acp::inbound::{ClientRequest, Methods, Outcome};
+use crate::use_cases::{self, NewPrompt, submit_prompt};
 
 /// Error codes of amux.
 const NOTHING_TO_STEER: i32 = -32002;
@@ -71,9 +73,8 @@ pub(super) async fn handle(methods: &AmuxMethods, request: ClientRequest<'_>) ->
     connection.client.caller().may_change()?;
     let params = Params::of(request.frame)?;
     let attached = methods.attached_session(request.envelope).await?;
-    if attached.role == Role::Observer {
-        return Err(observer(attached.handle.id().as_str()));
-    }
+    let session = attached.handle.id();
+    connection.caller_in(session).may_work_in(&connection.app, session.as_str())?;
     let answer = match asked {
         "steer_active_turn" => steer_turn(connection, &attached.handle, params).await?,
         "queue_prompt" => queue_prompt(connection, &attached.handle, params).await?,
@@ -90,13 +91,13 @@ async fn steer_turn(connection: &Connection, handle: &SessionHandle, params: Par
         return Err(RpcError::new(NOTHING_TO_STEER, "the active turn is being ended already; wait for its end"));
     }
     let (mode, overlap) = if turns.is_empty() { ("prompt", Overlap::Queue) } else { ("hard", Overlap::Interrupt) };
-    let receipt = submit_prompt(connection, handle, params.content()?, new_prompt_id(), overlap).await?;
+    let receipt = submit_content(connection, handle, params.content()?, new_prompt_id(), overlap).await?;
     Ok(json!({ "mode": mode, "status": "submitted", "amuxTurnId": turn_id(&receipt.prompt) }))
 }
 
 async fn queue_prompt(connection: &Connection, handle: &SessionHandle, params: Params<'_>) -> Result<Value, RpcError> {
     let prompt = PromptId::new(new_prompt_id().as_str().replacen("prm_", QUEUE_ITEM, 1));
-    let receipt = submit_prompt(connection, handle, params.content()?, prompt, Overlap::Queue).await?;
+    let receipt = submit_content(connection, handle, params.content()?, prompt, Overlap::Queue).await?;
     let status = if receipt.position.is_some() { "queued" } else { "submitted" };
     Ok(json!({ "queueItemId": receipt.prompt.as_str(), "status": status }))
 }
@@ -107,36 +108,37 @@ async fn unqueue_prompt(
     params: Params<'_>,
 ) -> Result<Value, RpcError> {
     let item = params.queue_item_id.ok_or_else(|| RpcError::params("`queueItemId` is missing"))?;
-    let removed = handle.remove_prompt(PromptId::new(item.as_str()), connection.sender_in(handle.id())).await;
-    match removed {
-        Ok(()) => Ok(json!({ "queueItemId": item, "status": "removed" })),
-        Err(CallError::Refused(Refusal::UnknownPrompt(_) | Refusal::AlreadyStarted(_))) => {
+    let (session, caller) = (handle.id().as_str(), connection.caller_in(handle.id()));
+    match use_cases::remove_queued(&connection.app, &caller, session, &item).await {
+        Ok(_) => Ok(json!({ "queueItemId": item, "status": "removed" })),
+        Err(fault) if [ErrorCode::UNKNOWN_PROMPT, ErrorCode::ALREADY_STARTED].contains(&fault.code()) => {
             Err(RpcError::new(UNKNOWN_ITEM, format!("no queue item {item:?} is waiting")))
         }
-        Err(error) => Err(from_call(&error, handle.id().as_str())),
+        Err(fault) => Err(fault.into()),
     }
 }
 
-/// Any peer may end the running turn; what waits stays.
+/// Ends the running turn, which any peer may; prompts that wait stay.
 async fn cancel_turn(connection: &Connection, handle: &SessionHandle, params: Params<'_>) -> Result<Value, RpcError> {
     let reason = params.short_reason();
-    let fail = |error| from_call(&error, handle.id().as_str());
-    let turns = handle.turns().await.map_err(fail)?;
+    let turns = handle.turns().await.map_err(|error| from_call(&error, handle.id().as_str()))?;
     let Some(last) = turns.last() else {
         return Err(RpcError::new(NOTHING_TO_STEER, "no turn is active"));
     };
+    let caller = connection.caller_in(handle.id());
     for turn in &turns {
-        let by = connection.sender_in(handle.id());
-        match handle.cancel_prompt_because(turn.prompt.clone(), by, reason.clone()).await {
+        let (prompt, reason) = (turn.prompt.clone(), reason.clone());
+        match use_cases::cancel_prompt(&connection.app, &caller, handle, prompt, reason).await {
+            Ok(()) => {}
             // It has ended by itself meanwhile.
-            Ok(()) | Err(CallError::Refused(Refusal::UnknownPrompt(_))) => {}
-            Err(error) => return Err(fail(error)),
+            Err(fault) if fault.code() == ErrorCode::UNKNOWN_PROMPT => {}
+            Err(fault) => return Err(fault.into()),
         }
     }
     Ok(json!({ "status": "cancelling", "amuxTurnId": turn_id(&last.prompt) }))
 }
 
-async fn submit_prompt(
+async fn submit_content(
     connection: &Connection,
     handle: &SessionHandle,
     content: String,
@@ -147,19 +149,10 @@ async fn submit_prompt(
     let params = format!(r#"{{"sessionId":{session},"prompt":{content}}}"#);
     let frame = format!(r#"{{"jsonrpc":"2.0","id":0,"method":"session/prompt","params":{params}}}"#);
     let frame = Raw::new(frame).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
-    let (sender, key, to_agent) = (connection.sender_in(handle.id()), None, false);
-    let submitted = handle.prompt(Submission { prompt, sender, frame, key, overlap, to_agent }).await;
-    submitted.map_err(|error| match error {
-        CallError::Refused(Refusal::QueueFull { limit }) => {
-            RpcError::new(QUEUE_FULL, format!("queue full: {limit} prompts are waiting (limits.queue)"))
-        }
-        error @ (CallError::Refused(_)
-        | CallError::StorageFull
-        | CallError::Storage(_)
-        | CallError::NotWritten { .. }
-        | CallError::LogFull { .. }
-        | CallError::TooMany { .. }
-        | CallError::Left
-        | CallError::Gone) => from_call(&error, handle.id().as_str()),
+    let new = NewPrompt { id: prompt, frame, key: None, overlap, to_agent: false };
+    let submitted = submit_prompt(&connection.app, &connection.caller_in(handle.id()), handle, new).await;
+    submitted.map_err(|fault| match fault.code() {
+        ErrorCode::QUEUE_FULL => RpcError::new(QUEUE_FULL, format!("queue full: {}", fault.detail())),
+        _ => fault.into(),
     })
 }

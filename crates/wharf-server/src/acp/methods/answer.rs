@@ -1,9 +1,10 @@
 //! Answers of a client to what it was asked: asks of an agent, and requests that were given to this client alone.
 
 use bytes::Bytes;
-use wharf_host::core::{AskId, Raw, Refusal};
+use wharf_api::ErrorCode;
+use wharf_host::SessionHandle;
+use wharf_host::core::{AskId, Raw};
 use wharf_host::frame::Envelope;
-use wharf_host::{CallError, SessionHandle};
 use wharf_json::{Json, Salvaged};
 
 use crate::acp::ask_answer::{AskAnswer, declined};
@@ -13,6 +14,8 @@ use crate::acp::errors::RpcError;
 use crate::acp::inbound::request_id;
 use crate::acp::pending_requests::{Wanted, What};
 use crate::acp::under_way::LONGEST_ID;
+use crate::fault::Fault;
+use crate::use_cases::{self, AskReply, reply_to_ask};
 
 /// Takes a client's answer to one of our requests.
 pub(in crate::acp) async fn take_response(connection: &Connection, frame: &Bytes, envelope: &Envelope<'_>) {
@@ -26,11 +29,11 @@ pub(in crate::acp) async fn take_response(connection: &Connection, frame: &Bytes
         connection.requests.note_terminal(&asked.session, frame);
     }
     let outcome = match asked.what {
-        What::Relay(relay) => handle.answer_relay(connection.client.id().clone(), relay, frame.clone()).await,
+        What::Relay(relay) => answer_relay(connection, &handle, relay, frame.clone()).await,
         What::Ask(ask) => answer_ask(connection, &handle, ask, asked.wanted, frame).await,
     };
-    if let Err(error) = outcome {
-        tracing::debug!(client = %connection.client.id(), %error, "an answer was not taken");
+    if let Err(fault) = outcome {
+        tracing::debug!(client = %connection.client.id(), error = fault.detail(), "an answer was not taken");
         connection.requests.reopen(request, asked);
     }
 }
@@ -49,15 +52,21 @@ pub(in crate::acp) async fn settle_malformed(connection: &Connection, found: &Sa
         let outcome = match asked.what {
             What::Relay(relay) => {
                 let error = RpcError::new(-32603, why).frame(request.to_string().as_bytes());
-                handle.answer_relay(connection.client.id().clone(), relay, error).await
+                answer_relay(connection, &handle, relay, error).await
             }
             What::Ask(ask) => decline_invalid(connection, &handle, ask, asked.wanted, &why).await,
         };
-        if let Err(error) = outcome {
-            tracing::debug!(client = %connection.client.id(), %error, "an answer was not taken");
+        if let Err(fault) = outcome {
+            tracing::debug!(client = %connection.client.id(), error = fault.detail(), "an answer was not taken");
         }
     }
     Bytes::from_static(b"null")
+}
+
+/// Answers a request that was given to this client alone. Other surfaces are given none.
+async fn answer_relay(connection: &Connection, handle: &SessionHandle, relay: u64, frame: Bytes) -> Result<(), Fault> {
+    let answered = handle.answer_relay(connection.client.id().clone(), relay, frame).await;
+    answered.map_err(|error| use_cases::from_call_error(&error, handle.id().as_str()))
 }
 
 /// Answers an ask: a choice settles it, a decline counts only when all have said so (rule 3.7). An answer that is not
@@ -68,19 +77,21 @@ async fn answer_ask(
     ask: AskId,
     wanted: Wanted,
     frame: &Bytes,
-) -> Result<(), CallError> {
+) -> Result<(), Fault> {
     let Some(raw) = Raw::new(frame.clone()) else { return Ok(()) };
-    let by = connection.sender_in(handle.id());
-    match AskAnswer::read(wanted, frame) {
-        AskAnswer::Option(option) => match handle.answer(ask, by, Some(option.as_str().into()), raw).await {
-            Err(CallError::Refused(Refusal::InvalidOption { .. })) => {
-                decline_invalid(connection, handle, ask, wanted, &format!("option {option:?} was not offered")).await
-            }
-            answered => answered,
-        },
-        AskAnswer::Form => handle.answer(ask, by, None, raw).await,
-        AskAnswer::Decline => handle.decline(ask, by, raw).await,
-        AskAnswer::Invalid(why) => decline_invalid(connection, handle, ask, wanted, &why).await,
+    let reply = match AskAnswer::read(wanted, frame) {
+        AskAnswer::Option(option) => AskReply::Option(option, raw),
+        AskAnswer::Form => AskReply::Form(raw),
+        AskAnswer::Decline => AskReply::Decline(raw),
+        AskAnswer::Invalid(why) => return decline_invalid(connection, handle, ask, wanted, &why).await,
+    };
+    let caller = connection.caller_in(handle.id());
+    let option = if let AskReply::Option(option, _) = &reply { option.clone() } else { String::new() };
+    match reply_to_ask(&connection.app, &caller, handle, ask, reply).await {
+        Err(fault) if fault.code() == ErrorCode::INVALID_OPTION => {
+            decline_invalid(connection, handle, ask, wanted, &format!("option {option:?} was not offered")).await
+        }
+        answered => answered,
     }
 }
 
@@ -91,11 +102,10 @@ async fn decline_invalid(
     ask: AskId,
     wanted: Wanted,
     why: &str,
-) -> Result<(), CallError> {
+) -> Result<(), Fault> {
     let client = connection.client.id();
     tracing::warn!(%client, session = %handle.id(), "an answer is not valid and counts as a decline");
-    match declined(wanted, why) {
-        Some(answer) => handle.decline(ask, connection.sender_in(handle.id()), answer).await,
-        None => Ok(()),
-    }
+    let Some(answer) = declined(wanted, why) else { return Ok(()) };
+    let caller = connection.caller_in(handle.id());
+    reply_to_ask(&connection.app, &caller, handle, ask, AskReply::Decline(answer)).await
 }

@@ -32,7 +32,7 @@ pub(super) async fn delete_session(connection: &Connection, request: ClientReque
     let caller = connection.caller_in(&session);
     use_cases::may_end(&connection.app, &caller, session.as_str()).await?;
     let mut answer = json!({});
-    if let Some(known) = connection.sight().descriptor(&session) {
+    if let Some(known) = use_cases::find_session(&connection.app, &caller, session.as_str()) {
         let own = usize::from(attached.is_some());
         if known.clients > own && !is_forced(request.frame)? {
             return Err(in_use(session.as_str(), known.clients - own));

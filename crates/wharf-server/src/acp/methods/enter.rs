@@ -11,7 +11,7 @@ use wharf_json::Json;
 
 use crate::acp::attachments::AttachedSession;
 use crate::acp::connection::Connection;
-use crate::acp::errors::{RpcError, from_call, from_start, observer};
+use crate::acp::errors::{RpcError, from_call, from_start};
 use crate::acp::event_id::{answer_with_event_id, event_id_at};
 use crate::acp::inbound::named_session;
 use crate::acp::message_order::MessageTurn;
@@ -40,11 +40,9 @@ pub(in crate::acp) async fn controlled_session(
     connection: &Connection,
     envelope: &Envelope<'_>,
 ) -> Result<SessionHandle, RpcError> {
-    let attached = attached_session(connection, envelope).await?;
-    match attached.role {
-        Role::Controller => Ok(attached.handle),
-        Role::Observer => Err(observer(attached.handle.id().as_str())),
-    }
+    let AttachedSession { handle, .. } = attached_session(connection, envelope).await?;
+    connection.caller_in(handle.id()).may_work_in(&connection.app, handle.id().as_str())?;
+    Ok(handle)
 }
 
 /// Returns the session that a message names, attached as by `session/resume` if it was not (rule 3.5).

@@ -10,6 +10,7 @@ use wharf_json::Json;
 use crate::acp::connection::Connection;
 use crate::acp::errors::unreadable_params;
 use crate::acp::inbound::{ClientRequest, Outcome};
+use crate::use_cases;
 
 /// Sessions in one page of a list.
 const SESSIONS_PER_PAGE: usize = 100;
@@ -33,7 +34,7 @@ pub(super) fn list_sessions(connection: &Connection, request: ClientRequest<'_>)
     let params = frame::peek::<ListRequest<'_>>(request.frame).map_err(unreadable_params)?.params.unwrap_or_default();
     let all = params.meta.map(|meta| meta.seek(&["wharf", "all"])).transpose().map_err(unreadable_params)?;
     let all = all.flatten().and_then(Json::bool) == Some(true);
-    let mut found = connection.sight().descriptors();
+    let mut found = use_cases::visible_sessions(&connection.app, &connection.client.caller());
     if !all {
         found.retain(|known| known.adapter_slug == **connection.agent.adapter());
     }
@@ -42,7 +43,8 @@ pub(super) fn list_sessions(connection: &Connection, request: ClientRequest<'_>)
 
 /// Tells whether the session is live (rules 5.1, 5.2).
 pub(super) fn tell_status(connection: &Connection, request: ClientRequest<'_>) -> Outcome {
-    let known = connection.sight().descriptor(&request.session()?);
+    let session = request.session()?;
+    let known = use_cases::find_session(&connection.app, &connection.client.caller(), session.as_str());
     let answer = match known {
         Some(known) if known.status.is_alive() => {
             let mut own = json!({ "turn": turn_word(known.turn), "clients": known.clients, "resumable": false });

@@ -1,24 +1,24 @@
 //! `session/new`: a session and its agent.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Deserialize;
-use wharf_host::core::{Raw, SessionId};
-use wharf_host::{CreateError, Created, NewSessionRequest, frame};
+use wharf_host::core::Raw;
+use wharf_host::{Created, frame};
 use wharf_json::Json;
 
 use super::enter::placed_answer;
 use super::prompt::RequestParams;
 use crate::acp::answers;
 use crate::acp::connection::Connection;
-use crate::acp::errors::{RpcError, from_call, from_create, unreadable_answer, unreadable_params};
+use crate::acp::errors::{RpcError, from_call, unreadable_answer, unreadable_params};
 use crate::acp::inbound::{ClientRequest, Outcome};
 use crate::acp::outbound::Join;
 use crate::acp::view::TurnSeen;
+use crate::use_cases::{self, NewSession, NotCreated};
 
 #[derive(Deserialize)]
 struct NewParams<'a> {
@@ -35,7 +35,13 @@ pub(in crate::acp) async fn begin_session(
 ) -> Outcome {
     let created = match create_session(connection, request.frame, name).await? {
         Ok(created) => created,
-        Err(error) => return refuse_start(connection, &error, request.id).await,
+        // The agent's own error goes to the client as it came: it may be asking for a login.
+        Err(NotCreated::ByAgent { answer, session, fault }) => {
+            let Ok(envelope) = frame::scan(&answer) else { return Err(fault.into()) };
+            use_cases::discard_session(&connection.app, &session).await;
+            return Ok(Some(frame::with_id(&answer, &envelope, request.id)));
+        }
+        Err(NotCreated::Refused(fault)) => return Err(fault.into()),
     };
     let handle = created.handle;
     let (attachment, attendance) = (connection.attachment(handle.id(), false), connection.attendance(true));
@@ -56,49 +62,30 @@ pub(in crate::acp) async fn create_session(
     connection: &Connection,
     frame: &Bytes,
     name: Option<Arc<str>>,
-) -> Result<Result<Created, CreateError>, RpcError> {
-    let client = &connection.client;
-    client.caller().may_change()?;
+) -> Result<Result<Created, NotCreated>, RpcError> {
+    let (client, caller) = (&connection.client, connection.client.caller());
+    caller.may_change()?;
     let request: RequestParams<NewParams<'_>> = frame::peek(frame)
         .map_err(|error| RpcError::params(format!("session/new needs `cwd`, an absolute path: {error}")))?;
     let raw = Raw::new(frame.clone()).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
     let agent = request.params.meta.map(|meta| meta.seek(&["wharf", "agent"])).transpose();
-    let agent = agent.map_err(unreadable_params)?.flatten().and_then(Json::text).map(Cow::into_owned);
+    let adapter = agent.map_err(unreadable_params)?.flatten().and_then(Json::text).map(Cow::into_owned);
     let cwd = PathBuf::from(request.params.cwd);
     connection.agent.note_cwd(&cwd);
     // The agent that waits is of the connection's adapter; another one's must be started.
-    let spare = if agent.is_none() { connection.agent.take_for(&cwd).await } else { None };
-    let prelude = if agent.is_none() { connection.requests.logins() } else { Vec::new() };
-    let created = connection.app.host.create(NewSessionRequest {
-        adapter: agent.unwrap_or_else(|| connection.agent.adapter().to_string()),
+    let (agent, logins) = match adapter {
+        None => (connection.agent.take_for(&cwd).await, connection.requests.logins()),
+        Some(_) => (None, Vec::new()),
+    };
+    let new = NewSession {
+        adapter: adapter.unwrap_or_else(|| connection.agent.adapter().to_string()),
         cwd,
-        bucket: None,
-        label: None,
         name,
-        sender: Some(client.sender()),
         frame: raw,
         capabilities: client.info().for_agent(),
-        spare,
-        prelude,
-        mode: None,
-        options: BTreeMap::new(),
-        env: client.env(),
-        ground: client.identity().ground(),
-        key: None,
-        lineage: Vec::new(),
-        caller_waits: true,
-    });
-    Ok(created.await)
-}
-
-/// Passes the agent's own error to the client as it came: it may be asking for a login. Such a session is forgotten.
-async fn refuse_start(connection: &Connection, error: &CreateError, id: &Bytes) -> Outcome {
-    if let CreateError::Start { failure, session } = error
-        && let Some(answer) = &failure.answer
-        && let Ok(envelope) = frame::scan(answer)
-    {
-        let _ = connection.app.host.forget(&SessionId::new(session.as_str())).await;
-        return Ok(Some(frame::with_id(answer, &envelope, id)));
-    }
-    Err(from_create(error))
+        env: client.info().env.as_ref().clone(),
+        agent,
+        logins,
+    };
+    Ok(use_cases::create_session(&connection.app, &caller, new).await)
 }

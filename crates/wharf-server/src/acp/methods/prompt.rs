@@ -2,18 +2,19 @@
 
 use bytes::Bytes;
 use serde::Deserialize;
-use wharf_host::core::{Overlap, PromptId, PromptReceipt, Raw, Submission};
+use wharf_host::core::{Overlap, PromptId, PromptReceipt, Raw};
 use wharf_host::frame::{self, Envelope};
-use wharf_host::{CallError, QueueBy, SessionHandle, new_prompt_id};
+use wharf_host::{QueueBy, SessionHandle, new_prompt_id};
 use wharf_json::Json;
 
 use super::enter::controlled_session;
+use crate::acp::attachments::AttachedSession;
 use crate::acp::connection::Connection;
-use crate::acp::errors::{RpcError, from_call};
+use crate::acp::errors::RpcError;
 use crate::acp::inbound::{ClientRequest, Outcome};
 use crate::acp::updates;
 use crate::acp::view::response;
-use crate::use_cases::checked_key;
+use crate::use_cases::{self, NewPrompt, checked_key, submit_prompt};
 
 #[derive(Deserialize)]
 pub(super) struct RequestParams<P> {
@@ -50,8 +51,7 @@ struct CancelParams<'a> {
 /// Sends a prompt, which waits in the queue while a turn runs.
 pub(super) async fn prompt(connection: &Connection, request: ClientRequest<'_>) -> Outcome {
     let handle = controlled_session(connection, request.envelope).await?;
-    let sent = send_prompt(connection, request, &handle, Overlap::Queue).await?;
-    sent.map_err(|error| from_call(&error, handle.id().as_str()))?;
+    send_prompt(connection, request, &handle, Overlap::Queue).await?;
     Ok(None)
 }
 
@@ -61,8 +61,8 @@ pub(in crate::acp) async fn send_prompt(
     request: ClientRequest<'_>,
     handle: &SessionHandle,
     overlap: Overlap,
-) -> Result<Result<(), CallError>, RpcError> {
-    let raw = Raw::new(request.frame.clone()).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
+) -> Result<(), RpcError> {
+    let frame = Raw::new(request.frame.clone()).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
     let meta = frame::peek::<RequestParams<PromptParams>>(request.frame)
         .map_err(|error| RpcError::params(format!("session/prompt needs `prompt`, a list of content blocks: {error}")))?
         .params
@@ -70,38 +70,29 @@ pub(in crate::acp) async fn send_prompt(
         .and_then(|meta| meta.wharf)
         .unwrap_or_default();
     let key = meta.idempotency_key.as_deref().map(|key| checked_key("_meta.wharf.idempotencyKey", key)).transpose()?;
-    let prompt = new_prompt_id();
-    let requests = &connection.requests;
-    requests.owe(prompt.clone(), handle.id().clone(), request.id.clone());
     let agents = connection.app.host.config().agents.get(&handle.descriptor().adapter_slug);
     let by_agent = agents.is_some_and(|agent| agent.queue == QueueBy::Agent);
-    let submission = Submission {
-        prompt: prompt.clone(),
-        sender: connection.sender_in(handle.id()),
-        frame: raw,
-        key: key.map(Into::into),
-        overlap,
-        to_agent: by_agent || meta.delivery.as_deref() == Some("agent"),
-    };
-    match handle.prompt(submission.clone()).await {
-        Ok(receipt) if !receipt.duplicate => Ok(Ok(())),
-        Ok(receipt) => {
-            requests.settle(&prompt);
-            repeat_prompt(connection, handle, submission, receipt, request.id).await;
-            Ok(Ok(()))
-        }
-        Err(error) => {
-            requests.settle(&prompt);
-            Ok(Err(error))
-        }
+    let to_agent = by_agent || meta.delivery.as_deref() == Some("agent");
+    let new = NewPrompt { id: new_prompt_id(), frame, key: key.map(Into::into), overlap, to_agent };
+    // Noted before it is submitted, so that its end finds it.
+    connection.requests.owe(new.id.clone(), handle.id().clone(), request.id.clone());
+    let caller = connection.caller_in(handle.id());
+    let submitted = submit_prompt(&connection.app, &caller, handle, new.clone()).await;
+    if !matches!(submitted, Ok(PromptReceipt { duplicate: false, .. })) {
+        connection.requests.settle(&new.id);
     }
+    let receipt = submitted?;
+    if receipt.duplicate {
+        repeat_prompt(connection, handle, new, receipt, request.id).await;
+    }
+    Ok(())
 }
 
 /// Answers the same prompt again: its end answers this request too, be it past or still to come (rule 7.5).
 async fn repeat_prompt(
     connection: &Connection,
     handle: &SessionHandle,
-    again: Submission,
+    again: NewPrompt,
     receipt: PromptReceipt,
     id: &Bytes,
 ) {
@@ -114,15 +105,16 @@ async fn repeat_prompt(
     requests.owe(receipt.prompt.clone(), session.clone(), id.clone());
     // It may have ended just before that was noted; asking once more tells. Whichever settles it answers: this, or the
     // view that comes to its end.
-    let now = handle.prompt(again).await;
-    if matches!(now, Ok(PromptReceipt { end: None, .. })) {
-        return;
-    }
+    let now = submit_prompt(&connection.app, &connection.caller_in(session), handle, again).await;
+    let now = match now {
+        Ok(PromptReceipt { end: None, .. }) => return,
+        Ok(PromptReceipt { end: Some(end), .. }) => Ok(end),
+        Err(fault) => Err(RpcError::from(fault)),
+    };
     for request in requests.settle(&receipt.prompt) {
         let answer = match &now {
-            Ok(PromptReceipt { end: Some(end), .. }) => response(end, &request, session.as_str()),
-            Ok(PromptReceipt { end: None, .. }) => continue,
-            Err(error) => from_call(error, session.as_str()).frame(&request),
+            Ok(end) => response(end, &request, session.as_str()),
+            Err(error) => error.frame(&request),
         };
         connection.outbox.send_after(session, answer, handle.head()).await;
     }
@@ -131,7 +123,7 @@ async fn repeat_prompt(
 /// Ends the client's own prompts or the turn that it sees; with `_meta.wharf` one prompt, or the queue too.
 pub(super) async fn cancel(connection: &Connection, frame: &Bytes, envelope: &Envelope<'_>) {
     let Ok(handle) = controlled_session(connection, envelope).await else { return };
-    let by = connection.sender_in(handle.id());
+    let (app, caller) = (&connection.app, connection.caller_in(handle.id()));
     let wish = |name| Json::parse(frame).and_then(|frame| frame.seek(&["params", "_meta", "wharf", name]));
     let (prompt, queue) = match (wish("promptId"), wish("queue")) {
         (Ok(prompt), Ok(queue)) => (prompt.and_then(Json::text), queue.and_then(Json::text)),
@@ -142,12 +134,12 @@ pub(super) async fn cancel(connection: &Connection, frame: &Bytes, envelope: &En
         }
     };
     if let Some(prompt) = prompt {
-        let _ = handle.cancel_prompt(PromptId::new(prompt.as_ref()), by).await;
+        let _ = use_cases::cancel_prompt(app, &caller, &handle, PromptId::new(prompt.as_ref()), None).await;
         return;
     }
     let scope = connection.attachments.cancel_scope(&handle, queue.as_deref() == Some("clear"));
-    let done = handle.cancel(by, scope).await;
-    if done.is_ok_and(|done| done.crossed) {
+    let crossed = use_cases::cancel_turn(app, &caller, &handle, scope).await;
+    if matches!(crossed, Ok(true)) {
         let message = "Nothing was cancelled: your own turn had just ended. Cancel again to end the running turn.";
         let understood = connection.client.info().understood();
         let notice = updates::notice(handle.id(), understood, message, "cancel_crossed");
@@ -167,8 +159,9 @@ pub(super) async fn cancel_request(connection: &Connection, frame: &Bytes) {
     };
     let (requests, attachments) = (&connection.requests, &connection.attachments);
     if let Some((session, prompt)) = requests.prompt_of(request) {
-        let Some(attached) = attachments.get(&session) else { return };
-        let _ = attached.handle.cancel_prompt(prompt, attached.sender).await;
+        let Some(AttachedSession { handle, .. }) = attachments.get(&session) else { return };
+        let caller = connection.caller_in(&session);
+        let _ = use_cases::cancel_prompt(&connection.app, &caller, &handle, prompt, None).await;
     } else if let Some(attached) = requests.forwarded(request).and_then(|session| attachments.get(&session)) {
         let request = Bytes::copy_from_slice(request);
         let _ = attached.handle.cancel_forward(connection.client.id().clone(), request).await;

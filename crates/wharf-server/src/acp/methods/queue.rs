@@ -1,19 +1,19 @@
 //! `_wharf/queue/*`: the prompts that wait (rule 7.3).
 
-use std::sync::Arc;
-
 use serde::Deserialize;
 use serde_json::{Value, json};
-use wharf_host::core::{PromptId, Raw};
-use wharf_host::{SessionHandle, frame};
+use wharf_api::QueueChange;
+use wharf_host::core::{QueuedPrompt, Raw, SessionId};
+use wharf_host::frame;
 use wharf_json::Json;
 
 use super::enter::{attached_session, controlled_session};
 use super::prompt::RequestParams;
 use crate::acp::connection::Connection;
-use crate::acp::errors::{RpcError, from_call, unreadable_params};
+use crate::acp::errors::{RpcError, unreadable_params};
 use crate::acp::inbound::{ClientRequest, Outcome};
 use crate::acp::updates::who;
+use crate::use_cases;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -24,65 +24,57 @@ struct QueueParams<'a> {
     position: Option<usize>,
 }
 
-impl QueueParams<'_> {
-    fn prompt_id(&self) -> PromptId {
-        PromptId::new(Arc::<str>::from(self.prompt_id.as_str()))
-    }
-}
-
 pub(super) async fn list_queue(connection: &Connection, request: ClientRequest<'_>) -> Outcome {
-    let handle = attached_session(connection, request.envelope).await?.handle;
-    let queue = handle.queue().await.map_err(|error| from_call(&error, handle.id().as_str()))?;
-    let prompts: Vec<Value> = queue
-        .iter()
-        .enumerate()
-        .map(|(position, queued)| {
-            let frame = frame::to_value(queued.frame.bytes());
-            json!({
-                "promptId": queued.prompt.as_str(),
-                "position": position,
-                "prompt": frame["params"]["prompt"],
-                "sentBy": who(&queued.sender),
-                "acceptedAt": wharf_host::timestamp(queued.accepted_at),
-            })
+    let session = attached_session(connection, request.envelope).await?.handle.id().clone();
+    let caller = connection.caller_in(&session);
+    let waiting = use_cases::waiting_prompts(&connection.app, &caller, session.as_str()).await?;
+    let list_entry = |(position, queued): (usize, &QueuedPrompt)| {
+        let frame = frame::to_value(queued.frame.bytes());
+        json!({
+            "promptId": queued.prompt.as_str(),
+            "position": position,
+            "prompt": frame["params"]["prompt"],
+            "sentBy": who(&queued.sender),
+            "acceptedAt": wharf_host::timestamp(queued.accepted_at),
         })
-        .collect();
+    };
+    let prompts: Vec<Value> = waiting.iter().enumerate().map(list_entry).collect();
     Ok(Some(request.respond(&json!({ "prompts": prompts }))))
 }
 
 pub(super) async fn remove_queued(connection: &Connection, request: ClientRequest<'_>) -> Outcome {
-    let (handle, params) = read_call(connection, request).await?;
-    let done = handle.remove_prompt(params.prompt_id(), connection.sender_in(handle.id())).await;
-    done.map_err(|error| from_call(&error, handle.id().as_str()))?;
+    let (session, params) = read_call(connection, request).await?;
+    let caller = connection.caller_in(&session);
+    use_cases::remove_queued(&connection.app, &caller, session.as_str(), &params.prompt_id).await?;
     Ok(Some(request.respond(&json!({}))))
 }
 
 pub(super) async fn update_queued(connection: &Connection, request: ClientRequest<'_>) -> Outcome {
-    let (handle, params) = read_call(connection, request).await?;
+    let (session, params) = read_call(connection, request).await?;
     let prompt = params.prompt.ok_or_else(|| RpcError::params("`prompt` is missing: the new content blocks"))?;
     let new = format!(
-        r#"{{"jsonrpc":"2.0","id":0,"method":"session/prompt","params":{{"sessionId":"{}","prompt":{prompt}}}}}"#,
-        handle.id()
+        r#"{{"jsonrpc":"2.0","id":0,"method":"session/prompt","params":{{"sessionId":"{session}","prompt":{prompt}}}}}"#
     );
     let new = Raw::new(new).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
-    let done = handle.update_prompt(params.prompt_id(), connection.sender_in(handle.id()), new).await;
-    done.map_err(|error| from_call(&error, handle.id().as_str()))?;
+    let caller = connection.caller_in(&session);
+    use_cases::replace_queued(&connection.app, &caller, session.as_str(), &params.prompt_id, new).await?;
     Ok(Some(request.respond(&json!({}))))
 }
 
 pub(super) async fn move_queued(connection: &Connection, request: ClientRequest<'_>) -> Outcome {
-    let (handle, params) = read_call(connection, request).await?;
+    let (session, params) = read_call(connection, request).await?;
     let position = params.position.ok_or_else(|| RpcError::params("`position` is missing: 0 is next"))?;
-    let done = handle.move_prompt(params.prompt_id(), connection.sender_in(handle.id()), position).await;
-    done.map_err(|error| from_call(&error, handle.id().as_str()))?;
+    let (caller, change) = (connection.caller_in(&session), QueueChange { prompt: None, position: Some(position) });
+    use_cases::change_queued(&connection.app, &caller, session.as_str(), &params.prompt_id, change).await?;
     Ok(Some(request.respond(&json!({}))))
 }
 
+/// Returns the session that the request names, attached if it was not (rule 3.5), and the request's parameters.
 async fn read_call<'f>(
     connection: &Connection,
     request: ClientRequest<'f>,
-) -> Result<(SessionHandle, QueueParams<'f>), RpcError> {
+) -> Result<(SessionId, QueueParams<'f>), RpcError> {
     let handle = controlled_session(connection, request.envelope).await?;
     let params = frame::peek::<RequestParams<QueueParams<'_>>>(request.frame).map_err(unreadable_params)?;
-    Ok((handle, params.params))
+    Ok((handle.id().clone(), params.params))
 }
