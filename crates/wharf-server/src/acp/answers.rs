@@ -6,14 +6,14 @@ use wharf_host::core::{Joined, Latest, Raw};
 use wharf_host::{Descriptor, current_settings};
 use wharf_json::{Json, ReadError};
 
-/// What Wharf adds to any agent's session capabilities (rule 3.3).
+/// The session capabilities that Wharf adds to any agent's (rule 3.3).
 const ADDED: &[&str] = &["attach", "detach", "status", "promptQueueing", "list", "resume", "close", "delete", "ready"];
 
 /// An answer's result while it is changed.
 struct Outcome(String);
 
 impl Outcome {
-    /// The result of an agent's answer. One that is no object says nothing that could be kept.
+    /// Reads the result of an agent's answer. A result that is no object counts as empty.
     fn of(answer: &Raw) -> Result<Self, ReadError> {
         let result = Json::parse(answer.bytes())?.member("result")?.filter(|result| result.is_object());
         Ok(Self(result.map_or("{}", Json::raw).to_owned()))
@@ -23,7 +23,7 @@ impl Outcome {
         Json::parse(self.0.as_bytes())
     }
 
-    /// Sets a member. What stands on the way to it and is no object gives way to one.
+    /// Sets a member. A value on the way to it that is no object is replaced by one.
     fn set(&mut self, path: &[&str], value: &str) -> Result<(), ReadError> {
         for end in 1..path.len() {
             if self.json()?.at(&path[..end])?.is_some_and(|holder| !holder.is_object()) {
@@ -49,7 +49,7 @@ impl Outcome {
     }
 }
 
-/// The agent's `initialize` result with what Wharf adds.
+/// Returns the agent's `initialize` result with what Wharf adds.
 pub(super) fn initialize(agent: &Raw, id: &[u8], terminal_auth: bool) -> Result<Bytes, ReadError> {
     let mut result = Outcome::of(agent)?;
     let session = |name| ["agentCapabilities", "sessionCapabilities", name];
@@ -70,8 +70,9 @@ pub(super) fn initialize(agent: &Raw, id: &[u8], terminal_auth: bool) -> Result<
     Ok(result.respond(id))
 }
 
-/// Logins in a terminal run the program that the client has configured, with more arguments. For the bridge that is
-/// `wharf acp`, which is told to run the agent; nobody else can do it. Returns the list, if there is one.
+/// Returns the list of ways to log in, if there is one. A login in a terminal runs the program that the client has
+/// configured, with more arguments. For the bridge that is `wharf acp`, which is told to run the agent; other clients
+/// cannot do it.
 fn auth_methods(result: Json<'_>, terminal_auth: bool) -> Result<Option<String>, ReadError> {
     let Some(methods) = result.member("authMethods")? else { return Ok(None) };
     let mut kept = Vec::new();
@@ -96,19 +97,19 @@ fn in_terminal(method: Json<'_>) -> Result<String, ReadError> {
     wharf_json::set(method, &["args"], &Value::from(args).to_string())
 }
 
-/// The agent's `session/new` result under Wharf's id of the session.
+/// Returns the agent's `session/new` result under Wharf's id of the session.
 pub(super) fn new_session(agent: &Raw, session: &str, id: &[u8]) -> Result<Bytes, ReadError> {
     let mut result = Outcome::of(agent)?;
     result.set_value(&["sessionId"], &session.into())?;
     Ok(result.respond(id))
 }
 
-/// What `session/load` answers: the modes, options and models that are in force.
+/// Returns the answer to `session/load`: the modes, options and models that are in force.
 pub(super) fn loaded(joined: &Joined, known: &Descriptor, id: &[u8]) -> Result<Bytes, ReadError> {
     Ok(present(joined, known)?.respond(id))
 }
 
-/// What `session/new` answers where there is a session already.
+/// Returns the answer to `session/new` where there is a session already.
 pub(super) fn joined(joined: &Joined, known: &Descriptor, id: &[u8]) -> Result<Bytes, ReadError> {
     let mut result = present(joined, known)?;
     result.set_value(&["sessionId"], &known.id.as_str().into())?;
@@ -133,7 +134,7 @@ fn present(joined: &Joined, known: &Descriptor) -> Result<Outcome, ReadError> {
     Ok(result)
 }
 
-/// The latest updates that state how things are, for those who join without a replay.
+/// Returns the latest updates that tell the session's state, for clients that join without a replay.
 pub(super) fn latest(latest: &Latest) -> Vec<Bytes> {
     let frames = [&latest.commands, &latest.info, &latest.usage];
     frames.into_iter().flatten().map(|frame| frame.bytes().clone()).collect()

@@ -1,4 +1,4 @@
-//! What a client has said that it understands of what an agent may send. The rest is left out for it (rule 3.11).
+//! Leaves out for a client the messages of an agent that it has not said it understands (rule 3.11).
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use wharf_host::core::UpdateKind;
 use wharf_host::frame;
 use wharf_json::Json;
 
-/// What ACP lets an agent send only to clients that ask for it.
+/// The messages that ACP lets an agent send only to clients that ask for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct CapabilityFilter {
     notices: bool,
@@ -36,7 +36,7 @@ impl CapabilityFilter {
         self.notices
     }
 
-    /// The update as the client is to see it, if it is to.
+    /// Returns the update as the client is to see it; `None` if it is not to.
     pub(super) fn update(self, kind: UpdateKind, frame: &Bytes) -> Option<Bytes> {
         match kind {
             UpdateKind::Other => self.knows(frame).then(|| frame.clone()),
@@ -57,7 +57,7 @@ impl CapabilityFilter {
         }
     }
 
-    /// The answer to a request that tells the options, as the client is to see it.
+    /// Returns the answer to a request that tells the options, as the client is to see it.
     pub(super) fn answer(self, frame: &Bytes) -> Bytes {
         if !self.may_mind(frame) {
             return frame.clone();
@@ -69,7 +69,7 @@ impl CapabilityFilter {
         !self.booleans && std::str::from_utf8(frame).is_ok_and(|text| text.contains("boolean"))
     }
 
-    /// Kinds that ACP does not have, or not yet, are for everyone to ignore.
+    /// Returns true if the client understands an update of this kind. Kinds that ACP does not have are for every client.
     fn knows(self, frame: &[u8]) -> bool {
         if self.notices && self.compaction && self.plans && self.subagents {
             return true;

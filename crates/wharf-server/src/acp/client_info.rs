@@ -1,4 +1,4 @@
-//! What a client said of itself at `initialize`.
+//! A client's statement about itself at `initialize`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ pub(super) struct ClientInfo {
     pub(super) multi_client_updates: bool,
     /// Variables of its own that its agents may have (rule 8.7). Agents never see the message that they came in.
     pub(super) env: Arc<BTreeMap<String, String>>,
-    /// It can have `wharf acp` run in a terminal, and so do logins there (rule 3.1).
+    /// It can have `wharf acp` run in a terminal, for logins there (rule 3.1).
     pub(super) terminal_auth: bool,
     /// It only joins sessions, which have their agents: what an agent answered to another client does for it too.
     pub(super) joins: bool,
@@ -72,7 +72,7 @@ impl ClientInfo {
         })
     }
 
-    /// The same of a client that serves neither files nor terminals.
+    /// Removes the capabilities of a client that serves files and terminals.
     pub(super) fn without_tools(mut self) -> Self {
         if let Some(capabilities) = self.capabilities.as_object_mut() {
             capabilities.remove("fs");

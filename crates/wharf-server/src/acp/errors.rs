@@ -48,7 +48,7 @@ impl RpcError {
         Fault::new(ErrorCode::TOO_MANY_REQUESTS, message).into()
     }
 
-    /// The client is gone and cannot be told.
+    /// For work that ends because the client is gone; it cannot be told.
     pub(super) fn client_gone() -> Self {
         Self::new(-32603, "the connection has ended")
     }

@@ -22,11 +22,11 @@ pub(super) struct History {
     earlier_tools: Option<HashMap<String, Value>>,
     asks: HashMap<AskId, usize>,
     plan: Option<usize>,
-    /// Half of a character that the last text ended with.
+    /// The half of a character that the last text ended with.
     cut: CutPair,
 }
 
-/// Too large, or not to be read: it is streamed instead.
+/// The history is too large or cannot be read: it is streamed instead.
 #[derive(Debug)]
 pub(super) struct NotInline;
 
@@ -145,7 +145,7 @@ impl History {
                 self.push(entry, json!({ "type": "prompt", "content": content, "sentBy": by }));
             }
             Event::PromptEnded { end, prompt } => {
-                // One that never began was no turn.
+                // A prompt that never began was no turn.
                 if self.prompts.remove(prompt).is_none() {
                     self.push(entry, json!({ "type": "turn_complete", "stopReason": stop_reason(end) }));
                 }

@@ -1,4 +1,5 @@
-//! Building histories: so many at once over all connections, one at a time for each, and none for a client that is gone.
+//! Limits the building of histories: a few at once over all connections, one at a time for each, none for a client that
+//! is gone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::attachments::Attachments;
 use super::errors::RpcError;
 
-/// So many are built at once. Each may hold `limits.history` of text, and several times that as parsed values.
+/// Each history may hold `limits.history` of text, and several times that as parsed values.
 const HISTORIES_AT_ONCE: usize = 4;
 
 /// The places of all connections.
@@ -25,7 +26,7 @@ impl Default for HistoryLimit {
 }
 
 impl HistoryLimit {
-    /// How many are being built or wait for it.
+    /// Returns how many histories are being built or wait for it.
     pub(crate) fn wanted(&self) -> usize {
         self.wanted.load(Ordering::Relaxed)
     }

@@ -20,7 +20,7 @@ pub(super) struct MessageOrder {
 
 #[derive(Debug, Default)]
 struct Line {
-    /// Told when the last message in the line has been accepted.
+    /// Resolves when the last message in the line has been accepted.
     last: Option<oneshot::Receiver<()>>,
     /// The ids of the requests in the line; `None` for a notification.
     requests: Vec<Option<Bytes>>,

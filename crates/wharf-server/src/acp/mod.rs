@@ -62,7 +62,7 @@ const RESERVED_PREFIXES: [&str; 2] = ["_wharf/", amux::METHOD_PREFIX];
 
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct AcpQuery {
-    /// Which adapter's agent this connection means.
+    /// The adapter whose agent this connection means.
     agent: Option<String>,
 }
 
@@ -72,7 +72,7 @@ impl AcpQuery {
     }
 }
 
-/// `GET /acp`: a WebSocket for those who ask for one, else an event stream.
+/// `GET /acp`: a WebSocket for a client that asks for one, else an event stream.
 pub(crate) async fn get(
     State(app): State<App>,
     Extension(identity): Extension<Identity>,
@@ -94,7 +94,7 @@ pub(crate) async fn get(
         Err(rejection) if method == Method::CONNECT || headers.contains_key(header::UPGRADE) => {
             rejection.into_response()
         }
-        // A stream that nobody is going to read.
+        // A HEAD request would open a stream that has no reader.
         Err(_) if method == Method::HEAD => StatusCode::METHOD_NOT_ALLOWED.into_response(),
         Err(_) => http::listen(&app, &identity, &headers).await,
     }
@@ -154,7 +154,7 @@ fn upgrade_to_socket(
         }
         drop(place);
     });
-    // The socket is the connection; the id is for those who expect one.
+    // The socket is the connection; the id is for clients that expect one.
     let id = HeaderValue::from_str(&http::new_connection_id());
     response.headers_mut().extend(id.map(|id| (http::CONNECTION_ID, id)));
     response.headers_mut().extend(wanted.map(|names| (ENVIRONMENT_HEADER, names)));

@@ -15,7 +15,7 @@ use super::subscription::{Reader, Subscription};
 use super::view::View;
 use super::wire::{Closed, Gate, Origin, TICK, Wire};
 
-/// What the inbound half has for the client.
+/// A message of the inbound half for the writer.
 #[derive(Debug)]
 pub(super) enum Out {
     /// An answer, and the session that the request named.
@@ -65,7 +65,7 @@ pub(super) struct Writer<W> {
     pub(super) watched: Vec<Subscription>,
     pub(super) shown: Arc<ShownUpTo>,
     pub(super) client: ClientId,
-    /// What came past the log for sessions whose join is still on its way: a client is attached before it is shown.
+    /// Messages past the log for sessions whose join is still on its way: a client is attached before it is shown.
     pub(super) early: Vec<LaneMessage>,
     pub(super) buffers: Arc<ByteBudget>,
 }
@@ -227,13 +227,13 @@ impl<W: Wire> Writer<W> {
         result
     }
 
-    /// Where a session is that the client watches.
+    /// Returns the place of a session that the client watches.
     pub(super) fn find(&self, session: &SessionId) -> Option<usize> {
         self.watched.iter().position(|watched| !watched.has_left() && watched.session() == session)
     }
 
-    /// Shows a session no longer, but gives the answers that are still owed: to the request that joined it, and to
-    /// prompts that end before `until`, where another view takes over.
+    /// Shows a session no longer. Still answers the request that joined it, and prompts that end before `until`, where
+    /// another view takes over.
     async fn part(&mut self, mut old: Subscription, until: Option<Seq>) -> Result<(), Closed> {
         if let Some((_, answer)) = old.answer.take() {
             self.wire.feed(Origin::Answer(old.session()), answer).await?;

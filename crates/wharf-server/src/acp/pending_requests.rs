@@ -46,7 +46,7 @@ pub(super) struct Forwarded {
     pub(super) login: Option<Bytes>,
 }
 
-/// Something that the client was asked.
+/// A question that the client has to answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) session: SessionId,
@@ -54,7 +54,7 @@ pub(super) struct Asked {
     pub(super) wanted: Wanted,
 }
 
-/// The content of the answer to a request.
+/// The content of the answer that a question expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     Permission,
@@ -97,24 +97,24 @@ impl PendingRequests {
         self.lock().prompts.contains_key(prompt)
     }
 
-    /// Does it owe an answer to any prompt of this session?
+    /// Returns true if a prompt of this session has no answer yet.
     pub(super) fn owes_in(&self, session: &SessionId) -> bool {
         self.lock().prompts.values().any(|(of, _)| of == session)
     }
 
-    /// The prompts in a session that are not answered.
+    /// Returns the prompts in a session that have no answer yet.
     pub(super) fn owed(&self, session: &SessionId) -> Vec<PromptId> {
         let pending = self.lock();
         let owed = pending.prompts.iter().filter(|(_, (owed_in, _))| owed_in == session);
         owed.map(|(prompt, _)| prompt.clone()).collect()
     }
 
-    /// The requests to answer, once.
+    /// Takes the requests that a prompt's end answers.
     pub(super) fn settle(&self, prompt: &PromptId) -> Vec<Bytes> {
         self.lock().prompts.remove(prompt).map(|(_, requests)| requests).unwrap_or_default()
     }
 
-    /// The prompt that was submitted with this request id.
+    /// Returns the prompt that was submitted with this request id.
     pub(super) fn prompt_of(&self, request: &[u8]) -> Option<(SessionId, PromptId)> {
         let pending = self.lock();
         let found = pending.prompts.iter().find(|(_, (_, ids))| ids.iter().any(|id| id == request));
@@ -125,12 +125,13 @@ impl PendingRequests {
         self.lock().forwards.insert(request, forward);
     }
 
-    /// The session whose agent has this request.
+    /// Returns the session whose agent has this request.
     pub(super) fn forwarded(&self, request: &[u8]) -> Option<SessionId> {
         self.lock().forwards.get(request).map(|forward| forward.session.clone())
     }
 
-    /// What was passed on and has its answer now. Kept until the connection ends if it is never answered.
+    /// Takes a request that was passed on and has its answer now. A request that is never answered stays until the
+    /// connection ends.
     pub(super) fn settle_forward(&self, request: &[u8]) -> Option<Forwarded> {
         self.lock().forwards.remove(request)
     }
@@ -151,7 +152,7 @@ impl PendingRequests {
         self.lock().logins.clear();
     }
 
-    /// Notes something that the client is asked; the id is ours and new.
+    /// Notes a question. Returns the new id under which the client is asked.
     pub(super) fn ask(&self, asked: Asked) -> u64 {
         let mut pending = self.lock();
         pending.next_request += 1;
@@ -160,7 +161,7 @@ impl PendingRequests {
         id
     }
 
-    /// The same under a number that says which ask of the session it is. Our own numbers must be out of its way.
+    /// The same under the number of the session's ask. The connection's own ids must come after all such numbers.
     pub(super) fn ask_as(&self, id: u64, asked: Asked) -> u64 {
         self.lock().asks.insert(id, asked);
         id
@@ -178,22 +179,22 @@ impl PendingRequests {
         pending.terminals.push_back((session.clone(), terminal.into_owned()));
     }
 
-    /// Has this client made that terminal?
+    /// Returns true if this client has made that terminal.
     pub(super) fn made_terminal(&self, session: &SessionId, terminal: &str) -> bool {
         self.lock().terminals.iter().any(|(of, made)| of == session && made == terminal)
     }
 
-    /// What a response is for, once.
+    /// Takes the question that a response answers.
     pub(super) fn answered(&self, request: u64) -> Option<Asked> {
         self.lock().asks.remove(&request)
     }
 
-    /// Puts back an ask whose answer was not valid: it is still open.
+    /// Puts back a question whose answer was not taken: it is still open.
     pub(super) fn reopen(&self, request: u64, asked: Asked) {
         self.lock().asks.insert(request, asked);
     }
 
-    /// The requests to withdraw now that it was settled elsewhere: a client that loaded twice has two.
+    /// Takes the questions that are settled elsewhere and returns their ids: a client that loaded twice has two.
     pub(super) fn withdraw(&self, session: &SessionId, what: What) -> Vec<u64> {
         let mut pending = self.lock();
         let copies = pending.asks.extract_if(|_, asked| asked.what == what && asked.session == *session);

@@ -1,4 +1,4 @@
-//! What a watched session's events and its messages past the log come to on the wire.
+//! The frames that go out for the events of a watched session, and for its messages past the log.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,8 +18,8 @@ use super::subscription::Subscription;
 use super::view::{Shown, View};
 use super::wire::{Again, Closed, Gate, Origin, Wire};
 
-/// Messages past the log that wait for their turn in one session. With more than this the client is not reading, or
-/// has left a stream unread for too long.
+/// With more messages past the log waiting in one session, the client is not reading, or has left a stream unread for too
+/// long.
 const LATER: usize = 1024;
 
 impl<W: Wire> Writer<W> {
@@ -34,7 +34,7 @@ impl<W: Wire> Writer<W> {
         let pause = watched.pause();
         for entry in batch.entries() {
             if pause.is_some_and(|at| entry.seq > at) {
-                // What comes here goes out first; the rest of the batch is read again after it.
+                // The answer or the asks that stand here go out first; the rest of the batch is read again after them.
                 watched.cursor.go_to(entry.seq);
                 break;
             }
@@ -58,7 +58,7 @@ impl<W: Wire> Writer<W> {
         let Ok(batch) = there.next().await else { return Ok(()) };
         let Some(found) = batch.entries().first().filter(|found| found.seq == content) else { return Ok(()) };
         if let Some((frame, sender)) = found.event.prompt_content() {
-            // One of its own that was answered on another stream before it came here.
+            // A prompt of its own that was answered on another stream before it came here.
             let own = matches!(found.event, Event::PromptAccepted { .. }) && sender.client == self.client;
             let mut frames = watched.view.turn_started(entry, frame, sender);
             if !(own && watched.view.is_live(entry.seq)) || watched.view.hears_own_turns() {
@@ -131,10 +131,10 @@ impl<W: Wire> Writer<W> {
         Ok(())
     }
 
-    /// A message past the log, in its order with the log.
+    /// Takes a message past the log, which keeps its order with the log.
     pub(super) async fn direct(&mut self, message: LaneMessage) -> Result<(), Closed> {
         let Some(at) = self.find(&message.session) else {
-            // Answers reach a client also after it left the session. Anything else is for one whose join is on its way.
+            // Answers reach a client also after it left the session. Anything else is for a session whose join is on its way.
             if let Direct::Frame(frame) = &message.direct
                 && is_answer(frame)
             {
@@ -159,7 +159,7 @@ impl<W: Wire> Writer<W> {
         result
     }
 
-    /// A client that lets too much pile up is not reading.
+    /// Closes the connection of a client that lets too much pile up: it is not reading.
     async fn bounded(&mut self, waiting: usize) -> Result<(), Closed> {
         if waiting > LATER {
             self.wire.close(OVERLOADED, "the client does not read what it is sent").await;

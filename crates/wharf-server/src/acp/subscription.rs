@@ -1,4 +1,4 @@
-//! One session that a client watches: how far it was shown, and what waits for the cursor, the client or its stream.
+//! One session that a client watches: how far it was shown, and which messages wait for the cursor, the client or its stream.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -25,13 +25,13 @@ pub(super) struct Subscription {
     pub(super) hold: Option<Duration>,
     /// Nothing goes out before this, unless the client says that it is ready.
     pub(super) held_until: Option<Moment>,
-    /// What has to wait for the cursor.
+    /// Messages that have to wait for the cursor.
     pub(super) later: VecDeque<LaneMessage>,
     /// It goes on from an event that the client named, so a resume does not move it ahead.
     pub(super) rejoined: bool,
     /// It came with no wish for the past.
     pub(super) only_news: bool,
-    /// What was shown before it came, at the same time as it was attached.
+    /// Events up to here were shown before this subscription began.
     skipped: Seq,
     /// Looks for the ends of the client's prompts while nobody reads the session's stream, or after it left.
     scout: Option<Cursor>,
@@ -46,7 +46,7 @@ struct Left {
     until: Option<Seq>,
 }
 
-/// Which of a session's two readers has something.
+/// The one of a session's two readers that has something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reader {
     Cursor,
@@ -81,7 +81,7 @@ impl Subscription {
         }
     }
 
-    /// Has the client had this event before? Answers and what takes back a request are given all the same, once.
+    /// Returns true if the client has had this event before. Answers and withdrawals of requests are given all the same.
     pub(super) fn skips(&self, entry: &Entry) -> bool {
         entry.seq <= self.skipped && matches!(entry.event, Event::AgentUpdated { .. } | Event::TurnStarted { .. })
     }
@@ -119,19 +119,19 @@ impl Subscription {
         self.left.is_some()
     }
 
-    /// Is there anything to look for after the client left?
+    /// Returns true if there is anything to look for after the client left.
     pub(super) fn is_owed(&self) -> bool {
         let until = self.left.and_then(|left| left.until);
         let reached = until.is_some_and(|until| self.scout.as_ref().is_none_or(|scout| scout.position() >= until));
         self.view.owes() && !reached
     }
 
-    /// Is the end of a prompt in this event for another view to tell?
+    /// Returns true if the end of a prompt in this event is for another view to tell.
     pub(super) fn is_past_leaving(&self, seq: Seq) -> bool {
         self.left.and_then(|left| left.until).is_some_and(|until| seq > until)
     }
 
-    /// The next events, if any may be read now.
+    /// Returns the next events, if any may be read now.
     pub(super) fn reading(
         &mut self,
         gate: Gate,
@@ -148,7 +148,7 @@ impl Subscription {
         self.answer.as_ref().map(|(at, _)| *at).or_else(|| self.asks.as_ref().map(|(at, _)| *at))
     }
 
-    /// Has everything up to `seq` gone out?
+    /// Returns true if everything up to `seq` has gone out.
     pub(super) fn is_past(&self, seq: Seq) -> bool {
         self.cursor.position() >= seq
     }
@@ -181,7 +181,7 @@ impl Subscription {
         released || sent_out || (self.may_tell_queue(gate) && self.view.queue_due(now).is_some_and(|at| at <= now))
     }
 
-    /// Is the client up to date enough to be told of the queue?
+    /// Returns true if the client is up to date enough to be told of the queue.
     pub(super) fn may_tell_queue(&self, gate: Gate) -> bool {
         let is_free = self.answer.is_none() && self.held_until.is_none() && self.left.is_none();
         is_free && gate.lets_through() && self.is_past(self.view.history())

@@ -1,4 +1,4 @@
-//! Terminals in tool calls, for clients that cannot show them: only the one that made a terminal can (rule 3.8).
+//! Terminals in tool calls, for clients that cannot show them: only the client that made a terminal can (rule 3.8).
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -7,12 +7,13 @@ use wharf_host::frame;
 use wharf_host::frame::content::{mentions_terminal, no_output_kept, terminal, text_item};
 use wharf_json::{Json, ReadError};
 
-/// Might this update show a terminal?
+/// Returns true if this update might show a terminal.
 pub(super) fn may_show(kind: UpdateKind, frame: &[u8]) -> bool {
     matches!(kind, UpdateKind::ToolCall | UpdateKind::ToolCallUpdate) && mentions_terminal(frame)
 }
 
-/// The frame as a client sees it that has made the terminals for which `own` is true; `None` if it says nothing to it.
+/// Returns the frame as a client sees it that has made the terminals for which `own` is true; `None` if the client needs
+/// no part of it.
 pub(super) fn for_client(frame: &Bytes, own: impl Fn(&str) -> bool) -> Option<Bytes> {
     let shown = match shown_call(frame) {
         Ok(Some(shown)) => shown,
@@ -22,7 +23,7 @@ pub(super) fn for_client(frame: &Bytes, own: impl Fn(&str) -> bool) -> Option<By
             return Some(frame.clone());
         }
     };
-    // What Wharf tells in place of terminals is not for the one that shows them.
+    // The text that Wharf tells in place of terminals is not for the client that shows them.
     if instead_of(&shown.meta).any(&own) {
         return None;
     }

@@ -29,7 +29,7 @@ pub(super) fn prompt_preview(prompt: &Raw) -> String {
     prompt_text(prompt).chars().take(MAX_PREVIEW_CHARS).collect()
 }
 
-/// Something that this client alone is to know. ACP's own update for one that understands it, else an extension.
+/// Returns a message that this client alone is to see: ACP's own update if the client understands it, else an extension.
 pub(super) fn notice(session: &SessionId, understood: CapabilityFilter, message: &str, reason: &str) -> Bytes {
     let body = json!({ "level": "info", "message": message, "_meta": { "wharf": { "reason": reason } } });
     let (method, params) = if understood.notices() {
@@ -58,7 +58,7 @@ pub(super) fn turn_complete(session: &SessionId, end: &PromptEnd) -> Bytes {
     update(session, "turn_complete", json!({ "stopReason": stop_reason(end) }))
 }
 
-/// The end of an ask, in the words for its kind. `request` is the number under which the client knows the request; it
+/// Tells of the end of an ask, in the words for its kind. `request` is the number under which the client knows the request; it
 /// is also told the answer itself then.
 pub(super) fn ask_resolved(
     session: &SessionId,

@@ -34,9 +34,9 @@ pub(super) struct View {
     /// The prompt whose turn began last, and those that have not begun: their end is not the end of a turn.
     newest: Option<PromptId>,
     waiting: BTreeSet<PromptId>,
-    /// It fills in forms: others are not asked to.
+    /// True if the client fills in forms: others are not asked to.
     forms: bool,
-    /// It wants the updates that tell of other clients.
+    /// True if the client wants the updates that tell of other clients.
     multi: bool,
     pub(super) event_ids: bool,
     /// Adds frames of another protocol. Such a client is also told of its own turns, of what others did in the past, and
@@ -71,7 +71,7 @@ pub(super) struct Before {
     pub(super) live: bool,
 }
 
-/// What this client knows of the turn that runs.
+/// The client's knowledge of the turn that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TurnSeen {
     None,
@@ -89,13 +89,13 @@ pub(super) struct Wishes {
     pub(super) understood: CapabilityFilter,
 }
 
-/// What an event comes to.
+/// The frames that an event comes to.
 #[derive(Debug)]
 pub(super) enum Shown {
     Nothing,
     Frame(Bytes),
     Frames(Vec<Bytes>),
-    /// A prompt of someone else (or of the past) begins; its frame is in the event `content`.
+    /// A prompt of another client (or of the past) begins; its frame is in the event `content`.
     Prompt {
         content: Seq,
     },
@@ -150,7 +150,7 @@ impl View {
         }
     }
 
-    /// With the prompts that waited when the client came.
+    /// Adds the prompts that waited when the client came.
     pub(super) fn with_queue(mut self, queued: &[QueuedPrompt], upto: Seq) -> Self {
         self.waiting.extend(queued.iter().map(|queued| queued.prompt.clone()));
         self.queue = QueueView::new(queued, upto);
@@ -188,7 +188,7 @@ impl View {
         self.extension.as_mut().map(|extension| extension.start_turn(entry, prompt, sender, live)).unwrap_or_default()
     }
 
-    /// Someone came or went.
+    /// Tells of a client that came or went.
     pub(super) fn presence(&self, member: &Member, connected: bool) -> Vec<Bytes> {
         let update = self.multi.then(|| updates::presence(&self.session, member, connected));
         let beside =
@@ -212,12 +212,12 @@ impl View {
         self.history
     }
 
-    /// Is the ask open as far as this view goes?
+    /// Returns true if the ask is open as far as this view goes.
     pub(super) fn knows_open(&self, ask: &Ask) -> bool {
         self.asks.contains_key(&ask.id)
     }
 
-    /// Are there prompts of this client that have not been answered?
+    /// Returns true if prompts of this client have not been answered.
     pub(super) fn owes(&self) -> bool {
         self.ledger.owes_in(&self.session)
     }
@@ -226,12 +226,12 @@ impl View {
         &self.session
     }
 
-    /// Is this event news to the client, and not history?
+    /// Returns true if this event is news to the client, and not history.
     pub(super) fn is_live(&self, at: Seq) -> bool {
         at > self.history
     }
 
-    /// The frame of an event that is shown to such a client in the same way at any time: the log alone can give it again.
+    /// Returns the frame of an event that is shown in the same way at any time: the log alone can give it again.
     pub(super) fn plain(entry: &Entry, understood: CapabilityFilter) -> Option<Bytes> {
         if let Event::AgentUpdated { update, frame, .. } = &entry.event
             && Self::is_plain(entry)
@@ -241,30 +241,30 @@ impl View {
         None
     }
 
-    /// Is what this event shows the same at any time?
+    /// Returns true if the event is shown in the same way at any time.
     pub(super) fn is_plain(entry: &Entry) -> bool {
         matches!(&entry.event, Event::AgentUpdated { update, frame, .. }
             if *update != UpdateKind::UserMessageChunk && !terminals::may_show(*update, frame.bytes()))
     }
 
-    /// A tool call with the terminals that this client has made; others are text.
+    /// Returns a tool call with the terminals that this client has made; others are text.
     fn with_own_terminals(&self, frame: &Bytes) -> Option<Bytes> {
         terminals::for_client(frame, |terminal| self.ledger.made_terminal(&self.session, terminal))
     }
 
-    /// The responses to this client's requests for a prompt, once.
+    /// Returns the responses to this client's requests for a prompt, once.
     pub(super) fn answers(&self, prompt: &PromptId, end: &PromptEnd) -> Vec<Bytes> {
         let requests = self.ledger.settle(prompt);
         requests.iter().map(|request| response(end, request, self.session.as_str())).collect()
     }
 
-    /// The responses to all prompts that have not been answered, for a session that is gone.
+    /// Returns the responses to all prompts that have not been answered, for a session that is gone.
     pub(super) fn answer_all(&self) -> Vec<Bytes> {
         let owed = self.ledger.owed(&self.session).into_iter();
         owed.flat_map(|prompt| self.answers(&prompt, &PromptEnd::SessionEnded)).collect()
     }
 
-    /// The frames for an event, if it is one that this client is to see.
+    /// Returns the frames for an event, if this client is to see it.
     pub(super) fn show(&mut self, entry: &Entry) -> Shown {
         let busy = self.turn != TurnSeen::None || !self.waiting.is_empty();
         let waited =
@@ -350,7 +350,7 @@ impl View {
         Shown::Frames(frames)
     }
 
-    /// The request for an open ask, with an id of this connection. Those who cannot answer are not asked.
+    /// Returns the request for an open ask, with an id of this connection. A client that cannot answer is not asked.
     pub(super) fn ask(&mut self, ask: &Ask) -> Option<Bytes> {
         self.asks.insert(ask.id, ask.clone());
         let able = match ask.kind {
@@ -364,7 +364,7 @@ impl View {
         self.request(frame.as_ref().unwrap_or(ask.frame.bytes()), What::Ask(ask.id))
     }
 
-    /// A request to this client under an id of the connection.
+    /// Returns a request to this client under an id of the connection.
     pub(super) fn request(&self, request: &Bytes, what: What) -> Option<Bytes> {
         let envelope = frame::scan(request).ok()?;
         let asked = Asked { session: self.session.clone(), what, wanted: Wanted::by(&envelope.method) };
@@ -381,7 +381,8 @@ impl View {
         self.ledger.withdraw(&self.session, What::Relay(relay)).pop().map(cancel_request)
     }
 
-    /// A message of the agent for this client alone, as it is to see it. A request that was passed on has its answer.
+    /// Returns a message of the agent for this client alone, as the client is to see it. If it answers a request that was
+    /// passed on, that request is settled.
     pub(super) fn passed(&self, frame: Bytes) -> Bytes {
         if let Ok(envelope) = frame::scan(&frame)
             && let (FrameKind::Result | FrameKind::Error, Some(id)) = (envelope.kind, envelope.id)
@@ -397,7 +398,7 @@ impl View {
         frame
     }
 
-    /// A prompt that someone else sent, or that was sent in the past.
+    /// Shows a prompt that another client sent, or that was sent in the past.
     pub(super) fn prompt(&self, prompt: &Raw, sender: &Sender, at: Seq) -> Vec<Bytes> {
         if self.tells(at > self.history) {
             vec![updates::prompt_received(&self.session, prompt, sender)]
@@ -421,7 +422,7 @@ fn cancel_request(request: u64) -> Bytes {
     format!(r#"{{"jsonrpc":"2.0","method":"$/cancel_request","params":{{"requestId":{request}}}}}"#).into()
 }
 
-/// The response to the prompt's own request.
+/// Returns the response to the prompt's own request.
 pub(super) fn response(end: &PromptEnd, request: &[u8], session: &str) -> Bytes {
     if let PromptEnd::Answered { frame, .. } | PromptEnd::Failed { frame } = end
         && let Ok(envelope) = frame::scan(frame.bytes())
@@ -449,7 +450,7 @@ struct PromptParams<'a> {
     prompt: Vec<Json<'a>>,
 }
 
-/// A prompt as the standard updates that show a user's message, one per content block.
+/// Returns a prompt as the standard updates that show a user's message, one per content block.
 fn user_message(session: &SessionId, prompt: &Raw) -> Vec<Bytes> {
     let request = match frame::peek::<PromptRequest<'_>>(prompt.bytes()) {
         Ok(request) => request,

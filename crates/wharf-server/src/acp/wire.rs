@@ -1,4 +1,4 @@
-//! What a connection's messages go out by: one socket for all, or a stream for each session.
+//! The transport of a connection's messages: one socket for all, or a stream for each session.
 
 use tokio::time::Instant as Moment;
 use wharf_host::core::{Epoch, Seq, SessionId};
@@ -9,7 +9,7 @@ use super::out_frame::OutFrame;
 #[derive(Debug)]
 pub(super) struct Closed;
 
-/// What a message is. Where there are streams, this says which one it belongs to and what it is called there.
+/// The origin of a message. Where there are streams, it decides the stream and the message's id there.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Origin<'a> {
     /// Of no session: answers to requests that named none.
@@ -22,7 +22,7 @@ pub(super) enum Origin<'a> {
     Beside(&'a SessionId),
 }
 
-/// Can the log alone give a message again, the same as it was?
+/// Whether the log alone can give a message again, the same as it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Again {
     FromLog,
@@ -30,16 +30,16 @@ pub(super) enum Again {
     Never,
 }
 
-/// Can messages of a session go out now?
+/// Whether messages of a session can go out now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gate {
     /// There is one line for everything, and the writer waits in it.
     Line,
     /// The session's stream has a reader.
     Open,
-    /// It has, and the reader is not done with what it was given.
+    /// The session's stream has a reader that is not done with what it was given.
     Full,
-    /// Nobody reads the session's stream, since then; `None`: nobody ever did.
+    /// The session's stream has had no reader since then; `None`: it never had one.
     Closed { since: Option<Moment> },
 }
 
@@ -48,7 +48,7 @@ impl Gate {
         matches!(self, Self::Line | Self::Open)
     }
 
-    /// Has the client opened a way for this session's messages alone?
+    /// Returns true if the client has opened a stream for this session's messages alone.
     pub(super) fn is_own(self) -> bool {
         matches!(self, Self::Open | Self::Full)
     }
@@ -65,7 +65,7 @@ pub(super) trait Wire: Send {
 
     fn flush(&mut self) -> impl Future<Output = Result<(), Closed>> + Send;
 
-    /// Called every [`TICK`]: is the peer still there?
+    /// Checks every [`TICK`] whether the peer is still there.
     fn tick(&mut self) -> impl Future<Output = Result<(), Closed>> + Send;
 
     fn close(&mut self, code: u16, reason: &'static str) -> impl Future<Output = ()> + Send;

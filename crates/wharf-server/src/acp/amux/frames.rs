@@ -17,16 +17,16 @@ use crate::acp::view::{Before, ViewExtension};
 /// Prompts that came by `amux/queue_prompt` have ids that begin so: they are queue items even if they need not wait.
 pub(super) const QUEUE_ITEM: &str = "aq-";
 
-/// What one amux client has been told of a session.
+/// The frames for one amux client, with what it has been told of a session.
 #[derive(Debug)]
 pub(super) struct Frames {
     name: Arc<str>,
-    /// Turns that run, and who began them.
+    /// Turns that run, each with the client that began it.
     drivers: BTreeMap<PromptId, Arc<str>>,
     newest: Option<PromptId>,
     /// Prompts that were shown as queue items.
     items: BTreeMap<PromptId, QueueItem>,
-    /// Prompts that replace a turn, and which.
+    /// Prompts that replace a turn, each with the prompt of that turn.
     steers: BTreeMap<PromptId, Option<PromptId>>,
 }
 
@@ -38,7 +38,7 @@ struct QueueItem {
 }
 
 impl Frames {
-    /// For one who joins while these turns run.
+    /// For a client that joins while these turns run.
     pub(super) fn new(name: Arc<str>, turns: &[Turn]) -> Self {
         let drivers = turns.iter().map(|turn| (turn.prompt.clone(), turn.sender.shown_id().into())).collect();
         let newest = turns.last().map(|turn| turn.prompt.clone());
@@ -179,7 +179,7 @@ impl Frames {
         self.item("queue_item_removed", prompt).with("removedBy", by).with("reason", reason)
     }
 
-    /// Nobody can answer this one: the request itself comes besides, to those who may.
+    /// Tells of an ask. This frame cannot be answered: the request itself comes besides, to clients that may answer.
     fn opened(&self, ask: &Ask) -> Vec<Note> {
         let request = match frame::peek::<AgentRequest<'_>>(ask.frame.bytes()) {
             Ok(request) => request,
@@ -230,17 +230,17 @@ pub(super) fn turn_id(prompt: &PromptId) -> String {
     format!("at-{prompt}")
 }
 
-/// To the one who joins.
+/// Returns the frame for a client that joins.
 pub(super) fn session_context(name: &str, cwd: &str) -> Bytes {
     Note::new("session_context", name).with("cwd", cwd).end()
 }
 
-/// To every peer when a prompt is refused.
+/// Returns the frame for every peer when a prompt is refused.
 pub(super) fn session_busy(name: &str, held_by: Option<&str>) -> Bytes {
     Note::new("session_busy", name).with("busy", true).with("heldBy", held_by).end()
 }
 
-/// The text of a prompt, without what is not text.
+/// Returns the text of a prompt, without its other content.
 fn text_of(prompt: &Raw) -> String {
     let request = frame::to_value(prompt.bytes());
     let blocks = request["params"]["prompt"].as_array().cloned().unwrap_or_default();

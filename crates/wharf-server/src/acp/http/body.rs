@@ -20,7 +20,7 @@ use crate::acp::out_frame::OutFrame;
 use crate::acp::view::View;
 use crate::acp::wire::TICK;
 
-/// How much goes into one chunk of the response.
+/// The size of one chunk of the response.
 const CHUNK: usize = 64 * 1024;
 
 /// A part of the log that a reader missed.
@@ -41,7 +41,7 @@ struct Reading {
     number: u64,
     wake: Arc<Notify>,
     missed: VecDeque<Marked>,
-    /// What is left of the log that it missed, one showing after the other.
+    /// The parts of the log that it missed and has not been given yet.
     log: VecDeque<MissedLog>,
     comment: Interval,
 }
@@ -52,7 +52,7 @@ impl Drop for Reading {
     }
 }
 
-/// The stream from a seat in it.
+/// Returns the body of a response that gives the stream to the reader in this seat.
 pub(super) fn body(streams: Arc<Streams>, place: Option<SessionId>, seat: Seat, log: VecDeque<MissedLog>) -> Body {
     let Seat { number, wake, missed } = seat;
     let mut comment = tokio::time::interval(TICK);
@@ -66,7 +66,7 @@ pub(super) fn body(streams: Arc<Streams>, place: Option<SessionId>, seat: Seat, 
 }
 
 impl Reading {
-    /// The next bytes of the body; `None` at its end.
+    /// Returns the next bytes of the body; `None` at its end.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if (!self.log.is_empty() || !self.missed.is_empty()) && !self.has_ready()? {
@@ -84,7 +84,7 @@ impl Reading {
         }
     }
 
-    /// Is there something ready for the reader? `None` if it is not the stream's reader any more.
+    /// Returns true if something is ready for the reader; `None` if it is not the stream's reader any more.
     fn has_ready(&self) -> Option<bool> {
         self.streams.has_ready(self.place.as_ref(), self.number)
     }
@@ -113,7 +113,7 @@ impl Reading {
     }
 }
 
-/// The frame that an event made when it was first shown, if the log says so.
+/// Returns the frame that an event made when it was first shown, if the log alone can give it again.
 fn again(entry: &Entry, event_ids: bool, understood: CapabilityFilter) -> Option<OutFrame> {
     let frame = View::plain(entry, understood)?;
     Some(if event_ids { with_event_id(&frame, &event_id(entry)) } else { frame.into() })

@@ -22,18 +22,18 @@ use wharf_host::random_text;
 
 /// A client that reads no stream and sends nothing for so long is gone.
 const IDLE: Duration = Duration::from_secs(5 * 60);
-/// How often that is looked at.
+/// How often idle connections are looked for.
 const LOOK: Duration = Duration::from_secs(15);
 /// Letters of a connection's id: 150 bits, nothing to guess.
 const ID: usize = 30;
 
-/// All of them, by id.
+/// All connections of HTTP clients, by id.
 #[derive(Debug, Default)]
 pub(crate) struct Connections {
     open: Mutex<HashMap<Arc<str>, Arc<HttpConnection>>>,
 }
 
-/// One of them.
+/// The connection of an HTTP client.
 #[derive(Debug)]
 pub(super) struct HttpConnection {
     pub(super) id: Arc<str>,
@@ -42,7 +42,7 @@ pub(super) struct HttpConnection {
     deleted: Notify,
 }
 
-/// An id that nobody can guess.
+/// Returns an id that cannot be guessed.
 pub(in crate::acp) fn new_connection_id() -> Arc<str> {
     format!("conn_{}", random_text(ID)).into()
 }
@@ -58,7 +58,7 @@ impl Connections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new connection of this client.
+    /// Makes a connection of this client.
     pub(super) fn start(app: &App, identity: Identity, agent: Arc<str>) -> Result<Arc<HttpConnection>, Fault> {
         let limit = app.host.config().limits.connections;
         let (connection, outlet) = Connection::new(app.clone(), identity, agent, ConnectionOptions::default());
@@ -92,7 +92,7 @@ impl Connections {
         Ok(http)
     }
 
-    /// The connection of that id, for those who made it.
+    /// Returns the connection of that id, if the same token made it.
     pub(super) fn get(&self, id: &str, identity: &Identity) -> Option<Arc<HttpConnection>> {
         let found = self.lock().get(id).cloned();
         found.filter(|http| http.connection().client.identity().token == identity.token)
@@ -110,7 +110,7 @@ impl Connections {
     }
 }
 
-/// Sees a connection to its end.
+/// Waits for the end of a connection and ends it.
 async fn attend(app: App, http: Arc<HttpConnection>, mut writer: JoinHandle<()>) {
     let mut stopping = app.stopping.clone();
     let mut look = tokio::time::interval(LOOK);

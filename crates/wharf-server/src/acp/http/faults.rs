@@ -12,7 +12,7 @@ impl Fault {
         )
     }
 
-    /// Also for a connection of another token: whose it is, is nobody's business.
+    /// Also for a connection of another token, whose existence is not told.
     pub(super) fn unknown_connection() -> Self {
         Self::new(
             ErrorCode::UNKNOWN_CONNECTION,

@@ -16,11 +16,11 @@ use crate::acp::wire::{Again, Gate, Origin};
 
 /// A reader with more than this to take is not given more from the log.
 const FULL: usize = 64 * 1024;
-/// What is kept for readers that come back, of messages that the log cannot give again. The newest is always kept.
+/// Bytes of messages that the log cannot give again, kept for readers that come back. The newest is always kept.
 const KEPT: usize = 256 * 1024;
-/// How often the log may have been shown again since the message that a reader had last.
+/// How many showings of the log are remembered: a reader that comes back had its last message in one of them.
 const RUNS: usize = 16;
-/// What a message costs besides its text.
+/// The cost of a message besides its text.
 const OVERHEAD: usize = 64;
 
 /// A message and its id.
@@ -74,7 +74,7 @@ pub(super) struct Seat {
     pub(super) missed: Missed,
 }
 
-/// What a reader that came back has to be given before the rest.
+/// The messages that a reader that came back has to be given before the rest.
 #[derive(Debug, Default)]
 pub(super) struct Missed {
     pub(super) kept: VecDeque<Marked>,
@@ -94,7 +94,7 @@ impl Run {
         Self { first: None, logged: None, at: mark }
     }
 
-    /// What the log has to give again to one who had everything up to `last`.
+    /// Returns the part of the log that a reader misses who had everything up to `last`.
     fn since(&self, last: StreamEventId) -> Option<LogRange> {
         let (first, logged) = (self.first?, self.logged.filter(|logged| last < *logged)?);
         let from = if last.run == logged.run { first.max(last.seq.next()) } else { first };
@@ -126,7 +126,7 @@ impl Stream {
         }
     }
 
-    /// Has anything ever been sent here?
+    /// Returns true if nothing has been sent here yet.
     pub(super) fn is_new(&self) -> bool {
         self.at() == StreamEventId::START
     }
@@ -214,7 +214,7 @@ impl Stream {
                 (self.outbox_bytes, self.answers) = (0, 0);
                 missed
             }
-            // Nobody knows what the last reader had; what it was not given is all there.
+            // Which messages the last reader had is unknown; those that it was not given are all there.
             None => Missed::default(),
         };
         self.wake();
@@ -236,7 +236,7 @@ impl Stream {
         Ok(Missed { kept, log })
     }
 
-    /// The reader is gone. Nothing happens if another one has taken its place.
+    /// Notes that the reader is gone. Returns false if another one has taken its place.
     pub(super) fn leave(&mut self, number: u64) -> bool {
         let left = self.reader.take_if(|reader| reader.number == number).is_some();
         if left {
@@ -245,12 +245,12 @@ impl Stream {
         left
     }
 
-    /// Is this still the stream's reader?
+    /// Returns true if this is still the stream's reader.
     pub(super) fn is_read_by(&self, number: u64) -> bool {
         self.reader.as_ref().is_some_and(|reader| reader.number == number)
     }
 
-    /// Some of what waits for the reader.
+    /// Takes some of the messages that wait for the reader.
     pub(super) fn take(&mut self, limit: usize) -> VecDeque<Marked> {
         let mut taken = VecDeque::new();
         let mut bytes = 0;
@@ -276,8 +276,8 @@ impl Stream {
         self.ready.extend(messages);
     }
 
-    /// The next bytes for the reader, up to about so many; `None` if none are ready. They are a copy: what waits further
-    /// down must not keep a large message.
+    /// Returns the next bytes for the reader, up to about `limit`; `None` if none are ready. They are a copy: bytes that
+    /// wait in the transport must not keep a large message.
     pub(super) fn next_chunk(&mut self, limit: usize) -> Option<Bytes> {
         let mut chunk = BytesMut::new();
         while chunk.len() < limit

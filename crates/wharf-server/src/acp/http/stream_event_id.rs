@@ -19,21 +19,21 @@ pub(super) struct StreamEventId {
     pub(super) seq: Seq,
     /// Messages past the log since that event.
     beside: u32,
-    /// Which of the event's messages; 0 for those past the log.
+    /// The number of the message among the event's; 0 for those past the log.
     part: u32,
     epoch: Epoch,
 }
 
 impl StreamEventId {
-    /// Before anything.
+    /// Comes before all messages.
     pub(super) const START: Self = Self { run: 1, seq: Seq::ZERO, beside: 0, part: 0, epoch: Epoch(0) };
 
-    /// The whole of an event that makes one message.
+    /// The id of an event that makes one message.
     pub(super) fn of(run: u32, epoch: Epoch, seq: Seq) -> Self {
         Self { run, seq, beside: 0, part: LAST, epoch }
     }
 
-    /// The mark of the next message that an event makes.
+    /// Returns the id of the next message that an event makes.
     pub(super) fn event(self, epoch: Epoch, seq: Seq, last: bool) -> Self {
         let goes_on = self.seq == seq && self.beside == 0 && self.part != LAST;
         let part = if last { LAST } else { 1 };
@@ -47,17 +47,17 @@ impl StreamEventId {
         }
     }
 
-    /// The mark of the next message past the log.
+    /// Returns the id of the next message past the log.
     pub(super) fn beside(self) -> Self {
         Self { beside: self.beside + 1, part: 0, ..self }
     }
 
-    /// Did the event make more messages after this one?
+    /// Returns true if the event made more messages after this one.
     pub(super) fn is_partial(self) -> bool {
         self.beside == 0 && self.part != LAST
     }
 
-    /// The event that this is a message of, or that it came after.
+    /// Returns the event that this is a message of, or that it came after.
     pub(super) fn event_id(self) -> (Epoch, Seq) {
         (self.epoch, self.seq)
     }
@@ -75,7 +75,7 @@ impl fmt::Display for StreamEventId {
     }
 }
 
-/// Not an id of ours.
+/// The text is no id of a stream's event.
 #[derive(Debug)]
 pub(super) struct NotStreamEventId;
 

@@ -15,9 +15,9 @@ use super::stream_event_id::StreamEventId;
 use crate::acp::out_frame::OutFrame;
 use crate::acp::wire::{Closed, Gate, Origin, Wire};
 
-/// Session streams of one connection.
+/// The most session streams of one connection.
 const STREAMS: usize = 256;
-/// Answers that nobody reads; further requests are refused then.
+/// With more bytes of unread answers than this, further requests are refused.
 const ANSWERS: usize = 8 << 20;
 
 /// Shared by the task that writes, the readers, and the requests that open and close.
@@ -83,18 +83,18 @@ impl Streams {
         self.lock().used_at = Moment::now();
     }
 
-    /// Has the client been away for so long, with no stream open?
+    /// Returns true if the client has been away for so long, with no stream open.
     pub(super) fn is_idle(&self, limit: Duration) -> bool {
         let books = self.lock();
         !books.all().any(Stream::has_reader) && books.used_at.elapsed() >= limit
     }
 
-    /// Do so many answers wait to be read that there should not be more?
+    /// Returns true if too many answers wait to be read.
     pub(super) fn are_unread(&self) -> bool {
         self.lock().all().map(Stream::answers_waiting).sum::<usize>() > ANSWERS
     }
 
-    /// Has anything been sent on this stream?
+    /// Returns true if nothing has been sent on this stream yet.
     pub(super) fn is_new(&self, place: Option<&SessionId>) -> bool {
         self.lock().stream(place).is_none_or(|stream| stream.is_new())
     }

@@ -109,7 +109,7 @@ fn one_that_leaves_the_queue_was_no_turn() {
     let over = frames.show_event(&ended("aq-1", PromptEnd::Cancelled), waited);
     let removed = json!({ "queueItemId": "aq-1", "removedBy": null, "reason": "cancelled" });
     assert_eq!(told(&over), [note("queue_item_removed", removed)]);
-    // One that waited for nothing but the agent's start was never shown as an item.
+    // A prompt that waited for nothing but the agent's start was never shown as an item.
     frames.show_event(&accepted("p", false), IDLE);
     assert!(frames.show_event(&ended("p", PromptEnd::StartFailed), waited).is_empty());
 }
