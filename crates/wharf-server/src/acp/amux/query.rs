@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_in_a_line_that_fits_a_close_frame() {
+    fn errors_in_a_query_fit_a_close_frame() {
         let long = "x".repeat(129);
         let wrong: &[&[(&str, &str)]] = &[
             &[("session", "a"), ("room", "b")],

@@ -98,7 +98,7 @@ fn a_prompt_that_waits_is_a_queue_item_from_its_coming_to_its_end() {
 }
 
 #[test]
-fn one_that_leaves_the_queue_was_no_turn() {
+fn prompt_that_never_ran_is_removed_from_the_queue() {
     let mut frames = frames();
     let waited = Before { waited: true, ..RUNNING };
     frames.show_event(&accepted("q", false), RUNNING);
