@@ -71,12 +71,12 @@ impl ClientProfile {
 
     /// Returns the client as the use cases know it.
     pub(super) fn caller(&self) -> Caller {
-        Caller::connected(self.identity.clone(), self.role(), self.sender())
+        Caller::for_connection(self.identity.clone(), self.role(), self.sender())
     }
 
     /// Returns the part of the client's environment that its agents get.
     pub(super) fn env(&self) -> BTreeMap<String, String> {
-        self.caller().env(BTreeMap::clone(&self.info().env))
+        self.caller().allowed_env(BTreeMap::clone(&self.info().env))
     }
 
     /// Returns how the client wants to see sessions.

@@ -29,7 +29,7 @@ use super::under_way::UnderWay;
 use super::view::{TurnSeen, View, ViewExtension};
 use crate::App;
 use crate::auth::Identity;
-use crate::sight::Sight;
+use crate::sight::VisibleSessions;
 use crate::use_cases::Caller;
 
 /// The state of a connection. Requests that take long run beside the others and share it.
@@ -123,8 +123,8 @@ impl Connection {
     }
 
     /// Returns the sessions that this connection's identity covers.
-    pub(super) fn sight(&self) -> Sight {
-        self.app.seen_by(self.client.identity())
+    pub(super) fn sight(&self) -> VisibleSessions {
+        self.app.visible_to(self.client.identity())
     }
 
     /// Returns the client as others know it in this session: `session/attach` may say more about it than `initialize`.
@@ -135,7 +135,7 @@ impl Connection {
     /// Returns the client as the use cases know it in this session.
     pub(super) fn caller_in(&self, session: &SessionId) -> Caller {
         let role = self.attachments.get(session).map_or_else(|| self.client.role(), |attached| attached.role);
-        Caller::connected(self.client.identity().clone(), role, self.sender_in(session))
+        Caller::for_connection(self.client.identity().clone(), role, self.sender_in(session))
     }
 
     /// Returns the client's attachment to this session; `wake` if a cold session's agent is to be brought back.

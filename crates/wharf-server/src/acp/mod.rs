@@ -138,7 +138,7 @@ fn upgrade_to_socket(
         Err(refused) => return refuse(handshake, refused),
     };
     // A session that is there already has its agent.
-    let known = binding.as_ref().and_then(|query| app.seen_by(&identity).named(&query.name));
+    let known = binding.as_ref().and_then(|query| app.visible_to(&identity).find_by_name(&query.name));
     let agent = known.map_or_else(|| query.agent(&app), |known| known.adapter_slug.as_str().into());
     let wanted = wanted_variables(&app, &agent);
     let mut response = handshake.accept(move |socket, unfinished| async move {

@@ -16,7 +16,7 @@ use super::rooms::{Room, Sitter};
 use crate::acp::connection::{ExtendedView, SessionExtension};
 use crate::acp::history::NotInline;
 use crate::acp::view::View;
-use crate::sight::Sight;
+use crate::sight::VisibleSessions;
 
 /// The session that a connection means when it names none.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(super) struct Binding {
     pub(super) sitter: Sitter,
     /// Is the past wanted when the client joins?
     pub(super) replay: bool,
-    pub(super) sight: Sight,
+    pub(super) sight: VisibleSessions,
 }
 
 impl Binding {
@@ -36,7 +36,7 @@ impl Binding {
 
     /// Returns the session that has the name now.
     pub(super) fn find_session(&self) -> Option<Arc<Descriptor>> {
-        self.sight.named(self.name())
+        self.sight.find_by_name(self.name())
     }
 
     /// Returns true if a message that need not name its session means the bound one.

@@ -69,7 +69,7 @@ pub(in crate::acp) async fn connect(
         code: PEER_IN_USE,
         reason: "this peer_id is connected to this session already".to_owned(),
     })?;
-    let (room, sight) = (Arc::clone(&seat.room), app.seen_by(&identity));
+    let (room, sight) = (Arc::clone(&seat.room), app.visible_to(&identity));
     let binding = Arc::new(Binding { room, sitter, replay, sight });
     let options = ConnectionOptions {
         // Other role words are labels (rule 4.8).
@@ -158,7 +158,7 @@ impl AmuxMethods {
         // The agent that waits was started for a session of this connection's own.
         connection.agent.discard().await;
         let before = connection.attachments.get(&SessionId::new(known.id.as_str()));
-        let handle = use_cases::open(&connection.app, &connection.client.caller(), &known.id).await?;
+        let handle = use_cases::open_session(&connection.app, &connection.client.caller(), &known.id).await?;
         let Arrival { handle, joined, showing } = enter_session(connection, handle, true, None).await?;
         let answer = answers::joined(&joined, &handle.descriptor(), request.id).map_err(unreadable_answer)?;
         if before.is_some() {
@@ -243,7 +243,7 @@ impl AmuxMethods {
         let (connection, binding) = (self.connection(), &self.binding);
         let _starting = binding.room.starting.lock().await;
         if let Some(known) = binding.find_session() {
-            return Ok(use_cases::open(&connection.app, &connection.client.caller(), &known.id).await?);
+            return Ok(use_cases::open_session(&connection.app, &connection.client.caller(), &known.id).await?);
         }
         if connection.client.role() == Role::Observer {
             return Err(attach_unknown(binding.name()));

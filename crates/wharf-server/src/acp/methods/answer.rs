@@ -66,7 +66,7 @@ pub(in crate::acp) async fn settle_malformed(connection: &Connection, found: &Sa
 /// Answers a request that was given to this client alone. Other surfaces are given none.
 async fn answer_relay(connection: &Connection, handle: &SessionHandle, relay: u64, frame: Bytes) -> Result<(), Fault> {
     let answered = handle.answer_relay(connection.client.id().clone(), relay, frame).await;
-    answered.map_err(|error| use_cases::from_call_error(&error, handle.id().as_str()))
+    answered.map_err(|error| use_cases::fault_from_call_error(&error, handle.id().as_str()))
 }
 
 /// Answers an ask: a choice settles it, a decline counts only when all have said so (rule 3.7). An answer that is not

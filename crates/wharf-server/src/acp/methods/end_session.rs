@@ -19,7 +19,7 @@ pub(super) async fn close_session(connection: &Connection, request: ClientReques
     use_cases::may_end(&connection.app, &caller, session.as_str()).await?;
     let others = handle.descriptor().clients.saturating_sub(usize::from(attached.is_some()));
     if others == 0 || is_forced(request.frame)? {
-        use_cases::close(&connection.app, &caller, session.as_str()).await?;
+        use_cases::close_session(&connection.app, &caller, session.as_str()).await?;
     }
     connection.leave(&handle).await;
     Ok(Some(request.respond(&json!({}))))
@@ -39,7 +39,7 @@ pub(super) async fn delete_session(connection: &Connection, request: ClientReque
         }
         connection.attachments.remove(&session);
         connection.outbox.send(Out::Leave(session.clone())).await;
-        let forgotten = use_cases::forget(&connection.app, &caller, session.as_str()).await?;
+        let forgotten = use_cases::forget_session(&connection.app, &caller, session.as_str()).await?;
         if let Some(word) = forgotten.agent_delete {
             answer = json!({ "_meta": { "wharf": { "agentDelete": word } } });
         }

@@ -32,7 +32,7 @@ pub(in crate::acp) struct Arrival {
 /// Opens the session that a message names.
 pub(super) async fn open_session(connection: &Connection, envelope: &Envelope<'_>) -> Result<SessionHandle, RpcError> {
     let session = named_session(envelope)?;
-    Ok(use_cases::open(&connection.app, &connection.client.caller(), session.as_str()).await?)
+    Ok(use_cases::open_session(&connection.app, &connection.client.caller(), session.as_str()).await?)
 }
 
 /// Returns the session that a message names, attached if it was not, for clients that may change it.

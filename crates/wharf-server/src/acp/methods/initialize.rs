@@ -54,7 +54,7 @@ pub(super) async fn log_out(connection: &Connection, request: ClientRequest<'_>)
     let caller = connection.client.caller();
     caller.may_change()?;
     // It takes the agent's account from every session of the machine.
-    caller.sees_the_host()?;
+    caller.may_see_host()?;
     connection.requests.clear_logins();
     // The session that answers the client's own request is not told twice.
     let own = if connection.agent.is_waiting().await { None } else { own_session(connection) };

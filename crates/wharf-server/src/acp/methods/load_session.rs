@@ -85,7 +85,7 @@ async fn enter(
         }
         let (env, ground) = (connection.client.env(), connection.client.identity().ground());
         let renewal = Renewal { frame: request.frame, env: &env, ground };
-        sight.renew(&session, &renewal).map_err(|error| from_create(&error))?;
+        sight.renew_session(&session, &renewal).map_err(|error| from_create(&error))?;
     }
     let handle = open_session(connection, request.envelope).await?;
     let (terms, attachment) = (read_return_terms(request.frame)?, connection.attachment(handle.id(), false));

@@ -14,7 +14,7 @@ use crate::acp::errors::RpcError;
 use crate::acp::inbound::{ClientRequest, Outcome};
 use crate::acp::updates;
 use crate::acp::view::response;
-use crate::use_cases::{self, NewPrompt, checked_key, submit_prompt};
+use crate::use_cases::{self, NewPrompt, check_idempotency_key, submit_prompt};
 
 #[derive(Deserialize)]
 pub(super) struct RequestParams<P> {
@@ -69,7 +69,11 @@ pub(in crate::acp) async fn send_prompt(
         .meta
         .and_then(|meta| meta.wharf)
         .unwrap_or_default();
-    let key = meta.idempotency_key.as_deref().map(|key| checked_key("_meta.wharf.idempotencyKey", key)).transpose()?;
+    let key = meta
+        .idempotency_key
+        .as_deref()
+        .map(|key| check_idempotency_key("_meta.wharf.idempotencyKey", key))
+        .transpose()?;
     let agents = connection.app.host.config().agents.get(&handle.descriptor().adapter_slug);
     let by_agent = agents.is_some_and(|agent| agent.queue == QueueBy::Agent);
     let to_agent = by_agent || meta.delivery.as_deref() == Some("agent");
