@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use wharf_api::{ErrorCode, ProblemBody};
 
 use crate::intake::NoBody;
-use crate::metrics::Code;
+use crate::metrics::RefusalCode;
 
 /// A refusal or failure. Boxed, since most calls have none.
 #[derive(Debug)]
@@ -44,22 +44,22 @@ impl Fault {
     }
 
     /// Names the session that it is about.
-    pub(crate) fn in_session(self, session: &str) -> Self {
-        self.with(|body| body.session_id = Some(session.to_owned()))
+    pub(crate) fn with_session(self, session: &str) -> Self {
+        self.with_members(|body| body.session_id = Some(session.to_owned()))
     }
 
     /// Sets the header `Retry-After`, and the same as a member for those who see no headers.
-    pub(crate) fn retry_after(self, seconds: u64) -> Self {
-        self.with(|body| body.retry_after = Some(seconds))
+    pub(crate) fn with_retry_after(self, seconds: u64) -> Self {
+        self.with_members(|body| body.retry_after = Some(seconds))
     }
 
     /// Adds the word that the last release had for this.
-    pub(crate) fn formerly(self, word: &str) -> Self {
-        self.with(|body| body.legacy_code = Some(word.to_owned()))
+    pub(crate) fn with_legacy_code(self, word: &str) -> Self {
+        self.with_members(|body| body.legacy_code = Some(word.to_owned()))
     }
 
     /// Sets further members.
-    pub(crate) fn with(mut self, set: impl FnOnce(&mut ProblemBody)) -> Self {
+    pub(crate) fn with_members(mut self, set: impl FnOnce(&mut ProblemBody)) -> Self {
         set(&mut self.0);
         self
     }
@@ -93,7 +93,7 @@ impl Fault {
 
     pub(crate) fn no_room() -> Self {
         let detail = "too much is being sent at once by all clients together (limits.bodies); try again";
-        Self::new(ErrorCode::TOO_MANY_BODIES, detail).retry_after(1)
+        Self::new(ErrorCode::TOO_MANY_BODIES, detail).with_retry_after(1)
     }
 }
 
@@ -117,7 +117,7 @@ impl IntoResponse for Fault {
         let kind = (header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         let status = StatusCode::from_u16(self.0.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, [kind], self.to_problem().to_string()).into_response();
-        response.extensions_mut().insert(Code(self.0.code.as_str()));
+        response.extensions_mut().insert(RefusalCode(self.0.code.as_str()));
         if let Some(seconds) = self.0.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn fault_has_the_same_word_in_both_projections() {
         for code in ErrorCode::ALL {
-            let fault = Fault::new(*code, "why").in_session("sess_1");
+            let fault = Fault::new(*code, "why").with_session("sess_1");
             let (problem, parts) = (fault.to_problem(), fault.to_json_rpc());
             assert_eq!(problem["code"], parts.data["reason"], "{code}");
             assert_eq!((&problem["status"], parts.code), (&json!(code.status()), code.json_rpc()), "{code}");
@@ -142,15 +142,15 @@ mod tests {
 
     #[test]
     fn problem_carries_the_word_of_the_last_release() {
-        let problem = Fault::new(ErrorCode::START_FAILED, "why").formerly("spawn_failed").to_problem();
+        let problem = Fault::new(ErrorCode::START_FAILED, "why").with_legacy_code("spawn_failed").to_problem();
         assert_eq!((&problem["code"], &problem["legacyCode"]), (&json!("start_failed"), &json!("spawn_failed")));
         assert_eq!(Fault::new(ErrorCode::KILLED, "why").to_problem().get("legacyCode"), None);
     }
 
     #[test]
     fn json_rpc_message_holds_the_stderr_of_an_agent_that_did_not_start() {
-        let fault =
-            Fault::new(ErrorCode::START_FAILED, "it ended").with(|body| body.stderr = Some("no key".to_owned()));
+        let fault = Fault::new(ErrorCode::START_FAILED, "it ended")
+            .with_members(|body| body.stderr = Some("no key".to_owned()));
         assert_eq!(fault.to_json_rpc().message, "it ended\nstderr: no key");
     }
 }

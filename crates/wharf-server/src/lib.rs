@@ -18,10 +18,10 @@ mod mcp;
 mod metrics;
 mod rest;
 mod running;
-mod sight;
 mod unfinished;
 mod unread;
 mod use_cases;
+mod visible_sessions;
 
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
@@ -44,7 +44,7 @@ pub use listen::TlsError;
 use listen::{Doors, Share, Shares, Tls};
 
 /// So many look for the newest lines of a log at once.
-const LOOKING_BACK: usize = 4;
+const MAX_TAIL_SCANS: usize = 4;
 
 /// What the surfaces share.
 #[derive(Clone, Debug)]
@@ -62,13 +62,13 @@ pub(crate) struct App {
     /// The same by token.
     pub(crate) stream_shares: Arc<Shares>,
     /// Places for those who look for the newest lines, which may take a good part of a log.
-    pub(crate) looking_back: Arc<Semaphore>,
+    pub(crate) tail_scans: Arc<Semaphore>,
     /// Connections that no socket holds.
     pub(crate) http: Arc<acp::Connections>,
     /// The names that amux clients are connected to.
     pub(crate) rooms: Arc<acp::Rooms>,
     pub(crate) running: Arc<running::Running>,
-    pub(crate) refusals: Arc<metrics::Refusals>,
+    pub(crate) refusals: Arc<metrics::RefusalCounts>,
     /// Wrong tokens and codes.
     pub(crate) failures: Arc<auth::Failures>,
     /// Codes that nobody has used yet.
@@ -146,7 +146,7 @@ impl Server {
         let unix =
             auth::bind_private(socket).map_err(|source| BindError::Socket { path: socket.to_owned(), source })?;
         // Taken before the host announces itself: the state directory may be replaced from then on.
-        let socket_id = identity_of(socket);
+        let socket_id = file_identity(socket);
         if open {
             tracing::warn!(%address, "auth = \"none\": every process on this machine can use every session without a token");
         }
@@ -159,11 +159,11 @@ impl Server {
         let agent = config.default_agent.as_str().into();
         let streams = Arc::new(Semaphore::new(limits.connections));
         let stream_shares = Shares::new("event streams and waits", limits.connections_per_token);
-        let looking_back = Arc::new(Semaphore::new(LOOKING_BACK));
+        let looking_back = Arc::new(Semaphore::new(MAX_TAIL_SCANS));
         let bound = tcp.local_addr().map_err(|source| BindError::Tcp { address, source })?;
         let (tokens, http, rooms) = (Arc::new(tokens), Arc::default(), Arc::default());
         let refusals = Arc::default();
-        let running = running::Running::at(url(bound, tls.is_some(), &config.hosts));
+        let running = running::Running::at(client_url(bound, tls.is_some(), &config.hosts));
         host.announce(&running.url);
         let intake = Arc::new(intake::Intake::new(limits, host.buffers()));
         let unread = Arc::new(unread::Unread::new(host.buffers()));
@@ -177,7 +177,7 @@ impl Server {
             connections,
             streams,
             stream_shares,
-            looking_back,
+            tail_scans: looking_back,
             http,
             rooms,
             running,
@@ -204,7 +204,7 @@ impl Server {
     /// Serves until `stopped` is done or a client asks for the end; then no new work, agents ended, logs synced.
     pub async fn run(self, stopped: impl Future<Output = ()>) {
         let Self { doors, socket, socket_id, app, stop } = self;
-        let (router, stopping) = (router(app.clone()), app.stopping.clone());
+        let (router, stopping) = (build_router(app.clone()), app.stopping.clone());
         let serving = tokio::spawn(listen::serve(doors, app.host.clone(), router, stopping));
         tokio::select! {
             () = stopped => {}
@@ -214,19 +214,19 @@ impl Server {
         stop.send_replace(true);
         app.host.shut_down().await;
         serving.abort();
-        if socket_id.is_some() && socket_id == identity_of(&socket) {
+        if socket_id.is_some() && socket_id == file_identity(&socket) {
             let _ = std::fs::remove_file(socket);
         }
     }
 }
 
 /// Tells a file from another of the same name: after the state directory was replaced, the socket there is another host's.
-fn identity_of(path: &Path) -> Option<(u64, u64)> {
+fn file_identity(path: &Path) -> Option<(u64, u64)> {
     std::fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
 /// The address as a client can use it: one that stands for all of this machine's is nobody's.
-fn url(bound: SocketAddr, tls: bool, hosts: &[String]) -> String {
+fn client_url(bound: SocketAddr, tls: bool, hosts: &[String]) -> String {
     let scheme = if tls { "https" } else { "http" };
     match hosts.first() {
         _ if !bound.ip().is_unspecified() => format!("{scheme}://{bound}"),
@@ -236,19 +236,19 @@ fn url(bound: SocketAddr, tls: bool, hosts: &[String]) -> String {
     }
 }
 
-fn router(app: App) -> Router {
-    let rest::Routers { guarded, open } = rest::routers();
+fn build_router(app: App) -> Router {
+    let rest::RestRouters { guarded, open } = rest::build_routers();
     Router::new()
         .route("/acp", get(acp::get).connect(acp::get).post(acp::post).delete(acp::delete))
         .route("/acp/sessions", get(acp::list_sessions))
         .merge(mcp::routes(&app))
-        .route("/mcp/stdio", get(mcp::stdio))
+        .route("/mcp/stdio", get(mcp::upgrade_to_lines))
         .merge(guarded)
         .fallback(rest::unknown_route)
         .layer(axum::middleware::from_fn_with_state(app.clone(), guard::require_identity))
         .merge(open)
         .layer(axum::middleware::from_fn_with_state(app.clone(), guard::check_authority))
-        .layer(axum::middleware::from_fn_with_state(app.clone(), metrics::count))
+        .layer(axum::middleware::from_fn_with_state(app.clone(), metrics::count_refusals))
         .layer(axum::middleware::map_response(running::sign))
         .with_state(app)
 }

@@ -90,7 +90,7 @@ impl Unread {
 fn no_place() -> Fault {
     let detail =
         "too many large answers wait to be read by their clients (limits.buffers); try again, or ask for less at once";
-    Fault::new(ErrorCode::TOO_MANY_ANSWERS, detail).retry_after(1)
+    Fault::new(ErrorCode::TOO_MANY_ANSWERS, detail).with_retry_after(1)
 }
 
 fn json(length: usize, body: Body) -> Response {

@@ -67,7 +67,7 @@ impl Connection {
         let caller = self.caller();
         caller.may_change()?;
         // It takes the agent's account from every session of the machine.
-        caller.sees_the_host()?;
+        caller.may_see_host()?;
         self.ledger.clear_logins();
         // The one that answers the client's own request is not told twice.
         let own = if self.spare.lock().await.is_none() { self.own_session() } else { None };

@@ -26,8 +26,8 @@ use super::under_way::UnderWay;
 use super::view::Wishes;
 use crate::App;
 use crate::auth::Identity;
-use crate::sight::Sight;
 use crate::use_cases::Caller;
+use crate::visible_sessions::VisibleSessions;
 
 /// Answers and joins on their way out. The inbound half waits when the client does not take them.
 const OUT: usize = 64;
@@ -129,8 +129,8 @@ impl Connection {
     }
 
     /// The sessions that this connection's identity covers.
-    pub(super) fn sight(&self) -> Sight {
-        self.app.seen_by(&self.identity)
+    pub(super) fn sight(&self) -> VisibleSessions {
+        self.app.visible_to(&self.identity)
     }
 
     /// Done when the client is gone.
@@ -194,17 +194,17 @@ impl Connection {
 
     /// The client as the use cases know it.
     pub(super) fn caller(&self) -> Caller {
-        Caller::connected(self.identity.clone(), self.role(), self.sender())
+        Caller::for_connection(self.identity.clone(), self.role(), self.sender())
     }
 
     /// The same in a session that it may be attached to under another name.
     pub(super) fn caller_in(&self, session: &SessionId) -> Caller {
-        Caller::connected(self.identity.clone(), self.role(), self.sender_in(session))
+        Caller::for_connection(self.identity.clone(), self.role(), self.sender_in(session))
     }
 
     /// The part of the client's environment that its agents get.
     pub(super) fn env(&self) -> BTreeMap<String, String> {
-        self.caller().env(BTreeMap::clone(&self.info().env))
+        self.caller().allowed_env(BTreeMap::clone(&self.info().env))
     }
 
     /// Returns the client's statement about itself. An amux client serves neither files nor terminals (rule 12.13).

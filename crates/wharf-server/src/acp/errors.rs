@@ -85,11 +85,11 @@ pub(super) fn unreadable_answer(error: ReadError) -> RpcError {
 
 /// For methods that an observer may not use.
 pub(super) fn observer(session: &str) -> RpcError {
-    use_cases::from_refusal(&Refusal::Observer, session).into()
+    use_cases::fault_from_refusal(&Refusal::Observer, session).into()
 }
 
 pub(super) fn not_resumable(session: &str) -> RpcError {
-    use_cases::from_refusal(&Refusal::NotResumable, session).into()
+    use_cases::fault_from_refusal(&Refusal::NotResumable, session).into()
 }
 
 /// On attach and detach (rule 4.6).
@@ -101,22 +101,22 @@ pub(super) fn attach_unknown(session: &str) -> RpcError {
 pub(super) fn attach_refused(error: &OpenError) -> RpcError {
     match error {
         OpenError::Unknown(id) => attach_unknown(id.as_str()),
-        OpenError::Unreadable { id, .. } => use_cases::from_open(id.as_str(), error).into(),
+        OpenError::Unreadable { id, .. } => use_cases::fault_from_open_error(id.as_str(), error).into(),
     }
 }
 
 /// On detach from a session that exists.
 pub(super) fn not_attached(session: &str) -> RpcError {
-    Fault::new(ErrorCode::NOT_ATTACHED, "this connection is not attached to the session").in_session(session).into()
+    Fault::new(ErrorCode::NOT_ATTACHED, "this connection is not attached to the session").with_session(session).into()
 }
 
 pub(super) fn in_use(session: &str, others: usize) -> RpcError {
     let message = format!("{others} other clients use this session; pass _meta.wharf.force to delete it all the same");
-    Fault::new(ErrorCode::IN_USE, message).in_session(session).into()
+    Fault::new(ErrorCode::IN_USE, message).with_session(session).into()
 }
 
 pub(super) fn from_create(error: &CreateError) -> RpcError {
-    use_cases::from_create(error).into()
+    use_cases::fault_from_create_error(error).into()
 }
 
 pub(super) fn from_start(failure: &StartFailure) -> RpcError {
@@ -124,12 +124,12 @@ pub(super) fn from_start(failure: &StartFailure) -> RpcError {
 }
 
 pub(super) fn from_call(error: &CallError, session: &str) -> RpcError {
-    use_cases::from_call_error(error, session).into()
+    use_cases::fault_from_call_error(error, session).into()
 }
 
 /// The response to a prompt that the agent did not answer itself; `None` if it did.
 pub(super) fn from_end(end: &PromptEnd, session: &str) -> Option<RpcError> {
-    use_cases::from_prompt_end(end, session).map(Into::into)
+    use_cases::fault_from_prompt_end(end, session).map(Into::into)
 }
 
 impl From<Fault> for RpcError {

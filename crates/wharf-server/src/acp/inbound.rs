@@ -392,7 +392,7 @@ impl Connection {
 
     pub(super) async fn open(&self, envelope: &Envelope<'_>) -> Result<SessionHandle, RpcError> {
         let id = named(envelope)?;
-        Ok(use_cases::open(&self.app, &self.caller(), id.as_str()).await?)
+        Ok(use_cases::open_session(&self.app, &self.caller(), id.as_str()).await?)
     }
 
     pub(super) fn attachment(&self, session: &SessionId, wake: bool) -> Attachment {

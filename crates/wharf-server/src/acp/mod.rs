@@ -109,7 +109,7 @@ pub(crate) async fn list_sessions(
     Query(ListQuery { agent, cwd, cursor }): Query<ListQuery>,
 ) -> axum::Json<serde_json::Value> {
     let agent = AcpQuery { agent }.agent(&app);
-    let mut found = app.seen_by(&identity).descriptors();
+    let mut found = app.visible_to(&identity).descriptors();
     found.retain(|known| known.adapter_slug == *agent);
     axum::Json(sessions::list_page(found, cwd.as_deref(), cursor.as_deref()))
 }
@@ -132,7 +132,7 @@ fn upgrade_to_socket(
         Err(refused) => return handshake.accept(|socket, _| websocket::refuse(socket, refused)),
     };
     // A session that is there already has its agent.
-    let known = binding.as_ref().and_then(|query| app.seen_by(&identity).named(&query.name));
+    let known = binding.as_ref().and_then(|query| app.visible_to(&identity).find_by_name(&query.name));
     let agent = known.map_or_else(|| query.agent(&app), |known| known.adapter_slug.as_str().into());
     let wanted = wanted_variables(&app, &agent);
     let mut response = handshake.accept(move |socket, unfinished| async move {

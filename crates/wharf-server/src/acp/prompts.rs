@@ -18,7 +18,7 @@ use super::inbound::{Outcome, result};
 use super::ledger::Wanted;
 use super::updates::{self, who};
 use super::view::response;
-use crate::use_cases::checked_key;
+use crate::use_cases::check_idempotency_key;
 
 impl Connection {
     pub(super) async fn prompt(&self, frame: &Bytes, envelope: &Envelope<'_>, id: &Bytes) -> Outcome {
@@ -32,8 +32,11 @@ impl Connection {
             .meta
             .and_then(|meta| meta.wharf)
             .unwrap_or_default();
-        let key =
-            meta.idempotency_key.as_deref().map(|key| checked_key("_meta.wharf.idempotencyKey", key)).transpose()?;
+        let key = meta
+            .idempotency_key
+            .as_deref()
+            .map(|key| check_idempotency_key("_meta.wharf.idempotencyKey", key))
+            .transpose()?;
         let prompt = new_prompt_id();
         self.ledger.owe(prompt.clone(), handle.id().clone(), id.clone());
         let agents = self.app.host.config().agents.get(&handle.descriptor().adapter_slug);

@@ -187,7 +187,7 @@ impl Connection {
                 return Err(from_call(&killed, session.as_str()));
             }
             let renewal = Renewal { frame, env: &self.env(), ground: self.identity.ground() };
-            self.sight().renew(&session, &renewal).map_err(|error| from_create(&error))?;
+            self.sight().renew_session(&session, &renewal).map_err(|error| from_create(&error))?;
         }
         let handle = self.open(envelope).await?;
         let attachment = self.attachment(handle.id(), false);
@@ -358,7 +358,7 @@ impl Connection {
         use_cases::may_end(&self.app, &caller, session.as_str()).await?;
         let others = handle.descriptor().clients.saturating_sub(usize::from(attached.is_some()));
         if others == 0 || forced(frame)? {
-            use_cases::close(&self.app, &caller, session.as_str()).await?;
+            use_cases::close_session(&self.app, &caller, session.as_str()).await?;
         }
         self.leave(&handle).await;
         Ok(Some(result(id, &json!({}))))
@@ -378,7 +378,7 @@ impl Connection {
             }
             self.note_left(&session);
             let _ = self.out.send(Out::Leave(session.clone())).await;
-            let forgotten = use_cases::forget(&self.app, &caller, session.as_str()).await?;
+            let forgotten = use_cases::forget_session(&self.app, &caller, session.as_str()).await?;
             if let Some(word) = forgotten.agent_delete {
                 answer = json!({ "_meta": { "wharf": { "agentDelete": word } } });
             }

@@ -251,7 +251,7 @@ impl Hall {
             let detail = format!("{limit} connections are open already (limits.connections); try again later");
             let refusal =
                 Fault::new(ErrorCode::TOO_MANY_CONNECTIONS, detail).with_status(StatusCode::SERVICE_UNAVAILABLE);
-            let mut response = refusal.retry_after(1).into_response();
+            let mut response = refusal.with_retry_after(1).into_response();
             response.headers_mut().insert(hyper::header::CONNECTION, hyper::header::HeaderValue::from_static("close"));
             Ok::<_, std::convert::Infallible>(response)
         });

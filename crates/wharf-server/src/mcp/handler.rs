@@ -18,8 +18,8 @@ use wharf_api::mcp::{
 };
 use wharf_api::{AnswerArgs, ErrorCode, OutputQuery, PromptArgs, SessionQuery};
 
-use super::shapes::fitting;
-use super::table::{TOOLS, Which, unknown_argument};
+use super::schemas::keep_newest_lines;
+use super::tools::{TOOLS, ToolName, find_unknown_argument};
 use super::wait;
 use crate::App;
 use crate::auth::Identity;
@@ -31,11 +31,11 @@ const INSTRUCTIONS: &str = "Wharf runs coding agents in sessions that last. Star
      awaiting_input, look at `asks` and answer with answer_agent_session. End it with kill_agent_session.";
 
 /// Calls under way at once on one connection.
-const CALLS: usize = 64;
+const MAX_CALLS_PER_CONNECTION: usize = 64;
 
 /// One client's tools.
 #[derive(Clone, Debug)]
-pub(crate) struct Handler {
+pub(crate) struct McpHandler {
     app: App,
     /// Who speaks on this connection; over HTTP every request says so itself.
     identity: Option<Identity>,
@@ -44,9 +44,9 @@ pub(crate) struct Handler {
 }
 
 /// What a tool gives, or why not.
-type Outcome = Result<CallToolResult, Fault>;
+type ToolOutcome = Result<CallToolResult, Fault>;
 
-impl ServerHandler for Handler {
+impl ServerHandler for McpHandler {
     fn get_info(&self) -> ServerConfig {
         let wharf = Implementation::new("wharf", env!("CARGO_PKG_VERSION")).with_title("Wharf");
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
@@ -63,7 +63,7 @@ impl ServerHandler for Handler {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        let listed = Which::named(name)?.name();
+        let listed = ToolName::from_name(name)?.as_str();
         TOOLS.iter().find(|tool| tool.name == listed).cloned()
     }
 
@@ -72,33 +72,35 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let Some(which) = Which::named(&request.name) else {
-            let known: Vec<&str> = Which::ALL.into_iter().map(Which::name).collect();
+        let Some(which) = ToolName::from_name(&request.name) else {
+            let known: Vec<&str> = ToolName::ALL.into_iter().map(ToolName::as_str).collect();
             let shown: String = request.name.chars().take(100).collect();
             let message = format!("no tool {shown:?}; there are: {}", known.join(", "));
             return Err(ErrorData::invalid_params(message, None));
         };
-        let Some(caller) = self.caller(&context) else {
+        let Some(caller) = self.identify_caller(&context) else {
             return Err(ErrorData::internal_error("nobody asks", None));
         };
         let arguments = request.arguments.unwrap_or_default();
         let outcome = match self.calls.try_acquire() {
-            Ok(_place) => self.call(which, &caller, arguments, &context).await,
+            Ok(_place) => self.call_use_case(which, &caller, arguments, &context).await,
             Err(_) => {
-                let detail = format!("{CALLS} calls are under way on this connection; wait for the end of one");
-                Err(Fault::new(ErrorCode::TOO_MANY_REQUESTS, detail).formerly("too_many_calls"))
+                let detail = format!(
+                    "{MAX_CALLS_PER_CONNECTION} calls are under way on this connection; wait for the end of one"
+                );
+                Err(Fault::new(ErrorCode::TOO_MANY_REQUESTS, detail).with_legacy_code("too_many_calls"))
             }
         };
-        Ok(outcome.unwrap_or_else(|fault| refusal(&fault)).into())
+        Ok(outcome.unwrap_or_else(|fault| to_error_result(&fault)).into())
     }
 }
 
-impl Handler {
+impl McpHandler {
     pub(super) fn new(app: App, identity: Option<Identity>) -> Self {
-        Self { app, identity, calls: Arc::new(Semaphore::new(CALLS)) }
+        Self { app, identity, calls: Arc::new(Semaphore::new(MAX_CALLS_PER_CONNECTION)) }
     }
 
-    fn caller(&self, context: &RequestContext<RoleServer>) -> Option<Caller> {
+    fn identify_caller(&self, context: &RequestContext<RoleServer>) -> Option<Caller> {
         let request = context.extensions.get::<request::Parts>();
         let identity = match &self.identity {
             Some(identity) => identity.clone(),
@@ -109,34 +111,38 @@ impl Handler {
         Some(Caller::new(identity, client.or_else(agent).as_deref()))
     }
 
-    async fn call(
+    async fn call_use_case(
         &self,
-        which: Which,
+        which: ToolName,
         who: &Caller,
         arguments: JsonObject,
         context: &RequestContext<RoleServer>,
-    ) -> Outcome {
-        if let Some((unknown, known)) = unknown_argument(which, &arguments) {
+    ) -> ToolOutcome {
+        if let Some((unknown, known)) = find_unknown_argument(which, &arguments) {
             let shown: String = unknown.chars().take(100).collect();
-            let detail = format!("{shown:?} is no argument of {}; it takes: {known}", which.name());
-            return Err(Fault::new(ErrorCode::INVALID_PARAMS, detail).formerly("invalid_arguments"));
+            let detail = format!("{shown:?} is no argument of {}; it takes: {known}", which.as_str());
+            return Err(Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_arguments"));
         }
         match which {
-            Which::Start => given(&use_cases::spawn(&self.app, who, read(arguments)?, None, true).await?.answer),
-            Which::Prompt => self.prompt(who, read(arguments)?).await,
-            Which::List => self.list(who, read(arguments)?),
-            Which::Output => self.output(who, read(arguments)?).await,
-            Which::Kill => self.kill(who, read(arguments)?).await,
-            Which::Wait => given(&wait::wait(&self.app, who, read(arguments)?, context).await?),
-            Which::Answer => self.answer(who, read(arguments)?).await,
+            ToolName::Start => to_result(
+                &use_cases::spawn_session(&self.app, who, read_arguments(arguments)?, None, true).await?.answer,
+            ),
+            ToolName::Prompt => self.send_prompt(who, read_arguments(arguments)?).await,
+            ToolName::List => self.list_sessions(who, read_arguments(arguments)?),
+            ToolName::Output => self.read_output(who, read_arguments(arguments)?).await,
+            ToolName::Kill => self.kill_session(who, read_arguments(arguments)?).await,
+            ToolName::Wait => {
+                to_result(&wait::wait_for_turn(&self.app, who, read_arguments(arguments)?, context).await?)
+            }
+            ToolName::Answer => self.answer_ask(who, read_arguments(arguments)?).await,
         }
     }
 
-    async fn prompt(&self, who: &Caller, input: PromptInput) -> Outcome {
+    async fn send_prompt(&self, who: &Caller, input: PromptInput) -> ToolOutcome {
         let PromptInput { session_id, prompt, queue, interrupt, idempotency_key } = input;
         let args = PromptArgs { prompt, queue, interrupt };
-        let prompted = use_cases::prompt(&self.app, who, &session_id, args, idempotency_key.as_deref()).await?;
-        given(&PromptOutput {
+        let prompted = use_cases::send_prompt(&self.app, who, &session_id, args, idempotency_key.as_deref()).await?;
+        to_result(&PromptOutput {
             ok: true,
             session_id,
             prompt_id: prompted.prompt_id,
@@ -145,73 +151,73 @@ impl Handler {
         })
     }
 
-    fn list(&self, who: &Caller, input: ListInput) -> Outcome {
+    fn list_sessions(&self, who: &Caller, input: ListInput) -> ToolOutcome {
         let ListInput { only_alive, workspace_slug, adapter, label, limit, cursor } = input;
         let alive = only_alive.filter(|only| *only);
         let args = SessionQuery { limit, cursor, status: None, workspace: workspace_slug, adapter, label, alive };
-        given(&use_cases::list(&self.app, who, &args)?)
+        to_result(&use_cases::list_sessions(&self.app, who, &args)?)
     }
 
     /// The text is the lines themselves: that is what a model reads.
-    async fn output(&self, who: &Caller, input: OutputInput) -> Outcome {
+    async fn read_output(&self, who: &Caller, input: OutputInput) -> ToolOutcome {
         let output =
-            use_cases::output(&self.app, who, &input.session_id, &OutputQuery { last_n: input.last_n }).await?;
-        let session = use_cases::get(&self.app, who, &input.session_id)?;
-        let asks = wait::open_asks(&self.app, who, &session).await?;
-        let (lines, over) = fitting(output.lines);
+            use_cases::read_output(&self.app, who, &input.session_id, &OutputQuery { last_n: input.last_n }).await?;
+        let session = use_cases::get_session(&self.app, who, &input.session_id)?;
+        let asks = wait::list_open_asks(&self.app, who, &session).await?;
+        let (lines, over) = keep_newest_lines(output.lines);
         let truncated = over || output.truncated;
         let text = lines.join("\n");
         let (session_id, status, turn) = (input.session_id, session.status, session.turn);
-        let mut result = given(&LinesOutput { session_id, lines, truncated, status, turn, asks })?;
+        let mut result = to_result(&LinesOutput { session_id, lines, truncated, status, turn, asks })?;
         result.content = vec![ContentBlock::text(text)];
         Ok(result)
     }
 
-    async fn kill(&self, who: &Caller, input: KillInput) -> Outcome {
-        let killed = use_cases::kill(&self.app, who, &input.session_id).await?;
-        given(&KillOutput { ok: killed.ok, session_id: input.session_id })
+    async fn kill_session(&self, who: &Caller, input: KillInput) -> ToolOutcome {
+        let killed = use_cases::kill_session(&self.app, who, &input.session_id).await?;
+        to_result(&KillOutput { ok: killed.ok, session_id: input.session_id })
     }
 
-    async fn answer(&self, who: &Caller, input: AnswerInput) -> Outcome {
+    async fn answer_ask(&self, who: &Caller, input: AnswerInput) -> ToolOutcome {
         let AnswerInput { session_id, ask_id, option_id, cancel, action, content } = input;
         who.may_answer_in(&self.app, &session_id)?;
         let ask_id = match ask_id {
             Some(ask_id) => ask_id,
-            None => self.only_ask(who, &session_id).await?,
+            None => self.find_only_ask(who, &session_id).await?,
         };
         let args = AnswerArgs { option_id, cancel, action, content: content.map(Value::Object) };
-        let answered = use_cases::answer(&self.app, who, &session_id, &ask_id.to_string(), args).await?;
-        given(&AnswerOutput { ok: answered.ok, session_id, ask_id: answered.ask_id })
+        let answered = use_cases::answer_ask(&self.app, who, &session_id, &ask_id.to_string(), args).await?;
+        to_result(&AnswerOutput { ok: answered.ok, session_id, ask_id: answered.ask_id })
     }
 
     /// The open ask, if it is clear which is meant.
-    async fn only_ask(&self, who: &Caller, session: &str) -> Result<u64, Fault> {
-        let open = use_cases::asks(&self.app, who, session).await?.asks;
+    async fn find_only_ask(&self, who: &Caller, session: &str) -> Result<u64, Fault> {
+        let open = use_cases::list_asks(&self.app, who, session).await?.asks;
         match open.as_slice() {
             [ask] => Ok(ask.ask_id),
             [] => Err(Fault::new(ErrorCode::UNKNOWN_ASK, "the agent asks nothing at the moment")),
             several => {
                 let ids: Vec<u64> = several.iter().map(|ask| ask.ask_id).collect();
                 let detail = format!("askId: {} questions are open; say which: {ids:?}", ids.len());
-                Err(Fault::new(ErrorCode::INVALID_PARAMS, detail).formerly("invalid_arguments"))
+                Err(Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_arguments"))
             }
         }
     }
 }
 
 /// The arguments, or what is wrong with them.
-fn read<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, Fault> {
+fn read_arguments<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, Fault> {
     // By the framework's reader of bodies: it says which member is wrong.
     let axum::Json(value) =
         axum::Json::from_bytes(Value::Object(arguments).to_string().as_bytes()).map_err(|wrong| {
             let text = wrong.body_text();
             let detail = text.split_once(": ").map_or(text.as_str(), |(_, reason)| reason).to_owned();
-            Fault::new(ErrorCode::INVALID_PARAMS, detail).formerly("invalid_arguments")
+            Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_arguments")
         })?;
     Ok(value)
 }
 
-fn given<T: Serialize>(output: &T) -> Outcome {
+fn to_result<T: Serialize>(output: &T) -> ToolOutcome {
     let value = serde_json::to_value(output).map_err(|error| {
         tracing::error!(%error, "a tool's output cannot be written");
         Fault::new(ErrorCode::INTERNAL, "the answer cannot be written")
@@ -220,7 +226,7 @@ fn given<T: Serialize>(output: &T) -> Outcome {
 }
 
 /// The problem as text only: a client may hold structured content against the output schema, errors or not.
-fn refusal(fault: &Fault) -> CallToolResult {
+fn to_error_result(fault: &Fault) -> CallToolResult {
     let mut body = fault.to_problem();
     if let Value::Object(members) = &mut body {
         // What HTTP needs of it says nothing here.

@@ -3,10 +3,10 @@
 //! Over HTTP every request stands for itself: there are no MCP sessions to keep, to bound or to steal.
 
 mod handler;
-mod paced;
-mod shapes;
+mod paced_transport;
+mod schemas;
 mod stdio;
-mod table;
+mod tools;
 mod wait;
 
 use std::sync::Arc;
@@ -23,17 +23,17 @@ use wharf_json::Json;
 
 use crate::App;
 use crate::fault::Fault;
-use handler::Handler;
-pub(crate) use stdio::stdio;
+use handler::McpHandler;
+pub(crate) use stdio::upgrade_to_lines;
 
 /// `/mcp`.
 pub(crate) fn routes(app: &App) -> Router<App> {
-    let taken = axum::middleware::from_fn_with_state(app.clone(), take_body);
-    Router::new().route_service("/mcp", service(app)).route_layer(taken)
+    let taken = axum::middleware::from_fn_with_state(app.clone(), read_body);
+    Router::new().route_service("/mcp", build_service(app)).route_layer(taken)
 }
 
 /// Bodies are read as everywhere, under the limits of all, before the library gets them.
-async fn take_body(State(app): State<App>, request: Request, next: Next) -> Result<Response, Fault> {
+async fn read_body(State(app): State<App>, request: Request, next: Next) -> Result<Response, Fault> {
     if request.method() != Method::POST {
         return Ok(next.run(request).await);
     }
@@ -41,14 +41,15 @@ async fn take_body(State(app): State<App>, request: Request, next: Next) -> Resu
     let body = app.intake.read(&head.headers, body).await?;
     // The library would round numbers and take one of two members; text that is no JSON it refuses itself.
     if let Ok(message) = Json::parse(&body) {
-        wharf_json::check_exact(message)
-            .map_err(|error| Fault::new(ErrorCode::INVALID_PARAMS, error.to_string()).formerly("invalid_body"))?;
+        wharf_json::check_exact(message).map_err(|error| {
+            Fault::new(ErrorCode::INVALID_PARAMS, error.to_string()).with_legacy_code("invalid_body")
+        })?;
     }
     Ok(next.run(Request::from_parts(head, body.into())).await)
 }
 
 /// Streamable HTTP. It stands behind the guard, which has checked authority, origin and identity.
-fn service(app: &App) -> StreamableHttpService<Handler, NeverSessionManager> {
+fn build_service(app: &App) -> StreamableHttpService<McpHandler, NeverSessionManager> {
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         // Streams, with comments while nothing comes: a tool that waits must not look like a dead connection.
@@ -57,5 +58,5 @@ fn service(app: &App) -> StreamableHttpService<Handler, NeverSessionManager> {
         .disable_allowed_hosts();
     let app = app.clone();
     let sessions = Arc::new(NeverSessionManager::default());
-    StreamableHttpService::new(move || Ok(Handler::new(app.clone(), None)), sessions, config)
+    StreamableHttpService::new(move || Ok(McpHandler::new(app.clone(), None)), sessions, config)
 }

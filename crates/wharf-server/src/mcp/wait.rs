@@ -11,84 +11,90 @@ use wharf_api::{ErrorCode, OpenAsk, OutputQuery, SessionInfo, TurnPhase};
 use wharf_host::core::Event;
 use wharf_host::{Descriptor, SessionHandle, TurnWord};
 
-use super::shapes::fitting;
+use super::schemas::keep_newest_lines;
 use crate::App;
 use crate::acp::stop_reason;
 use crate::ending::ended;
 use crate::fault::Fault;
 use crate::lines::{Follow, Followed, Line, LineKind};
-use crate::use_cases::{self, Caller, session_info};
+use crate::use_cases::{self, Caller, to_session_info};
 
-const WAIT: f64 = 300.0;
-const LONGEST_WAIT: f64 = 3600.0;
+const DEFAULT_WAIT_SECONDS: f64 = 300.0;
+const MAX_WAIT_SECONDS: f64 = 3600.0;
 /// News comes no faster than this, however fast the agent writes.
-const NEWS_EVERY: Duration = Duration::from_secs(1);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 /// Of a line that is told as progress.
-const SHOWN: usize = 200;
+const MAX_PROGRESS_CHARS: usize = 200;
 
 /// Waits until no turn runs, until there is something to answer, or until the time is up.
-pub(super) async fn wait(
+pub(super) async fn wait_for_turn(
     app: &App,
     who: &Caller,
     input: WaitInput,
     context: &RequestContext<RoleServer>,
 ) -> Result<WaitOutput, Fault> {
-    let seconds = input.timeout_seconds.unwrap_or(WAIT);
-    if !(0.0..=LONGEST_WAIT).contains(&seconds) {
-        let detail = format!("timeoutSeconds: {seconds} is not between 0 and {LONGEST_WAIT}");
-        return Err(Fault::new(ErrorCode::INVALID_PARAMS, detail).formerly("invalid_arguments"));
+    let seconds = input.timeout_seconds.unwrap_or(DEFAULT_WAIT_SECONDS);
+    if !(0.0..=MAX_WAIT_SECONDS).contains(&seconds) {
+        let detail = format!("timeoutSeconds: {seconds} is not between 0 and {MAX_WAIT_SECONDS}");
+        return Err(Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_arguments"));
     }
     let _place = app.stream_place(&who.identity)?;
     let id = input.session_id;
-    let handle = use_cases::open(app, who, &id).await?;
+    let handle = use_cases::open_session(app, who, &id).await?;
     let limit = Instant::now() + Duration::from_secs_f64(seconds);
-    let wait = Wait::new(app, &handle, context).await?;
+    let wait = TurnWait::new(app, &handle, context).await?;
     let waited = tokio::select! {
         waited = wait.run(limit) => waited?,
         ending = ended(app, &who.identity) => {
             return Err(Fault::new(ErrorCode::UNAUTHORIZED, ending.reason()));
         }
     };
-    let output = use_cases::output(app, who, &id, &OutputQuery { last_n: input.last_n }).await?;
-    let session = session_info(&handle.descriptor());
-    let asks = open_asks(app, who, &session).await?;
+    let output = use_cases::read_output(app, who, &id, &OutputQuery { last_n: input.last_n }).await?;
+    let session = to_session_info(&handle.descriptor());
+    let asks = list_open_asks(app, who, &session).await?;
     let (outcome, stop_reason) = waited;
-    let (lines, over) = fitting(output.lines);
+    let (lines, over) = keep_newest_lines(output.lines);
     let truncated = over || output.truncated;
     Ok(WaitOutput { session_id: id, outcome, stop_reason, lines, truncated, asks, session })
 }
 
 /// What the agent waits for.
-pub(super) async fn open_asks(app: &App, who: &Caller, session: &SessionInfo) -> Result<Vec<OpenAsk>, Fault> {
+pub(super) async fn list_open_asks(app: &App, who: &Caller, session: &SessionInfo) -> Result<Vec<OpenAsk>, Fault> {
     match session.turn {
-        TurnPhase::AwaitingInput => Ok(use_cases::asks(app, who, &session.id).await?.asks),
+        TurnPhase::AwaitingInput => Ok(use_cases::list_asks(app, who, &session.id).await?.asks),
         TurnPhase::Idle | TurnPhase::Running | TurnPhase::Other(_) => Ok(Vec::new()),
     }
 }
 
-struct Wait<'a> {
+struct TurnWait<'a> {
     handle: &'a SessionHandle,
     context: &'a RequestContext<RoleServer>,
     follow: Follow,
-    news: News,
+    reports: ProgressReports,
     stop_reason: Option<String>,
 }
 
-impl<'a> Wait<'a> {
+impl<'a> TurnWait<'a> {
     async fn new(app: &App, handle: &'a SessionHandle, context: &'a RequestContext<RoleServer>) -> Result<Self, Fault> {
         let follow = Follow::after_event(handle, handle.head(), app.host.config().redact_output).await;
-        let follow = follow.map_err(|_| gone())?;
-        Ok(Self { handle, context, follow, news: News::new(context.meta.get_progress_token()), stop_reason: None })
+        let follow = follow.map_err(|_| unreadable_log())?;
+        Ok(Self {
+            handle,
+            context,
+            follow,
+            reports: ProgressReports::new(context.meta.get_progress_token()),
+            stop_reason: None,
+        })
     }
 
     async fn run(mut self, limit: Instant) -> Result<(WaitOutcome, Option<String>), Fault> {
         loop {
-            if let Some(outcome) = settled(&self.handle.descriptor()) {
+            if let Some(outcome) = find_outcome(&self.handle.descriptor()) {
                 return Ok((outcome, self.stop_reason));
             }
             tokio::select! {
-                followed = self.follow.next() => self.note(&followed.map_err(|_| gone())?),
-                () = self.news.due() => self.news.tell(self.context).await,
+                followed = self.follow.next() => self.note_batch(&followed.map_err(|_| unreadable_log())?),
+                () = self.reports.wait_until_due() => self.reports.send_next(self.context).await,
                 () = tokio::time::sleep_until(limit) => return Ok((WaitOutcome::Timeout, None)),
                 () = self.context.ct.cancelled() => {
                     let detail = "the call was cancelled; the turn goes on";
@@ -98,7 +104,7 @@ impl<'a> Wait<'a> {
         }
     }
 
-    fn note(&mut self, followed: &Followed) {
+    fn note_batch(&mut self, followed: &Followed) {
         for entry in followed.batch.entries() {
             let ended_turn = |line: &Line| line.id.seq == entry.seq && line.kind == LineKind::TurnEnd;
             if let Event::PromptEnded { end, .. } = &entry.event
@@ -108,13 +114,13 @@ impl<'a> Wait<'a> {
             }
         }
         if let Some(line) = followed.lines.iter().rfind(|line| !line.text.trim().is_empty()) {
-            self.news.message = Some(line.text.chars().take(SHOWN).collect());
+            self.reports.message = Some(line.text.chars().take(MAX_PROGRESS_CHARS).collect());
         }
     }
 }
 
 /// There is nothing to wait for any more.
-fn settled(session: &Descriptor) -> Option<WaitOutcome> {
+fn find_outcome(session: &Descriptor) -> Option<WaitOutcome> {
     match session.turn {
         _ if !session.status.is_alive() => Some(WaitOutcome::SessionEnded),
         TurnWord::AwaitingInput => Some(WaitOutcome::AwaitingInput),
@@ -124,22 +130,22 @@ fn settled(session: &Descriptor) -> Option<WaitOutcome> {
 }
 
 /// Progress for a client that asked for it.
-struct News {
+struct ProgressReports {
     token: Option<ProgressToken>,
-    told: u32,
+    sent: u32,
     /// The newest line.
     message: Option<String>,
     ticks: Interval,
 }
 
-impl News {
+impl ProgressReports {
     fn new(token: Option<ProgressToken>) -> Self {
-        let mut ticks = tokio::time::interval(NEWS_EVERY);
+        let mut ticks = tokio::time::interval(PROGRESS_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { token, told: 0, message: None, ticks }
+        Self { token, sent: 0, message: None, ticks }
     }
 
-    async fn due(&mut self) {
+    async fn wait_until_due(&mut self) {
         if self.token.is_none() {
             std::future::pending::<()>().await;
         }
@@ -147,16 +153,16 @@ impl News {
     }
 
     /// Also without a new line: the client sees that it is not waiting in vain.
-    async fn tell(&mut self, context: &RequestContext<RoleServer>) {
+    async fn send_next(&mut self, context: &RequestContext<RoleServer>) {
         let Some(token) = self.token.clone() else { return };
-        self.told += 1;
+        self.sent += 1;
         let message = self.message.take().unwrap_or_else(|| "the agent is at work".to_owned());
-        let news = ProgressNotificationParam::new(token, f64::from(self.told)).with_message(message);
+        let news = ProgressNotificationParam::new(token, f64::from(self.sent)).with_message(message);
         // Who does not listen any more will see the result, or is gone.
         let _ = context.peer.notify_progress(news).await;
     }
 }
 
-fn gone() -> Fault {
+fn unreadable_log() -> Fault {
     Fault::new(ErrorCode::UNAVAILABLE, "the session's log cannot be read; is the host stopping?")
 }

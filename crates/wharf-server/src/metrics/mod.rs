@@ -7,13 +7,13 @@ mod text;
 
 use wharf_host::metrics::Family;
 
-pub(crate) use refusals::{Code, Refusals, count};
-pub(crate) use text::in_text;
+pub(crate) use refusals::{RefusalCode, RefusalCounts, count_refusals};
+pub(crate) use text::to_prometheus_text;
 
 use crate::App;
 
 /// Every metric.
-pub(crate) fn gather(app: &App) -> Vec<Family> {
+pub(crate) fn gather_families(app: &App) -> Vec<Family> {
     let limit = app.host.config().limits.connections;
     let streams = limit.saturating_sub(app.streams.available_permits());
     let mut families = app.host.families();
@@ -25,7 +25,7 @@ pub(crate) fn gather(app: &App) -> Vec<Family> {
         Family::gauge("wharf_histories", "Histories that are being built for clients, or wait for it")
             .of(app.histories.wanted() as u64),
         Family::counter("wharf_failed_logins_total", "Wrong tokens and codes").of(app.failures.total()),
-        app.refusals.family(),
+        app.refusals.to_family(),
     ]);
     families
 }

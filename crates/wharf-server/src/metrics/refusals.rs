@@ -12,24 +12,25 @@ use crate::App;
 use crate::auth::Identity;
 
 /// Codes are words of ours, so there are not many; the bound is for the day when one is not.
-const CODES: usize = 200;
+const MAX_COUNTED_CODES: usize = 200;
 
 /// The code of a problem, on its way out with the response.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Code(pub(crate) &'static str);
+pub(crate) struct RefusalCode(pub(crate) &'static str);
 
 #[derive(Debug, Default)]
-pub(crate) struct Refusals(Mutex<BTreeMap<String, u64>>);
+pub(crate) struct RefusalCounts(Mutex<BTreeMap<String, u64>>);
 
-impl Refusals {
+impl RefusalCounts {
     pub(crate) fn add(&self, code: impl Into<String>) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let code = code.into();
-        let code = if counts.len() < CODES || counts.contains_key(&code) { code } else { "other".to_owned() };
+        let code =
+            if counts.len() < MAX_COUNTED_CODES || counts.contains_key(&code) { code } else { "other".to_owned() };
         *counts.entry(code).or_default() += 1;
     }
 
-    pub(super) fn family(&self) -> Family {
+    pub(super) fn to_family(&self) -> Family {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let help = "Requests that were refused or failed, by code: a problem's, or a JSON-RPC error's";
         counts.iter().fold(Family::counter("wharf_requests_refused_total", help), |family, (code, count)| {
@@ -39,10 +40,10 @@ impl Refusals {
 }
 
 /// Counts what goes out as a problem.
-pub(crate) async fn count(State(app): State<App>, request: Request, next: Next) -> Response {
+pub(crate) async fn count_refusals(State(app): State<App>, request: Request, next: Next) -> Response {
     let method = request.method().clone();
     let response = next.run(request).await;
-    if let Some(Code(code)) = response.extensions().get() {
+    if let Some(RefusalCode(code)) = response.extensions().get() {
         app.refusals.add(*code);
         let token = response.extensions().get::<Identity>().and_then(|identity| identity.token.as_deref());
         let status = response.status().as_u16();

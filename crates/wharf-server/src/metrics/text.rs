@@ -5,7 +5,7 @@ use std::fmt::Write;
 use wharf_host::metrics::{Classes, Family, Kind, Sample, Value};
 
 /// The whole page.
-pub(crate) fn in_text(families: &[Family]) -> String {
+pub(crate) fn to_prometheus_text(families: &[Family]) -> String {
     let mut text = String::new();
     for family in families {
         let kind = match family.kind {
@@ -15,26 +15,26 @@ pub(crate) fn in_text(families: &[Family]) -> String {
         };
         let _ = write!(text, "# HELP {0} {1}.\n# TYPE {0} {kind}\n", family.name, family.help);
         for sample in &family.samples {
-            tell(&mut text, family.name, sample);
+            write_sample(&mut text, family.name, sample);
         }
     }
     text
 }
 
-fn tell(text: &mut String, name: &str, sample: &Sample) {
+fn write_sample(text: &mut String, name: &str, sample: &Sample) {
     let label = match &sample.label {
-        Some((label, word)) => format!("{{{label}=\"{}\"}}", escaped(word)),
+        Some((label, word)) => format!("{{{label}=\"{}\"}}", escape_label(word)),
         None => String::new(),
     };
     let _ = match &sample.value {
         Value::Whole(value) => writeln!(text, "{name}{label} {value}"),
         Value::Real(value) => writeln!(text, "{name}{label} {value}"),
-        Value::Classes(classes) => histogram(text, name, classes),
+        Value::Classes(classes) => write_histogram(text, name, classes),
     };
 }
 
 /// Each line holds all that is not above its bound.
-fn histogram(text: &mut String, name: &str, classes: &Classes) -> std::fmt::Result {
+fn write_histogram(text: &mut String, name: &str, classes: &Classes) -> std::fmt::Result {
     let bounds = classes.bounds.iter().map(ToString::to_string).chain(["+Inf".to_owned()]);
     let mut total = 0;
     for (bound, count) in bounds.zip(&classes.counts) {
@@ -44,7 +44,7 @@ fn histogram(text: &mut String, name: &str, classes: &Classes) -> std::fmt::Resu
     writeln!(text, "{name}_sum {}\n{name}_count {total}", classes.sum)
 }
 
-fn escaped(word: &str) -> String {
+fn escape_label(word: &str) -> String {
     word.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
@@ -65,6 +65,6 @@ mod tests {
             # HELP c_seconds Three.\n# TYPE c_seconds histogram\n\
             c_seconds_bucket{le=\"0.001\"} 2\nc_seconds_bucket{le=\"1\"} 3\nc_seconds_bucket{le=\"+Inf\"} 4\n\
             c_seconds_sum 3.5\nc_seconds_count 4\n";
-        assert_eq!(in_text(&families), expected);
+        assert_eq!(to_prometheus_text(&families), expected);
     }
 }

@@ -6,7 +6,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wharf_api::{AdapterList, AdapterQuery};
 
-use super::extract::Params;
+use super::extract::QueryParams;
 use crate::App;
 use crate::fault::Fault;
 use crate::use_cases::{self, Caller};
@@ -23,7 +23,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 pub(super) async fn list(
     State(app): State<App>,
     caller: Caller,
-    Params(query): Params<AdapterQuery>,
+    QueryParams(query): QueryParams<AdapterQuery>,
 ) -> Result<Json<AdapterList>, Fault> {
     use_cases::list_adapters(&app, &caller, &query).await.map(Json)
 }

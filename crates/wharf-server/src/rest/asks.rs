@@ -6,7 +6,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wharf_api::{AnswerArgs, Answered, AskList};
 
-use super::extract::{Body, Named};
+use super::extract::{JsonBody, PathParams};
 use crate::App;
 use crate::fault::Fault;
 use crate::use_cases::{self, Caller};
@@ -23,9 +23,9 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 pub(super) async fn list(
     State(app): State<App>,
     caller: Caller,
-    Named(id): Named<String>,
+    PathParams(id): PathParams<String>,
 ) -> Result<Json<AskList>, Fault> {
-    use_cases::asks(&app, &caller, &id).await.map(Json)
+    use_cases::list_asks(&app, &caller, &id).await.map(Json)
 }
 
 /// Answers the agent. The first valid answer wins, whoever gives it.
@@ -42,8 +42,8 @@ pub(super) async fn list(
 pub(super) async fn answer(
     State(app): State<App>,
     caller: Caller,
-    Named((id, ask)): Named<(String, String)>,
-    Body(args): Body<AnswerArgs>,
+    PathParams((id, ask)): PathParams<(String, String)>,
+    JsonBody(args): JsonBody<AnswerArgs>,
 ) -> Result<Json<Answered>, Fault> {
-    use_cases::answer(&app, &caller, &id, &ask, args).await.map(Json)
+    use_cases::answer_ask(&app, &caller, &id, &ask, args).await.map(Json)
 }

@@ -15,29 +15,29 @@ use crate::auth::Identity;
 use crate::fault::Fault;
 use crate::use_cases::Caller;
 
-const CLIENT: HeaderName = HeaderName::from_static("x-wharf-client");
-const CLIENT_ID: HeaderName = HeaderName::from_static("wharf-client-id");
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const CLIENT_NAME_HEADER: HeaderName = HeaderName::from_static("x-wharf-client");
+const CLIENT_ID_HEADER: HeaderName = HeaderName::from_static("wharf-client-id");
+const IDEMPOTENCY_KEY_HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// A JSON body.
 #[derive(Debug)]
-pub(crate) struct Body<T>(pub(crate) T);
+pub(crate) struct JsonBody<T>(pub(crate) T);
 
 /// A JSON body that may be left out.
 #[derive(Debug)]
-pub(crate) struct MaybeBody<T>(pub(crate) Option<T>);
+pub(crate) struct OptionalJsonBody<T>(pub(crate) Option<T>);
 
 /// The query string.
 #[derive(Debug)]
-pub(crate) struct Params<T>(pub(crate) T);
+pub(crate) struct QueryParams<T>(pub(crate) T);
 
 /// The names in the path.
 #[derive(Debug)]
-pub(crate) struct Named<T>(pub(crate) T);
+pub(crate) struct PathParams<T>(pub(crate) T);
 
 /// The header `Idempotency-Key`.
 #[derive(Debug)]
-pub(crate) struct Key(pub(crate) Option<String>);
+pub(crate) struct IdempotencyKey(pub(crate) Option<String>);
 
 impl FromRequestParts<App> for Caller {
     type Rejection = Fault;
@@ -45,16 +45,17 @@ impl FromRequestParts<App> for Caller {
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Fault> {
         let identity = parts.extensions.get::<Identity>().cloned();
         let identity = identity.ok_or_else(|| Fault::new(ErrorCode::UNAUTHORIZED, "nobody asks"))?;
-        let name = text(&parts.headers, &CLIENT).or_else(|| text(&parts.headers, &header::USER_AGENT));
-        Ok(Self::new(identity, name).known_as(chosen_id(&parts.headers)?))
+        let name = header_text(&parts.headers, &CLIENT_NAME_HEADER)
+            .or_else(|| header_text(&parts.headers, &header::USER_AGENT));
+        Ok(Self::new(identity, name).with_chosen_id(read_chosen_id(&parts.headers)?))
     }
 }
 
-impl FromRequestParts<App> for Key {
+impl FromRequestParts<App> for IdempotencyKey {
     type Rejection = Fault;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Fault> {
-        match parts.headers.get(IDEMPOTENCY_KEY) {
+        match parts.headers.get(IDEMPOTENCY_KEY_HEADER) {
             None => Ok(Self(None)),
             Some(key) => match key.to_str() {
                 Ok(key) => Ok(Self(Some(key.trim().to_owned()))),
@@ -64,20 +65,20 @@ impl FromRequestParts<App> for Key {
     }
 }
 
-impl<T: DeserializeOwned + Send> FromRequestParts<App> for Params<T> {
+impl<T: DeserializeOwned + Send> FromRequestParts<App> for QueryParams<T> {
     type Rejection = Fault;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Fault> {
         let Query(params) = Query::try_from_uri(&parts.uri).map_err(|rejection| {
             let text = rejection.body_text();
             let detail = text.trim_start_matches("Failed to deserialize query string: ").to_owned();
-            Fault::new(ErrorCode::INVALID_PARAMS, detail).formerly("invalid_query")
+            Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_query")
         })?;
         Ok(Self(params))
     }
 }
 
-impl<T: DeserializeOwned + Send> FromRequestParts<App> for Named<T> {
+impl<T: DeserializeOwned + Send> FromRequestParts<App> for PathParams<T> {
     type Rejection = Fault;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Fault> {
@@ -91,7 +92,7 @@ impl<T: DeserializeOwned + Send> FromRequestParts<App> for Named<T> {
     }
 }
 
-impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
+impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
     type Rejection = Fault;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Fault> {
@@ -111,7 +112,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
             let text = rejection.body_text();
             // Without the framework's own preface; it names the member.
             let detail = text.split_once(": ").map_or(text.as_str(), |(_, reason)| reason).to_owned();
-            Fault::new(ErrorCode::INVALID_PARAMS, detail).formerly("invalid_body")
+            Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_body")
         })?;
         Ok(Self(value))
     }
@@ -125,13 +126,13 @@ fn check_values(body: &[u8]) -> Result<(), Fault> {
     let Ok(body) = Json::parse(body) else { return Ok(()) };
     for (name, value) in body.members().filter(|(name, _)| VALUE_MEMBERS.contains(&name.as_ref())) {
         wharf_json::check_exact(value).map_err(|error| {
-            Fault::new(ErrorCode::INVALID_PARAMS, format!("{name}: {error}")).formerly("invalid_body")
+            Fault::new(ErrorCode::INVALID_PARAMS, format!("{name}: {error}")).with_legacy_code("invalid_body")
         })?;
     }
     Ok(())
 }
 
-impl<T: DeserializeOwned> FromRequest<App> for MaybeBody<T> {
+impl<T: DeserializeOwned> FromRequest<App> for OptionalJsonBody<T> {
     type Rejection = Fault;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Fault> {
@@ -141,7 +142,7 @@ impl<T: DeserializeOwned> FromRequest<App> for MaybeBody<T> {
             return Ok(Self(None));
         }
         let request = Request::from_parts(head, bytes.into());
-        Body::from_request(request, app).await.map(|Body(value)| Self(Some(value)))
+        JsonBody::from_request(request, app).await.map(|JsonBody(value)| Self(Some(value)))
     }
 }
 
@@ -158,24 +159,24 @@ pub(super) async fn refuse_observers(request: Request, next: Next) -> Result<Res
 }
 
 /// The header `Wharf-Client-Id`: the id that the client gives itself.
-fn chosen_id(headers: &HeaderMap) -> Result<Option<ChosenId>, Fault> {
-    let Some(id) = headers.get(CLIENT_ID) else { return Ok(None) };
+fn read_chosen_id(headers: &HeaderMap) -> Result<Option<ChosenId>, Fault> {
+    let Some(id) = headers.get(CLIENT_ID_HEADER) else { return Ok(None) };
     let parsed = id.to_str().map_err(|_| InvalidChosenId).and_then(ChosenId::parse);
     let refused = |error| Fault::new(ErrorCode::INVALID_CLIENT_ID, format!("Wharf-Client-Id: {error}"));
     parsed.map(Some).map_err(refused)
 }
 
-fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+fn header_text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
-    let kind = text(headers, &header::CONTENT_TYPE).and_then(|value| value.split(';').next());
+    let kind = header_text(headers, &header::CONTENT_TYPE).and_then(|value| value.split(';').next());
     kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
 /// The value of a header that lists preferences holds this one.
-pub(super) fn prefers(headers: &HeaderMap, preference: &str) -> bool {
+pub(super) fn has_preference(headers: &HeaderMap, preference: &str) -> bool {
     let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split([',', ';'])).any(|value| value.trim().eq_ignore_ascii_case(preference))
 }

@@ -6,7 +6,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wharf_api::{EventPage, EventQuery, OutputLines, OutputQuery};
 
-use super::extract::{Named, Params};
+use super::extract::{PathParams, QueryParams};
 use crate::App;
 use crate::fault::Fault;
 use crate::use_cases::{self, Caller};
@@ -27,10 +27,10 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 pub(super) async fn events(
     State(app): State<App>,
     caller: Caller,
-    Named(id): Named<String>,
-    Params(args): Params<EventQuery>,
+    PathParams(id): PathParams<String>,
+    QueryParams(args): QueryParams<EventQuery>,
 ) -> Result<Response, Fault> {
-    app.unread.answer(|| use_cases::events(&app, &caller, &id, &args)).await
+    app.unread.answer(|| use_cases::list_events(&app, &caller, &id, &args)).await
 }
 
 /// The newest lines of what the agent did and said.
@@ -44,8 +44,8 @@ pub(super) async fn events(
 pub(super) async fn output(
     State(app): State<App>,
     caller: Caller,
-    Named(id): Named<String>,
-    Params(args): Params<OutputQuery>,
+    PathParams(id): PathParams<String>,
+    QueryParams(args): QueryParams<OutputQuery>,
 ) -> Result<Response, Fault> {
-    app.unread.answer(|| use_cases::output(&app, &caller, &id, &args)).await
+    app.unread.answer(|| use_cases::read_output(&app, &caller, &id, &args)).await
 }

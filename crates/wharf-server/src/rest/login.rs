@@ -10,7 +10,7 @@ use wharf_api::{ErrorCode, LoggedIn, LoggedOut, LoginArgs, LoginCode, LoginCodeA
 use wharf_host::core::Millis;
 use wharf_host::random_text;
 
-use super::extract::Body;
+use super::extract::JsonBody;
 use crate::App;
 use crate::auth::{Access, GOOD_FOR, Identity, Terms, TokensFileError, cookie};
 use crate::fault::Fault;
@@ -18,14 +18,14 @@ use crate::guard::{peer_of, wrong};
 use crate::use_cases::{self, Caller};
 
 /// A working day, and some of the night.
-const LOGIN: u64 = 12 * 3_600;
+const DEFAULT_LOGIN_SECONDS: u64 = 12 * 3_600;
 /// A month; who is away for longer asks for another code.
-const LONGEST_LOGIN: u64 = 31 * 86_400;
+const MAX_LOGIN_SECONDS: u64 = 31 * 86_400;
 /// 52 characters of five bits, in each half.
-const HALF: usize = 52;
+const SECRET_HALF_CHARS: usize = 52;
 /// A code takes some forty bytes.
-const CODE_BODY: usize = 4 << 10;
-const CODE_WITHIN: Duration = Duration::from_secs(5);
+const MAX_CODE_BODY_BYTES: usize = 4 << 10;
+const CODE_READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Makes a code by which a page is logged in as the asker, or as less.
 #[utoipa::path(
@@ -40,13 +40,13 @@ const CODE_WITHIN: Duration = Duration::from_secs(5);
 pub(super) async fn make_code(
     State(app): State<App>,
     caller: Caller,
-    Body(args): Body<LoginCodeArgs>,
+    JsonBody(args): JsonBody<LoginCodeArgs>,
 ) -> Result<(StatusCode, Json<LoginCode>), Fault> {
     if caller.identity.token.as_deref().is_some_and(|id| app.tokens.is_login(id)) {
         let detail = "a page that is logged in makes no codes for others; ask with a token, or: wharf token code";
         return Err(Fault::new(ErrorCode::BEYOND_OWN_RIGHTS, detail));
     }
-    let terms = terms(&app, &caller.identity, args)?;
+    let terms = check_login_terms(&app, &caller.identity, args)?;
     let (role, workspace) = (terms.access.to_string(), terms.workspace.as_deref().map(ToOwned::to_owned));
     let code = app.codes.make(caller.identity, terms).map_err(|_| {
         let detail = "too many codes wait to be used; they are gone in a minute";
@@ -80,7 +80,7 @@ pub(super) async fn log_in(State(app): State<App>, request: Request) -> Response
             "there is no such code: it is good once, and for a minute; make another: wharf token code",
         );
     };
-    written(move || begin(&app, &asker, terms, tls)).await
+    run_blocking(move || create_login(&app, &asker, terms, tls)).await
 }
 
 /// Anyone may say this much, without a token; so it is little, and takes nothing of what others may send.
@@ -90,14 +90,17 @@ async fn read_code(headers: &HeaderMap, body: axum::body::Body) -> Result<LoginA
         let detail = "send the code as JSON, with `Content-Type: application/json`";
         return Err(Fault::new(ErrorCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
-    let unfit = |detail: String| Fault::new(ErrorCode::INVALID_PARAMS, detail).formerly("invalid_body");
+    let unfit = |detail: String| Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_body");
     let late = || {
         Fault::new(ErrorCode::CUT_OFF, "the body did not come to its end in time")
             .with_status(StatusCode::REQUEST_TIMEOUT)
     };
-    let read = tokio::time::timeout(CODE_WITHIN, axum::body::to_bytes(body, CODE_BODY)).await.map_err(|_| late())?;
+    let read = tokio::time::timeout(CODE_READ_TIMEOUT, axum::body::to_bytes(body, MAX_CODE_BODY_BYTES))
+        .await
+        .map_err(|_| late())?;
     let read = read.map_err(|_| {
-        let detail = format!("the body is cut off, or longer than the {CODE_BODY} bytes that a code may take");
+        let detail =
+            format!("the body is cut off, or longer than the {MAX_CODE_BODY_BYTES} bytes that a code may take");
         Fault::new(ErrorCode::BODY_TOO_LARGE, detail)
     })?;
     wharf_json::read_own(&read).map_err(|error| unfit(format!("code: {error}")))
@@ -111,9 +114,9 @@ async fn read_code(headers: &HeaderMap, body: axum::body::Body) -> Result<LoginA
 )]
 pub(super) async fn log_out(State(app): State<App>, Extension(identity): Extension<Identity>) -> Response {
     let tls = app.running.url.starts_with("https:");
-    let mut response = written(move || {
+    let mut response = run_blocking(move || {
         let login = identity.token.as_deref().filter(|id| app.tokens.is_login(id));
-        login.map_or(Ok(()), |id| app.tokens.revoke(id)).map_err(|error| unkept(&error))?;
+        login.map_or(Ok(()), |id| app.tokens.revoke(id)).map_err(|error| tokens_unwritable(&error))?;
         Ok(Json(LoggedOut { ok: login.is_some() }).into_response())
     })
     .await;
@@ -122,15 +125,15 @@ pub(super) async fn log_out(State(app): State<App>, Extension(identity): Extensi
 }
 
 /// What waits for the disk does not hold others up.
-async fn written(change: impl FnOnce() -> Result<Response, Fault> + Send + 'static) -> Response {
+async fn run_blocking(change: impl FnOnce() -> Result<Response, Fault> + Send + 'static) -> Response {
     let gone = || Fault::new(ErrorCode::UNAVAILABLE, "the host is stopping");
     let done = tokio::task::spawn_blocking(change).await.map_err(|_| gone());
     done.flatten().unwrap_or_else(IntoResponse::into_response)
 }
 
 /// The terms of a login that this asker may have.
-fn terms(app: &App, asker: &Identity, args: LoginCodeArgs) -> Result<Terms, Fault> {
-    let unfit = |detail: String| Fault::new(ErrorCode::INVALID_PARAMS, detail).formerly("invalid_body");
+fn check_login_terms(app: &App, asker: &Identity, args: LoginCodeArgs) -> Result<Terms, Fault> {
+    let unfit = |detail: String| Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_body");
     let beyond = |detail: &str| Fault::new(ErrorCode::BEYOND_OWN_RIGHTS, detail);
     // An admin of a workspace there is not.
     let most = if args.workspace.is_some() { asker.access.min(Access::Controller) } else { asker.access };
@@ -144,22 +147,22 @@ fn terms(app: &App, asker: &Identity, args: LoginCodeArgs) -> Result<Terms, Faul
         Some(slug) => Some(use_cases::find_workspace(app, asker, &slug)?),
         None => own.cloned(),
     };
-    let seconds = args.ttl_seconds.unwrap_or(LOGIN);
-    if seconds == 0 || seconds > LONGEST_LOGIN {
-        return Err(unfit(format!("ttlSeconds: {seconds} is not between 1 and {LONGEST_LOGIN}")));
+    let seconds = args.ttl_seconds.unwrap_or(DEFAULT_LOGIN_SECONDS);
+    if seconds == 0 || seconds > MAX_LOGIN_SECONDS {
+        return Err(unfit(format!("ttlSeconds: {seconds} is not between 1 and {MAX_LOGIN_SECONDS}")));
     }
     let label = Some("web page".to_owned());
     Ok(Terms { label, workspace, ttl: Some(Millis(seconds * 1_000)), ..Terms::new(access) })
 }
 
 /// Makes the login, which ends no later than its asker's token and with it.
-fn begin(app: &App, asker: &Identity, mut terms: Terms, tls: bool) -> Result<Response, Fault> {
+fn create_login(app: &App, asker: &Identity, mut terms: Terms, tls: bool) -> Result<Response, Fault> {
     let left = asker.token.as_deref().and_then(|id| app.tokens.time_left(id));
     terms.login_of = asker.token.clone().or_else(|| Some(Identity::HOST.into()));
     terms.ttl = terms.ttl.min(left.or(terms.ttl));
-    let seconds = terms.ttl.map_or(LOGIN, |ttl| ttl.0.div_ceil(1_000));
-    let (half, page) = (random_text(HALF), random_text(HALF));
-    let made = app.tokens.log_in(terms, (&half, &page)).map_err(|error| unkept(&error))?;
+    let seconds = terms.ttl.map_or(DEFAULT_LOGIN_SECONDS, |ttl| ttl.0.div_ceil(1_000));
+    let (half, page) = (random_text(SECRET_HALF_CHARS), random_text(SECRET_HALF_CHARS));
+    let made = app.tokens.log_in(terms, (&half, &page)).map_err(|error| tokens_unwritable(&error))?;
     let entry = made.entry;
     let mut response = Json(LoggedIn {
         page,
@@ -172,7 +175,7 @@ fn begin(app: &App, asker: &Identity, mut terms: Terms, tls: bool) -> Result<Res
     Ok(response)
 }
 
-fn unkept(error: &TokensFileError) -> Fault {
+fn tokens_unwritable(error: &TokensFileError) -> Fault {
     tracing::error!(%error, "a login cannot be written down");
     let detail = "the host cannot write its tokens at the moment; its log says why";
     Fault::new(ErrorCode::UNAVAILABLE, detail)

@@ -5,7 +5,7 @@ use axum::http::{HeaderName, header};
 
 use crate::App;
 use crate::fault::Fault;
-use crate::metrics::{gather, in_text};
+use crate::metrics::{gather_families, to_prometheus_text};
 use crate::use_cases::Caller;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -14,7 +14,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(metrics))
 }
 
-const FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
+const PROMETHEUS_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Sessions, turns, logs, agents, connections and the host itself in numbers, in Prometheus' text format. Not for tokens
 /// of one workspace.
@@ -29,6 +29,6 @@ pub(super) async fn metrics(
     State(app): State<App>,
     caller: Caller,
 ) -> Result<([(HeaderName, &'static str); 1], String), Fault> {
-    caller.sees_the_host()?;
-    Ok(([(header::CONTENT_TYPE, FORMAT)], in_text(&gather(&app))))
+    caller.may_see_host()?;
+    Ok(([(header::CONTENT_TYPE, PROMETHEUS_CONTENT_TYPE)], to_prometheus_text(&gather_families(&app))))
 }

@@ -27,14 +27,14 @@ use wharf_api::ErrorCode;
 
 /// The routes of this surface.
 #[derive(Debug)]
-pub(crate) struct Routers {
+pub(crate) struct RestRouters {
     /// For those with an identity: everything, and `/openapi.json`, which describes it.
     pub(crate) guarded: Router<App>,
     /// For anyone: whether the host is there.
     pub(crate) open: Router<App>,
 }
 
-pub(crate) fn routers() -> Routers {
+pub(crate) fn build_routers() -> RestRouters {
     let (guarded, mut api) = guarded_routes().split_for_parts();
     let open = OpenApiRouter::new().routes(routes!(health::healthz)).routes(routes!(health::readyz));
     let (open, open_api) = open.routes(routes!(login::log_in)).split_for_parts();
@@ -43,13 +43,13 @@ pub(crate) fn routers() -> Routers {
     let (own, own_api) = own.split_for_parts();
     api.merge(open_api);
     api.merge(own_api);
-    let document = openapi::document(api);
+    let document = openapi::build_document(api);
     let guarded = guarded
         .route_layer(axum::middleware::from_fn(extract::refuse_observers))
         .merge(own)
         .layer(axum::Extension(document))
-        .layer(axum::middleware::map_response(say_what_is_allowed));
-    Routers { guarded, open }
+        .layer(axum::middleware::map_response(explain_method_not_allowed));
+    RestRouters { guarded, open }
 }
 
 /// The routes that need an identity, each listed by the file that has its handler.
@@ -76,7 +76,7 @@ pub(crate) async fn unknown_route(request: Request) -> Fault {
 }
 
 /// A refused method is a problem like any other. The header `Allow` is added further out.
-async fn say_what_is_allowed(response: Response) -> Response {
+async fn explain_method_not_allowed(response: Response) -> Response {
     let status = response.status();
     if status != StatusCode::METHOD_NOT_ALLOWED || response.headers().contains_key(header::CONTENT_TYPE) {
         return response;

@@ -18,14 +18,14 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(describe))
 }
 
-const PROBLEM: &str = "application/problem+json";
+const PROBLEM_CONTENT_TYPE: &str = "application/problem+json";
 
 /// The document as it is served.
 #[derive(Clone, Debug)]
-pub(super) struct Document(Bytes);
+pub(super) struct OpenApiDocument(Bytes);
 
 /// Makes the document of all routes.
-pub(super) fn document(mut api: OpenApi) -> Document {
+pub(super) fn build_document(mut api: OpenApi) -> OpenApiDocument {
     let about = "Start, drive, watch and end coding agents: AIP-46 with Wharf's own routes besides.";
     api.info = Info::new("Wharf", env!("CARGO_PKG_VERSION"));
     api.info.description = Some(about.to_owned());
@@ -35,22 +35,22 @@ pub(super) fn document(mut api: OpenApi) -> Document {
     components.add_security_scheme("token", bearer);
     api.security = Some(vec![SecurityRequirement::new("token", Vec::<String>::new())]);
     for (path, item) in &mut api.paths.paths {
-        for (changes, operation) in operations(item) {
-            complete(path, changes, operation);
+        for (changes, operation) in list_operations(item) {
+            complete_operation(path, changes, operation);
         }
     }
-    Document(api.to_json().unwrap_or_default().into())
+    OpenApiDocument(api.to_json().unwrap_or_default().into())
 }
 
 /// All operations, and whether each changes something.
-fn operations(item: &mut PathItem) -> impl Iterator<Item = (bool, &mut Operation)> {
+fn list_operations(item: &mut PathItem) -> impl Iterator<Item = (bool, &mut Operation)> {
     let PathItem { get, put, post, delete, patch, .. } = item;
     let looks = get.iter_mut().map(|operation| (false, operation));
     looks.chain([put, post, delete, patch].into_iter().flatten().map(|operation| (true, operation)))
 }
 
 /// Adds the problems that an operation shares with others, and says what a problem looks like.
-fn complete(path: &str, changes: bool, operation: &mut Operation) {
+fn complete_operation(path: &str, changes: bool, operation: &mut Operation) {
     let in_query = |parameter: &RefOr<Parameter>| match parameter {
         RefOr::T(parameter) => parameter.parameter_in == ParameterIn::Query,
         RefOr::Ref(_) => false,
@@ -100,7 +100,7 @@ fn complete(path: &str, changes: bool, operation: &mut Operation) {
             && status.as_str() >= "400"
         {
             let schema = Ref::from_schema_name(ProblemBody::name());
-            response.content.insert(PROBLEM.to_owned(), RefOr::T(Content::new(Some(schema))));
+            response.content.insert(PROBLEM_CONTENT_TYPE.to_owned(), RefOr::T(Content::new(Some(schema))));
         }
     }
 }
@@ -110,11 +110,11 @@ fn complete(path: &str, changes: bool, operation: &mut Operation) {
     get, path = "/openapi.json", tag = "host", operation_id = "openapi",
     responses((status = 200, description = "OpenAPI 3.1", body = Object))
 )]
-pub(super) async fn describe(Extension(document): Extension<Document>) -> Document {
+pub(super) async fn describe(Extension(document): Extension<OpenApiDocument>) -> OpenApiDocument {
     document
 }
 
-impl IntoResponse for Document {
+impl IntoResponse for OpenApiDocument {
     fn into_response(self) -> Response {
         ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], self.0).into_response()
     }

@@ -6,7 +6,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 use wharf_api::{QueueChange, QueueChanged, QueueList};
 
-use super::extract::{Body, Named};
+use super::extract::{JsonBody, PathParams};
 use crate::App;
 use crate::fault::Fault;
 use crate::use_cases::{self, Caller};
@@ -23,9 +23,9 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 pub(super) async fn list(
     State(app): State<App>,
     caller: Caller,
-    Named(id): Named<String>,
+    PathParams(id): PathParams<String>,
 ) -> Result<Json<QueueList>, Fault> {
-    use_cases::queue(&app, &caller, &id).await.map(Json)
+    use_cases::list_queue(&app, &caller, &id).await.map(Json)
 }
 
 /// Changes what a waiting prompt says, its place, or both.
@@ -41,8 +41,8 @@ pub(super) async fn list(
 pub(super) async fn change(
     State(app): State<App>,
     caller: Caller,
-    Named((id, prompt)): Named<(String, String)>,
-    Body(change): Body<QueueChange>,
+    PathParams((id, prompt)): PathParams<(String, String)>,
+    JsonBody(change): JsonBody<QueueChange>,
 ) -> Result<Json<QueueChanged>, Fault> {
     use_cases::change_queued(&app, &caller, &id, &prompt, change).await.map(Json)
 }
@@ -60,7 +60,7 @@ pub(super) async fn change(
 pub(super) async fn remove(
     State(app): State<App>,
     caller: Caller,
-    Named((id, prompt)): Named<(String, String)>,
+    PathParams((id, prompt)): PathParams<(String, String)>,
 ) -> Result<Json<QueueChanged>, Fault> {
     use_cases::remove_queued(&app, &caller, &id, &prompt).await.map(Json)
 }

@@ -11,7 +11,7 @@ use wharf_api::{
     SpawnArgs, SpawnedSession,
 };
 
-use super::extract::{Body, Key, MaybeBody, Named, Params, prefers};
+use super::extract::{IdempotencyKey, JsonBody, OptionalJsonBody, PathParams, QueryParams, has_preference};
 use crate::App;
 use crate::fault::Fault;
 use crate::use_cases::{self, Caller};
@@ -37,9 +37,9 @@ const RESPOND_ASYNC: &str = "respond-async";
 pub(super) async fn list(
     State(app): State<App>,
     caller: Caller,
-    Params(args): Params<SessionQuery>,
+    QueryParams(args): QueryParams<SessionQuery>,
 ) -> Result<Json<SessionPage>, Fault> {
-    use_cases::list(&app, &caller, &args).map(Json)
+    use_cases::list_sessions(&app, &caller, &args).map(Json)
 }
 
 /// Starts an agent. The answer comes when it runs.
@@ -65,12 +65,12 @@ pub(super) async fn list(
 pub(super) async fn spawn(
     State(app): State<App>,
     caller: Caller,
-    Key(key): Key,
+    IdempotencyKey(key): IdempotencyKey,
     headers: HeaderMap,
-    Body(args): Body<SpawnArgs>,
+    JsonBody(args): JsonBody<SpawnArgs>,
 ) -> Result<Response, Fault> {
-    let at_once = prefers(&headers, RESPOND_ASYNC);
-    let spawn = use_cases::spawn(&app, &caller, args, key.as_deref(), !at_once).await?;
+    let at_once = has_preference(&headers, RESPOND_ASYNC);
+    let spawn = use_cases::spawn_session(&app, &caller, args, key.as_deref(), !at_once).await?;
     let status = if spawn.duplicate { StatusCode::OK } else { StatusCode::CREATED };
     let location = HeaderValue::from_str(&format!("/sessions/{}", spawn.answer.session.id));
     let mut response = (status, Json(spawn.answer)).into_response();
@@ -93,9 +93,9 @@ pub(super) async fn spawn(
 pub(super) async fn get(
     State(app): State<App>,
     caller: Caller,
-    Named(id): Named<String>,
+    PathParams(id): PathParams<String>,
 ) -> Result<Json<SessionInfo>, Fault> {
-    use_cases::get(&app, &caller, &id).map(Json)
+    use_cases::get_session(&app, &caller, &id).map(Json)
 }
 
 /// Forgets a session: it is ended if need be, and its history deleted. An unknown id gives `ok: false`.
@@ -106,9 +106,9 @@ pub(super) async fn get(
 pub(super) async fn forget(
     State(app): State<App>,
     caller: Caller,
-    Named(id): Named<String>,
+    PathParams(id): PathParams<String>,
 ) -> Result<Json<Forgotten>, Fault> {
-    use_cases::forget(&app, &caller, &id).await.map(Json)
+    use_cases::forget_session(&app, &caller, &id).await.map(Json)
 }
 
 /// Sends a prompt. The answer comes when the prompt is safely in the log, not when its turn has ended. A session that
@@ -129,11 +129,11 @@ pub(super) async fn forget(
 pub(super) async fn prompt(
     State(app): State<App>,
     caller: Caller,
-    Named(id): Named<String>,
-    Key(key): Key,
-    Body(args): Body<PromptArgs>,
+    PathParams(id): PathParams<String>,
+    IdempotencyKey(key): IdempotencyKey,
+    JsonBody(args): JsonBody<PromptArgs>,
 ) -> Result<Json<Prompted>, Fault> {
-    use_cases::prompt(&app, &caller, &id, args, key.as_deref()).await.map(Json)
+    use_cases::send_prompt(&app, &caller, &id, args, key.as_deref()).await.map(Json)
 }
 
 /// Ends the running turn, whoever began it. What waits in the queue stays.
@@ -144,9 +144,9 @@ pub(super) async fn prompt(
 pub(super) async fn interrupt(
     State(app): State<App>,
     caller: Caller,
-    Named(id): Named<String>,
+    PathParams(id): PathParams<String>,
 ) -> Result<Json<Interrupted>, Fault> {
-    use_cases::interrupt(&app, &caller, &id).await.map(Json)
+    use_cases::interrupt_turn(&app, &caller, &id).await.map(Json)
 }
 
 /// Ends the session. Its history stays. One that is dead already is left so.
@@ -157,9 +157,9 @@ pub(super) async fn interrupt(
 pub(super) async fn kill(
     State(app): State<App>,
     caller: Caller,
-    Named(id): Named<String>,
+    PathParams(id): PathParams<String>,
 ) -> Result<Json<Killed>, Fault> {
-    use_cases::kill(&app, &caller, &id).await.map(Json)
+    use_cases::kill_session(&app, &caller, &id).await.map(Json)
 }
 
 /// Brings an ended session back, also one that a user killed. The answer comes when it runs.
@@ -175,8 +175,8 @@ pub(super) async fn kill(
 pub(super) async fn resume(
     State(app): State<App>,
     caller: Caller,
-    Named(id): Named<String>,
-    MaybeBody(args): MaybeBody<ResumeArgs>,
+    PathParams(id): PathParams<String>,
+    OptionalJsonBody(args): OptionalJsonBody<ResumeArgs>,
 ) -> Result<Json<SessionInfo>, Fault> {
-    use_cases::resume(&app, &caller, &id, args.unwrap_or_default()).await.map(Json)
+    use_cases::resume_session(&app, &caller, &id, args.unwrap_or_default()).await.map(Json)
 }

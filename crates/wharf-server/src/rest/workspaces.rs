@@ -9,7 +9,7 @@ use wharf_api::{
     ActiveWorkspace, NewWorkspace, RemovedWorkspace, WorkspaceInfo, WorkspaceRegistry, WorkspaceRemovalQuery,
 };
 
-use super::extract::{Body, Named, Params};
+use super::extract::{JsonBody, PathParams, QueryParams};
 use crate::App;
 use crate::fault::Fault;
 use crate::use_cases::{self, Caller};
@@ -43,7 +43,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
 pub(super) async fn add(
     State(app): State<App>,
     caller: Caller,
-    Body(new): Body<NewWorkspace>,
+    JsonBody(new): JsonBody<NewWorkspace>,
 ) -> Result<(StatusCode, Json<WorkspaceInfo>), Fault> {
     use_cases::add_workspace(&app, &caller, &new).map(|added| (StatusCode::CREATED, Json(added)))
 }
@@ -60,7 +60,7 @@ pub(super) async fn add(
 pub(super) async fn activate(
     State(app): State<App>,
     caller: Caller,
-    Body(active): Body<ActiveWorkspace>,
+    JsonBody(active): JsonBody<ActiveWorkspace>,
 ) -> Result<Json<WorkspaceRegistry>, Fault> {
     use_cases::activate_workspace(&app, &caller, &active).map(Json)
 }
@@ -80,8 +80,8 @@ pub(super) async fn activate(
 pub(super) async fn remove(
     State(app): State<App>,
     caller: Caller,
-    Named(slug): Named<String>,
-    Params(query): Params<WorkspaceRemovalQuery>,
+    PathParams(slug): PathParams<String>,
+    QueryParams(query): QueryParams<WorkspaceRemovalQuery>,
 ) -> Result<Json<RemovedWorkspace>, Fault> {
     use_cases::remove_workspace(&app, &caller, &slug, &query).await.map(Json)
 }

@@ -18,5 +18,5 @@ pub(crate) async fn list_adapters(app: &App, who: &Caller, query: &AdapterQuery)
         let own = app.host.descriptor(agent).map(|own| own.adapter_slug.clone()).unwrap_or_default();
         adapters.retain(|adapter| app.host.config().delegation.allows(&own, &adapter.slug));
     }
-    Ok(AdapterList { adapters: adapters.into_iter().map(contract::adapter).collect() })
+    Ok(AdapterList { adapters: adapters.into_iter().map(contract::to_adapter_description).collect() })
 }

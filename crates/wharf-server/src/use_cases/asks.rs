@@ -5,25 +5,25 @@ use wharf_api::{AnswerAction, AnswerArgs, Answered, AskList, ErrorCode, OpenAsk}
 use wharf_host::core::{AskId, AskKind, Raw, Seq};
 use wharf_host::{SessionHandle, timestamp};
 
-use super::contract::open_ask;
-use super::faults::{from_call, invalid};
-use super::{Caller, open};
+use super::contract::to_open_ask;
+use super::faults::{fault_from_failed_call, invalid_params};
+use super::{Caller, open_session};
 use crate::App;
 use crate::fault::Fault;
 
 /// Lists the open asks.
-pub(crate) async fn asks(app: &App, who: &Caller, id: &str) -> Result<AskList, Fault> {
-    let handle = open(app, who, id).await?;
-    let open = handle.asks().await.map_err(|error| from_call(app, handle.id(), &error))?;
+pub(crate) async fn list_asks(app: &App, who: &Caller, id: &str) -> Result<AskList, Fault> {
+    let handle = open_session(app, who, id).await?;
+    let open = handle.asks().await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
     let mut asks = Vec::with_capacity(open.len());
     for ask in &open {
-        asks.push(OpenAsk { opened_at: opened_at(&handle, ask.id).await, ..open_ask(ask) });
+        asks.push(OpenAsk { opened_at: read_opened_at(&handle, ask.id).await, ..to_open_ask(ask) });
     }
     Ok(AskList { asks })
 }
 
 /// An ask is named by its event, whose time is in the log.
-async fn opened_at(handle: &SessionHandle, ask: AskId) -> Option<String> {
+async fn read_opened_at(handle: &SessionHandle, ask: AskId) -> Option<String> {
     let mut cursor = handle.cursor(Seq(ask.0.checked_sub(1)?));
     // An ask that is decided but not in the log yet has no time of opening to show.
     let batch = if cursor.is_behind() { cursor.next().await.ok()? } else { return None };
@@ -31,15 +31,21 @@ async fn opened_at(handle: &SessionHandle, ask: AskId) -> Option<String> {
 }
 
 /// Answers an open ask. The first valid answer wins.
-pub(crate) async fn answer(app: &App, who: &Caller, id: &str, ask: &str, args: AnswerArgs) -> Result<Answered, Fault> {
+pub(crate) async fn answer_ask(
+    app: &App,
+    who: &Caller,
+    id: &str,
+    ask: &str,
+    args: AnswerArgs,
+) -> Result<Answered, Fault> {
     who.may_answer_in(app, id)?;
-    let handle = open(app, who, id).await?;
+    let handle = open_session(app, who, id).await?;
     let unknown = || {
         let detail = format!("the agent did not ask anything under {:?}", ask.chars().take(40).collect::<String>());
         Fault::new(ErrorCode::UNKNOWN_ASK, detail)
     };
     let ask = ask.parse().map(AskId).map_err(|_| unknown())?;
-    let open = handle.asks().await.map_err(|error| from_call(app, handle.id(), &error))?;
+    let open = handle.asks().await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
     let kind = open.iter().find(|open| open.id == ask).map(|open| open.kind);
     // The session tells an answered ask from one that was never opened.
     let answer = read_answer(args, kind)?;
@@ -49,7 +55,7 @@ pub(crate) async fn answer(app: &App, who: &Caller, id: &str, ask: &str, args: A
         Answer::Form(frame) => handle.answer(ask, by, None, frame).await,
         Answer::No(frame) => handle.decline(ask, by, frame).await,
     };
-    done.map_err(|error| from_call(app, handle.id(), &error))?;
+    done.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
     Ok(Answered { ok: true, ask_id: ask.0 })
 }
 
@@ -64,30 +70,34 @@ fn read_answer(args: AnswerArgs, kind: Option<AskKind>) -> Result<Answer, Fault>
     let one = "send exactly one of optionId, cancel: true and action";
     match (args.option_id, args.cancel.unwrap_or(false), args.action) {
         (Some(_), false, None) if kind == Some(AskKind::Elicitation) => {
-            Err(invalid("optionId: this is a form; send action: accept, decline or cancel"))
+            Err(invalid_params("optionId: this is a form; send action: accept, decline or cancel"))
         }
         (Some(option), false, None) => {
             let outcome = json!({ "outcome": { "outcome": "selected", "optionId": option } });
-            Ok(Answer::Option(option, response(&outcome)?))
+            Ok(Answer::Option(option, build_response(&outcome)?))
         }
-        (None, true, None) | (None, false, Some(AnswerAction::Cancel)) => Ok(Answer::No(response(&match kind {
-            Some(AskKind::Elicitation) => json!({ "action": "cancel" }),
-            Some(AskKind::Permission) | None => json!({ "outcome": { "outcome": "cancelled" } }),
-        })?)),
+        (None, true, None) | (None, false, Some(AnswerAction::Cancel)) => {
+            Ok(Answer::No(build_response(&match kind {
+                Some(AskKind::Elicitation) => json!({ "action": "cancel" }),
+                Some(AskKind::Permission) | None => json!({ "outcome": { "outcome": "cancelled" } }),
+            })?))
+        }
         (None, false, Some(AnswerAction::Accept | AnswerAction::Decline)) if kind == Some(AskKind::Permission) => {
-            Err(invalid("action: this is a permission; send optionId or cancel: true"))
+            Err(invalid_params("action: this is a permission; send optionId or cancel: true"))
         }
         (None, false, Some(AnswerAction::Accept)) => {
             let content = args.content.unwrap_or_else(|| json!({}));
-            Ok(Answer::Form(response(&json!({ "action": "accept", "content": content }))?))
+            Ok(Answer::Form(build_response(&json!({ "action": "accept", "content": content }))?))
         }
-        (None, false, Some(AnswerAction::Decline)) => Ok(Answer::Form(response(&json!({ "action": "decline" }))?)),
-        (None, false, None) | (_, true, _) | (Some(_), _, Some(_)) => Err(invalid(one)),
+        (None, false, Some(AnswerAction::Decline)) => {
+            Ok(Answer::Form(build_response(&json!({ "action": "decline" }))?))
+        }
+        (None, false, None) | (_, true, _) | (Some(_), _, Some(_)) => Err(invalid_params(one)),
     }
 }
 
 /// The response; its id is replaced on the way to the agent.
-fn response(result: &Value) -> Result<Raw, Fault> {
+fn build_response(result: &Value) -> Result<Raw, Fault> {
     let frame = json!({ "jsonrpc": "2.0", "id": 0, "result": result }).to_string();
-    Raw::new(frame).ok_or_else(|| invalid("the answer is not one line of UTF-8"))
+    Raw::new(frame).ok_or_else(|| invalid_params("the answer is not one line of UTF-8"))
 }

@@ -39,19 +39,19 @@ impl Caller {
     }
 
     /// A client on a connection of its own, which may have asked for less than its identity allows.
-    pub(crate) const fn connected(identity: Identity, role: Role, sender: Sender) -> Self {
+    pub(crate) const fn for_connection(identity: Identity, role: Role, sender: Sender) -> Self {
         Self { identity, role, sender }
     }
 
     /// Sets the id that the client gave itself: with it, its prompts are also its own on other surfaces.
-    pub(crate) fn known_as(mut self, chosen: Option<ChosenId>) -> Self {
+    pub(crate) fn with_chosen_id(mut self, chosen: Option<ChosenId>) -> Self {
         self.sender.chosen = chosen;
         self
     }
 
     /// Returns the part of the caller's environment that is used: no `PATH`, unless it may name any directory, since with
     /// it a program of the caller's own choice could be run in an agent's name.
-    pub(crate) fn env(&self, mut env: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    pub(crate) fn allowed_env(&self, mut env: BTreeMap<String, String>) -> BTreeMap<String, String> {
         env.retain(|name, _| self.identity.is_admin() || name != "PATH");
         env
     }
@@ -83,7 +83,8 @@ impl Caller {
     /// its own.
     pub(crate) fn may_work_in(&self, app: &App, id: &str) -> Result<(), Fault> {
         let Some(agent) = self.identity.agent() else { return self.may_change() };
-        let session = app.seen_by(&self.identity).descriptor(&SessionId::new(id)).ok_or_else(|| unknown_session(id))?;
+        let session =
+            app.visible_to(&self.identity).descriptor(&SessionId::new(id)).ok_or_else(|| unknown_session(id))?;
         let own = app.host.descriptor(agent);
         let delegates = own.is_some_and(|own| app.host.config().delegation.lets_start(&own.adapter_slug));
         if delegates && session.descends_from(agent) { Ok(()) } else { self.may_change() }
@@ -111,7 +112,7 @@ impl Caller {
     }
 
     /// Refuses those who are not concerned with the host as a whole.
-    pub(crate) fn sees_the_host(&self) -> Result<(), Fault> {
+    pub(crate) fn may_see_host(&self) -> Result<(), Fault> {
         if self.identity.scope == Scope::Host {
             return Ok(());
         }

@@ -7,14 +7,14 @@ use wharf_api::{
 use wharf_host::core::{Ask, AskKind, EndReason, PauseReason, Status};
 use wharf_host::{AdapterInfo, Descriptor, Resources, Source, TurnWord, Workspace, WorkspaceList, frame};
 
-pub(crate) fn session_info(known: &Descriptor) -> SessionInfo {
+pub(crate) fn to_session_info(known: &Descriptor) -> SessionInfo {
     let known = known.clone();
     SessionInfo {
         id: known.id,
         adapter_slug: known.adapter_slug,
         workspace_slug: known.workspace_slug,
         cwd: known.cwd,
-        status: status(known.status),
+        status: to_session_status(known.status),
         started_at: known.started_at,
         ended_at: known.ended_at,
         last_output_at: known.last_output_at,
@@ -23,21 +23,21 @@ pub(crate) fn session_info(known: &Descriptor) -> SessionInfo {
         name: known.name,
         agent_session_id: known.agent_session_id,
         title: known.title,
-        turn: turn_phase(known.turn),
+        turn: to_turn_phase(known.turn),
         queued: known.queued,
         clients: known.clients,
         last_seq: known.last_seq,
         resumable: known.resumable,
-        end_reason: known.end_reason.map(end_cause),
-        paused: known.paused.map(storage_pause),
+        end_reason: known.end_reason.map(to_end_cause),
+        paused: known.paused.map(to_storage_pause),
         message: known.message,
         depth: known.parent_session_id.as_ref().map(|_| known.depth),
         parent_session_id: known.parent_session_id,
-        resources: known.resources.map(resource_use),
+        resources: known.resources.map(to_resource_use),
     }
 }
 
-pub(crate) const fn status(status: Status) -> SessionStatus {
+pub(crate) const fn to_session_status(status: Status) -> SessionStatus {
     match status {
         Status::Starting => SessionStatus::Starting,
         Status::Running => SessionStatus::Running,
@@ -47,7 +47,7 @@ pub(crate) const fn status(status: Status) -> SessionStatus {
     }
 }
 
-const fn turn_phase(turn: TurnWord) -> TurnPhase {
+const fn to_turn_phase(turn: TurnWord) -> TurnPhase {
     match turn {
         TurnWord::Idle => TurnPhase::Idle,
         TurnWord::Running => TurnPhase::Running,
@@ -55,7 +55,7 @@ const fn turn_phase(turn: TurnWord) -> TurnPhase {
     }
 }
 
-pub(crate) const fn end_cause(reason: EndReason) -> EndCause {
+pub(crate) const fn to_end_cause(reason: EndReason) -> EndCause {
     match reason {
         EndReason::AgentExited => EndCause::AgentExited,
         EndReason::StartFailed => EndCause::StartFailed,
@@ -70,19 +70,19 @@ pub(crate) const fn end_cause(reason: EndReason) -> EndCause {
     }
 }
 
-pub(crate) const fn storage_pause(reason: PauseReason) -> StoragePause {
+pub(crate) const fn to_storage_pause(reason: PauseReason) -> StoragePause {
     match reason {
         PauseReason::StorageFull => StoragePause::StorageFull,
         PauseReason::StorageReadOnly => StoragePause::StorageReadOnly,
     }
 }
 
-const fn resource_use(used: Resources) -> ResourceUse {
+const fn to_resource_use(used: Resources) -> ResourceUse {
     let Resources { memory_bytes, cpu_millis, processes, over_limit } = used;
     ResourceUse { memory_bytes, cpu_millis, processes, over_limit }
 }
 
-pub(crate) const fn ask_type(kind: AskKind) -> AskType {
+pub(crate) const fn to_ask_type(kind: AskKind) -> AskType {
     match kind {
         AskKind::Permission => AskType::Permission,
         AskKind::Elicitation => AskType::Elicitation,
@@ -90,7 +90,7 @@ pub(crate) const fn ask_type(kind: AskKind) -> AskType {
 }
 
 /// Returns the ask with the choices that its request offers. When it was opened is in the log.
-pub(crate) fn open_ask(ask: &Ask) -> OpenAsk {
+pub(crate) fn to_open_ask(ask: &Ask) -> OpenAsk {
     let params = frame::to_value(ask.frame.bytes())["params"].take();
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
     let options = params["options"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -103,10 +103,10 @@ pub(crate) fn open_ask(ask: &Ask) -> OpenAsk {
         })
         .collect();
     let tool_call = params.get("toolCall").cloned();
-    OpenAsk { ask_id: ask.id.0, kind: ask_type(ask.kind), opened_at: None, options, tool_call, params }
+    OpenAsk { ask_id: ask.id.0, kind: to_ask_type(ask.kind), opened_at: None, options, tool_call, params }
 }
 
-pub(super) fn adapter(info: AdapterInfo) -> AdapterDescription {
+pub(super) fn to_adapter_description(info: AdapterInfo) -> AdapterDescription {
     let shown = |path: std::path::PathBuf| path.display().to_string();
     let modes = info.modes.into_iter().map(|mode| AdapterMode { id: mode.id, description: mode.description });
     let options = info.options.into_iter().map(|option| AdapterOption {
@@ -123,7 +123,7 @@ pub(super) fn adapter(info: AdapterInfo) -> AdapterDescription {
         name: info.name,
         description: info.description,
         version: info.version,
-        source: adapter_source(info.source).to_owned(),
+        source: adapter_source_word(info.source).to_owned(),
         path: info.path.map(shown),
         command: info.command,
         protocol: info.protocol,
@@ -142,7 +142,7 @@ pub(super) fn adapter(info: AdapterInfo) -> AdapterDescription {
     }
 }
 
-const fn adapter_source(source: Source) -> &'static str {
+const fn adapter_source_word(source: Source) -> &'static str {
     match source {
         Source::Config => "config",
         Source::Manifest => "manifest",
@@ -151,13 +151,13 @@ const fn adapter_source(source: Source) -> &'static str {
     }
 }
 
-pub(super) fn workspace_registry(list: WorkspaceList) -> WorkspaceRegistry {
+pub(super) fn to_workspace_registry(list: WorkspaceList) -> WorkspaceRegistry {
     let WorkspaceList { version, active, workspaces, more } = list;
-    let workspaces = workspaces.into_iter().map(workspace_info).collect();
+    let workspaces = workspaces.into_iter().map(to_workspace_info).collect();
     WorkspaceRegistry { version, active: active.map(|slug| slug.to_string()), workspaces, more }
 }
 
-pub(super) fn workspace_info(workspace: Workspace) -> WorkspaceInfo {
+pub(super) fn to_workspace_info(workspace: Workspace) -> WorkspaceInfo {
     WorkspaceInfo {
         slug: workspace.slug.to_string(),
         path: workspace.path.display().to_string(),

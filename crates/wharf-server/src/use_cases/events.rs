@@ -5,30 +5,30 @@ use wharf_api::{ErrorCode, EventPage, EventQuery};
 use wharf_host::core::{Epoch, Seq, encode};
 use wharf_host::{Entry, ReadError, SessionHandle};
 
-use super::faults::{invalid_query, unreadable};
-use super::{Caller, open};
+use super::faults::{invalid_query, unreadable_session};
+use super::{Caller, open_session};
 use crate::App;
 use crate::fault::Fault;
 
-const PAGE: usize = 100;
-const LARGEST_PAGE: usize = 1_000;
+const DEFAULT_PAGE_EVENTS: usize = 100;
+const MAX_PAGE_EVENTS: usize = 1_000;
 /// A page has no more bytes than this, except for a single event that is larger.
-const PAGE_BYTES: usize = 4 << 20;
+const MAX_PAGE_BYTES: usize = 4 << 20;
 
 /// Reads a page.
-pub(crate) async fn events(app: &App, who: &Caller, id: &str, args: &EventQuery) -> Result<EventPage, Fault> {
-    let limit = args.limit.unwrap_or(PAGE);
-    if limit == 0 || limit > LARGEST_PAGE {
-        let detail = format!("limit: {limit} is not between 1 and {LARGEST_PAGE}");
+pub(crate) async fn list_events(app: &App, who: &Caller, id: &str, args: &EventQuery) -> Result<EventPage, Fault> {
+    let limit = args.limit.unwrap_or(DEFAULT_PAGE_EVENTS);
+    if limit == 0 || limit > MAX_PAGE_EVENTS {
+        let detail = format!("limit: {limit} is not between 1 and {MAX_PAGE_EVENTS}");
         return Err(invalid_query(detail));
     }
-    let handle = open(app, who, id).await?;
+    let handle = open_session(app, who, id).await?;
     let after = match args.after.as_deref().filter(|after| !after.is_empty()) {
         None => Seq::ZERO,
-        Some(after) => known(&handle, after).await?,
+        Some(after) => find_event(&handle, after).await?,
     };
-    let bytes = PAGE_BYTES.min(app.host.config().limits.history.0);
-    read(&handle, after, limit, bytes).await.map_err(|error| unreadable(id, &error))
+    let bytes = MAX_PAGE_BYTES.min(app.host.config().limits.history.0);
+    read_page(&handle, after, limit, bytes).await.map_err(|error| unreadable_session(id, &error))
 }
 
 pub(crate) fn unknown_event(id: &str) -> Fault {
@@ -38,8 +38,9 @@ pub(crate) fn unknown_event(id: &str) -> Fault {
 }
 
 /// The event of that id, if this log has it.
-async fn known(handle: &SessionHandle, id: &str) -> Result<Seq, Fault> {
-    let parsed = id.split_once('-').and_then(|(epoch, seq)| Some((Epoch(number(epoch)?), Seq(number(seq)?))));
+async fn find_event(handle: &SessionHandle, id: &str) -> Result<Seq, Fault> {
+    let parsed =
+        id.split_once('-').and_then(|(epoch, seq)| Some((Epoch(parse_digits(epoch)?), Seq(parse_digits(seq)?))));
     let (epoch, seq) = parsed.ok_or_else(|| unknown_event(id))?;
     if seq == Seq::ZERO || seq > handle.head() {
         return Err(unknown_event(id));
@@ -51,11 +52,11 @@ async fn known(handle: &SessionHandle, id: &str) -> Result<Seq, Fault> {
 }
 
 /// Digits only: `parse` alone would take a plus sign.
-fn number(text: &str) -> Option<u64> {
+fn parse_digits(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
-async fn read(handle: &SessionHandle, after: Seq, limit: usize, most: usize) -> Result<EventPage, ReadError> {
+async fn read_page(handle: &SessionHandle, after: Seq, limit: usize, most: usize) -> Result<EventPage, ReadError> {
     let mut cursor = handle.cursor(after);
     let (mut events, mut bytes, mut last) = (Vec::new(), 0, None);
     while cursor.is_behind() {
@@ -64,7 +65,7 @@ async fn read(handle: &SessionHandle, after: Seq, limit: usize, most: usize) -> 
             if events.len() >= limit || bytes >= most {
                 return Ok(EventPage { events, next: last });
             }
-            let Some(event) = stored(entry) else { continue };
+            let Some(event) = to_stored_event(entry) else { continue };
             bytes += event.get().len();
             events.push(event);
             last = Some(format!("{}-{}", entry.epoch, entry.seq));
@@ -74,7 +75,7 @@ async fn read(handle: &SessionHandle, after: Seq, limit: usize, most: usize) -> 
 }
 
 /// The stored text with its place in the log in front.
-fn stored(entry: &Entry) -> Option<Box<RawValue>> {
+fn to_stored_event(entry: &Entry) -> Option<Box<RawValue>> {
     let mut body = Vec::new();
     encode(&entry.event, entry.at, &mut body);
     let body = String::from_utf8(body).ok()?;

@@ -13,31 +13,31 @@ use crate::fault::Fault;
 pub(crate) fn unknown_session(id: &str) -> Fault {
     let shown: String = id.chars().take(100).collect();
     let detail = format!("no session {shown:?}; GET /sessions, session/list and `wharf sessions` list those there are");
-    Fault::new(ErrorCode::UNKNOWN_SESSION, detail).in_session(&shown)
+    Fault::new(ErrorCode::UNKNOWN_SESSION, detail).with_session(&shown)
 }
 
 /// A session that cannot be opened.
-pub(crate) fn from_open(id: &str, error: &OpenError) -> Fault {
+pub(crate) fn fault_from_open_error(id: &str, error: &OpenError) -> Fault {
     match error {
         OpenError::Unknown(_) => unknown_session(id),
-        OpenError::Unreadable { .. } => unreadable(id, error),
+        OpenError::Unreadable { .. } => unreadable_session(id, error),
     }
 }
 
-pub(crate) fn unreadable(id: &str, error: &dyn std::fmt::Display) -> Fault {
+pub(crate) fn unreadable_session(id: &str, error: &dyn std::fmt::Display) -> Fault {
     tracing::error!(session = id, %error, "a session cannot be read");
     let detail = "the session's log cannot be read; the host's own log says why";
-    Fault::new(ErrorCode::UNREADABLE_SESSION, detail).in_session(id)
+    Fault::new(ErrorCode::UNREADABLE_SESSION, detail).with_session(id)
 }
 
 /// Something in a request's body or in a tool's arguments.
-pub(super) fn invalid(detail: impl Into<String>) -> Fault {
-    Fault::new(ErrorCode::INVALID_PARAMS, detail).formerly("invalid_body")
+pub(super) fn invalid_params(detail: impl Into<String>) -> Fault {
+    Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_body")
 }
 
 /// Something in a query.
 pub(super) fn invalid_query(detail: impl Into<String>) -> Fault {
-    Fault::new(ErrorCode::INVALID_PARAMS, detail).formerly("invalid_query")
+    Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_query")
 }
 
 /// The agent could not be started.
@@ -46,28 +46,28 @@ pub(crate) fn start_failed(failure: &StartFailure) -> Fault {
         Some((message, stderr)) => (message, stderr),
         None => (failure.message.as_str(), ""),
     };
-    Fault::new(ErrorCode::START_FAILED, message).formerly("spawn_failed").with(|body| {
+    Fault::new(ErrorCode::START_FAILED, message).with_legacy_code("spawn_failed").with_members(|body| {
         body.stderr = Some(stderr.to_owned());
         body.agent_error = failure.agent_error();
         body.exit_code = failure.exit_code;
     })
 }
 
-pub(crate) fn from_create(error: &CreateError) -> Fault {
+pub(crate) fn fault_from_create_error(error: &CreateError) -> Fault {
     let fault = |code| Fault::new(code, error.to_string());
     match error {
-        CreateError::Adapter(error) => from_adapter(error),
-        CreateError::Workspace(error) => from_workspace(error),
+        CreateError::Adapter(error) => fault_from_adapter_error(error),
+        CreateError::Workspace(error) => fault_from_workspace_error(error),
         CreateError::Sandbox(SandboxError::Unsupported(_)) => fault(ErrorCode::SANDBOX_NOT_SUPPORTED),
         CreateError::Sandbox(_) => fault(ErrorCode::SANDBOX_IMPOSSIBLE),
         CreateError::Cwd { .. } => fault(ErrorCode::INVALID_CWD),
         CreateError::CwdNotAllowed { .. } => fault(ErrorCode::CWD_NOT_ALLOWED),
         CreateError::Delegation(error) => Fault::new(delegation_code(error), error.to_string()),
         CreateError::Label { .. } => fault(ErrorCode::LABEL_TOO_LONG),
-        CreateError::KeyReused { session } => fault(ErrorCode::IDEMPOTENCY_KEY_REUSED).in_session(session.as_str()),
+        CreateError::KeyReused { session } => fault(ErrorCode::IDEMPOTENCY_KEY_REUSED).with_session(session.as_str()),
         CreateError::TooMany { .. } => fault(ErrorCode::TOO_MANY_SESSIONS),
         CreateError::TooFast { retry_after, .. } => {
-            fault(ErrorCode::TOO_MANY_SPAWNS).retry_after(retry_after.as_secs() + 1)
+            fault(ErrorCode::TOO_MANY_SPAWNS).with_retry_after(retry_after.as_secs() + 1)
         }
         CreateError::StorageFull => fault(ErrorCode::STORAGE_FULL),
         CreateError::NoFileDescriptors => fault(ErrorCode::UNAVAILABLE),
@@ -76,7 +76,7 @@ pub(crate) fn from_create(error: &CreateError) -> Fault {
             let detail = "the session's log cannot be made; the host's own log says why";
             Fault::new(ErrorCode::UNAVAILABLE, detail)
         }
-        CreateError::Start { session, failure } => start_failed(failure).in_session(session),
+        CreateError::Start { session, failure } => start_failed(failure).with_session(session),
     }
 }
 
@@ -92,7 +92,7 @@ const fn delegation_code(error: &DelegationError) -> ErrorCode {
     }
 }
 
-fn from_adapter(error: &AdapterError) -> Fault {
+fn fault_from_adapter_error(error: &AdapterError) -> Fault {
     let fault = |code| Fault::new(code, error.to_string());
     match error {
         AdapterError::Unknown { .. } => fault(ErrorCode::UNKNOWN_ADAPTER),
@@ -100,13 +100,13 @@ fn from_adapter(error: &AdapterError) -> Fault {
         AdapterError::Option { .. } => fault(ErrorCode::INVALID_OPTION),
         AdapterError::Protocol { .. } => fault(ErrorCode::PROTOCOL_NOT_SUPPORTED),
         AdapterError::NotInstalled { install, .. } => {
-            fault(ErrorCode::ADAPTER_NOT_INSTALLED).with(|body| body.install.clone_from(install))
+            fault(ErrorCode::ADAPTER_NOT_INSTALLED).with_members(|body| body.install.clone_from(install))
         }
         AdapterError::Manifest(_) => fault(ErrorCode::INVALID_MANIFEST),
     }
 }
 
-pub(crate) fn from_workspace(error: &WorkspaceError) -> Fault {
+pub(crate) fn fault_from_workspace_error(error: &WorkspaceError) -> Fault {
     let code = match error {
         WorkspaceError::Damaged { .. }
         | WorkspaceError::Version { .. }
@@ -125,24 +125,24 @@ pub(crate) fn from_workspace(error: &WorkspaceError) -> Fault {
 }
 
 /// Where the workspace is what the request is about, an unknown one is not found.
-pub(super) fn from_named_workspace(error: &WorkspaceError) -> Fault {
-    let fault = from_workspace(error);
+pub(super) fn fault_from_named_workspace_error(error: &WorkspaceError) -> Fault {
+    let fault = fault_from_workspace_error(error);
     if matches!(error, WorkspaceError::Unknown { .. }) { fault.with_status(StatusCode::NOT_FOUND) } else { fault }
 }
 
 /// A call on a session that did not go through. One that was forgotten meanwhile is unknown.
-pub(super) fn from_call(app: &App, id: &SessionId, error: &CallError) -> Fault {
+pub(super) fn fault_from_failed_call(app: &App, id: &SessionId, error: &CallError) -> Fault {
     if matches!(error, CallError::Gone) && app.host.descriptor(id).is_none() {
         return unknown_session(id.as_str());
     }
-    from_call_error(error, id.as_str())
+    fault_from_call_error(error, id.as_str())
 }
 
 /// The same for a caller that holds the session.
-pub(crate) fn from_call_error(error: &CallError, id: &str) -> Fault {
+pub(crate) fn fault_from_call_error(error: &CallError, id: &str) -> Fault {
     let fault = |code| Fault::new(code, error.to_string());
     let fault = match error {
-        CallError::Refused(refusal) => from_refusal(refusal, id),
+        CallError::Refused(refusal) => fault_from_refusal(refusal, id),
         CallError::StorageFull => {
             let detail = "the disk is full: nothing was done; free some space, then try again";
             Fault::new(ErrorCode::STORAGE_FULL, detail)
@@ -157,10 +157,10 @@ pub(crate) fn from_call_error(error: &CallError, id: &str) -> Fault {
             Fault::new(ErrorCode::UNAVAILABLE, detail)
         }
     };
-    fault.in_session(id)
+    fault.with_session(id)
 }
 
-pub(crate) fn from_refusal(refusal: &Refusal, id: &str) -> Fault {
+pub(crate) fn fault_from_refusal(refusal: &Refusal, id: &str) -> Fault {
     let fault = match refusal {
         Refusal::NotResumable => Fault::new(
             ErrorCode::NOT_RESUMABLE,
@@ -201,15 +201,15 @@ pub(crate) fn from_refusal(refusal: &Refusal, id: &str) -> Fault {
         Refusal::InvalidOption { offered } => {
             let names: Vec<String> = offered.iter().map(ToString::to_string).collect();
             let detail = format!("not one of the offered options: {}", names.join(", "));
-            Fault::new(ErrorCode::INVALID_OPTION, detail).with(|body| body.offered = Some(names))
+            Fault::new(ErrorCode::INVALID_OPTION, detail).with_members(|body| body.offered = Some(names))
         }
         Refusal::AlreadyRunning => Fault::new(ErrorCode::ALREADY_RUNNING, "the session is running already"),
     };
-    fault.in_session(id)
+    fault.with_session(id)
 }
 
 /// The end of a prompt that the agent did not answer itself; `None` if it did.
-pub(crate) fn from_prompt_end(end: &PromptEnd, session: &str) -> Option<Fault> {
+pub(crate) fn fault_from_prompt_end(end: &PromptEnd, session: &str) -> Option<Fault> {
     let (code, detail) = match end {
         PromptEnd::Answered { .. } | PromptEnd::Failed { .. } | PromptEnd::Cancelled => return None,
         PromptEnd::Removed { .. } => (ErrorCode::REMOVED, "the prompt was taken out of the queue"),
@@ -221,5 +221,5 @@ pub(crate) fn from_prompt_end(end: &PromptEnd, session: &str) -> Option<Fault> {
             (ErrorCode::HOST_RESTARTED, "the host was restarted before this prompt was finished")
         }
     };
-    Some(Fault::new(code, detail).in_session(session))
+    Some(Fault::new(code, detail).with_session(session))
 }

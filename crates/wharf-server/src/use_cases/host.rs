@@ -7,7 +7,7 @@ use wharf_host::core::SessionId;
 use wharf_host::metrics::Insight;
 
 use super::Caller;
-use super::contract::session_info;
+use super::contract::to_session_info;
 use crate::App;
 use crate::fault::Fault;
 use crate::running::VERSION;
@@ -15,8 +15,8 @@ use crate::running::VERSION;
 /// Describes the host.
 pub(crate) fn describe_host(app: &App, who: &Caller) -> Result<HostInfo, Fault> {
     who.may_change()?;
-    who.sees_the_host()?;
-    let sessions = app.seen_by(&who.identity).descriptors();
+    who.may_see_host()?;
+    let sessions = app.visible_to(&who.identity).descriptors();
     let live = sessions.iter().filter(|session| session.status.is_alive()).count();
     Ok(HostInfo {
         version: VERSION.to_owned(),
@@ -52,20 +52,20 @@ pub(crate) async fn check_readiness(app: &App) -> Result<(), Fault> {
     let Some((code, detail)) = reasons.first().copied() else { return Ok(()) };
     let all = reasons.iter().map(|(code, _)| *code).collect();
     let fault = Fault::new(code, detail).with_status(StatusCode::SERVICE_UNAVAILABLE);
-    Err(fault.with(|body| body.reasons = Some(all)))
+    Err(fault.with_members(|body| body.reasons = Some(all)))
 }
 
 /// Lists the sessions that are alive, the newest first, with what they run as; nothing of what was said.
 pub(crate) fn list_processes(app: &App, who: &Caller) -> Result<ProcessList, Fault> {
     who.may_change()?;
-    let mut known = app.seen_by(&who.identity).descriptors();
+    let mut known = app.visible_to(&who.identity).descriptors();
     known.retain(|known| known.status.is_alive());
     known.sort_unstable_by(|a, b| b.id.cmp(&a.id));
     let sessions = known.iter().map(|known| {
         let id = SessionId::new(known.id.as_str());
         let Insight { asks, readers, lag_events, log_bytes, idle_millis, .. } = app.host.insight(&id);
         // Text of people and agents has no place here.
-        let silent = SessionInfo { title: None, label: None, name: None, message: None, ..session_info(known) };
+        let silent = SessionInfo { title: None, label: None, name: None, message: None, ..to_session_info(known) };
         let pids = app.host.processes_of(&id);
         SessionProcesses { session: silent, pids, asks, readers, lag_events, log_bytes, idle_millis }
     });

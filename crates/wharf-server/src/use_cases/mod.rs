@@ -8,11 +8,11 @@ mod contract;
 mod events;
 mod faults;
 mod host;
-mod life;
-mod list;
+mod lifecycle;
 mod output;
 mod prompt;
 mod queue;
+mod sessions;
 mod spawn;
 mod workspaces;
 
@@ -28,15 +28,15 @@ pub(crate) use contract::*;
 pub(crate) use events::*;
 pub(crate) use faults::*;
 pub(crate) use host::*;
-pub(crate) use life::*;
-pub(crate) use list::*;
+pub(crate) use lifecycle::*;
 pub(crate) use output::*;
 pub(crate) use prompt::*;
 pub(crate) use queue::*;
+pub(crate) use sessions::*;
 pub(crate) use spawn::*;
 pub(crate) use workspaces::*;
 
 /// Returns the session's handle; its agent is not woken.
-pub(crate) async fn open(app: &App, who: &Caller, id: &str) -> Result<SessionHandle, Fault> {
-    app.seen_by(&who.identity).open(&SessionId::new(id)).await.map_err(|error| from_open(id, &error))
+pub(crate) async fn open_session(app: &App, who: &Caller, id: &str) -> Result<SessionHandle, Fault> {
+    app.visible_to(&who.identity).open(&SessionId::new(id)).await.map_err(|error| fault_from_open_error(id, &error))
 }

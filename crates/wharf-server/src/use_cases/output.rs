@@ -2,28 +2,28 @@
 
 use wharf_api::{OutputLines, OutputQuery};
 
-use super::faults::{invalid_query, unreadable};
-use super::{Caller, open};
+use super::faults::{invalid_query, unreadable_session};
+use super::{Caller, open_session};
 use crate::App;
 use crate::fault::Fault;
 use crate::lines::{LastLines, MostLines, last_n};
 
-const LINES: usize = 200;
-const MOST_LINES: usize = 10_000;
+const DEFAULT_OUTPUT_LINES: usize = 200;
+const MAX_OUTPUT_LINES: usize = 10_000;
 
 /// Reads the newest lines.
-pub(crate) async fn output(app: &App, who: &Caller, id: &str, query: &OutputQuery) -> Result<OutputLines, Fault> {
-    let count = query.last_n.unwrap_or(LINES);
-    if count == 0 || count > MOST_LINES {
-        let detail = format!("lastN: {count} is not between 1 and {MOST_LINES}");
+pub(crate) async fn read_output(app: &App, who: &Caller, id: &str, query: &OutputQuery) -> Result<OutputLines, Fault> {
+    let count = query.last_n.unwrap_or(DEFAULT_OUTPUT_LINES);
+    if count == 0 || count > MAX_OUTPUT_LINES {
+        let detail = format!("lastN: {count} is not between 1 and {MAX_OUTPUT_LINES}");
         return Err(invalid_query(detail));
     }
-    let handle = open(app, who, id).await?;
+    let handle = open_session(app, who, id).await?;
     let most = MostLines { lines: count, bytes: app.host.config().limits.history.0 };
     // The semaphore is never closed.
-    let _place = app.looking_back.acquire().await.ok();
+    let _place = app.tail_scans.acquire().await.ok();
     let last = last_n(&handle, most, app.host.config().redact_output).await;
-    let LastLines { lines, truncated } = last.map_err(|error| unreadable(id, &error))?;
+    let LastLines { lines, truncated } = last.map_err(|error| unreadable_session(id, &error))?;
     let last_event_id = lines.last().map(|line| line.id.to_string());
     let lines = lines.into_iter().map(|line| line.text).collect();
     Ok(OutputLines { id: id.to_owned(), lines, last_event_id, truncated })

@@ -6,15 +6,15 @@ use wharf_host::core::{Overlap, Raw, Submission};
 use wharf_host::{SessionHandle, new_prompt_id};
 use wharf_json::Json;
 
-use super::faults::{from_call, from_create, invalid};
-use super::{Caller, open};
+use super::faults::{fault_from_create_error, fault_from_failed_call, invalid_params};
+use super::{Caller, open_session};
 use crate::App;
 use crate::fault::Fault;
 
 /// Longer than any id that a program makes.
 const MAX_KEY_BYTES: usize = 256;
 /// Where REST and MCP have the key.
-pub(super) const KEY_HEADER: &str = "Idempotency-Key";
+pub(super) const IDEMPOTENCY_KEY_HEADER: &str = "Idempotency-Key";
 
 /// The JSON text of a list of content blocks, in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,8 +29,8 @@ struct Block {
 
 impl PromptBlocks {
     /// Reads a prompt's content: a text becomes one block, blocks stay as they are.
-    pub(super) fn read(content: &Content) -> Result<Self, Fault> {
-        Self::parse(content.json()).map_err(|why| invalid(format!("prompt: {why}")))
+    pub(super) fn from_content(content: &Content) -> Result<Self, Fault> {
+        Self::parse(content.json()).map_err(|why| invalid_params(format!("prompt: {why}")))
     }
 
     fn parse(json: &str) -> Result<Self, String> {
@@ -55,18 +55,18 @@ impl PromptBlocks {
     }
 
     /// Returns the request as the agent is to get it; the ids are replaced on the way.
-    pub(super) fn request(&self, session: &str) -> Result<Raw, Fault> {
+    pub(super) fn to_request(&self, session: &str) -> Result<Raw, Fault> {
         let session = serde_json::Value::from(session);
         let blocks = &self.0;
         let frame = Raw::new(format!(
             r#"{{"jsonrpc":"2.0","id":0,"method":"session/prompt","params":{{"sessionId":{session},"prompt":{blocks}}}}}"#
         ));
-        frame.ok_or_else(|| invalid("prompt: is not one line of UTF-8"))
+        frame.ok_or_else(|| invalid_params("prompt: is not one line of UTF-8"))
     }
 }
 
 /// Gives the agent a prompt; a session that has ended and can come back does so.
-pub(crate) async fn prompt(
+pub(crate) async fn send_prompt(
     app: &App,
     who: &Caller,
     id: &str,
@@ -75,23 +75,23 @@ pub(crate) async fn prompt(
 ) -> Result<Prompted, Fault> {
     who.may_work_in(app, id)?;
     let overlap = match (args.queue.unwrap_or(false), args.interrupt.unwrap_or(false)) {
-        (true, true) => return Err(invalid("queue and interrupt exclude each other: send one of them")),
+        (true, true) => return Err(invalid_params("queue and interrupt exclude each other: send one of them")),
         (true, false) => Overlap::Queue,
         (false, true) => Overlap::Interrupt,
         (false, false) => Overlap::Refuse,
     };
-    let key = key.map(|key| checked_key(KEY_HEADER, key)).transpose()?;
-    let blocks = PromptBlocks::read(&args.prompt)?;
-    let handle = open(app, who, id).await?;
+    let key = key.map(|key| check_idempotency_key(IDEMPOTENCY_KEY_HEADER, key)).transpose()?;
+    let blocks = PromptBlocks::from_content(&args.prompt)?;
+    let handle = open_session(app, who, id).await?;
     if let Some(agent) = who.identity.agent() {
         // Of those that it led to there may be so many; one that comes back is one more.
-        app.host.wake_child(agent, &handle).await.map_err(|error| from_create(&error))?;
+        app.host.wake_child(agent, &handle).await.map_err(|error| fault_from_create_error(&error))?;
     }
-    submit(app, who, &handle, &blocks, overlap, key).await
+    submit_prompt(app, who, &handle, &blocks, overlap, key).await
 }
 
 /// Returns the key if it can be used; `place` is where the caller wrote it.
-pub(crate) fn checked_key<'a>(place: &str, key: &'a str) -> Result<&'a str, Fault> {
+pub(crate) fn check_idempotency_key<'a>(place: &str, key: &'a str) -> Result<&'a str, Fault> {
     let usable = !key.is_empty() && key.len() <= MAX_KEY_BYTES;
     usable.then_some(key).ok_or_else(|| {
         let detail = format!("{place}: must have 1 to {MAX_KEY_BYTES} characters");
@@ -100,7 +100,7 @@ pub(crate) fn checked_key<'a>(place: &str, key: &'a str) -> Result<&'a str, Faul
 }
 
 /// Hands a prompt to the session.
-pub(super) async fn submit(
+pub(super) async fn submit_prompt(
     app: &App,
     who: &Caller,
     handle: &SessionHandle,
@@ -109,10 +109,10 @@ pub(super) async fn submit(
     key: Option<&str>,
 ) -> Result<Prompted, Fault> {
     let id = handle.id();
-    let frame = blocks.request(id.as_str())?;
+    let frame = blocks.to_request(id.as_str())?;
     let (prompt, key) = (new_prompt_id(), key.map(Into::into));
     let submission = Submission { prompt, sender: who.sender(), frame, key, overlap, to_agent: false };
-    let receipt = handle.prompt(submission).await.map_err(|error| from_call(app, id, &error))?;
+    let receipt = handle.prompt(submission).await.map_err(|error| fault_from_failed_call(app, id, &error))?;
     Ok(Prompted {
         ok: true,
         id: id.to_string(),

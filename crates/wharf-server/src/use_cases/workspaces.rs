@@ -7,7 +7,7 @@ use wharf_api::{
     ActiveWorkspace, ErrorCode, NewWorkspace, RemovedWorkspace, WorkspaceInfo, WorkspaceRegistry, WorkspaceRemovalQuery,
 };
 
-use super::faults::{from_named_workspace, from_workspace};
+use super::faults::{fault_from_named_workspace_error, fault_from_workspace_error};
 use super::{Caller, contract};
 use crate::App;
 use crate::auth::Identity;
@@ -16,14 +16,14 @@ use crate::fault::Fault;
 /// Lists the registered workspaces; to a token of one workspace, that one.
 pub(crate) fn list_workspaces(app: &App, who: &Caller) -> Result<WorkspaceRegistry, Fault> {
     let list = app.host.workspaces().known_on(&who.identity.ground());
-    list.map(contract::workspace_registry).map_err(|error| from_workspace(&error))
+    list.map(contract::to_workspace_registry).map_err(|error| fault_from_workspace_error(&error))
 }
 
 /// Registers a directory. The first one becomes the active one.
 pub(crate) fn add_workspace(app: &App, who: &Caller, new: &NewWorkspace) -> Result<WorkspaceInfo, Fault> {
     who.may_administrate()?;
     let added = app.host.workspaces().add(&new.slug, Path::new(&new.path), new.label.as_deref());
-    added.map(contract::workspace_info).map_err(|error| from_workspace(&error))
+    added.map(contract::to_workspace_info).map_err(|error| fault_from_workspace_error(&error))
 }
 
 /// Makes a workspace the one of spawns that name none.
@@ -34,7 +34,7 @@ pub(crate) fn activate_workspace(
 ) -> Result<WorkspaceRegistry, Fault> {
     who.may_administrate()?;
     let list = app.host.workspaces().activate(&active.slug);
-    list.map(contract::workspace_registry).map_err(|error| from_named_workspace(&error))
+    list.map(contract::to_workspace_registry).map_err(|error| fault_from_named_workspace_error(&error))
 }
 
 /// Takes a workspace out of the registry. Its sessions stay unless `purge` is set.
@@ -49,15 +49,15 @@ pub(crate) async fn remove_workspace(
     if !tokens.is_empty() {
         // Else they would open the next directory that gets this slug.
         let detail = format!("tokens are for {slug:?} alone: {}; revoke them first", tokens.join(", "));
-        return Err(Fault::new(ErrorCode::WORKSPACE_HAS_TOKENS, detail).with(|body| body.tokens = Some(tokens)));
+        return Err(Fault::new(ErrorCode::WORKSPACE_HAS_TOKENS, detail).with_members(|body| body.tokens = Some(tokens)));
     }
     let removed = app.host.remove_workspace(slug, query.purge.unwrap_or(false)).await;
-    let removed = removed.map_err(|error| from_named_workspace(&error))?;
+    let removed = removed.map_err(|error| fault_from_named_workspace_error(&error))?;
     Ok(RemovedWorkspace { ok: true, slug: removed.workspace.slug.to_string(), purged: removed.purged })
 }
 
 /// Returns the name of a workspace that the asker knows of.
 pub(crate) fn find_workspace(app: &App, asker: &Identity, slug: &str) -> Result<Arc<str>, Fault> {
     let place = app.host.workspaces().place(&asker.ground(), None, Some(slug));
-    place.map(|place| place.bucket.into()).map_err(|error| from_workspace(&error))
+    place.map(|place| place.bucket.into()).map_err(|error| fault_from_workspace_error(&error))
 }

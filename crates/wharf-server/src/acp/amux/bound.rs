@@ -103,7 +103,7 @@ impl Connection {
     /// `session/new` on a bound connection: the session of that name, made now if there is none (rules 9.1, 9.4).
     pub(in crate::acp) async fn bound_new(&self, bound: &Bound, frame: &Bytes, id: &Bytes) -> Outcome {
         let one = bound.room.starting.lock().await;
-        let Some(known) = self.sight().named(bound.name()) else {
+        let Some(known) = self.sight().find_by_name(bound.name()) else {
             self.caller().may_change()?;
             let outcome = self.begin_session(frame, id, Some(Arc::clone(bound.name()))).await;
             drop(one);
@@ -114,7 +114,7 @@ impl Connection {
         self.spare.lock().await.take();
         let session = SessionId::new(known.id.as_str());
         let before = self.attached(&session);
-        let handle = use_cases::open(&self.app, &self.caller(), session.as_str()).await?;
+        let handle = use_cases::open_session(&self.app, &self.caller(), session.as_str()).await?;
         let Arrival { handle, joined, showing } = self.enter_session(handle, true, None).await?;
         let answer = answers::joined(&joined, &handle.descriptor(), id).map_err(unreadable_answer)?;
         if before.is_some() {
@@ -188,9 +188,9 @@ impl Connection {
     /// one.
     async fn bound_handle(&self, bound: &Bound) -> Result<SessionHandle, RpcError> {
         let _one = bound.room.starting.lock().await;
-        if let Some(known) = self.sight().named(bound.name()) {
+        if let Some(known) = self.sight().find_by_name(bound.name()) {
             let session = SessionId::new(known.id.as_str());
-            return Ok(use_cases::open(&self.app, &self.caller(), session.as_str()).await?);
+            return Ok(use_cases::open_session(&self.app, &self.caller(), session.as_str()).await?);
         }
         if self.role() == Role::Observer {
             return Err(attach_unknown(bound.name()));

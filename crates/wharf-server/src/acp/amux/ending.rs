@@ -15,7 +15,7 @@ const AGENT_FAILED: u16 = 1011;
 impl Connection {
     /// `session/detach` from the bound session: it is answered, and the connection is closed (rule 4.7).
     pub(in crate::acp) async fn detach_bound(&self, bound: &Bound, id: &Bytes) -> Outcome {
-        let known = self.sight().named(bound.name());
+        let known = self.sight().find_by_name(bound.name());
         let session = known.map_or_else(|| bound.name().to_string(), |known| known.id.clone());
         let answer = result(id, &json!({ "sessionId": session, "status": "detached" }));
         let _ = self.out.send(Out::Answer { session: None, frame: answer.into() }).await;

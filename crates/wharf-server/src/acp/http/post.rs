@@ -125,8 +125,8 @@ async fn refuse_unread(app: &App, identity: &Identity, headers: &HeaderMap, (why
         http.connection.settle_malformed(&salvage_head(&without_bom(head)), &detail).await;
     }
     match why {
-        NoBody::TooLarge(_) => Fault::from(why).formerly("too_large"),
-        NoBody::Stalled => Fault::from(why).formerly("stalled"),
+        NoBody::TooLarge(_) => Fault::from(why).with_legacy_code("too_large"),
+        NoBody::Stalled => Fault::from(why).with_legacy_code("stalled"),
         NoBody::CutOff | NoBody::NoRoom => Fault::from(why),
     }
 }

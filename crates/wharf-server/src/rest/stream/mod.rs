@@ -3,10 +3,10 @@
 //! A stream reads only when its client does: a client that never reads costs what is under way to it, and no more. The
 //! lines of a large update are counted in the budget of all connections.
 
-mod reading;
-mod ready;
-mod states;
-mod told;
+mod ready_events;
+mod session_list_stream;
+mod session_stream;
+mod stream_event;
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -19,12 +19,12 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use utoipa::IntoParams;
 
-use super::extract::{Named, Params};
+use super::extract::{PathParams, QueryParams};
 use crate::fault::Fault;
 use crate::use_cases::{self, Caller};
 use crate::{App, StreamPlace};
-use reading::Reading;
-use states::States;
+use session_list_stream::SessionListStream;
+use session_stream::SessionStream;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -33,14 +33,14 @@ pub(super) fn routes() -> OpenApiRouter<App> {
 }
 
 /// Proxies take a connection that says nothing for half a minute for dead.
-const COMMENT: Duration = Duration::from_secs(25);
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const COMMENT_INTERVAL: Duration = Duration::from_secs(25);
+const LAST_EVENT_ID_HEADER: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Where to go on.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(default)]
-pub(super) struct After {
+pub(super) struct ResumeQuery {
     /// The id of the last event that the reader had, for those that cannot send `Last-Event-ID`.
     after: Option<String>,
 }
@@ -49,7 +49,7 @@ pub(super) struct After {
 #[utoipa::path(
     get, path = "/sessions/{id}/stream", tag = "output", operation_id = "follow",
     params(
-        ("id" = String, Path), After,
+        ("id" = String, Path), ResumeQuery,
         ("Last-Event-ID" = Option<String>, Header, description = "Go on after this event"),
     ),
     responses(
@@ -62,18 +62,18 @@ pub(super) struct After {
 pub(super) async fn follow(
     State(app): State<App>,
     caller: Caller,
-    Named(id): Named<String>,
-    Params(query): Params<After>,
+    PathParams(id): PathParams<String>,
+    QueryParams(query): QueryParams<ResumeQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Fault> {
     let place = app.stream_place(&caller.identity)?;
-    let handle = use_cases::open(&app, &caller, &id).await?;
+    let handle = use_cases::open_session(&app, &caller, &id).await?;
     // A browser that reconnects sends the address that it was given and, in the header, where it is by now.
-    let header = headers.get(LAST_EVENT_ID).map(|id| String::from_utf8_lossy(id.as_bytes()).trim().to_owned());
+    let header = headers.get(LAST_EVENT_ID_HEADER).map(|id| String::from_utf8_lossy(id.as_bytes()).trim().to_owned());
     let after = header.filter(|id| !id.is_empty()).or(query.after.filter(|id| !id.is_empty()));
     let redact = app.host.config().redact_output;
-    match Reading::open(handle, after.as_deref(), redact, app.host.buffers()).await? {
-        Some(reading) => Ok(events(reading, place)),
+    match SessionStream::open(handle, after.as_deref(), redact, app.host.buffers()).await? {
+        Some(reading) => Ok(stream_response(reading, place)),
         None => Ok(StatusCode::NO_CONTENT.into_response()),
     }
 }
@@ -88,17 +88,17 @@ pub(super) async fn follow(
 )]
 pub(super) async fn watch(State(app): State<App>, caller: Caller) -> Result<Response, Fault> {
     let place = app.stream_place(&caller.identity)?;
-    Ok(events(States::new(app.seen_by(&caller.identity)), place))
+    Ok(stream_response(SessionListStream::new(app.visible_to(&caller.identity)), place))
 }
 
 /// Something that is sent bit by bit.
-trait Source: Send + 'static {
+trait ChunkSource: Send + 'static {
     /// The next bytes; `None` at the end.
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
 }
 
 /// A body that asks for the next bytes when its client has taken the last.
-fn events(source: impl Source, place: StreamPlace) -> Response {
+fn stream_response(source: impl ChunkSource, place: StreamPlace) -> Response {
     let body = Body::from_stream(futures_util::stream::unfold((source, place), async |(mut source, place)| {
         let chunk = source.next().await?;
         Some((Ok::<_, Infallible>(chunk), (source, place)))
@@ -113,7 +113,7 @@ fn events(source: impl Source, place: StreamPlace) -> Response {
 }
 
 /// Returns one event as it is sent.
-fn event(name: &str, id: Option<&str>, data: &impl Serialize) -> String {
+fn format_event(name: &str, id: Option<&str>, data: &impl Serialize) -> String {
     // Members in the order of their names, as readers know them.
     let data = serde_json::to_value(data).unwrap_or_default();
     let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();

@@ -11,11 +11,11 @@ use wharf_api::mcp::{
 };
 use wharf_api::{SessionPage, SpawnArgs, SpawnedSession};
 
-use super::shapes::{input_schema, schema};
+use super::schemas::{input_schema, output_schema};
 
 /// A tool by what it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Which {
+pub(super) enum ToolName {
     Start,
     Prompt,
     List,
@@ -25,12 +25,12 @@ pub(super) enum Which {
     Answer,
 }
 
-impl Which {
+impl ToolName {
     pub(super) const ALL: [Self; 7] =
         [Self::Start, Self::Prompt, Self::List, Self::Output, Self::Wait, Self::Answer, Self::Kill];
 
     /// The name under which it is listed.
-    pub(super) const fn name(self) -> &'static str {
+    pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Start => "start_agent_session",
             Self::Prompt => "prompt_agent_session",
@@ -43,7 +43,7 @@ impl Which {
     }
 
     /// The tool of this name, in either family. The newer names are not listed: twice the tools would help no model.
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         let newer = match name {
             "agent_start" => Some(Self::Start),
             "agent_prompt" => Some(Self::Prompt),
@@ -52,91 +52,91 @@ impl Which {
             "agent_kill" => Some(Self::Kill),
             _ => None,
         };
-        newer.or_else(|| Self::ALL.into_iter().find(|tool| tool.name() == name))
+        newer.or_else(|| Self::ALL.into_iter().find(|tool| tool.as_str() == name))
     }
 }
 
 /// Returns the first of these arguments that the tool does not have, and the names of those that it has.
-pub(super) fn unknown_argument(which: Which, arguments: &JsonObject) -> Option<(&str, String)> {
-    let tool = TOOLS.iter().find(|tool| tool.name == which.name())?;
+pub(super) fn find_unknown_argument(which: ToolName, arguments: &JsonObject) -> Option<(&str, String)> {
+    let tool = TOOLS.iter().find(|tool| tool.name == which.as_str())?;
     let known = tool.input_schema.get("properties")?.as_object()?;
     let unknown = arguments.keys().find(|name| !known.contains_key(*name))?;
     Some((unknown, known.keys().map(String::as_str).collect::<Vec<_>>().join(", ")))
 }
 
 /// What is listed.
-pub(super) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| Which::ALL.into_iter().map(describe).collect());
+pub(super) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| ToolName::ALL.into_iter().map(describe_tool).collect());
 
-fn describe(which: Which) -> Tool {
+fn describe_tool(which: ToolName) -> Tool {
     match which {
-        Which::Start => tool::<SpawnArgs, SpawnedSession>(
+        ToolName::Start => build_tool::<SpawnArgs, SpawnedSession>(
             which,
             "Start an agent session",
             "Starts a coding agent in a directory and returns its session. With `prompt` its first turn begins at \
              once: read it with get_agent_session_output or wait_agent_session.",
-            acts(),
+            acting_hints(),
         ),
-        Which::Prompt => tool::<PromptInput, PromptOutput>(
+        ToolName::Prompt => build_tool::<PromptInput, PromptOutput>(
             which,
             "Prompt an agent session",
             "Sends the agent a prompt and returns at once; wait_agent_session waits for the turn's end. While a turn \
              runs this is refused (turn_in_progress) unless `queue` or `interrupt` is set.",
-            acts(),
+            acting_hints(),
         ),
-        Which::List => tool::<ListInput, SessionPage>(
+        ToolName::List => build_tool::<ListInput, SessionPage>(
             which,
             "List agent sessions",
             "Lists sessions, the newest first, with their status and whether a turn runs.",
-            reads(),
+            read_only_hints(),
         ),
-        Which::Output => tool::<OutputInput, LinesOutput>(
+        ToolName::Output => build_tool::<OutputInput, LinesOutput>(
             which,
             "Read an agent session's output",
             "Returns the newest lines of what the agent said and did, and what it asks. A line `── turn-end (…) ──` \
              ends each turn.",
-            reads(),
+            read_only_hints(),
         ),
-        Which::Wait => tool::<WaitInput, WaitOutput>(
+        ToolName::Wait => build_tool::<WaitInput, WaitOutput>(
             which,
             "Wait for an agent session",
             "Waits until no turn runs, until the agent asks something, or for timeoutSeconds; then returns the \
              newest lines. Sends progress while it waits.",
-            reads(),
+            read_only_hints(),
         ),
-        Which::Answer => tool::<AnswerInput, AnswerOutput>(
+        ToolName::Answer => build_tool::<AnswerInput, AnswerOutput>(
             which,
             "Answer an agent's question",
             "Answers what the agent asks: a permission with `optionId`, a form with `action` and `content`, either \
              with `cancel`. The open questions are in `asks` of get_agent_session_output and wait_agent_session.",
-            acts(),
+            acting_hints(),
         ),
-        Which::Kill => tool::<KillInput, KillOutput>(
+        ToolName::Kill => build_tool::<KillInput, KillOutput>(
             which,
             "Kill an agent session",
             "Ends the session and its agent's processes. Its output stays readable. Killing it again does nothing.",
-            acts().idempotent(true).open_world(false),
+            acting_hints().idempotent(true).open_world(false),
         ),
     }
 }
 
-fn tool<I: JsonSchema, O: JsonSchema>(
-    which: Which,
+fn build_tool<I: JsonSchema, O: JsonSchema>(
+    which: ToolName,
     title: &'static str,
     description: &'static str,
     annotations: ToolAnnotations,
 ) -> Tool {
-    Tool::new(which.name(), description, input_schema::<I>())
+    Tool::new(which.as_str(), description, input_schema::<I>())
         .with_title(title)
-        .with_raw_output_schema(schema::<O>())
+        .with_raw_output_schema(output_schema::<O>())
         .with_annotations(annotations)
 }
 
-fn reads() -> ToolAnnotations {
+fn read_only_hints() -> ToolAnnotations {
     ToolAnnotations::new().read_only(true).open_world(false)
 }
 
 /// An agent at work may change anything that it can reach.
-fn acts() -> ToolAnnotations {
+fn acting_hints() -> ToolAnnotations {
     ToolAnnotations::new().read_only(false).destructive(true).idempotent(false).open_world(true)
 }
 
@@ -147,13 +147,16 @@ mod tests {
     #[test]
     fn argument_that_a_tool_does_not_have_is_found() {
         let arguments = |text: &str| serde_json::from_str::<JsonObject>(text).unwrap();
-        for which in Which::ALL {
+        for which in ToolName::ALL {
             let given = arguments(r#"{"sessionID":"s"}"#);
-            let (unknown, known) = unknown_argument(which, &given).unwrap();
+            let (unknown, known) = find_unknown_argument(which, &given).unwrap();
             assert_eq!(unknown, "sessionID", "{which:?}");
             assert!(!known.is_empty(), "{which:?}");
         }
-        assert_eq!(unknown_argument(Which::Kill, &arguments(r#"{"sessionId":"s"}"#)), None);
-        assert_eq!(unknown_argument(Which::Start, &arguments(r#"{"adapter":"a","cwd":"/","prompt":"x"}"#)), None);
+        assert_eq!(find_unknown_argument(ToolName::Kill, &arguments(r#"{"sessionId":"s"}"#)), None);
+        assert_eq!(
+            find_unknown_argument(ToolName::Start, &arguments(r#"{"adapter":"a","cwd":"/","prompt":"x"}"#)),
+            None
+        );
     }
 }

@@ -10,28 +10,28 @@ use crate::App;
 use crate::auth::{Identity, Scope};
 
 #[derive(Clone, Debug)]
-pub(crate) struct Sight {
+pub(crate) struct VisibleSessions {
     host: Host,
     scope: Scope,
 }
 
 impl App {
-    pub(crate) fn seen_by(&self, identity: &Identity) -> Sight {
-        Sight { host: self.host.clone(), scope: identity.scope.clone() }
+    pub(crate) fn visible_to(&self, identity: &Identity) -> VisibleSessions {
+        VisibleSessions { host: self.host.clone(), scope: identity.scope.clone() }
     }
 }
 
-impl Sight {
+impl VisibleSessions {
     /// Every session in sight, in short.
     pub(crate) fn descriptors(&self) -> Vec<Arc<Descriptor>> {
         let mut known = self.host.descriptors();
-        let lasts = self.lasts();
+        let lasts = self.is_scope_alive();
         known.retain(|known| lasts && self.scope.covers(known));
         known
     }
 
     /// What an agent covers it covers while its process lives, whoever holds its connection after that.
-    fn lasts(&self) -> bool {
+    fn is_scope_alive(&self) -> bool {
         match &self.scope {
             Scope::Session(badge) => self.host.is_worn(badge),
             Scope::Host | Scope::Workspace(_) => true,
@@ -40,7 +40,7 @@ impl Sight {
 
     /// One session in short, without waking it.
     pub(crate) fn descriptor(&self, id: &SessionId) -> Option<Arc<Descriptor>> {
-        self.host.descriptor(id).filter(|known| self.lasts() && self.scope.covers(known))
+        self.host.descriptor(id).filter(|known| self.is_scope_alive() && self.scope.covers(known))
     }
 
     /// The session's handle; its agent is not woken.
@@ -61,12 +61,12 @@ impl Sight {
     }
 
     /// See [`Host::renew`]. One out of sight is left as it is; who goes on to open it is told that there is none.
-    pub(crate) fn renew(&self, id: &SessionId, renewal: &Renewal<'_>) -> Result<(), CreateError> {
+    pub(crate) fn renew_session(&self, id: &SessionId, renewal: &Renewal<'_>) -> Result<(), CreateError> {
         self.descriptor(id).map_or(Ok(()), |_| self.host.renew(id, renewal))
     }
 
     /// See [`Host::forget`]. `None` if there was no such session in sight.
-    pub(crate) async fn forget(&self, id: &SessionId) -> Result<Option<AgentDelete>, OpenError> {
+    pub(crate) async fn forget_session(&self, id: &SessionId) -> Result<Option<AgentDelete>, OpenError> {
         match self.descriptor(id) {
             Some(_) => self.host.forget(id).await,
             None if matches!(self.why_not_open(id), OpenError::Unreadable { .. }) => self.host.forget(id).await,
@@ -75,8 +75,8 @@ impl Sight {
     }
 
     /// The session that an amux client means by this name.
-    pub(crate) fn named(&self, name: &str) -> Option<Arc<Descriptor>> {
-        let lasts = self.lasts();
+    pub(crate) fn find_by_name(&self, name: &str) -> Option<Arc<Descriptor>> {
+        let lasts = self.is_scope_alive();
         self.host.named(name, |known| lasts && self.scope.covers(known))
     }
 

@@ -10,15 +10,15 @@ use tokio::time::{Instant, Interval};
 use wharf_api::{ForgottenSession, SessionSnapshot, SessionStreamEvent};
 use wharf_host::Descriptor;
 
-use super::{COMMENT, Source, event};
-use crate::sight::Sight;
-use crate::use_cases::session_info;
+use super::{COMMENT_INTERVAL, ChunkSource, format_event};
+use crate::use_cases::to_session_info;
+use crate::visible_sessions::VisibleSessions;
 
 /// Changes that come faster are told together: no person sees more than ten a second.
-const APART: Duration = Duration::from_millis(100);
+const MIN_UPDATE_INTERVAL: Duration = Duration::from_millis(100);
 
-pub(super) struct States {
-    sight: Sight,
+pub(super) struct SessionListStream {
+    sight: VisibleSessions,
     changes: watch::Receiver<u64>,
     /// What the reader knows; nothing before its snapshot.
     known: Option<HashMap<String, Arc<Descriptor>>>,
@@ -26,33 +26,33 @@ pub(super) struct States {
     comment: Interval,
 }
 
-impl States {
-    pub(super) fn new(sight: Sight) -> Self {
-        let mut comment = tokio::time::interval(COMMENT);
+impl SessionListStream {
+    pub(super) fn new(sight: VisibleSessions) -> Self {
+        let mut comment = tokio::time::interval(COMMENT_INTERVAL);
         comment.reset();
         Self { changes: sight.changes(), sight, known: None, told_at: Instant::now(), comment }
     }
 
     /// What is different from what the reader knows, as events.
-    fn look(&mut self) -> String {
+    fn take_changes(&mut self) -> String {
         self.changes.borrow_and_update();
         let mut now = self.sight.descriptors();
         now.sort_unstable_by(|a, b| b.id.cmp(&a.id));
         let mut text = String::new();
         match &mut self.known {
             None => {
-                let sessions = now.iter().map(|known| session_info(known)).collect();
-                text = written(&SessionStreamEvent::Snapshot(SessionSnapshot { sessions }));
+                let sessions = now.iter().map(|known| to_session_info(known)).collect();
+                text = format_list_event(&SessionStreamEvent::Snapshot(SessionSnapshot { sessions }));
             }
             Some(known) => {
                 for (id, session) in now.iter().map(|session| (&session.id, session)) {
-                    if !known.remove(id).is_some_and(|before| is_same(&before, session)) {
-                        text.push_str(&written(&SessionStreamEvent::Session(session_info(session))));
+                    if !known.remove(id).is_some_and(|before| has_same_state(&before, session)) {
+                        text.push_str(&format_list_event(&SessionStreamEvent::Session(to_session_info(session))));
                     }
                 }
                 for id in known.keys() {
                     let forgotten = ForgottenSession { id: id.clone() };
-                    text.push_str(&written(&SessionStreamEvent::Forgotten(forgotten)));
+                    text.push_str(&format_list_event(&SessionStreamEvent::Forgotten(forgotten)));
                 }
             }
         }
@@ -61,7 +61,7 @@ impl States {
     }
 }
 
-impl Source for States {
+impl ChunkSource for SessionListStream {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if self.known.is_some() {
@@ -69,9 +69,9 @@ impl Source for States {
                     changed = self.changes.changed() => changed.ok()?,
                     _ = self.comment.tick() => return Some(Bytes::from_static(b":\n\n")),
                 }
-                tokio::time::sleep_until(self.told_at + APART).await;
+                tokio::time::sleep_until(self.told_at + MIN_UPDATE_INTERVAL).await;
             }
-            let text = self.look();
+            let text = self.take_changes();
             self.told_at = Instant::now();
             if !text.is_empty() {
                 self.comment.reset();
@@ -81,13 +81,13 @@ impl Source for States {
     }
 }
 
-fn written(told: &SessionStreamEvent) -> String {
-    event(told.name(), None, told)
+fn format_list_event(told: &SessionStreamEvent) -> String {
+    format_event(told.name(), None, told)
 }
 
 /// Is the state the same? What an agent says moves the last event and the time of the last output, and nothing else:
 /// that alone is no news here. What it uses is, once it differs visibly.
-fn is_same(before: &Arc<Descriptor>, now: &Arc<Descriptor>) -> bool {
+fn has_same_state(before: &Arc<Descriptor>, now: &Arc<Descriptor>) -> bool {
     if Arc::ptr_eq(before, now) {
         return true;
     }

@@ -10,10 +10,10 @@ use tokio::sync::watch;
 use crate::unfinished::UnfinishedMessage;
 
 /// With so many messages under way to the client, no more is read of it.
-const UNSENT: usize = 64;
+const MAX_UNSENT_MESSAGES: usize = 64;
 
 #[derive(Debug)]
-pub(super) struct Paced<T> {
+pub(super) struct PacedTransport<T> {
     inner: T,
     unsent: Arc<watch::Sender<usize>>,
     /// The part of the next message that has come.
@@ -21,21 +21,21 @@ pub(super) struct Paced<T> {
 }
 
 /// One message on its way out.
-struct Unsent(Arc<watch::Sender<usize>>);
+struct UnsentMessage(Arc<watch::Sender<usize>>);
 
-impl<T> Paced<T> {
+impl<T> PacedTransport<T> {
     pub(super) fn new(inner: T, unfinished: Arc<UnfinishedMessage>) -> Self {
         Self { inner, unsent: Arc::new(watch::Sender::new(0)), unfinished }
     }
 }
 
-impl Drop for Unsent {
+impl Drop for UnsentMessage {
     fn drop(&mut self) {
         self.0.send_modify(|unsent| *unsent -= 1);
     }
 }
 
-impl<T: Transport<RoleServer>> Transport<RoleServer> for Paced<T> {
+impl<T: Transport<RoleServer>> Transport<RoleServer> for PacedTransport<T> {
     type Error = T::Error;
 
     fn send(
@@ -43,7 +43,7 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Paced<T> {
         item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         self.unsent.send_modify(|unsent| *unsent += 1);
-        let (unsent, sending) = (Unsent(Arc::clone(&self.unsent)), self.inner.send(item));
+        let (unsent, sending) = (UnsentMessage(Arc::clone(&self.unsent)), self.inner.send(item));
         async move {
             let sent = sending.await;
             drop(unsent);
@@ -53,7 +53,7 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Paced<T> {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
         let mut unsent = self.unsent.subscribe();
-        unsent.wait_for(|unsent| *unsent < UNSENT).await.ok()?;
+        unsent.wait_for(|unsent| *unsent < MAX_UNSENT_MESSAGES).await.ok()?;
         let message = self.inner.receive().await;
         drop(self.unfinished.end());
         message
@@ -96,10 +96,10 @@ mod tests {
     #[test]
     fn a_client_that_takes_no_answers_is_not_read() {
         let buffers = wharf_host::ByteBudget::new(&wharf_host::Limits::default());
-        let mut paced = Paced::new(Stuck, UnfinishedMessage::new(&buffers));
+        let mut paced = PacedTransport::new(Stuck, UnfinishedMessage::new(&buffers));
         let answer = || JsonRpcMessage::response(ServerResult::EmptyResult(EmptyResult {}), NumberOrString::Number(1));
         let mut under_way = Vec::new();
-        for _ in 0..UNSENT {
+        for _ in 0..MAX_UNSENT_MESSAGES {
             assert!(paced.receive().now_or_never().is_some(), "it is read while there is room");
             under_way.push(paced.send(answer()));
         }

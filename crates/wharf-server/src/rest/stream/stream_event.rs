@@ -5,26 +5,26 @@ use wharf_host::core::{Ask, AskId, AskKind, AskOutcome, Event, PromptId, Seq, St
 use wharf_host::{Entry, SessionHandle};
 
 use crate::acp::stop_reason;
-use crate::use_cases::{ask_type, end_cause, open_ask, status, storage_pause};
+use crate::use_cases::{to_ask_type, to_end_cause, to_open_ask, to_session_status, to_storage_pause};
 
 /// Returns the stream event for an event of the log, or `None` if its reader is not told of it.
-pub(super) async fn told(handle: &SessionHandle, entry: &Entry) -> Option<StreamEvent> {
+pub(super) async fn to_stream_event(handle: &SessionHandle, entry: &Entry) -> Option<StreamEvent> {
     Some(match &entry.event {
-        Event::AgentStarting { .. } => changed_to(Status::Starting),
-        Event::AgentStarted { .. } => changed_to(Status::Running),
+        Event::AgentStarting { .. } => status_change(Status::Starting),
+        Event::AgentStarted { .. } => status_change(Status::Running),
         Event::Ended(ending) => StreamEvent::Status(StatusChange {
-            status: status(ending.status),
-            end_reason: Some(end_cause(ending.reason)),
+            status: to_session_status(ending.status),
+            end_reason: Some(to_end_cause(ending.reason)),
             exit_code: ending.exit_code,
         }),
-        Event::TurnStarted { prompt, .. } => turn(TurnStep::Started, prompt, None),
-        Event::PromptEnded { prompt, end } => turn(TurnStep::Ended, prompt, Some(stop_reason(end))),
-        Event::AskOpened(ask) => StreamEvent::Ask(opened(ask)),
+        Event::TurnStarted { prompt, .. } => turn_change(TurnStep::Started, prompt, None),
+        Event::PromptEnded { prompt, end } => turn_change(TurnStep::Ended, prompt, Some(stop_reason(end))),
+        Event::AskOpened(ask) => StreamEvent::Ask(opened_ask(ask)),
         Event::AskResolved { ask, outcome, .. } => {
-            let kind = kind_of(handle, *ask).await;
-            StreamEvent::Ask(resolved(*ask, kind, outcome))
+            let kind = read_ask_type(handle, *ask).await;
+            StreamEvent::Ask(resolved_ask(*ask, kind, outcome))
         }
-        Event::Paused { why } => StreamEvent::Pause(PauseChange { paused: true, why: Some(storage_pause(*why)) }),
+        Event::Paused { why } => StreamEvent::Pause(PauseChange { paused: true, why: Some(to_storage_pause(*why)) }),
         Event::Continued => StreamEvent::Pause(PauseChange { paused: false, why: None }),
         Event::Created(_)
         | Event::StartFailed { .. }
@@ -41,40 +41,40 @@ pub(super) async fn told(handle: &SessionHandle, entry: &Entry) -> Option<Stream
     })
 }
 
-const fn changed_to(now: Status) -> StreamEvent {
-    StreamEvent::Status(StatusChange { status: status(now), end_reason: None, exit_code: None })
+const fn status_change(now: Status) -> StreamEvent {
+    StreamEvent::Status(StatusChange { status: to_session_status(now), end_reason: None, exit_code: None })
 }
 
-fn turn(turn: TurnStep, prompt: &PromptId, stop_reason: Option<&str>) -> StreamEvent {
+fn turn_change(turn: TurnStep, prompt: &PromptId, stop_reason: Option<&str>) -> StreamEvent {
     let stop_reason = stop_reason.map(ToOwned::to_owned);
     StreamEvent::Turn(TurnChange { turn, prompt_id: prompt.to_string(), stop_reason })
 }
 
-fn opened(ask: &Ask) -> AskChange {
-    let OpenAsk { ask_id, kind, options, tool_call, params, .. } = open_ask(ask);
+fn opened_ask(ask: &Ask) -> AskChange {
+    let OpenAsk { ask_id, kind, options, tool_call, params, .. } = to_open_ask(ask);
     // Of a permission the options and the tool call say it all.
     let params = (ask.kind != AskKind::Permission).then_some(params);
     let (kind, options) = (Some(kind), Some(options));
     AskChange { ask_id, open: true, kind, options, tool_call, params, outcome: None, option_id: None }
 }
 
-fn resolved(ask: AskId, kind: Option<AskType>, outcome: &AskOutcome) -> AskChange {
+fn resolved_ask(ask: AskId, kind: Option<AskType>, outcome: &AskOutcome) -> AskChange {
     let option_id = match outcome {
         AskOutcome::Answered { option, .. } => option.as_deref().map(ToOwned::to_owned),
         AskOutcome::Declined { .. } | AskOutcome::Cancelled | AskOutcome::Withdrawn | AskOutcome::AgentGone => None,
     };
-    let outcome = Some(word(outcome).to_owned());
+    let outcome = Some(outcome_word(outcome).to_owned());
     AskChange { ask_id: ask.0, open: false, kind, options: None, tool_call: None, params: None, outcome, option_id }
 }
 
 /// An ask is named by the event that opened it, which says what kind it is.
-async fn kind_of(handle: &SessionHandle, ask: AskId) -> Option<AskType> {
+async fn read_ask_type(handle: &SessionHandle, ask: AskId) -> Option<AskType> {
     let batch = handle.cursor(Seq(ask.0.checked_sub(1)?)).next().await.ok()?;
     let Event::AskOpened(opened) = &batch.entries().first()?.event else { return None };
-    (opened.id == ask).then(|| ask_type(opened.kind))
+    (opened.id == ask).then(|| to_ask_type(opened.kind))
 }
 
-fn word(outcome: &AskOutcome) -> &'static str {
+fn outcome_word(outcome: &AskOutcome) -> &'static str {
     match outcome {
         AskOutcome::Answered { .. } => "answered",
         AskOutcome::Declined { .. } => "declined",

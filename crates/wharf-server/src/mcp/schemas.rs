@@ -8,11 +8,11 @@ use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
 /// Some clients take no answer beyond a mebibyte, in which lines stand twice and escaped; no model wants as much.
-const MOST_TEXT: usize = 200 * 1024;
+const MAX_TEXT_BYTES: usize = 200 * 1024;
 
 /// The newest of the lines that an answer has room for, and whether some had to go.
-pub(super) fn fitting(mut lines: Vec<String>) -> (Vec<String>, bool) {
-    let mut room = MOST_TEXT;
+pub(super) fn keep_newest_lines(mut lines: Vec<String>) -> (Vec<String>, bool) {
+    let mut room = MAX_TEXT_BYTES;
     let fit = lines.iter().rev().take_while(|line| {
         let fits = line.len() < room;
         room = room.saturating_sub(line.len() + 1);
@@ -25,11 +25,11 @@ pub(super) fn fitting(mut lines: Vec<String>) -> (Vec<String>, bool) {
 
 /// A schema that clients of all kinds read: no references, no formats of Rust's, and nothing nullable, since what there
 /// is not is left out.
-pub(super) fn schema<T: JsonSchema>() -> Arc<JsonObject> {
+pub(super) fn output_schema<T: JsonSchema>() -> Arc<JsonObject> {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
     let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
-    plain(&mut schema);
+    simplify_schema(&mut schema);
     let Value::Object(mut object) = schema else { return Arc::default() };
     object.remove("title");
     object.remove("description");
@@ -39,23 +39,23 @@ pub(super) fn schema<T: JsonSchema>() -> Arc<JsonObject> {
 
 /// The schema of a tool's arguments: there are no others than these.
 pub(super) fn input_schema<T: JsonSchema>() -> Arc<JsonObject> {
-    let mut schema = JsonObject::clone(&schema::<T>());
+    let mut schema = JsonObject::clone(&output_schema::<T>());
     schema.insert("additionalProperties".to_owned(), Value::Bool(false));
     Arc::new(schema)
 }
 
-fn plain(schema: &mut Value) {
+fn simplify_schema(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
-            plain_members(members);
-            members.values_mut().for_each(plain);
+            simplify_members(members);
+            members.values_mut().for_each(simplify_schema);
         }
-        Value::Array(items) => items.iter_mut().for_each(plain),
+        Value::Array(items) => items.iter_mut().for_each(simplify_schema),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
-fn plain_members(members: &mut JsonObject) {
+fn simplify_members(members: &mut JsonObject) {
     // `uint64` and its like, which no validator knows.
     if members.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with(['u', 'i'])) {
         members.remove("format");
@@ -101,16 +101,19 @@ mod tests {
     #[test]
     fn an_answer_holds_the_newest_lines_that_fit() {
         let line = |n: usize| format!("{n:0>1023}");
-        let (kept, truncated) = fitting((0..1_000).map(line).collect());
+        let (kept, truncated) = keep_newest_lines((0..1_000).map(line).collect());
         assert_eq!((kept.len(), truncated), (200, true));
         assert_eq!(kept.last(), Some(&line(999)));
-        assert_eq!(fitting(vec!["short".to_owned(), String::new()]), (vec!["short".to_owned(), String::new()], false));
-        assert_eq!(fitting(vec!["x".repeat(MOST_TEXT)]), (vec![], true));
+        assert_eq!(
+            keep_newest_lines(vec!["short".to_owned(), String::new()]),
+            (vec!["short".to_owned(), String::new()], false)
+        );
+        assert_eq!(keep_newest_lines(vec!["x".repeat(MAX_TEXT_BYTES)]), (vec![], true));
     }
 
     #[test]
     fn schemas_have_neither_references_nor_nulls_nor_formats() {
-        for tool in super::super::table::TOOLS.iter() {
+        for tool in super::super::tools::TOOLS.iter() {
             let text = serde_json::to_string(tool).unwrap();
             for odd in ["$ref", "null", "uint", "[`", "\"items\":true"] {
                 assert!(!text.contains(odd), "{odd} in {text}");

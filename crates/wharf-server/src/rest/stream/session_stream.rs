@@ -11,17 +11,17 @@ use wharf_api::{OutputLine, StreamEvent};
 use wharf_host::core::{Event, Seq};
 use wharf_host::{ByteBudget, Entry, SessionHandle};
 
-use super::ready::ReadyEvents;
-use super::told::told;
-use super::{COMMENT, Source, event};
+use super::ready_events::ReadyEvents;
+use super::stream_event::to_stream_event;
+use super::{COMMENT_INTERVAL, ChunkSource, format_event};
 use crate::fault::Fault;
 use crate::lines::{Follow, Line, LineId, LinesError};
-use crate::use_cases::{unknown_event, unreadable};
+use crate::use_cases::{unknown_event, unreadable_session};
 
 /// Stands for all lines of an event.
-const ALL: u64 = u64::MAX;
+const ALL_LINES: u64 = u64::MAX;
 
-pub(super) struct Reading {
+pub(super) struct SessionStream {
     handle: SessionHandle,
     follow: Follow,
     /// What the reader has had.
@@ -33,7 +33,7 @@ pub(super) struct Reading {
     comment: Interval,
 }
 
-impl Reading {
+impl SessionStream {
     /// A reader of what comes after that event. `None` if nothing does and the session is over.
     pub(super) async fn open(
         handle: SessionHandle,
@@ -41,24 +41,24 @@ impl Reading {
         redact: bool,
         buffers: &Arc<ByteBudget>,
     ) -> Result<Option<Self>, Fault> {
-        let after = after.map(|id| parse(id).ok_or_else(|| unknown_event(id))).transpose()?;
+        let after = after.map(|id| parse_event_id(id).ok_or_else(|| unknown_event(id))).transpose()?;
         let follow = Follow::open(&handle, after, redact).await.map_err(|error| match error {
             LinesError::UnknownEvent(id) => unknown_event(&id.to_string()),
-            LinesError::Read(error) => unreadable(handle.id().as_str(), &error),
+            LinesError::Read(error) => unreadable_session(handle.id().as_str(), &error),
         })?;
         let follow = follow.counted_by(buffers);
         // The session is asked something, so that its descriptor is not behind the log.
         let _ = handle.asks().await;
         let ended = !handle.descriptor().status.is_alive();
         let seen = after.map_or((Seq::ZERO, 0), |id| (id.seq, id.n));
-        let mut comment = tokio::time::interval(COMMENT);
+        let mut comment = tokio::time::interval(COMMENT_INTERVAL);
         comment.reset();
         let ready = ReadyEvents::new(buffers);
         let mut reading = Self { handle, follow, seen, ended, ready, comment };
         while reading.ready.is_empty() && !reading.is_over() && reading.ended {
-            reading.read().await.ok_or_else(|| {
+            reading.read_batch().await.ok_or_else(|| {
                 let (id, why) = (reading.handle.id().as_str(), "it cannot be read on");
-                unreadable(id, &why)
+                unreadable_session(id, &why)
             })?;
         }
         Ok((!reading.ready.is_empty() || !reading.is_over()).then_some(reading))
@@ -69,7 +69,7 @@ impl Reading {
     }
 
     /// Reads on. `None` if the log cannot be read: the stream ends, and its reader comes again.
-    async fn read(&mut self) -> Option<()> {
+    async fn read_batch(&mut self) -> Option<()> {
         let followed = self.follow.next().await;
         let followed = followed
             .inspect_err(|error| tracing::error!(session = %self.handle.id(), %error, "a log cannot be read"))
@@ -77,23 +77,23 @@ impl Reading {
         let mut lines = followed.lines.into_iter().peekable();
         let mut ready = Vec::new();
         for entry in followed.batch.entries() {
-            self.note(entry);
+            self.note_end(entry);
             while let Some(line) = lines.next_if(|line| line.id.seq <= entry.seq) {
-                ready.push(written(&line));
+                ready.push(format_line(&line));
             }
-            if (entry.seq, ALL) <= self.seen || entry.seq < self.seen.0 {
+            if (entry.seq, ALL_LINES) <= self.seen || entry.seq < self.seen.0 {
                 continue;
             }
-            if let Some(told) = told(&self.handle, entry).await {
+            if let Some(told) = to_stream_event(&self.handle, entry).await {
                 let id = format!("{}-{}", entry.epoch, entry.seq);
-                ready.push(event(told.name(), Some(&id), &told));
+                ready.push(format_event(told.name(), Some(&id), &told));
             }
         }
         self.ready.extend(ready, followed.permit);
         Some(())
     }
 
-    fn note(&mut self, entry: &Entry) {
+    fn note_end(&mut self, entry: &Entry) {
         if let Event::Ended(_) = entry.event {
             self.ended = true;
         } else if let Event::AgentStarting { .. } = entry.event {
@@ -102,7 +102,7 @@ impl Reading {
     }
 }
 
-impl Source for Reading {
+impl ChunkSource for SessionStream {
     async fn next(&mut self) -> Option<Bytes> {
         self.ready.note_taken();
         loop {
@@ -122,22 +122,22 @@ impl Source for Reading {
                 () = self.follow.news() => {}
                 _ = self.comment.tick() => return Some(Bytes::from_static(b":\n\n")),
             }
-            self.read().await?;
+            self.read_batch().await?;
         }
     }
 }
 
-fn written(line: &Line) -> String {
+fn format_line(line: &Line) -> String {
     let told = StreamEvent::Line(OutputLine { line: line.text.clone(), stream: line.stream.word().to_owned() });
-    event(told.name(), Some(&line.id.to_string()), &told)
+    format_event(told.name(), Some(&line.id.to_string()), &told)
 }
 
 /// A line's id, or an event's.
-fn parse(id: &str) -> Option<LineId> {
+fn parse_event_id(id: &str) -> Option<LineId> {
     if id.contains('.') {
         return id.parse().ok();
     }
     // Any line of the event has the same beginning.
     let LineId { epoch, seq, .. } = format!("{id}.1").parse().ok()?;
-    Some(LineId { epoch, seq, n: ALL })
+    Some(LineId { epoch, seq, n: ALL_LINES })
 }
