@@ -18,10 +18,10 @@ mod mcp;
 mod metrics;
 mod rest;
 mod running;
-mod sight;
 mod unfinished;
 mod unread;
 mod use_cases;
+mod visible_sessions;
 
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;

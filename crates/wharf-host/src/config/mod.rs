@@ -1,12 +1,12 @@
 //! `config.toml`: every setting with its default. `docs/configuration.md` lists the same keys.
 
-mod agent_services;
 mod amux;
 mod delegation;
 mod keys;
 mod sandbox;
 mod telling;
 mod tls;
+mod tools;
 mod units;
 
 use std::collections::BTreeMap;
@@ -15,14 +15,14 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use wharf_core::{OnRestart, Settings};
 
-pub use agent_services::ServeTools;
-pub(crate) use agent_services::with_tools;
 pub use amux::{AmuxSettings, ReplayTurns};
 pub use delegation::{Allowed, Children, Delegation};
 pub(crate) use keys::nearest;
 pub use sandbox::{SandboxMode, SandboxSettings};
 pub use telling::LogFormat;
 pub use tls::TlsSettings;
+pub use tools::ServeTools;
+pub(crate) use tools::with_tools;
 pub use units::{Cap, Duration, Size};
 
 /// Everything that can be set. `Config::default()` is a host that works.
@@ -355,7 +355,7 @@ impl Config {
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
         keys::check(&table)?;
         let mut config: Self = toml::from_str(text).map_err(|error| error.to_string())?;
-        config.warnings.extend(agent_services::warn_of_old_value(&table));
+        config.warnings.extend(tools::warn_of_old_value(&table));
         let mut sandboxes = std::iter::once(&config.sandbox).chain(config.agents.values().map(|agent| &agent.sandbox));
         if let Some(path) = sandboxes.find_map(SandboxSettings::misplaced) {
             return Err(format!("sandbox: {path:?} is no path; begin it with /, ~/ or $VARIABLE/, without .."));

@@ -29,8 +29,8 @@ use super::under_way::UnderWay;
 use super::view::{TurnSeen, View, ViewExtension};
 use crate::App;
 use crate::auth::Identity;
-use crate::sight::VisibleSessions;
 use crate::use_cases::Caller;
+use crate::visible_sessions::VisibleSessions;
 
 /// The state of a connection. Requests that take long run beside the others and share it.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ use wharf_api::mcp::{
 use wharf_api::{AnswerArgs, ErrorCode, OutputQuery, PromptArgs, SessionQuery};
 
 use super::schemas::keep_newest_lines;
-use super::table::{TOOLS, ToolName, find_unknown_argument};
+use super::tools::{TOOLS, ToolName, find_unknown_argument};
 use super::wait;
 use crate::App;
 use crate::auth::Identity;

@@ -6,7 +6,7 @@ mod handler;
 mod paced_transport;
 mod schemas;
 mod stdio;
-mod table;
+mod tools;
 mod wait;
 
 use std::sync::Arc;

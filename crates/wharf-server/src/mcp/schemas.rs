@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn schemas_have_neither_references_nor_nulls_nor_formats() {
-        for tool in super::super::table::TOOLS.iter() {
+        for tool in super::super::tools::TOOLS.iter() {
             let text = serde_json::to_string(tool).unwrap();
             for odd in ["$ref", "null", "uint", "[`", "\"items\":true"] {
                 assert!(!text.contains(odd), "{odd} in {text}");

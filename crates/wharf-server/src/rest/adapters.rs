@@ -12,7 +12,7 @@ use crate::fault::Fault;
 use crate::use_cases::{self, Caller};
 
 pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list))
+    OpenApiRouter::new().routes(routes!(list_adapters))
 }
 
 /// The agents that can be started, by slug.
@@ -20,7 +20,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     get, path = "/adapters", tag = "adapters", operation_id = "list_adapters", params(AdapterQuery),
     responses((status = 200, description = "All of them", body = AdapterList), (status = 422, description = "`invalid_params`"))
 )]
-pub(super) async fn list(
+pub(super) async fn list_adapters(
     State(app): State<App>,
     caller: Caller,
     QueryParams(query): QueryParams<AdapterQuery>,

@@ -12,7 +12,7 @@ use crate::fault::Fault;
 use crate::use_cases::{self, Caller};
 
 pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(answer))
+    OpenApiRouter::new().routes(routes!(list_asks)).routes(routes!(answer_ask))
 }
 
 /// The asks that the agent waits for an answer to.
@@ -20,7 +20,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     get, path = "/sessions/{id}/asks", tag = "asks", operation_id = "list_asks", params(("id" = String, Path)),
     responses((status = 200, description = "The open asks, the oldest first", body = AskList))
 )]
-pub(super) async fn list(
+pub(super) async fn list_asks(
     State(app): State<App>,
     caller: Caller,
     PathParams(id): PathParams<String>,
@@ -39,7 +39,7 @@ pub(super) async fn list(
         (status = 422, description = "`invalid_option`, with those `offered`"),
     )
 )]
-pub(super) async fn answer(
+pub(super) async fn answer_ask(
     State(app): State<App>,
     caller: Caller,
     PathParams((id, ask)): PathParams<(String, String)>,

@@ -12,7 +12,7 @@ use crate::fault::Fault;
 use crate::use_cases::{self, Caller};
 
 pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(describe)).routes(routes!(stop))
+    OpenApiRouter::new().routes(routes!(describe_host)).routes(routes!(stop_host))
 }
 
 /// The host and its addresses. Not for observers, nor for tokens of one workspace.
@@ -20,7 +20,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     get, path = "/host", tag = "host", operation_id = "describe_host",
     responses((status = 200, description = "The host", body = HostInfo), (status = 403, description = "`host_only`"))
 )]
-pub(super) async fn describe(State(app): State<App>, caller: Caller) -> Result<Json<HostInfo>, Fault> {
+pub(super) async fn describe_host(State(app): State<App>, caller: Caller) -> Result<Json<HostInfo>, Fault> {
     use_cases::describe_host(&app, &caller).map(Json)
 }
 
@@ -29,6 +29,9 @@ pub(super) async fn describe(State(app): State<App>, caller: Caller) -> Result<J
     post, path = "/stop", tag = "host", operation_id = "stop_host",
     responses((status = 202, description = "It begins to stop", body = StopReceipt), (status = 403, description = "`admin_only`"))
 )]
-pub(super) async fn stop(State(app): State<App>, caller: Caller) -> Result<(StatusCode, Json<StopReceipt>), Fault> {
+pub(super) async fn stop_host(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<(StatusCode, Json<StopReceipt>), Fault> {
     use_cases::stop_host(&app, &caller).map(|receipt| (StatusCode::ACCEPTED, Json(receipt)))
 }

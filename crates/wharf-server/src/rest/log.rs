@@ -12,19 +12,19 @@ use crate::fault::Fault;
 use crate::use_cases::{self, Caller};
 
 pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(events)).routes(routes!(output))
+    OpenApiRouter::new().routes(routes!(list_events)).routes(routes!(read_output))
 }
 
 /// The log of a session, a page at a time.
 #[utoipa::path(
-    get, path = "/sessions/{id}/events", tag = "output", params(("id" = String, Path), EventQuery),
+    get, path = "/sessions/{id}/events", tag = "output", operation_id = "events", params(("id" = String, Path), EventQuery),
     responses(
         (status = 200, description = "Events in their order", body = EventPage),
         (status = 409, description = "`unknown_event`: the log does not hold `after`"),
         (status = 503, description = "`too_many_answers`"),
     )
 )]
-pub(super) async fn events(
+pub(super) async fn list_events(
     State(app): State<App>,
     caller: Caller,
     PathParams(id): PathParams<String>,
@@ -35,13 +35,13 @@ pub(super) async fn events(
 
 /// The newest lines of what the agent did and said.
 #[utoipa::path(
-    get, path = "/sessions/{id}/output", tag = "output", params(("id" = String, Path), OutputQuery),
+    get, path = "/sessions/{id}/output", tag = "output", operation_id = "output", params(("id" = String, Path), OutputQuery),
     responses(
         (status = 200, description = "Lines, the oldest first", body = OutputLines),
         (status = 503, description = "`too_many_answers`"),
     )
 )]
-pub(super) async fn output(
+pub(super) async fn read_output(
     State(app): State<App>,
     caller: Caller,
     PathParams(id): PathParams<String>,

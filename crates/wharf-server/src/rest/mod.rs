@@ -36,7 +36,7 @@ pub(crate) struct RestRouters {
 
 pub(crate) fn build_routers() -> RestRouters {
     let (guarded, mut api) = guarded_routes().split_for_parts();
-    let open = OpenApiRouter::new().routes(routes!(health::healthz)).routes(routes!(health::readyz));
+    let open = OpenApiRouter::new().routes(routes!(health::check_health)).routes(routes!(health::check_readiness));
     let (open, open_api) = open.routes(routes!(login::log_in)).split_for_parts();
     // For observers too: it is themselves that they log in and out.
     let own = OpenApiRouter::new().routes(routes!(login::make_code)).routes(routes!(login::log_out));
@@ -65,7 +65,7 @@ fn guarded_routes() -> OpenApiRouter<App> {
         .merge(host::routes())
         .merge(metrics::routes())
         .merge(openapi::routes())
-        .routes(routes!(health::processes))
+        .routes(routes!(health::list_processes))
 }
 
 /// For paths that nobody serves.

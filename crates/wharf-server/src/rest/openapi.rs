@@ -15,7 +15,7 @@ use wharf_api::ProblemBody;
 use crate::App;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(describe))
+    OpenApiRouter::new().routes(routes!(get_document))
 }
 
 const PROBLEM_CONTENT_TYPE: &str = "application/problem+json";
@@ -110,7 +110,7 @@ fn complete_operation(path: &str, changes: bool, operation: &mut Operation) {
     get, path = "/openapi.json", tag = "host", operation_id = "openapi",
     responses((status = 200, description = "OpenAPI 3.1", body = Object))
 )]
-pub(super) async fn describe(Extension(document): Extension<OpenApiDocument>) -> OpenApiDocument {
+pub(super) async fn get_document(Extension(document): Extension<OpenApiDocument>) -> OpenApiDocument {
     document
 }
 

@@ -12,7 +12,7 @@ use crate::fault::Fault;
 use crate::use_cases::{self, Caller};
 
 pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list)).routes(routes!(change, remove))
+    OpenApiRouter::new().routes(routes!(list_queue)).routes(routes!(change_queued, remove_queued))
 }
 
 /// The prompts that wait.
@@ -20,7 +20,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     get, path = "/sessions/{id}/queue", tag = "queue", operation_id = "list_queue", params(("id" = String, Path)),
     responses((status = 200, description = "The next one first", body = QueueList))
 )]
-pub(super) async fn list(
+pub(super) async fn list_queue(
     State(app): State<App>,
     caller: Caller,
     PathParams(id): PathParams<String>,
@@ -38,7 +38,7 @@ pub(super) async fn list(
         (status = 409, description = "`already_started`"),
     )
 )]
-pub(super) async fn change(
+pub(super) async fn change_queued(
     State(app): State<App>,
     caller: Caller,
     PathParams((id, prompt)): PathParams<(String, String)>,
@@ -57,7 +57,7 @@ pub(super) async fn change(
         (status = 409, description = "`already_started`"),
     )
 )]
-pub(super) async fn remove(
+pub(super) async fn remove_queued(
     State(app): State<App>,
     caller: Caller,
     PathParams((id, prompt)): PathParams<(String, String)>,

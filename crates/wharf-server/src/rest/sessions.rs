@@ -18,23 +18,23 @@ use crate::use_cases::{self, Caller};
 
 pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
-        .routes(routes!(list))
-        .routes(routes!(spawn))
-        .routes(routes!(get, forget))
-        .routes(routes!(prompt))
-        .routes(routes!(interrupt))
-        .routes(routes!(kill))
-        .routes(routes!(resume))
+        .routes(routes!(list_sessions))
+        .routes(routes!(spawn_session))
+        .routes(routes!(get_session, forget_session))
+        .routes(routes!(send_prompt))
+        .routes(routes!(interrupt_turn))
+        .routes(routes!(kill_session))
+        .routes(routes!(resume_session))
 }
 
 const RESPOND_ASYNC: &str = "respond-async";
 
 /// Lists sessions, the newest first.
 #[utoipa::path(
-    get, path = "/sessions", tag = "sessions", params(SessionQuery),
+    get, path = "/sessions", tag = "sessions", operation_id = "list", params(SessionQuery),
     responses((status = 200, description = "A page of sessions", body = SessionPage))
 )]
-pub(super) async fn list(
+pub(super) async fn list_sessions(
     State(app): State<App>,
     caller: Caller,
     QueryParams(args): QueryParams<SessionQuery>,
@@ -44,7 +44,7 @@ pub(super) async fn list(
 
 /// Starts an agent. The answer comes when it runs.
 #[utoipa::path(
-    post, path = "/sessions/agent", tag = "sessions", request_body = SpawnArgs,
+    post, path = "/sessions/agent", tag = "sessions", operation_id = "spawn", request_body = SpawnArgs,
     params(
         ("Idempotency-Key" = Option<String>, Header, description = "A repeated request with the same key is the same session"),
         ("Prefer" = Option<String>, Header, description = "`respond-async`: answer at once, while the agent starts"),
@@ -62,7 +62,7 @@ pub(super) async fn list(
         (status = 507, description = "`storage_full`"),
     )
 )]
-pub(super) async fn spawn(
+pub(super) async fn spawn_session(
     State(app): State<App>,
     caller: Caller,
     IdempotencyKey(key): IdempotencyKey,
@@ -87,10 +87,10 @@ pub(super) async fn spawn(
 
 /// One session.
 #[utoipa::path(
-    get, path = "/sessions/{id}", tag = "sessions", params(("id" = String, Path)),
+    get, path = "/sessions/{id}", tag = "sessions", operation_id = "get", params(("id" = String, Path)),
     responses((status = 200, description = "The session", body = SessionInfo))
 )]
-pub(super) async fn get(
+pub(super) async fn get_session(
     State(app): State<App>,
     caller: Caller,
     PathParams(id): PathParams<String>,
@@ -100,10 +100,10 @@ pub(super) async fn get(
 
 /// Forgets a session: it is ended if need be, and its history deleted. An unknown id gives `ok: false`.
 #[utoipa::path(
-    delete, path = "/sessions/{id}", tag = "sessions", params(("id" = String, Path)),
+    delete, path = "/sessions/{id}", tag = "sessions", operation_id = "forget", params(("id" = String, Path)),
     responses((status = 200, description = "It is gone, or never was", body = Forgotten))
 )]
-pub(super) async fn forget(
+pub(super) async fn forget_session(
     State(app): State<App>,
     caller: Caller,
     PathParams(id): PathParams<String>,
@@ -114,7 +114,7 @@ pub(super) async fn forget(
 /// Sends a prompt. The answer comes when the prompt is safely in the log, not when its turn has ended. A session that
 /// has ended and can come back does so.
 #[utoipa::path(
-    post, path = "/sessions/{id}/prompt", tag = "sessions", request_body = PromptArgs,
+    post, path = "/sessions/{id}/prompt", tag = "sessions", operation_id = "prompt", request_body = PromptArgs,
     params(
         ("id" = String, Path),
         ("Idempotency-Key" = Option<String>, Header, description = "A repeated request with the same key is the same prompt"),
@@ -126,7 +126,7 @@ pub(super) async fn forget(
         (status = 429, description = "`queue_full`"),
     )
 )]
-pub(super) async fn prompt(
+pub(super) async fn send_prompt(
     State(app): State<App>,
     caller: Caller,
     PathParams(id): PathParams<String>,
@@ -138,10 +138,10 @@ pub(super) async fn prompt(
 
 /// Ends the running turn, whoever began it. What waits in the queue stays.
 #[utoipa::path(
-    post, path = "/sessions/{id}/interrupt", tag = "sessions", params(("id" = String, Path)),
+    post, path = "/sessions/{id}/interrupt", tag = "sessions", operation_id = "interrupt", params(("id" = String, Path)),
     responses((status = 200, description = "The agent was told to end its turn, if it had one", body = Interrupted))
 )]
-pub(super) async fn interrupt(
+pub(super) async fn interrupt_turn(
     State(app): State<App>,
     caller: Caller,
     PathParams(id): PathParams<String>,
@@ -151,10 +151,10 @@ pub(super) async fn interrupt(
 
 /// Ends the session. Its history stays. One that is dead already is left so.
 #[utoipa::path(
-    post, path = "/sessions/{id}/kill", tag = "sessions", params(("id" = String, Path)),
+    post, path = "/sessions/{id}/kill", tag = "sessions", operation_id = "kill", params(("id" = String, Path)),
     responses((status = 200, description = "It is dead", body = Killed))
 )]
-pub(super) async fn kill(
+pub(super) async fn kill_session(
     State(app): State<App>,
     caller: Caller,
     PathParams(id): PathParams<String>,
@@ -164,7 +164,7 @@ pub(super) async fn kill(
 
 /// Brings an ended session back, also one that a user killed. The answer comes when it runs.
 #[utoipa::path(
-    post, path = "/sessions/{id}/resume", tag = "sessions", params(("id" = String, Path)),
+    post, path = "/sessions/{id}/resume", tag = "sessions", operation_id = "resume", params(("id" = String, Path)),
     request_body(content = Option<ResumeArgs>, description = "Other settings than those that were in force; may be left out"),
     responses(
         (status = 200, description = "It runs", body = SessionInfo),
@@ -172,7 +172,7 @@ pub(super) async fn kill(
         (status = 502, description = "`start_failed`"),
     )
 )]
-pub(super) async fn resume(
+pub(super) async fn resume_session(
     State(app): State<App>,
     caller: Caller,
     PathParams(id): PathParams<String>,

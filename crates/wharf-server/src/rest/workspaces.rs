@@ -15,7 +15,10 @@ use crate::fault::Fault;
 use crate::use_cases::{self, Caller};
 
 pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(list, add)).routes(routes!(activate)).routes(routes!(remove))
+    OpenApiRouter::new()
+        .routes(routes!(list_workspaces, add_workspace))
+        .routes(routes!(activate_workspace))
+        .routes(routes!(remove_workspace))
 }
 
 /// The registered workspaces; to a token of one workspace, that one.
@@ -26,7 +29,7 @@ pub(super) fn routes() -> OpenApiRouter<App> {
         (status = 500, description = "`registry_damaged`, naming the line"),
     )
 )]
-pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<WorkspaceRegistry>, Fault> {
+pub(super) async fn list_workspaces(State(app): State<App>, caller: Caller) -> Result<Json<WorkspaceRegistry>, Fault> {
     use_cases::list_workspaces(&app, &caller).map(Json)
 }
 
@@ -40,7 +43,7 @@ pub(super) async fn list(State(app): State<App>, caller: Caller) -> Result<Json<
         (status = 500, description = "`registry_damaged`, `registry_unwritable`"),
     )
 )]
-pub(super) async fn add(
+pub(super) async fn add_workspace(
     State(app): State<App>,
     caller: Caller,
     JsonBody(new): JsonBody<NewWorkspace>,
@@ -57,7 +60,7 @@ pub(super) async fn add(
         (status = 500, description = "`registry_damaged`, `registry_unwritable`"),
     )
 )]
-pub(super) async fn activate(
+pub(super) async fn activate_workspace(
     State(app): State<App>,
     caller: Caller,
     JsonBody(active): JsonBody<ActiveWorkspace>,
@@ -77,7 +80,7 @@ pub(super) async fn activate(
         (status = 500, description = "`registry_damaged`, `registry_unwritable`"),
     )
 )]
-pub(super) async fn remove(
+pub(super) async fn remove_workspace(
     State(app): State<App>,
     caller: Caller,
     PathParams(slug): PathParams<String>,

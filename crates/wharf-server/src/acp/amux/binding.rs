@@ -16,7 +16,7 @@ use super::rooms::{Room, Sitter};
 use crate::acp::connection::{ExtendedView, SessionExtension};
 use crate::acp::history::NotInline;
 use crate::acp::view::View;
-use crate::sight::VisibleSessions;
+use crate::visible_sessions::VisibleSessions;
 
 /// The session that a connection means when it names none.
 #[derive(Debug)]

@@ -29,7 +29,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub(super) fn routes() -> OpenApiRouter<App> {
-    OpenApiRouter::new().routes(routes!(follow)).routes(routes!(watch))
+    OpenApiRouter::new().routes(routes!(follow_session)).routes(routes!(watch_sessions))
 }
 
 /// Proxies take a connection that says nothing for half a minute for dead.
@@ -49,7 +49,7 @@ pub(super) struct ResumeQuery {
 #[utoipa::path(
     get, path = "/sessions/{id}/stream", tag = "output", operation_id = "follow",
     params(
-        ("id" = String, Path), After,
+        ("id" = String, Path), ResumeQuery,
         ("Last-Event-ID" = Option<String>, Header, description = "Go on after this event"),
     ),
     responses(
@@ -59,7 +59,7 @@ pub(super) struct ResumeQuery {
         (status = 429, description = "`too_many_streams`, `too_many_connections`"),
     )
 )]
-pub(super) async fn follow(
+pub(super) async fn follow_session(
     State(app): State<App>,
     caller: Caller,
     PathParams(id): PathParams<String>,
@@ -86,7 +86,7 @@ pub(super) async fn follow(
         (status = 429, description = "`too_many_streams`, `too_many_connections`"),
     )
 )]
-pub(super) async fn watch(State(app): State<App>, caller: Caller) -> Result<Response, Fault> {
+pub(super) async fn watch_sessions(State(app): State<App>, caller: Caller) -> Result<Response, Fault> {
     let place = app.stream_place(&caller.identity)?;
     Ok(stream_response(SessionListStream::new(app.visible_to(&caller.identity)), place))
 }

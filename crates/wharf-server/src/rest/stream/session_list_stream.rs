@@ -11,8 +11,8 @@ use wharf_api::{ForgottenSession, SessionSnapshot, SessionStreamEvent};
 use wharf_host::Descriptor;
 
 use super::{COMMENT_INTERVAL, ChunkSource, format_event};
-use crate::sight::VisibleSessions;
 use crate::use_cases::to_session_info;
+use crate::visible_sessions::VisibleSessions;
 
 /// Changes that come faster are told together: no person sees more than ten a second.
 const MIN_UPDATE_INTERVAL: Duration = Duration::from_millis(100);
