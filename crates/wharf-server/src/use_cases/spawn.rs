@@ -161,13 +161,12 @@ pub(crate) async fn create_session(app: &App, who: &Caller, new: NewSession) -> 
     });
     created.await.map_err(|error| {
         let fault = fault_from_create_error(&error);
-        match error {
-            CreateError::Start { failure, session } if failure.answer.is_some() => {
-                let answer = failure.answer.unwrap_or_default();
-                NotCreated::ByAgent { answer, session: SessionId::new(session.as_str()), fault }
-            }
-            _ => NotCreated::Refused(fault),
+        if let CreateError::Start { failure, session } = error
+            && let Some(answer) = failure.answer
+        {
+            return NotCreated::ByAgent { answer, session: SessionId::new(session.as_str()), fault };
         }
+        NotCreated::Refused(fault)
     })
 }
 
