@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 
 use bytes::Bytes;
 use wharf_host::core::{Role, Status};
-use wharf_host::{Forward, Introduction, SessionHandle, StartFailure, frame, new_client_id};
+use wharf_host::{Forward, InitializeResponse, SessionHandle, StartFailure, frame, new_client_id};
 
 use super::answers;
 use super::client::ClientInfo;
@@ -24,8 +24,8 @@ impl Connection {
         let known = || self.app.host.introduced(&self.agent);
         let introduction = match self.role() {
             // Observers start nothing, not even for this (rule 4.8).
-            Role::Observer => known().unwrap_or_else(Introduction::of_nobody),
-            Role::Controller if info.returns => known().unwrap_or_else(Introduction::of_nobody),
+            Role::Observer => known().unwrap_or_else(InitializeResponse::without_agent),
+            Role::Controller if info.returns => known().unwrap_or_else(InitializeResponse::without_agent),
             Role::Controller if info.joins => match known() {
                 Some(known) => known,
                 None => self.introduce().await?,
@@ -38,7 +38,7 @@ impl Connection {
     }
 
     /// What the agent says of itself; an agent that had to be started to say it waits for its session.
-    async fn introduce(&self) -> Result<Introduction, RpcError> {
+    async fn introduce(&self) -> Result<InitializeResponse, RpcError> {
         let mut spare = self.spare.lock().await;
         let asked = self.app.host.introduce(&self.agent, &self.told(), self.place().as_deref(), &self.env()).await;
         let (introduction, fresh) = asked.map_err(|failure| from_start(&failure))?;
