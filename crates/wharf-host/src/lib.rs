@@ -32,9 +32,9 @@ pub use adapters::{
     AdapterError, AdapterInfo, Adapters, ImportError, ImportReport, Launchable, ManifestError, ModeInfo, OptionInfo,
     Source, import_registry, is_always_passed,
 };
-pub use agent::agent_token::{Badge, SESSION as SESSION_VARIABLE, TOKEN as TOKEN_VARIABLE};
-pub use agent::initialize::{Introduction, StartFailure};
-pub use agent::{SplitError, adopt, raise_open_files, shim, split_command};
+pub use agent::agent_token::{AgentToken, SESSION_VARIABLE, TOKEN_VARIABLE};
+pub use agent::initialize::{InitializeResponse, StartFailure};
+pub use agent::{SplitError, adopt_orphans, raise_open_files, shim, split_command};
 pub use agent_services::outside as outside_files;
 pub use byte_budget::{BudgetFull, ByteBudget, ByteHolder, BytePermit, Direction};
 pub use config::{

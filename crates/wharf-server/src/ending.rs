@@ -29,7 +29,7 @@ pub(crate) async fn watch(tokens: Arc<Tokens>) {
 pub(crate) async fn ended(app: &App, identity: &Identity) -> Ending {
     match &identity.scope {
         Scope::Session(badge) => {
-            app.host.gone(badge).await;
+            app.host.wait_for_agent_token_end(badge).await;
             Ending::AgentGone
         }
         Scope::Host | Scope::Workspace(_) if Tokens::can_end(identity).is_some() => app.tokens.ended(identity).await,

@@ -8,7 +8,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use wharf_api::ErrorCode;
-use wharf_host::{Auth, Badge};
+use wharf_host::{AgentToken, Auth};
 
 use crate::App;
 use crate::auth::{Identity, Peer, Refused, bearer, is_own_page, page_token};
@@ -111,9 +111,9 @@ fn identify(app: &App, request: &Request) -> Result<Identity, Box<Response>> {
 }
 
 /// The agent of a session, for as long as its process lives. One that waits for its session is nobody yet.
-fn agent(app: &App, badge: Badge) -> Result<Identity, Box<Response>> {
+fn agent(app: &App, badge: AgentToken) -> Result<Identity, Box<Response>> {
     let has_session = app.host.descriptor(badge.session()).is_some();
-    if app.host.is_worn(&badge) && has_session {
+    if app.host.is_agent_token_live(&badge) && has_session {
         return Ok(Identity::of_agent(badge));
     }
     let detail = "this agent has no session, or has ended; it may not use this host";
@@ -147,7 +147,7 @@ pub(crate) fn wrong(app: &App, peer: Peer, detail: &str) -> Response {
 }
 
 fn known(app: &App, peer: Peer, token: &str) -> Result<Identity, Box<Response>> {
-    if let Some(badge) = app.host.badge_of_token(token) {
+    if let Some(badge) = app.host.find_agent_token(token) {
         return agent(app, badge);
     }
     app.tokens.authenticate(token).map_err(|refused| {

@@ -33,7 +33,7 @@ impl VisibleSessions {
     /// What an agent covers it covers while its process lives, whoever holds its connection after that.
     fn is_scope_alive(&self) -> bool {
         match &self.scope {
-            Scope::Session(badge) => self.host.is_worn(badge),
+            Scope::Session(badge) => self.host.is_agent_token_live(badge),
             Scope::Host | Scope::Workspace(_) => true,
         }
     }

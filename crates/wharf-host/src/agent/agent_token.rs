@@ -7,30 +7,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use wharf_core::SessionId;
 
-use super::sweep;
+use super::process_table;
 use crate::ids::random_text;
 
 /// The session's id, for the agent and all that it starts.
-pub const SESSION: &str = "WHARF_SESSION";
+pub const SESSION_VARIABLE: &str = "WHARF_SESSION";
 /// The token of this very process tree.
-pub const TOKEN: &str = "WHARF_TOKEN";
+pub const TOKEN_VARIABLE: &str = "WHARF_TOKEN";
 
 /// How an agent's token begins, so that people and redaction know one when they see it.
-const PREFIX: &str = "wharf_agent_";
+const TOKEN_PREFIX: &str = "wharf_agent_";
 /// 52 characters of five bits: 260 random bits.
-const LENGTH: usize = 52;
+const TOKEN_RANDOM_CHARS: usize = 52;
 
 /// Every badge that is worn. The tokens themselves are nowhere but in the processes' environment: their hashes are here,
 /// and only in memory.
 #[derive(Debug, Default)]
-pub(crate) struct Badges {
-    worn: Mutex<HashMap<blake3::Hash, Tree>>,
+pub(crate) struct AgentTokens {
+    worn: Mutex<HashMap<blake3::Hash, TokenHolder>>,
     /// Told whenever one was taken off.
-    taken_off: watch::Sender<()>,
+    revoked: watch::Sender<()>,
 }
 
 #[derive(Debug)]
-struct Tree {
+struct TokenHolder {
     session: SessionId,
     /// The shim's pid; 0 before it has one.
     root: u32,
@@ -38,12 +38,12 @@ struct Tree {
 
 /// Says that its bearer is of the agent of a session, for as long as that agent's process lives.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Badge {
+pub struct AgentToken {
     session: SessionId,
     digest: blake3::Hash,
 }
 
-impl Badge {
+impl AgentToken {
     pub fn session(&self) -> &SessionId {
         &self.session
     }
@@ -52,31 +52,31 @@ impl Badge {
 /// For whom badges are made: goes with whatever is started for a session.
 #[derive(Clone, Debug)]
 pub(crate) struct TokenIssuer {
-    pub(crate) badges: Arc<Badges>,
+    pub(crate) tokens: Arc<AgentTokens>,
     pub(crate) session: SessionId,
 }
 
 /// A badge as the process has it. Dropping it ends the badge.
 #[derive(Debug)]
 pub(crate) struct TokenGuard {
-    badges: Arc<Badges>,
+    tokens: Arc<AgentTokens>,
     digest: blake3::Hash,
 }
 
 impl TokenIssuer {
     /// A new badge, and the token for the environment of its process.
-    pub(crate) fn issue(&self) -> (TokenGuard, String) {
-        let token = format!("{PREFIX}{}", random_text(LENGTH));
+    pub(crate) fn issue_token(&self) -> (TokenGuard, String) {
+        let token = format!("{TOKEN_PREFIX}{}", random_text(TOKEN_RANDOM_CHARS));
         let digest = blake3::hash(token.as_bytes());
-        self.badges.worn().insert(digest, Tree { session: self.session.clone(), root: 0 });
-        (TokenGuard { badges: Arc::clone(&self.badges), digest }, token)
+        self.tokens.lock_live().insert(digest, TokenHolder { session: self.session.clone(), root: 0 });
+        (TokenGuard { tokens: Arc::clone(&self.tokens), digest }, token)
     }
 }
 
 impl TokenGuard {
     /// Now its process is there.
-    pub(crate) fn rooted_at(&self, shim: u32) {
-        if let Some(tree) = self.badges.worn().get_mut(&self.digest) {
+    pub(crate) fn set_root(&self, shim: u32) {
+        if let Some(tree) = self.tokens.lock_live().get_mut(&self.digest) {
             tree.root = shim;
         }
     }
@@ -84,45 +84,45 @@ impl TokenGuard {
 
 impl Drop for TokenGuard {
     fn drop(&mut self) {
-        self.badges.worn().remove(&self.digest);
-        self.badges.taken_off.send_replace(());
+        self.tokens.lock_live().remove(&self.digest);
+        self.tokens.revoked.send_replace(());
     }
 }
 
-impl Badges {
+impl AgentTokens {
     /// Whose token is this? Looked up by its hash, about which the time that it takes can tell nothing that helps to
     /// find a token.
-    pub(crate) fn of_token(&self, token: &str) -> Option<Badge> {
+    pub(crate) fn find_by_token(&self, token: &str) -> Option<AgentToken> {
         let digest = blake3::hash(token.as_bytes());
-        self.worn().get(&digest).map(|tree| Badge { session: tree.session.clone(), digest })
+        self.lock_live().get(&digest).map(|tree| AgentToken { session: tree.session.clone(), digest })
     }
 
     /// In whose tree is this process? In the innermost, if there are several.
-    pub(crate) fn of_process(&self, pid: u32) -> Option<Badge> {
-        let above = sweep::ancestry(pid);
-        let worn = self.worn();
+    pub(crate) fn find_by_process(&self, pid: u32) -> Option<AgentToken> {
+        let above = process_table::process_and_ancestors(pid);
+        let worn = self.lock_live();
         above.iter().find_map(|pid| {
             let (digest, tree) = worn.iter().find(|(_, tree)| tree.root == *pid)?;
-            Some(Badge { session: tree.session.clone(), digest: *digest })
+            Some(AgentToken { session: tree.session.clone(), digest: *digest })
         })
     }
 
     /// Does its process still live?
-    pub(crate) fn is_worn(&self, badge: &Badge) -> bool {
-        self.worn().contains_key(&badge.digest)
+    pub(crate) fn is_live(&self, badge: &AgentToken) -> bool {
+        self.lock_live().contains_key(&badge.digest)
     }
 
     /// Done when its process does not live any more.
-    pub(crate) async fn gone(&self, badge: &Badge) {
-        let mut taken_off = self.taken_off.subscribe();
-        while self.is_worn(badge) {
+    pub(crate) async fn wait_for_end(&self, badge: &AgentToken) {
+        let mut taken_off = self.revoked.subscribe();
+        while self.is_live(badge) {
             if taken_off.changed().await.is_err() {
                 return;
             }
         }
     }
 
-    fn worn(&self) -> MutexGuard<'_, HashMap<blake3::Hash, Tree>> {
+    fn lock_live(&self) -> MutexGuard<'_, HashMap<blake3::Hash, TokenHolder>> {
         self.worn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -131,28 +131,28 @@ impl Badges {
 mod tests {
     use super::*;
 
-    fn wearer() -> TokenIssuer {
-        TokenIssuer { badges: Arc::default(), session: SessionId::new("sess_1") }
+    fn issuer() -> TokenIssuer {
+        TokenIssuer { tokens: Arc::default(), session: SessionId::new("sess_1") }
     }
 
     #[test]
     fn a_token_is_good_while_its_process_lives_and_is_kept_nowhere() {
-        let wearer = wearer();
-        let (worn, token) = wearer.issue();
-        let badge = wearer.badges.of_token(&token).unwrap();
+        let wearer = issuer();
+        let (worn, token) = wearer.issue_token();
+        let badge = wearer.tokens.find_by_token(&token).unwrap();
         assert_eq!(badge.session().as_str(), "sess_1");
-        assert!(!format!("{:?} {badge:?} {worn:?}", wearer.badges).contains(&token[PREFIX.len()..]));
+        assert!(!format!("{:?} {badge:?} {worn:?}", wearer.tokens).contains(&token[TOKEN_PREFIX.len()..]));
         drop(worn);
-        assert_eq!(wearer.badges.of_token(&token), None);
-        assert!(!wearer.badges.is_worn(&badge));
+        assert_eq!(wearer.tokens.find_by_token(&token), None);
+        assert!(!wearer.tokens.is_live(&badge));
     }
 
     #[tokio::test]
     async fn who_waits_for_a_badge_hears_of_its_own_end() {
-        let wearer = wearer();
-        let ((one, token), (other, _)) = (wearer.issue(), wearer.issue());
-        let badge = wearer.badges.of_token(&token).unwrap();
-        let gone = wearer.badges.gone(&badge);
+        let wearer = issuer();
+        let ((one, token), (other, _)) = (wearer.issue_token(), wearer.issue_token());
+        let badge = wearer.tokens.find_by_token(&token).unwrap();
+        let gone = wearer.tokens.wait_for_end(&badge);
         tokio::pin!(gone);
         drop(other);
         let early = tokio::select! {
@@ -167,22 +167,22 @@ mod tests {
 
     #[test]
     fn every_start_has_a_token_of_its_own() {
-        let wearer = wearer();
-        let ((_one, first), (_two, second)) = (wearer.issue(), wearer.issue());
+        let wearer = issuer();
+        let ((_one, first), (_two, second)) = (wearer.issue_token(), wearer.issue_token());
         assert_ne!(first, second);
-        assert_ne!(wearer.badges.of_token(&first), wearer.badges.of_token(&second));
+        assert_ne!(wearer.tokens.find_by_token(&first), wearer.tokens.find_by_token(&second));
     }
 
     #[test]
     fn a_process_wears_the_badge_of_the_tree_that_it_is_in() {
-        let wearer = wearer();
-        let (worn, _) = wearer.issue();
+        let wearer = issuer();
+        let (worn, _) = wearer.issue_token();
         let own = std::process::id();
-        assert_eq!(wearer.badges.of_process(own), None);
-        let ancestry = sweep::ancestry(own);
-        worn.rooted_at(ancestry[1]);
-        assert_eq!(wearer.badges.of_process(own).unwrap().session().as_str(), "sess_1");
+        assert_eq!(wearer.tokens.find_by_process(own), None);
+        let ancestry = process_table::process_and_ancestors(own);
+        worn.set_root(ancestry[1]);
+        assert_eq!(wearer.tokens.find_by_process(own).unwrap().session().as_str(), "sess_1");
         // The tests' runner may be the first process of its namespace: then there is none above it.
-        assert!(ancestry[2..].iter().all(|above| wearer.badges.of_process(*above).is_none()));
+        assert!(ancestry[2..].iter().all(|above| wearer.tokens.find_by_process(*above).is_none()));
     }
 }

@@ -9,33 +9,33 @@ use wharf_core::{AgentTraits, Fault, Raw, StartFault, UpdateKind};
 use wharf_json::{Json, ReadError, Salvaged, salvage, salvage_head};
 
 use super::AgentProcess;
-use super::launch::{Launch, Launched};
+use super::launch::{Launch, LaunchedAgent};
 use super::outbox::Outbox;
 use super::stderr::StderrTail;
 use crate::frame::{self, Envelope, FrameKind, FrameReader, Line};
 
 /// What may pile up before `session/new` is answered: several agents send commands and modes early, one of them half
 /// a megabyte.
-const EARLY_BYTES: usize = 16 << 20;
+const MAX_EARLY_BYTES: usize = 16 << 20;
 /// How long a dead agent's shim may take to tidy up before we stop waiting for its exit code.
-const EXIT_WAIT: Duration = Duration::from_secs(7);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(7);
 
 /// What an agent said of itself.
 #[derive(Clone, Debug)]
-pub struct Introduction {
+pub struct InitializeResponse {
     /// The response frame to `initialize` as it came.
     pub frame: Raw,
     pub traits: AgentTraits,
 }
 
-impl Introduction {
+impl InitializeResponse {
     /// `answer` is the response frame to `initialize`.
-    pub(crate) fn of_answer(answer: Bytes) -> Result<Self, ReadError> {
-        Ok(Self { traits: traits(&answer)?, frame: Raw::new_checked_before(answer) })
+    pub(crate) fn from_frame(answer: Bytes) -> Result<Self, ReadError> {
+        Ok(Self { traits: read_traits(&answer)?, frame: Raw::new_checked_before(answer) })
     }
 
     /// For a caller for whom no agent is started, where none has spoken yet: Wharf's own name, and nothing promised.
-    pub fn of_nobody() -> Self {
+    pub fn without_agent() -> Self {
         let version = env!("CARGO_PKG_VERSION");
         let info = format!(r#"{{"name":"wharf","title":"Wharf","version":"{version}"}}"#);
         let result = format!(r#"{{"protocolVersion":1,"agentInfo":{info},"agentCapabilities":{{}},"authMethods":[]}}"#);
@@ -51,8 +51,8 @@ pub(crate) struct InitializedAgent {
     pub(crate) reader: FrameReader<ChildStdout>,
     pub(crate) outbox: Outbox,
     pub(crate) stderr: StderrTail,
-    pub(crate) introduction: Introduction,
-    pub(crate) early: Early,
+    pub(crate) initialize_response: InitializeResponse,
+    pub(crate) early: EarlyFrames,
     pub(super) next_id: u64,
     timeout: Option<Duration>,
     /// When it has to be up: the time is for all of a start, however many requests that takes.
@@ -61,13 +61,13 @@ pub(crate) struct InitializedAgent {
 
 /// What came while an answer was awaited.
 #[derive(Debug, Default)]
-pub(crate) struct Early {
+pub(crate) struct EarlyFrames {
     pub(crate) frames: Vec<Bytes>,
     pub(crate) faults: Vec<(Fault, String)>,
     bytes: usize,
     /// Content is dropped as it comes: the agent repeats what the log has.
-    swallows: bool,
-    swallowed: usize,
+    drops_content: bool,
+    dropped: usize,
 }
 
 /// Why an agent could not be brought up.
@@ -111,57 +111,72 @@ pub(crate) async fn launch_and_initialize(
 ) -> Result<InitializedAgent, StartFailure> {
     launch.check_cwd().map_err(StartFailure::impossible)?;
     let deadline = launch.timeout.map(|limit| Instant::now() + limit);
-    let Some(launched) = by(deadline, launch.run()).await else {
-        return Err(StartFailure::new(late("start", launch.timeout)));
+    let Some(launched) = run_until(deadline, launch.run()).await else {
+        return Err(StartFailure::new(describe_timeout("start", launch.timeout)));
     };
-    let Launched { process, reader, outbox, stderr } = launched.map_err(StartFailure::new)?;
-    let blank = Introduction { frame: Raw::new_checked_before(Bytes::new()), traits: AgentTraits::default() };
-    let early = Early::default();
+    let LaunchedAgent { process, reader, outbox, stderr } = launched.map_err(StartFailure::new)?;
+    let blank = InitializeResponse { frame: Raw::new_checked_before(Bytes::new()), traits: AgentTraits::default() };
+    let early = EarlyFrames::default();
     let (next_id, timeout) = (1, launch.timeout);
-    let mut greeted =
-        InitializedAgent { process, reader, outbox, stderr, introduction: blank, early, next_id, timeout, deadline };
+    let mut greeted = InitializedAgent {
+        process,
+        reader,
+        outbox,
+        stderr,
+        initialize_response: blank,
+        early,
+        next_id,
+        timeout,
+        deadline,
+    };
     let version = env!("CARGO_PKG_VERSION");
     let request = format!(
         r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":1,"clientCapabilities":{capabilities},"clientInfo":{{"name":"wharf","title":"Wharf","version":"{version}"}}}}}}"#
     );
-    let answer = greeted.exchange("initialize", request.into(), 0).await?;
-    greeted.introduction = Introduction::of_answer(answer)
+    let answer = greeted.send_and_wait("initialize", request.into(), 0).await?;
+    greeted.initialize_response = InitializeResponse::from_frame(answer)
         .map_err(|error| StartFailure::new(format!("the agent's answer to `initialize` cannot be used: {error}")))?;
     Ok(greeted)
 }
 
 impl InitializedAgent {
     /// Sends a request and waits for its answer; everything else that comes is kept for later.
-    pub(super) async fn exchange(&mut self, method: &str, request: Bytes, id: u64) -> Result<Bytes, StartFailure> {
-        if self.outbox.send(request).is_err() {
-            return Err(self.failure(&format!("the agent did not take `{method}`")).await);
+    pub(super) async fn send_and_wait(&mut self, method: &str, request: Bytes, id: u64) -> Result<Bytes, StartFailure> {
+        if self.outbox.send_frame(request).is_err() {
+            return Err(self.end_with_failure(&format!("the agent did not take `{method}`")).await);
         }
-        match by(self.deadline, self.answer(id)).await {
-            Some(Some(Sorted::Answer(FrameKind::Error, frame))) => {
+        match run_until(self.deadline, self.wait_for_answer(id)).await {
+            Some(Some(AwaitedLine::Answer(FrameKind::Error, frame))) => {
                 let cause = if is_login_needed(&frame) { StartFault::LoginNeeded } else { StartFault::Other };
-                Err(StartFailure { cause, answer: Some(frame.clone()), ..StartFailure::new(refusal(method, &frame)) })
+                Err(StartFailure {
+                    cause,
+                    answer: Some(frame.clone()),
+                    ..StartFailure::new(describe_refusal(method, &frame))
+                })
             }
-            Some(Some(Sorted::Answer(_, frame))) => Ok(frame),
-            Some(Some(Sorted::Malformed(why))) => {
+            Some(Some(AwaitedLine::Answer(_, frame))) => Ok(frame),
+            Some(Some(AwaitedLine::Malformed(why))) => {
                 Err(StartFailure::new(format!("the agent's answer to `{method}` could not be read: {why}")))
             }
-            Some(None) => Err(self.failure(&format!("the agent went away before it answered `{method}`")).await),
+            Some(None) => {
+                Err(self.end_with_failure(&format!("the agent went away before it answered `{method}`")).await)
+            }
             None => {
-                let message = late(&format!("answer `{method}`"), self.timeout);
+                let message = describe_timeout(&format!("answer `{method}`"), self.timeout);
                 Err(StartFailure::new(self.with_stderr(&message)))
             }
         }
     }
 
     /// The time for what follows begins now.
-    pub(crate) fn grant_time(&mut self) {
+    pub(crate) fn restart_deadline(&mut self) {
         self.deadline = self.timeout.map(|limit| Instant::now() + limit);
     }
 
-    async fn answer(&mut self, id: u64) -> Option<Sorted> {
+    async fn wait_for_answer(&mut self, id: u64) -> Option<AwaitedLine> {
         loop {
             while let Some(line) = self.reader.next_line() {
-                if let Some(found) = sort(line, Some(id), &mut self.early, &self.outbox) {
+                if let Some(found) = sort_line(line, Some(id), &mut self.early, &self.outbox) {
                     return Some(found);
                 }
             }
@@ -178,58 +193,58 @@ impl InitializedAgent {
         id
     }
 
-    pub(super) fn say_ready(&self, session: &str) {
+    pub(super) fn send_ready(&self, session: &str) {
         let session = serde_json::Value::from(session);
         let frame = format!(r#"{{"jsonrpc":"2.0","method":"session/ready","params":{{"sessionId":{session}}}}}"#);
-        let _ = self.outbox.send(frame.into());
+        let _ = self.outbox.send_frame(frame.into());
     }
 
     /// From here on content is dropped that an agent repeats when it loads or resumes: the log has it already. State
     /// updates stay.
-    pub(super) fn swallow_replay(&mut self) {
-        self.early.swallows = true;
+    pub(super) fn drop_replay(&mut self) {
+        self.early.drops_content = true;
     }
 
     /// Some replay after their answer, so it is over only when nothing of it has come for a while (rule 2.6).
-    pub(super) async fn replay_over(&mut self, quiet: Duration) -> Result<(), StartFailure> {
+    pub(super) async fn wait_for_replay_end(&mut self, quiet: Duration) -> Result<(), StartFailure> {
         let mut until = Instant::now() + quiet;
         loop {
             if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
-                let message = late("come to the end of what it repeats", self.timeout);
+                let message = describe_timeout("come to the end of what it repeats", self.timeout);
                 return Err(StartFailure::new(self.with_stderr(&message)));
             }
             // First what came in the same breath as the answer: no further read would tell of it.
-            let before = self.early.swallowed;
+            let before = self.early.dropped;
             while let Some(line) = self.reader.next_line() {
-                sort(line, None, &mut self.early, &self.outbox);
+                sort_line(line, None, &mut self.early, &self.outbox);
             }
-            if self.early.swallowed > before {
+            if self.early.dropped > before {
                 until = Instant::now() + quiet;
             }
             match tokio::time::timeout_at(until, self.reader.fill()).await {
                 Err(_) => break,
                 Ok(Ok(1..)) => {}
                 Ok(Ok(0) | Err(_)) => {
-                    return Err(self.failure("the agent went away while its session came back").await);
+                    return Err(self.end_with_failure("the agent went away while its session came back").await);
                 }
             }
         }
-        self.early.swallows = false;
+        self.early.drops_content = false;
         Ok(())
     }
 
     /// Sends a client's request under an id of ours and gives the answer as it came.
-    pub(crate) async fn ask(&mut self, frame: &Bytes) -> Result<Bytes, StartFailure> {
+    pub(crate) async fn forward_request(&mut self, frame: &Bytes) -> Result<Bytes, StartFailure> {
         let envelope = frame::scan(frame).map_err(|error| StartFailure::new(error.to_string()))?;
         let (id, method) = (self.take_id(), envelope.method.to_string());
-        self.exchange(&method, frame::with_id(frame, &envelope, id.to_string().as_bytes()), id).await
+        self.send_and_wait(&method, frame::with_id(frame, &envelope, id.to_string().as_bytes()), id).await
     }
 
     /// Ends the process and says why it failed.
-    async fn failure(&mut self, message: &str) -> StartFailure {
-        self.process.end();
-        let exit = tokio::time::timeout(EXIT_WAIT, self.process.gone()).await.unwrap_or_default();
-        let message = format!("{message}: {}", exit.describe());
+    async fn end_with_failure(&mut self, message: &str) -> StartFailure {
+        self.process.request_end();
+        let exit = tokio::time::timeout(EXIT_TIMEOUT, self.process.wait_for_exit()).await.unwrap_or_default();
+        let message = format!("{message}: {}", exit.describe_exit());
         StartFailure { exit_code: exit.code, ..StartFailure::new(self.with_stderr(&message)) }
     }
 
@@ -239,14 +254,14 @@ impl InitializedAgent {
 }
 
 /// Waits until then; `None` if that is too short.
-async fn by<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
+async fn run_until<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
     match deadline {
         Some(deadline) => tokio::time::timeout_at(deadline, work).await.ok(),
         None => Some(work.await),
     }
 }
 
-fn late(what: &str, limit: Option<Duration>) -> String {
+fn describe_timeout(what: &str, limit: Option<Duration>) -> String {
     format!("the agent did not {what} within {:?} (start_timeout)", limit.unwrap_or_default())
 }
 
@@ -257,27 +272,27 @@ pub(crate) fn with_stderr(message: &str, stderr: &StderrTail) -> String {
 }
 
 /// The line that was awaited.
-enum Sorted {
+enum AwaitedLine {
     Answer(FrameKind, Bytes),
     /// It names the request and cannot be read; says why.
     Malformed(String),
 }
 
 /// Handles one line while the answer to a request is awaited. Returns it if this is the one.
-fn sort(line: Line<'_>, id: Option<u64>, early: &mut Early, outbox: &Outbox) -> Option<Sorted> {
+fn sort_line(line: Line<'_>, id: Option<u64>, early: &mut EarlyFrames, outbox: &Outbox) -> Option<AwaitedLine> {
     let frame = match line {
         Line::Frame(frame) => frame,
         Line::Oversized { bytes, head } => {
             let detail = format!("a line of {bytes} bytes was skipped (limits.frame)");
             early.faults.push((Fault::Oversized, detail.clone()));
-            return answers(&salvage_head(head), id).then_some(Sorted::Malformed(detail));
+            return is_awaited_answer(&salvage_head(head), id).then_some(AwaitedLine::Malformed(detail));
         }
     };
     let envelope = match frame::scan(frame) {
         Ok(envelope) => envelope,
         Err(error) => {
-            early.fault(&error);
-            return answers(&salvage(frame), id).then(|| Sorted::Malformed(error.to_string()));
+            early.add_fault(&error);
+            return is_awaited_answer(&salvage(frame), id).then(|| AwaitedLine::Malformed(error.to_string()));
         }
     };
     match envelope.kind {
@@ -286,29 +301,29 @@ fn sort(line: Line<'_>, id: Option<u64>, early: &mut Early, outbox: &Outbox) -> 
             if found.is_none() || found != id {
                 return None;
             }
-            Some(match tidied(frame, &envelope) {
-                Ok(frame) => Sorted::Answer(envelope.kind, frame),
-                Err(error) => Sorted::Malformed(error.to_string()),
+            Some(match clean_answer(frame, &envelope) {
+                Ok(frame) => AwaitedLine::Answer(envelope.kind, frame),
+                Err(error) => AwaitedLine::Malformed(error.to_string()),
             })
         }
         FrameKind::Notification => {
-            early.keep(frame, &envelope);
+            early.keep_frame(frame, &envelope);
             None
         }
         FrameKind::Request => {
-            let _ = outbox.send(not_yet(frame, &envelope));
+            let _ = outbox.send_frame(refuse_request(frame, &envelope));
             None
         }
     }
 }
 
 /// Tells if a line that cannot be read is the answer to the awaited request.
-fn answers(found: &Salvaged, id: Option<u64>) -> bool {
+fn is_awaited_answer(found: &Salvaged, id: Option<u64>) -> bool {
     !found.has_method && found.id_numbers().any(|found| Some(found) == id)
 }
 
 /// The answer without null members, and with another name for a `_meta.wharf` of the agent's own.
-fn tidied(frame: &[u8], envelope: &Envelope<'_>) -> Result<Bytes, ReadError> {
+fn clean_answer(frame: &[u8], envelope: &Envelope<'_>) -> Result<Bytes, ReadError> {
     let plain = if envelope.has_null_members {
         frame::without_null_members(frame, envelope.kind)?
     } else {
@@ -317,15 +332,15 @@ fn tidied(frame: &[u8], envelope: &Envelope<'_>) -> Result<Bytes, ReadError> {
     if envelope.has_wharf_meta { frame::rename_wharf_meta(&plain) } else { Ok(plain) }
 }
 
-impl Early {
-    fn keep(&mut self, frame: &[u8], envelope: &Envelope<'_>) {
+impl EarlyFrames {
+    fn keep_frame(&mut self, frame: &[u8], envelope: &Envelope<'_>) {
         let is_content = envelope.method == "session/update" && !envelope.update.is_some_and(UpdateKind::is_state);
-        if self.swallows && is_content {
-            self.swallowed += 1;
+        if self.drops_content && is_content {
+            self.dropped += 1;
             return;
         }
         self.bytes += frame.len();
-        if self.bytes <= EARLY_BYTES {
+        if self.bytes <= MAX_EARLY_BYTES {
             self.frames.push(Bytes::copy_from_slice(frame));
         } else if self.faults.len() < 100 {
             self.faults.push((Fault::Oversized, "updates before the session was open, over the limit".to_owned()));
@@ -345,15 +360,15 @@ impl Early {
         });
     }
 
-    pub(crate) fn fault(&mut self, error: &frame::ScanError) {
+    pub(crate) fn add_fault(&mut self, error: &frame::ScanError) {
         if self.faults.len() < 100 {
-            self.faults.push(fault(error));
+            self.faults.push(classify_fault(error));
         }
     }
 }
 
 /// The log's word for a line that could not be read.
-pub(crate) fn fault(error: &frame::ScanError) -> (Fault, String) {
+pub(crate) fn classify_fault(error: &frame::ScanError) -> (Fault, String) {
     let kind = match error {
         frame::ScanError::NotUtf8 => Fault::NotUtf8,
         frame::ScanError::NotJson(_) | frame::ScanError::Batch | frame::ScanError::NotMessage(_) => Fault::Malformed,
@@ -362,7 +377,7 @@ pub(crate) fn fault(error: &frame::ScanError) -> (Fault, String) {
 }
 
 /// A request that Wharf does not serve.
-pub(crate) fn not_yet(frame: &[u8], envelope: &Envelope<'_>) -> Bytes {
+pub(crate) fn refuse_request(frame: &[u8], envelope: &Envelope<'_>) -> Bytes {
     let id = envelope.id.clone().map_or(&b"null"[..], |span| &frame[span]);
     let id = String::from_utf8_lossy(id);
     let message = serde_json::Value::from(format!("{} is not available here", envelope.method));
@@ -370,18 +385,18 @@ pub(crate) fn not_yet(frame: &[u8], envelope: &Envelope<'_>) -> Bytes {
 }
 
 /// ACP's code for an agent that wants its user to log in.
-const AUTH_REQUIRED: i128 = -32000;
+const AUTH_REQUIRED_CODE: i128 = -32000;
 
 fn is_login_needed(frame: &[u8]) -> bool {
     let code = Json::parse(frame).and_then(|answer| answer.at(&["error", "code"]));
-    code.is_ok_and(|code| code.and_then(Json::integer) == Some(AUTH_REQUIRED))
+    code.is_ok_and(|code| code.and_then(Json::integer) == Some(AUTH_REQUIRED_CODE))
 }
 
 /// How much of an agent's `error.data` is shown.
 const MAX_ERROR_DATA_CHARS: usize = 2_000;
 
 /// The agent's error in its own words, with its data.
-fn refusal(method: &str, frame: &[u8]) -> String {
+fn describe_refusal(method: &str, frame: &[u8]) -> String {
     let error = Json::parse(frame).and_then(|frame| frame.member("error")).ok().flatten();
     let member = |name: &str| error.and_then(|error| error.member(name).ok()?);
     let shown = |json: Json<'_>| json.text().map_or_else(|| json.raw().to_owned(), Into::into);
@@ -394,7 +409,7 @@ fn refusal(method: &str, frame: &[u8]) -> String {
 
 /// Returns the capabilities that decide what the core may do. One of another type than ACP's counts as absent; one that
 /// stands there twice is an error.
-fn traits(answer: &[u8]) -> Result<AgentTraits, ReadError> {
+fn read_traits(answer: &[u8]) -> Result<AgentTraits, ReadError> {
     let answer = Json::parse(answer)?;
     let has = |path: &[&str]| answer.seek(path).map(|value| value.is_some_and(|value| value.bool() != Some(false)));
     let is_true = |path: &[&str]| answer.seek(path).map(|value| value.and_then(Json::bool) == Some(true));
@@ -423,14 +438,14 @@ mod tests {
             );
             let expected =
                 AgentTraits { load: true, resume: true, close: true, delete: false, queues: false, ready: false };
-            assert_eq!(traits(answer.as_bytes()), Ok(expected), "{}", &odd[..odd.len().min(10)]);
+            assert_eq!(read_traits(answer.as_bytes()), Ok(expected), "{}", &odd[..odd.len().min(10)]);
         }
     }
 
     #[test]
     fn a_capability_that_stands_twice_is_an_error() {
         let answer = br#"{"result":{"agentCapabilities":{"loadSession":true,"loadSession":false}}}"#;
-        assert_eq!(traits(answer), Err(ReadError::Twice("loadSession".to_owned())));
+        assert_eq!(read_traits(answer), Err(ReadError::Twice("loadSession".to_owned())));
     }
 
     #[test]
@@ -447,7 +462,7 @@ mod tests {
             (r#"{"modes":null}"#, &kinds[..]),
             ("{}", &kinds[..]),
         ] {
-            let mut early = Early { frames: kinds.map(report).to_vec(), ..Early::default() };
+            let mut early = EarlyFrames { frames: kinds.map(report).to_vec(), ..EarlyFrames::default() };
             early.drop_outdated_settings(format!(r#"{{"id":1,"result":{told}}}"#).as_bytes());
             assert_eq!(early.frames, kept.iter().map(|kind| report(kind)).collect::<Vec<_>>(), "{told}");
         }

@@ -13,13 +13,13 @@ use rustix::io::FdFlags;
 use tokio::net::UnixStream;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 
-use super::adopted::{self, Shim};
+use super::agent_process::{AgentProcess, follow_shim};
 use super::agent_token::{self, TokenIssuer};
-use super::exit::{AgentProcess, attend};
-use super::records::Records;
+use super::orphans::{self, RegisteredShim};
+use super::process_records::ProcessRecords;
+use super::process_table::TAG_VARIABLE;
 use super::stderr::StderrTail;
-use super::sweep::TAG;
-use super::{files, outbox::Outbox};
+use super::{open_files_limit, outbox::Outbox};
 use crate::frame::FrameReader;
 use crate::sandbox::{CARRIED, Profile};
 
@@ -34,8 +34,8 @@ pub(crate) struct Launch {
     pub(crate) sandbox: Option<Profile>,
     pub(crate) tag: String,
     /// Whose agent it is, if it is one's.
-    pub(crate) wearer: Option<TokenIssuer>,
-    pub(crate) records: Records,
+    pub(crate) token_issuer: Option<TokenIssuer>,
+    pub(crate) records: ProcessRecords,
     pub(crate) frame_limit: usize,
     /// For `initialize`, and again for `session/new`.
     pub(crate) timeout: Option<Duration>,
@@ -43,7 +43,7 @@ pub(crate) struct Launch {
 
 /// A started process and its pipes.
 #[derive(Debug)]
-pub(crate) struct Launched {
+pub(crate) struct LaunchedAgent {
     pub(crate) process: AgentProcess,
     pub(crate) reader: FrameReader<ChildStdout>,
     pub(crate) outbox: Outbox,
@@ -51,30 +51,30 @@ pub(crate) struct Launched {
 }
 
 /// A shim that takes longer over starting a command is stuck. Long for a machine that has much to do.
-const SHIM_STARTS_WITHIN: Duration = Duration::from_secs(60);
+const SHIM_START_TIMEOUT: Duration = Duration::from_secs(60);
 
 type Pipes = (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>);
 
 impl Launch {
     /// Starts the agent. The error names the command.
-    pub(crate) async fn run(&self) -> Result<Launched, String> {
+    pub(crate) async fn run(&self) -> Result<LaunchedAgent, String> {
         let (process, stdin, stdout, stderr) = self.run_piped().await?;
-        Ok(Launched { process, reader: FrameReader::new(stdout, self.frame_limit), outbox: outbox(stdin), stderr })
+        Ok(LaunchedAgent { process, reader: FrameReader::new(stdout, self.frame_limit), outbox: outbox(stdin), stderr })
     }
 
     /// Starts a command and returns its pipes as they are.
     pub(crate) async fn run_piped(&self) -> Result<(AgentProcess, ChildStdin, ChildStdout, StderrTail), String> {
-        let (pipes, process) = self.start([Stdio::piped(), Stdio::piped(), Stdio::piped()]).await?;
+        let (pipes, process) = self.start_under_shim([Stdio::piped(), Stdio::piped(), Stdio::piped()]).await?;
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
-            return Err(format!("cannot start `{}`: a pipe is missing", self.name()));
+            return Err(format!("cannot start `{}`: a pipe is missing", self.program_name()));
         };
-        Ok((process, stdin, stdout, StderrTail::follow(stderr)))
+        Ok((process, stdin, stdout, StderrTail::follow_stderr(stderr)))
     }
 
     /// Starts a command that reads nothing; whatever it writes goes to `output`, in the order written.
     pub(crate) async fn run_into(&self, output: OwnedFd) -> Result<AgentProcess, String> {
-        let errors = output.try_clone().map_err(|e| format!("cannot start `{}`: {e}", self.name()))?;
-        let (_, process) = self.start([Stdio::null(), output.into(), errors.into()]).await?;
+        let errors = output.try_clone().map_err(|e| format!("cannot start `{}`: {e}", self.program_name()))?;
+        let (_, process) = self.start_under_shim([Stdio::null(), output.into(), errors.into()]).await?;
         Ok(process)
     }
 
@@ -86,37 +86,37 @@ impl Launch {
         Err(format!("the directory {} does not exist; create it or choose another cwd", self.cwd.display()))
     }
 
-    fn name(&self) -> &str {
+    fn program_name(&self) -> &str {
         self.command.first().map_or("", String::as_str)
     }
 
-    async fn start(&self, stdio: [Stdio; 3]) -> Result<(Pipes, AgentProcess), String> {
+    async fn start_under_shim(&self, stdio: [Stdio; 3]) -> Result<(Pipes, AgentProcess), String> {
         self.check_cwd()?;
-        let name = self.name();
+        let name = self.program_name();
         let (ours, theirs) = StdUnixStream::pair().map_err(|e| format!("cannot make a socket for the shim: {e}"))?;
-        let (worn, token) = self.wearer.as_ref().map(TokenIssuer::issue).unzip();
-        let child = self.spawn(&theirs, stdio, token.as_deref());
+        let (worn, token) = self.token_issuer.as_ref().map(TokenIssuer::issue_token).unzip();
+        let child = self.spawn_shim(&theirs, stdio, token.as_deref());
         let mut child = child.map_err(|e| format!("cannot start the shim of `{name}`: {e}"))?;
         drop(theirs);
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let shim = Shim(child.id().unwrap_or_default());
+        let shim = RegisteredShim(child.id().unwrap_or_default());
         if let Some(worn) = &worn {
-            worn.rooted_at(shim.0);
+            worn.set_root(shim.0);
         }
-        let control = control(ours).map_err(|e| format!("cannot watch the shim of `{name}`: {e}"))?;
+        let control = to_async_stream(ours).map_err(|e| format!("cannot watch the shim of `{name}`: {e}"))?;
         self.records.add(shim.0, &self.tag);
         // From here on the tree is followed: if this future is dropped, the tree is ended.
-        let (process, started) = attend(child, shim, control, self.records.clone(), worn);
-        match tokio::time::timeout(SHIM_STARTS_WITHIN, started).await {
+        let (process, started) = follow_shim(child, shim, control, self.records.clone(), worn);
+        match tokio::time::timeout(SHIM_START_TIMEOUT, started).await {
             Ok(Ok(Ok(pid))) => Ok((pipes, process.with_pid(pid))),
             Ok(Ok(Err(why))) => Err(format!("cannot run `{name}`: {why}; is it installed and on the PATH?")),
             Ok(Err(_)) => Err(format!("the shim of `{name}` ended before it started anything")),
-            Err(_) => Err(format!("the shim of `{name}` did not start it within {SHIM_STARTS_WITHIN:?}")),
+            Err(_) => Err(format!("the shim of `{name}` did not start it within {SHIM_START_TIMEOUT:?}")),
         }
     }
 
     #[expect(clippy::disallowed_methods, reason = "one of the two places that start processes")]
-    fn spawn(
+    fn spawn_shim(
         &self,
         control: &StdUnixStream,
         stdio: [Stdio; 3],
@@ -134,19 +134,19 @@ impl Launch {
             Some(_) => command.envs(self.env.iter().map(|(name, value)| (format!("{CARRIED}{name}"), value))),
             None => command.envs(&self.env),
         };
-        command.env(TAG, &self.tag).current_dir(&self.cwd);
-        command.envs(files::before().map(|before| (files::VARIABLE, before)));
+        command.env(TAG_VARIABLE, &self.tag).current_dir(&self.cwd);
+        command.envs(open_files_limit::original_limit().map(|before| (open_files_limit::LIMIT_VARIABLE, before)));
         // Last, so that nobody else says who it is: neither a caller nor an adapter, nor an agent that our host is run by.
-        command.env_remove(agent_token::SESSION).env_remove(agent_token::TOKEN);
-        if let (Some(wearer), Some(token)) = (&self.wearer, token) {
-            command.env(agent_token::SESSION, wearer.session.as_str()).env(agent_token::TOKEN, token);
+        command.env_remove(agent_token::SESSION_VARIABLE).env_remove(agent_token::TOKEN_VARIABLE);
+        if let (Some(wearer), Some(token)) = (&self.token_issuer, token) {
+            command.env(agent_token::SESSION_VARIABLE, wearer.session.as_str()).env(agent_token::TOKEN_VARIABLE, token);
         }
         command.stdin(stdin).stdout(stdout).stderr(stderr);
         // Its own group: a Ctrl-C at the terminal is for the host, which ends its agents in order.
         command.process_group(0);
         // Only this shim may inherit its end. In another one's hands it would stay open after the shim's end, which
         // would then not be noticed for as long as the other one lives.
-        let mut shims = adopted::shims();
+        let mut shims = orphans::lock_shims();
         rustix::io::fcntl_setfd(control, FdFlags::empty())?;
         let child = command.spawn();
         shims.extend(child.as_ref().ok().and_then(tokio::process::Child::id));
@@ -155,7 +155,7 @@ impl Launch {
     }
 }
 
-fn control(stream: StdUnixStream) -> io::Result<UnixStream> {
+fn to_async_stream(stream: StdUnixStream) -> io::Result<UnixStream> {
     stream.set_nonblocking(true)?;
     UnixStream::from_std(stream)
 }

@@ -1,25 +1,25 @@
 //! Agent processes: started under a shim, greeted, given a session, and ended with everything they started.
 
-mod adopted;
+mod agent_process;
 pub mod agent_token;
-mod exit;
-mod files;
 pub mod initialize;
 mod launch;
+mod open_files_limit;
 mod open_session;
+mod orphans;
 mod outbox;
-pub(crate) mod records;
+pub(crate) mod process_records;
+pub mod process_table;
 pub mod shim;
 mod stderr;
-pub mod sweep;
 
-pub use adopted::adopt;
-pub(crate) use agent_token::{Badges, TokenIssuer};
-pub(crate) use exit::{AgentExit, AgentProcess};
-pub use files::raise_open_files;
+pub(crate) use agent_process::{AgentExit, AgentProcess};
+pub(crate) use agent_token::{AgentTokens, TokenIssuer};
 pub(crate) use initialize::InitializedAgent;
 pub(crate) use launch::Launch;
 pub use launch::{SplitError, split_command};
-pub(crate) use open_session::{Opened, Opening, open};
+pub use open_files_limit::raise_open_files;
+pub(crate) use open_session::{OpenedAgent, SessionOpening, open_session};
+pub use orphans::adopt_orphans;
 pub(crate) use outbox::Outbox;
 pub(crate) use stderr::StderrTail;

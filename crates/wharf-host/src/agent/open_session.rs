@@ -10,7 +10,7 @@ use wharf_core::{AgentSetting, AgentTraits, Raw, StartFault, StartKind};
 use wharf_json::{Json, ReadError};
 
 use super::AgentProcess;
-use super::initialize::{Early, InitializedAgent, StartFailure};
+use super::initialize::{EarlyFrames, InitializedAgent, StartFailure};
 use super::outbox::Outbox;
 use super::stderr::StderrTail;
 use crate::frame::{self, FrameReader};
@@ -18,7 +18,7 @@ use crate::settings::{Restoration, SettingRequest, Settings, Step};
 
 /// How the session is to be opened.
 #[derive(Clone, Debug)]
-pub(crate) struct Opening {
+pub(crate) struct SessionOpening {
     pub(crate) how: StartKind,
     /// The `session/new` request that the session was created with.
     pub(crate) new_frame: Raw,
@@ -33,7 +33,7 @@ pub(crate) struct Opening {
 
 /// An agent with its session.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedAgent {
     pub(crate) process: AgentProcess,
     pub(crate) reader: FrameReader<ChildStdout>,
     pub(crate) outbox: Outbox,
@@ -44,20 +44,26 @@ pub(crate) struct Opened {
     /// The settings that the agent has now.
     pub(crate) settings: Vec<AgentSetting>,
     /// What came before the answer, to be taken as if it came after it (rule 3.6).
-    pub(crate) early: Early,
+    pub(crate) early: EarlyFrames,
     /// The first request id that is free.
     pub(crate) next_id: u64,
 }
 
 /// Opens the session.
-pub(crate) async fn open(mut greeted: InitializedAgent, opening: &Opening) -> Result<Opened, StartFailure> {
+pub(crate) async fn open_session(
+    mut greeted: InitializedAgent,
+    opening: &SessionOpening,
+) -> Result<OpenedAgent, StartFailure> {
     let id = greeted.take_id();
-    let (method, request) = request(opening, id)?;
+    let (method, request) = build_open_request(opening, id)?;
     if opening.how != StartKind::New {
-        greeted.swallow_replay();
+        greeted.drop_replay();
     }
-    let answer = greeted.exchange(method, request, id).await.map_err(|failure| forgotten(failure, opening.how))?;
-    let told = told_session(&answer)
+    let answer = greeted
+        .send_and_wait(method, request, id)
+        .await
+        .map_err(|failure| explain_unknown_session(failure, opening.how))?;
+    let told = read_session_id(&answer)
         .map_err(|error| StartFailure::new(format!("the agent's answer to `{method}` cannot be used: {error}")))?;
     let agent_session = match (&opening.agent_session, told) {
         (_, Some(told)) => told,
@@ -65,23 +71,24 @@ pub(crate) async fn open(mut greeted: InitializedAgent, opening: &Opening) -> Re
         (Some(known), None) => known.clone(),
         (None, None) => return Err(StartFailure::new(format!("the agent answered `{method}` without a sessionId"))),
     };
-    if greeted.introduction.traits.ready {
-        greeted.say_ready(&agent_session);
+    if greeted.initialize_response.traits.ready {
+        greeted.send_ready(&agent_session);
     }
     if opening.how != StartKind::New {
         greeted.early.drop_outdated_settings(&answer);
-        greeted.replay_over(opening.quiet).await?;
+        greeted.wait_for_replay_end(opening.quiet).await?;
     }
     // Also of a fresh session, which takes the place of another.
-    let settings = restore(&mut greeted, &agent_session, &answer, opening.wanted.clone()).await?;
-    let InitializedAgent { process, reader, outbox, stderr, introduction, early, next_id, .. } = greeted;
+    let settings = restore_settings(&mut greeted, &agent_session, &answer, opening.wanted.clone()).await?;
+    let InitializedAgent { process, reader, outbox, stderr, initialize_response: introduction, early, next_id, .. } =
+        greeted;
     let answer = Raw::new_checked_before(frame::one_line(answer));
     let traits = introduction.traits;
-    Ok(Opened { process, reader, outbox, stderr, agent_session, traits, answer, settings, early, next_id })
+    Ok(OpenedAgent { process, reader, outbox, stderr, agent_session, traits, answer, settings, early, next_id })
 }
 
 /// Returns the session's id in the answer, and checks that what Wharf reads of the answer later stands there once.
-fn told_session(answer: &[u8]) -> Result<Option<String>, ReadError> {
+fn read_session_id(answer: &[u8]) -> Result<Option<String>, ReadError> {
     let Some(result) = Json::parse(answer)?.member("result")? else { return Ok(None) };
     if !result.is_object() {
         return Ok(None);
@@ -99,12 +106,12 @@ fn told_session(answer: &[u8]) -> Result<Option<String>, ReadError> {
 }
 
 /// ACP's code for a session that there is not.
-const NOT_FOUND: i64 = -32002;
+const SESSION_NOT_FOUND_CODE: i64 = -32002;
 
 /// Says it plainly if the agent does not know its session any more.
-fn forgotten(failure: StartFailure, how: StartKind) -> StartFailure {
+fn explain_unknown_session(failure: StartFailure, how: StartKind) -> StartFailure {
     let answer = failure.answer.as_deref().map(frame::to_value);
-    if how == StartKind::New || answer.is_none_or(|answer| answer["error"]["code"] != NOT_FOUND) {
+    if how == StartKind::New || answer.is_none_or(|answer| answer["error"]["code"] != SESSION_NOT_FOUND_CODE) {
         return failure;
     }
     let message = format!(
@@ -114,13 +121,13 @@ fn forgotten(failure: StartFailure, how: StartKind) -> StartFailure {
     StartFailure { message, cause: StartFault::SessionUnknown, ..failure }
 }
 
-fn request(opening: &Opening, id: u64) -> Result<(&'static str, Bytes), StartFailure> {
+fn build_open_request(opening: &SessionOpening, id: u64) -> Result<(&'static str, Bytes), StartFailure> {
     let frame = opening.new_frame.bytes();
     let envelope = frame::scan(frame).map_err(|error| StartFailure::impossible(format!("session/new: {error}")))?;
     match (opening.how, &opening.agent_session) {
         (StartKind::New, _) => Ok(("session/new", frame::with_id(frame, &envelope, id.to_string().as_bytes()))),
-        (StartKind::Load, Some(session)) => reopening("session/load", frame, session, id),
-        (StartKind::Resume, Some(session)) => reopening("session/resume", frame, session, id),
+        (StartKind::Load, Some(session)) => build_reopen_request("session/load", frame, session, id),
+        (StartKind::Resume, Some(session)) => build_reopen_request("session/resume", frame, session, id),
         (StartKind::Load | StartKind::Resume, None) => {
             Err(StartFailure::impossible("the agent never had this session: it cannot be brought back"))
         }
@@ -128,7 +135,7 @@ fn request(opening: &Opening, id: u64) -> Result<(&'static str, Bytes), StartFai
 }
 
 /// The same parameters as at the beginning, byte for byte, with the agent's id of the session.
-fn reopening(
+fn build_reopen_request(
     method: &'static str,
     frame: &[u8],
     session: &str,
@@ -145,7 +152,7 @@ fn reopening(
 }
 
 /// Sets what differs from what was in force, until nothing does, and returns the settings that the agent has then.
-async fn restore(
+async fn restore_settings(
     greeted: &mut InitializedAgent,
     session: &str,
     answer: &[u8],
@@ -166,7 +173,7 @@ async fn restore(
         match restoration.next(&reported) {
             Step::Done => return Ok(reported.into_in_force()),
             Step::Set(request) => {
-                let answer = greeted.demand(&request, session).await?;
+                let answer = greeted.require_setting(&request, session).await?;
                 let result = Json::parse(&answer).and_then(|answer| answer.at(&["result", "configOptions"]));
                 match result {
                     Ok(Some(list)) => reported.take_options(list),
@@ -174,7 +181,8 @@ async fn restore(
                 }
             }
             Step::NotKept(request) => {
-                let message = refused_setting(&request, "the agent agreed to it and then reported another value");
+                let message =
+                    describe_refused_setting(&request, "the agent agreed to it and then reported another value");
                 return Err(StartFailure { cause: StartFault::SettingRefused, ..StartFailure::new(message) });
             }
         }
@@ -187,23 +195,23 @@ impl InitializedAgent {
         let id = self.take_id();
         let params = json!({ "sessionId": session });
         let request = json!({ "jsonrpc": "2.0", "id": id, "method": "session/delete", "params": params }).to_string();
-        self.exchange("session/delete", request.into(), id).await.map(drop)
+        self.send_and_wait("session/delete", request.into(), id).await.map(drop)
     }
 
     /// A request without whose success the session must not come back.
-    async fn demand(&mut self, request: &SettingRequest, session: &str) -> Result<Bytes, StartFailure> {
+    async fn require_setting(&mut self, request: &SettingRequest, session: &str) -> Result<Bytes, StartFailure> {
         let id = self.take_id();
-        self.exchange(request.method(), request.frame(session, id), id).await.map_err(|failure| StartFailure {
+        self.send_and_wait(request.method(), request.frame(session, id), id).await.map_err(|failure| StartFailure {
             // An agent that went away or said nothing may do better the next time.
             cause: if failure.answer.is_some() { StartFault::SettingRefused } else { failure.cause },
-            message: refused_setting(request, &failure.message),
+            message: describe_refused_setting(request, &failure.message),
             ..failure
         })
     }
 }
 
 /// Names the value, the agent's reason, and the ways on.
-fn refused_setting(request: &SettingRequest, reason: &str) -> String {
+fn describe_refused_setting(request: &SettingRequest, reason: &str) -> String {
     format!(
         "the agent did not take back the {} that was in force, and without it might do more than it was allowed to: \
          {reason}. To go on, choose a mode with `wharf resume --session-mode MODE`, or accept the settings that the \
@@ -220,13 +228,13 @@ mod tests {
     fn start_parameters_keep_every_byte_whatever_they_hold() {
         let params = r#"{"z":1.50,"x":1e400 ,"cut":"\ud83d","cwd":"/a","_meta":{"b":1,"a":2},"mcpServers":[ ]}"#;
         let frame = format!(r#"{{"jsonrpc":"2.0","id":"x","method":"session/new","params":{params}}}"#);
-        let (_, sent) = reopening("session/load", frame.as_bytes(), "agent's", 7).unwrap();
+        let (_, sent) = build_reopen_request("session/load", frame.as_bytes(), "agent's", 7).unwrap();
         let expected = format!(
             r#"{{"jsonrpc":"2.0","id":7,"method":"session/load","params":{},"sessionId":"agent's"}}}}"#,
             params.strip_suffix('}').unwrap()
         );
         assert_eq!(sent, expected);
         let twice = br#"{"params":{"cwd":"/a"},"params":{"cwd":"/b"}}"#;
-        reopening("session/load", twice, "agent's", 7).unwrap_err();
+        build_reopen_request("session/load", twice, "agent's", 7).unwrap_err();
     }
 }

@@ -11,22 +11,22 @@ use tokio::sync::mpsc;
 use crate::agent_services::AnswerPlace;
 
 /// Messages that may wait: prompts, answers and cancels are few.
-const MESSAGES: usize = 256;
+const MAX_WAITING_FRAMES: usize = 256;
 /// Bytes that may wait: two of the largest frames.
-const BYTES: usize = 64 << 20;
+const MAX_WAITING_BYTES: usize = 64 << 20;
 /// A frame of no more than this is copied to be written at once.
-const COPIED: usize = 64 << 10;
+const MAX_COPIED_BYTES: usize = 64 << 10;
 
 /// The sending side; the pipe closes when every clone is dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Outbox {
-    frames: mpsc::Sender<Waiting>,
+    frames: mpsc::Sender<WaitingFrame>,
     waiting: Arc<AtomicUsize>,
 }
 
 /// A frame on its way.
 #[derive(Debug)]
-struct Waiting {
+struct WaitingFrame {
     frame: Bytes,
     /// Few have one, and those do not count among the bytes.
     place: Option<AnswerPlace>,
@@ -34,19 +34,19 @@ struct Waiting {
 
 /// The agent has stopped reading, or is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stuck;
+pub(crate) struct OutboxStalled;
 
 impl Outbox {
     pub(super) fn new(stdin: ChildStdin) -> Self {
-        Self::over(stdin)
+        Self::over_writer(stdin)
     }
 
-    fn over(mut stdin: impl AsyncWrite + Send + Unpin + 'static) -> Self {
-        let (frames, mut inbox) = mpsc::channel::<Waiting>(MESSAGES);
+    fn over_writer(mut stdin: impl AsyncWrite + Send + Unpin + 'static) -> Self {
+        let (frames, mut inbox) = mpsc::channel::<WaitingFrame>(MAX_WAITING_FRAMES);
         let waiting = Arc::new(AtomicUsize::new(0));
         let left = Arc::clone(&waiting);
         tokio::spawn(async move {
-            while let Some(Waiting { frame, place }) = inbox.recv().await {
+            while let Some(WaitingFrame { frame, place }) = inbox.recv().await {
                 let size = frame.len();
                 if write_line(&mut stdin, frame).await.is_err() {
                     // It is gone; its exit is noticed elsewhere.
@@ -61,27 +61,27 @@ impl Outbox {
     }
 
     /// Queues one frame.
-    pub(crate) fn send(&self, frame: Bytes) -> Result<(), Stuck> {
+    pub(crate) fn send_frame(&self, frame: Bytes) -> Result<(), OutboxStalled> {
         let size = frame.len();
-        if self.waiting.fetch_add(size, Ordering::Relaxed) + size > BYTES {
+        if self.waiting.fetch_add(size, Ordering::Relaxed) + size > MAX_WAITING_BYTES {
             self.waiting.fetch_sub(size, Ordering::Relaxed);
-            return Err(Stuck);
+            return Err(OutboxStalled);
         }
-        self.frames.try_send(Waiting { frame, place: None }).map_err(|_| {
+        self.frames.try_send(WaitingFrame { frame, place: None }).map_err(|_| {
             self.waiting.fetch_sub(size, Ordering::Relaxed);
-            Stuck
+            OutboxStalled
         })
     }
 
     /// Queues one frame that has a place of its own until it is read.
-    pub(crate) fn send_placed(&self, frame: Bytes, place: AnswerPlace) -> Result<(), Stuck> {
-        self.frames.try_send(Waiting { frame, place: Some(place) }).map_err(|_| Stuck)
+    pub(crate) fn send_placed(&self, frame: Bytes, place: AnswerPlace) -> Result<(), OutboxStalled> {
+        self.frames.try_send(WaitingFrame { frame, place: Some(place) }).map_err(|_| OutboxStalled)
     }
 }
 
 /// A small frame is copied, so that it is one write with its end.
 async fn write_line(stdin: &mut (impl AsyncWrite + Unpin), frame: Bytes) -> std::io::Result<()> {
-    if frame.len() > COPIED {
+    if frame.len() > MAX_COPIED_BYTES {
         stdin.write_all(&frame).await?;
         return stdin.write_all(b"\n").await;
     }
@@ -98,12 +98,12 @@ mod tests {
     #[tokio::test]
     async fn what_is_not_taken_does_not_count() {
         let (stdin, reader) = tokio::io::duplex(16);
-        let outbox = Outbox::over(stdin);
+        let outbox = Outbox::over_writer(stdin);
         drop(reader);
-        assert_eq!(outbox.send(Bytes::from_static(b"notices that the reader is gone")), Ok(()));
+        assert_eq!(outbox.send_frame(Bytes::from_static(b"notices that the reader is gone")), Ok(()));
         outbox.frames.closed().await;
         let before = outbox.waiting.load(Ordering::Relaxed);
-        assert_eq!(outbox.send(Bytes::from_static(b"nobody takes this")), Err(Stuck));
+        assert_eq!(outbox.send_frame(Bytes::from_static(b"nobody takes this")), Err(OutboxStalled));
         assert_eq!(outbox.waiting.load(Ordering::Relaxed), before);
     }
 }

@@ -9,14 +9,14 @@ use tokio::process::ChildStderr;
 use crate::redact::redact;
 
 /// Enough for a stack trace.
-const KEPT: usize = 8 * 1024;
+const MAX_STDERR_BYTES: usize = 8 * 1024;
 
 #[derive(Clone, Debug)]
 pub(crate) struct StderrTail(Arc<Mutex<VecDeque<u8>>>);
 
 impl StderrTail {
     /// Reads until the end, so that the agent never blocks on a full pipe.
-    pub(super) fn follow(mut stderr: ChildStderr) -> Self {
+    pub(super) fn follow_stderr(mut stderr: ChildStderr) -> Self {
         let tail = Self(Arc::default());
         let ring = Arc::clone(&tail.0);
         tokio::spawn(async move {
@@ -24,7 +24,7 @@ impl StderrTail {
             while let Ok(read @ 1..) = stderr.read(&mut chunk).await {
                 let mut ring = ring.lock().unwrap_or_else(PoisonError::into_inner);
                 ring.extend(&chunk[..read]);
-                let over = ring.len().saturating_sub(KEPT);
+                let over = ring.len().saturating_sub(MAX_STDERR_BYTES);
                 ring.drain(..over);
             }
         });
@@ -35,12 +35,12 @@ impl StderrTail {
     pub(crate) fn text(&self) -> String {
         let ring = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = ring.iter().copied().collect();
-        redact(plain(&String::from_utf8_lossy(&bytes)).trim())
+        redact(strip_control_characters(&String::from_utf8_lossy(&bytes)).trim())
     }
 }
 
 /// Drops terminal escape sequences and other control characters except line breaks.
-fn plain(text: &str) -> String {
+fn strip_control_characters(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
@@ -59,10 +59,10 @@ fn plain(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::plain;
+    use super::strip_control_characters;
 
     #[test]
     fn colours_are_dropped_and_lines_stay() {
-        assert_eq!(plain("\u{1b}[31merror\u{1b}[0m: no\r\nmore"), "error: no\nmore");
+        assert_eq!(strip_control_characters("\u{1b}[31merror\u{1b}[0m: no\r\nmore"), "error: no\nmore");
     }
 }

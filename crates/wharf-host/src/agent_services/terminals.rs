@@ -90,7 +90,7 @@ impl Terminals {
         let output = Arc::new(Mutex::new(Output::new(limit.min(MOST_OUTPUT))));
         let room = Arc::new(room);
         let terminal =
-            Terminal { shim: process.shim(), end, exit, output: Arc::clone(&output), _room: Arc::clone(&room) };
+            Terminal { shim: process.shim_pid(), end, exit, output: Arc::clone(&output), _room: Arc::clone(&room) };
         tokio::spawn(async move {
             let exit = follow(process, pipe, &output, ends).await;
             report.send_replace(Some(exit));
@@ -213,9 +213,9 @@ async fn follow(
             // `None`: released.
             _ = ends.recv(), if !ending => {
                 ending = true;
-                process.end();
+                process.request_end();
             }
-            exit = process.gone() => break exit,
+            exit = process.wait_for_exit() => break exit,
         }
     };
     // All that could write is gone and what it wrote is in the pipe. Not read up to the end: someone outside of the tree

@@ -8,9 +8,9 @@ use wharf_core::SessionId;
 
 use super::Host;
 use super::initialize_cache::InitializeCache;
-use crate::agent::agent_token::Badge;
-use crate::agent::records::Records;
-use crate::agent::{Badges, TokenIssuer, sweep};
+use crate::agent::agent_token::AgentToken;
+use crate::agent::process_records::ProcessRecords;
+use crate::agent::{AgentTokens, TokenIssuer, process_table};
 use crate::ids::random_text;
 
 /// For an agent's tools: where the host answers over TCP, and where its socket is.
@@ -20,8 +20,8 @@ const STATE_DIR: &str = "WHARF_STATE_DIR";
 /// The agents' processes, their tokens, and what is known of their programs.
 #[derive(Debug)]
 pub(crate) struct AgentProcesses {
-    records: Records,
-    badges: Arc<Badges>,
+    records: ProcessRecords,
+    agent_tokens: Arc<AgentTokens>,
     /// Where the host is reached; empty until that is known.
     url: watch::Sender<Arc<str>>,
     /// Random, made once per state directory: the tags of its agents begin with it.
@@ -30,12 +30,12 @@ pub(crate) struct AgentProcesses {
 }
 
 impl AgentProcesses {
-    pub(super) fn new(records: Records, state_id: String, initialize_cache: Arc<InitializeCache>) -> Self {
+    pub(super) fn new(records: ProcessRecords, state_id: String, initialize_cache: Arc<InitializeCache>) -> Self {
         let url = watch::Sender::new("".into());
-        Self { records, badges: Arc::default(), url, state_id, initialize_cache }
+        Self { records, agent_tokens: Arc::default(), url, state_id, initialize_cache }
     }
 
-    pub(crate) fn records(&self) -> &Records {
+    pub(crate) fn records(&self) -> &ProcessRecords {
         &self.records
     }
 
@@ -50,7 +50,7 @@ impl AgentProcesses {
 
     /// Returns what gives the agent of a session its token.
     pub(super) fn wearer(&self, session: &SessionId) -> TokenIssuer {
-        TokenIssuer { badges: Arc::clone(&self.badges), session: session.clone() }
+        TokenIssuer { tokens: Arc::clone(&self.agent_tokens), session: session.clone() }
     }
 
     /// Returns the variables by which an agent's tools find the host.
@@ -66,27 +66,27 @@ impl Host {
     /// Is `pid` below this program? Then it is an agent's, with or without a session: the host starts nothing else.
     /// One that is gone counts as such: an agent could call through a child that ends at once.
     pub fn has_started(pid: u32) -> bool {
-        sweep::is_gone(pid) || sweep::is_below(pid, std::process::id())
+        process_table::is_gone(pid) || process_table::is_below(pid, std::process::id())
     }
 
     /// The badge of the agent's process tree that holds `pid`, if any (rule 10.1).
-    pub fn badge_of_process(&self, pid: u32) -> Option<Badge> {
-        self.inner.agents.badges.of_process(pid)
+    pub fn find_agent_token_by_process(&self, pid: u32) -> Option<AgentToken> {
+        self.inner.agents.agent_tokens.find_by_process(pid)
     }
 
     /// The badge of the agent that was given this token, if its process lives.
-    pub fn badge_of_token(&self, token: &str) -> Option<Badge> {
-        self.inner.agents.badges.of_token(token)
+    pub fn find_agent_token(&self, token: &str) -> Option<AgentToken> {
+        self.inner.agents.agent_tokens.find_by_token(token)
     }
 
     /// Is it still good? It is while the process lives that it was given to.
-    pub fn is_worn(&self, badge: &Badge) -> bool {
-        self.inner.agents.badges.is_worn(badge)
+    pub fn is_agent_token_live(&self, badge: &AgentToken) -> bool {
+        self.inner.agents.agent_tokens.is_live(badge)
     }
 
     /// Done when it is not good any more.
-    pub async fn gone(&self, badge: &Badge) {
-        self.inner.agents.badges.gone(badge).await;
+    pub async fn wait_for_agent_token_end(&self, badge: &AgentToken) {
+        self.inner.agents.agent_tokens.wait_for_end(badge).await;
     }
 
     /// Says where this host is reached. Sessions that come back by themselves wait for it, if [`Config::serves`] is set.

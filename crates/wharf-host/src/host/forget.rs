@@ -129,11 +129,11 @@ impl Inner {
         let launch = self.launch_of(&agent, origin, &inputs)?;
         let _start = self.permits.enter_queue(StartPriority::Client).await;
         let mut greeted = launch_and_initialize(&launch, &inputs.capabilities).await?;
-        if !greeted.introduction.traits.delete {
+        if !greeted.initialize_response.traits.delete {
             return Ok(AgentDelete::NotNeeded);
         }
         for frame in &inputs.prelude {
-            greeted.ask(frame.bytes()).await?;
+            greeted.forward_request(frame.bytes()).await?;
         }
         greeted.delete_session(agent_session).await?;
         Ok(AgentDelete::Done)

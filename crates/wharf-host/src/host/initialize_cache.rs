@@ -14,7 +14,7 @@ use wharf_json::Json;
 
 use super::write_private;
 use crate::adapters::Launchable;
-use crate::agent::initialize::Introduction;
+use crate::agent::initialize::InitializeResponse;
 use crate::ids::Now;
 
 /// Answers that are remembered; each takes some kilobytes.
@@ -113,18 +113,18 @@ impl InitializeCache {
     }
 
     /// Returns the answer to exactly this, if it is still believed.
-    pub(crate) fn find(&self, key: &CacheKey) -> Option<Introduction> {
+    pub(crate) fn find(&self, key: &CacheKey) -> Option<InitializeResponse> {
         self.newest(|entry| entry.key == key.whole)
     }
 
     /// Returns an answer of the same program and command, whatever environment and capabilities it was given for, but
     /// none that offers logins in a terminal.
-    pub(crate) fn find_any(&self, key: &CacheKey) -> Option<Introduction> {
+    pub(crate) fn find_any(&self, key: &CacheKey) -> Option<InitializeResponse> {
         self.newest(|entry| entry.program == key.program && !entry.terminal_auth)
     }
 
     /// Remembers what an agent answered that was really started. Returns when it is on disk, or cannot be.
-    pub(crate) async fn store(self: &Arc<Self>, key: CacheKey, introduction: &Introduction) {
+    pub(crate) async fn store(self: &Arc<Self>, key: CacheKey, introduction: &InitializeResponse) {
         let entry = Entry {
             key: key.whole,
             program: key.program,
@@ -152,11 +152,11 @@ impl InitializeCache {
         changed
     }
 
-    fn newest(&self, fits: impl Fn(&Entry) -> bool) -> Option<Introduction> {
+    fn newest(&self, fits: impl Fn(&Entry) -> bool) -> Option<InitializeResponse> {
         let now = Now::millis();
         let entries = self.lock();
         let entry = entries.iter().rev().find(|entry| fits(entry) && entry.is_believed(now))?;
-        Introduction::of_answer(entry.answer.bytes().clone()).ok()
+        InitializeResponse::from_frame(entry.answer.bytes().clone()).ok()
     }
 
     fn write(&self) {

@@ -42,7 +42,7 @@ pub use workspaces::RemovedWorkspace;
 
 use crate::adapters::{AdapterError, Launchable};
 use crate::agent::Launch;
-use crate::agent::initialize::{Introduction, StartFailure};
+use crate::agent::initialize::{InitializeResponse, StartFailure};
 use crate::byte_budget::ByteBudget;
 use crate::config::Config;
 use crate::descriptor::Descriptor;
@@ -189,7 +189,7 @@ impl Host {
         capabilities: &str,
         cwd: Option<&Path>,
         env: &BTreeMap<String, String>,
-    ) -> Result<(Introduction, Option<PrestartedAgent>), StartFailure> {
+    ) -> Result<(InitializeResponse, Option<PrestartedAgent>), StartFailure> {
         let agent = self.inner.agent(adapter, None, &BTreeMap::new())?;
         let passed = self.inner.config.adapters().environment(&agent, env);
         agent.program(&passed)?;
@@ -199,12 +199,12 @@ impl Host {
             return Ok((known, None));
         }
         let spare = self.spare(adapter, capabilities, cwd, env).await?;
-        Ok((spare.greeted.introduction.clone(), Some(spare)))
+        Ok((spare.greeted.initialize_response.clone(), Some(spare)))
     }
 
     /// Returns an answer that the adapter's agent gave to some client; starts nothing. Only the program counts that the
     /// host itself would find: one that a caller brought along by its `PATH` speaks for that caller alone.
-    pub fn introduced(&self, adapter: &str) -> Option<Introduction> {
+    pub fn introduced(&self, adapter: &str) -> Option<InitializeResponse> {
         self.inner.introduced(adapter)
     }
 
@@ -236,7 +236,7 @@ impl Host {
 }
 
 impl Inner {
-    fn introduced(&self, adapter: &str) -> Option<Introduction> {
+    fn introduced(&self, adapter: &str) -> Option<InitializeResponse> {
         let agent = self.agent(adapter, None, &BTreeMap::new()).ok()?;
         let cache = self.agents.initialize_cache();
         cache.find_any(&cache.key(&agent, &BTreeMap::new(), "", None)?)
@@ -268,7 +268,7 @@ impl Inner {
             env.extend(self.agents.ways_here(&self.config.state_dir));
         }
         Launch {
-            wearer,
+            token_issuer: wearer,
             program: self.config.program.clone(),
             command: agent.command.clone(),
             env,

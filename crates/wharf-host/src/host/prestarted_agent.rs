@@ -34,8 +34,8 @@ pub struct PrestartedAgent {
 impl PrestartedAgent {
     /// Sends a client's request; the answer comes with the id that went to the agent.
     pub async fn ask(&mut self, frame: &Bytes) -> Result<Bytes, StartFailure> {
-        self.greeted.grant_time();
-        let answer = self.greeted.ask(frame).await?;
+        self.greeted.restart_deadline();
+        let answer = self.greeted.forward_request(frame).await?;
         self.asked = true;
         Ok(answer)
     }
@@ -75,7 +75,7 @@ impl Host {
         let key = cache.key(&agent, &env, &capabilities, known.as_deref());
         let greeted = launch_and_initialize(&launch, &capabilities).await?;
         if let Some(key) = key {
-            cache.store(key, &greeted.introduction).await;
+            cache.store(key, &greeted.initialize_response).await;
         }
         Ok(PrestartedAgent { greeted, session, cwd, sandbox, asked: false, _place: place })
     }

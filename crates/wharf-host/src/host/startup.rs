@@ -17,7 +17,7 @@ use super::initialize_cache::InitializeCache;
 use super::start_permits::StartPermits;
 use super::storage::{Storage, UnreadableLog};
 use super::{Host, Inner, StartPriority, StepLocks, modes};
-use crate::agent::records::{DirectoryIdentity, Records};
+use crate::agent::process_records::{DirectoryIdentity, ProcessRecords};
 use crate::config::{Config, ResumeOnStart};
 use crate::descriptor::Descriptor;
 use crate::ids::Now;
@@ -60,8 +60,8 @@ impl Host {
         })?;
         let identity = DirectoryIdentity::load_or_create(&root).map_err(|error| unusable(&error))?;
         let state_id = identity.id.clone();
-        let records = Records::new(root.join("run"), identity);
-        let strays = records.sweep();
+        let records = ProcessRecords::new(root.join("run"), identity);
+        let strays = records.end_leftover_trees();
         if strays > 0 {
             tracing::info!(strays, "ended agent processes that an earlier host had left behind");
         }
@@ -91,7 +91,7 @@ impl Host {
         let back = inner.reconcile(&*index)?;
         let host = Self { inner };
         host.bring_back(back);
-        crate::usage::keep(&host.inner);
+        crate::usage::track_usage(&host.inner);
         modes::watch(&host.inner);
         Ok(host)
     }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use super::Profile;
 use crate::agent::agent_token;
-use crate::agent::sweep::TAG;
+use crate::agent::process_table::TAG_VARIABLE;
 
 pub(super) const VERB: &str = "__confine";
 /// Variables for the command come with this before their names. Some (`LD_PRELOAD`) run code in every program that
@@ -53,7 +53,10 @@ fn become_command(program: &OsString, args: &[OsString]) -> (String, u8) {
         if let Some(name) = carried.as_bytes().strip_prefix(CARRIED.as_bytes()) {
             command.env_remove(&carried);
             // By these the host knows what it started: nobody else sets them.
-            if ![TAG, agent_token::SESSION, agent_token::TOKEN].iter().any(|own| own.as_bytes() == name) {
+            if ![TAG_VARIABLE, agent_token::SESSION_VARIABLE, agent_token::TOKEN_VARIABLE]
+                .iter()
+                .any(|own| own.as_bytes() == name)
+            {
                 command.env(OsString::from_vec(name.to_vec()), value);
             }
         }

@@ -9,7 +9,7 @@ use wharf_json::{Json, Salvaged, salvage, salvage_head};
 
 use super::agent_outbound::{AgentWriter, Forwarded, PendingRequest, error};
 use super::link::AgentDelete;
-use crate::agent::initialize::fault;
+use crate::agent::initialize::classify_fault;
 use crate::frame::{self, Envelope, FrameKind, Line, Span};
 
 /// The buffer that the frames of a stream are cut from: one allocation serves some hundred of them.
@@ -90,7 +90,7 @@ impl AgentFrameParser {
         let envelope = match frame::scan(frame) {
             Ok(envelope) => envelope,
             Err(error) => {
-                let (kind, detail) = fault(&error);
+                let (kind, detail) = classify_fault(&error);
                 return malformed(kind, detail, &salvage(frame), writer);
             }
         };

@@ -89,14 +89,14 @@ impl AgentWriter {
     }
 
     pub(super) fn say(&self, frame: Bytes) -> Result<(), StdinStalled> {
-        self.outbox.send(frame).map_err(|_| StdinStalled)
+        self.outbox.send_frame(frame).map_err(|_| StdinStalled)
     }
 
     /// Wharf's own answer to a request.
     pub(super) fn say_served(&self, frame: Bytes, place: Option<AnswerPlace>) -> Result<(), StdinStalled> {
         let sent = match place {
             Some(place) => self.outbox.send_placed(frame, place),
-            None => self.outbox.send(frame),
+            None => self.outbox.send_frame(frame),
         };
         sent.map_err(|_| StdinStalled)
     }

@@ -9,7 +9,7 @@ use wharf_core::{Ask, ClientId, Input, QueuedPrompt, Raw, Reply, Sender, Seq, St
 use super::handle::{AgentReport, Attendance, CallError, Forward, Taken};
 use super::link::AgentDelete;
 use crate::agent::initialize::StartFailure;
-use crate::agent::{AgentExit, Opened};
+use crate::agent::{AgentExit, OpenedAgent};
 use crate::agent_services::AnswerPlace;
 use crate::host::StartPriority;
 use crate::settings::ReturnTerms;
@@ -85,7 +85,7 @@ pub(crate) enum Command {
     /// The starter of `start` is done.
     AgentUp {
         start: StartNo,
-        outcome: Box<Result<Opened, StartFailure>>,
+        outcome: Box<Result<OpenedAgent, StartFailure>>,
     },
     /// Nothing of the agent of `start` is left.
     AgentGone {

@@ -11,7 +11,7 @@ use wharf_json::{Json, salvage, salvage_head};
 use super::agent_inbound::{AgentFrameParser, AgentMessage};
 use super::agent_outbound::{AgentWriter, Forwarded, StdinStalled, about_session};
 use super::journal::Journal;
-use crate::agent::{AgentExit, AgentProcess, Opened, StderrTail};
+use crate::agent::{AgentExit, AgentProcess, OpenedAgent, StderrTail};
 use crate::frame::{self, FrameKind, FrameReader, Line};
 use crate::settings::Settings;
 
@@ -83,8 +83,8 @@ pub(super) struct AgentLink {
 }
 
 impl AgentLink {
-    pub(super) fn new(start: StartNo, opened: Opened) -> Self {
-        let Opened { process, reader, outbox, stderr, agent_session, traits, next_id, .. } = opened;
+    pub(super) fn new(start: StartNo, opened: OpenedAgent) -> Self {
+        let OpenedAgent { process, reader, outbox, stderr, agent_session, traits, next_id, .. } = opened;
         let writer = AgentWriter::new(outbox, agent_session, next_id);
         Self { start, process, reader, stderr, writer, traits, faults: 0 }
     }
@@ -132,8 +132,8 @@ impl AgentLink {
     pub(super) fn bury(self) -> (impl Future<Output = (AgentExit, String)>, Vec<Forwarded>) {
         let Self { mut process, stderr, writer, .. } = self;
         let gone = async move {
-            process.end();
-            let exit = process.gone().await;
+            process.request_end();
+            let exit = process.wait_for_exit().await;
             (exit, stderr.text())
         };
         (gone, writer.into_unanswered())
@@ -142,8 +142,8 @@ impl AgentLink {
     /// Says something; an agent that no longer reads is ended, and its exit tells the rest.
     pub(super) fn speak(&mut self, say: impl FnOnce(&mut AgentWriter) -> Result<(), StdinStalled>) {
         if say(&mut self.writer).is_err() {
-            tracing::warn!(shim = self.process.shim(), "the agent does not read its input; ending it");
-            self.process.end();
+            tracing::warn!(shim = self.process.shim_pid(), "the agent does not read its input; ending it");
+            self.process.request_end();
         }
     }
 
@@ -178,19 +178,19 @@ impl AgentLink {
         let (outbox, session) = (writer.outbox(), writer.session().to_owned());
         let unanswered = writer.into_unanswered();
         let ending = tokio::spawn(async move {
-            if traits.close && outbox.send(about_session("session/close", close, &session)).is_ok() {
+            if traits.close && outbox.send_frame(about_session("session/close", close, &session)).is_ok() {
                 answer_within(&mut reader, close, POLITE).await;
             }
             let outcome = match traits.delete {
-                true if outbox.send(about_session("session/delete", delete, &session)).is_ok() => {
+                true if outbox.send_frame(about_session("session/delete", delete, &session)).is_ok() => {
                     AgentDelete::from_answer(answer_within(&mut reader, delete, DELETED_WITHIN).await == Some(true))
                 }
                 true => AgentDelete::Failed,
                 false => AgentDelete::NotNeeded,
             };
             drop(outbox);
-            process.end();
-            process.gone().await;
+            process.request_end();
+            process.wait_for_exit().await;
             outcome
         });
         (ending, unanswered)
@@ -216,8 +216,8 @@ impl AgentLink {
                 () = drained => {}
                 () = tokio::time::sleep(POLITE) => {}
             }
-            process.end();
-            process.gone().await;
+            process.request_end();
+            process.wait_for_exit().await;
         });
         (ending, unanswered)
     }

@@ -108,7 +108,7 @@ impl Startup {
                 shared.rest_for_at_most(agent.idle_limit);
                 let mut greeted: InitializedAgent = match prestarted {
                     Some(mut greeted) => {
-                        greeted.grant_time();
+                        greeted.restart_deadline();
                         greeted
                     }
                     None => {
@@ -119,21 +119,21 @@ impl Startup {
                         let key = host.agents.initialize_cache().key(&agent, &inputs.env, &capabilities, cwd);
                         let mut greeted = launch_and_initialize(&launch, &capabilities).await?;
                         if let Some(key) = key {
-                            host.agents.initialize_cache().store(key, &greeted.introduction).await;
+                            host.agents.initialize_cache().store(key, &greeted.initialize_response).await;
                         }
                         for frame in &inputs.prelude {
-                            greeted.ask(frame.bytes()).await?;
+                            greeted.forward_request(frame.bytes()).await?;
                         }
                         greeted
                     }
                 };
                 if agent.comes_back == Some(false) {
-                    greeted.introduction.traits.load = false;
-                    greeted.introduction.traits.resume = false;
+                    greeted.initialize_response.traits.load = false;
+                    greeted.initialize_response.traits.resume = false;
                 }
                 let (new_frame, quiet) = (inputs.new_frame, agent.replay_quiet);
-                let opening = agent::Opening { how, new_frame, agent_session, wanted, quiet };
-                agent::open(greeted, &opening).await
+                let opening = agent::SessionOpening { how, new_frame, agent_session, wanted, quiet };
+                agent::open_session(greeted, &opening).await
             };
             let outcome = Box::new(place.hold(work).await);
             let _ = commands.send(Command::AgentUp { start, outcome }).await;

@@ -241,7 +241,7 @@ impl SessionTask {
             Command::WaitUp { reply } => agent.wait_up(reply, journal),
             Command::AgentUp { start, outcome } => agent.take_start(start, *outcome, journal, clients),
             Command::AgentGone { start, exit, stderr } => {
-                let mut message = exit.describe();
+                let mut message = exit.describe_exit();
                 if !stderr.is_empty() {
                     message = format!("{message}\nstderr: {stderr}");
                 }

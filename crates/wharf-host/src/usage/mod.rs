@@ -4,8 +4,8 @@
 //! Nobody is ended for it while at work: a session that is over its cap and busy, or that could not come back, is
 //! reported and left alone.
 
-mod caps;
-mod processes;
+mod memory_caps;
+mod process_snapshot;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Weak};
@@ -19,30 +19,30 @@ use crate::host::Inner;
 use crate::ids::Now;
 use crate::metrics::AgentUse;
 use crate::session::handle::{CallError, SessionHandle};
-use caps::{Caps, Standing, Why};
-pub(crate) use processes::own_usage;
-use processes::{Processes, Tree};
+use memory_caps::{MemoryCaps, SessionUsage, SleepCause};
+pub(crate) use process_snapshot::own_usage;
+use process_snapshot::{ProcessSnapshot, TreeUsage};
 
 /// How often it is measured while agents run.
-const EVERY: Duration = Duration::from_secs(2);
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(2);
 /// A look costs some microseconds per process of the machine. On a very full one it is taken less often, so that it
 /// never takes more than this part of a processor.
-const AT_MOST: u32 = 50;
+const MIN_PAUSE_PER_SAMPLE: u32 = 50;
 /// The first look is taken when an agent starts, the second after this time, and then each after twice the time of the
 /// one before: a process that was never seen cannot be found again if host and shim are killed together.
-const SECOND_LOOK_AFTER: Duration = Duration::from_millis(100);
+const SECOND_SAMPLE_DELAY: Duration = Duration::from_millis(100);
 
 /// What is remembered between two looks.
 #[derive(Debug, Default)]
-struct Accounts {
-    sessions: HashMap<SessionId, Account>,
+struct UsageTracker {
+    sessions: HashMap<SessionId, SessionCpu>,
     /// Sessions whose excess has been reported.
     over: HashSet<SessionId>,
     over_total: bool,
 }
 
 #[derive(Debug, Default)]
-struct Account {
+struct SessionCpu {
     /// The agent's own tree: with another one, counting begins anew.
     agent: u32,
     /// The CPU time of each tree as of the last look.
@@ -51,35 +51,35 @@ struct Account {
 }
 
 /// The figures of one look.
-struct Look {
-    trees: Vec<(SessionHandle, Vec<(u32, Tree)>)>,
+struct UsageSample {
+    trees: Vec<(SessionHandle, Vec<(u32, TreeUsage)>)>,
     /// How many shims there are, those of agents without a session included.
     shims: usize,
     took: Duration,
 }
 
 /// Keeps accounts for as long as the host lives. While no agent runs it costs nothing.
-pub(crate) fn keep(host: &Arc<Inner>) {
+pub(crate) fn track_usage(host: &Arc<Inner>) {
     let (weak, mut changes) = (Arc::downgrade(host), host.registry.changes());
-    let mut shims = host.agents.records().count();
+    let mut shims = host.agents.records().watch_count();
     tokio::spawn(async move {
-        let mut accounts = Accounts::default();
-        let mut wait = SECOND_LOOK_AFTER;
+        let mut accounts = UsageTracker::default();
+        let mut wait = SECOND_SAMPLE_DELAY;
         loop {
             changes.borrow_and_update();
             shims.borrow_and_update();
-            let Some(look) = look(&weak).await else { return };
-            let (shims_run, rest) = (look.shims > 0 || !look.trees.is_empty(), look.took * AT_MOST);
+            let Some(look) = take_sample(&weak).await else { return };
+            let (shims_run, rest) = (look.shims > 0 || !look.trees.is_empty(), look.took * MIN_PAUSE_PER_SAMPLE);
             if look.trees.is_empty() {
-                accounts = Accounts::default();
+                accounts = UsageTracker::default();
                 if let Some(host) = weak.upgrade() {
                     host.metrics.note_agents(BTreeMap::new());
                 }
             } else {
-                accounts.enter(&weak, look);
+                accounts.apply_sample(&weak, look);
             }
             if shims_run {
-                let waited = next_wait(wait, rest, &mut shims).await;
+                let waited = wait_for_next_sample(wait, rest, &mut shims).await;
                 let Some(next) = waited else { return };
                 wait = next;
             } else {
@@ -90,7 +90,7 @@ pub(crate) fn keep(host: &Arc<Inner>) {
                 if changed.is_err() {
                     return;
                 }
-                wait = SECOND_LOOK_AFTER;
+                wait = SECOND_SAMPLE_DELAY;
             }
         }
     });
@@ -98,25 +98,25 @@ pub(crate) fn keep(host: &Arc<Inner>) {
 
 /// Waits for the next look: for `wait`, or until a shim comes or goes, and at least for `rest`. Returns how long to wait
 /// after that look; `None` when the host is gone.
-async fn next_wait(wait: Duration, rest: Duration, shims: &mut watch::Receiver<usize>) -> Option<Duration> {
+async fn wait_for_next_sample(wait: Duration, rest: Duration, shims: &mut watch::Receiver<usize>) -> Option<Duration> {
     let began = tokio::time::Instant::now();
     tokio::select! {
-        () = tokio::time::sleep(wait.max(rest)) => Some(lengthen(wait)),
+        () = tokio::time::sleep(wait.max(rest)) => Some(lengthen_wait(wait)),
         changed = shims.changed() => {
             changed.ok()?;
             tokio::time::sleep_until(began + rest).await;
-            Some(SECOND_LOOK_AFTER)
+            Some(SECOND_SAMPLE_DELAY)
         }
     }
 }
 
-fn lengthen(wait: Duration) -> Duration {
-    (wait * 2).min(EVERY)
+fn lengthen_wait(wait: Duration) -> Duration {
+    (wait * 2).min(SAMPLE_INTERVAL)
 }
 
 /// Measures every session that has processes, and records the processes of every tree, so that a later host finds them.
 /// `None` when the host is gone.
-async fn look(host: &Weak<Inner>) -> Option<Look> {
+async fn take_sample(host: &Weak<Inner>) -> Option<UsageSample> {
     let inner = host.upgrade()?;
     let (live, records) = (inner.registry.live(), inner.agents.records().clone());
     drop(inner);
@@ -127,34 +127,34 @@ async fn look(host: &Weak<Inner>) -> Option<Look> {
         .filter(|(shims, _)| !shims.is_empty())
         .map(|(shims, handle)| (handle, shims))
         .collect();
-    let shims = records.shims();
+    let shims = records.running_shims();
     if roots.is_empty() && shims.is_empty() {
-        return Some(Look { trees: Vec::new(), shims: 0, took: Duration::ZERO });
+        return Some(UsageSample { trees: Vec::new(), shims: 0, took: Duration::ZERO });
     }
     let measured = tokio::task::spawn_blocking(move || {
         let (began, own) = (Instant::now(), std::process::id());
-        let table = Processes::look();
+        let table = ProcessSnapshot::read_proc();
         let trees = roots.into_iter().map(|(handle, roots)| {
-            let trees = roots.into_iter().filter_map(|root| Some((root, table.tree(own, root)?))).collect();
+            let trees = roots.into_iter().filter_map(|root| Some((root, table.measure_tree(own, root)?))).collect();
             (handle, trees)
         });
         let trees = trees.collect();
         for shim in &shims {
-            if let Some(below) = table.below(own, *shim) {
+            if let Some(below) = table.descendants_of(own, *shim) {
                 records.note_seen(*shim, below);
             }
         }
-        Look { trees, shims: shims.len(), took: began.elapsed() }
+        UsageSample { trees, shims: shims.len(), took: began.elapsed() }
     });
     measured.await.ok()
 }
 
-impl Accounts {
+impl UsageTracker {
     /// Enters the figures, and does what the caps ask for.
-    fn enter(&mut self, host: &Weak<Inner>, look: Look) {
+    fn apply_sample(&mut self, host: &Weak<Inner>, look: UsageSample) {
         let Some(inner) = host.upgrade() else { return };
         let limits = &inner.config.limits;
-        let caps = Caps { session: limits.session_memory.0, total: limits.memory.0 };
+        let caps = MemoryCaps { session: limits.session_memory.0, total: limits.memory.0 };
         let seen: HashSet<SessionId> = look.trees.iter().map(|(handle, _)| handle.id().clone()).collect();
         self.sessions.retain(|id, _| seen.contains(id));
         self.over.retain(|id| seen.contains(id));
@@ -162,7 +162,7 @@ impl Accounts {
         let (mut news, mut handles, mut standings) = (false, Vec::new(), Vec::new());
         let mut agents = BTreeMap::new();
         for (handle, trees) in look.trees {
-            let (standing, visible) = self.enter_session(&handle, &trees, caps, &mut agents);
+            let (standing, visible) = self.apply_session(&handle, &trees, caps, &mut agents);
             news |= visible;
             standings.push(standing);
             handles.push(handle);
@@ -172,8 +172,8 @@ impl Accounts {
             inner.registry.note_change();
         }
         drop(inner);
-        self.report(&handles, &standings, caps);
-        for (place, why) in caps::choose(&standings, caps) {
+        self.report_excess(&handles, &standings, caps);
+        for (place, why) in memory_caps::choose_sleepers(&standings, caps) {
             if let Some(handle) = handles.get(place).cloned() {
                 // A slow disk of one session must not keep the others from being measured.
                 tokio::spawn(put_to_sleep(handle, why, Weak::clone(host)));
@@ -182,17 +182,17 @@ impl Accounts {
     }
 
     /// One session's part. True if somebody who watches would see a difference.
-    fn enter_session(
+    fn apply_session(
         &mut self,
         handle: &SessionHandle,
-        trees: &[(u32, Tree)],
-        caps: Caps,
+        trees: &[(u32, TreeUsage)],
+        caps: MemoryCaps,
         agents: &mut BTreeMap<String, AgentUse>,
-    ) -> (Standing, bool) {
+    ) -> (SessionUsage, bool) {
         let account = self.sessions.entry(handle.id().clone()).or_default();
-        let cpu_millis = account.enter(trees);
+        let cpu_millis = account.add_trees(trees);
         let memory = trees.iter().map(|(_, tree)| tree.memory).sum();
-        let standing = standing(handle, memory, trees.len());
+        let standing = session_usage(handle, memory, trees.len());
         // Where nothing can be seen, nothing is claimed.
         if trees.is_empty() {
             handle.shared.set_resources(None);
@@ -213,7 +213,7 @@ impl Accounts {
     }
 
     /// Says once when a session, or all together, come to be over a cap.
-    fn report(&mut self, handles: &[SessionHandle], standings: &[Standing], caps: Caps) {
+    fn report_excess(&mut self, handles: &[SessionHandle], standings: &[SessionUsage], caps: MemoryCaps) {
         for (handle, standing) in handles.iter().zip(standings) {
             if !standing.is_over(caps) {
                 self.over.remove(handle.id());
@@ -236,9 +236,9 @@ impl Accounts {
     }
 }
 
-impl Account {
+impl SessionCpu {
     /// Returns the CPU time since the last look.
-    fn enter(&mut self, trees: &[(u32, Tree)]) -> u64 {
+    fn add_trees(&mut self, trees: &[(u32, TreeUsage)]) -> u64 {
         // The agent's own is always the first.
         let agent = trees.first().map_or(0, |(root, _)| *root);
         if agent != self.agent {
@@ -256,22 +256,22 @@ impl Account {
 }
 
 /// One that has terminals open is not idle, whatever its agent does.
-fn standing(handle: &SessionHandle, memory: u64, trees: usize) -> Standing {
+fn session_usage(handle: &SessionHandle, memory: u64, trees: usize) -> SessionUsage {
     let (rest, now) = (handle.shared.rest(), Now::millis());
     let idle_for = rest.since.filter(|_| trees <= 1).map(|since| Duration::from_millis(now.0.saturating_sub(since.0)));
     let idle_limit = rest.for_at_most.map(|limit| Duration::from_millis(limit.0));
-    Standing { memory, idle_for, comes_back: rest.comes_back, idle_limit }
+    SessionUsage { memory, idle_for, comes_back: rest.comes_back, idle_limit }
 }
 
 /// The session decides: it may have got something to do meanwhile.
-async fn put_to_sleep(handle: SessionHandle, why: Why, host: Weak<Inner>) {
+async fn put_to_sleep(handle: SessionHandle, why: SleepCause, host: Weak<Inner>) {
     let reason = match why {
-        Why::Idle { .. } => EndReason::Idle,
-        Why::SessionMemory { .. } | Why::TotalMemory { .. } => EndReason::Memory,
+        SleepCause::Idle { .. } => EndReason::Idle,
+        SleepCause::SessionMemory { .. } | SleepCause::TotalMemory { .. } => EndReason::Memory,
     };
-    match handle.sleep(reason, why.tell().into()).await {
+    match handle.sleep(reason, why.describe_cause().into()).await {
         Ok(()) => {
-            tracing::info!(session = %handle.id(), why = why.tell(), "a session was put to sleep");
+            tracing::info!(session = %handle.id(), why = why.describe_cause(), "a session was put to sleep");
             if let Some(host) = host.upgrade() {
                 let metrics = &host.metrics;
                 let slept =
@@ -293,7 +293,7 @@ mod tests {
 
     #[test]
     fn looks_come_close_together_at_first() {
-        let waits = std::iter::successors(Some(SECOND_LOOK_AFTER), |wait| Some(lengthen(*wait)));
+        let waits = std::iter::successors(Some(SECOND_SAMPLE_DELAY), |wait| Some(lengthen_wait(*wait)));
         let waits: Vec<u128> = waits.take(7).map(|wait| wait.as_millis()).collect();
         assert_eq!(waits, [100, 200, 400, 800, 1600, 2000, 2000]);
     }
@@ -302,8 +302,8 @@ mod tests {
     async fn looks_begin_anew_when_a_shim_starts() {
         let (count, mut shims) = watch::channel(1);
         count.send_replace(2);
-        assert_eq!(next_wait(EVERY, Duration::ZERO, &mut shims).await, Some(SECOND_LOOK_AFTER));
+        assert_eq!(wait_for_next_sample(SAMPLE_INTERVAL, Duration::ZERO, &mut shims).await, Some(SECOND_SAMPLE_DELAY));
         drop(count);
-        assert_eq!(next_wait(EVERY, Duration::ZERO, &mut shims).await, None, "the host is gone");
+        assert_eq!(wait_for_next_sample(SAMPLE_INTERVAL, Duration::ZERO, &mut shims).await, None, "the host is gone");
     }
 }

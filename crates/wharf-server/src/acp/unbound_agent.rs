@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use wharf_host::{Host, Introduction, PrestartedAgent, SessionHandle, StartFailure};
+use wharf_host::{Host, InitializeResponse, PrestartedAgent, SessionHandle, StartFailure};
 
 use super::client_profile::ClientProfile;
 
@@ -38,19 +38,19 @@ impl UnboundAgent {
     }
 
     /// Returns what an agent of the adapter has said of itself to this or another client.
-    pub(super) fn known_introduction(&self) -> Option<Introduction> {
+    pub(super) fn known_response(&self) -> Option<InitializeResponse> {
         self.host.introduced(&self.adapter)
     }
 
     /// Asks the agent what it says of itself. An agent that had to be started for that waits for its session.
-    pub(super) async fn introduce(&self, client: &ClientProfile) -> Result<Introduction, StartFailure> {
+    pub(super) async fn introduce(&self, client: &ClientProfile) -> Result<InitializeResponse, StartFailure> {
         let mut waiting = self.waiting.lock().await;
         let (told, place) = (client.info().for_agent(), self.place(client));
-        let (introduction, fresh) = self.host.introduce(&self.adapter, &told, place.as_deref(), &client.env()).await?;
+        let (response, fresh) = self.host.introduce(&self.adapter, &told, place.as_deref(), &client.env()).await?;
         if fresh.is_some() {
             *waiting = fresh;
         }
-        Ok(introduction)
+        Ok(response)
     }
 
     /// Asks the agent that waits. If there is none, the session that `own_session` returns has the agent to ask; if there

@@ -3,7 +3,7 @@
 //! Deny by default: which routes there are for agents is listed here, and each call says what an agent may do there.
 
 use axum::http::Method;
-use wharf_host::Badge;
+use wharf_host::AgentToken;
 use wharf_host::core::SessionId;
 
 use super::identity::{Access, Identity};
@@ -12,7 +12,7 @@ use super::scope::Scope;
 impl Identity {
     /// What an agent is taken for, whatever else it shows. It only looks; where delegation lets it do more, the call that
     /// does it says so.
-    pub(crate) fn of_agent(badge: Badge) -> Self {
+    pub(crate) fn of_agent(badge: AgentToken) -> Self {
         let token = Some(badge.session().as_str().into());
         Self { token, access: Access::Observer, scope: Scope::Session(badge) }
     }

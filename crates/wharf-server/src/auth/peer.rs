@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use tokio::net::{UnixListener, UnixSocket, UnixStream};
-use wharf_host::{Badge, Host};
+use wharf_host::{AgentToken, Host};
 
 use crate::listen::BACKLOG;
 
@@ -18,7 +18,7 @@ pub(crate) enum Peer {
     /// Our own user over the socket.
     Local,
     /// Over the socket, from the process tree of an agent (rule 10.1).
-    Agent(Badge),
+    Agent(AgentToken),
     /// Over the socket, from a process that the host has started for nobody, or that is gone.
     Stray { pid: u32 },
     /// Over the socket, from a process that the system does not name.
@@ -38,7 +38,7 @@ impl Peer {
     }
 
     fn ours(pid: u32, host: &Host) -> Self {
-        match host.badge_of_process(pid) {
+        match host.find_agent_token_by_process(pid) {
             Some(badge) => Self::Agent(badge),
             None if Host::has_started(pid) => Self::Stray { pid },
             None => Self::Local,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wharf_host::{Badge, Descriptor, Ground};
+use wharf_host::{AgentToken, Descriptor, Ground};
 
 /// What a token covers (rule 10.2). What is outside is, for its holder, not there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub enum Scope {
     /// The sessions of one workspace, by its slug.
     Workspace(Arc<str>),
     /// One session, and those that its agent led to: for that agent.
-    Session(Badge),
+    Session(AgentToken),
 }
 
 impl Scope {

@@ -126,7 +126,8 @@ fn is_kept(name: &str) -> bool {
     ];
     const BEGINNINGS: [&str; 4] = ["LC_", "XDG_", "SSL_CERT_", "WHARF_"];
     // An agent's own identity is not its host's, and the host is not of the agent's process tree.
-    let agents = [wharf_host::SESSION_VARIABLE, wharf_host::TOKEN_VARIABLE, wharf_host::agent::sweep::TAG];
+    let agents =
+        [wharf_host::SESSION_VARIABLE, wharf_host::TOKEN_VARIABLE, wharf_host::agent::process_table::TAG_VARIABLE];
     let is_agents = agents.contains(&name);
     let is_named = NAMES.contains(&name) || name == "NODE_EXTRA_CA_CERTS";
     let is_proxy = name.to_ascii_uppercase().ends_with("_PROXY");

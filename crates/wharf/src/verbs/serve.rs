@@ -79,7 +79,7 @@ async fn host(config: Config, serve: &Serve) -> anyhow::Result<()> {
     let stopped = signals::listen()?;
     let state_dir = config.state_dir.clone();
     let listen = config.listen.clone();
-    wharf_host::adopt();
+    wharf_host::adopt_orphans();
     let host = Host::start(config)?;
     let watched = host.clone();
     let token_file = state_dir.join("token");

@@ -9,21 +9,21 @@ use serde_json::json;
 
 use super::super::{Roots, ToolError, Tools, answer};
 use crate::agent::Launch;
-use crate::agent::records::{DirectoryIdentity, Records};
-use crate::agent::sweep::descendants;
+use crate::agent::process_records::{DirectoryIdentity, ProcessRecords};
+use crate::agent::process_table::descendant_pids;
 
 fn tools(dir: &Path, program: std::path::PathBuf) -> Tools {
     let cwd = dir.join("cwd");
     std::fs::create_dir_all(&cwd).unwrap();
     let launch = Launch {
-        wearer: None,
+        token_issuer: None,
         program,
         command: vec!["agent".to_owned()],
         env: BTreeMap::new(),
         cwd: cwd.clone(),
         sandbox: None,
         tag: format!("test.{}", crate::random_text(12)),
-        records: Records::new(dir.join("running"), DirectoryIdentity::load_or_create(dir).unwrap()),
+        records: ProcessRecords::new(dir.join("running"), DirectoryIdentity::load_or_create(dir).unwrap()),
         frame_limit: 1 << 20,
         timeout: None,
     };
@@ -79,7 +79,7 @@ async fn a_process_that_hangs_ends_with_the_agent() {
     };
     let look = wharf_testkit::look::until(wharf_testkit::PATIENCE, || Ok(started.exists().then_some(()))).await;
     assert!(look.unwrap().is_some(), "it was not started");
-    let running = descendants(std::process::id());
+    let running = descendant_pids(std::process::id());
     tools.close();
     let error = tokio::time::timeout(Duration::from_secs(5), working).await.unwrap().unwrap().unwrap_err();
     assert!(error.to_string().contains("the agent is ending"), "{error}");

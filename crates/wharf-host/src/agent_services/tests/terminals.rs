@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::super::{Roots, ToolError, Tools, answer, knows};
 use crate::agent::Launch;
-use crate::agent::records::{DirectoryIdentity, Records};
-use crate::agent::sweep::TAG;
+use crate::agent::process_records::{DirectoryIdentity, ProcessRecords};
+use crate::agent::process_table::TAG_VARIABLE;
 
 struct Bench {
     temp: tempfile::TempDir,
@@ -23,14 +23,17 @@ fn bench() -> Bench {
     let cwd = temp.path().join("cwd");
     std::fs::create_dir_all(cwd.join("sub")).unwrap();
     let launch = Launch {
-        wearer: None,
+        token_issuer: None,
         program: wharf_testkit::program::wharf().unwrap(),
         command: vec!["agent".to_owned()],
         env: BTreeMap::from([("OF_AGENT".to_owned(), "yes".to_owned())]),
         cwd: cwd.clone(),
         sandbox: None,
         tag: format!("test.{}", crate::random_text(12)),
-        records: Records::new(temp.path().join("running"), DirectoryIdentity::load_or_create(temp.path()).unwrap()),
+        records: ProcessRecords::new(
+            temp.path().join("running"),
+            DirectoryIdentity::load_or_create(temp.path()).unwrap(),
+        ),
         frame_limit: 1 << 20,
         timeout: None,
     };
@@ -150,8 +153,8 @@ async fn the_command_has_nothing_to_read_and_its_own_environment() {
     let shown = bench
         .finish(json!({
             "command": "sh",
-            "args": ["-c", format!("cat; echo $OF_AGENT $MINE ${{{TAG}:+tagged}}; pwd"), 7],
-            "env": [{ "name": "MINE", "value": "a b" }, { "name": TAG, "value": "" }, "nonsense"],
+            "args": ["-c", format!("cat; echo $OF_AGENT $MINE ${{{TAG_VARIABLE}:+tagged}}; pwd"), 7],
+            "env": [{ "name": "MINE", "value": "a b" }, { "name": TAG_VARIABLE, "value": "" }, "nonsense"],
             "cwd": bench.cwd().join("sub"),
             "outputByteLimit": "nonsense",
         }))

@@ -21,7 +21,7 @@ use super::link::{AgentDelete, AgentLink};
 use super::pending::PendingForwards;
 use super::startup::Startup;
 use super::terminal_transcript::TerminalTranscript;
-use crate::agent::Opened;
+use crate::agent::OpenedAgent;
 use crate::agent::initialize::StartFailure;
 use crate::host::StartPriority;
 use crate::settings::{ReturnTerms, ToldSettings};
@@ -90,7 +90,7 @@ impl AgentConnection {
     pub(super) fn take_start(
         &mut self,
         start: StartNo,
-        outcome: Result<Opened, StartFailure>,
+        outcome: Result<OpenedAgent, StartFailure>,
         journal: &mut Journal,
         clients: &mut Clients,
     ) {
@@ -116,13 +116,13 @@ impl AgentConnection {
         }
     }
 
-    fn connect(&mut self, start: StartNo, mut opened: Opened, journal: &mut Journal, clients: &mut Clients) {
+    fn connect(&mut self, start: StartNo, mut opened: OpenedAgent, journal: &mut Journal, clients: &mut Clients) {
         let (early, settings) = (std::mem::take(&mut opened.early), std::mem::take(&mut opened.settings));
         let (traits, answer) = (opened.traits, opened.answer.clone());
         let agent_session = opened.agent_session.as_str().into();
         let mut link = AgentLink::new(start, opened);
         self.services.equip(&journal.state().origin, link.process().pid());
-        self.context.shared.set_shim(link.process().shim());
+        self.context.shared.set_shim(link.process().shim_pid());
         self.link = Some(link);
         self.transcript = TerminalTranscript::default();
         while let Some((forward, passed_on)) = self.pending.next_before_prompt() {
@@ -245,7 +245,7 @@ impl AgentConnection {
     pub(super) fn obey_unwritten(&mut self, input: &Input) -> Option<&'static str> {
         let link = self.link.as_mut()?;
         if matches!(input, Input::Kill { .. }) {
-            link.process().end();
+            link.process().request_end();
             return Some("the agent was ended");
         }
         matches!(input, Input::Cancel { .. } | Input::Interrupt { .. }).then(|| {

@@ -3,7 +3,7 @@
 //! They are no use cases of other surfaces: the agent's own answer is passed to the client as it came.
 
 use wharf_host::core::{Role, Status};
-use wharf_host::{Forward, Introduction, SessionHandle, frame, new_client_id};
+use wharf_host::{Forward, InitializeResponse, SessionHandle, frame, new_client_id};
 
 use super::forward::pass_on;
 use crate::acp::answers;
@@ -21,17 +21,17 @@ pub(in crate::acp) async fn initialize(connection: &Connection, request: ClientR
     let client = &connection.client;
     client.introduce(ClientInfo::of(request.frame)?);
     let info = client.info();
-    let known = || connection.agent.known_introduction();
-    let introduction = match client.role() {
+    let known = || connection.agent.known_response();
+    let response = match client.role() {
         // Observers start nothing, not even for this (rule 4.8).
-        Role::Observer => known().unwrap_or_else(Introduction::of_nobody),
-        Role::Controller if info.returns => known().unwrap_or_else(Introduction::of_nobody),
+        Role::Observer => known().unwrap_or_else(InitializeResponse::without_agent),
+        Role::Controller if info.returns => known().unwrap_or_else(InitializeResponse::without_agent),
         Role::Controller => match known().filter(|_| info.joins) {
             Some(known) => known,
             None => connection.agent.introduce(client).await.map_err(|failure| from_start(&failure))?,
         },
     };
-    let answer = answers::initialize(&introduction.frame, request.id, info.terminal_auth);
+    let answer = answers::initialize(&response.frame, request.id, info.terminal_auth);
     Ok(Some(answer.map_err(unreadable_answer)?))
 }
 

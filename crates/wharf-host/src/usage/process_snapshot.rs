@@ -4,14 +4,14 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io::Read;
 
-use crate::agent::sweep::Process;
+use crate::agent::process_table::Process;
 
 /// The kernel counts CPU time for programs in hundredths of a second on every Linux that Rust supports.
 const TICK_MILLIS: u64 = 10;
 
 /// What a tree of processes uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tree {
+pub(super) struct TreeUsage {
     pub(super) memory: u64,
     /// CPU time of the living and of those that they have waited for.
     pub(super) cpu_millis: u64,
@@ -20,21 +20,21 @@ pub(super) struct Tree {
 
 /// Every process with its parent, read once for all trees.
 #[derive(Debug, Default)]
-pub(super) struct Processes {
+pub(super) struct ProcessSnapshot {
     ticks: HashMap<u32, u64>,
     started: HashMap<u32, u64>,
     children: HashMap<u32, Vec<u32>>,
 }
 
-impl Processes {
+impl ProcessSnapshot {
     /// Reads `/proc` once.
-    pub(super) fn look() -> Self {
+    pub(super) fn read_proc() -> Self {
         let mut seen = Self::default();
         let mut buffer = [0; 1024];
         let Ok(entries) = fs::read_dir("/proc") else { return seen };
         for pid in entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
-            let stat = read(&format!("/proc/{pid}/stat"), &mut buffer);
-            if let Some(Stat { parent, ticks, started }) = stat.and_then(parse_stat) {
+            let stat = read_proc_file(&format!("/proc/{pid}/stat"), &mut buffer);
+            if let Some(UsageStat { parent, ticks, started }) = stat.and_then(parse_stat) {
                 seen.ticks.insert(pid, ticks);
                 seen.started.insert(pid, started);
                 seen.children.entry(parent).or_default().push(pid);
@@ -45,10 +45,10 @@ impl Processes {
 
     /// The child `root` of `parent` and all below it. `None` if it is gone, even if another process has its number now.
     /// What has lost its own parent is below the shim, which adopts it.
-    pub(super) fn tree(&self, parent: u32, root: u32) -> Option<Tree> {
-        let mut tree = Tree::default();
+    pub(super) fn measure_tree(&self, parent: u32, root: u32) -> Option<TreeUsage> {
+        let mut tree = TreeUsage::default();
         let mut buffer = [0; 4096];
-        for pid in self.members(parent, root)? {
+        for pid in self.tree_pids(parent, root)? {
             tree.processes += 1;
             tree.cpu_millis += self.ticks.get(&pid).copied().unwrap_or_default() * TICK_MILLIS;
             tree.memory += own_memory(pid, &mut buffer);
@@ -57,12 +57,12 @@ impl Processes {
     }
 
     /// The processes below the child `root` of `parent`, without it. `None` if it is gone.
-    pub(super) fn below(&self, parent: u32, root: u32) -> Option<BTreeSet<Process>> {
-        let below = self.members(parent, root)?.into_iter().skip(1);
+    pub(super) fn descendants_of(&self, parent: u32, root: u32) -> Option<BTreeSet<Process>> {
+        let below = self.tree_pids(parent, root)?.into_iter().skip(1);
         Some(below.filter_map(|pid| Some(Process { pid, started: *self.started.get(&pid)? })).collect())
     }
 
-    fn members(&self, parent: u32, root: u32) -> Option<Vec<u32>> {
+    fn tree_pids(&self, parent: u32, root: u32) -> Option<Vec<u32>> {
         self.children.get(&parent)?.iter().find(|child| **child == root)?;
         let (mut members, mut next) = (Vec::new(), vec![root]);
         while let Some(pid) = next.pop() {
@@ -79,7 +79,7 @@ impl Processes {
 
 /// Memory that goes when the process goes: without pages of files, which others share or the kernel can drop.
 fn own_memory(pid: u32, buffer: &mut [u8]) -> u64 {
-    let status = read(&format!("/proc/{pid}/status"), buffer).unwrap_or_default();
+    let status = read_proc_file(&format!("/proc/{pid}/status"), buffer).unwrap_or_default();
     let kib = |name: &str| {
         let value = status.lines().find_map(|line| line.strip_prefix(name))?;
         value.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()
@@ -90,14 +90,14 @@ fn own_memory(pid: u32, buffer: &mut [u8]) -> u64 {
 /// This program's own resident memory and CPU time, for its metrics.
 pub(crate) fn own_usage() -> Option<(u64, u64)> {
     let mut buffer = [0; 4096];
-    let status = read("/proc/self/status", &mut buffer)?;
+    let status = read_proc_file("/proc/self/status", &mut buffer)?;
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kib: u64 = resident.trim().strip_suffix(" kB")?.trim().parse().ok()?;
-    let [user, system, ..] = times(read("/proc/self/stat", &mut buffer)?)?;
+    let [user, system, ..] = parse_times(read_proc_file("/proc/self/stat", &mut buffer)?)?;
     Some((kib * 1024, (user + system) * TICK_MILLIS))
 }
 
-fn read<'a>(path: &str, buffer: &'a mut [u8]) -> Option<&'a str> {
+fn read_proc_file<'a>(path: &str, buffer: &'a mut [u8]) -> Option<&'a str> {
     let length = File::open(path).ok()?.read(buffer).ok()?;
     let text = buffer.get_mut(..length)?;
     // A command may hold anything; what counts is plain ASCII.
@@ -107,7 +107,7 @@ fn read<'a>(path: &str, buffer: &'a mut [u8]) -> Option<&'a str> {
 
 /// The fields of `/proc/PID/stat` that count here.
 #[derive(Debug, PartialEq, Eq)]
-struct Stat {
+struct UsageStat {
     parent: u32,
     /// CPU time.
     ticks: u64,
@@ -116,17 +116,17 @@ struct Stat {
 }
 
 /// The command is in brackets and may hold anything: fields count from the last one.
-fn parse_stat(text: &str) -> Option<Stat> {
+fn parse_stat(text: &str) -> Option<UsageStat> {
     let (_, rest) = text.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace().skip(1);
     let parent = fields.next()?.parse().ok()?;
     // The 22nd field of the line.
     let started = fields.nth(17)?.parse().ok()?;
-    Some(Stat { parent, ticks: times(text)?.into_iter().sum(), started })
+    Some(UsageStat { parent, ticks: parse_times(text)?.into_iter().sum(), started })
 }
 
 /// User and system time, and the same of children that were waited for: the 14th to 17th field.
-fn times(text: &str) -> Option<[u64; 4]> {
+fn parse_times(text: &str) -> Option<[u64; 4]> {
     let (_, rest) = text.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace().skip(11);
     let mut next = || fields.next()?.parse().ok();
@@ -140,19 +140,19 @@ mod tests {
     #[test]
     fn a_command_with_brackets_and_blanks_confuses_nobody() {
         let line = "7 (a) b (c) S 3 7 7 0 -1 4194560 1 0 0 0 11 22 33 44 20 0 1 0 555 0 0";
-        assert_eq!(parse_stat(line), Some(Stat { parent: 3, ticks: 110, started: 555 }));
+        assert_eq!(parse_stat(line), Some(UsageStat { parent: 3, ticks: 110, started: 555 }));
         assert_eq!(parse_stat("7 (a S 3"), None);
     }
 
     #[test]
     #[cfg(target_os = "linux")]
     fn this_process_is_in_the_table() {
-        let (seen, parent) = (Processes::look(), std::os::unix::process::parent_id());
-        let tree = seen.tree(parent, std::process::id()).unwrap();
+        let (seen, parent) = (ProcessSnapshot::read_proc(), std::os::unix::process::parent_id());
+        let tree = seen.measure_tree(parent, std::process::id()).unwrap();
         assert!(tree.processes >= 1 && tree.memory > 100_000, "{tree:?}");
-        assert_eq!(seen.tree(std::process::id(), std::process::id()), None);
-        assert_eq!(seen.tree(parent, u32::MAX), None);
-        assert_eq!(seen.started.get(&parent).copied(), crate::agent::sweep::started_at(parent));
+        assert_eq!(seen.measure_tree(std::process::id(), std::process::id()), None);
+        assert_eq!(seen.measure_tree(parent, u32::MAX), None);
+        assert_eq!(seen.started.get(&parent).copied(), crate::agent::process_table::started_at(parent));
         assert!(own_usage().unwrap().0 > tree.memory / 2);
     }
 }

@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Tells the shim what was before; the agent does not see it.
-pub(super) const VARIABLE: &str = "WHARF_SHIM_FILES";
+pub(super) const LIMIT_VARIABLE: &str = "WHARF_SHIM_FILES";
 
-static BEFORE: OnceLock<u64> = OnceLock::new();
+static ORIGINAL_LIMIT: OnceLock<u64> = OnceLock::new();
 
 /// Raises what this process may open to the most that it may ask for. The number then; `None`: there is no limit.
 pub fn raise_open_files() -> Option<u64> {
@@ -19,7 +19,7 @@ pub fn raise_open_files() -> Option<u64> {
     }
     match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
         Ok(()) => {
-            let _ = BEFORE.set(current);
+            let _ = ORIGINAL_LIMIT.set(current);
             maximum
         }
         // Some systems name no maximum and give less.
@@ -28,13 +28,13 @@ pub fn raise_open_files() -> Option<u64> {
 }
 
 /// For a shim's environment.
-pub(super) fn before() -> Option<String> {
-    BEFORE.get().map(ToString::to_string)
+pub(super) fn original_limit() -> Option<String> {
+    ORIGINAL_LIMIT.get().map(ToString::to_string)
 }
 
 /// In the shim.
-pub(super) fn restore() {
-    let before = std::env::var(VARIABLE).ok().and_then(|before| before.parse().ok());
+pub(super) fn restore_limit() {
+    let before = std::env::var(LIMIT_VARIABLE).ok().and_then(|before| before.parse().ok());
     if let Some(before) = before {
         let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(before), maximum });

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 /// A session that has just become idle may be wanted again at once: it is left alone for so long.
-pub(super) const SETTLED: Duration = Duration::from_secs(3);
+pub(super) const MIN_IDLE_TIME: Duration = Duration::from_secs(3);
 
 /// A session as far as this is concerned.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Standing {
+pub(super) struct SessionUsage {
     pub(super) memory: u64,
     /// How long it has had nothing to do; `None` while it has.
     pub(super) idle_for: Option<Duration>,
@@ -18,14 +18,14 @@ pub(super) struct Standing {
 
 /// The bounds in force.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Caps {
+pub(super) struct MemoryCaps {
     pub(super) session: Option<u64>,
     pub(super) total: Option<u64>,
 }
 
 /// Why a session is put to sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
+pub(super) enum SleepCause {
     /// Idle for as long as its manifest says.
     Idle {
         limit: Duration,
@@ -40,27 +40,27 @@ pub(super) enum Why {
     },
 }
 
-impl Standing {
+impl SessionUsage {
     fn can_sleep(&self) -> bool {
-        self.comes_back && self.idle_for.is_some_and(|idle| idle >= SETTLED)
+        self.comes_back && self.idle_for.is_some_and(|idle| idle >= MIN_IDLE_TIME)
     }
 
     /// Is it over its own cap?
-    pub(super) fn is_over(&self, caps: Caps) -> bool {
+    pub(super) fn is_over(&self, caps: MemoryCaps) -> bool {
         caps.session.is_some_and(|cap| self.memory > cap)
     }
 }
 
 /// The places in `standings` of those to put to sleep.
-pub(super) fn choose(standings: &[Standing], caps: Caps) -> Vec<(usize, Why)> {
-    let mut chosen: Vec<(usize, Why)> = Vec::new();
+pub(super) fn choose_sleepers(standings: &[SessionUsage], caps: MemoryCaps) -> Vec<(usize, SleepCause)> {
+    let mut chosen: Vec<(usize, SleepCause)> = Vec::new();
     for (place, standing) in standings.iter().enumerate() {
         let overdue = standing.idle_limit.filter(|limit| standing.idle_for.is_some_and(|idle| idle >= *limit));
         let (memory, cap) = (standing.memory, caps.session.unwrap_or(u64::MAX));
         match overdue {
-            Some(limit) if standing.comes_back => chosen.push((place, Why::Idle { limit })),
+            Some(limit) if standing.comes_back => chosen.push((place, SleepCause::Idle { limit })),
             _ if standing.is_over(caps) && standing.can_sleep() => {
-                chosen.push((place, Why::SessionMemory { memory, cap }));
+                chosen.push((place, SleepCause::SessionMemory { memory, cap }));
             }
             Some(_) | None => {}
         }
@@ -69,7 +69,7 @@ pub(super) fn choose(standings: &[Standing], caps: Caps) -> Vec<(usize, Why)> {
     let total: u64 = standings.iter().map(|standing| standing.memory).sum();
     let freed: u64 = chosen.iter().filter_map(|(place, _)| standings.get(*place)).map(|standing| standing.memory).sum();
     let mut left = total - freed;
-    let mut idle: Vec<(usize, &Standing)> = standings
+    let mut idle: Vec<(usize, &SessionUsage)> = standings
         .iter()
         .enumerate()
         .filter(|(place, standing)| standing.can_sleep() && !chosen.iter().any(|(other, _)| other == place))
@@ -81,32 +81,32 @@ pub(super) fn choose(standings: &[Standing], caps: Caps) -> Vec<(usize, Why)> {
             break;
         }
         left -= standing.memory;
-        chosen.push((place, Why::TotalMemory { total, cap }));
+        chosen.push((place, SleepCause::TotalMemory { total, cap }));
     }
     chosen
 }
 
-impl Why {
+impl SleepCause {
     /// For a person, and for the log.
-    pub(super) fn tell(self) -> String {
+    pub(super) fn describe_cause(self) -> String {
         match self {
             Self::Idle { limit } => format!("put to sleep: idle for {} s, as its manifest says", limit.as_secs()),
             Self::SessionMemory { memory, cap } => format!(
                 "put to sleep: its processes used {} MiB, more than limits.session_memory ({} MiB)",
-                mib(memory),
-                mib(cap)
+                to_mib(memory),
+                to_mib(cap)
             ),
             Self::TotalMemory { total, cap } => format!(
                 "put to sleep, idle for longest: all agents used {} MiB, more than limits.memory ({} MiB)",
-                mib(total),
-                mib(cap)
+                to_mib(total),
+                to_mib(cap)
             ),
         }
     }
 }
 
 /// Rounded up: "more than 100 MiB" is never told with the figure 100.
-fn mib(bytes: u64) -> u64 {
+fn to_mib(bytes: u64) -> u64 {
     bytes.div_ceil(1 << 20)
 }
 
@@ -114,51 +114,62 @@ fn mib(bytes: u64) -> u64 {
 mod tests {
     use super::*;
 
-    fn standing(memory: u64, idle: Option<u64>) -> Standing {
-        Standing { memory, idle_for: idle.map(Duration::from_secs), comes_back: true, idle_limit: None }
+    fn session_usage(memory: u64, idle: Option<u64>) -> SessionUsage {
+        SessionUsage { memory, idle_for: idle.map(Duration::from_secs), comes_back: true, idle_limit: None }
     }
 
-    fn places(chosen: &[(usize, Why)]) -> Vec<usize> {
+    fn places(chosen: &[(usize, SleepCause)]) -> Vec<usize> {
         chosen.iter().map(|(place, _)| *place).collect()
     }
 
     #[test]
     fn without_caps_nobody_is_put_to_sleep() {
-        assert_eq!(choose(&[standing(u64::MAX / 4, Some(9_999))], Caps::default()), []);
+        assert_eq!(choose_sleepers(&[session_usage(u64::MAX / 4, Some(9_999))], MemoryCaps::default()), []);
     }
 
     #[test]
     fn the_one_that_has_been_idle_for_longest_goes_first_and_no_more_than_needed() {
-        let all = [standing(40, Some(10)), standing(40, Some(99)), standing(40, Some(50)), standing(40, None)];
-        let caps = |total| Caps { session: None, total: Some(total) };
-        assert!(places(&choose(&all, caps(160))).is_empty());
-        assert_eq!(places(&choose(&all, caps(159))), [1]);
-        assert_eq!(places(&choose(&all, caps(100))), [1, 2]);
+        let all = [
+            session_usage(40, Some(10)),
+            session_usage(40, Some(99)),
+            session_usage(40, Some(50)),
+            session_usage(40, None),
+        ];
+        let caps = |total| MemoryCaps { session: None, total: Some(total) };
+        assert!(places(&choose_sleepers(&all, caps(160))).is_empty());
+        assert_eq!(places(&choose_sleepers(&all, caps(159))), [1]);
+        assert_eq!(places(&choose_sleepers(&all, caps(100))), [1, 2]);
         // The one at work stays, whatever the cap.
-        assert_eq!(places(&choose(&all, caps(1))), [1, 2, 0]);
+        assert_eq!(places(&choose_sleepers(&all, caps(1))), [1, 2, 0]);
     }
 
     #[test]
     fn a_session_over_its_own_cap_sleeps_only_if_it_is_idle_and_comes_back() {
-        let caps = Caps { session: Some(100), total: None };
-        let lost = Standing { comes_back: false, ..standing(500, Some(60)) };
-        let all = [standing(100, Some(60)), standing(101, Some(60)), standing(500, None), lost, standing(500, Some(1))];
-        assert_eq!(choose(&all, caps), [(1, Why::SessionMemory { memory: 101, cap: 100 })]);
+        let caps = MemoryCaps { session: Some(100), total: None };
+        let lost = SessionUsage { comes_back: false, ..session_usage(500, Some(60)) };
+        let all = [
+            session_usage(100, Some(60)),
+            session_usage(101, Some(60)),
+            session_usage(500, None),
+            lost,
+            session_usage(500, Some(1)),
+        ];
+        assert_eq!(choose_sleepers(&all, caps), [(1, SleepCause::SessionMemory { memory: 101, cap: 100 })]);
         assert!(all[2].is_over(caps) && !all[0].is_over(caps));
     }
 
     #[test]
     fn what_goes_for_its_own_cap_counts_for_the_total() {
-        let caps = Caps { session: Some(100), total: Some(120) };
-        let all = [standing(200, Some(5)), standing(50, Some(99))];
-        assert_eq!(places(&choose(&all, caps)), [0]);
+        let caps = MemoryCaps { session: Some(100), total: Some(120) };
+        let all = [session_usage(200, Some(5)), session_usage(50, Some(99))];
+        assert_eq!(places(&choose_sleepers(&all, caps)), [0]);
     }
 
     #[test]
     fn a_manifest_can_say_for_how_long_a_session_may_be_idle() {
         let limit = Duration::from_secs(30);
-        let mut all = [standing(1, Some(29)), standing(1, Some(30)), standing(1, None)];
+        let mut all = [session_usage(1, Some(29)), session_usage(1, Some(30)), session_usage(1, None)];
         all.iter_mut().for_each(|standing| standing.idle_limit = Some(limit));
-        assert_eq!(choose(&all, Caps::default()), [(1, Why::Idle { limit })]);
+        assert_eq!(choose_sleepers(&all, MemoryCaps::default()), [(1, SleepCause::Idle { limit })]);
     }
 }

@@ -10,10 +10,10 @@ use tokio::process::Child;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
-use super::adopted::{self, Shim};
 use super::agent_token::TokenGuard;
-use super::records::Records;
-use super::{shim, sweep};
+use super::orphans::{self, RegisteredShim};
+use super::process_records::ProcessRecords;
+use super::{process_table, shim};
 
 /// How a process ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) struct AgentExit {
 }
 
 impl AgentExit {
-    pub(crate) fn describe(&self) -> String {
+    pub(crate) fn describe_exit(&self) -> String {
         match (self.code, self.signal) {
             (Some(code), _) => format!("the agent exited with code {code}"),
             (None, Some(signal)) => format!("the agent was ended by signal {signal}"),
@@ -44,7 +44,7 @@ pub(crate) struct AgentProcess {
 
 impl AgentProcess {
     /// The shim's pid: the root of the tree.
-    pub(crate) fn shim(&self) -> u32 {
+    pub(crate) fn shim_pid(&self) -> u32 {
         self.shim
     }
 
@@ -57,13 +57,13 @@ impl AgentProcess {
     }
 
     /// Asks for the end; returns at once. Asking again does nothing.
-    pub(crate) fn end(&self) {
+    pub(crate) fn request_end(&self) {
         let _ = self.end.try_send(());
     }
 
     /// Waits until nothing of the tree is left. Once the end was asked for this takes a bounded time, whatever the shim
     /// does.
-    pub(crate) async fn gone(&mut self) -> AgentExit {
+    pub(crate) async fn wait_for_exit(&mut self) -> AgentExit {
         match self.exit.wait_for(Option::is_some).await {
             Ok(exit) => exit.clone().unwrap_or_default(),
             Err(_) => AgentExit::default(),
@@ -72,31 +72,31 @@ impl AgentProcess {
 }
 
 /// How long the last words of a shim may take to be read. They are there already.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const LAST_REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a shim may take beyond the grace period that it gives its tree. An agent can disable its own shim (stop it,
 /// take its files away), so the host ends the tree itself then.
 const SHIM_DELAY: Duration = Duration::from_millis(1_500);
 /// How long the kernel may take over SIGKILL. A process that waits for a device may take for ever.
-const KILLED_WITHIN: Duration = Duration::from_secs(5);
+const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Tells whether the command was started, or why not.
-pub(super) type StartedNews = oneshot::Receiver<Result<u32, String>>;
+pub(super) type StartReport = oneshot::Receiver<Result<u32, String>>;
 
 /// Follows the shim until its tree is gone.
-pub(super) fn attend(
+pub(super) fn follow_shim(
     mut child: Child,
-    shim: Shim,
+    shim: RegisteredShim,
     control: UnixStream,
-    records: Records,
+    records: ProcessRecords,
     worn: Option<TokenGuard>,
-) -> (AgentProcess, StartedNews) {
+) -> (AgentProcess, StartReport) {
     let pid = shim.0;
     let (end, ends) = mpsc::channel(1);
     let (report, exit) = watch::channel(None);
     let (started, news) = oneshot::channel();
     let mut follower = ShimFollower::new(pid, control, ends, records.clone(), started);
     tokio::spawn(async move {
-        let status = match follower.follow(&mut child).await {
+        let status = match follower.follow_to_end(&mut child).await {
             Some(status) => Some(status),
             None => {
                 tracing::warn!(shim = pid, "a shim did not end its processes in time; the host ends them");
@@ -104,18 +104,18 @@ pub(super) fn attend(
                 None
             }
         };
-        follower.read_last_words().await;
+        follower.read_last_reports().await;
         let how = follower.how;
         let by_itself = status.is_some_and(|status| status.code().is_some());
         let left = how == AgentExit::default() || !by_itself;
         if left {
             // The shim itself was killed: what it had is ended by record, and what has become ours by descent.
             let records = records.clone();
-            let _ = tokio::task::spawn_blocking(move || records.end_left(pid)).await;
+            let _ = tokio::task::spawn_blocking(move || records.end_leftover_tree(pid)).await;
         }
         drop(shim);
         if left {
-            adopted::end().await;
+            orphans::end_orphans().await;
         }
         records.remove(pid);
         // Before the waiters for the end hear of it: the token is of no use any more.
@@ -127,8 +127,8 @@ pub(super) fn attend(
 
 /// Ends a tree whose shim does not.
 async fn end_tree(shim: u32, child: &mut Child) {
-    let _ = tokio::task::spawn_blocking(move || sweep::end_tree(shim)).await;
-    if tokio::time::timeout(KILLED_WITHIN, child.wait()).await.is_err() {
+    let _ = tokio::task::spawn_blocking(move || process_table::end_tree(shim)).await;
+    if tokio::time::timeout(KILL_TIMEOUT, child.wait()).await.is_err() {
         tracing::error!(shim, "a shim cannot be ended, not even by SIGKILL");
     }
 }
@@ -140,7 +140,7 @@ struct ShimFollower {
     news: Lines<BufReader<OwnedReadHalf>>,
     control: OwnedWriteHalf,
     ends: mpsc::Receiver<()>,
-    records: Records,
+    records: ProcessRecords,
     /// Taken when the first news has come.
     started: Option<oneshot::Sender<Result<u32, String>>>,
     how: AgentExit,
@@ -153,7 +153,7 @@ impl ShimFollower {
         shim: u32,
         control: UnixStream,
         ends: mpsc::Receiver<()>,
-        records: Records,
+        records: ProcessRecords,
         started: oneshot::Sender<Result<u32, String>>,
     ) -> Self {
         use tokio::io::AsyncBufReadExt;
@@ -163,14 +163,14 @@ impl ShimFollower {
     }
 
     /// Follows the shim to its end. Returns `None` if it did not end in time.
-    async fn follow(&mut self, child: &mut Child) -> Option<ExitStatus> {
-        let mut all_end = self.records.ending();
+    async fn follow_to_end(&mut self, child: &mut Child) -> Option<ExitStatus> {
+        let mut all_end = self.records.watch_ending();
         let (mut asked, mut talking) = (false, true);
         loop {
             let never = Instant::now() + Duration::from_secs(3_600);
             tokio::select! {
                 line = self.news.next_line(), if talking => match line {
-                    Ok(Some(line)) => self.hear(&line),
+                    Ok(Some(line)) => self.take_report(&line),
                     // It is about to end.
                     Ok(None) | Err(_) => {
                         talking = false;
@@ -179,8 +179,8 @@ impl ShimFollower {
                 },
                 () = wait_for_end(&mut self.ends, &mut all_end), if !asked => {
                     asked = true;
-                    let _ = self.control.write_all(shim::END).await;
-                    self.must_end_within(shim::GRACE);
+                    let _ = self.control.write_all(shim::END_COMMAND).await;
+                    self.must_end_within(shim::END_GRACE);
                 }
                 status = child.wait() => return status.ok(),
                 () = tokio::time::sleep_until(self.deadline.unwrap_or(never)), if self.deadline.is_some() => return None,
@@ -194,27 +194,27 @@ impl ShimFollower {
     }
 
     /// Reads what the shim wrote just before it ended, which is still in the socket.
-    async fn read_last_words(&mut self) {
-        while let Ok(Ok(Some(line))) = tokio::time::timeout(LAST_WORDS, self.news.next_line()).await {
-            self.hear(&line);
+    async fn read_last_reports(&mut self) {
+        while let Ok(Ok(Some(line))) = tokio::time::timeout(LAST_REPORT_TIMEOUT, self.news.next_line()).await {
+            self.take_report(&line);
         }
     }
 
-    fn hear(&mut self, line: &str) {
+    fn take_report(&mut self, line: &str) {
         match line.split_once(' ') {
-            Some((shim::STARTED, agent)) => {
+            Some((shim::STARTED_WORD, agent)) => {
                 let agent = agent.parse();
                 if let Ok(agent) = agent {
                     self.records.note_agent(self.shim, agent);
                 }
-                self.tell_start(Ok(agent.unwrap_or_default()));
+                self.report_start(Ok(agent.unwrap_or_default()));
             }
-            Some((shim::FAILED, why)) => self.tell_start(Err(why.to_owned())),
-            Some((shim::EXITED, code)) => {
+            Some((shim::FAILED_WORD, why)) => self.report_start(Err(why.to_owned())),
+            Some((shim::EXITED_WORD, code)) => {
                 self.how.code = code.parse().ok();
                 self.must_end_within(shim::LEFTOVER_GRACE);
             }
-            Some((shim::SIGNALLED, signal)) => {
+            Some((shim::SIGNALLED_WORD, signal)) => {
                 self.how.signal = signal.parse().ok();
                 self.must_end_within(shim::LEFTOVER_GRACE);
             }
@@ -222,7 +222,7 @@ impl ShimFollower {
         }
     }
 
-    fn tell_start(&mut self, outcome: Result<u32, String>) {
+    fn report_start(&mut self, outcome: Result<u32, String>) {
         if let Some(started) = self.started.take() {
             let _ = started.send(outcome);
         }

@@ -16,14 +16,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use super::sweep::{Process, Table, kill_exactly, tagged};
+use super::process_table::{Process, ProcessTable, find_tagged, kill_exactly};
 use crate::host::write_private;
 use crate::ids::random_text;
 
 const DIRECTORY_ID_LENGTH: usize = 20;
 /// A process can fork while it is being killed, so the table is read again until nothing is left.
-const KILL_ROUNDS: usize = 200;
-const KILL_AGAIN: Duration = Duration::from_millis(10);
+const MAX_KILL_ROUNDS: usize = 200;
+const KILL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Names one state directory. A copy has another inode or device, and gets an id of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,12 +65,12 @@ struct TreeRecord {
 
 /// The trees that this host runs. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct Records {
-    shared: Arc<Shared>,
+pub(crate) struct ProcessRecords {
+    shared: Arc<RecordsState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct RecordsState {
     dir: PathBuf,
     directory: DirectoryIdentity,
     system: String,
@@ -82,13 +82,13 @@ struct Shared {
     ending: watch::Sender<bool>,
 }
 
-impl Records {
+impl ProcessRecords {
     /// Records in `dir` for the state directory of this identity.
     pub(crate) fn new(dir: PathBuf, directory: DirectoryIdentity) -> Self {
-        let shared = Shared {
+        let shared = RecordsState {
             dir,
             directory,
-            system: system(),
+            system: identify_system(),
             host: Process::current(),
             running: Mutex::default(),
             count: watch::Sender::new(0),
@@ -99,76 +99,76 @@ impl Records {
 
     /// Records a running shim. A failure to write is no reason not to run: this host still knows the tree.
     pub(crate) fn add(&self, shim: u32, tag: &str) {
-        let Shared { directory, system, host, .. } = &*self.shared;
+        let RecordsState { directory, system, host, .. } = &*self.shared;
         // Where there is no `/proc` there is nothing to find again either.
-        let shim = Process { pid: shim, started: super::sweep::started_at(shim).unwrap_or_default() };
+        let shim = Process { pid: shim, started: super::process_table::started_at(shim).unwrap_or_default() };
         let (directory, system, seen) = (directory.clone(), system.clone(), BTreeSet::new());
         let record = TreeRecord { directory, system, host: *host, shim, tag: tag.to_owned(), seen };
-        self.write(&record);
-        self.running().insert(shim.pid, record);
+        self.write_record(&record);
+        self.lock_running().insert(shim.pid, record);
         self.tell_count();
     }
 
     /// Forgets a tree that is gone.
     pub(crate) fn remove(&self, shim: u32) {
-        self.running().remove(&shim);
-        let _ = fs::remove_file(self.path(shim));
+        self.lock_running().remove(&shim);
+        let _ = fs::remove_file(self.record_path(shim));
         self.tell_count();
     }
 
     /// The shims that run.
-    pub(crate) fn shims(&self) -> Vec<u32> {
-        self.running().keys().copied().collect()
+    pub(crate) fn running_shims(&self) -> Vec<u32> {
+        self.lock_running().keys().copied().collect()
     }
 
     /// Notes the processes below a shim, as they are now.
     pub(crate) fn note_seen(&self, shim: u32, seen: BTreeSet<Process>) {
-        let changed = match self.running().get_mut(&shim) {
+        let changed = match self.lock_running().get_mut(&shim) {
             Some(record) if record.seen != seen => {
                 record.seen = seen;
                 record.clone()
             }
             Some(_) | None => return,
         };
-        self.write(&changed);
+        self.write_record(&changed);
         // It may have ended meanwhile; its record must not outlive it.
-        if !self.running().contains_key(&shim) {
-            let _ = fs::remove_file(self.path(shim));
+        if !self.lock_running().contains_key(&shim) {
+            let _ = fs::remove_file(self.record_path(shim));
         }
     }
 
     /// Notes the first process of a tree, which the shim has just started.
     pub(crate) fn note_agent(&self, shim: u32, agent: u32) {
-        if let Some(started) = super::sweep::started_at(agent) {
+        if let Some(started) = super::process_table::started_at(agent) {
             self.note_seen(shim, BTreeSet::from([Process { pid: agent, started }]));
         }
     }
 
     /// Changes whenever a shim comes or goes.
-    pub(crate) fn count(&self) -> watch::Receiver<usize> {
+    pub(crate) fn watch_count(&self) -> watch::Receiver<usize> {
         self.shared.count.subscribe()
     }
 
     /// Asks all trees to end, now and in future. Returns when all are gone.
     pub(crate) async fn end_all(&self) {
         self.shared.ending.send_replace(true);
-        let _ = self.count().wait_for(|count| *count == 0).await;
+        let _ = self.watch_count().wait_for(|count| *count == 0).await;
     }
 
     /// True once all trees are to end.
-    pub(crate) fn ending(&self) -> watch::Receiver<bool> {
+    pub(crate) fn watch_ending(&self) -> watch::Receiver<bool> {
         self.shared.ending.subscribe()
     }
 
     /// Kills what is left of a tree of this host whose shim is gone. Returns how many processes there were.
-    pub(crate) fn end_left(&self, shim: u32) -> usize {
-        let record = self.running().get(&shim).cloned();
+    pub(crate) fn end_leftover_tree(&self, shim: u32) -> usize {
+        let record = self.lock_running().get(&shim).cloned();
         record.map_or(0, |record| end_trees(&[record]))
     }
 
     /// Kills what an earlier host on this state directory has left. The caller holds the directory's lease. Returns
     /// how many processes there were.
-    pub(crate) fn sweep(&self) -> usize {
+    pub(crate) fn end_leftover_trees(&self) -> usize {
         let entries = fs::read_dir(&self.shared.dir).into_iter().flatten().flatten();
         let records = entries.filter_map(|entry| {
             let text = fs::read(entry.path()).ok();
@@ -185,9 +185,9 @@ impl Records {
         record.directory == self.shared.directory && record.system == self.shared.system && !record.host.is_alive()
     }
 
-    fn write(&self, record: &TreeRecord) {
+    fn write_record(&self, record: &TreeRecord) {
         let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.shared.dir);
-        let path = self.path(record.shim.pid);
+        let path = self.record_path(record.shim.pid);
         let half = path.with_extension("new");
         // Not synced: after a power loss there is nothing to sweep.
         let written = serde_json::to_vec(record).map_err(io::Error::from).and_then(|text| {
@@ -201,15 +201,15 @@ impl Records {
     }
 
     fn tell_count(&self) {
-        let count = self.running().len();
+        let count = self.lock_running().len();
         self.shared.count.send_replace(count);
     }
 
-    fn running(&self) -> MutexGuard<'_, BTreeMap<u32, TreeRecord>> {
+    fn lock_running(&self) -> MutexGuard<'_, BTreeMap<u32, TreeRecord>> {
         self.shared.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn path(&self, shim: u32) -> PathBuf {
+    fn record_path(&self, shim: u32) -> PathBuf {
         self.shared.dir.join(shim.to_string())
     }
 }
@@ -217,38 +217,38 @@ impl Records {
 /// Kills everything that is left of these trees. Returns how many processes there were at first.
 fn end_trees(records: &[TreeRecord]) -> usize {
     let mut first = None;
-    for _ in 0..KILL_ROUNDS {
+    for _ in 0..MAX_KILL_ROUNDS {
         if records.is_empty() {
             break;
         }
-        let left = find_left(records, &Table::read());
+        let left = find_leftover_processes(records, &ProcessTable::read());
         first.get_or_insert(left.len());
         if left.is_empty() {
             break;
         }
         left.into_iter().for_each(kill_exactly);
-        std::thread::sleep(KILL_AGAIN);
+        std::thread::sleep(KILL_INTERVAL);
     }
     first.unwrap_or_default()
 }
 
 /// The living processes of these trees.
-fn find_left(records: &[TreeRecord], table: &Table) -> HashSet<Process> {
+fn find_leftover_processes(records: &[TreeRecord], table: &ProcessTable) -> HashSet<Process> {
     let mut left = HashSet::new();
     for record in records {
         let recorded = record.seen.iter().chain([&record.shim]).copied();
-        left.extend(recorded.filter(|process| table.has(*process)));
+        left.extend(recorded.filter(|process| table.contains_process(*process)));
         // Older than its shim: not of this tree, whatever its environment says.
-        left.extend(tagged(&record.tag, table).filter(|process| process.started >= record.shim.started));
+        left.extend(find_tagged(&record.tag, table).filter(|process| process.started >= record.shim.started));
     }
     let roots: HashSet<u32> = left.iter().map(|process| process.pid).collect();
-    left.extend(table.below(&roots));
-    left.retain(|process| process.pid != std::process::id() && table.runs(process.pid));
+    left.extend(table.descendants_of(&roots));
+    left.retain(|process| process.pid != std::process::id() && table.is_running(process.pid));
     left
 }
 
 /// Names this boot of the machine, and this process's numbering of processes: elsewhere a pid means another process.
-fn system() -> String {
+fn identify_system() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     format!("{} {}", boot.trim(), namespace.display())
@@ -258,8 +258,8 @@ fn system() -> String {
 mod tests {
     use super::*;
 
-    fn records(root: &Path) -> Records {
-        Records::new(root.join("run"), DirectoryIdentity::load_or_create(root).unwrap())
+    fn records(root: &Path) -> ProcessRecords {
+        ProcessRecords::new(root.join("run"), DirectoryIdentity::load_or_create(root).unwrap())
     }
 
     #[test]
@@ -309,7 +309,7 @@ mod tests {
         let temp = tempfile::tempdir().unwrap();
         let records = records(temp.path());
         let parent = std::os::unix::process::parent_id();
-        let started = super::super::sweep::started_at(parent).unwrap();
+        let started = super::super::process_table::started_at(parent).unwrap();
         let mut record = TreeRecord {
             directory: records.shared.directory.clone(),
             system: String::new(),
@@ -318,9 +318,9 @@ mod tests {
             tag: random_text(20),
             seen: BTreeSet::from([Process { pid: parent, started: started + 1 }]),
         };
-        assert_eq!(find_left(&[record.clone()], &Table::read()), HashSet::new());
+        assert_eq!(find_leftover_processes(&[record.clone()], &ProcessTable::read()), HashSet::new());
         record.seen = BTreeSet::from([Process { pid: parent, started }]);
-        assert!(find_left(&[record], &Table::read()).contains(&Process { pid: parent, started }));
+        assert!(find_leftover_processes(&[record], &ProcessTable::read()).contains(&Process { pid: parent, started }));
     }
 
     #[test]
@@ -336,6 +336,6 @@ mod tests {
         records.remove(own);
         records.note_seen(own, BTreeSet::new());
         assert!(!path.exists());
-        assert_eq!(records.shims(), [0_u32; 0]);
+        assert_eq!(records.running_shims(), [0_u32; 0]);
     }
 }

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 /// The variable that every agent process and all its children carry: `<directory id>.<start>`. By itself it proves
 /// nothing: anybody can have got hold of it.
-pub const TAG: &str = "WHARF_AGENT_TAG";
+pub const TAG_VARIABLE: &str = "WHARF_AGENT_TAG";
 
 /// How often a tree is looked at while it is being killed: a process may fork meanwhile.
-const KILL_ROUNDS: usize = 100;
-const KILL_AGAIN: Duration = Duration::from_millis(10);
+const MAX_KILL_ROUNDS: usize = 100;
+const KILL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// One process, for good: another that gets its number has another start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -32,12 +32,12 @@ impl Process {
 
     /// Whether it still runs. One that has ended and is not reaped yet does not.
     pub(crate) fn is_alive(self) -> bool {
-        stat(self.pid).is_some_and(|stat| stat.started == self.started && stat.runs)
+        read_stat(self.pid).is_some_and(|stat| stat.started == self.started && stat.runs)
     }
 }
 
 /// Sends a signal; a process that is gone already is no error.
-pub(crate) fn signal(pid: u32, signal: Signal) {
+pub(crate) fn send_signal(pid: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         let _ = rustix::process::kill_process(pid, signal);
     }
@@ -55,58 +55,58 @@ pub(super) fn kill_exactly(process: Process) {
         return;
     }
     if started_at(process.pid) == Some(process.started) {
-        signal(process.pid, Signal::KILL);
+        send_signal(process.pid, Signal::KILL);
     }
 }
 
 /// Kills everything below `root` and then `root`, a child of ours that does not do it itself.
 pub(super) fn end_tree(root: u32) {
-    for _ in 0..KILL_ROUNDS {
-        let table = Table::read();
-        let below: Vec<Process> = table.below(&HashSet::from([root])).collect();
-        let living: Vec<&Process> = below.iter().filter(|process| table.runs(process.pid)).collect();
+    for _ in 0..MAX_KILL_ROUNDS {
+        let table = ProcessTable::read();
+        let below: Vec<Process> = table.descendants_of(&HashSet::from([root])).collect();
+        let living: Vec<&Process> = below.iter().filter(|process| table.is_running(process.pid)).collect();
         if living.is_empty() {
             break;
         }
         living.into_iter().for_each(|process| kill_exactly(*process));
-        std::thread::sleep(KILL_AGAIN);
+        std::thread::sleep(KILL_INTERVAL);
     }
-    signal(root, Signal::KILL);
+    send_signal(root, Signal::KILL);
 }
 
 /// The processes whose parent it is.
-pub(super) fn children(parent: u32) -> Vec<u32> {
-    processes().into_iter().filter(|pid| stat(*pid).is_some_and(|stat| stat.parent == parent)).collect()
+pub(super) fn child_pids(parent: u32) -> Vec<u32> {
+    list_pids().into_iter().filter(|pid| read_stat(*pid).is_some_and(|stat| stat.parent == parent)).collect()
 }
 
 /// Every process that descends from `root`, without it. Empty where there is no `/proc`.
-pub fn descendants(root: u32) -> Vec<u32> {
-    Table::read().below(&HashSet::from([root])).map(|process| process.pid).collect()
+pub fn descendant_pids(root: u32) -> Vec<u32> {
+    ProcessTable::read().descendants_of(&HashSet::from([root])).map(|process| process.pid).collect()
 }
 
 /// All processes of the machine at one moment. Empty where there is no `/proc`.
 #[derive(Debug)]
-pub(super) struct Table {
-    stats: HashMap<u32, Stat>,
+pub(super) struct ProcessTable {
+    stats: HashMap<u32, ProcStat>,
 }
 
-impl Table {
+impl ProcessTable {
     pub(super) fn read() -> Self {
-        Self { stats: processes().into_iter().filter_map(|pid| Some((pid, stat(pid)?))).collect() }
+        Self { stats: list_pids().into_iter().filter_map(|pid| Some((pid, read_stat(pid)?))).collect() }
     }
 
     /// Whether this very process is in the table.
-    pub(super) fn has(&self, process: Process) -> bool {
+    pub(super) fn contains_process(&self, process: Process) -> bool {
         self.stats.get(&process.pid).is_some_and(|stat| stat.started == process.started)
     }
 
     /// Whether the process runs: it is there, and has not ended already.
-    pub(super) fn runs(&self, pid: u32) -> bool {
+    pub(super) fn is_running(&self, pid: u32) -> bool {
         self.stats.get(&pid).is_some_and(|stat| stat.runs)
     }
 
     /// Every process that descends from one of `roots`, without these.
-    pub(super) fn below(&self, roots: &HashSet<u32>) -> impl Iterator<Item = Process> {
+    pub(super) fn descendants_of(&self, roots: &HashSet<u32>) -> impl Iterator<Item = Process> {
         let descends = |mut pid: u32| {
             // A chain of parents is short; the bound guards against a table that changed while it was read.
             for _ in 0..self.stats.len() {
@@ -124,8 +124,8 @@ impl Table {
 }
 
 /// The processes that carry the tag of a start, or of a terminal of that start.
-pub(super) fn tagged(tag: &str, table: &Table) -> impl Iterator<Item = Process> {
-    let wanted = format!("{TAG}={tag}");
+pub(super) fn find_tagged(tag: &str, table: &ProcessTable) -> impl Iterator<Item = Process> {
+    let wanted = format!("{TAG_VARIABLE}={tag}");
     table.stats.iter().filter_map(move |(pid, stat)| {
         let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
         let carries = |entry: &[u8]| {
@@ -139,29 +139,29 @@ pub(super) fn tagged(tag: &str, table: &Table) -> impl Iterator<Item = Process> 
 
 /// Is `pid` the process `ancestor` or below it?
 pub fn is_below(pid: u32, ancestor: u32) -> bool {
-    ancestry(pid).contains(&ancestor)
+    process_and_ancestors(pid).contains(&ancestor)
 }
 
 /// The process, its parent, and so on up to the first of all. The process alone where there is no `/proc`.
-pub(crate) fn ancestry(pid: u32) -> Vec<u32> {
+pub(crate) fn process_and_ancestors(pid: u32) -> Vec<u32> {
     // In a container the host itself may be process 1; nothing has the parent 0 but the first of all.
-    let parent = |pid: &u32| stat(*pid).map(|stat| stat.parent).filter(|parent| *parent > 0);
+    let parent = |pid: &u32| read_stat(*pid).map(|stat| stat.parent).filter(|parent| *parent > 0);
     // A chain is short; the bound guards against a table that changes while it is read.
     std::iter::successors(Some(pid), parent).take(1_000).collect()
 }
 
 /// Can it no longer be told where a process belongs? Never where there is no `/proc`.
 pub fn is_gone(pid: u32) -> bool {
-    cfg!(target_os = "linux") && stat(pid).is_none()
+    cfg!(target_os = "linux") && read_stat(pid).is_none()
 }
 
 /// When a process began, in the kernel's ticks: with the pid it names a process for good.
 pub(crate) fn started_at(pid: u32) -> Option<u64> {
-    stat(pid).map(|stat| stat.started)
+    read_stat(pid).map(|stat| stat.started)
 }
 
 #[derive(Debug)]
-struct Stat {
+struct ProcStat {
     parent: u32,
     /// Not ended: neither a zombie nor dead.
     runs: bool,
@@ -169,7 +169,7 @@ struct Stat {
 }
 
 /// `/proc/PID/stat`; the command in it is in brackets and may hold anything, so fields count from the last bracket.
-fn stat(pid: u32) -> Option<Stat> {
+fn read_stat(pid: u32) -> Option<ProcStat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = text.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace();
@@ -177,10 +177,10 @@ fn stat(pid: u32) -> Option<Stat> {
     let runs = !matches!(fields.next()?, "Z" | "X");
     let parent = fields.next()?.parse().ok()?;
     let started = fields.nth(17)?.parse().ok()?;
-    Some(Stat { parent, runs, started })
+    Some(ProcStat { parent, runs, started })
 }
 
-fn processes() -> Vec<u32> {
+fn list_pids() -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
