@@ -1,4 +1,4 @@
-//! Refusals and failures as every surface tells them: a code of the one table, and a sentence that says what to do.
+//! Refusals and failures as every surface reports them: a code of the one table, and a sentence that says what to do.
 //!
 //! [`Fault::to_problem`] is the projection onto problem+json (rule 8.2), [`Fault::to_json_rpc`] the one onto JSON-RPC.
 
@@ -43,22 +43,22 @@ impl Fault {
         self
     }
 
-    /// Names the session that it is about.
+    /// Names the session that the fault is about.
     pub(crate) fn with_session(self, session: &str) -> Self {
         self.with_members(|body| body.session_id = Some(session.to_owned()))
     }
 
-    /// Sets the header `Retry-After`, and the same as a member for those who see no headers.
+    /// Sets the header `Retry-After`, and a member with the same number for clients that see no headers.
     pub(crate) fn with_retry_after(self, seconds: u64) -> Self {
         self.with_members(|body| body.retry_after = Some(seconds))
     }
 
-    /// Adds the word that the last release had for this.
+    /// Adds the code that the last release used for this fault.
     pub(crate) fn with_legacy_code(self, word: &str) -> Self {
         self.with_members(|body| body.legacy_code = Some(word.to_owned()))
     }
 
-    /// Sets further members.
+    /// Sets further members of the body.
     pub(crate) fn with_members(mut self, set: impl FnOnce(&mut ProblemBody)) -> Self {
         set(&mut self.0);
         self
@@ -71,7 +71,8 @@ impl Fault {
         serde_json::to_value(body).unwrap_or_default()
     }
 
-    /// Returns the same as a JSON-RPC error. Its message holds the agent's stderr too: many clients show nothing else.
+    /// Returns the fault as a JSON-RPC error. Its message includes the agent's stderr, since many clients show only the
+    /// message.
     pub(crate) fn to_json_rpc(&self) -> JsonRpcParts {
         let ProblemBody { code, detail, session_id, stderr, agent_error, install, retry_after, .. } = &*self.0;
         let mut data = json!({ "reason": code });

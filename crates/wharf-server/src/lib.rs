@@ -43,10 +43,10 @@ pub use lines::paint;
 pub use listen::TlsError;
 use listen::{Doors, Share, Shares, Tls};
 
-/// So many look for the newest lines of a log at once.
+/// How many calls may scan a log for its newest lines at the same time.
 const MAX_TAIL_SCANS: usize = 4;
 
-/// What the surfaces share.
+/// The state that all surfaces share.
 #[derive(Clone, Debug)]
 pub(crate) struct App {
     pub(crate) host: Host,
@@ -61,7 +61,7 @@ pub(crate) struct App {
     pub(crate) streams: Arc<Semaphore>,
     /// The same by token.
     pub(crate) stream_shares: Arc<Shares>,
-    /// Places for those who look for the newest lines, which may take a good part of a log.
+    /// Permits for scans for the newest lines, each of which may read a good part of a log.
     pub(crate) tail_scans: Arc<Semaphore>,
     /// Connections that no socket holds.
     pub(crate) http: Arc<acp::Connections>,
@@ -71,7 +71,7 @@ pub(crate) struct App {
     pub(crate) refusals: Arc<metrics::RefusalCounts>,
     /// Wrong tokens and codes.
     pub(crate) failures: Arc<auth::Failures>,
-    /// Codes that nobody has used yet.
+    /// Login codes that have not been used yet.
     pub(crate) codes: Arc<auth::Codes>,
     pub(crate) intake: Arc<intake::Intake>,
     pub(crate) unread: Arc<unread::Unread>,
@@ -129,7 +129,7 @@ pub enum BindError {
 }
 
 impl Server {
-    /// Takes the address and the socket. Nothing is answered before [`Server::run`].
+    /// Binds the address and the socket. No connection is answered before [`Server::run`].
     pub fn bind(host: Host, tokens: Tokens, listen: &str, socket: &Path) -> Result<Self, BindError> {
         let address: SocketAddr = listen.parse().map_err(|_| BindError::Address(listen.to_owned()))?;
         let config = host.config();
@@ -191,17 +191,18 @@ impl Server {
         Ok(Self { doors: Doors { tcp, tls, unix }, socket: socket.to_owned(), socket_id, app, stop })
     }
 
-    /// Where clients find it.
+    /// Returns the URL at which clients reach the server.
     pub fn url(&self) -> &str {
         &self.app.running.url
     }
 
-    /// Where it listens.
+    /// Returns the address that the server listens on.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
         self.doors.tcp.local_addr()
     }
 
-    /// Serves until `stopped` is done or a client asks for the end; then no new work, agents ended, logs synced.
+    /// Serves until `stopped` completes or a client asks the host to stop. Then takes no new work, ends the agents and syncs
+    /// the logs.
     pub async fn run(self, stopped: impl Future<Output = ()>) {
         let Self { doors, socket, socket_id, app, stop } = self;
         let (router, stopping) = (build_router(app.clone()), app.stopping.clone());
@@ -220,12 +221,13 @@ impl Server {
     }
 }
 
-/// Tells a file from another of the same name: after the state directory was replaced, the socket there is another host's.
+/// Returns device and inode of a file, which tell it from another file of the same name: after the state directory was
+/// replaced, the socket there is another host's.
 fn file_identity(path: &Path) -> Option<(u64, u64)> {
     std::fs::symlink_metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
-/// The address as a client can use it: one that stands for all of this machine's is nobody's.
+/// Returns the URL for clients. An unspecified address (`0.0.0.0`) is replaced by the first of `hosts`, or by loopback.
 fn client_url(bound: SocketAddr, tls: bool, hosts: &[String]) -> String {
     let scheme = if tls { "https" } else { "http" };
     match hosts.first() {

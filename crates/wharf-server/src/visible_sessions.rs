@@ -1,5 +1,5 @@
-//! The host's sessions as one caller sees them. Surfaces reach sessions through it alone, so that what a token does not
-//! cover is for its holder as if it were not there (rule 10.2).
+//! The host's sessions that one caller may see. Surfaces reach sessions through this module alone, so that a session that a
+//! token does not cover does not exist for its holder (rule 10.2).
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ impl App {
 }
 
 impl VisibleSessions {
-    /// Every session in sight, in short.
+    /// Returns the descriptors of all visible sessions.
     pub(crate) fn descriptors(&self) -> Vec<Arc<Descriptor>> {
         let mut known = self.host.descriptors();
         let lasts = self.is_scope_alive();
@@ -30,7 +30,8 @@ impl VisibleSessions {
         known
     }
 
-    /// What an agent covers it covers while its process lives, whoever holds its connection after that.
+    /// Returns false if the scope is an agent's and the agent's process has ended. Its connection may outlive it in the hands
+    /// of another process.
     fn is_scope_alive(&self) -> bool {
         match &self.scope {
             Scope::Session(badge) => self.host.is_agent_token_live(badge),
@@ -38,12 +39,12 @@ impl VisibleSessions {
         }
     }
 
-    /// One session in short, without waking it.
+    /// Returns the descriptor of one session, without waking the session.
     pub(crate) fn descriptor(&self, id: &SessionId) -> Option<Arc<Descriptor>> {
         self.host.descriptor(id).filter(|known| self.is_scope_alive() && self.scope.covers(known))
     }
 
-    /// The session's handle; its agent is not woken.
+    /// Returns the session's handle, without waking its agent.
     pub(crate) async fn open(&self, id: &SessionId) -> Result<SessionHandle, OpenError> {
         match self.descriptor(id) {
             Some(_) => self.host.open(id).await,
@@ -51,7 +52,7 @@ impl VisibleSessions {
         }
     }
 
-    /// Why a session that has no descriptor in sight cannot be opened.
+    /// Returns the reason why a session without a visible descriptor cannot be opened.
     pub(crate) fn why_not_open(&self, id: &SessionId) -> OpenError {
         self.host.why_not_open(id, |bucket| match &self.scope {
             Scope::Host => true,
@@ -60,12 +61,12 @@ impl VisibleSessions {
         })
     }
 
-    /// See [`Host::renew`]. One out of sight is left as it is; who goes on to open it is told that there is none.
+    /// Calls [`Host::renew`]. A session that is not visible is left as it is; opening it fails as unknown.
     pub(crate) fn renew_session(&self, id: &SessionId, renewal: &Renewal<'_>) -> Result<(), CreateError> {
         self.descriptor(id).map_or(Ok(()), |_| self.host.renew(id, renewal))
     }
 
-    /// See [`Host::forget`]. `None` if there was no such session in sight.
+    /// Calls [`Host::forget`]. Returns `None` if no such session is visible.
     pub(crate) async fn forget_session(&self, id: &SessionId) -> Result<Option<AgentDelete>, OpenError> {
         match self.descriptor(id) {
             Some(_) => self.host.forget(id).await,
@@ -74,13 +75,13 @@ impl VisibleSessions {
         }
     }
 
-    /// The session that an amux client means by this name.
+    /// Returns the session that an amux client means by this name.
     pub(crate) fn find_by_name(&self, name: &str) -> Option<Arc<Descriptor>> {
         let lasts = self.is_scope_alive();
         self.host.named(name, |known| lasts && self.scope.covers(known))
     }
 
-    /// See [`Host::changes`]. It also changes for sessions out of sight.
+    /// Returns the receiver of [`Host::changes`]. It also changes for sessions that are not visible.
     pub(crate) fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
         self.host.changes()
     }

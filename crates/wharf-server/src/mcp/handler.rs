@@ -1,4 +1,4 @@
-//! Tool calls in, calls on the host out.
+//! Translates tool calls into calls of use cases.
 
 use std::sync::Arc;
 
@@ -30,20 +30,20 @@ const INSTRUCTIONS: &str = "Wharf runs coding agents in sessions that last. Star
      with prompt_agent_session, then wait_agent_session until the turn ends and read the lines. If the outcome is \
      awaiting_input, look at `asks` and answer with answer_agent_session. End it with kill_agent_session.";
 
-/// Calls under way at once on one connection.
+/// The most calls at the same time on one connection.
 const MAX_CALLS_PER_CONNECTION: usize = 64;
 
-/// One client's tools.
+/// The tools as one client sees them.
 #[derive(Clone, Debug)]
 pub(crate) struct McpHandler {
     app: App,
-    /// Who speaks on this connection; over HTTP every request says so itself.
+    /// The identity of the connection; `None` over HTTP, where every request has its own.
     identity: Option<Identity>,
-    /// Places for calls. Over HTTP a handler has one call, and connections and streams are bounded.
+    /// Permits for calls. Over HTTP a handler has one call, and connections and streams are bounded elsewhere.
     calls: Arc<Semaphore>,
 }
 
-/// What a tool gives, or why not.
+/// The result of a tool, or its fault.
 type ToolOutcome = Result<CallToolResult, Fault>;
 
 impl ServerHandler for McpHandler {
@@ -114,7 +114,7 @@ impl McpHandler {
     async fn call_use_case(
         &self,
         which: ToolName,
-        who: &Caller,
+        caller: &Caller,
         arguments: JsonObject,
         context: &RequestContext<RoleServer>,
     ) -> ToolOutcome {
@@ -125,23 +125,23 @@ impl McpHandler {
         }
         match which {
             ToolName::Start => to_result(
-                &use_cases::spawn_session(&self.app, who, read_arguments(arguments)?, None, true).await?.answer,
+                &use_cases::spawn_session(&self.app, caller, read_arguments(arguments)?, None, true).await?.answer,
             ),
-            ToolName::Prompt => self.send_prompt(who, read_arguments(arguments)?).await,
-            ToolName::List => self.list_sessions(who, read_arguments(arguments)?),
-            ToolName::Output => self.read_output(who, read_arguments(arguments)?).await,
-            ToolName::Kill => self.kill_session(who, read_arguments(arguments)?).await,
+            ToolName::Prompt => self.send_prompt(caller, read_arguments(arguments)?).await,
+            ToolName::List => self.list_sessions(caller, read_arguments(arguments)?),
+            ToolName::Output => self.read_output(caller, read_arguments(arguments)?).await,
+            ToolName::Kill => self.kill_session(caller, read_arguments(arguments)?).await,
             ToolName::Wait => {
-                to_result(&wait::wait_for_turn(&self.app, who, read_arguments(arguments)?, context).await?)
+                to_result(&wait::wait_for_turn(&self.app, caller, read_arguments(arguments)?, context).await?)
             }
-            ToolName::Answer => self.answer_ask(who, read_arguments(arguments)?).await,
+            ToolName::Answer => self.answer_ask(caller, read_arguments(arguments)?).await,
         }
     }
 
-    async fn send_prompt(&self, who: &Caller, input: PromptInput) -> ToolOutcome {
+    async fn send_prompt(&self, caller: &Caller, input: PromptInput) -> ToolOutcome {
         let PromptInput { session_id, prompt, queue, interrupt, idempotency_key } = input;
         let args = PromptArgs { prompt, queue, interrupt };
-        let prompted = use_cases::send_prompt(&self.app, who, &session_id, args, idempotency_key.as_deref()).await?;
+        let prompted = use_cases::send_prompt(&self.app, caller, &session_id, args, idempotency_key.as_deref()).await?;
         to_result(&PromptOutput {
             ok: true,
             session_id,
@@ -151,19 +151,19 @@ impl McpHandler {
         })
     }
 
-    fn list_sessions(&self, who: &Caller, input: ListInput) -> ToolOutcome {
+    fn list_sessions(&self, caller: &Caller, input: ListInput) -> ToolOutcome {
         let ListInput { only_alive, workspace_slug, adapter, label, limit, cursor } = input;
         let alive = only_alive.filter(|only| *only);
         let args = SessionQuery { limit, cursor, status: None, workspace: workspace_slug, adapter, label, alive };
-        to_result(&use_cases::list_sessions(&self.app, who, &args)?)
+        to_result(&use_cases::list_sessions(&self.app, caller, &args)?)
     }
 
-    /// The text is the lines themselves: that is what a model reads.
-    async fn read_output(&self, who: &Caller, input: OutputInput) -> ToolOutcome {
+    /// Returns the newest lines. The text of the result is the lines themselves, since that is what a model reads.
+    async fn read_output(&self, caller: &Caller, input: OutputInput) -> ToolOutcome {
         let output =
-            use_cases::read_output(&self.app, who, &input.session_id, &OutputQuery { last_n: input.last_n }).await?;
-        let session = use_cases::get_session(&self.app, who, &input.session_id)?;
-        let asks = wait::list_open_asks(&self.app, who, &session).await?;
+            use_cases::read_output(&self.app, caller, &input.session_id, &OutputQuery { last_n: input.last_n }).await?;
+        let session = use_cases::get_session(&self.app, caller, &input.session_id)?;
+        let asks = wait::list_open_asks(&self.app, caller, &session).await?;
         let (lines, over) = keep_newest_lines(output.lines);
         let truncated = over || output.truncated;
         let text = lines.join("\n");
@@ -173,26 +173,26 @@ impl McpHandler {
         Ok(result)
     }
 
-    async fn kill_session(&self, who: &Caller, input: KillInput) -> ToolOutcome {
-        let killed = use_cases::kill_session(&self.app, who, &input.session_id).await?;
+    async fn kill_session(&self, caller: &Caller, input: KillInput) -> ToolOutcome {
+        let killed = use_cases::kill_session(&self.app, caller, &input.session_id).await?;
         to_result(&KillOutput { ok: killed.ok, session_id: input.session_id })
     }
 
-    async fn answer_ask(&self, who: &Caller, input: AnswerInput) -> ToolOutcome {
+    async fn answer_ask(&self, caller: &Caller, input: AnswerInput) -> ToolOutcome {
         let AnswerInput { session_id, ask_id, option_id, cancel, action, content } = input;
-        who.may_answer_in(&self.app, &session_id)?;
+        caller.may_answer_in(&self.app, &session_id)?;
         let ask_id = match ask_id {
             Some(ask_id) => ask_id,
-            None => self.find_only_ask(who, &session_id).await?,
+            None => self.find_only_ask(caller, &session_id).await?,
         };
         let args = AnswerArgs { option_id, cancel, action, content: content.map(Value::Object) };
-        let answered = use_cases::answer_ask(&self.app, who, &session_id, &ask_id.to_string(), args).await?;
+        let answered = use_cases::answer_ask(&self.app, caller, &session_id, &ask_id.to_string(), args).await?;
         to_result(&AnswerOutput { ok: answered.ok, session_id, ask_id: answered.ask_id })
     }
 
-    /// The open ask, if it is clear which is meant.
-    async fn find_only_ask(&self, who: &Caller, session: &str) -> Result<u64, Fault> {
-        let open = use_cases::list_asks(&self.app, who, session).await?.asks;
+    /// Returns the id of the open ask if there is exactly one.
+    async fn find_only_ask(&self, caller: &Caller, session: &str) -> Result<u64, Fault> {
+        let open = use_cases::list_asks(&self.app, caller, session).await?.asks;
         match open.as_slice() {
             [ask] => Ok(ask.ask_id),
             [] => Err(Fault::new(ErrorCode::UNKNOWN_ASK, "the agent asks nothing at the moment")),
@@ -205,9 +205,9 @@ impl McpHandler {
     }
 }
 
-/// The arguments, or what is wrong with them.
+/// Reads a tool's arguments.
 fn read_arguments<T: DeserializeOwned>(arguments: JsonObject) -> Result<T, Fault> {
-    // By the framework's reader of bodies: it says which member is wrong.
+    // The framework's reader of bodies names the member that is wrong.
     let axum::Json(value) =
         axum::Json::from_bytes(Value::Object(arguments).to_string().as_bytes()).map_err(|wrong| {
             let text = wrong.body_text();
@@ -225,11 +225,11 @@ fn to_result<T: Serialize>(output: &T) -> ToolOutcome {
     Ok(CallToolResult::structured(value))
 }
 
-/// The problem as text only: a client may hold structured content against the output schema, errors or not.
+/// Returns the fault as text only: clients may check structured content against the output schema, even of errors.
 fn to_error_result(fault: &Fault) -> CallToolResult {
     let mut body = fault.to_problem();
     if let Value::Object(members) = &mut body {
-        // What HTTP needs of it says nothing here.
+        // These members are of use over HTTP only.
         members.retain(|member, _| member != "type" && member != "title");
     }
     CallToolResult::error(vec![ContentBlock::text(body.to_string())])

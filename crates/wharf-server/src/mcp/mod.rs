@@ -1,6 +1,6 @@
-//! MCP (rule 8.5): tools that start, prompt, watch and end sessions. Each translates into a call that REST makes too.
+//! MCP (rule 8.5): tools that start, prompt, watch and end sessions, by the same use cases as REST.
 //!
-//! Over HTTP every request stands for itself: there are no MCP sessions to keep, to bound or to steal.
+//! Over HTTP every request stands alone: there are no MCP sessions to store, to limit or to steal.
 
 mod handler;
 mod paced_transport;
@@ -26,20 +26,20 @@ use crate::fault::Fault;
 use handler::McpHandler;
 pub(crate) use stdio::upgrade_to_lines;
 
-/// `/mcp`.
+/// Returns the route `/mcp`.
 pub(crate) fn routes(app: &App) -> Router<App> {
     let taken = axum::middleware::from_fn_with_state(app.clone(), read_body);
     Router::new().route_service("/mcp", build_service(app)).route_layer(taken)
 }
 
-/// Bodies are read as everywhere, under the limits of all, before the library gets them.
+/// Reads the body under the limits of all surfaces before the library gets it.
 async fn read_body(State(app): State<App>, request: Request, next: Next) -> Result<Response, Fault> {
     if request.method() != Method::POST {
         return Ok(next.run(request).await);
     }
     let (head, body) = request.into_parts();
     let body = app.intake.read(&head.headers, body).await?;
-    // The library would round numbers and take one of two members; text that is no JSON it refuses itself.
+    // The library would round numbers and keep one of two members with the same name. It refuses malformed JSON itself.
     if let Ok(message) = Json::parse(&body) {
         wharf_json::check_exact(message).map_err(|error| {
             Fault::new(ErrorCode::INVALID_PARAMS, error.to_string()).with_legacy_code("invalid_body")
@@ -48,11 +48,11 @@ async fn read_body(State(app): State<App>, request: Request, next: Next) -> Resu
     Ok(next.run(Request::from_parts(head, body.into())).await)
 }
 
-/// Streamable HTTP. It stands behind the guard, which has checked authority, origin and identity.
+/// Builds the Streamable HTTP service. The guard in front of it checks authority, origin and identity.
 fn build_service(app: &App) -> StreamableHttpService<McpHandler, NeverSessionManager> {
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
-        // Streams, with comments while nothing comes: a tool that waits must not look like a dead connection.
+        // Streams send comments while a tool waits, so that the connection does not look dead.
         .with_json_response(false)
         .with_max_request_body_bytes(app.host.config().limits.body.0)
         .disable_allowed_hosts();

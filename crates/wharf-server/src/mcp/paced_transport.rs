@@ -1,4 +1,4 @@
-//! A connection that is read no faster than its answers are taken: who does not read is not listened to.
+//! A transport that stops reading from a client while the client does not take its answers.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use tokio::sync::watch;
 
 use crate::unfinished::UnfinishedMessage;
 
-/// With so many messages under way to the client, no more is read of it.
+/// With this many unsent messages to the client, nothing more is read from it.
 const MAX_UNSENT_MESSAGES: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct PacedTransport<T> {
     inner: T,
     unsent: Arc<watch::Sender<usize>>,
-    /// The part of the next message that has come.
+    /// The part of the next message that has arrived.
     unfinished: Arc<UnfinishedMessage>,
 }
 
-/// One message on its way out.
+/// Counts one message as unsent until it is dropped.
 struct UnsentMessage(Arc<watch::Sender<usize>>);
 
 impl<T> PacedTransport<T> {
@@ -71,7 +71,7 @@ mod tests {
 
     use super::*;
 
-    /// Nobody reads what it sends, and there is always more to receive: the end.
+    /// A transport that never finishes sending and always has something to receive: the end.
     struct Stuck;
 
     impl Transport<RoleServer> for Stuck {

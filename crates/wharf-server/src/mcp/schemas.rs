@@ -1,4 +1,4 @@
-//! How schemas and long answers are written for MCP.
+//! Schemas of tools, and the bound of long answers.
 
 use std::sync::Arc;
 
@@ -7,10 +7,11 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
-/// Some clients take no answer beyond a mebibyte, in which lines stand twice and escaped; no model wants as much.
+/// The most text of an answer. Some clients refuse more than a mebibyte, which holds the lines twice and escaped; models
+/// want far less.
 const MAX_TEXT_BYTES: usize = 200 * 1024;
 
-/// The newest of the lines that an answer has room for, and whether some had to go.
+/// Keeps the newest lines that fit into an answer. Also returns whether lines were dropped.
 pub(super) fn keep_newest_lines(mut lines: Vec<String>) -> (Vec<String>, bool) {
     let mut room = MAX_TEXT_BYTES;
     let fit = lines.iter().rev().take_while(|line| {
@@ -23,8 +24,8 @@ pub(super) fn keep_newest_lines(mut lines: Vec<String>) -> (Vec<String>, bool) {
     (lines, over > 0)
 }
 
-/// A schema that clients of all kinds read: no references, no formats of Rust's, and nothing nullable, since what there
-/// is not is left out.
+/// Returns a schema that all clients can read: without references, without formats of Rust, and without nullable members,
+/// since absent values are left out.
 pub(super) fn output_schema<T: JsonSchema>() -> Arc<JsonObject> {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
@@ -37,7 +38,7 @@ pub(super) fn output_schema<T: JsonSchema>() -> Arc<JsonObject> {
     Arc::new(object)
 }
 
-/// The schema of a tool's arguments: there are no others than these.
+/// Returns the schema of a tool's arguments, which allows no other arguments.
 pub(super) fn input_schema<T: JsonSchema>() -> Arc<JsonObject> {
     let mut schema = JsonObject::clone(&output_schema::<T>());
     schema.insert("additionalProperties".to_owned(), Value::Bool(false));
@@ -56,14 +57,14 @@ fn simplify_schema(schema: &mut Value) {
 }
 
 fn simplify_members(members: &mut JsonObject) {
-    // `uint64` and its like, which no validator knows.
+    // Formats like `uint64` are unknown to validators.
     if members.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with(['u', 'i'])) {
         members.remove("format");
     }
     if members.get("default") == Some(&Value::Null) {
         members.remove("default");
     }
-    // "Anything" has two spellings, of which some clients know one.
+    // `true` and `{}` both mean "anything", but some clients know only the second.
     if members.get("items") == Some(&Value::Bool(true)) {
         members.insert("items".to_owned(), Value::Object(JsonObject::new()));
     }

@@ -1,4 +1,4 @@
-//! MCP as lines on an upgraded connection: what `wharf mcp` passes between the host and its client's stdio.
+//! MCP as lines on an upgraded connection, which `wharf mcp` copies to and from its client's stdio.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::listen::Place;
 use crate::unfinished::{MeteredStream, UnfinishedMessage};
 use wharf_api::ErrorCode;
 
-/// The name of this protocol in `Upgrade`.
+/// The name of this protocol in the header `Upgrade`.
 const UPGRADE_PROTOCOL: &str = "mcp-lines";
 
 /// `GET /mcp/stdio` with `Upgrade: mcp-lines`: from then on one JSON-RPC message per line, both ways.
@@ -50,7 +50,7 @@ pub(crate) async fn upgrade_to_lines(
     (StatusCode::SWITCHING_PROTOCOLS, upgrade).into_response()
 }
 
-/// Serves until either side is done.
+/// Serves the connection until either side ends it.
 async fn serve_connection(app: App, identity: Identity, connection: hyper::upgrade::Upgraded) {
     let unfinished = UnfinishedMessage::new(app.host.buffers());
     let (read, write) = tokio::io::split(MeteredStream::new(TokioIo::new(connection), Arc::clone(&unfinished)));

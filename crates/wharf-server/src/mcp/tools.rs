@@ -1,4 +1,4 @@
-//! Which tools there are.
+//! The list of tools.
 
 use std::sync::LazyLock;
 
@@ -13,7 +13,7 @@ use wharf_api::{SessionPage, SpawnArgs, SpawnedSession};
 
 use super::schemas::{input_schema, output_schema};
 
-/// A tool by what it does.
+/// Names a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ToolName {
     Start,
@@ -29,7 +29,7 @@ impl ToolName {
     pub(super) const ALL: [Self; 7] =
         [Self::Start, Self::Prompt, Self::List, Self::Output, Self::Wait, Self::Answer, Self::Kill];
 
-    /// The name under which it is listed.
+    /// Returns the name under which the tool is listed.
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Start => "start_agent_session",
@@ -42,7 +42,8 @@ impl ToolName {
         }
     }
 
-    /// The tool of this name, in either family. The newer names are not listed: twice the tools would help no model.
+    /// Returns the tool of this name, in either family of names. The newer family is not listed: listing every tool twice
+    /// would only confuse a model.
     pub(super) fn from_name(name: &str) -> Option<Self> {
         let newer = match name {
             "agent_start" => Some(Self::Start),
@@ -64,7 +65,7 @@ pub(super) fn find_unknown_argument(which: ToolName, arguments: &JsonObject) -> 
     Some((unknown, known.keys().map(String::as_str).collect::<Vec<_>>().join(", ")))
 }
 
-/// What is listed.
+/// The descriptions of all tools.
 pub(super) static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| ToolName::ALL.into_iter().map(describe_tool).collect());
 
 fn describe_tool(which: ToolName) -> Tool {
@@ -135,7 +136,7 @@ fn read_only_hints() -> ToolAnnotations {
     ToolAnnotations::new().read_only(true).open_world(false)
 }
 
-/// An agent at work may change anything that it can reach.
+/// Returns the hints of a tool that sets an agent to work, which may change anything that it can reach.
 fn acting_hints() -> ToolAnnotations {
     ToolAnnotations::new().read_only(false).destructive(true).idempotent(false).open_world(true)
 }

@@ -1,4 +1,4 @@
-//! Waiting for the end of a turn, with news on the way.
+//! Waiting for the end of a turn, with progress notifications.
 
 use std::time::Duration;
 
@@ -21,15 +21,15 @@ use crate::use_cases::{self, Caller, to_session_info};
 
 const DEFAULT_WAIT_SECONDS: f64 = 300.0;
 const MAX_WAIT_SECONDS: f64 = 3600.0;
-/// News comes no faster than this, however fast the agent writes.
+/// Progress is sent no faster than this, however fast the agent writes.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
-/// Of a line that is told as progress.
+/// The most characters of a line that is sent as progress.
 const MAX_PROGRESS_CHARS: usize = 200;
 
-/// Waits until no turn runs, until there is something to answer, or until the time is up.
+/// Waits until no turn runs, until the agent asks something, or until the timeout.
 pub(super) async fn wait_for_turn(
     app: &App,
-    who: &Caller,
+    caller: &Caller,
     input: WaitInput,
     context: &RequestContext<RoleServer>,
 ) -> Result<WaitOutput, Fault> {
@@ -38,30 +38,30 @@ pub(super) async fn wait_for_turn(
         let detail = format!("timeoutSeconds: {seconds} is not between 0 and {MAX_WAIT_SECONDS}");
         return Err(Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_arguments"));
     }
-    let _place = app.stream_place(&who.identity)?;
+    let _place = app.stream_place(&caller.identity)?;
     let id = input.session_id;
-    let handle = use_cases::open_session(app, who, &id).await?;
+    let handle = use_cases::open_session(app, caller, &id).await?;
     let limit = Instant::now() + Duration::from_secs_f64(seconds);
     let wait = TurnWait::new(app, &handle, context).await?;
     let waited = tokio::select! {
         waited = wait.run(limit) => waited?,
-        ending = ended(app, &who.identity) => {
+        ending = ended(app, &caller.identity) => {
             return Err(Fault::new(ErrorCode::UNAUTHORIZED, ending.reason()));
         }
     };
-    let output = use_cases::read_output(app, who, &id, &OutputQuery { last_n: input.last_n }).await?;
+    let output = use_cases::read_output(app, caller, &id, &OutputQuery { last_n: input.last_n }).await?;
     let session = to_session_info(&handle.descriptor());
-    let asks = list_open_asks(app, who, &session).await?;
+    let asks = list_open_asks(app, caller, &session).await?;
     let (outcome, stop_reason) = waited;
     let (lines, over) = keep_newest_lines(output.lines);
     let truncated = over || output.truncated;
     Ok(WaitOutput { session_id: id, outcome, stop_reason, lines, truncated, asks, session })
 }
 
-/// What the agent waits for.
-pub(super) async fn list_open_asks(app: &App, who: &Caller, session: &SessionInfo) -> Result<Vec<OpenAsk>, Fault> {
+/// Returns the open asks if the agent waits for an answer.
+pub(super) async fn list_open_asks(app: &App, caller: &Caller, session: &SessionInfo) -> Result<Vec<OpenAsk>, Fault> {
     match session.turn {
-        TurnPhase::AwaitingInput => Ok(use_cases::list_asks(app, who, &session.id).await?.asks),
+        TurnPhase::AwaitingInput => Ok(use_cases::list_asks(app, caller, &session.id).await?.asks),
         TurnPhase::Idle | TurnPhase::Running | TurnPhase::Other(_) => Ok(Vec::new()),
     }
 }
@@ -119,7 +119,7 @@ impl<'a> TurnWait<'a> {
     }
 }
 
-/// There is nothing to wait for any more.
+/// Returns the outcome of the wait if there is nothing more to wait for.
 fn find_outcome(session: &Descriptor) -> Option<WaitOutcome> {
     match session.turn {
         _ if !session.status.is_alive() => Some(WaitOutcome::SessionEnded),
@@ -129,7 +129,7 @@ fn find_outcome(session: &Descriptor) -> Option<WaitOutcome> {
     }
 }
 
-/// Progress for a client that asked for it.
+/// Progress notifications for a client that asked for them.
 struct ProgressReports {
     token: Option<ProgressToken>,
     sent: u32,
@@ -152,13 +152,13 @@ impl ProgressReports {
         self.ticks.tick().await;
     }
 
-    /// Also without a new line: the client sees that it is not waiting in vain.
+    /// Sends a notification, even without a new line, to show the client that the turn goes on.
     async fn send_next(&mut self, context: &RequestContext<RoleServer>) {
         let Some(token) = self.token.clone() else { return };
         self.sent += 1;
         let message = self.message.take().unwrap_or_else(|| "the agent is at work".to_owned());
         let news = ProgressNotificationParam::new(token, f64::from(self.sent)).with_message(message);
-        // Who does not listen any more will see the result, or is gone.
+        // A client that cannot be notified gets the result, or is gone.
         let _ = context.peer.notify_progress(news).await;
     }
 }

@@ -1,6 +1,6 @@
-//! The metrics of `/metrics`: those of the host, and those that the surfaces count.
+//! The metrics of `/metrics`: the host's own, and the counts of the surfaces.
 //!
-//! A metric holds numbers and Wharf's own words only: no ids, no tokens, nothing that a person or an agent said.
+//! A metric holds numbers and Wharf's own words only: no ids, no tokens, no text of people or agents.
 
 mod refusals;
 mod text;
@@ -12,7 +12,7 @@ pub(crate) use text::to_prometheus_text;
 
 use crate::App;
 
-/// Every metric.
+/// Collects all metrics.
 pub(crate) fn gather_families(app: &App) -> Vec<Family> {
     let limit = app.host.config().limits.connections;
     let streams = limit.saturating_sub(app.streams.available_permits());

@@ -1,4 +1,4 @@
-//! Requests that were refused, by code: counted, and told in the host's own output at the level debug.
+//! Requests that were refused: counted by code, and written to the host's log at the level debug.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,10 +11,10 @@ use wharf_host::metrics::{Family, Value};
 use crate::App;
 use crate::auth::Identity;
 
-/// Codes are words of ours, so there are not many; the bound is for the day when one is not.
+/// Codes come from a fixed table, so there are few. The bound holds even if a code came from elsewhere.
 const MAX_COUNTED_CODES: usize = 200;
 
-/// The code of a problem, on its way out with the response.
+/// The code of a problem, attached to its response as an extension.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RefusalCode(pub(crate) &'static str);
 
@@ -39,7 +39,7 @@ impl RefusalCounts {
     }
 }
 
-/// Counts what goes out as a problem.
+/// Counts each response that is a problem.
 pub(crate) async fn count_refusals(State(app): State<App>, request: Request, next: Next) -> Response {
     let method = request.method().clone();
     let response = next.run(request).await;

@@ -1,10 +1,10 @@
-//! Prometheus' text format.
+//! The text format of Prometheus.
 
 use std::fmt::Write;
 
 use wharf_host::metrics::{Classes, Family, Kind, Sample, Value};
 
-/// The whole page.
+/// Returns the whole page.
 pub(crate) fn to_prometheus_text(families: &[Family]) -> String {
     let mut text = String::new();
     for family in families {
@@ -33,7 +33,7 @@ fn write_sample(text: &mut String, name: &str, sample: &Sample) {
     };
 }
 
-/// Each line holds all that is not above its bound.
+/// Writes a histogram. Each bucket counts all values up to its bound, as the format requires.
 fn write_histogram(text: &mut String, name: &str, classes: &Classes) -> std::fmt::Result {
     let bounds = classes.bounds.iter().map(ToString::to_string).chain(["+Inf".to_owned()]);
     let mut total = 0;

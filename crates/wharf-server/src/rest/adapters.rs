@@ -1,4 +1,4 @@
-//! `/adapters`: which agents can be started (rule 8.7).
+//! `/adapters`: the agents that can be started (rule 8.7).
 
 use axum::Json;
 use axum::extract::State;

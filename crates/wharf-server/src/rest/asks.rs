@@ -1,4 +1,4 @@
-//! `/sessions/{id}/asks`: what the agent asks, and answers to it.
+//! `/sessions/{id}/asks`: the agent's open questions, and answers to them.
 
 use axum::Json;
 use axum::extract::State;

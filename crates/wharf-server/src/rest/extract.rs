@@ -104,13 +104,13 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
         }
         let (head, body) = request.into_parts();
         let bytes = app.intake.read(&head.headers, body).await?;
-        // First whether it is JSON at all: a member of the wrong type may come before a missing bracket.
+        // Malformed JSON is found first: a member of the wrong type may come before a missing bracket.
         wharf_json::read_own::<serde::de::IgnoredAny>(&bytes)
             .map_err(|error| Fault::new(ErrorCode::MALFORMED_JSON, format!("not JSON: {error}")))?;
         check_values(&bytes)?;
         let axum::Json(value) = axum::Json::from_bytes(&bytes).map_err(|rejection| {
             let text = rejection.body_text();
-            // Without the framework's own preface; it names the member.
+            // The reason names the member; the framework's preface is dropped.
             let detail = text.split_once(": ").map_or(text.as_str(), |(_, reason)| reason).to_owned();
             Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_body")
         })?;
@@ -118,10 +118,10 @@ impl<T: DeserializeOwned> FromRequest<App> for JsonBody<T> {
     }
 }
 
-/// Members that are kept as parsed values and passed on.
+/// Members that are stored as parsed values and passed on.
 const VALUE_MEMBERS: [&str; 3] = ["content", "mcpServers", "options"];
 
-/// Refuses a body with a member that could only be kept changed: a rounded number, half a surrogate pair, a doubled name.
+/// Refuses a body with a member that parsing would change: a number that is rounded, half a surrogate pair, a repeated name.
 fn check_values(body: &[u8]) -> Result<(), Fault> {
     let Ok(body) = Json::parse(body) else { return Ok(()) };
     for (name, value) in body.members().filter(|(name, _)| VALUE_MEMBERS.contains(&name.as_ref())) {
@@ -146,8 +146,8 @@ impl<T: DeserializeOwned> FromRequest<App> for OptionalJsonBody<T> {
     }
 }
 
-/// Turns away observers who would change something, before any of their body is read. What an agent may do depends on the
-/// session; the few calls that there are for it say.
+/// Refuses observers' requests that would change something, before their body is read. An agent's rights depend on the
+/// session, so the use cases check them.
 pub(super) async fn refuse_observers(request: Request, next: Next) -> Result<Response, Fault> {
     if !request.method().is_safe()
         && let Some(identity) = request.extensions().get::<Identity>()
@@ -158,7 +158,7 @@ pub(super) async fn refuse_observers(request: Request, next: Next) -> Result<Res
     Ok(next.run(request).await)
 }
 
-/// The header `Wharf-Client-Id`: the id that the client gives itself.
+/// Reads the header `Wharf-Client-Id`: the id that the client chose for itself.
 fn read_chosen_id(headers: &HeaderMap) -> Result<Option<ChosenId>, Fault> {
     let Some(id) = headers.get(CLIENT_ID_HEADER) else { return Ok(None) };
     let parsed = id.to_str().map_err(|_| InvalidChosenId).and_then(ChosenId::parse);
@@ -175,7 +175,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
-/// The value of a header that lists preferences holds this one.
+/// Returns true if the header `Prefer` lists this preference.
 pub(super) fn has_preference(headers: &HeaderMap, preference: &str) -> bool {
     let values = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split([',', ';'])).any(|value| value.trim().eq_ignore_ascii_case(preference))

@@ -1,4 +1,4 @@
-//! Is the host there, does it take work, and what runs in it.
+//! `/healthz`, `/readyz` and `/debug/sessions`: liveness, readiness, and the processes of sessions.
 
 use axum::Json;
 use axum::extract::State;

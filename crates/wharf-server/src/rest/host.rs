@@ -1,4 +1,4 @@
-//! `/host` and `/stop`: what the host says of itself, and how it is told to end.
+//! `/host` and `/stop`: the host's description, and its shutdown.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! `/sessions/{id}/output` and `/events`: the newest lines, and the log as it is stored.
+//! `/sessions/{id}/output` and `/sessions/{id}/events`: the newest lines, and the log as it is stored.
 
 use axum::extract::State;
 use axum::response::Response;

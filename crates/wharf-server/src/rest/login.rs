@@ -1,4 +1,4 @@
-//! `/login` and `/logout`: how the web page comes by an identity, with a code that is good once (rule 10.2).
+//! `/login` and `/logout`: the web page logs in with a code that works once (rule 10.2).
 
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ use crate::use_cases::{self, Caller};
 
 /// A working day, and some of the night.
 const DEFAULT_LOGIN_SECONDS: u64 = 12 * 3_600;
-/// A month; who is away for longer asks for another code.
+/// A month. A page that is away for longer needs another code.
 const MAX_LOGIN_SECONDS: u64 = 31 * 86_400;
-/// 52 characters of five bits, in each half.
+/// Characters in each half of a login's secret, five bits each. One half is in the cookie, the other in the page.
 const SECRET_HALF_CHARS: usize = 52;
-/// A code takes some forty bytes.
+/// The most bytes of a login request; a code takes some forty.
 const MAX_CODE_BODY_BYTES: usize = 4 << 10;
 const CODE_READ_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -83,7 +83,7 @@ pub(super) async fn log_in(State(app): State<App>, request: Request) -> Response
     run_blocking(move || create_login(&app, &asker, terms, tls)).await
 }
 
-/// Anyone may say this much, without a token; so it is little, and takes nothing of what others may send.
+/// Reads a login's body. Anyone may send it without a token, so it is small and counts against no shared limit.
 async fn read_code(headers: &HeaderMap, body: axum::body::Body) -> Result<LoginArgs, Fault> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if !kind.starts_with("application/json") {
@@ -124,18 +124,18 @@ pub(super) async fn log_out(State(app): State<App>, Extension(identity): Extensi
     response
 }
 
-/// What waits for the disk does not hold others up.
+/// Runs a change that waits for the disk on a thread for blocking work.
 async fn run_blocking(change: impl FnOnce() -> Result<Response, Fault> + Send + 'static) -> Response {
     let gone = || Fault::new(ErrorCode::UNAVAILABLE, "the host is stopping");
     let done = tokio::task::spawn_blocking(change).await.map_err(|_| gone());
     done.flatten().unwrap_or_else(IntoResponse::into_response)
 }
 
-/// The terms of a login that this asker may have.
+/// Returns the terms of the login, or a fault if they exceed the rights of the caller that asks for it.
 fn check_login_terms(app: &App, asker: &Identity, args: LoginCodeArgs) -> Result<Terms, Fault> {
     let unfit = |detail: String| Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_body");
     let beyond = |detail: &str| Fault::new(ErrorCode::BEYOND_OWN_RIGHTS, detail);
-    // An admin of a workspace there is not.
+    // A token of one workspace cannot be an admin's.
     let most = if args.workspace.is_some() { asker.access.min(Access::Controller) } else { asker.access };
     let role = args.role.map(|role| role.parse::<Access>().map_err(|error| unfit(format!("role: {error}"))));
     let access = role.transpose()?.unwrap_or(most);
@@ -155,7 +155,7 @@ fn check_login_terms(app: &App, asker: &Identity, args: LoginCodeArgs) -> Result
     Ok(Terms { label, workspace, ttl: Some(Millis(seconds * 1_000)), ..Terms::new(access) })
 }
 
-/// Makes the login, which ends no later than its asker's token and with it.
+/// Creates the login, which ends with the token of the caller that asked for it, or earlier.
 fn create_login(app: &App, asker: &Identity, mut terms: Terms, tls: bool) -> Result<Response, Fault> {
     let left = asker.token.as_deref().and_then(|id| app.tokens.time_left(id));
     terms.login_of = asker.token.clone().or_else(|| Some(Identity::HOST.into()));

@@ -1,4 +1,4 @@
-//! `/metrics`: the host in numbers, in Prometheus' text format.
+//! `/metrics`: the host's metrics in the text format of Prometheus.
 
 use axum::extract::State;
 use axum::http::{HeaderName, header};

@@ -1,4 +1,4 @@
-//! AIP-46 over HTTP: routes that translate requests into calls and their outcome into answers (§8).
+//! AIP-46 over HTTP: routes that translate requests into calls of use cases, and outcomes into responses (§8).
 
 mod adapters;
 mod asks;
@@ -28,9 +28,9 @@ use wharf_api::ErrorCode;
 /// The routes of this surface.
 #[derive(Debug)]
 pub(crate) struct RestRouters {
-    /// For those with an identity: everything, and `/openapi.json`, which describes it.
+    /// Routes that need an identity, among them `/openapi.json`, which describes all routes.
     pub(crate) guarded: Router<App>,
-    /// For anyone: whether the host is there.
+    /// Routes that need no identity: health, readiness and login.
     pub(crate) open: Router<App>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn build_routers() -> RestRouters {
     let (guarded, mut api) = guarded_routes().split_for_parts();
     let open = OpenApiRouter::new().routes(routes!(health::check_health)).routes(routes!(health::check_readiness));
     let (open, open_api) = open.routes(routes!(login::log_in)).split_for_parts();
-    // For observers too: it is themselves that they log in and out.
+    // Observers may use these routes too: they log themselves in and out.
     let own = OpenApiRouter::new().routes(routes!(login::make_code)).routes(routes!(login::log_out));
     let (own, own_api) = own.split_for_parts();
     api.merge(open_api);
@@ -68,14 +68,14 @@ fn guarded_routes() -> OpenApiRouter<App> {
         .routes(routes!(health::list_processes))
 }
 
-/// For paths that nobody serves.
+/// Refuses a path that has no route.
 pub(crate) async fn unknown_route(request: Request) -> Fault {
     let path: String = request.uri().path().chars().take(200).collect();
     let detail = format!("nothing is served at {path:?}; /openapi.json lists what is");
     Fault::new(ErrorCode::UNKNOWN_ROUTE, detail)
 }
 
-/// A refused method is a problem like any other. The header `Allow` is added further out.
+/// Turns the framework's refusal of a method into a problem. The header `Allow` is added by an outer layer.
 async fn explain_method_not_allowed(response: Response) -> Response {
     let status = response.status();
     if status != StatusCode::METHOD_NOT_ALLOWED || response.headers().contains_key(header::CONTENT_TYPE) {

@@ -1,4 +1,4 @@
-//! The OpenAPI document, made from the handlers: what every route has in common is added here, once.
+//! The OpenAPI document, built from the handlers. Responses that all routes share are added here.
 
 use axum::Extension;
 use axum::http::{HeaderValue, header};
@@ -24,7 +24,7 @@ const PROBLEM_CONTENT_TYPE: &str = "application/problem+json";
 #[derive(Clone, Debug)]
 pub(super) struct OpenApiDocument(Bytes);
 
-/// Makes the document of all routes.
+/// Builds the document of all routes.
 pub(super) fn build_document(mut api: OpenApi) -> OpenApiDocument {
     let about = "Start, drive, watch and end coding agents: AIP-46 with Wharf's own routes besides.";
     api.info = Info::new("Wharf", env!("CARGO_PKG_VERSION"));
@@ -42,14 +42,14 @@ pub(super) fn build_document(mut api: OpenApi) -> OpenApiDocument {
     OpenApiDocument(api.to_json().unwrap_or_default().into())
 }
 
-/// All operations, and whether each changes something.
+/// Yields all operations of a path, each with a flag that is true if the operation changes something.
 fn list_operations(item: &mut PathItem) -> impl Iterator<Item = (bool, &mut Operation)> {
     let PathItem { get, put, post, delete, patch, .. } = item;
     let looks = get.iter_mut().map(|operation| (false, operation));
     looks.chain([put, post, delete, patch].into_iter().flatten().map(|operation| (true, operation)))
 }
 
-/// Adds the problems that an operation shares with others, and says what a problem looks like.
+/// Adds the problems that an operation shares with others, and the schema of a problem.
 fn complete_operation(path: &str, changes: bool, operation: &mut Operation) {
     let in_query = |parameter: &RefOr<Parameter>| match parameter {
         RefOr::T(parameter) => parameter.parameter_in == ParameterIn::Query,

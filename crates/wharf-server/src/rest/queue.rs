@@ -1,4 +1,4 @@
-//! `/sessions/{id}/queue`: the prompts that wait.
+//! `/sessions/{id}/queue`: the waiting prompts.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! `/sessions`: start, list, look, prompt, end, forget.
+//! `/sessions`: spawn, list, get, prompt, interrupt, kill, resume and forget.
 
 use axum::Json;
 use axum::extract::State;

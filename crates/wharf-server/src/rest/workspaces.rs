@@ -1,4 +1,4 @@
-//! `/workspaces`: the registry of directories with a name (rule 8.6). Only an admin changes it.
+//! `/workspaces`: the registry of workspaces (rule 8.6). Only an admin may change it.
 
 use axum::Json;
 use axum::extract::State;

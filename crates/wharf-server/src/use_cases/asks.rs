@@ -12,8 +12,8 @@ use crate::App;
 use crate::fault::Fault;
 
 /// Lists the open asks.
-pub(crate) async fn list_asks(app: &App, who: &Caller, id: &str) -> Result<AskList, Fault> {
-    let handle = open_session(app, who, id).await?;
+pub(crate) async fn list_asks(app: &App, caller: &Caller, id: &str) -> Result<AskList, Fault> {
+    let handle = open_session(app, caller, id).await?;
     let open = handle.asks().await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
     let mut asks = Vec::with_capacity(open.len());
     for ask in &open {
@@ -22,10 +22,10 @@ pub(crate) async fn list_asks(app: &App, who: &Caller, id: &str) -> Result<AskLi
     Ok(AskList { asks })
 }
 
-/// An ask is named by its event, whose time is in the log.
+/// Returns the time of the event that opened the ask; an ask's id is the number of that event.
 async fn read_opened_at(handle: &SessionHandle, ask: AskId) -> Option<String> {
     let mut cursor = handle.cursor(Seq(ask.0.checked_sub(1)?));
-    // An ask that is decided but not in the log yet has no time of opening to show.
+    // An ask that is not in the log yet has no time to show.
     let batch = if cursor.is_behind() { cursor.next().await.ok()? } else { return None };
     batch.entries().first().filter(|entry| entry.seq.0 == ask.0).map(|entry| timestamp(entry.at))
 }
@@ -33,13 +33,13 @@ async fn read_opened_at(handle: &SessionHandle, ask: AskId) -> Option<String> {
 /// Answers an open ask. The first valid answer wins.
 pub(crate) async fn answer_ask(
     app: &App,
-    who: &Caller,
+    caller: &Caller,
     id: &str,
     ask: &str,
     args: AnswerArgs,
 ) -> Result<Answered, Fault> {
-    who.may_answer_in(app, id)?;
-    let handle = open_session(app, who, id).await?;
+    caller.may_answer_in(app, id)?;
+    let handle = open_session(app, caller, id).await?;
     let unknown = || {
         let detail = format!("the agent did not ask anything under {:?}", ask.chars().take(40).collect::<String>());
         Fault::new(ErrorCode::UNKNOWN_ASK, detail)
@@ -47,9 +47,9 @@ pub(crate) async fn answer_ask(
     let ask = ask.parse().map(AskId).map_err(|_| unknown())?;
     let open = handle.asks().await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
     let kind = open.iter().find(|open| open.id == ask).map(|open| open.kind);
-    // The session tells an answered ask from one that was never opened.
+    // An ask that is not open is left to the session, which knows whether it was answered or never existed.
     let reply = read_answer(args, kind)?;
-    reply_to_ask(app, who, &handle, ask, reply).await?;
+    reply_to_ask(app, caller, &handle, ask, reply).await?;
     Ok(Answered { ok: true, ask_id: ask.0 })
 }
 
@@ -67,13 +67,13 @@ pub(crate) enum AskReply {
 /// Gives a reply to an ask, in the caller's name.
 pub(crate) async fn reply_to_ask(
     app: &App,
-    who: &Caller,
+    caller: &Caller,
     handle: &SessionHandle,
     ask: AskId,
     reply: AskReply,
 ) -> Result<(), Fault> {
-    who.may_answer_in(app, handle.id().as_str())?;
-    let by = who.sender();
+    caller.may_answer_in(app, handle.id().as_str())?;
+    let by = caller.sender();
     let done = match reply {
         AskReply::Option(option, frame) => handle.answer(ask, by, Some(option.into()), frame).await,
         AskReply::Form(frame) => handle.answer(ask, by, None, frame).await,
@@ -82,7 +82,7 @@ pub(crate) async fn reply_to_ask(
     done.map_err(|error| fault_from_failed_call(app, handle.id(), &error))
 }
 
-/// Reads the one thing that an answer says, as the agent's request expects it.
+/// Reads the one choice in an answer and builds the response that the agent's request expects.
 fn read_answer(args: AnswerArgs, kind: Option<AskKind>) -> Result<AskReply, Fault> {
     let one = "send exactly one of optionId, cancel: true and action";
     match (args.option_id, args.cancel.unwrap_or(false), args.action) {
@@ -113,7 +113,7 @@ fn read_answer(args: AnswerArgs, kind: Option<AskKind>) -> Result<AskReply, Faul
     }
 }
 
-/// The response; its id is replaced on the way to the agent.
+/// Builds the response frame. Its id is replaced on the way to the agent.
 fn build_response(result: &Value) -> Result<Raw, Fault> {
     let frame = json!({ "jsonrpc": "2.0", "id": 0, "result": result }).to_string();
     Raw::new(frame).ok_or_else(|| invalid_params("the answer is not one line of UTF-8"))

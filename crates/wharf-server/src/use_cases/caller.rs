@@ -1,4 +1,4 @@
-//! The party that calls, its rights, and how it is recorded (rule 7.5).
+//! The caller of a use case: its rights, and how it is recorded (rule 7.5).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::App;
 use crate::auth::{Access, Identity, Scope};
 use crate::fault::Fault;
 
-/// A client's name or version is for people to read, and is recorded with every prompt.
+/// Bounds a client's name or version, which is recorded with every prompt.
 const MAX_NAME_CHARS: usize = 200;
 
 /// Returns a client's name or version as it is recorded and shown: without control characters, and cut off where it is
@@ -21,7 +21,7 @@ pub(crate) fn shown_name(given: &str) -> Option<Arc<str>> {
     (!name.is_empty()).then(|| name.into())
 }
 
-/// The party that calls a use case: an identity, the most that it may do, and how it is recorded.
+/// The caller of a use case: an identity, the role that it acts in, and how it is recorded.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) identity: Identity,
@@ -31,7 +31,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// A caller without a connection. It is the same party at every call with the same token.
+    /// Creates a caller without a connection. All calls with the same token are recorded as the same client.
     pub(crate) fn new(identity: Identity, name: Option<&str>) -> Self {
         let client = ClientId::new(format!("api_{}", identity.token.as_deref().unwrap_or("local")));
         let (name, token, parent) = (name.and_then(shown_name), identity.token.clone(), identity.agent().cloned());
@@ -44,20 +44,20 @@ impl Caller {
         Self { identity, role, is_connected: true, sender }
     }
 
-    /// Sets the id that the client gave itself: with it, its prompts are also its own on other surfaces.
+    /// Sets the id that the client chose for itself. With it, the client is recognised on other surfaces.
     pub(crate) fn with_chosen_id(mut self, chosen: Option<ChosenId>) -> Self {
         self.sender.chosen = chosen;
         self
     }
 
-    /// Returns the part of the caller's environment that is used: no `PATH`, unless it may name any directory, since with
-    /// it a program of the caller's own choice could be run in an agent's name.
+    /// Removes `PATH` from the environment unless the caller is an admin: with its own `PATH` a caller could run a program of
+    /// its choice instead of the agent.
     pub(crate) fn allowed_env(&self, mut env: BTreeMap<String, String>) -> BTreeMap<String, String> {
         env.retain(|name, _| self.identity.is_admin() || name != "PATH");
         env
     }
 
-    /// Refuses those who may only look.
+    /// Refuses observers.
     pub(crate) fn may_change(&self) -> Result<(), Fault> {
         let detail = match self.role {
             Role::Controller => return Ok(()),
@@ -72,8 +72,8 @@ impl Caller {
         Err(Fault::new(ErrorCode::OBSERVER, detail))
     }
 
-    /// Refuses a client that is attached to this session as an observer. It is known by its token and the id that it gives
-    /// itself (`Wharf-Client-Id`).
+    /// Refuses a client that is attached to this session as an observer. The client is recognised by its token and the id that
+    /// it chose (`Wharf-Client-Id`).
     pub(crate) async fn may_change_as_attached(&self, app: &App, id: &str) -> Result<(), Fault> {
         if !app.host.is_observer(&SessionId::new(id), self.sender()).await {
             return Ok(());
@@ -96,8 +96,8 @@ impl Caller {
         if delegates && session.descends_from(agent) { Ok(()) } else { self.may_change() }
     }
 
-    /// Refuses those who may not answer for this session. An agent may for those that it led to if `delegation.answer` is
-    /// set: else it could allow them what its user would not.
+    /// Refuses callers that may not answer asks of this session. An agent may answer for sessions that descend from its own
+    /// only if `delegation.answer` is set: otherwise it could grant permissions that its user would refuse.
     pub(crate) fn may_answer_in(&self, app: &App, id: &str) -> Result<(), Fault> {
         self.may_work_in(app, id)?;
         if self.identity.agent().is_none() || app.host.config().delegation.answer {
@@ -108,7 +108,7 @@ impl Caller {
         Err(Fault::new(ErrorCode::DELEGATION_DENIED, detail))
     }
 
-    /// Refuses those who may not change the host itself.
+    /// Refuses callers that may not change the host itself.
     pub(crate) fn may_administrate(&self) -> Result<(), Fault> {
         if self.identity.is_admin() {
             return Ok(());
@@ -117,7 +117,7 @@ impl Caller {
         Err(Fault::new(ErrorCode::ADMIN_ONLY, detail))
     }
 
-    /// Refuses those who are not concerned with the host as a whole.
+    /// Refuses callers whose scope is not the whole host.
     pub(crate) fn may_see_host(&self) -> Result<(), Fault> {
         if self.identity.scope == Scope::Host {
             return Ok(());
@@ -126,7 +126,7 @@ impl Caller {
         Err(Fault::new(ErrorCode::HOST_ONLY, detail))
     }
 
-    /// Returns the caller as it is recorded with what it does.
+    /// Returns the caller as it is recorded in the log.
     pub(crate) fn sender(&self) -> Sender {
         self.sender.clone()
     }

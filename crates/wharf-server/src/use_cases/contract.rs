@@ -1,4 +1,5 @@
-//! The host's own types as the contract has them. Each match is exhaustive: a new word of the host needs one here.
+//! Conversions from the host's types to the types of the contract (`wharf-api`). Each match is exhaustive, so that a new
+//! variant of the host needs a word here.
 
 use wharf_api::{
     AdapterDescription, AdapterMode, AdapterOption, AskOption, AskType, EndCause, OpenAsk, ResourceUse, SessionInfo,
@@ -89,7 +90,7 @@ pub(crate) const fn to_ask_type(kind: AskKind) -> AskType {
     }
 }
 
-/// Returns the ask with the choices that its request offers. When it was opened is in the log.
+/// Returns the ask with the choices that its request offers. The time of its opening, which is in the log, is not set.
 pub(crate) fn to_open_ask(ask: &Ask) -> OpenAsk {
     let params = frame::to_value(ask.frame.bytes())["params"].take();
     let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();

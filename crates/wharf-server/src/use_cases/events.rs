@@ -1,4 +1,4 @@
-//! The log itself, as it is stored.
+//! The events of a session's log, as they are stored.
 
 use serde_json::value::RawValue;
 use wharf_api::{ErrorCode, EventPage, EventQuery};
@@ -12,17 +12,17 @@ use crate::fault::Fault;
 
 const DEFAULT_PAGE_EVENTS: usize = 100;
 const MAX_PAGE_EVENTS: usize = 1_000;
-/// A page has no more bytes than this, except for a single event that is larger.
+/// The most bytes of a page, unless it holds a single larger event.
 const MAX_PAGE_BYTES: usize = 4 << 20;
 
-/// Reads a page.
-pub(crate) async fn list_events(app: &App, who: &Caller, id: &str, args: &EventQuery) -> Result<EventPage, Fault> {
+/// Reads a page of events.
+pub(crate) async fn list_events(app: &App, caller: &Caller, id: &str, args: &EventQuery) -> Result<EventPage, Fault> {
     let limit = args.limit.unwrap_or(DEFAULT_PAGE_EVENTS);
     if limit == 0 || limit > MAX_PAGE_EVENTS {
         let detail = format!("limit: {limit} is not between 1 and {MAX_PAGE_EVENTS}");
         return Err(invalid_query(detail));
     }
-    let handle = open_session(app, who, id).await?;
+    let handle = open_session(app, caller, id).await?;
     let after = match args.after.as_deref().filter(|after| !after.is_empty()) {
         None => Seq::ZERO,
         Some(after) => find_event(&handle, after).await?,
@@ -37,7 +37,7 @@ pub(crate) fn unknown_event(id: &str) -> Fault {
     Fault::new(ErrorCode::UNKNOWN_EVENT, detail)
 }
 
-/// The event of that id, if this log has it.
+/// Returns the number of the event with this id, or a fault if the log does not hold it.
 async fn find_event(handle: &SessionHandle, id: &str) -> Result<Seq, Fault> {
     let parsed =
         id.split_once('-').and_then(|(epoch, seq)| Some((Epoch(parse_digits(epoch)?), Seq(parse_digits(seq)?))));
@@ -51,7 +51,7 @@ async fn find_event(handle: &SessionHandle, id: &str) -> Result<Seq, Fault> {
     held.then_some(seq).ok_or_else(|| unknown_event(id))
 }
 
-/// Digits only: `parse` alone would take a plus sign.
+/// Parses a number of digits only: `parse` alone would accept a plus sign.
 fn parse_digits(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
@@ -74,7 +74,7 @@ async fn read_page(handle: &SessionHandle, after: Seq, limit: usize, most: usize
     Ok(EventPage { events, next: None })
 }
 
-/// The stored text with its place in the log in front.
+/// Returns the stored text with the members `id`, `seq` and `epoch` in front.
 fn to_stored_event(entry: &Entry) -> Option<Box<RawValue>> {
     let mut body = Vec::new();
     encode(&entry.event, entry.at, &mut body);

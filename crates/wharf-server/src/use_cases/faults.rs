@@ -1,4 +1,4 @@
-//! Refusals and failures of the host as faults, for every surface.
+//! Conversions from errors of the host to faults, for every surface.
 
 use axum::http::StatusCode;
 use wharf_api::ErrorCode;
@@ -16,7 +16,7 @@ pub(crate) fn unknown_session(id: &str) -> Fault {
     Fault::new(ErrorCode::UNKNOWN_SESSION, detail).with_session(&shown)
 }
 
-/// A session that cannot be opened.
+/// Returns the fault for a session that cannot be opened.
 pub(crate) fn fault_from_open_error(id: &str, error: &OpenError) -> Fault {
     match error {
         OpenError::Unknown(_) => unknown_session(id),
@@ -30,17 +30,17 @@ pub(crate) fn unreadable_session(id: &str, error: &dyn std::fmt::Display) -> Fau
     Fault::new(ErrorCode::UNREADABLE_SESSION, detail).with_session(id)
 }
 
-/// Something in a request's body or in a tool's arguments.
+/// Returns the fault for a wrong value in a request's body or in a tool's arguments.
 pub(super) fn invalid_params(detail: impl Into<String>) -> Fault {
     Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_body")
 }
 
-/// Something in a query.
+/// Returns the fault for a wrong value in a query.
 pub(super) fn invalid_query(detail: impl Into<String>) -> Fault {
     Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_query")
 }
 
-/// The agent could not be started.
+/// Returns the fault for an agent that could not be started.
 pub(crate) fn start_failed(failure: &StartFailure) -> Fault {
     let (message, stderr) = match failure.message.split_once("\nstderr: ") {
         Some((message, stderr)) => (message, stderr),
@@ -80,7 +80,7 @@ pub(crate) fn fault_from_create_error(error: &CreateError) -> Fault {
     }
 }
 
-/// The words are AIP-46's.
+/// Returns the code of AIP-46 for a refused delegation.
 const fn delegation_code(error: &DelegationError) -> ErrorCode {
     match error {
         DelegationError::Adapter { .. } | DelegationError::Choice(_) | DelegationError::Ended(_) => {
@@ -124,13 +124,13 @@ pub(crate) fn fault_from_workspace_error(error: &WorkspaceError) -> Fault {
     Fault::new(code, error.to_string())
 }
 
-/// Where the workspace is what the request is about, an unknown one is not found.
+/// Returns the fault for a request whose path names the workspace: an unknown one has the status 404.
 pub(super) fn fault_from_named_workspace_error(error: &WorkspaceError) -> Fault {
     let fault = fault_from_workspace_error(error);
     if matches!(error, WorkspaceError::Unknown { .. }) { fault.with_status(StatusCode::NOT_FOUND) } else { fault }
 }
 
-/// A call on a session that did not go through. One that was forgotten meanwhile is unknown.
+/// Returns the fault for a failed call on a session. A session that was forgotten meanwhile is unknown.
 pub(super) fn fault_from_failed_call(app: &App, id: &SessionId, error: &CallError) -> Fault {
     if matches!(error, CallError::Gone) && app.host.descriptor(id).is_none() {
         return unknown_session(id.as_str());
@@ -138,7 +138,7 @@ pub(super) fn fault_from_failed_call(app: &App, id: &SessionId, error: &CallErro
     fault_from_call_error(error, id.as_str())
 }
 
-/// The same for a caller that holds the session.
+/// Returns the fault for a failed call of a caller that is attached to the session.
 pub(crate) fn fault_from_call_error(error: &CallError, id: &str) -> Fault {
     let fault = |code| Fault::new(code, error.to_string());
     let fault = match error {
@@ -208,7 +208,7 @@ pub(crate) fn fault_from_refusal(refusal: &Refusal, id: &str) -> Fault {
     fault.with_session(id)
 }
 
-/// The end of a prompt that the agent did not answer itself; `None` if it did.
+/// Returns the fault for a prompt that ended without an answer of the agent; `None` if the agent answered.
 pub(crate) fn fault_from_prompt_end(end: &PromptEnd, session: &str) -> Option<Fault> {
     let (code, detail) = match end {
         PromptEnd::Answered { .. } | PromptEnd::Failed { .. } | PromptEnd::Cancelled => return None,

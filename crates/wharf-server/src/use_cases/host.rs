@@ -1,4 +1,4 @@
-//! The host itself: what it is, whether it takes work, what runs in it, and its end.
+//! The host itself: its description, its readiness, the processes of its sessions, and its shutdown.
 
 use axum::http::StatusCode;
 use wharf_api::{ErrorCode, HostInfo, ProcessList, SessionCount, SessionInfo, SessionProcesses, StopReceipt};
@@ -13,10 +13,10 @@ use crate::fault::Fault;
 use crate::running::VERSION;
 
 /// Describes the host.
-pub(crate) fn describe_host(app: &App, who: &Caller) -> Result<HostInfo, Fault> {
-    who.may_change()?;
-    who.may_see_host()?;
-    let sessions = app.visible_to(&who.identity).descriptors();
+pub(crate) fn describe_host(app: &App, caller: &Caller) -> Result<HostInfo, Fault> {
+    caller.may_change()?;
+    caller.may_see_host()?;
+    let sessions = app.visible_to(&caller.identity).descriptors();
     let live = sessions.iter().filter(|session| session.status.is_alive()).count();
     Ok(HostInfo {
         version: VERSION.to_owned(),
@@ -29,14 +29,14 @@ pub(crate) fn describe_host(app: &App, who: &Caller) -> Result<HostInfo, Fault> 
 }
 
 /// Stops the host as SIGTERM does. Returns at once.
-pub(crate) fn stop_host(app: &App, who: &Caller) -> Result<StopReceipt, Fault> {
-    who.may_administrate()?;
+pub(crate) fn stop_host(app: &App, caller: &Caller) -> Result<StopReceipt, Fault> {
+    caller.may_administrate()?;
     tracing::info!("stopping: asked by a client; no new work, agents are ended");
     app.running.stop();
     Ok(StopReceipt { ok: true, pid: std::process::id() })
 }
 
-/// Refuses if the host takes no work. There is no "starting": nothing is listened to before the host is ready.
+/// Refuses if the host takes no work. There is no state "starting": the server listens only once the host is ready.
 pub(crate) async fn check_readiness(app: &App) -> Result<(), Fault> {
     let stopping = (*app.stopping.borrow())
         .then_some((ErrorCode::STOPPING, "the host is stopping; start it again with `wharf serve`"));
@@ -55,16 +55,17 @@ pub(crate) async fn check_readiness(app: &App) -> Result<(), Fault> {
     Err(fault.with_members(|body| body.reasons = Some(all)))
 }
 
-/// Lists the sessions that are alive, the newest first, with what they run as; nothing of what was said.
-pub(crate) fn list_processes(app: &App, who: &Caller) -> Result<ProcessList, Fault> {
-    who.may_change()?;
-    let mut known = app.visible_to(&who.identity).descriptors();
+/// Lists the sessions that are alive, the newest first, with their processes and figures, and without any text of people or
+/// agents.
+pub(crate) fn list_processes(app: &App, caller: &Caller) -> Result<ProcessList, Fault> {
+    caller.may_change()?;
+    let mut known = app.visible_to(&caller.identity).descriptors();
     known.retain(|known| known.status.is_alive());
     known.sort_unstable_by(|a, b| b.id.cmp(&a.id));
     let sessions = known.iter().map(|known| {
         let id = SessionId::new(known.id.as_str());
         let Insight { asks, readers, lag_events, log_bytes, idle_millis, .. } = app.host.insight(&id);
-        // Text of people and agents has no place here.
+        // These members hold text of people or agents.
         let silent = SessionInfo { title: None, label: None, name: None, message: None, ..to_session_info(known) };
         let pids = app.host.processes_of(&id);
         SessionProcesses { session: silent, pids, asks, readers, lag_events, log_bytes, idle_millis }

@@ -1,4 +1,4 @@
-//! The end of a turn, the end of a session, its return, and its being forgotten.
+//! Interrupting a turn, and killing, closing, resuming and forgetting a session.
 
 use std::sync::Arc;
 
@@ -12,38 +12,38 @@ use super::{Caller, open_session};
 use crate::App;
 use crate::fault::Fault;
 
-/// Ends the session; its history stays. One that is dead already is left so.
-pub(crate) async fn kill_session(app: &App, who: &Caller, id: &str) -> Result<Killed, Fault> {
-    who.may_work_in(app, id)?;
-    who.may_change_as_attached(app, id).await?;
-    let handle = open_session(app, who, id).await?;
+/// Ends the session; its history stays. A session that has ended already stays as it is.
+pub(crate) async fn kill_session(app: &App, caller: &Caller, id: &str) -> Result<Killed, Fault> {
+    caller.may_work_in(app, id)?;
+    caller.may_change_as_attached(app, id).await?;
+    let handle = open_session(app, caller, id).await?;
     handle.kill(EndReason::User).await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
     Ok(Killed { ok: true, id: id.to_owned() })
 }
 
 /// Ends the session for a client that has closed it.
-pub(crate) async fn close_session(app: &App, who: &Caller, id: &str) -> Result<(), Fault> {
-    may_end(app, who, id).await?;
-    let handle = open_session(app, who, id).await?;
+pub(crate) async fn close_session(app: &App, caller: &Caller, id: &str) -> Result<(), Fault> {
+    may_end(app, caller, id).await?;
+    let handle = open_session(app, caller, id).await?;
     handle.kill(EndReason::Closed).await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))
 }
 
 /// Refuses a caller that may not end or delete the session.
-pub(crate) async fn may_end(app: &App, who: &Caller, id: &str) -> Result<(), Fault> {
-    who.may_change()?;
-    who.may_change_as_attached(app, id).await
+pub(crate) async fn may_end(app: &App, caller: &Caller, id: &str) -> Result<(), Fault> {
+    caller.may_change()?;
+    caller.may_change_as_attached(app, id).await
 }
 
 /// Ends the session if need be and deletes its history.
-pub(crate) async fn forget_session(app: &App, who: &Caller, id: &str) -> Result<Forgotten, Fault> {
-    may_end(app, who, id).await?;
-    let sight = app.visible_to(&who.identity);
-    let agent = sight.forget_session(&SessionId::new(id)).await.map_err(|error| unreadable_session(id, &error))?;
+pub(crate) async fn forget_session(app: &App, caller: &Caller, id: &str) -> Result<Forgotten, Fault> {
+    may_end(app, caller, id).await?;
+    let visible = app.visible_to(&caller.identity);
+    let agent = visible.forget_session(&SessionId::new(id)).await.map_err(|error| unreadable_session(id, &error))?;
     let agent_delete = agent.and_then(agent_delete_word).map(ToOwned::to_owned);
     Ok(Forgotten { ok: agent.is_some(), id: id.to_owned(), agent_delete })
 }
 
-/// The word for an agent's own copy that may be left of a deleted session.
+/// Returns the word for an agent whose own copy of the deleted session may remain.
 const fn agent_delete_word(agent: AgentDelete) -> Option<&'static str> {
     match agent {
         AgentDelete::Failed => Some(Forgotten::AGENT_DELETE_FAILED),
@@ -51,12 +51,12 @@ const fn agent_delete_word(agent: AgentDelete) -> Option<&'static str> {
     }
 }
 
-/// Ends the running turn, whoever began it. What waits in the queue stays there.
-pub(crate) async fn interrupt_turn(app: &App, who: &Caller, id: &str) -> Result<Interrupted, Fault> {
-    who.may_work_in(app, id)?;
-    let handle = open_session(app, who, id).await?;
+/// Ends the running turn, regardless of which client began it. Waiting prompts stay in the queue.
+pub(crate) async fn interrupt_turn(app: &App, caller: &Caller, id: &str) -> Result<Interrupted, Fault> {
+    caller.may_work_in(app, id)?;
+    let handle = open_session(app, caller, id).await?;
     let done =
-        handle.interrupt(who.sender()).await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
+        handle.interrupt(caller.sender()).await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
     Ok(Interrupted { ok: true, id: id.to_owned(), was_busy: done.was_busy })
 }
 
@@ -64,38 +64,45 @@ pub(crate) async fn interrupt_turn(app: &App, who: &Caller, id: &str) -> Result<
 /// was left alone, since a turn of the caller's own ended just before.
 pub(crate) async fn cancel_turn(
     app: &App,
-    who: &Caller,
+    caller: &Caller,
     handle: &SessionHandle,
     scope: CancelScope,
 ) -> Result<bool, Fault> {
-    who.may_work_in(app, handle.id().as_str())?;
-    let done =
-        handle.cancel(who.sender(), scope).await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
+    caller.may_work_in(app, handle.id().as_str())?;
+    let done = handle
+        .cancel(caller.sender(), scope)
+        .await
+        .map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
     Ok(done.crossed)
 }
 
 /// Takes one prompt back: out of the queue, or by cancelling its turn. The caller bounds the reason's length.
 pub(crate) async fn cancel_prompt(
     app: &App,
-    who: &Caller,
+    caller: &Caller,
     handle: &SessionHandle,
     prompt: PromptId,
     reason: Option<Arc<str>>,
 ) -> Result<(), Fault> {
-    who.may_work_in(app, handle.id().as_str())?;
-    let done = handle.cancel_prompt_because(prompt, who.sender(), reason).await;
+    caller.may_work_in(app, handle.id().as_str())?;
+    let done = handle.cancel_prompt_because(prompt, caller.sender(), reason).await;
     done.map_err(|error| fault_from_failed_call(app, handle.id(), &error))
 }
 
 /// Brings an ended session back, also one that a user killed, and waits until it runs.
-pub(crate) async fn resume_session(app: &App, who: &Caller, id: &str, args: ResumeArgs) -> Result<SessionInfo, Fault> {
-    who.may_change()?;
-    who.may_change_as_attached(app, id).await?;
+pub(crate) async fn resume_session(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    args: ResumeArgs,
+) -> Result<SessionInfo, Fault> {
+    caller.may_change()?;
+    caller.may_change_as_attached(app, id).await?;
     let ResumeArgs { session_mode, accept_agent_settings } = args;
     if session_mode.as_deref() == Some("") {
         return Err(invalid_params("sessionMode: is empty"));
     }
-    let handle = open_session(app, who, id).await?;
+    let handle = open_session(app, caller, id).await?;
     let terms = ReturnTerms { session_mode, accept_agent_settings: accept_agent_settings.unwrap_or(false) };
     match handle.resume_on(terms).await {
         Ok(()) | Err(CallError::Refused(Refusal::AlreadyRunning)) => {}

@@ -1,5 +1,5 @@
-//! The application layer: each use case checks who calls, acts on the host and says what came of it, in the types of the
-//! contract. Every surface calls these functions and only translates.
+//! The application layer: each use case checks the caller's rights, acts on the host and returns the outcome in the types of
+//! the contract. Every surface calls these functions and only translates.
 
 mod adapters;
 mod asks;
@@ -36,7 +36,7 @@ pub(crate) use sessions::*;
 pub(crate) use spawn::*;
 pub(crate) use workspaces::*;
 
-/// Returns the session's handle; its agent is not woken.
-pub(crate) async fn open_session(app: &App, who: &Caller, id: &str) -> Result<SessionHandle, Fault> {
-    app.visible_to(&who.identity).open(&SessionId::new(id)).await.map_err(|error| fault_from_open_error(id, &error))
+/// Returns the session's handle, without waking its agent.
+pub(crate) async fn open_session(app: &App, caller: &Caller, id: &str) -> Result<SessionHandle, Fault> {
+    app.visible_to(&caller.identity).open(&SessionId::new(id)).await.map_err(|error| fault_from_open_error(id, &error))
 }

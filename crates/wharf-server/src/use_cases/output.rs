@@ -11,14 +11,19 @@ use crate::lines::{LastLines, MostLines, last_n};
 const DEFAULT_OUTPUT_LINES: usize = 200;
 const MAX_OUTPUT_LINES: usize = 10_000;
 
-/// Reads the newest lines.
-pub(crate) async fn read_output(app: &App, who: &Caller, id: &str, query: &OutputQuery) -> Result<OutputLines, Fault> {
+/// Reads the newest lines of a session's transcript.
+pub(crate) async fn read_output(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    query: &OutputQuery,
+) -> Result<OutputLines, Fault> {
     let count = query.last_n.unwrap_or(DEFAULT_OUTPUT_LINES);
     if count == 0 || count > MAX_OUTPUT_LINES {
         let detail = format!("lastN: {count} is not between 1 and {MAX_OUTPUT_LINES}");
         return Err(invalid_query(detail));
     }
-    let handle = open_session(app, who, id).await?;
+    let handle = open_session(app, caller, id).await?;
     let most = MostLines { lines: count, bytes: app.host.config().limits.history.0 };
     // The semaphore is never closed.
     let _place = app.tail_scans.acquire().await.ok();

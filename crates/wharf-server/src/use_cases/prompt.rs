@@ -13,9 +13,9 @@ use super::{Caller, open_session};
 use crate::App;
 use crate::fault::Fault;
 
-/// Longer than any id that a program makes.
+/// The most bytes of an idempotency key, more than any program needs.
 const MAX_KEY_BYTES: usize = 256;
-/// Where REST and MCP have the key.
+/// The header with the idempotency key.
 pub(super) const IDEMPOTENCY_KEY_HEADER: &str = "Idempotency-Key";
 
 /// The JSON text of a list of content blocks, in one line.
@@ -67,15 +67,15 @@ impl PromptBlocks {
     }
 }
 
-/// Gives the agent a prompt; a session that has ended and can come back does so.
+/// Sends a prompt to the session. A session that has ended is resumed if its agent can return.
 pub(crate) async fn send_prompt(
     app: &App,
-    who: &Caller,
+    caller: &Caller,
     id: &str,
     args: PromptArgs,
     key: Option<&str>,
 ) -> Result<Prompted, Fault> {
-    who.may_work_in(app, id)?;
+    caller.may_work_in(app, id)?;
     let overlap = match (args.queue.unwrap_or(false), args.interrupt.unwrap_or(false)) {
         (true, true) => return Err(invalid_params("queue and interrupt exclude each other: send one of them")),
         (true, false) => Overlap::Queue,
@@ -84,15 +84,15 @@ pub(crate) async fn send_prompt(
     };
     let key = key.map(|key| check_idempotency_key(IDEMPOTENCY_KEY_HEADER, key)).transpose()?;
     let blocks = PromptBlocks::from_content(&args.prompt)?;
-    let handle = open_session(app, who, id).await?;
-    if let Some(agent) = who.identity.agent() {
-        // Of those that it led to there may be so many; one that comes back is one more.
+    let handle = open_session(app, caller, id).await?;
+    if let Some(agent) = caller.identity.agent() {
+        // A child session that is resumed counts against the agent's quota of running children.
         app.host.wake_child(agent, &handle).await.map_err(|error| fault_from_create_error(&error))?;
     }
-    submit_blocks(app, who, &handle, &blocks, overlap, key).await
+    submit_blocks(app, caller, &handle, &blocks, overlap, key).await
 }
 
-/// Returns the key if it can be used; `place` is where the caller wrote it.
+/// Returns the key if its length is valid. `place` names the header or member that held it, for the fault.
 pub(crate) fn check_idempotency_key<'a>(place: &str, key: &'a str) -> Result<&'a str, Fault> {
     let usable = !key.is_empty() && key.len() <= MAX_KEY_BYTES;
     usable.then_some(key).ok_or_else(|| {
@@ -117,20 +117,20 @@ pub(crate) struct NewPrompt {
 /// Hands a prompt to the session, in the caller's name.
 pub(crate) async fn submit_prompt(
     app: &App,
-    who: &Caller,
+    caller: &Caller,
     handle: &SessionHandle,
     new: NewPrompt,
 ) -> Result<PromptReceipt, Fault> {
-    who.may_work_in(app, handle.id().as_str())?;
+    caller.may_work_in(app, handle.id().as_str())?;
     let NewPrompt { id: prompt, frame, key, overlap, to_agent } = new;
-    let submission = Submission { prompt, sender: who.sender(), frame, key, overlap, to_agent };
+    let submission = Submission { prompt, sender: caller.sender(), frame, key, overlap, to_agent };
     handle.prompt(submission).await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))
 }
 
 /// Hands the prompt of a caller that speaks no ACP to the session.
 pub(super) async fn submit_blocks(
     app: &App,
-    who: &Caller,
+    caller: &Caller,
     handle: &SessionHandle,
     blocks: &PromptBlocks,
     overlap: Overlap,
@@ -138,7 +138,7 @@ pub(super) async fn submit_blocks(
 ) -> Result<Prompted, Fault> {
     let frame = blocks.to_request(handle.id().as_str())?;
     let (id, key) = (new_prompt_id(), key.map(Into::into));
-    let receipt = submit_prompt(app, who, handle, NewPrompt { id, frame, key, overlap, to_agent: false }).await?;
+    let receipt = submit_prompt(app, caller, handle, NewPrompt { id, frame, key, overlap, to_agent: false }).await?;
     Ok(Prompted {
         ok: true,
         id: handle.id().to_string(),

@@ -11,7 +11,7 @@ use super::{Caller, open_session};
 use crate::App;
 use crate::fault::Fault;
 
-/// How much of a prompt a listing shows.
+/// The most bytes of a prompt that a listing shows.
 const MAX_SHOWN_BYTES: usize = 4096;
 
 fn to_queue_entry(position: usize, queued: &QueuedPrompt) -> QueueEntry {
@@ -30,7 +30,7 @@ fn to_queue_entry(position: usize, queued: &QueuedPrompt) -> QueueEntry {
     }
 }
 
-/// The text of a prompt, with a word for each part that is none.
+/// Returns the text of a prompt; a block that is not text is shown as its type in brackets.
 pub(crate) fn prompt_text(frame: &Raw) -> String {
     let prompt = Json::parse(frame.bytes()).and_then(|frame| frame.at(&["params", "prompt"]));
     let parts = prompt.map(|prompt| prompt.into_iter().flat_map(Json::items).map(block_text).collect::<Vec<_>>());
@@ -46,55 +46,61 @@ fn block_text(block: Json<'_>) -> String {
 }
 
 /// Returns the prompts that wait, whole.
-pub(crate) async fn waiting_prompts(app: &App, who: &Caller, id: &str) -> Result<Vec<QueuedPrompt>, Fault> {
-    let handle = open_session(app, who, id).await?;
+pub(crate) async fn waiting_prompts(app: &App, caller: &Caller, id: &str) -> Result<Vec<QueuedPrompt>, Fault> {
+    let handle = open_session(app, caller, id).await?;
     handle.queue().await.map_err(|error| fault_from_failed_call(app, handle.id(), &error))
 }
 
 /// Lists the prompts that wait.
-pub(crate) async fn list_queue(app: &App, who: &Caller, id: &str) -> Result<QueueList, Fault> {
-    let waiting = waiting_prompts(app, who, id).await?;
+pub(crate) async fn list_queue(app: &App, caller: &Caller, id: &str) -> Result<QueueList, Fault> {
+    let waiting = waiting_prompts(app, caller, id).await?;
     Ok(QueueList {
         queue: waiting.iter().enumerate().map(|(position, queued)| to_queue_entry(position, queued)).collect(),
     })
 }
 
-/// Changes what a waiting prompt says, its place, or both.
+/// Changes the content of a waiting prompt, its position, or both.
 pub(crate) async fn change_queued(
     app: &App,
-    who: &Caller,
+    caller: &Caller,
     id: &str,
     prompt: &str,
     change: QueueChange,
 ) -> Result<QueueChanged, Fault> {
-    who.may_change()?;
+    caller.may_change()?;
     if change.prompt.is_none() && change.position.is_none() {
         return Err(invalid_params("nothing to change: send prompt, position or both"));
     }
-    let handle = open_session(app, who, id).await?;
+    let handle = open_session(app, caller, id).await?;
     if let Some(content) = change.prompt {
-        replace_queued(app, who, id, prompt, PromptBlocks::from_content(&content)?.to_request(id)?).await?;
+        replace_queued(app, caller, id, prompt, PromptBlocks::from_content(&content)?.to_request(id)?).await?;
     }
     if let Some(position) = change.position {
-        let done = handle.move_prompt(PromptId::new(prompt), who.sender(), position).await;
+        let done = handle.move_prompt(PromptId::new(prompt), caller.sender(), position).await;
         done.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
     }
     Ok(QueueChanged { ok: true, prompt_id: prompt.to_owned() })
 }
 
 /// Replaces a waiting prompt by another `session/prompt`.
-pub(crate) async fn replace_queued(app: &App, who: &Caller, id: &str, prompt: &str, frame: Raw) -> Result<(), Fault> {
-    who.may_change()?;
-    let handle = open_session(app, who, id).await?;
-    let done = handle.update_prompt(PromptId::new(prompt), who.sender(), frame).await;
+pub(crate) async fn replace_queued(
+    app: &App,
+    caller: &Caller,
+    id: &str,
+    prompt: &str,
+    frame: Raw,
+) -> Result<(), Fault> {
+    caller.may_change()?;
+    let handle = open_session(app, caller, id).await?;
+    let done = handle.update_prompt(PromptId::new(prompt), caller.sender(), frame).await;
     done.map_err(|error| fault_from_failed_call(app, handle.id(), &error))
 }
 
 /// Takes a waiting prompt out of the queue.
-pub(crate) async fn remove_queued(app: &App, who: &Caller, id: &str, prompt: &str) -> Result<QueueChanged, Fault> {
-    who.may_change()?;
-    let handle = open_session(app, who, id).await?;
-    let done = handle.remove_prompt(PromptId::new(prompt), who.sender()).await;
+pub(crate) async fn remove_queued(app: &App, caller: &Caller, id: &str, prompt: &str) -> Result<QueueChanged, Fault> {
+    caller.may_change()?;
+    let handle = open_session(app, caller, id).await?;
+    let done = handle.remove_prompt(PromptId::new(prompt), caller.sender()).await;
     done.map_err(|error| fault_from_failed_call(app, handle.id(), &error))?;
     Ok(QueueChanged { ok: true, prompt_id: prompt.to_owned() })
 }

@@ -12,7 +12,7 @@ use super::faults::{fault_from_open_error, invalid_query};
 use crate::App;
 use crate::fault::Fault;
 
-/// Sessions in one page, unless the caller says otherwise.
+/// Sessions in one page if the caller names no limit.
 const DEFAULT_PAGE_SESSIONS: usize = 100;
 const MAX_PAGE_SESSIONS: usize = 1_000;
 
@@ -27,16 +27,16 @@ fn matches_query(query: &SessionQuery, known: &Descriptor) -> bool {
         && query.cursor.as_ref().is_none_or(|cursor| known.id < *cursor)
 }
 
-/// A page of the sessions that fit.
-pub(crate) fn list_sessions(app: &App, who: &Caller, query: &SessionQuery) -> Result<SessionPage, Fault> {
+/// Returns a page of the sessions that match the query, the newest first.
+pub(crate) fn list_sessions(app: &App, caller: &Caller, query: &SessionQuery) -> Result<SessionPage, Fault> {
     let limit = query.limit.unwrap_or(DEFAULT_PAGE_SESSIONS);
     if limit == 0 || limit > MAX_PAGE_SESSIONS {
         let detail = format!("limit: {limit} is not between 1 and {MAX_PAGE_SESSIONS}");
         return Err(invalid_query(detail));
     }
-    let mut known = visible_sessions(app, who);
+    let mut known = visible_sessions(app, caller);
     known.retain(|known| matches_query(query, known));
-    // Ids begin with their time.
+    // Ids begin with the time of their creation.
     known.sort_unstable_by(|a, b| b.id.cmp(&a.id));
     let more = known.len() > limit;
     known.truncate(limit);
@@ -45,18 +45,19 @@ pub(crate) fn list_sessions(app: &App, who: &Caller, query: &SessionQuery) -> Re
 }
 
 /// Returns every session that the caller sees.
-pub(crate) fn visible_sessions(app: &App, who: &Caller) -> Vec<Arc<Descriptor>> {
-    app.visible_to(&who.identity).descriptors()
+pub(crate) fn visible_sessions(app: &App, caller: &Caller) -> Vec<Arc<Descriptor>> {
+    app.visible_to(&caller.identity).descriptors()
 }
 
 /// Returns one session, if the caller sees it.
-pub(crate) fn find_session(app: &App, who: &Caller, id: &str) -> Option<Arc<Descriptor>> {
-    app.visible_to(&who.identity).descriptor(&SessionId::new(id))
+pub(crate) fn find_session(app: &App, caller: &Caller, id: &str) -> Option<Arc<Descriptor>> {
+    app.visible_to(&caller.identity).descriptor(&SessionId::new(id))
 }
 
-/// One session.
-pub(crate) fn get_session(app: &App, who: &Caller, id: &str) -> Result<SessionInfo, Fault> {
-    let (sight, session) = (app.visible_to(&who.identity), SessionId::new(id));
-    let known = sight.descriptor(&session).ok_or_else(|| fault_from_open_error(id, &sight.why_not_open(&session)))?;
+/// Returns one session.
+pub(crate) fn get_session(app: &App, caller: &Caller, id: &str) -> Result<SessionInfo, Fault> {
+    let (visible, session) = (app.visible_to(&caller.identity), SessionId::new(id));
+    let known =
+        visible.descriptor(&session).ok_or_else(|| fault_from_open_error(id, &visible.why_not_open(&session)))?;
     Ok(to_session_info(&known))
 }

@@ -16,28 +16,28 @@ use super::prompt::{IDEMPOTENCY_KEY_HEADER, PromptBlocks, check_idempotency_key,
 use crate::App;
 use crate::fault::Fault;
 
-/// A label is for people and filters; a megabyte of it in every listing would be for nobody.
+/// Bounds a label, which is part of every listing.
 const MAX_LABEL_BYTES: usize = 1024;
 
 /// The outcome of a spawn.
 #[derive(Debug)]
 pub(crate) struct SpawnOutcome {
     pub(crate) answer: SpawnedSession,
-    /// The idempotency key was known: this is the session of an earlier request.
+    /// True if the idempotency key was known: the session is that of an earlier request.
     pub(crate) duplicate: bool,
 }
 
-/// Starts an agent. Returns when it runs, or at once if the caller does not want to `wait`.
+/// Starts an agent in a new session. Returns when the agent runs, or at once unless `wait` is set.
 pub(crate) async fn spawn_session(
     app: &App,
-    who: &Caller,
+    caller: &Caller,
     args: SpawnArgs,
     key: Option<&str>,
     wait: bool,
 ) -> Result<SpawnOutcome, Fault> {
-    let parent = who.identity.agent().cloned();
+    let parent = caller.identity.agent().cloned();
     if parent.is_none() {
-        who.may_change()?;
+        caller.may_change()?;
     }
     let key = key.map(|key| check_idempotency_key(IDEMPOTENCY_KEY_HEADER, key)).transpose()?;
     let prompt = args.prompt.as_ref().map(PromptBlocks::from_content).transpose()?;
@@ -53,19 +53,19 @@ pub(crate) async fn spawn_session(
         label,
         mode: args.mode,
         options: args.options.unwrap_or_default(),
-        env: who.allowed_env(args.env.unwrap_or_default()),
+        env: caller.allowed_env(args.env.unwrap_or_default()),
         mcp_servers: args.mcp_servers.unwrap_or_default(),
         additional_directories: args.additional_directories.unwrap_or_default().into_iter().map(Into::into).collect(),
-        sender: Some(who.sender()),
+        sender: Some(caller.sender()),
         key: key.map(ToOwned::to_owned),
         key_covers: prompt.as_ref().map(|prompt| prompt.as_str().to_owned()),
-        ground: who.identity.ground(),
+        ground: caller.identity.ground(),
         parent,
         caller_waits: wait,
     };
     let spawned = app.host.spawn(request).await.map_err(|error| fault_from_create_error(&error))?;
     let (handle, duplicate) = (spawned.handle, spawned.duplicate);
-    let prompt_id = submit_first_prompt(app, who, &handle, prompt.as_ref(), key, duplicate).await?;
+    let prompt_id = submit_first_prompt(app, caller, &handle, prompt.as_ref(), key, duplicate).await?;
     if wait && needs_waiting(&handle) {
         handle.up().await.map_err(|failure| start_failed(&failure).with_session(handle.id().as_str()))?;
     }
@@ -73,16 +73,17 @@ pub(crate) async fn spawn_session(
     Ok(SpawnOutcome { answer: SpawnedSession { session, warnings: spawned.warnings, prompt_id }, duplicate })
 }
 
-/// The session of an earlier request may have ended since, which is no failure of its start.
+/// Returns false if the session of an earlier request has ended since for another reason than a failed start.
 fn needs_waiting(handle: &SessionHandle) -> bool {
     let known = handle.descriptor();
     known.status.is_alive() || known.end_reason == Some(EndReason::StartFailed)
 }
 
-/// The prompt waits for the agent in the queue (rule 2.10). A repeated request finds the prompt of the first.
+/// Queues the first prompt, which waits until the agent runs (rule 2.10), and returns its id. A repeated request finds the
+/// prompt of the first.
 async fn submit_first_prompt(
     app: &App,
-    who: &Caller,
+    caller: &Caller,
     handle: &SessionHandle,
     blocks: Option<&PromptBlocks>,
     key: Option<&str>,
@@ -90,11 +91,11 @@ async fn submit_first_prompt(
 ) -> Result<Option<String>, Fault> {
     let Some(blocks) = blocks else { return Ok(None) };
     let key = key.map(|key| format!("spawn {key}"));
-    match submit_blocks(app, who, handle, blocks, Overlap::Queue, key.as_deref()).await {
+    match submit_blocks(app, caller, handle, blocks, Overlap::Queue, key.as_deref()).await {
         Ok(prompted) => Ok(Some(prompted.prompt_id)),
-        // It never came to be, and the session has ended since; what is told of that session stays true.
+        // The first request's prompt was never accepted and its session has ended since: the session is still the answer.
         Err(_) if duplicate => Ok(None),
-        // The agent failed faster than its prompt came: the wait for it says why.
+        // The agent failed before the prompt was submitted: waiting for the start reports the reason.
         Err(fault) if fault.code() == ErrorCode::NOT_RESUMABLE => Ok(None),
         Err(fault) => Err(fault),
     }
@@ -137,8 +138,8 @@ impl From<NotCreated> for Fault {
 }
 
 /// Starts a session and its agent for an ACP client. Returns when the agent has answered.
-pub(crate) async fn create_session(app: &App, who: &Caller, new: NewSession) -> Result<Created, NotCreated> {
-    who.may_change().map_err(NotCreated::Refused)?;
+pub(crate) async fn create_session(app: &App, caller: &Caller, new: NewSession) -> Result<Created, NotCreated> {
+    caller.may_change().map_err(NotCreated::Refused)?;
     let NewSession { adapter, cwd, name, frame, capabilities, env, agent, logins } = new;
     let created = app.host.create(NewSessionRequest {
         adapter,
@@ -146,15 +147,15 @@ pub(crate) async fn create_session(app: &App, who: &Caller, new: NewSession) -> 
         bucket: None,
         label: None,
         name,
-        sender: Some(who.sender()),
+        sender: Some(caller.sender()),
         frame,
         capabilities,
         spare: agent,
         prelude: logins,
         mode: None,
         options: BTreeMap::new(),
-        env: who.allowed_env(env),
-        ground: who.identity.ground(),
+        env: caller.allowed_env(env),
+        ground: caller.identity.ground(),
         key: None,
         lineage: Vec::new(),
         caller_waits: true,

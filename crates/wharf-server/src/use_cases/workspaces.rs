@@ -1,4 +1,4 @@
-//! The registry of directories with a name (rule 8.6). Only an admin changes it.
+//! The registry of workspaces, which are directories with a name (rule 8.6). Only an admin may change it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,26 +13,26 @@ use crate::App;
 use crate::auth::Identity;
 use crate::fault::Fault;
 
-/// Lists the registered workspaces; to a token of one workspace, that one.
-pub(crate) fn list_workspaces(app: &App, who: &Caller) -> Result<WorkspaceRegistry, Fault> {
-    let list = app.host.workspaces().known_on(&who.identity.ground());
+/// Lists the registered workspaces. A token of one workspace gets only that one.
+pub(crate) fn list_workspaces(app: &App, caller: &Caller) -> Result<WorkspaceRegistry, Fault> {
+    let list = app.host.workspaces().known_on(&caller.identity.ground());
     list.map(contract::to_workspace_registry).map_err(|error| fault_from_workspace_error(&error))
 }
 
 /// Registers a directory. The first one becomes the active one.
-pub(crate) fn add_workspace(app: &App, who: &Caller, new: &NewWorkspace) -> Result<WorkspaceInfo, Fault> {
-    who.may_administrate()?;
+pub(crate) fn add_workspace(app: &App, caller: &Caller, new: &NewWorkspace) -> Result<WorkspaceInfo, Fault> {
+    caller.may_administrate()?;
     let added = app.host.workspaces().add(&new.slug, Path::new(&new.path), new.label.as_deref());
     added.map(contract::to_workspace_info).map_err(|error| fault_from_workspace_error(&error))
 }
 
-/// Makes a workspace the one of spawns that name none.
+/// Makes a workspace the default of spawns that name none.
 pub(crate) fn activate_workspace(
     app: &App,
-    who: &Caller,
+    caller: &Caller,
     active: &ActiveWorkspace,
 ) -> Result<WorkspaceRegistry, Fault> {
-    who.may_administrate()?;
+    caller.may_administrate()?;
     let list = app.host.workspaces().activate(&active.slug);
     list.map(contract::to_workspace_registry).map_err(|error| fault_from_named_workspace_error(&error))
 }
@@ -40,14 +40,14 @@ pub(crate) fn activate_workspace(
 /// Takes a workspace out of the registry. Its sessions stay unless `purge` is set.
 pub(crate) async fn remove_workspace(
     app: &App,
-    who: &Caller,
+    caller: &Caller,
     slug: &str,
     query: &WorkspaceRemovalQuery,
 ) -> Result<RemovedWorkspace, Fault> {
-    who.may_administrate()?;
+    caller.may_administrate()?;
     let tokens = app.tokens.of_workspace(slug);
     if !tokens.is_empty() {
-        // Else they would open the next directory that gets this slug.
+        // Otherwise the tokens would open the next directory that gets this slug.
         let detail = format!("tokens are for {slug:?} alone: {}; revoke them first", tokens.join(", "));
         return Err(Fault::new(ErrorCode::WORKSPACE_HAS_TOKENS, detail).with_members(|body| body.tokens = Some(tokens)));
     }
@@ -56,7 +56,7 @@ pub(crate) async fn remove_workspace(
     Ok(RemovedWorkspace { ok: true, slug: removed.workspace.slug.to_string(), purged: removed.purged })
 }
 
-/// Returns the name of a workspace that the asker knows of.
+/// Returns the slug of a registered workspace that the identity covers.
 pub(crate) fn find_workspace(app: &App, asker: &Identity, slug: &str) -> Result<Arc<str>, Fault> {
     let place = app.host.workspaces().place(&asker.ground(), None, Some(slug));
     place.map(|place| place.bucket.into()).map_err(|error| fault_from_workspace_error(&error))

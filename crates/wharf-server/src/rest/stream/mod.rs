@@ -1,7 +1,7 @@
 //! Server-sent events: the lines of one session (rule 8.3), and the state of all (rule 8.1).
 //!
-//! A stream reads only when its client does: a client that never reads costs what is under way to it, and no more. The
-//! lines of a large update are counted in the budget of all connections.
+//! A stream reads the log only when its client reads the stream, so that a client that never reads costs bounded memory. The
+//! lines of a large update count against the byte budget of all connections.
 
 mod ready_events;
 mod session_list_stream;
@@ -32,11 +32,11 @@ pub(super) fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new().routes(routes!(follow_session)).routes(routes!(watch_sessions))
 }
 
-/// Proxies take a connection that says nothing for half a minute for dead.
+/// How often an idle stream sends a comment: proxies close connections that are silent for half a minute.
 const COMMENT_INTERVAL: Duration = Duration::from_secs(25);
 const LAST_EVENT_ID_HEADER: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Where to go on.
+/// The query of a stream that is resumed.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 #[serde(default)]
@@ -68,7 +68,7 @@ pub(super) async fn follow_session(
 ) -> Result<Response, Fault> {
     let place = app.stream_place(&caller.identity)?;
     let handle = use_cases::open_session(&app, &caller, &id).await?;
-    // A browser that reconnects sends the address that it was given and, in the header, where it is by now.
+    // A browser that reconnects repeats the first URL and sends its current position in the header.
     let header = headers.get(LAST_EVENT_ID_HEADER).map(|id| String::from_utf8_lossy(id.as_bytes()).trim().to_owned());
     let after = header.filter(|id| !id.is_empty()).or(query.after.filter(|id| !id.is_empty()));
     let redact = app.host.config().redact_output;
@@ -91,13 +91,13 @@ pub(super) async fn watch_sessions(State(app): State<App>, caller: Caller) -> Re
     Ok(stream_response(SessionListStream::new(app.visible_to(&caller.identity)), place))
 }
 
-/// Something that is sent bit by bit.
+/// A response body that is made chunk by chunk.
 trait ChunkSource: Send + 'static {
-    /// The next bytes; `None` at the end.
+    /// Returns the next bytes; `None` at the end.
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
 }
 
-/// A body that asks for the next bytes when its client has taken the last.
+/// Returns a response whose body asks the source for bytes when the client has taken the last ones.
 fn stream_response(source: impl ChunkSource, place: StreamPlace) -> Response {
     let body = Body::from_stream(futures_util::stream::unfold((source, place), async |(mut source, place)| {
         let chunk = source.next().await?;
@@ -107,14 +107,14 @@ fn stream_response(source: impl ChunkSource, place: StreamPlace) -> Response {
     let set = response.headers_mut();
     set.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     set.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // Asks proxies not to collect events.
+    // Asks proxies not to buffer events.
     set.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     response
 }
 
-/// Returns one event as it is sent.
+/// Returns the text of one server-sent event.
 fn format_event(name: &str, id: Option<&str>, data: &impl Serialize) -> String {
-    // Members in the order of their names, as readers know them.
+    // A `Value` sorts the members by name, which readers rely on.
     let data = serde_json::to_value(data).unwrap_or_default();
     let id = id.map(|id| format!("id: {id}\n")).unwrap_or_default();
     format!("event: {name}\n{id}data: {data}\n\n")

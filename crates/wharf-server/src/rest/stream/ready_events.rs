@@ -1,4 +1,4 @@
-//! Events that are on their way to one reader, counted in the budget of all while they wait.
+//! Events that wait for one reader of a stream, counted in the byte budget of all connections.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::{Bytes, BytesMut};
 use wharf_host::{ByteBudget, ByteHolder, BytePermit, Direction};
 
-/// How much goes into one chunk of the response; an event that is larger is one.
+/// The most bytes of one chunk of the response. A larger event is a chunk of its own.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// The events that the reader has not taken yet. They are dropped when others need their bytes and the reader takes
-/// nothing; its stream ends then, and it can go on with `Last-Event-ID`.
+/// The events that the reader has not taken yet. They are dropped when other connections need their bytes and the reader
+/// takes nothing. Its stream ends then, and it can continue with `Last-Event-ID`.
 #[derive(Debug)]
 pub(super) struct ReadyEvents {
     waiting: Arc<Mutex<Waiting>>,
@@ -20,7 +20,7 @@ pub(super) struct ReadyEvents {
 #[derive(Debug, Default)]
 struct Waiting {
     events: VecDeque<String>,
-    /// Counts them, if they are many.
+    /// Counts the events if they are large.
     permit: Option<BytePermit>,
 }
 

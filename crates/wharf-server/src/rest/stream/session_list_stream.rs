@@ -1,4 +1,4 @@
-//! One reader of the state of all sessions: a snapshot, then what changes.
+//! The event stream of all sessions, for one reader: a snapshot, then the changes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,29 +14,29 @@ use super::{COMMENT_INTERVAL, ChunkSource, format_event};
 use crate::use_cases::to_session_info;
 use crate::visible_sessions::VisibleSessions;
 
-/// Changes that come faster are told together: no person sees more than ten a second.
+/// Changes that come faster are sent together: no person sees more than ten a second.
 const MIN_UPDATE_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(super) struct SessionListStream {
-    sight: VisibleSessions,
+    visible: VisibleSessions,
     changes: watch::Receiver<u64>,
-    /// What the reader knows; nothing before its snapshot.
+    /// The sessions as the reader knows them; `None` before its snapshot.
     known: Option<HashMap<String, Arc<Descriptor>>>,
     told_at: Instant,
     comment: Interval,
 }
 
 impl SessionListStream {
-    pub(super) fn new(sight: VisibleSessions) -> Self {
+    pub(super) fn new(visible: VisibleSessions) -> Self {
         let mut comment = tokio::time::interval(COMMENT_INTERVAL);
         comment.reset();
-        Self { changes: sight.changes(), sight, known: None, told_at: Instant::now(), comment }
+        Self { changes: visible.changes(), visible, known: None, told_at: Instant::now(), comment }
     }
 
-    /// What is different from what the reader knows, as events.
+    /// Returns the changes since the last call as events, or the snapshot at the first call.
     fn take_changes(&mut self) -> String {
         self.changes.borrow_and_update();
-        let mut now = self.sight.descriptors();
+        let mut now = self.visible.descriptors();
         now.sort_unstable_by(|a, b| b.id.cmp(&a.id));
         let mut text = String::new();
         match &mut self.known {
@@ -85,8 +85,8 @@ fn format_list_event(told: &SessionStreamEvent) -> String {
     format_event(told.name(), None, told)
 }
 
-/// Is the state the same? What an agent says moves the last event and the time of the last output, and nothing else:
-/// that alone is no news here. What it uses is, once it differs visibly.
+/// Returns true if nothing changed that readers are told of. Output of the agent alone, which changes the last event and
+/// the time of the last output, is not told. Its use of resources is told once it differs visibly.
 fn has_same_state(before: &Arc<Descriptor>, now: &Arc<Descriptor>) -> bool {
     if Arc::ptr_eq(before, now) {
         return true;

@@ -1,7 +1,7 @@
-//! One reader of one session's stream.
+//! The event stream of one session, for one reader.
 //!
-//! The id of a line is `<epoch>-<seq>.<n>`. Of what an event tells besides it is `<epoch>-<seq>`: that comes after the
-//! event's lines and stands for the whole of it.
+//! The id of a line is `<epoch>-<seq>.<n>`. Other stream events have the id `<epoch>-<seq>`; they come after the lines of
+//! their log event and stand for all of it.
 
 use std::sync::Arc;
 
@@ -24,17 +24,17 @@ const ALL_LINES: u64 = u64::MAX;
 pub(super) struct SessionStream {
     handle: SessionHandle,
     follow: Follow,
-    /// What the reader has had.
+    /// The last event and line that the reader has received.
     seen: (Seq, u64),
-    /// Is the session over, as far as was read?
+    /// True if the session has ended, as far as the log was read.
     ended: bool,
-    /// On their way out.
+    /// Events that the reader has not taken yet.
     ready: ReadyEvents,
     comment: Interval,
 }
 
 impl SessionStream {
-    /// A reader of what comes after that event. `None` if nothing does and the session is over.
+    /// Opens the stream after that event. Returns `None` if the session has ended and nothing comes after the event.
     pub(super) async fn open(
         handle: SessionHandle,
         after: Option<&str>,
@@ -47,7 +47,7 @@ impl SessionStream {
             LinesError::Read(error) => unreadable_session(handle.id().as_str(), &error),
         })?;
         let follow = follow.counted_by(buffers);
-        // The session is asked something, so that its descriptor is not behind the log.
+        // A call that the session answers brings its descriptor up to the log.
         let _ = handle.asks().await;
         let ended = !handle.descriptor().status.is_alive();
         let seen = after.map_or((Seq::ZERO, 0), |id| (id.seq, id.n));
@@ -68,7 +68,7 @@ impl SessionStream {
         self.ended && self.follow.position() >= self.handle.head()
     }
 
-    /// Reads on. `None` if the log cannot be read: the stream ends, and its reader comes again.
+    /// Reads the next events. Returns `None` if the log cannot be read: the stream ends, and its reader may reconnect.
     async fn read_batch(&mut self) -> Option<()> {
         let followed = self.follow.next().await;
         let followed = followed
@@ -116,7 +116,7 @@ impl ChunkSource for SessionStream {
             if self.is_over() {
                 return None;
             }
-            // Reading is given up half-way for a comment only while nothing has come: then nothing is lost by it.
+            // A comment interrupts only the wait for events, never a read, so that no event is lost.
             tokio::select! {
                 biased;
                 () = self.follow.news() => {}
@@ -132,7 +132,7 @@ fn format_line(line: &Line) -> String {
     format_event(told.name(), Some(&line.id.to_string()), &told)
 }
 
-/// A line's id, or an event's.
+/// Parses the id of a line or of another stream event.
 fn parse_event_id(id: &str) -> Option<LineId> {
     if id.contains('.') {
         return id.parse().ok();

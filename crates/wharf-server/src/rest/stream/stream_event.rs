@@ -1,4 +1,4 @@
-//! Stream events that an event of the log gives besides lines.
+//! Conversions from log events to stream events other than lines.
 
 use wharf_api::{AskChange, AskType, OpenAsk, PauseChange, StatusChange, StreamEvent, TurnChange, TurnStep};
 use wharf_host::core::{Ask, AskId, AskKind, AskOutcome, Event, PromptId, Seq, Status};
@@ -7,7 +7,7 @@ use wharf_host::{Entry, SessionHandle};
 use crate::acp::stop_reason;
 use crate::use_cases::{to_ask_type, to_end_cause, to_open_ask, to_session_status, to_storage_pause};
 
-/// Returns the stream event for an event of the log, or `None` if its reader is not told of it.
+/// Returns the stream event for a log event, or `None` if there is none.
 pub(super) async fn to_stream_event(handle: &SessionHandle, entry: &Entry) -> Option<StreamEvent> {
     Some(match &entry.event {
         Event::AgentStarting { .. } => status_change(Status::Starting),
@@ -52,7 +52,7 @@ fn turn_change(turn: TurnStep, prompt: &PromptId, stop_reason: Option<&str>) -> 
 
 fn opened_ask(ask: &Ask) -> AskChange {
     let OpenAsk { ask_id, kind, options, tool_call, params, .. } = to_open_ask(ask);
-    // Of a permission the options and the tool call say it all.
+    // For a permission, the options and the tool call hold everything.
     let params = (ask.kind != AskKind::Permission).then_some(params);
     let (kind, options) = (Some(kind), Some(options));
     AskChange { ask_id, open: true, kind, options, tool_call, params, outcome: None, option_id: None }
@@ -67,7 +67,7 @@ fn resolved_ask(ask: AskId, kind: Option<AskType>, outcome: &AskOutcome) -> AskC
     AskChange { ask_id: ask.0, open: false, kind, options: None, tool_call: None, params: None, outcome, option_id }
 }
 
-/// An ask is named by the event that opened it, which says what kind it is.
+/// Reads the kind of an ask from the event that opened it, whose number is the ask's id.
 async fn read_ask_type(handle: &SessionHandle, ask: AskId) -> Option<AskType> {
     let batch = handle.cursor(Seq(ask.0.checked_sub(1)?)).next().await.ok()?;
     let Event::AskOpened(opened) = &batch.entries().first()?.event else { return None };
