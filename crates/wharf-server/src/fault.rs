@@ -93,7 +93,7 @@ impl Fault {
     }
 
     pub(crate) fn no_room() -> Self {
-        let detail = "too much is being sent at once by all clients together (limits.bodies); try again";
+        let detail = "the bodies of all requests together exceed limits.bodies; try again";
         Self::new(ErrorCode::TOO_MANY_BODIES, detail).with_retry_after(1)
     }
 }
@@ -105,9 +105,9 @@ impl From<NoBody> for Fault {
                 let detail = format!("a body may have {limit} bytes (limits.body, limits.frame)");
                 Self::new(ErrorCode::BODY_TOO_LARGE, detail)
             }
-            NoBody::Stalled => Self::new(ErrorCode::CUT_OFF, "the body did not come to its end in time")
+            NoBody::Stalled => Self::new(ErrorCode::CUT_OFF, "the body was not complete in time; send it faster")
                 .with_status(StatusCode::REQUEST_TIMEOUT),
-            NoBody::CutOff => Self::new(ErrorCode::CUT_OFF, "the body did not come to its end"),
+            NoBody::CutOff => Self::new(ErrorCode::CUT_OFF, "the connection ended before the body was complete"),
             NoBody::NoRoom => Self::no_room(),
         }
     }

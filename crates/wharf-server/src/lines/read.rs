@@ -19,7 +19,7 @@ const LINE_OVERHEAD_BYTES: usize = 128;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LinesError {
-    #[error("the log does not hold {0}; begin again without it")]
+    #[error("the log has no event {0}; start again without it")]
     UnknownEvent(LineId),
     #[error(transparent)]
     Read(#[from] ReadError),

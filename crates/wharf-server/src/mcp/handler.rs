@@ -79,7 +79,7 @@ impl ServerHandler for McpHandler {
             return Err(ErrorData::invalid_params(message, None));
         };
         let Some(caller) = self.identify_caller(&context) else {
-            return Err(ErrorData::internal_error("nobody asks", None));
+            return Err(ErrorData::internal_error("the request has no identity", None));
         };
         let arguments = request.arguments.unwrap_or_default();
         let outcome = match self.calls.try_acquire() {
@@ -195,7 +195,7 @@ impl McpHandler {
         let open = use_cases::list_asks(&self.app, caller, session).await?.asks;
         match open.as_slice() {
             [ask] => Ok(ask.ask_id),
-            [] => Err(Fault::new(ErrorCode::UNKNOWN_ASK, "the agent asks nothing at the moment")),
+            [] => Err(Fault::new(ErrorCode::UNKNOWN_ASK, "the agent has no open question")),
             several => {
                 let ids: Vec<u64> = several.iter().map(|ask| ask.ask_id).collect();
                 let detail = format!("askId: {} questions are open; say which: {ids:?}", ids.len());

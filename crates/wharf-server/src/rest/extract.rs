@@ -44,7 +44,7 @@ impl FromRequestParts<App> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Fault> {
         let identity = parts.extensions.get::<Identity>().cloned();
-        let identity = identity.ok_or_else(|| Fault::new(ErrorCode::UNAUTHORIZED, "nobody asks"))?;
+        let identity = identity.ok_or_else(|| Fault::new(ErrorCode::UNAUTHORIZED, "the request has no identity"))?;
         let name = header_text(&parts.headers, &CLIENT_NAME_HEADER)
             .or_else(|| header_text(&parts.headers, &header::USER_AGENT));
         Ok(Self::new(identity, name).with_chosen_id(read_chosen_id(&parts.headers)?))
@@ -85,7 +85,7 @@ impl<T: DeserializeOwned + Send> FromRequestParts<App> for PathParams<T> {
         match Path::from_request_parts(parts, app).await {
             Ok(Path(names)) => Ok(Self(names)),
             Err(_) => {
-                let detail = "a name in the path is not UTF-8, so there is nothing of that name";
+                let detail = "a name in the path is not UTF-8";
                 Err(Fault::new(ErrorCode::UNKNOWN_ROUTE, detail))
             }
         }

@@ -43,13 +43,13 @@ pub(super) async fn make_code(
     JsonBody(args): JsonBody<LoginCodeArgs>,
 ) -> Result<(StatusCode, Json<LoginCode>), Fault> {
     if caller.identity.token.as_deref().is_some_and(|id| app.tokens.is_login(id)) {
-        let detail = "a page that is logged in makes no codes for others; ask with a token, or: wharf token code";
+        let detail = "a page that is logged in cannot make login codes; use a token, or: wharf token code";
         return Err(Fault::new(ErrorCode::BEYOND_OWN_RIGHTS, detail));
     }
     let terms = check_login_terms(&app, &caller.identity, args)?;
     let (role, workspace) = (terms.access.to_string(), terms.workspace.as_deref().map(ToOwned::to_owned));
     let code = app.codes.make(caller.identity, terms).map_err(|_| {
-        let detail = "too many codes wait to be used; they are gone in a minute";
+        let detail = "too many login codes are unused; they expire within a minute";
         Fault::new(ErrorCode::TOO_MANY_CODES, detail)
     })?;
     Ok((StatusCode::CREATED, Json(LoginCode { code, good_for_seconds: GOOD_FOR.as_secs(), role, workspace })))
@@ -77,7 +77,7 @@ pub(super) async fn log_in(State(app): State<App>, request: Request) -> Response
         return wrong(
             &app,
             peer,
-            "there is no such code: it is good once, and for a minute; make another: wharf token code",
+            "unknown login code: a code works once, within a minute; make another: wharf token code",
         );
     };
     run_blocking(move || create_login(&app, &asker, terms, tls)).await
@@ -92,7 +92,7 @@ async fn read_code(headers: &HeaderMap, body: axum::body::Body) -> Result<LoginA
     }
     let unfit = |detail: String| Fault::new(ErrorCode::INVALID_PARAMS, detail).with_legacy_code("invalid_body");
     let late = || {
-        Fault::new(ErrorCode::CUT_OFF, "the body did not come to its end in time")
+        Fault::new(ErrorCode::CUT_OFF, "the body was not complete in time; send it faster")
             .with_status(StatusCode::REQUEST_TIMEOUT)
     };
     let read = tokio::time::timeout(CODE_READ_TIMEOUT, axum::body::to_bytes(body, MAX_CODE_BODY_BYTES))
@@ -140,7 +140,9 @@ fn check_login_terms(app: &App, asker: &Identity, args: LoginCodeArgs) -> Result
     let role = args.role.map(|role| role.parse::<Access>().map_err(|error| unfit(format!("role: {error}"))));
     let access = role.transpose()?.unwrap_or(most);
     if access > most {
-        return Err(beyond("role: a login is no more than its asker, and no admin of a workspace"));
+        return Err(beyond(
+            "role: a login may not have more rights than the caller, and a login of one workspace may not be an admin",
+        ));
     }
     let own = asker.scope.login_workspace().map_err(beyond)?;
     let workspace = match args.workspace {
@@ -177,6 +179,6 @@ fn create_login(app: &App, asker: &Identity, mut terms: Terms, tls: bool) -> Res
 
 fn tokens_unwritable(error: &TokensFileError) -> Fault {
     tracing::error!(%error, "a login cannot be written down");
-    let detail = "the host cannot write its tokens at the moment; its log says why";
+    let detail = "the host cannot write its tokens file; its log says why";
     Fault::new(ErrorCode::UNAVAILABLE, detail)
 }

@@ -41,7 +41,8 @@ pub(crate) async fn answer_ask(
     caller.may_answer_in(app, id)?;
     let handle = open_session(app, caller, id).await?;
     let unknown = || {
-        let detail = format!("the agent did not ask anything under {:?}", ask.chars().take(40).collect::<String>());
+        let shown: String = ask.chars().take(40).collect();
+        let detail = format!("no ask {shown:?}; GET /sessions/{id}/asks and `wharf asks` list the open ones");
         Fault::new(ErrorCode::UNKNOWN_ASK, detail)
     };
     let ask = ask.parse().map(AskId).map_err(|_| unknown())?;

@@ -104,7 +104,7 @@ impl Caller {
             return Ok(());
         }
         let detail =
-            "what an agent asks is its user's to answer; the operator lets agents do it with delegation.answer";
+            "only a user may answer what an agent asks; the operator can let agents answer with delegation.answer";
         Err(Fault::new(ErrorCode::DELEGATION_DENIED, detail))
     }
 
@@ -122,7 +122,7 @@ impl Caller {
         if self.identity.scope == Scope::Host {
             return Ok(());
         }
-        let detail = "this token covers a part of the host, and this is about all of it; use one without a scope";
+        let detail = "this token covers only a part of the host; use a token without a scope";
         Err(Fault::new(ErrorCode::HOST_ONLY, detail))
     }
 

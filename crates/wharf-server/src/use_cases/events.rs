@@ -33,7 +33,7 @@ pub(crate) async fn list_events(app: &App, caller: &Caller, id: &str, args: &Eve
 
 pub(crate) fn unknown_event(id: &str) -> Fault {
     let id: String = id.chars().take(80).collect();
-    let detail = format!("the log does not hold {id:?}; begin again without it");
+    let detail = format!("the log has no event {id:?}; start again without it");
     Fault::new(ErrorCode::UNKNOWN_EVENT, detail)
 }
 

@@ -153,7 +153,7 @@ pub(crate) fn fault_from_call_error(error: &CallError, id: &str) -> Fault {
         CallError::Left => fault(ErrorCode::LEFT),
         CallError::Gone | CallError::Storage(_) => {
             tracing::warn!(session = id, %error, "a call did not go through");
-            let detail = "the session cannot take this now: the host is stopping, or its log cannot be written";
+            let detail = "the session is not available: the host is stopping, or the session's log cannot be written";
             Fault::new(ErrorCode::UNAVAILABLE, detail)
         }
     };
@@ -170,7 +170,7 @@ pub(crate) fn fault_from_refusal(refusal: &Refusal, id: &str) -> Fault {
             ErrorCode::KILLED,
             format!("the session was killed; to bring it back: wharf resume {id}, or POST /sessions/{id}/resume"),
         ),
-        Refusal::Observer => Fault::new(ErrorCode::OBSERVER, "this client only observes"),
+        Refusal::Observer => Fault::new(ErrorCode::OBSERVER, "this client is an observer; connect as a controller"),
         Refusal::TurnInProgress => Fault::new(
             ErrorCode::TURN_IN_PROGRESS,
             "a turn is running or prompts wait; send `queue: true` to wait in line, `interrupt: true` to end the turn",
@@ -187,14 +187,15 @@ pub(crate) fn fault_from_refusal(refusal: &Refusal, id: &str) -> Fault {
         }
         Refusal::KeyReused(prompt) => Fault::new(
             ErrorCode::IDEMPOTENCY_KEY_REUSED,
-            format!("the idempotency key was used for prompt {prompt}, which says something else; send another key"),
+            format!("the idempotency key was used for prompt {prompt}, which has other content; send another key"),
         ),
         Refusal::AlreadyStarted(prompt) => {
             Fault::new(ErrorCode::ALREADY_STARTED, format!("prompt {prompt} has started; interrupt the turn instead"))
         }
-        Refusal::UnknownAsk(ask) => {
-            Fault::new(ErrorCode::UNKNOWN_ASK, format!("the agent did not ask anything under {ask}"))
-        }
+        Refusal::UnknownAsk(ask) => Fault::new(
+            ErrorCode::UNKNOWN_ASK,
+            format!("no ask {ask}; GET /sessions/{id}/asks and `wharf asks` list the open ones"),
+        ),
         Refusal::AlreadyAnswered(ask) => {
             Fault::new(ErrorCode::ALREADY_ANSWERED, format!("ask {ask} has had its answer"))
         }
@@ -213,7 +214,7 @@ pub(crate) fn fault_from_prompt_end(end: &PromptEnd, session: &str) -> Option<Fa
     let (code, detail) = match end {
         PromptEnd::Answered { .. } | PromptEnd::Failed { .. } | PromptEnd::Cancelled => return None,
         PromptEnd::Removed { .. } => (ErrorCode::REMOVED, "the prompt was taken out of the queue"),
-        PromptEnd::AgentExited => (ErrorCode::AGENT_EXITED, "the agent went away before it finished this prompt"),
+        PromptEnd::AgentExited => (ErrorCode::AGENT_EXITED, "the agent exited before it finished this prompt"),
         PromptEnd::StartFailed => (ErrorCode::START_FAILED, "the agent could not be started for this prompt"),
         PromptEnd::SessionEnded => (ErrorCode::SESSION_ENDED, "the session was ended before this prompt was finished"),
         PromptEnd::HostShutdown => (ErrorCode::HOST_SHUTDOWN, "the host was stopped before this prompt was finished"),
