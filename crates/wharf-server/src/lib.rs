@@ -12,12 +12,12 @@ mod ending;
 mod fault;
 mod guard;
 mod intake;
-mod lines;
 mod listen;
 mod mcp;
 mod metrics;
 mod rest;
 mod running;
+mod transcript;
 mod unfinished;
 mod unread;
 mod use_cases;
@@ -39,9 +39,9 @@ pub use auth::{
     UnknownAccess,
 };
 use fault::Fault;
-pub use lines::paint;
 pub use listen::TlsError;
 use listen::{Doors, Share, Shares, Tls};
+pub use transcript::paint_line;
 
 /// How many calls may scan a log for its newest lines at the same time.
 const MAX_TAIL_SCANS: usize = 4;

@@ -3,17 +3,17 @@
 use serde_json::Value;
 use wharf_api::{AnswerAction, AnswerArgs, Answered, AskList, AskOption, AskType, OpenAsk};
 
-use crate::client::{Call, Client, path};
+use crate::client::{HostCall, HostClient, url_path};
 use crate::exit::{Exit, Failure};
-use crate::look::text::printable;
+use crate::format::text::to_printable;
 
 /// Something that an agent waits for.
 #[derive(Clone, Debug)]
-pub(crate) struct Ask(pub(crate) OpenAsk);
+pub(crate) struct AnswerableAsk(pub(crate) OpenAsk);
 
 /// One answer that can be given.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Choice {
+pub(crate) struct AskChoice {
     pub(crate) id: String,
     pub(crate) name: String,
     /// `allow_once`, `reject_always` …; empty for an elicitation.
@@ -22,17 +22,22 @@ pub(crate) struct Choice {
 }
 
 /// The open asks of a session.
-pub(crate) async fn open(client: &Client, session: &str) -> anyhow::Result<Vec<Ask>> {
-    let AskList { asks } = client.read(&Call::get(path(&["sessions", session, "asks"]))).await?;
-    Ok(asks.into_iter().map(Ask).collect())
+pub(crate) async fn list_open_asks(client: &HostClient, session: &str) -> anyhow::Result<Vec<AnswerableAsk>> {
+    let AskList { asks } = client.fetch_json(&HostCall::get(url_path(&["sessions", session, "asks"]))).await?;
+    Ok(asks.into_iter().map(AnswerableAsk).collect())
 }
 
 /// Gives the answer.
-pub(crate) async fn answer(client: &Client, session: &str, ask: &Ask, choice: &Choice) -> anyhow::Result<Answered> {
-    client.read(&Call::post(path(&["sessions", session, "asks", &ask.id()]), &choice.body)).await
+pub(crate) async fn send_answer(
+    client: &HostClient,
+    session: &str,
+    ask: &AnswerableAsk,
+    choice: &AskChoice,
+) -> anyhow::Result<Answered> {
+    client.fetch_json(&HostCall::post(url_path(&["sessions", session, "asks", &ask.id()]), &choice.body)).await
 }
 
-impl Ask {
+impl AnswerableAsk {
     pub(crate) fn id(&self) -> String {
         self.0.ask_id.to_string()
     }
@@ -46,11 +51,11 @@ impl Ask {
     }
 
     /// What can be answered, besides cancelling it.
-    pub(crate) fn choices(&self) -> Vec<Choice> {
+    pub(crate) fn choices(&self) -> Vec<AskChoice> {
         if !self.is_permission() {
-            return [AnswerAction::Accept, AnswerAction::Decline, AnswerAction::Cancel].map(action).into();
+            return [AnswerAction::Accept, AnswerAction::Decline, AnswerAction::Cancel].map(action_choice).into();
         }
-        let choice = |AskOption { option_id, name, kind }: &AskOption| Choice {
+        let choice = |AskOption { option_id, name, kind }: &AskOption| AskChoice {
             id: option_id.clone(),
             name: name.clone(),
             kind: kind.clone(),
@@ -64,23 +69,23 @@ impl Ask {
     }
 
     /// The choice that is meant: its id or name, or a beginning that no other has.
-    pub(crate) fn choose(&self, meant: &str) -> Result<Choice, Failure> {
+    pub(crate) fn find_choice(&self, meant: &str) -> Result<AskChoice, Failure> {
         let choices = self.choices();
         let meant_low = meant.to_lowercase();
-        let words = |choice: &Choice| [choice.id.to_lowercase(), choice.name.to_lowercase()];
+        let words = |choice: &AskChoice| [choice.id.to_lowercase(), choice.name.to_lowercase()];
         let exact = choices.iter().find(|choice| choice.id == meant);
         let exact = exact.or_else(|| choices.iter().find(|choice| words(choice).contains(&meant_low)));
         if let Some(choice) = exact {
             return Ok(choice.clone());
         }
-        let begins = |choice: &&Choice| words(choice).iter().any(|word| word.starts_with(&meant_low));
-        let found: Vec<&Choice> = choices.iter().filter(begins).collect();
+        let begins = |choice: &&AskChoice| words(choice).iter().any(|word| word.starts_with(&meant_low));
+        let found: Vec<&AskChoice> = choices.iter().filter(begins).collect();
         match found[..] {
             [one] if !meant.is_empty() => Ok(one.clone()),
-            [] if meant == "cancel" => Ok(cancel()),
+            [] if meant == "cancel" => Ok(cancel_choice()),
             _ => {
                 let offered: Vec<String> =
-                    choices.iter().map(|choice| format!("{} ({:?})", choice.shown(), choice.name)).collect();
+                    choices.iter().map(|choice| format!("{} ({:?})", choice.printable_id(), choice.name)).collect();
                 let fits = if found.len() > 1 { "fits several answers" } else { "is not offered" };
                 let words = format!("{meant:?} {fits}; ask {} offers: {}, or cancel", self.id(), offered.join(", "));
                 Err(Failure::new(Exit::Usage, words))
@@ -89,27 +94,27 @@ impl Ask {
     }
 
     /// The mildest way to say no.
-    pub(crate) fn refusal(&self) -> Choice {
+    pub(crate) fn refusal_choice(&self) -> AskChoice {
         if !self.is_permission() {
-            return action(AnswerAction::Decline);
+            return action_choice(AnswerAction::Decline);
         }
-        self.of_kind("reject_once").or_else(|| self.of_kind("reject_always")).unwrap_or_else(cancel)
+        self.find_kind("reject_once").or_else(|| self.find_kind("reject_always")).unwrap_or_else(cancel_choice)
     }
 
     /// A yes to this one thing, if there is such an answer: never one for good.
-    pub(crate) fn consent(&self) -> Option<Choice> {
-        self.of_kind("allow_once")
+    pub(crate) fn consent_choice(&self) -> Option<AskChoice> {
+        self.find_kind("allow_once")
     }
 
-    fn of_kind(&self, kind: &str) -> Option<Choice> {
+    fn find_kind(&self, kind: &str) -> Option<AskChoice> {
         self.choices().into_iter().find(|choice| choice.kind == kind)
     }
 }
 
-impl Choice {
+impl AskChoice {
     /// Its id, as a terminal may show it: agents choose ids.
-    pub(crate) fn shown(&self) -> String {
-        printable(&self.id)
+    pub(crate) fn printable_id(&self) -> String {
+        to_printable(&self.id)
     }
 
     /// With what a form was filled in with.
@@ -119,19 +124,19 @@ impl Choice {
     }
 }
 
-fn action(action: AnswerAction) -> Choice {
+fn action_choice(action: AnswerAction) -> AskChoice {
     let word = match action {
         AnswerAction::Accept => "accept",
         AnswerAction::Decline => "decline",
         AnswerAction::Cancel => "cancel",
     };
     let body = AnswerArgs { action: Some(action), ..AnswerArgs::default() };
-    Choice { id: word.to_owned(), name: word.to_owned(), kind: String::new(), body }
+    AskChoice { id: word.to_owned(), name: word.to_owned(), kind: String::new(), body }
 }
 
-fn cancel() -> Choice {
+fn cancel_choice() -> AskChoice {
     let (id, name) = ("cancel".to_owned(), "cancel".to_owned());
-    Choice { id, name, kind: String::new(), body: AnswerArgs { cancel: Some(true), ..AnswerArgs::default() } }
+    AskChoice { id, name, kind: String::new(), body: AnswerArgs { cancel: Some(true), ..AnswerArgs::default() } }
 }
 
 #[cfg(test)]
@@ -140,15 +145,15 @@ mod tests {
 
     use super::*;
 
-    fn ask(value: Value) -> Ask {
-        Ask(serde_json::from_value(value).unwrap())
+    fn ask(value: Value) -> AnswerableAsk {
+        AnswerableAsk(serde_json::from_value(value).unwrap())
     }
 
-    fn body(choice: &Choice) -> Value {
+    fn body(choice: &AskChoice) -> Value {
         serde_json::to_value(&choice.body).unwrap()
     }
 
-    fn permission() -> Ask {
+    fn permission() -> AnswerableAsk {
         let option = |id: &str, name: &str, kind: &str| json!({ "optionId": id, "name": name, "kind": kind });
         let options = [
             option("allow-once", "Allow", "allow_once"),
@@ -159,14 +164,15 @@ mod tests {
         ask(json!({ "askId": 7, "kind": "permission", "options": options, "toolCall": tool, "params": {} }))
     }
 
-    fn elicitation() -> Ask {
+    fn elicitation() -> AnswerableAsk {
         let params = json!({ "message": "Which branch?" });
         ask(json!({ "askId": 8, "kind": "elicitation", "options": [], "params": params }))
     }
 
     #[test]
     fn an_answer_is_meant_by_id_name_or_beginning() {
-        let id = |meant: &str| permission().choose(meant).map(|choice| choice.id).map_err(|error| error.to_string());
+        let id =
+            |meant: &str| permission().find_choice(meant).map(|choice| choice.id).map_err(|error| error.to_string());
         for (meant, chosen) in [
             ("allow-once", "allow-once"),
             ("ALLOW", "allow-once"),
@@ -179,36 +185,39 @@ mod tests {
         let several = id("allow-").unwrap_err();
         assert!(several.contains("fits several") && several.contains("allow-always"), "{several}");
         assert!(id("maybe").unwrap_err().contains("is not offered") && id("").is_err());
-        assert_eq!(body(&permission().choose("cancel").unwrap()), json!({ "cancel": true }));
+        assert_eq!(body(&permission().find_choice("cancel").unwrap()), json!({ "cancel": true }));
     }
 
     #[test]
     fn an_id_is_shown_without_what_moves_a_terminal() {
         let mut odd = permission();
         odd.0.options[0].option_id = "\u{1b}[2Jallow\u{7}".to_owned();
-        let refused = odd.choose("maybe").unwrap_err().to_string();
+        let refused = odd.find_choice("maybe").unwrap_err().to_string();
         assert!(refused.contains("offers: allow (\"Allow\")"), "{refused:?}");
-        let choice = odd.choose("\u{1b}[2Jallow\u{7}").unwrap();
-        assert_eq!((choice.shown().as_str(), &body(&choice)["optionId"]), ("allow", &json!("\u{1b}[2Jallow\u{7}")));
+        let choice = odd.find_choice("\u{1b}[2Jallow\u{7}").unwrap();
+        assert_eq!(
+            (choice.printable_id().as_str(), &body(&choice)["optionId"]),
+            ("allow", &json!("\u{1b}[2Jallow\u{7}"))
+        );
     }
 
     #[test]
     fn yes_is_never_for_good_and_no_is_mild() {
-        assert_eq!(permission().consent().unwrap().id, "allow-once");
-        assert_eq!(permission().refusal().id, "no");
+        assert_eq!(permission().consent_choice().unwrap().id, "allow-once");
+        assert_eq!(permission().refusal_choice().id, "no");
         let mut odd = permission();
         odd.0.options.retain(|option| option.kind == "allow_always");
-        assert_eq!(odd.consent(), None);
-        assert_eq!(body(&odd.refusal()), json!({ "cancel": true }));
-        assert_eq!(elicitation().consent(), None);
-        assert_eq!(body(&elicitation().refusal()), json!({ "action": "decline" }));
+        assert_eq!(odd.consent_choice(), None);
+        assert_eq!(body(&odd.refusal_choice()), json!({ "cancel": true }));
+        assert_eq!(elicitation().consent_choice(), None);
+        assert_eq!(body(&elicitation().refusal_choice()), json!({ "action": "decline" }));
     }
 
     #[test]
     fn an_ask_says_what_it_is_about() {
         assert_eq!((permission().subject(), permission().id().as_str()), ("rm -rf build", "7"));
         assert_eq!((elicitation().subject(), elicitation().id().as_str()), ("Which branch?", "8"));
-        let filled = elicitation().choose("acc").unwrap().with_content(json!({ "branch": "main" }));
+        let filled = elicitation().find_choice("acc").unwrap().with_content(json!({ "branch": "main" }));
         assert_eq!(body(&filled), json!({ "action": "accept", "content": { "branch": "main" } }));
     }
 }

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 
-use crate::client::Client;
-use crate::connect::Reach;
-use crate::look::Screen;
+use crate::client::HostClient;
+use crate::connect::HostLocator;
+use crate::format::Screen;
 use crate::paths;
 
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Options of every verb")]
-pub(crate) struct Global {
+pub(crate) struct GlobalOptions {
     /// The state directory of the host [default: the XDG state directory].
     #[arg(long, env = "WHARF_STATE_DIR", value_name = "DIR", global = true)]
     pub(crate) state_dir: Option<PathBuf>,
@@ -27,42 +27,42 @@ pub(crate) struct Global {
     pub(crate) verbose: bool,
     /// Colours: `auto` means on a terminal, and not with NO_COLOR.
     #[arg(long, value_name = "WHEN", default_value = "auto", global = true)]
-    pub(crate) color: When,
+    pub(crate) color: ColourWhen,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum When {
+pub(crate) enum ColourWhen {
     Auto,
     Always,
     Never,
 }
 
-impl Global {
+impl GlobalOptions {
     pub(crate) fn state_dir(&self) -> anyhow::Result<PathBuf> {
         paths::state_dir(self.state_dir.as_deref())
     }
 
     /// The way to the host, for a verb that goes by this name.
-    pub(crate) fn reach(&self, who: &'static str) -> anyhow::Result<Reach> {
+    pub(crate) fn locate_host(&self, program: &'static str) -> anyhow::Result<HostLocator> {
         let config = self.config.as_ref().map(std::path::absolute).transpose();
         let config = config.context("finding the configuration file")?;
-        Ok(Reach::new(self.state_dir()?, config, !self.no_start, who))
+        Ok(HostLocator::new(self.state_dir()?, config, !self.no_start, program))
     }
 
     /// The host, started if need be and allowed, and of a version that we understand.
-    pub(crate) async fn client(&self) -> anyhow::Result<Client> {
-        self.client_for("wharf").await
+    pub(crate) async fn connect_client(&self) -> anyhow::Result<HostClient> {
+        self.connect_client_as("wharf").await
     }
 
     /// The same for a verb that goes by this name.
-    pub(crate) async fn client_for(&self, who: &'static str) -> anyhow::Result<Client> {
-        Client::open(self.reach(who)?, self.verbose).await
+    pub(crate) async fn connect_client_as(&self, program: &'static str) -> anyhow::Result<HostClient> {
+        HostClient::open(self.locate_host(program)?, self.verbose).await
     }
 
     /// The host if it runs. It may be of any version.
-    pub(crate) async fn client_if_running(&self) -> anyhow::Result<Client> {
-        let reach = Reach::new(self.state_dir()?, None, false, "wharf");
-        Client::open_any(reach, self.verbose).await
+    pub(crate) async fn connect_if_running(&self) -> anyhow::Result<HostClient> {
+        let reach = HostLocator::new(self.state_dir()?, None, false, "wharf");
+        HostClient::open_any(reach, self.verbose).await
     }
 
     pub(crate) fn screen(&self) -> Screen {

@@ -8,29 +8,29 @@ mod client;
 mod connect;
 mod doctor;
 mod exit;
+mod format;
 mod global;
-mod look;
+mod logging;
 mod output;
 mod paths;
-mod state;
-mod told;
+mod session_ref;
+mod session_state;
 mod turn;
 mod verbs;
-mod which;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 use exit::{Exit, Failure};
-use global::Global;
+use global::GlobalOptions;
 
 /// The session host for coding agents: it keeps every conversation alive, and any number of clients share it.
 #[derive(Debug, Parser)]
 #[command(name = "wharf", version, arg_required_else_help = true, after_help = AFTER_HELP)]
 struct Cli {
     #[command(flatten)]
-    global: Global,
+    global: GlobalOptions,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -42,51 +42,51 @@ the newest of the current directory. Verbs that need a host start one in the bac
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Start an agent, give it a prompt, show what it does; the exit code tells how the turn ended.
-    Run(verbs::run::Run),
+    Run(verbs::run::RunVerb),
     /// List the sessions, or watch them, or follow one.
-    Sessions(verbs::sessions::Sessions),
+    Sessions(verbs::sessions::SessionsVerb),
     /// Show everything about one session.
-    Show(verbs::show::Show),
+    Show(verbs::show::ShowVerb),
     /// Send a prompt to a session.
-    Prompt(verbs::prompt::Prompt),
+    Prompt(verbs::prompt::PromptVerb),
     /// Show what a session said and did.
-    Output(verbs::output::Output),
+    Output(verbs::output::OutputVerb),
     /// Cancel the running turn; the session goes on.
-    Interrupt(verbs::life::Interrupt),
+    Interrupt(verbs::lifecycle::InterruptVerb),
     /// End a session's agent; its history stays.
-    Kill(verbs::life::Kill),
+    Kill(verbs::lifecycle::KillVerb),
     /// Bring an ended session back.
-    Resume(verbs::life::Resume),
+    Resume(verbs::lifecycle::ResumeVerb),
     /// Delete a session and its history.
-    Forget(verbs::forget::Forget),
+    Forget(verbs::forget::ForgetVerb),
     /// List what agents ask and wait for.
-    Asks(verbs::asks::Asks),
+    Asks(verbs::asks::AsksVerb),
     /// Answer what an agent asks.
-    Answer(verbs::answer::Answer),
+    Answer(verbs::answer::AnswerVerb),
     /// See and change the prompts that wait.
-    Queue(verbs::queue::Queue),
+    Queue(verbs::queue::QueueVerb),
     /// Name directories, so that agents can be started in them by name.
-    Workspace(verbs::workspace::Workspace),
+    Workspace(verbs::workspace::WorkspaceVerb),
     /// List the agents that can be run, and which of them are installed.
-    Agents(verbs::agents::Agents),
+    Agents(verbs::agents::AgentsVerb),
     /// Is a host running, where, and of which version?
-    Status(verbs::status::Status),
+    Status(verbs::status::StatusVerb),
     /// What can this machine do, and what stands in the way?
-    Doctor(verbs::doctor::Doctor),
+    Doctor(verbs::doctor::DoctorVerb),
     /// Stop the host: agents are ended, sessions stay on disk.
-    Stop(verbs::stop::Stop),
+    Stop(verbs::stop::StopVerb),
     /// Run the host.
-    Serve(verbs::serve::Serve),
+    Serve(verbs::serve::ServeVerb),
     /// Speak ACP on stdin and stdout: what an editor starts instead of the agent.
-    Acp(verbs::acp::Acp),
+    Acp(verbs::acp::AcpVerb),
     /// Speak MCP on stdin and stdout: tools that start, drive and watch agents.
-    Mcp(verbs::mcp::Mcp),
+    Mcp(verbs::mcp::McpVerb),
     /// Make, list and revoke tokens.
-    Token(verbs::token::Token),
+    Token(verbs::token::TokenVerb),
     /// Print a script that completes wharf's verbs and options in your shell.
-    Completions(verbs::completions::Completions),
+    Completions(verbs::completions::CompletionsVerb),
     /// Print the manual page, or write one for each verb.
-    Man(verbs::man::Man),
+    Man(verbs::man::ManVerb),
     /// Speak ACP on stdin and stdout as the built-in demo agent (no model, no network).
     DemoAgent,
 }
@@ -104,20 +104,20 @@ fn main() -> ExitCode {
     if verb.as_ref().is_some_and(|verb| verb == "__files") {
         return wharf_host::outside_files::run(args);
     }
-    if verb.is_some_and(|verb| verb == connect::DETACH) {
-        return connect::detach(args);
+    if verb.is_some_and(|verb| verb == connect::DETACH_COMMAND) {
+        return connect::detach_host(args);
     }
     let Cli { global, verb } = Cli::parse();
-    match perform(&global, verb) {
+    match run_verb(&global, verb) {
         Ok(exit) => exit.into(),
         Err(error) => {
-            output::error(&error);
+            output::print_error(&error);
             Failure::exit_of(&error).into()
         }
     }
 }
 
-fn perform(global: &Global, verb: Verb) -> anyhow::Result<Exit> {
+fn run_verb(global: &GlobalOptions, verb: Verb) -> anyhow::Result<Exit> {
     let well = |()| Exit::Ok;
     match verb {
         Verb::Run(verb) => verbs::block_on(verbs::run::run(global, verb)),
@@ -125,9 +125,9 @@ fn perform(global: &Global, verb: Verb) -> anyhow::Result<Exit> {
         Verb::Show(verb) => verbs::block_on(verbs::show::run(global, verb)),
         Verb::Prompt(verb) => verbs::block_on(verbs::prompt::run(global, verb)),
         Verb::Output(verb) => verbs::block_on(verbs::output::run(global, verb)),
-        Verb::Interrupt(verb) => verbs::block_on(verbs::life::interrupt(global, verb)),
-        Verb::Kill(verb) => verbs::block_on(verbs::life::kill(global, verb)),
-        Verb::Resume(verb) => verbs::block_on(verbs::life::resume(global, verb)),
+        Verb::Interrupt(verb) => verbs::block_on(verbs::lifecycle::run_interrupt(global, verb)),
+        Verb::Kill(verb) => verbs::block_on(verbs::lifecycle::run_kill(global, verb)),
+        Verb::Resume(verb) => verbs::block_on(verbs::lifecycle::run_resume(global, verb)),
         Verb::Forget(verb) => verbs::block_on(verbs::forget::run(global, verb)),
         Verb::Asks(verb) => verbs::block_on(verbs::asks::run(global, verb)),
         Verb::Answer(verb) => verbs::block_on(verbs::answer::run(global, verb)),

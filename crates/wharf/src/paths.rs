@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use etcetera::{AppStrategy, AppStrategyArgs};
 
-fn strategy() -> anyhow::Result<etcetera::app_strategy::Xdg> {
+fn xdg_strategy() -> anyhow::Result<etcetera::app_strategy::Xdg> {
     let args = AppStrategyArgs { top_level_domain: String::new(), author: String::new(), app_name: "wharf".to_owned() };
     etcetera::app_strategy::Xdg::new(args).context("finding the home directory; set HOME, or give --state-dir")
 }
@@ -14,7 +14,7 @@ fn strategy() -> anyhow::Result<etcetera::app_strategy::Xdg> {
 pub(crate) fn state_dir(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     let dir = match given {
         Some(dir) => dir.to_owned(),
-        None => strategy()?.state_dir().context("finding the state directory; give --state-dir")?,
+        None => xdg_strategy()?.state_dir().context("finding the state directory; give --state-dir")?,
     };
     std::path::absolute(&dir).with_context(|| format!("resolving {}", dir.display()))
 }
@@ -29,5 +29,5 @@ pub(crate) fn config_file(given: Option<&Path>) -> anyhow::Result<Option<PathBuf
 
 /// The XDG config directory.
 pub(crate) fn config_dir() -> anyhow::Result<PathBuf> {
-    Ok(strategy()?.config_dir())
+    Ok(xdg_strategy()?.config_dir())
 }

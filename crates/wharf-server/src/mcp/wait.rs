@@ -16,7 +16,7 @@ use crate::App;
 use crate::acp::stop_reason;
 use crate::ending::ended;
 use crate::fault::Fault;
-use crate::lines::{Follow, Followed, Line, LineKind};
+use crate::transcript::{LineKind, TranscriptBatch, TranscriptLine, TranscriptReader};
 use crate::use_cases::{self, Caller, to_session_info};
 
 const DEFAULT_WAIT_SECONDS: f64 = 300.0;
@@ -69,14 +69,14 @@ pub(super) async fn list_open_asks(app: &App, caller: &Caller, session: &Session
 struct TurnWait<'a> {
     handle: &'a SessionHandle,
     context: &'a RequestContext<RoleServer>,
-    follow: Follow,
+    follow: TranscriptReader,
     reports: ProgressReports,
     stop_reason: Option<String>,
 }
 
 impl<'a> TurnWait<'a> {
     async fn new(app: &App, handle: &'a SessionHandle, context: &'a RequestContext<RoleServer>) -> Result<Self, Fault> {
-        let follow = Follow::after_event(handle, handle.head(), app.host.config().redact_output).await;
+        let follow = TranscriptReader::after_event(handle, handle.head(), app.host.config().redact_output).await;
         let follow = follow.map_err(|_| unreadable_log())?;
         Ok(Self {
             handle,
@@ -104,9 +104,9 @@ impl<'a> TurnWait<'a> {
         }
     }
 
-    fn note_batch(&mut self, followed: &Followed) {
+    fn note_batch(&mut self, followed: &TranscriptBatch) {
         for entry in followed.batch.entries() {
-            let ended_turn = |line: &Line| line.id.seq == entry.seq && line.kind == LineKind::TurnEnd;
+            let ended_turn = |line: &TranscriptLine| line.id.seq == entry.seq && line.kind == LineKind::TurnEnd;
             if let Event::PromptEnded { end, .. } = &entry.event
                 && followed.lines.iter().any(ended_turn)
             {

@@ -6,7 +6,7 @@ use super::faults::{invalid_query, unreadable_session};
 use super::{Caller, open_session};
 use crate::App;
 use crate::fault::Fault;
-use crate::lines::{LastLines, MostLines, last_n};
+use crate::transcript::{LastLines, LineLimit, read_last_lines};
 
 const DEFAULT_OUTPUT_LINES: usize = 200;
 const MAX_OUTPUT_LINES: usize = 10_000;
@@ -24,10 +24,10 @@ pub(crate) async fn read_output(
         return Err(invalid_query(detail));
     }
     let handle = open_session(app, caller, id).await?;
-    let most = MostLines { lines: count, bytes: app.host.config().limits.history.0 };
+    let most = LineLimit { lines: count, bytes: app.host.config().limits.history.0 };
     // The semaphore is never closed.
     let _place = app.tail_scans.acquire().await.ok();
-    let last = last_n(&handle, most, app.host.config().redact_output).await;
+    let last = read_last_lines(&handle, most, app.host.config().redact_output).await;
     let LastLines { lines, truncated } = last.map_err(|error| unreadable_session(id, &error))?;
     let last_event_id = lines.last().map(|line| line.id.to_string());
     let lines = lines.into_iter().map(|line| line.text).collect();

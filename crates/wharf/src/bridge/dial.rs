@@ -9,7 +9,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
-use crate::connect::{self, NoLink, Reach};
+use crate::connect::{self, ConnectError, HostLocator};
 
 /// A connection to the host, and the host's process.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(super) struct Link {
 /// How to get to the host.
 #[derive(Debug)]
 pub(crate) struct Dial {
-    reach: Reach,
+    reach: HostLocator,
     address: Address,
 }
 
@@ -35,29 +35,29 @@ struct Address {
 
 impl Dial {
     /// To this agent of the host.
-    pub(crate) fn new(reach: Reach, agent: Option<&str>) -> Self {
-        let query = agent.map(|agent| format!("?agent={}", connect::percent_encoded(agent))).unwrap_or_default();
+    pub(crate) fn new(reach: HostLocator, agent: Option<&str>) -> Self {
+        let query = agent.map(|agent| format!("?agent={}", connect::percent_encode(agent))).unwrap_or_default();
         let address = Address { socket: reach.socket().to_owned(), url: format!("ws://localhost/acp{query}") };
         Self { reach, address }
     }
 
     /// The first connection: a host that is not there is started at once.
     pub(super) async fn first(&mut self) -> anyhow::Result<Link> {
-        self.reach.first(async || self.address.connect().await).await
+        self.reach.connect_first(async || self.address.connect().await).await
     }
 
     /// A connection after one that was lost.
     pub(super) async fn again(&mut self) -> anyhow::Result<Link> {
-        self.reach.again(async || self.address.connect().await).await
+        self.reach.reconnect(async || self.address.connect().await).await
     }
 }
 
 impl Address {
-    async fn connect(&self) -> Result<Link, NoLink> {
+    async fn connect(&self) -> Result<Link, ConnectError> {
         let stream = connect::open_socket(&self.socket).await?;
-        let host = connect::peer(&stream);
+        let host = connect::peer_pid(&stream);
         let request = self.url.as_str().into_client_request().context("naming the agent");
-        let request = request.map_err(NoLink::Refused)?;
+        let request = request.map_err(ConnectError::Refused)?;
         // What the host sends is for the client to bear, whatever its size.
         let config = WebSocketConfig::default().max_message_size(None).max_frame_size(None);
         match client_async_with_config(request, stream, Some(config)).await {
@@ -69,10 +69,10 @@ impl Address {
             Err(Error::Http(response)) if response.status().is_client_error() => {
                 let text = String::from_utf8_lossy(response.body().as_deref().unwrap_or_default()).into_owned();
                 let (status, text) = (response.status(), text.trim().to_owned());
-                Err(NoLink::Refused(anyhow::anyhow!("the host refuses the connection: {status} {text}")))
+                Err(ConnectError::Refused(anyhow::anyhow!("the host refuses the connection: {status} {text}")))
             }
             // It went away while it was spoken to, or is full: another try will tell.
-            Err(_) => Err(NoLink::NoHost),
+            Err(_) => Err(ConnectError::NoHost),
         }
     }
 }

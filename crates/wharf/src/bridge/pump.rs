@@ -82,7 +82,7 @@ impl Pump {
             let Some(connected) = link else { return Ok(()) };
             let connected = connected?;
             if std::mem::replace(&mut before, true) {
-                output::note("wharf acp: connected again");
+                output::print_note("wharf acp: connected again");
             }
             let since = Instant::now();
             match self.talk(connected).await {
@@ -93,7 +93,7 @@ impl Pump {
                     self.take(step);
                 }
             }
-            output::note("wharf acp: the connection to the host is lost; looking for it again");
+            output::print_note("wharf acp: the connection to the host is lost; looking for it again");
             let too_soon = SHORT.saturating_sub(since.elapsed());
             link = self
                 .while_waiting(async {
@@ -127,7 +127,7 @@ impl Pump {
 
     async fn talk(&mut self, link: Link) -> End {
         let Link { socket, host, wanted } = link;
-        self.bridge.handle_environment(connect::environment(&wanted));
+        self.bridge.handle_environment(connect::forwarded_environment(&wanted));
         let (sink, mut frames) = socket.split();
         let (to_socket, outgoing) = mpsc::channel(FRAMES);
         let mut sending = tokio::spawn(send(sink, outgoing));
@@ -210,7 +210,7 @@ impl Pump {
         }
         self.to_host.extend(step.to_host);
         for note in step.notes {
-            output::note(&format!("wharf acp: {note}"));
+            output::print_note(&format!("wharf acp: {note}"));
         }
     }
 }

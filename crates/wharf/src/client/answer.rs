@@ -7,16 +7,16 @@ use serde::de::DeserializeOwned;
 use wharf_api::ProblemBody;
 
 use crate::exit::Failure;
-use crate::look::text::printable_line;
+use crate::format::text::to_printable_line;
 
 /// An answer, whole.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HostAnswer {
     status: StatusCode,
     body: Bytes,
 }
 
-impl Answer {
+impl HostAnswer {
     pub(super) fn new(status: StatusCode, body: Bytes) -> Self {
         Self { status, body }
     }
@@ -31,16 +31,16 @@ impl Answer {
     }
 
     /// Itself, or the refusal as an error.
-    pub(super) fn checked(self) -> anyhow::Result<Self> {
+    pub(super) fn into_success(self) -> anyhow::Result<Self> {
         if self.status.is_success() {
             return Ok(self);
         }
-        Err(refusal(self.status, &self.body).into())
+        Err(read_refusal(self.status, &self.body).into())
     }
 }
 
 /// What was refused and what to do, in the host's own words.
-pub(super) fn refusal(status: StatusCode, body: &[u8]) -> Failure {
+pub(super) fn read_refusal(status: StatusCode, body: &[u8]) -> Failure {
     let problem: ProblemBody = wharf_json::read_own(body).unwrap_or_default();
     let some =
         |text: &Option<String>| text.as_deref().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
@@ -56,7 +56,7 @@ pub(super) fn refusal(status: StatusCode, body: &[u8]) -> Failure {
         words.push_str(&format!("; install it with: {install}"));
     }
     if let Some(stderr) = some(&problem.stderr).filter(|stderr| !words.contains(stderr)) {
-        let lines: Vec<String> = stderr.lines().map(|line| format!("\n  | {}", printable_line(line))).collect();
+        let lines: Vec<String> = stderr.lines().map(|line| format!("\n  | {}", to_printable_line(line))).collect();
         words.push_str(&format!("\nthe agent's stderr ends with:{}", lines.concat()));
     }
     Failure::refusal(status.as_u16(), problem.code, words)
@@ -68,7 +68,7 @@ mod tests {
     use crate::exit::Exit;
 
     fn told(status: u16, body: &str) -> (Exit, String) {
-        let error = anyhow::Error::from(refusal(StatusCode::from_u16(status).unwrap(), body.as_bytes()));
+        let error = anyhow::Error::from(read_refusal(StatusCode::from_u16(status).unwrap(), body.as_bytes()));
         (Failure::exit_of(&error), error.to_string())
     }
 

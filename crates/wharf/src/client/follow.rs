@@ -7,19 +7,19 @@ use http_body_util::BodyExt;
 use hyper::StatusCode;
 use hyper::body::Incoming;
 
-use super::sse::{Event, Reader};
-use super::{Call, Client, answer};
-use crate::connect::NoLink;
+use super::sse::{SseEvent, SseReader};
+use super::{HostCall, HostClient, answer};
+use crate::connect::ConnectError;
 
 /// A host that is restarted is back sooner.
-const COMES_BACK_WITHIN: Duration = Duration::from_secs(30);
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Between two tries: soon at first, then at a pace that costs nothing.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LAST_PAUSE: Duration = Duration::from_secs(1);
+const FIRST_RETRY_DELAY: Duration = Duration::from_millis(20);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Where a stream begins.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum StreamStart {
     Beginning,
     /// After the event with this id.
     After(String),
@@ -27,44 +27,44 @@ pub(crate) enum Place {
 
 /// A stream that is being followed.
 #[derive(Debug)]
-pub(crate) struct Follow {
-    client: Client,
+pub(crate) struct StreamFollower {
+    client: HostClient,
     path: String,
     last: Option<String>,
     body: Option<Incoming>,
-    reader: Reader,
-    ready: VecDeque<Event>,
+    reader: SseReader,
+    ready: VecDeque<SseEvent>,
     pause: Duration,
 }
 
-impl Follow {
-    pub(crate) fn new(client: &Client, path: String, from: Place) -> Self {
+impl StreamFollower {
+    pub(crate) fn new(client: &HostClient, path: String, from: StreamStart) -> Self {
         let last = match from {
-            Place::Beginning => None,
-            Place::After(id) => Some(id),
+            StreamStart::Beginning => None,
+            StreamStart::After(id) => Some(id),
         };
         Self {
             client: client.clone(),
             path,
             last,
             body: None,
-            reader: Reader::default(),
+            reader: SseReader::default(),
             ready: VecDeque::new(),
-            pause: FIRST_PAUSE,
+            pause: FIRST_RETRY_DELAY,
         }
     }
 
     /// The next event; `None` when the host says that nothing more will come. Nothing is lost if this is dropped
     /// before it is done.
-    pub(crate) async fn next(&mut self) -> anyhow::Result<Option<Event>> {
+    pub(crate) async fn next(&mut self) -> anyhow::Result<Option<SseEvent>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 self.last = event.id.clone().or_else(|| self.last.take());
-                self.pause = FIRST_PAUSE;
+                self.pause = FIRST_RETRY_DELAY;
                 return Ok(Some(event));
             }
             let Some(body) = &mut self.body else {
-                if !self.connect().await? {
+                if !self.open_stream().await? {
                     return Ok(None);
                 }
                 continue;
@@ -72,32 +72,34 @@ impl Follow {
             match body.frame().await {
                 Some(Ok(frame)) => {
                     if let Some(bytes) = frame.data_ref() {
-                        self.ready.extend(self.reader.feed(bytes)?);
+                        self.ready.extend(self.reader.feed_bytes(bytes)?);
                     }
                 }
                 // It ended, or was lost: asked again, the host says which.
                 Some(Err(_)) | None => {
                     self.body = None;
-                    self.reader = Reader::default();
+                    self.reader = SseReader::default();
                     tokio::time::sleep(self.pause).await;
-                    self.pause = (self.pause * 2).min(LAST_PAUSE);
+                    self.pause = (self.pause * 2).min(MAX_RETRY_DELAY);
                 }
             }
         }
     }
 
     /// False if the stream is over.
-    async fn connect(&mut self) -> anyhow::Result<bool> {
-        let mut call = Call::get(&self.path).header("accept", "text/event-stream");
+    async fn open_stream(&mut self) -> anyhow::Result<bool> {
+        let mut call = HostCall::get(&self.path).with_header("accept", "text/event-stream");
         if let Some(last) = &self.last {
-            call = call.header("last-event-id", last);
+            call = call.with_header("last-event-id", last);
         }
-        let give_up_at = Instant::now() + COMES_BACK_WITHIN;
+        let give_up_at = Instant::now() + RECONNECT_TIMEOUT;
         let response = loop {
-            match self.client.start(&call).await {
+            match self.client.start_call(&call).await {
                 Ok(response) => break response,
-                Err(NoLink::NoHost) if Instant::now() < give_up_at => tokio::time::sleep(LAST_PAUSE / 4).await,
-                Err(no) => return Err(self.client.lost(no)),
+                Err(ConnectError::NoHost) if Instant::now() < give_up_at => {
+                    tokio::time::sleep(MAX_RETRY_DELAY / 4).await
+                }
+                Err(no) => return Err(self.client.host_gone_error(no)),
             }
         };
         match response.status() {
@@ -108,7 +110,7 @@ impl Follow {
             }
             status => {
                 let body = response.into_body().collect().await.map(http_body_util::Collected::to_bytes);
-                Err(answer::refusal(status, &body.unwrap_or_default()).into())
+                Err(answer::read_refusal(status, &body.unwrap_or_default()).into())
             }
         }
     }

@@ -20,20 +20,20 @@ use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::connect::{self, NoLink, Reach};
+use crate::connect::{self, ConnectError, HostLocator};
 use crate::exit::{Exit, Failure};
 use crate::output;
 
-pub(crate) use answer::Answer;
-pub(crate) use follow::{Follow, Place};
-pub(crate) use sse::Event;
+pub(crate) use answer::HostAnswer;
+pub(crate) use follow::{StreamFollower, StreamStart};
+pub(crate) use sse::SseEvent;
 
 /// What an answer may hold: a listing of very many sessions, or the output of a long one.
-const LARGEST_ANSWER: usize = 256 << 20;
+const MAX_ANSWER_BYTES: usize = 256 << 20;
 
 /// Something to be asked of the host.
 #[derive(Clone, Debug)]
-pub(crate) struct Call {
+pub(crate) struct HostCall {
     method: Method,
     path: String,
     /// JSON text.
@@ -41,7 +41,7 @@ pub(crate) struct Call {
     headers: Vec<(HeaderName, String)>,
 }
 
-impl Call {
+impl HostCall {
     pub(crate) fn get(path: impl Into<String>) -> Self {
         Self { method: Method::GET, path: path.into(), body: None, headers: Vec::new() }
     }
@@ -51,7 +51,7 @@ impl Call {
     }
 
     /// A POST whose path says it all.
-    pub(crate) fn command(path: impl Into<String>) -> Self {
+    pub(crate) fn post_empty(path: impl Into<String>) -> Self {
         Self { method: Method::POST, body: Some("{}".to_owned()), ..Self::get(path) }
     }
 
@@ -67,17 +67,17 @@ impl Call {
         Self { method: Method::DELETE, ..Self::get(path) }
     }
 
-    pub(crate) fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+    pub(crate) fn with_header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((HeaderName::from_static(name), value.into()));
         self
     }
 
     /// What is sent again under this key is not done twice.
-    pub(crate) fn once(self) -> Self {
-        self.header("idempotency-key", wharf_host::random_text(26))
+    pub(crate) fn with_idempotency_key(self) -> Self {
+        self.with_header("idempotency-key", wharf_host::random_text(26))
     }
 
-    fn request(&self) -> anyhow::Result<Request<Full<Bytes>>> {
+    fn to_request(&self) -> anyhow::Result<Request<Full<Bytes>>> {
         let request = Request::builder().method(&self.method).uri(&self.path);
         // The name is what others see as the sender of a prompt.
         let mut request = request.header(HOST, "localhost").header(USER_AGENT, "wharf");
@@ -97,7 +97,7 @@ impl Call {
 
 /// The host, as the verbs see it.
 #[derive(Clone, Debug)]
-pub(crate) struct Client {
+pub(crate) struct HostClient {
     socket: PathBuf,
     verbose: bool,
     /// Its process, as the system says.
@@ -105,23 +105,23 @@ pub(crate) struct Client {
     pub(crate) version: Option<String>,
 }
 
-impl Client {
+impl HostClient {
     /// The host that this leads to, of our own version.
-    pub(crate) async fn open(reach: Reach, verbose: bool) -> anyhow::Result<Self> {
+    pub(crate) async fn open(reach: HostLocator, verbose: bool) -> anyhow::Result<Self> {
         let client = Self::open_any(reach, verbose).await?;
-        version::check(client.version.as_deref())?;
+        version::check_version(client.version.as_deref())?;
         Ok(client)
     }
 
     /// The host that this leads to, whatever its version.
-    pub(crate) async fn open_any(mut reach: Reach, verbose: bool) -> anyhow::Result<Self> {
+    pub(crate) async fn open_any(mut reach: HostLocator, verbose: bool) -> anyhow::Result<Self> {
         let socket = reach.socket().to_owned();
         let mut client = Self { socket: socket.clone(), verbose, pid: None, version: None };
         let (answer, pid) = reach
-            .first(async || {
+            .connect_first(async || {
                 let stream = connect::open_socket(&socket).await?;
-                let pid = connect::peer(&stream);
-                client.exchange(stream, &Call::get("/healthz")).await.map(|answer| (answer, pid))
+                let pid = connect::peer_pid(&stream);
+                client.exchange_on(stream, &HostCall::get("/healthz")).await.map(|answer| (answer, pid))
             })
             .await?;
         client.version = answer.headers().get("wharf-version").and_then(|v| v.to_str().ok()).map(str::to_owned);
@@ -134,50 +134,54 @@ impl Client {
     }
 
     /// Calls and reads the whole answer; a refusal of the host is an error.
-    pub(crate) async fn call(&self, call: &Call) -> anyhow::Result<Answer> {
-        let response = self.start(call).await.map_err(|no| self.lost(no))?;
+    pub(crate) async fn send_call(&self, call: &HostCall) -> anyhow::Result<HostAnswer> {
+        let response = self.start_call(call).await.map_err(|no| self.host_gone_error(no))?;
         let (parts, body) = response.into_parts();
-        let body = Limited::new(body, LARGEST_ANSWER).collect().await;
+        let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
         let body = body.map_err(|error| anyhow::anyhow!("{error}"));
         let body = body.with_context(|| format!("reading the answer to {} {}", call.method, call.path))?.to_bytes();
-        Answer::new(parts.status, body).checked()
+        HostAnswer::new(parts.status, body).into_success()
     }
 
     /// Calls and reads the answer as a type of the contract.
-    pub(crate) async fn read<T: DeserializeOwned>(&self, call: &Call) -> anyhow::Result<T> {
-        self.call(call).await?.json()
+    pub(crate) async fn fetch_json<T: DeserializeOwned>(&self, call: &HostCall) -> anyhow::Result<T> {
+        self.send_call(call).await?.json()
     }
 
     /// Calls and returns as soon as the answer begins.
-    async fn start(&self, call: &Call) -> Result<Response<Incoming>, NoLink> {
+    async fn start_call(&self, call: &HostCall) -> Result<Response<Incoming>, ConnectError> {
         let stream = connect::open_socket(&self.socket).await?;
-        self.exchange(stream, call).await
+        self.exchange_on(stream, call).await
     }
 
-    async fn exchange(&self, stream: tokio::net::UnixStream, call: &Call) -> Result<Response<Incoming>, NoLink> {
+    async fn exchange_on(
+        &self,
+        stream: tokio::net::UnixStream,
+        call: &HostCall,
+    ) -> Result<Response<Incoming>, ConnectError> {
         let since = Instant::now();
-        let request = call.request().map_err(NoLink::Refused)?;
+        let request = call.to_request().map_err(ConnectError::Refused)?;
         // One that goes away while it is spoken to was not there, for all that we know.
-        let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|_| NoLink::NoHost)?;
+        let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|_| ConnectError::NoHost)?;
         tokio::spawn(connection);
         let answered = sender.send_request(request).await;
         if self.verbose {
-            self.tell(call, since.elapsed(), answered.as_ref().map(Response::status));
+            self.note_call(call, since.elapsed(), answered.as_ref().map(Response::status));
         }
-        answered.map_err(|_| NoLink::NoHost)
+        answered.map_err(|_| ConnectError::NoHost)
     }
 
-    fn tell(&self, call: &Call, took: Duration, status: Result<hyper::StatusCode, &hyper::Error>) {
+    fn note_call(&self, call: &HostCall, took: Duration, status: Result<hyper::StatusCode, &hyper::Error>) {
         let end = status.map_or_else(|error| error.to_string(), |status| status.as_u16().to_string());
         let millis = took.as_secs_f64() * 1_000.0;
-        let Call { method, path, .. } = call;
-        output::note(&format!("wharf: {method} {path} on {} -> {end} in {millis:.1} ms", self.socket.display()));
+        let HostCall { method, path, .. } = call;
+        output::print_note(&format!("wharf: {method} {path} on {} -> {end} in {millis:.1} ms", self.socket.display()));
     }
 
-    fn lost(&self, no: NoLink) -> anyhow::Error {
+    fn host_gone_error(&self, no: ConnectError) -> anyhow::Error {
         match no {
-            NoLink::Refused(error) => error,
-            NoLink::NoHost => {
+            ConnectError::Refused(error) => error,
+            ConnectError::NoHost => {
                 let words = format!("the host on {} is gone; start it with: wharf serve", self.socket.display());
                 Failure::new(Exit::NoHost, words).into()
             }
@@ -191,6 +195,6 @@ fn json_text(body: &impl Serialize) -> String {
 }
 
 /// A path with these segments, each written so that it stays one.
-pub(crate) fn path(segments: &[&str]) -> String {
-    segments.iter().map(|segment| format!("/{}", connect::percent_encoded(segment))).collect()
+pub(crate) fn url_path(segments: &[&str]) -> String {
+    segments.iter().map(|segment| format!("/{}", connect::percent_encode(segment))).collect()
 }

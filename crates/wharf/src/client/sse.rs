@@ -6,27 +6,27 @@ use serde_json::value::RawValue;
 use wharf_api::{SessionStreamEvent, StreamEvent};
 
 /// No event of the host is longer: the list of all sessions is the longest.
-const LONGEST: usize = 64 << 20;
+const MAX_EVENT_BYTES: usize = 64 << 20;
 
 /// One event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Event {
+pub(crate) struct SseEvent {
     /// `message` if the stream does not say.
     pub(crate) kind: String,
     pub(crate) id: Option<String>,
     pub(crate) data: String,
 }
 
-impl Event {
+impl SseEvent {
     /// Reads it as an event of one session's stream.
-    pub(crate) fn told(&self) -> anyhow::Result<StreamEvent> {
+    pub(crate) fn parse_session_event(&self) -> anyhow::Result<StreamEvent> {
         // As a value first: what agents say may hold numbers and texts that a strict reader refuses.
         let data = wharf_host::frame::to_value(self.data.as_bytes());
         StreamEvent::read(&self.kind, data).with_context(|| format!("reading the event {:?} of the host", self.kind))
     }
 
     /// Reads it as an event of the stream of all sessions, each as it was written.
-    pub(crate) fn told_of_all(&self) -> anyhow::Result<SessionStreamEvent<Box<RawValue>>> {
+    pub(crate) fn parse_list_event(&self) -> anyhow::Result<SessionStreamEvent<Box<RawValue>>> {
         let data: Value = wharf_json::read_own(self.data.as_bytes())?;
         SessionStreamEvent::read(&self.kind, data)
             .with_context(|| format!("reading the event {:?} of the host", self.kind))
@@ -35,36 +35,36 @@ impl Event {
 
 /// Bytes in, events out.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
+pub(super) struct SseReader {
     line: Vec<u8>,
     kind: String,
     id: Option<String>,
     data: Option<String>,
 }
 
-impl Reader {
+impl SseReader {
     /// The events that these bytes complete.
-    pub(super) fn feed(&mut self, bytes: &[u8]) -> anyhow::Result<Vec<Event>> {
+    pub(super) fn feed_bytes(&mut self, bytes: &[u8]) -> anyhow::Result<Vec<SseEvent>> {
         let mut events = Vec::new();
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(piece);
-            if self.line.len() + self.data.as_ref().map_or(0, String::len) > LONGEST {
-                bail!("an event of the host is longer than {LONGEST} bytes");
+            if self.line.len() + self.data.as_ref().map_or(0, String::len) > MAX_EVENT_BYTES {
+                bail!("an event of the host is longer than {MAX_EVENT_BYTES} bytes");
             }
             if self.line.last() == Some(&b'\n') {
                 let line = std::mem::take(&mut self.line);
                 let line = String::from_utf8_lossy(&line);
-                events.extend(self.take(line.trim_end_matches(['\n', '\r'])));
+                events.extend(self.take_line(line.trim_end_matches(['\n', '\r'])));
             }
         }
         Ok(events)
     }
 
-    fn take(&mut self, line: &str) -> Option<Event> {
+    fn take_line(&mut self, line: &str) -> Option<SseEvent> {
         if line.is_empty() {
             let (kind, id) = (std::mem::take(&mut self.kind), self.id.take());
             let data = self.data.take()?;
-            return Some(Event { kind: if kind.is_empty() { "message".to_owned() } else { kind }, id, data });
+            return Some(SseEvent { kind: if kind.is_empty() { "message".to_owned() } else { kind }, id, data });
         }
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
@@ -88,8 +88,8 @@ mod tests {
 
     const STREAM: &str = ": hello\n\nevent: line\nid: 1-2.0\ndata: {\"line\":\"é\"}\n\n:\r\n\r\ndata: a\r\ndata:b\r\n\r\nevent: none\n\nretry: 5\ndata\n\ndata: cut";
 
-    fn event(kind: &str, id: Option<&str>, data: &str) -> Event {
-        Event { kind: kind.to_owned(), id: id.map(str::to_owned), data: data.to_owned() }
+    fn event(kind: &str, id: Option<&str>, data: &str) -> SseEvent {
+        SseEvent { kind: kind.to_owned(), id: id.map(str::to_owned), data: data.to_owned() }
     }
 
     #[test]
@@ -100,17 +100,17 @@ mod tests {
             event("message", None, ""),
         ];
         for size in 1..=STREAM.len() {
-            let mut reader = Reader::default();
-            let events: Vec<Event> =
-                STREAM.as_bytes().chunks(size).flat_map(|piece| reader.feed(piece).unwrap()).collect();
+            let mut reader = SseReader::default();
+            let events: Vec<SseEvent> =
+                STREAM.as_bytes().chunks(size).flat_map(|piece| reader.feed_bytes(piece).unwrap()).collect();
             assert_eq!(events, expected, "in pieces of {size}");
         }
     }
 
     #[test]
     fn an_endless_event_is_refused() {
-        let mut reader = Reader::default();
+        let mut reader = SseReader::default();
         let block = vec![b'x'; 1 << 20];
-        assert!((0..70).any(|_| reader.feed(&block).is_err()));
+        assert!((0..70).any(|_| reader.feed_bytes(&block).is_err()));
     }
 }

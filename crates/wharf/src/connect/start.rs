@@ -17,31 +17,31 @@ use wharf_host::Launchable;
 use crate::output;
 
 /// The hidden command that starts a host and ends, so that the host has no parent here.
-pub(crate) const DETACH: &str = "__detach";
+pub(crate) const DETACH_COMMAND: &str = "__detach";
 
 /// Variables with paths, which a host in another directory would take for others if they were relative.
 const PATH_VARIABLES: [&str; 3] = ["WHARF_ADAPTERS", "WHARF_TLS_CERT", "WHARF_TLS_KEY"];
 
 /// Of the log, when a host does not come up: its last words, not its life.
-const TAIL: u64 = 2_000;
+const LOG_TAIL_BYTES: u64 = 2_000;
 
 /// How a host is to be started.
 #[derive(Debug)]
-pub(crate) struct Starter {
+pub(crate) struct HostStarter {
     pub(crate) state_dir: PathBuf,
     pub(crate) config: Option<PathBuf>,
     /// The host that was started.
     pid: Option<Pid>,
 }
 
-impl Starter {
+impl HostStarter {
     pub(crate) fn new(state_dir: PathBuf, config: Option<PathBuf>) -> Self {
         Self { state_dir, config, pid: None }
     }
 
     /// Starts a host that outlives this program and whoever started it. It is not up yet. Returns its pid.
     #[expect(clippy::disallowed_methods, reason = "all processes of this program are started from here")]
-    pub(crate) fn start(&mut self) -> anyhow::Result<u32> {
+    pub(crate) fn start_host(&mut self) -> anyhow::Result<u32> {
         let program = std::env::current_exe().context("finding this program")?;
         DirBuilder::new()
             .recursive(true)
@@ -52,15 +52,15 @@ impl Starter {
         let log = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
         let log = log.with_context(|| format!("opening {}", path.display()))?;
         let mut command = Command::new(program);
-        command.args([DETACH, "serve", "--json", "--state-dir"]).arg(&self.state_dir);
+        command.args([DETACH_COMMAND, "serve", "--json", "--state-dir"]).arg(&self.state_dir);
         if let Some(config) = &self.config {
             command.arg("--config").arg(config);
         }
-        command.env_clear().envs(kept_environment(std::env::vars_os())).current_dir(home());
+        command.env_clear().envs(filter_environment(std::env::vars_os())).current_dir(home_dir());
         command.stdin(Stdio::null()).stderr(log);
         let Output { stdout, .. } = command.output().context("starting a host in the background")?;
         let pid = String::from_utf8_lossy(&stdout).trim().parse().ok().and_then(Pid::from_raw);
-        ensure!(pid.is_some(), "no host could be started in the background; {}", self.last_words());
+        ensure!(pid.is_some(), "no host could be started in the background; {}", self.describe_log_tail());
         self.pid = pid;
         Ok(pid.map_or(0, |pid| pid.as_raw_nonzero().get().unsigned_abs()))
     }
@@ -71,9 +71,9 @@ impl Starter {
     }
 
     /// What a host wrote last, for the one who has to find out why it is not there.
-    pub(crate) fn last_words(&self) -> String {
+    pub(crate) fn describe_log_tail(&self) -> String {
         let path = log_path(&self.state_dir);
-        match tail(&path) {
+        match read_tail(&path) {
             Ok(text) if !text.trim().is_empty() => format!("{} ends with:\n{}", path.display(), text.trim_end()),
             Ok(_) | Err(_) => format!("{} says nothing", path.display()),
         }
@@ -83,7 +83,7 @@ impl Starter {
 /// Starts this program again with these arguments, in a new session, and returns while that runs on. Prints its pid.
 /// Its output goes to the stderr of this process.
 #[expect(clippy::disallowed_methods, reason = "all processes of this program are started from here")]
-pub(crate) fn detach(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+pub(crate) fn detach_host(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let spawned = std::env::current_exe().context("finding this program").and_then(|program| {
         rustix::process::setsid().context("making a session")?;
         let mut host = Command::new(program);
@@ -92,18 +92,18 @@ pub(crate) fn detach(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     });
     match spawned {
         Ok(host) => {
-            output::line(&host.id().to_string());
+            output::print_line(&host.id().to_string());
             ExitCode::SUCCESS
         }
         Err(error) => {
-            output::error(&error);
+            output::print_error(&error);
             ExitCode::FAILURE
         }
     }
 }
 
 /// The variables that a host in the background keeps. Agents get the others from the caller that starts them.
-fn kept_environment(all: impl Iterator<Item = (OsString, OsString)>) -> impl Iterator<Item = (OsString, OsString)> {
+fn filter_environment(all: impl Iterator<Item = (OsString, OsString)>) -> impl Iterator<Item = (OsString, OsString)> {
     all.filter(|(name, _)| name.to_str().is_some_and(is_kept)).map(|(name, value)| {
         let absolute = PATH_VARIABLES.iter().any(|path| name == *path).then(|| std::path::absolute(&value).ok());
         let value = absolute.flatten().map_or(value, PathBuf::into_os_string);
@@ -112,7 +112,7 @@ fn kept_environment(all: impl Iterator<Item = (OsString, OsString)>) -> impl Ite
 }
 
 fn is_kept(name: &str) -> bool {
-    const NAMES: [&str; 10] = [
+    const KEPT_NAMES: [&str; 10] = [
         "HOME",
         "USER",
         "LOGNAME",
@@ -124,18 +124,18 @@ fn is_kept(name: &str) -> bool {
         "DBUS_SESSION_BUS_ADDRESS",
         "SSH_AUTH_SOCK",
     ];
-    const BEGINNINGS: [&str; 4] = ["LC_", "XDG_", "SSL_CERT_", "WHARF_"];
+    const KEPT_PREFIXES: [&str; 4] = ["LC_", "XDG_", "SSL_CERT_", "WHARF_"];
     // An agent's own identity is not its host's, and the host is not of the agent's process tree.
     let agents =
         [wharf_host::SESSION_VARIABLE, wharf_host::TOKEN_VARIABLE, wharf_host::agent::process_table::TAG_VARIABLE];
     let is_agents = agents.contains(&name);
-    let is_named = NAMES.contains(&name) || name == "NODE_EXTRA_CA_CERTS";
+    let is_named = KEPT_NAMES.contains(&name) || name == "NODE_EXTRA_CA_CERTS";
     let is_proxy = name.to_ascii_uppercase().ends_with("_PROXY");
-    !is_agents && (is_named || is_proxy || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning)))
+    !is_agents && (is_named || is_proxy || KEPT_PREFIXES.iter().any(|beginning| name.starts_with(beginning)))
 }
 
 /// The home directory, or the root if there is none.
-fn home() -> PathBuf {
+fn home_dir() -> PathBuf {
     std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir()).unwrap_or_else(|| PathBuf::from("/"))
 }
 
@@ -163,10 +163,10 @@ fn log_path(state_dir: &Path) -> PathBuf {
     state_dir.join("host.log")
 }
 
-fn tail(path: &Path) -> std::io::Result<String> {
+fn read_tail(path: &Path) -> std::io::Result<String> {
     let mut file = File::open(path)?;
     let length = fs::metadata(path)?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+    file.seek(SeekFrom::Start(length.saturating_sub(LOG_TAIL_BYTES)))?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -206,7 +206,7 @@ mod tests {
             "PROXY",
         ];
         let all = kept.iter().chain(&dropped).map(|name| (OsString::from(name), OsString::from("/x")));
-        let names: Vec<OsString> = kept_environment(all).map(|(name, _)| name).collect();
+        let names: Vec<OsString> = filter_environment(all).map(|(name, _)| name).collect();
         assert_eq!(names, kept);
     }
 
@@ -214,7 +214,7 @@ mod tests {
     fn relative_paths_in_variables_are_made_absolute() {
         let given = [("WHARF_TLS_CERT", "cert.pem"), ("WHARF_TLS_KEY", "/key.pem"), ("WHARF_LOG", "debug")];
         let given = given.into_iter().map(|(name, value)| (name.into(), value.into()));
-        let values: Vec<OsString> = kept_environment(given).map(|(_, value)| value).collect();
+        let values: Vec<OsString> = filter_environment(given).map(|(_, value)| value).collect();
         let cert = std::env::current_dir().unwrap().join("cert.pem").into_os_string();
         assert_eq!(values, [cert.as_os_str(), OsStr::new("/key.pem"), OsStr::new("debug")]);
     }

@@ -6,19 +6,19 @@ use wharf_host::{AdapterInfo, Config};
 
 use super::Finding;
 
-pub(super) fn findings(config: &Config) -> Vec<Finding> {
+pub(super) fn check_agents(config: &Config) -> Vec<Finding> {
     let listed = config.adapters().list();
-    let mut findings = vec![installed(&listed), default(config, &listed)];
+    let mut findings = vec![check_installed(&listed), check_default_agent(config, &listed)];
     let bad = listed.iter().filter(|info| info.protocol.is_empty());
     findings.extend(bad.map(|info| {
         let says = format!("{}: {}", info.slug, info.missing.join("; "));
         Finding::warning("agents", says, "mend the manifest, or remove it")
     }));
-    findings.extend(listed.iter().filter_map(|info| sandbox(config, info)));
+    findings.extend(listed.iter().filter_map(|info| check_sandbox(config, info)));
     findings
 }
 
-fn installed(listed: &[AdapterInfo]) -> Finding {
+fn check_installed(listed: &[AdapterInfo]) -> Finding {
     let there: Vec<&str> = listed.iter().filter(|info| info.installed).map(|info| info.slug.as_str()).collect();
     match there[..] {
         [] | ["demo"] => Finding {
@@ -29,7 +29,7 @@ fn installed(listed: &[AdapterInfo]) -> Finding {
     }
 }
 
-fn default(config: &Config, listed: &[AdapterInfo]) -> Finding {
+fn check_default_agent(config: &Config, listed: &[AdapterInfo]) -> Finding {
     let name = &config.default_agent;
     match listed.iter().find(|info| info.slug == *name) {
         Some(info) if info.installed => Finding::ok("default agent", name.as_str()),
@@ -47,7 +47,7 @@ fn default(config: &Config, listed: &[AdapterInfo]) -> Finding {
 }
 
 /// Only what is wrong: that there is a sandbox at all is told before.
-fn sandbox(config: &Config, info: &AdapterInfo) -> Option<Finding> {
+fn check_sandbox(config: &Config, info: &AdapterInfo) -> Option<Finding> {
     let agent = config.adapters().find(&info.slug, None, &BTreeMap::new()).ok()?;
     let error = config.check_sandbox(&agent).filter(|_| info.installed)?.err()?;
     let says = format!("the sandbox of {} cannot be had: {error}", info.slug);

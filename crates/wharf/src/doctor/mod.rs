@@ -51,9 +51,9 @@ impl Finding {
 }
 
 /// Everything that can be told without a host. `config` is what one would be started with.
-pub(crate) fn examine(config: &Config) -> Vec<Finding> {
-    let mut findings = system::findings(config);
-    findings.extend(state::findings(&config.state_dir));
-    findings.extend(agents::findings(config));
+pub(crate) fn examine_machine(config: &Config) -> Vec<Finding> {
+    let mut findings = system::check_system(config);
+    findings.extend(state::check_state_dir(&config.state_dir));
+    findings.extend(agents::check_agents(config));
     findings
 }

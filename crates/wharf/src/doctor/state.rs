@@ -12,21 +12,21 @@ use wharf_host::Workspaces;
 use super::Finding;
 
 /// The longest path of a socket that every system takes.
-const LONGEST_SOCKET: usize = 103;
+const MAX_SOCKET_PATH_BYTES: usize = 103;
 /// Less is a matter of days; and of minutes.
-const LITTLE_SPACE: u64 = 1 << 30;
-const NO_SPACE: u64 = 64 << 20;
+const LOW_SPACE_BYTES: u64 = 1 << 30;
+const MIN_SPACE_BYTES: u64 = 64 << 20;
 /// Every prompt waits for the disk.
-const SLOW: Duration = Duration::from_millis(250);
+const SLOW_SYNC: Duration = Duration::from_millis(250);
 
-pub(super) fn findings(dir: &Path) -> Vec<Finding> {
-    let mut findings = vec![socket(dir)];
+pub(super) fn check_state_dir(dir: &Path) -> Vec<Finding> {
+    let mut findings = vec![check_socket(dir)];
     match fs::metadata(dir) {
         Ok(known) if known.is_dir() => {
-            findings.push(private(dir, &known));
-            findings.extend(open_to_others(dir));
-            findings.push(durable(dir));
-            findings.push(space(dir));
+            findings.push(check_privacy(dir, &known));
+            findings.extend(check_open_files(dir));
+            findings.push(check_sync(dir));
+            findings.push(check_space(dir));
             if let Err(error) = Workspaces::of(dir).list() {
                 findings.push(Finding::broken("workspaces", error.to_string(), "mend the file, or remove it"));
             }
@@ -39,8 +39,8 @@ pub(super) fn findings(dir: &Path) -> Vec<Finding> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             findings.push(Finding::note("state", format!("{} will be made by the first host", dir.display())));
             if let Some(above) = dir.ancestors().find(|above| above.is_dir()) {
-                findings.push(durable(above));
-                findings.push(space(above));
+                findings.push(check_sync(above));
+                findings.push(check_space(above));
             }
         }
         Err(error) => findings.push(Finding::broken(
@@ -52,16 +52,16 @@ pub(super) fn findings(dir: &Path) -> Vec<Finding> {
     findings
 }
 
-fn socket(dir: &Path) -> Finding {
+fn check_socket(dir: &Path) -> Finding {
     let path = dir.join("wharf.sock");
-    if path.as_os_str().len() > LONGEST_SOCKET {
-        let says = format!("the path of the socket has more than {LONGEST_SOCKET} bytes: {}", path.display());
+    if path.as_os_str().len() > MAX_SOCKET_PATH_BYTES {
+        let says = format!("the path of the socket has more than {MAX_SOCKET_PATH_BYTES} bytes: {}", path.display());
         return Finding::broken("socket", says, "choose a --state-dir with a shorter path");
     }
     Finding::ok("socket", path.display().to_string())
 }
 
-fn private(dir: &Path, known: &fs::Metadata) -> Finding {
+fn check_privacy(dir: &Path, known: &fs::Metadata) -> Finding {
     if known.uid() != getuid().as_raw() {
         let says = format!("{} belongs to another user", dir.display());
         return Finding::broken("state", says, "choose another --state-dir, or run as that user");
@@ -74,7 +74,7 @@ fn private(dir: &Path, known: &fs::Metadata) -> Finding {
 }
 
 /// What is in it and can be read by others, were the directory open.
-fn open_to_others(dir: &Path) -> Vec<Finding> {
+fn check_open_files(dir: &Path) -> Vec<Finding> {
     let mut open: Vec<PathBuf> = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     open.retain(|path| fs::symlink_metadata(path).is_ok_and(|known| known.mode() & 0o077 != 0 && !known.is_symlink()));
     open.sort();
@@ -89,7 +89,7 @@ fn open_to_others(dir: &Path) -> Vec<Finding> {
 }
 
 /// Writes a file as the log is written, and takes it away again.
-fn durable(dir: &Path) -> Finding {
+fn check_sync(dir: &Path) -> Finding {
     let path = dir.join(format!("doctor-{}", std::process::id()));
     let since = Instant::now();
     let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).and_then(|mut file| {
@@ -99,7 +99,7 @@ fn durable(dir: &Path) -> Finding {
     let took = since.elapsed();
     let _ = fs::remove_file(&path);
     match written {
-        Ok(()) if took > SLOW => Finding::warning(
+        Ok(()) if took > SLOW_SYNC => Finding::warning(
             "disk",
             format!("a synced write in {} took {took:.0?}: every prompt waits for one", dir.display()),
             "use a local disk for --state-dir",
@@ -113,20 +113,20 @@ fn durable(dir: &Path) -> Finding {
     }
 }
 
-fn space(dir: &Path) -> Finding {
+fn check_space(dir: &Path) -> Finding {
     let free = rustix::fs::statvfs(dir).map(|known| known.f_bavail.saturating_mul(known.f_frsize));
     match free {
-        Ok(free) => judged(dir, free),
+        Ok(free) => judge_space(dir, free),
         Err(error) => Finding::note("space", format!("it cannot be told how much is free: {error}")),
     }
 }
 
-pub(super) fn judged(dir: &Path, free: u64) -> Finding {
+pub(super) fn judge_space(dir: &Path, free: u64) -> Finding {
     let says = format!("{} MiB are free on the disk of {}", free >> 20, dir.display());
     let advice = "make room: `wharf forget` frees what a session holds";
     match free {
-        ..NO_SPACE => Finding::broken("space", says, advice),
-        NO_SPACE..LITTLE_SPACE => Finding::warning("space", says, advice),
-        LITTLE_SPACE.. => Finding::ok("space", says),
+        ..MIN_SPACE_BYTES => Finding::broken("space", says, advice),
+        MIN_SPACE_BYTES..LOW_SPACE_BYTES => Finding::warning("space", says, advice),
+        LOW_SPACE_BYTES.. => Finding::ok("space", says),
     }
 }

@@ -7,14 +7,14 @@ use wharf_host::{Config, SandboxMode};
 use super::Finding;
 
 /// Open files of one session: the agent's pipes, its shim, the log, and one terminal.
-const FILES_OF_A_SESSION: usize = 8;
+const FILES_PER_SESSION: usize = 8;
 /// With fewer, a handful of sessions is too many.
-const FEWEST_FILES: u64 = 512;
+const MIN_OPEN_FILES: u64 = 512;
 
-pub(super) fn findings(config: &Config) -> Vec<Finding> {
-    let mut findings = vec![kernel(), processes(), sandbox(config, &support())];
+pub(super) fn check_system(config: &Config) -> Vec<Finding> {
+    let mut findings = vec![check_kernel(), check_processes(), check_sandbox_support(config, &support())];
     let limit = getrlimit(Resource::Nofile);
-    findings.push(files(config, limit.maximum));
+    findings.push(check_open_file_limit(config, limit.maximum));
     if getuid().is_root() {
         findings.push(Finding::warning(
             "user",
@@ -25,14 +25,14 @@ pub(super) fn findings(config: &Config) -> Vec<Finding> {
     findings
 }
 
-fn kernel() -> Finding {
+fn check_kernel() -> Finding {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let (system, machine) = (std::env::consts::OS, std::env::consts::ARCH);
     Finding::ok("system", format!("{system} {} {machine}", release.trim()).replace("  ", " "))
 }
 
 #[cfg(target_os = "linux")]
-fn processes() -> Finding {
+fn check_processes() -> Finding {
     let readable = std::fs::read_to_string("/proc/self/stat").is_ok();
     match (rustix::process::child_subreaper(), readable) {
         (Ok(_), true) => Finding::ok("processes", "everything that an agent starts can be found and ended"),
@@ -50,7 +50,7 @@ fn processes() -> Finding {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn processes() -> Finding {
+fn check_processes() -> Finding {
     Finding::warning(
         "processes",
         "this system has no subreaper: a process that leaves its agent's group outlives it",
@@ -58,7 +58,7 @@ fn processes() -> Finding {
     )
 }
 
-pub(super) fn sandbox(config: &Config, support: &Support) -> Finding {
+pub(super) fn check_sandbox_support(config: &Config, support: &Support) -> Finding {
     let wanted = std::iter::once(&config.sandbox).chain(config.agents.values().map(|agent| &agent.sandbox));
     let wanted = wanted.into_iter().any(|sandbox| sandbox.mode == Some(SandboxMode::Landlock));
     match support {
@@ -73,16 +73,16 @@ pub(super) fn sandbox(config: &Config, support: &Support) -> Finding {
 }
 
 /// `most`: what a host may take, which it does by itself; `None`: as many as it likes.
-pub(super) fn files(config: &Config, most: Option<u64>) -> Finding {
+pub(super) fn check_open_file_limit(config: &Config, most: Option<u64>) -> Finding {
     let limits = &config.limits;
-    let wanted = limits.connections.saturating_add(limits.sessions.saturating_mul(FILES_OF_A_SESSION)) as u64;
+    let wanted = limits.connections.saturating_add(limits.sessions.saturating_mul(FILES_PER_SESSION)) as u64;
     let Some(most) = most else { return Finding::ok("files", "any number of files may be open") };
     let says = format!("{most} files may be open at once");
     let advice =
         format!("raise the hard limit before the host starts: LimitNOFILE={wanted}, or /etc/security/limits.conf");
     match most {
         _ if most >= wanted => Finding::ok("files", says),
-        FEWEST_FILES.. => Finding {
+        MIN_OPEN_FILES.. => Finding {
             advice: Some(advice),
             ..Finding::note("files", format!("{says}; all that `limits` allows would take {wanted}"))
         },

@@ -16,10 +16,10 @@ fn levels(findings: &[super::Finding], check: &str) -> Vec<Level> {
 fn a_sandbox_that_cannot_be_had_is_broken_only_where_it_is_asked_for() {
     let none = Support::None("this kernel has no Landlock".to_owned());
     let mut config = Config::default();
-    assert_eq!(system::sandbox(&config, &none).level, Level::Note);
-    assert_eq!(system::sandbox(&config, &Support::Landlock { abi: 3 }).level, Level::Ok);
+    assert_eq!(system::check_sandbox_support(&config, &none).level, Level::Note);
+    assert_eq!(system::check_sandbox_support(&config, &Support::Landlock { abi: 3 }).level, Level::Ok);
     config.sandbox.mode = Some(SandboxMode::Landlock);
-    let finding = system::sandbox(&config, &none);
+    let finding = system::check_sandbox_support(&config, &none);
     assert_eq!(finding.level, Level::Broken);
     assert!(finding.says.contains("no Landlock") && finding.advice.is_some(), "{finding:?}");
 }
@@ -27,10 +27,10 @@ fn a_sandbox_that_cannot_be_had_is_broken_only_where_it_is_asked_for() {
 #[test]
 fn open_files_and_free_space_are_judged() {
     let config = Config::default();
-    let files = |most| system::files(&config, most).level;
+    let files = |most| system::check_open_file_limit(&config, most).level;
     assert_eq!([files(None), files(Some(65_536))], [Level::Ok; 2]);
     assert_eq!([files(Some(1_024)), files(Some(256))], [Level::Note, Level::Warning]);
-    let space = |free| state::judged(Path::new("/x"), free).level;
+    let space = |free| state::judge_space(Path::new("/x"), free).level;
     assert_eq!([space(1 << 40), space(500 << 20), space(0)], [Level::Ok, Level::Warning, Level::Broken]);
 }
 
@@ -38,19 +38,19 @@ fn open_files_and_free_space_are_judged() {
 fn a_state_directory_that_others_can_read_is_told_with_what_to_do() {
     let dir = tempfile::tempdir().unwrap();
     let state = dir.path().join("state");
-    assert_eq!(levels(&state::findings(&state), "state"), [Level::Note], "not there yet");
+    assert_eq!(levels(&state::check_state_dir(&state), "state"), [Level::Note], "not there yet");
     std::fs::create_dir(&state).unwrap();
     let mode = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     mode(&state, 0o700);
     std::fs::write(state.join("token"), "x").unwrap();
     mode(&state.join("token"), 0o600);
-    let well = state::findings(&state);
+    let well = state::check_state_dir(&state);
     assert_eq!(levels(&well, "state"), [Level::Ok]);
     assert_eq!(levels(&well, "disk").len(), 1);
     assert_eq!(std::fs::read_dir(&state).unwrap().count(), 1, "nothing is left behind");
     mode(&state, 0o755);
     mode(&state.join("token"), 0o644);
-    let open = state::findings(&state);
+    let open = state::check_state_dir(&state);
     assert_eq!(levels(&open, "state"), [Level::Warning, Level::Broken]);
     let advice: Vec<String> = open.iter().filter_map(|finding| finding.advice.clone()).collect();
     assert!(advice.iter().any(|advice| advice.starts_with("chmod 700")), "{advice:?}");
@@ -62,15 +62,15 @@ fn a_state_directory_that_is_none_and_one_too_deep_for_a_socket_are_broken() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("file");
     std::fs::write(&file, "").unwrap();
-    assert_eq!(levels(&state::findings(&file), "state"), [Level::Broken]);
-    assert_eq!(levels(&state::findings(&dir.path().join("x".repeat(100))), "socket"), [Level::Broken]);
+    assert_eq!(levels(&state::check_state_dir(&file), "state"), [Level::Broken]);
+    assert_eq!(levels(&state::check_state_dir(&dir.path().join("x".repeat(100))), "socket"), [Level::Broken]);
 }
 
 #[test]
 fn a_default_agent_that_is_not_there_is_told() {
     let level = |name: &str| {
         let config = Config { default_agent: name.to_owned(), program: "/bin/sh".into(), ..Config::default() };
-        levels(&agents::findings(&config), "default agent")
+        levels(&agents::check_agents(&config), "default agent")
     };
     assert_eq!(level("demo"), [Level::Ok]);
     assert_eq!(level("nobody"), [Level::Broken]);

@@ -1,25 +1,25 @@
 //! Watching one turn: its output to stdout, its asks to whoever may answer them, until it ends or is left.
 
+mod output_line;
 mod person;
-mod shown;
 mod signals;
 
 use wharf_api::{AskChange, OutputLine, StreamEvent, TurnStep};
 
-use crate::ask::{self, Ask};
-use crate::client::{Call, Client, Event, Follow, Place, path};
-use crate::look::Screen;
-use crate::look::text::printable;
+use crate::ask::{self, AnswerableAsk};
+use crate::client::{HostCall, HostClient, SseEvent, StreamFollower, StreamStart, url_path};
+use crate::format::Screen;
+use crate::format::text::to_printable;
 use crate::output;
-use crate::which::short;
+use crate::session_ref::short_id;
 
+pub(crate) use output_line::format_output_line;
 use person::Person;
-pub(crate) use shown::shown;
-pub(crate) use signals::{Pressed, Signals};
+pub(crate) use signals::{Signals, TurnSignal};
 
 /// What becomes of an ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum AskPolicy {
     /// The person at the terminal is asked; without one it is left open for others.
     Person,
     Deny,
@@ -28,7 +28,7 @@ pub(crate) enum Asked {
 
 /// How the watching ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum WatchEnd {
     /// The turn's stop reason.
     Turn(String),
     /// The session ended, and the turn with it.
@@ -41,66 +41,72 @@ pub(crate) enum End {
 
 /// One turn of one session.
 #[derive(Debug)]
-pub(crate) struct Watch<'a> {
-    client: &'a Client,
+pub(crate) struct TurnWatch<'a> {
+    client: &'a HostClient,
     session: &'a str,
     /// Only this prompt's turn counts.
     prompt: &'a str,
     screen: Screen,
-    asked: Asked,
+    ask_policy: AskPolicy,
     person: Person,
     /// Output is ours to show: our turn runs.
     begun: bool,
     interrupted: bool,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> TurnWatch<'a> {
     /// `from_start`: what comes before the turn is shown too.
     pub(crate) fn new(
-        client: &'a Client,
+        client: &'a HostClient,
         (session, prompt): (&'a str, &'a str),
         screen: Screen,
-        asked: Asked,
+        ask_policy: AskPolicy,
         from_start: bool,
     ) -> Self {
         let person = Person::default();
-        Self { client, session, prompt, screen, asked, person, begun: from_start, interrupted: false }
+        Self { client, session, prompt, screen, ask_policy, person, begun: from_start, interrupted: false }
     }
 
-    pub(crate) async fn run(mut self, from: Place, signals: &mut Signals) -> anyhow::Result<End> {
-        let mut follow = Follow::new(self.client, path(&["sessions", self.session, "stream"]), from);
+    pub(crate) async fn run(mut self, from: StreamStart, signals: &mut Signals) -> anyhow::Result<WatchEnd> {
+        let mut follow = StreamFollower::new(self.client, url_path(&["sessions", self.session, "stream"]), from);
         loop {
             tokio::select! {
                 event = follow.next() => {
-                    let Some(event) = event? else { return Ok(End::Session) };
-                    if let Some(end) = self.handle(&event).await? {
+                    let Some(event) = event? else { return Ok(WatchEnd::Session) };
+                    if let Some(end) = self.handle_event(&event).await? {
                         return Ok(end);
                     }
                 }
                 pressed = signals.next() => {
-                    if pressed == Pressed::End || std::mem::replace(&mut self.interrupted, true) {
-                        return Ok(End::Left);
+                    if pressed == TurnSignal::End || std::mem::replace(&mut self.interrupted, true) {
+                        return Ok(WatchEnd::Left);
                     }
-                    self.person.forget();
-                    output::note("interrupting the turn; once more to leave at once");
-                    self.client.call(&Call::command(path(&["sessions", self.session, "interrupt"]))).await?;
+                    self.person.forget_asks();
+                    output::print_note("interrupting the turn; once more to leave at once");
+                    self.client.send_call(&HostCall::post_empty(url_path(&["sessions", self.session, "interrupt"]))).await?;
                 }
-                line = self.person.line() => self.handle_line(&line).await?,
+                line = self.person.read_line() => self.handle_line(&line).await?,
             }
         }
     }
 
-    async fn handle(&mut self, event: &Event) -> anyhow::Result<Option<End>> {
-        match event.told()? {
+    async fn handle_event(&mut self, event: &SseEvent) -> anyhow::Result<Option<WatchEnd>> {
+        match event.parse_session_event()? {
             StreamEvent::Line(line) if self.begun => {
-                if output::stream(&shown(self.screen, &line.line, line.stream == OutputLine::STDERR)).is_err() {
-                    return Ok(Some(End::Unread));
+                if output::try_print_line(&format_output_line(
+                    self.screen,
+                    &line.line,
+                    line.stream == OutputLine::STDERR,
+                ))
+                .is_err()
+                {
+                    return Ok(Some(WatchEnd::Unread));
                 }
             }
             StreamEvent::Turn(change) if change.prompt_id == self.prompt => match change.turn {
                 TurnStep::Started => self.begun = true,
                 TurnStep::Ended => {
-                    return Ok(Some(End::Turn(change.stop_reason.unwrap_or_else(|| "unknown".to_owned()))));
+                    return Ok(Some(WatchEnd::Turn(change.stop_reason.unwrap_or_else(|| "unknown".to_owned()))));
                 }
                 TurnStep::Other(_) => {}
             },
@@ -119,21 +125,21 @@ impl<'a> Watch<'a> {
     async fn handle_ask(&mut self, change: &AskChange) -> anyhow::Result<()> {
         let id = change.ask_id.to_string();
         if !change.open {
-            self.person.withdraw(&id);
+            self.person.withdraw_ask(&id);
             return Ok(());
         }
         // Answered by another in the meantime: then it is not open any more.
-        let open = ask::open(self.client, self.session).await?;
+        let open = ask::list_open_asks(self.client, self.session).await?;
         let Some(asked) = open.into_iter().find(|ask| ask.id() == id) else { return Ok(()) };
-        let choice = match self.asked {
-            Asked::Deny => Some(asked.refusal()),
-            Asked::Allow => asked.consent(),
-            Asked::Person => None,
+        let choice = match self.ask_policy {
+            AskPolicy::Deny => Some(asked.refusal_choice()),
+            AskPolicy::Allow => asked.consent_choice(),
+            AskPolicy::Person => None,
         };
         match choice {
-            Some(choice) => self.give(&asked, &choice).await,
-            None if self.asked == Asked::Person && Person::is_there() => {
-                self.person.ask(asked);
+            Some(choice) => self.send_answer(&asked, &choice).await,
+            None if self.ask_policy == AskPolicy::Person && Person::is_present() => {
+                self.person.add_ask(asked);
                 Ok(())
             }
             None => {
@@ -144,26 +150,30 @@ impl<'a> Watch<'a> {
     }
 
     /// Says how others can answer.
-    fn leave_open(&self, asked: &Ask) {
+    fn leave_open(&self, asked: &AnswerableAsk) {
         let options: Vec<String> = asked.choices().into_iter().map(|choice| choice.id).collect();
-        let (subject, options) = (printable(asked.subject()), printable(&options.join("|")));
-        output::note(&format!("the agent asks: {subject}"));
-        output::note(&format!("  answer with: wharf answer {} {options}", short(self.session)));
+        let (subject, options) = (to_printable(asked.subject()), to_printable(&options.join("|")));
+        output::print_note(&format!("the agent asks: {subject}"));
+        output::print_note(&format!("  answer with: wharf answer {} {options}", short_id(self.session)));
     }
 
     async fn handle_line(&mut self, line: &str) -> anyhow::Result<()> {
         match self.person.handle_line(line) {
-            Some((asked, choice)) => self.give(&asked, &choice).await,
+            Some((asked, choice)) => self.send_answer(&asked, &choice).await,
             None => Ok(()),
         }
     }
 
-    async fn give(&self, asked: &Ask, choice: &ask::Choice) -> anyhow::Result<()> {
-        if let Err(error) = ask::answer(self.client, self.session, asked, choice).await {
+    async fn send_answer(&self, asked: &AnswerableAsk, choice: &ask::AskChoice) -> anyhow::Result<()> {
+        if let Err(error) = ask::send_answer(self.client, self.session, asked, choice).await {
             // Another client was faster, or the turn is over: the stream will tell.
-            output::note(&format!("not answered: {error}"));
-        } else if self.asked != Asked::Person {
-            output::note(&format!("answered {:?} with {}", printable(asked.subject()), printable(&choice.name)));
+            output::print_note(&format!("not answered: {error}"));
+        } else if self.ask_policy != AskPolicy::Person {
+            output::print_note(&format!(
+                "answered {:?} with {}",
+                to_printable(asked.subject()),
+                to_printable(&choice.name)
+            ));
         }
         Ok(())
     }

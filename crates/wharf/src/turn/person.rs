@@ -6,45 +6,45 @@ use std::io::BufRead;
 use rustix::termios::{QueueSelector, tcflush};
 use tokio::sync::mpsc::{Receiver, channel};
 
-use crate::ask::{Ask, Choice};
-use crate::look::text::printable;
+use crate::ask::{AnswerableAsk, AskChoice};
+use crate::format::text::to_printable;
 use crate::output;
 
 #[derive(Debug, Default)]
 pub(super) struct Person {
     /// The first is being asked.
-    asks: VecDeque<Ask>,
+    asks: VecDeque<AnswerableAsk>,
     lines: Option<Receiver<String>>,
 }
 
 impl Person {
-    pub(super) fn is_there() -> bool {
-        output::person_is_there()
+    pub(super) fn is_present() -> bool {
+        output::is_person_present()
     }
 
-    pub(super) fn ask(&mut self, ask: Ask) {
+    pub(super) fn add_ask(&mut self, ask: AnswerableAsk) {
         self.asks.push_back(ask);
         if self.asks.len() == 1 {
-            self.put();
+            self.show_first_ask();
         }
     }
 
     /// Another answered it, or it is of no use any more.
-    pub(super) fn withdraw(&mut self, id: &str) {
+    pub(super) fn withdraw_ask(&mut self, id: &str) {
         let first = self.asks.front().is_some_and(|ask| ask.id() == id);
         self.asks.retain(|ask| ask.id() != id);
         if first {
-            output::note("\n  answered elsewhere, or withdrawn");
-            self.put();
+            output::print_note("\n  answered elsewhere, or withdrawn");
+            self.show_first_ask();
         }
     }
 
-    pub(super) fn forget(&mut self) {
+    pub(super) fn forget_asks(&mut self) {
         self.asks.clear();
     }
 
     /// What is typed next; never done where nothing is asked.
-    pub(super) async fn line(&mut self) -> String {
+    pub(super) async fn read_line(&mut self) -> String {
         match &mut self.lines {
             Some(lines) if !self.asks.is_empty() => match lines.recv().await {
                 Some(line) => line,
@@ -59,31 +59,31 @@ impl Person {
     }
 
     /// The answer that was typed, to the ask that was put. One that makes no sense is asked for again.
-    pub(super) fn handle_line(&mut self, line: &str) -> Option<(Ask, Choice)> {
+    pub(super) fn handle_line(&mut self, line: &str) -> Option<(AnswerableAsk, AskChoice)> {
         let ask = self.asks.front()?;
         let typed = line.trim();
         let numbered =
             typed.parse::<usize>().ok().and_then(|number| ask.choices().into_iter().nth(number.checked_sub(1)?));
-        let Ok(choice) = numbered.map_or_else(|| ask.choose(typed), Ok) else {
-            output::question("  a number or a name, please: ");
+        let Ok(choice) = numbered.map_or_else(|| ask.find_choice(typed), Ok) else {
+            output::print_question("  a number or a name, please: ");
             return None;
         };
         let ask = self.asks.pop_front()?;
-        self.put();
+        self.show_first_ask();
         Some((ask, choice))
     }
 
     /// Puts the first ask, if there is one. What was typed before it was seen does not count as an answer.
-    fn put(&mut self) {
+    fn show_first_ask(&mut self) {
         let Some(ask) = self.asks.front() else { return };
         let _ = tcflush(rustix::stdio::stdin(), QueueSelector::IFlush);
         let lines = self.lines.get_or_insert_with(typed_lines);
         while lines.try_recv().is_ok() {}
-        output::note(&format!("? {}", printable(ask.subject())));
+        output::print_note(&format!("? {}", to_printable(ask.subject())));
         for (place, choice) in ask.choices().iter().enumerate() {
-            output::note(&format!("  {}) {}", place + 1, printable(&choice.name)));
+            output::print_note(&format!("  {}) {}", place + 1, to_printable(&choice.name)));
         }
-        output::question("  your answer: ");
+        output::print_question("  your answer: ");
     }
 }
 

@@ -5,7 +5,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// What the person or the system wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pressed {
+pub(crate) enum TurnSignal {
     Interrupt,
     End,
 }
@@ -25,11 +25,11 @@ impl Signals {
         Ok(Self { interrupt, terminate, hang_up: listen(SignalKind::hangup())? })
     }
 
-    pub(crate) async fn next(&mut self) -> Pressed {
+    pub(crate) async fn next(&mut self) -> TurnSignal {
         tokio::select! {
-            _ = self.interrupt.recv() => Pressed::Interrupt,
-            _ = self.terminate.recv() => Pressed::End,
-            _ = self.hang_up.recv() => Pressed::End,
+            _ = self.interrupt.recv() => TurnSignal::Interrupt,
+            _ = self.terminate.recv() => TurnSignal::End,
+            _ = self.hang_up.recv() => TurnSignal::End,
         }
     }
 }

@@ -5,11 +5,11 @@ use clap::Args;
 use wharf_host::Config;
 
 use crate::bridge::{self, Bridge, Dial, Options};
-use crate::global::Global;
-use crate::{connect, paths, which};
+use crate::global::GlobalOptions;
+use crate::{connect, paths, session_ref};
 
 #[derive(Debug, Args)]
-pub(crate) struct Acp {
+pub(crate) struct AcpVerb {
     /// Which agent [default: the host's default].
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
@@ -27,32 +27,32 @@ pub(crate) struct Acp {
     arguments: Vec<String>,
 }
 
-pub(crate) fn run(global: &Global, acp: Acp) -> anyhow::Result<()> {
+pub(crate) fn run(global: &GlobalOptions, acp: AcpVerb) -> anyhow::Result<()> {
     // One editor's messages: one thread is enough, and starts sooner.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
     let acp = runtime.block_on(find_session(global, acp))?;
     if acp.in_terminal {
         return Err(run_agent(global, &acp)?);
     }
-    runtime.block_on(serve(global, acp))
+    runtime.block_on(run_bridge(global, acp))
 }
 
 /// Finds the session that is meant: by its whole id and with its agent, whatever the default is.
-async fn find_session(global: &Global, acp: Acp) -> anyhow::Result<Acp> {
+async fn find_session(global: &GlobalOptions, acp: AcpVerb) -> anyhow::Result<AcpVerb> {
     let Some(meant) = &acp.session else { return Ok(acp) };
-    let known = which::session(&global.client_for("wharf acp").await?, Some(meant)).await?;
-    Ok(Acp { session: Some(known.id), agent: Some(known.adapter_slug), ..acp })
+    let known = session_ref::find_session(&global.connect_client_as("wharf acp").await?, Some(meant)).await?;
+    Ok(AcpVerb { session: Some(known.id), agent: Some(known.adapter_slug), ..acp })
 }
 
-async fn serve(global: &Global, acp: Acp) -> anyhow::Result<()> {
-    let dial = Dial::new(global.reach("wharf acp")?, acp.agent.as_deref());
+async fn run_bridge(global: &GlobalOptions, acp: AcpVerb) -> anyhow::Result<()> {
+    let dial = Dial::new(global.locate_host("wharf acp")?, acp.agent.as_deref());
     let cwd = std::env::current_dir().ok().and_then(|cwd| cwd.to_str().map(ToOwned::to_owned));
     let options = Options { name: wharf_host::random_text(26), session: acp.session, cwd };
     bridge::run(Bridge::new(options), dial).await
 }
 
 /// Replaces this program by the agent; the error is why that failed.
-fn run_agent(global: &Global, acp: &Acp) -> anyhow::Result<anyhow::Error> {
+fn run_agent(global: &GlobalOptions, acp: &AcpVerb) -> anyhow::Result<anyhow::Error> {
     let mut config = match paths::config_file(global.config.as_deref())? {
         Some(path) => Config::load(&path)?,
         None => Config { config_dir: Some(paths::config_dir()?), ..Config::default() },

@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use wharf_api::{AdapterDescription, AdapterList};
 
-use crate::client::{Call, Client};
+use crate::client::{HostCall, HostClient};
 use crate::exit::Exit;
-use crate::global::Global;
-use crate::look::table::{Table, cell, styled, tabbed};
-use crate::look::{Screen, Style};
+use crate::format::table::{TextTable, join_with_tabs, plain_cell, styled_cell};
+use crate::format::{Screen, TextStyle};
+use crate::global::GlobalOptions;
 use crate::{output, paths};
 
 #[derive(Debug, Args)]
-pub(crate) struct Agents {
+pub(crate) struct AgentsVerb {
     /// Start each installed one to ask for its version.
     #[arg(long)]
     check: bool,
@@ -21,11 +21,11 @@ pub(crate) struct Agents {
     #[arg(long)]
     json: bool,
     #[command(subcommand)]
-    verb: Option<AgentsVerb>,
+    verb: Option<AgentsAction>,
 }
 
 #[derive(Debug, Subcommand)]
-enum AgentsVerb {
+enum AgentsAction {
     /// Make manifests from an ACP registry file. Nothing is downloaded or installed.
     Import {
         /// A `registry.json`.
@@ -37,65 +37,65 @@ enum AgentsVerb {
 }
 
 /// All adapters of the host.
-pub(crate) async fn known(client: &Client) -> anyhow::Result<Vec<AdapterDescription>> {
-    let AdapterList { adapters } = client.read(&Call::get("/adapters")).await?;
+pub(crate) async fn list_adapters(client: &HostClient) -> anyhow::Result<Vec<AdapterDescription>> {
+    let AdapterList { adapters } = client.fetch_json(&HostCall::get("/adapters")).await?;
     Ok(adapters)
 }
 
-pub(crate) async fn run(global: &Global, verb: Agents) -> anyhow::Result<Exit> {
-    if let Some(AgentsVerb::Import { file, into }) = verb.verb {
-        return import(global, &file, into);
+pub(crate) async fn run(global: &GlobalOptions, verb: AgentsVerb) -> anyhow::Result<Exit> {
+    if let Some(AgentsAction::Import { file, into }) = verb.verb {
+        return import_registry(global, &file, into);
     }
-    let client = global.client().await?;
+    let client = global.connect_client().await?;
     let query = if verb.check { "?check=true" } else { "" };
-    let answer = client.call(&Call::get(format!("/adapters{query}"))).await?;
+    let answer = client.send_call(&HostCall::get(format!("/adapters{query}"))).await?;
     if verb.json {
-        output::line(answer.text().trim_end());
+        output::print_line(answer.text().trim_end());
         return Ok(Exit::Ok);
     }
     let AdapterList { adapters } = answer.json()?;
-    lines(global.screen(), &adapters).iter().for_each(|line| output::line(line));
+    format_adapters(global.screen(), &adapters).iter().for_each(|line| output::print_line(line));
     Ok(Exit::Ok)
 }
 
-fn lines(screen: Screen, adapters: &[AdapterDescription]) -> Vec<String> {
+fn format_adapters(screen: Screen, adapters: &[AdapterDescription]) -> Vec<String> {
     if !screen.terminal {
-        return adapters.iter().map(plain).collect();
+        return adapters.iter().map(plain_row).collect();
     }
-    let mut table = Table::new(&["", "AGENT", "STATE", "VERSION", "FROM", "WHAT"]);
+    let mut table = TextTable::new(&["", "AGENT", "STATE", "VERSION", "FROM", "WHAT"]);
     let (here, away): (Vec<&AdapterDescription>, Vec<&AdapterDescription>) =
         adapters.iter().partition(|adapter| adapter.installed);
     for adapter in here.into_iter().chain(away) {
-        let (word, style) = state(adapter);
-        table.row([
-            styled(Style::Good, if adapter.default { "*" } else { "" }),
-            styled(Style::Strong, &adapter.slug),
-            styled(style, word),
-            cell(adapter.bin_version.as_deref().unwrap_or_default()),
-            styled(Style::Faint, &adapter.source),
-            cell(what(adapter)),
+        let (word, style) = adapter_state(adapter);
+        table.add_row([
+            styled_cell(TextStyle::Good, if adapter.default { "*" } else { "" }),
+            styled_cell(TextStyle::Strong, &adapter.slug),
+            styled_cell(style, word),
+            plain_cell(adapter.bin_version.as_deref().unwrap_or_default()),
+            styled_cell(TextStyle::Faint, &adapter.source),
+            plain_cell(next_step(adapter)),
         ]);
     }
-    table.lines(screen)
+    table.to_lines(screen)
 }
 
-fn state(adapter: &AdapterDescription) -> (&'static str, Style) {
+fn adapter_state(adapter: &AdapterDescription) -> (&'static str, TextStyle) {
     match (adapter.installed, adapter.version_ok) {
-        (true, Some(false)) => ("old", Style::Wants),
-        (true, Some(true) | None) if !adapter.missing.is_empty() => ("installed", Style::Wants),
-        (true, Some(true) | None) => ("ready", Style::Good),
-        (false, _) => ("missing", Style::Faint),
+        (true, Some(false)) => ("old", TextStyle::Wants),
+        (true, Some(true) | None) if !adapter.missing.is_empty() => ("installed", TextStyle::Wants),
+        (true, Some(true) | None) => ("ready", TextStyle::Good),
+        (false, _) => ("missing", TextStyle::Faint),
     }
 }
 
 /// Returns the next step for the user, or a description if there is none.
-fn what(adapter: &AdapterDescription) -> String {
+fn next_step(adapter: &AdapterDescription) -> String {
     let help = adapter.install_hint.as_ref().filter(|_| !adapter.installed).map(|hint| format!("install: {hint}"));
     help.or(adapter.missing.first().cloned()).unwrap_or_else(|| adapter.description.clone())
 }
 
 /// Works on the files, so a host need not run; one that does sees them at the next start of an agent.
-fn import(global: &Global, file: &Path, into: Option<PathBuf>) -> anyhow::Result<Exit> {
+fn import_registry(global: &GlobalOptions, file: &Path, into: Option<PathBuf>) -> anyhow::Result<Exit> {
     let into = match (into, &global.config) {
         (Some(into), _) => into,
         (None, Some(config)) => config.with_file_name("adapters"),
@@ -103,18 +103,18 @@ fn import(global: &Global, file: &Path, into: Option<PathBuf>) -> anyhow::Result
     };
     let report = wharf_host::import_registry(file, &into)?;
     for slug in &report.imported {
-        output::line(&tabbed([slug.as_str(), "imported"]));
+        output::print_line(&join_with_tabs([slug.as_str(), "imported"]));
     }
     for (slug, why) in &report.skipped {
-        output::line(&tabbed([slug.as_str(), "skipped", why]));
+        output::print_line(&join_with_tabs([slug.as_str(), "skipped", why]));
     }
-    output::note(&format!("{} imported into {}", report.imported.len(), into.display()));
+    output::print_note(&format!("{} imported into {}", report.imported.len(), into.display()));
     Ok(if report.imported.is_empty() && !report.skipped.is_empty() { Exit::Refused } else { Exit::Ok })
 }
 
-fn plain(adapter: &AdapterDescription) -> String {
+fn plain_row(adapter: &AdapterDescription) -> String {
     let word = |yes: bool, word: &'static str| if yes { word } else { "" };
-    tabbed([
+    join_with_tabs([
         adapter.slug.as_str(),
         if adapter.installed { "installed" } else { "missing" },
         adapter.bin_version.as_deref().unwrap_or_default(),

@@ -6,14 +6,14 @@ use clap_complete::Shell;
 use crate::output;
 
 #[derive(Debug, Args)]
-pub(crate) struct Completions {
+pub(crate) struct CompletionsVerb {
     /// Which shell.
     shell: Shell,
 }
 
-pub(crate) fn run(verb: Completions) -> anyhow::Result<()> {
+pub(crate) fn run(verb: CompletionsVerb) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(verb.shell, &mut crate::Cli::command(), "wharf", &mut script);
-    output::bytes(&script);
+    output::print_bytes(&script);
     Ok(())
 }

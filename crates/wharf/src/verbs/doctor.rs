@@ -5,27 +5,27 @@ use serde_json::json;
 use wharf_host::Config;
 
 use crate::client::version;
-use crate::doctor::{Finding, Level, examine};
+use crate::doctor::{Finding, Level, examine_machine};
 use crate::exit::{Exit, Failure};
-use crate::global::Global;
-use crate::look::table::tabbed;
-use crate::look::text::printable;
-use crate::look::{Screen, Style};
+use crate::format::table::join_with_tabs;
+use crate::format::text::to_printable;
+use crate::format::{Screen, TextStyle};
+use crate::global::GlobalOptions;
 use crate::output;
 
 #[derive(Debug, Args)]
-pub(crate) struct Doctor {
+pub(crate) struct DoctorVerb {
     /// One JSON object.
     #[arg(long)]
     json: bool,
 }
 
 /// Exit code 1 if something is broken. Starts no host.
-pub(crate) async fn run(global: &Global, verb: Doctor) -> anyhow::Result<Exit> {
+pub(crate) async fn run(global: &GlobalOptions, verb: DoctorVerb) -> anyhow::Result<Exit> {
     let mut findings = Vec::new();
-    let config = match super::serve::found(global) {
+    let config = match super::serve::load_config(global) {
         Ok(config) => {
-            findings.push(settings(&config));
+            findings.push(check_settings(&config));
             config
         }
         // The rest can still be told.
@@ -36,18 +36,18 @@ pub(crate) async fn run(global: &Global, verb: Doctor) -> anyhow::Result<Exit> {
             Config { state_dir: global.state_dir()?, program, ..Config::default() }
         }
     };
-    findings.push(host(global).await);
-    findings.extend(examine(&config));
+    findings.push(check_host(global).await);
+    findings.extend(examine_machine(&config));
     let broken = findings.iter().any(|finding| finding.level == Level::Broken);
     if verb.json {
-        output::line(&json!({ "usable": !broken, "findings": findings }).to_string());
+        output::print_line(&json!({ "usable": !broken, "findings": findings }).to_string());
     } else {
-        lines(global.screen(), &findings).iter().for_each(|line| output::line(line));
+        format_findings(global.screen(), &findings).iter().for_each(|line| output::print_line(line));
     }
     Ok(if broken { Exit::Error } else { Exit::Ok })
 }
 
-fn settings(config: &Config) -> Finding {
+fn check_settings(config: &Config) -> Finding {
     if let Err(error) = config.check_sandboxes() {
         return Finding::broken("settings", format!("a sandbox is set for no agent: {error}"), "correct the name");
     }
@@ -57,12 +57,12 @@ fn settings(config: &Config) -> Finding {
     }
 }
 
-async fn host(global: &Global) -> Finding {
-    match global.client_if_running().await {
+async fn check_host(global: &GlobalOptions) -> Finding {
+    match global.connect_if_running().await {
         Ok(client) => {
             let pid = client.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
             let says = format!("one of version {} is running{pid}", client.version.as_deref().unwrap_or("unknown"));
-            match version::check(client.version.as_deref()) {
+            match version::check_version(client.version.as_deref()) {
                 Ok(()) => Finding::ok("host", says),
                 Err(error) => Finding::broken("host", format!("{says}: {error:#}"), "restart it: wharf stop"),
             }
@@ -74,30 +74,35 @@ async fn host(global: &Global) -> Finding {
     }
 }
 
-fn lines(screen: Screen, findings: &[Finding]) -> Vec<String> {
+fn format_findings(screen: Screen, findings: &[Finding]) -> Vec<String> {
     if !screen.terminal {
-        return findings.iter().map(plain).collect();
+        return findings.iter().map(plain_row).collect();
     }
     let told = |finding: &Finding| {
-        let (word, style) = shown(finding.level);
+        let (word, style) = level_style(finding.level);
         let (word, check) = (screen.paint(style, &format!("{word:<7}")), format!("{:<13}", finding.check));
         // Not cut at the screen's edge: the end may be what matters.
-        let line = format!("{word}  {}  {}", screen.paint(Style::Strong, &check), printable(&finding.says));
-        let advice = finding.advice.as_ref().map(|advice| format!("{:24}-> {}", "", printable(advice)));
+        let line = format!("{word}  {}  {}", screen.paint(TextStyle::Strong, &check), to_printable(&finding.says));
+        let advice = finding.advice.as_ref().map(|advice| format!("{:24}-> {}", "", to_printable(advice)));
         std::iter::once(line).chain(advice)
     };
     findings.iter().flat_map(told).collect()
 }
 
-const fn shown(level: Level) -> (&'static str, Style) {
+const fn level_style(level: Level) -> (&'static str, TextStyle) {
     match level {
-        Level::Ok => ("ok", Style::Good),
-        Level::Note => ("note", Style::Plain),
-        Level::Warning => ("warning", Style::Wants),
-        Level::Broken => ("broken", Style::Bad),
+        Level::Ok => ("ok", TextStyle::Good),
+        Level::Note => ("note", TextStyle::Plain),
+        Level::Warning => ("warning", TextStyle::Wants),
+        Level::Broken => ("broken", TextStyle::Bad),
     }
 }
 
-fn plain(finding: &Finding) -> String {
-    tabbed([shown(finding.level).0, finding.check, &finding.says, finding.advice.as_deref().unwrap_or_default()])
+fn plain_row(finding: &Finding) -> String {
+    join_with_tabs([
+        level_style(finding.level).0,
+        finding.check,
+        &finding.says,
+        finding.advice.as_deref().unwrap_or_default(),
+    ])
 }

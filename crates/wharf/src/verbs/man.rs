@@ -8,12 +8,12 @@ use clap::{Args, CommandFactory};
 use crate::output;
 
 #[derive(Debug, Args)]
-pub(crate) struct Man {
+pub(crate) struct ManVerb {
     /// Write `wharf.1` and one page per verb here [default: print `wharf.1`].
     dir: Option<PathBuf>,
 }
 
-pub(crate) fn run(verb: Man) -> anyhow::Result<()> {
+pub(crate) fn run(verb: ManVerb) -> anyhow::Result<()> {
     let command = crate::Cli::command();
     match verb.dir {
         Some(dir) => {
@@ -23,7 +23,7 @@ pub(crate) fn run(verb: Man) -> anyhow::Result<()> {
         None => {
             let mut page = Vec::new();
             clap_mangen::Man::new(command).render(&mut page).context("writing the page")?;
-            output::bytes(&page);
+            output::print_bytes(&page);
             Ok(())
         }
     }

@@ -12,46 +12,47 @@ use clap::Args;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::client::version;
-use crate::connect::{NoLink, open_socket};
-use crate::global::Global;
+use crate::connect::{ConnectError, open_socket};
+use crate::global::GlobalOptions;
 
 /// Asks for a connection on which each line is an MCP message.
-const UPGRADE: &str = "GET /mcp/stdio HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: mcp-lines\r\n\r\n";
+const UPGRADE_REQUEST: &str =
+    "GET /mcp/stdio HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: mcp-lines\r\n\r\n";
 /// More than any answer to that.
-const HEAD: usize = 16 * 1024;
+const MAX_HEAD_BYTES: usize = 16 * 1024;
 
 #[derive(Debug, Args)]
-pub(crate) struct Mcp {}
+pub(crate) struct McpVerb {}
 
-pub(crate) fn run(global: &Global, _: Mcp) -> anyhow::Result<()> {
-    let mut reach = global.reach("wharf mcp")?;
+pub(crate) fn run(global: &GlobalOptions, _: McpVerb) -> anyhow::Result<()> {
+    let mut reach = global.locate_host("wharf mcp")?;
     let socket = reach.socket().to_owned();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
-    let host = runtime.block_on(reach.first(async || upgrade(open_socket(&socket).await?).await))?;
-    copy(host)
+    let host = runtime.block_on(reach.connect_first(async || upgrade_connection(open_socket(&socket).await?).await))?;
+    copy_stdio(host)
 }
 
 /// The connection, once the host has agreed.
-async fn upgrade(mut stream: tokio::net::UnixStream) -> Result<UnixStream, NoLink> {
+async fn upgrade_connection(mut stream: tokio::net::UnixStream) -> Result<UnixStream, ConnectError> {
     // A host that goes away while it is spoken to is none.
-    let lost = |_| NoLink::NoHost;
-    stream.write_all(UPGRADE.as_bytes()).await.map_err(lost)?;
+    let lost = |_| ConnectError::NoHost;
+    stream.write_all(UPGRADE_REQUEST.as_bytes()).await.map_err(lost)?;
     let mut head = Vec::new();
     // Byte by byte: what follows the head belongs to the client.
-    while !head.ends_with(b"\r\n\r\n") && head.len() < HEAD {
+    while !head.ends_with(b"\r\n\r\n") && head.len() < MAX_HEAD_BYTES {
         head.push(stream.read_u8().await.map_err(lost)?);
     }
     let head = String::from_utf8_lossy(&head).into_owned();
-    agreed(&head).map_err(NoLink::Refused)?;
+    check_upgrade(&head).map_err(ConnectError::Refused)?;
     let plain = stream.into_std().and_then(|stream| stream.set_nonblocking(false).map(|()| stream));
-    plain.context("taking over the connection").map_err(NoLink::Refused)
+    plain.context("taking over the connection").map_err(ConnectError::Refused)
 }
 
-fn agreed(head: &str) -> anyhow::Result<()> {
+fn check_upgrade(head: &str) -> anyhow::Result<()> {
     let status = head.lines().next().unwrap_or_default();
     let headers = head.lines().filter_map(|line| line.split_once(':'));
     let host = headers.into_iter().find(|(name, _)| name.eq_ignore_ascii_case("wharf-version"));
-    version::check(host.map(|(_, version)| version.trim()))?;
+    version::check_version(host.map(|(_, version)| version.trim()))?;
     match status.split(' ').nth(1) {
         Some("101") => Ok(()),
         _ => bail!("the host does not speak MCP here: it answered {status:?}"),
@@ -59,19 +60,19 @@ fn agreed(head: &str) -> anyhow::Result<()> {
 }
 
 /// Copies both ways until the client closes stdin, or the host ends.
-fn copy(host: UnixStream) -> anyhow::Result<()> {
+fn copy_stdio(host: UnixStream) -> anyhow::Result<()> {
     let mut to_host = host.try_clone().context("sharing the connection")?;
     let finished = Arc::new(AtomicBool::new(false));
     let by_client = Arc::clone(&finished);
     // A thread, since stdin cannot be awaited without changing it for all who hold it. It ends with the process.
     std::thread::spawn(move || {
         // If it cannot be passed on, it is the host that has ended.
-        let passed = pass(&mut std::io::stdin().lock(), &mut to_host);
+        let passed = copy_bytes(&mut std::io::stdin().lock(), &mut to_host);
         by_client.store(passed.is_ok(), Ordering::Release);
         let _ = to_host.shutdown(Shutdown::Write);
     });
     let mut from_host = host;
-    pass(&mut from_host, &mut std::io::stdout().lock()).context("passing on what the host says")?;
+    copy_bytes(&mut from_host, &mut std::io::stdout().lock()).context("passing on what the host says")?;
     if finished.load(Ordering::Acquire) {
         return Ok(());
     }
@@ -79,7 +80,7 @@ fn copy(host: UnixStream) -> anyhow::Result<()> {
 }
 
 /// Everything at once as it comes.
-fn pass(from: &mut impl Read, to: &mut impl Write) -> std::io::Result<()> {
+fn copy_bytes(from: &mut impl Read, to: &mut impl Write) -> std::io::Result<()> {
     let mut block = vec![0; 64 * 1024];
     loop {
         match from.read(&mut block) {
@@ -93,15 +94,16 @@ fn pass(from: &mut impl Read, to: &mut impl Write) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::agreed;
+    use super::check_upgrade;
 
     #[test]
     fn only_a_host_of_this_version_that_agrees_will_do() {
         let version = env!("CARGO_PKG_VERSION");
-        agreed(&format!("HTTP/1.1 101 Switching Protocols\r\nWharf-Version: {version}\r\n\r\n")).unwrap();
-        let refused = agreed(&format!("HTTP/1.1 404 Not Found\r\nwharf-version: {version}\r\n\r\n")).unwrap_err();
+        check_upgrade(&format!("HTTP/1.1 101 Switching Protocols\r\nWharf-Version: {version}\r\n\r\n")).unwrap();
+        let refused =
+            check_upgrade(&format!("HTTP/1.1 404 Not Found\r\nwharf-version: {version}\r\n\r\n")).unwrap_err();
         assert!(refused.to_string().contains("404"), "{refused}");
-        agreed("HTTP/1.1 101 Switching Protocols\r\nwharf-version: 99.0.0\r\n\r\n").unwrap_err();
-        agreed("").unwrap_err();
+        check_upgrade("HTTP/1.1 101 Switching Protocols\r\nwharf-version: 99.0.0\r\n\r\n").unwrap_err();
+        check_upgrade("").unwrap_err();
     }
 }

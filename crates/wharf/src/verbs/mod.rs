@@ -8,7 +8,7 @@ pub(crate) mod completions;
 pub(crate) mod demo_agent;
 pub(crate) mod doctor;
 pub(crate) mod forget;
-pub(crate) mod life;
+pub(crate) mod lifecycle;
 pub(crate) mod man;
 pub(crate) mod mcp;
 pub(crate) mod output;

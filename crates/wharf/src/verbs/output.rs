@@ -3,22 +3,22 @@
 use clap::Args;
 use wharf_api::{OutputLine, OutputLines, StreamEvent};
 
-use crate::client::{Call, Client, Follow, Place, path};
+use crate::client::{HostCall, HostClient, StreamFollower, StreamStart, url_path};
 use crate::exit::Exit;
-use crate::global::Global;
-use crate::look::Screen;
-use crate::turn::shown;
-use crate::{output, which};
+use crate::format::Screen;
+use crate::global::GlobalOptions;
+use crate::turn::format_output_line;
+use crate::{output, session_ref};
 
 /// Lines that are shown when nobody says how many.
-pub(crate) const SHOWN: usize = 200;
+pub(crate) const DEFAULT_LINES: usize = 200;
 
 #[derive(Debug, Args)]
-pub(crate) struct Output {
+pub(crate) struct OutputVerb {
     /// Which session [default: the newest of the current directory].
     id: Option<String>,
     /// The last N lines, at most 10000.
-    #[arg(short = 'n', long = "lines", value_name = "N", default_value_t = SHOWN)]
+    #[arg(short = 'n', long = "lines", value_name = "N", default_value_t = DEFAULT_LINES)]
     lines: usize,
     /// Go on with what comes, until the session ends.
     #[arg(short, long)]
@@ -28,44 +28,49 @@ pub(crate) struct Output {
     json: bool,
 }
 
-pub(crate) async fn run(global: &Global, verb: Output) -> anyhow::Result<Exit> {
-    let client = global.client().await?;
+pub(crate) async fn run(global: &GlobalOptions, verb: OutputVerb) -> anyhow::Result<Exit> {
+    let client = global.connect_client().await?;
     if verb.follow {
-        return follow(&client, global.screen(), verb.id.as_deref(), verb.lines).await;
+        return follow_output(&client, global.screen(), verb.id.as_deref(), verb.lines).await;
     }
-    let session = which::session(&client, verb.id.as_deref()).await?;
-    let answer = client.call(&last(&session.id, verb.lines)).await?;
+    let session = session_ref::find_session(&client, verb.id.as_deref()).await?;
+    let answer = client.send_call(&last_lines_call(&session.id, verb.lines)).await?;
     if verb.json {
-        output::line(answer.text().trim_end());
+        output::print_line(answer.text().trim_end());
     } else {
-        show(global.screen(), &answer.json()?);
+        print_lines(global.screen(), &answer.json()?);
     }
     Ok(Exit::Ok)
 }
 
 /// The last lines of a session, then those that come, until it ends or nobody reads.
-pub(crate) async fn follow(client: &Client, screen: Screen, meant: Option<&str>, lines: usize) -> anyhow::Result<Exit> {
-    let session = which::session(client, meant).await?;
-    let past: OutputLines = client.read(&last(&session.id, lines)).await?;
-    if !show(screen, &past) {
+pub(crate) async fn follow_output(
+    client: &HostClient,
+    screen: Screen,
+    meant: Option<&str>,
+    lines: usize,
+) -> anyhow::Result<Exit> {
+    let session = session_ref::find_session(client, meant).await?;
+    let past: OutputLines = client.fetch_json(&last_lines_call(&session.id, lines)).await?;
+    if !print_lines(screen, &past) {
         return Ok(Exit::Ok);
     }
-    let from = past.last_event_id.map_or(Place::Beginning, Place::After);
-    let mut follow = Follow::new(client, path(&["sessions", &session.id, "stream"]), from);
+    let from = past.last_event_id.map_or(StreamStart::Beginning, StreamStart::After);
+    let mut follow = StreamFollower::new(client, url_path(&["sessions", &session.id, "stream"]), from);
     while let Some(event) = follow.next().await? {
-        let StreamEvent::Line(line) = event.told()? else { continue };
-        if output::stream(&shown(screen, &line.line, line.stream == OutputLine::STDERR)).is_err() {
+        let StreamEvent::Line(line) = event.parse_session_event()? else { continue };
+        if output::try_print_line(&format_output_line(screen, &line.line, line.stream == OutputLine::STDERR)).is_err() {
             break;
         }
     }
     Ok(Exit::Ok)
 }
 
-fn last(session: &str, lines: usize) -> Call {
-    Call::get(format!("{}?lastN={lines}", path(&["sessions", session, "output"])))
+fn last_lines_call(session: &str, lines: usize) -> HostCall {
+    HostCall::get(format!("{}?lastN={lines}", url_path(&["sessions", session, "output"])))
 }
 
 /// False if nobody reads.
-fn show(screen: Screen, output: &OutputLines) -> bool {
-    output.lines.iter().all(|line| output::stream(&shown(screen, line, false)).is_ok())
+fn print_lines(screen: Screen, output: &OutputLines) -> bool {
+    output.lines.iter().all(|line| output::try_print_line(&format_output_line(screen, line, false)).is_ok())
 }

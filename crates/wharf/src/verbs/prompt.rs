@@ -7,18 +7,18 @@ use clap::Args;
 use wharf_api::{Content, ErrorCode, OutputLines, PromptArgs, Prompted, SessionStatus, StreamEvent, TurnStep};
 
 use super::run::AskFlags;
-use crate::client::{Call, Client, Follow, Place, path};
+use crate::client::{HostCall, HostClient, StreamFollower, StreamStart, url_path};
 use crate::exit::{Exit, Failure};
-use crate::global::Global;
-use crate::look::table::tabbed;
-use crate::turn::{End, Signals, Watch};
-use crate::{output, which};
+use crate::format::table::join_with_tabs;
+use crate::global::GlobalOptions;
+use crate::turn::{Signals, TurnWatch, WatchEnd};
+use crate::{output, session_ref};
 
 /// The longest prompt that is read from stdin: what the host takes at most.
-const LONGEST: u64 = 32 << 20;
+const MAX_STDIN_BYTES: u64 = 32 << 20;
 
 #[derive(Debug, Args)]
-pub(crate) struct Prompt {
+pub(crate) struct PromptVerb {
     /// Which session; `.` is the newest of the current directory.
     id: String,
     /// The prompt; several words are joined. `-`, or nothing with a pipe: it is read from stdin.
@@ -40,51 +40,60 @@ pub(crate) struct Prompt {
     json: bool,
 }
 
-pub(crate) async fn run(global: &Global, verb: Prompt) -> anyhow::Result<Exit> {
+pub(crate) async fn run(global: &GlobalOptions, verb: PromptVerb) -> anyhow::Result<Exit> {
     let text = words_or_stdin(&verb.words)?.ok_or_else(no_prompt)?;
-    let client = global.client().await?;
-    let session = which::session(&client, Some(&verb.id)).await?;
+    let client = global.connect_client().await?;
+    let session = session_ref::find_session(&client, Some(&verb.id)).await?;
     let mut signals = if verb.wait { Some(Signals::listen()?) } else { None };
     let asleep = !session.status.is_alive();
-    let from = if verb.wait || asleep { Some(newest(&client, &session.id).await?) } else { None };
+    let from = if verb.wait || asleep { Some(find_stream_end(&client, &session.id).await?) } else { None };
     let (queue, interrupt) = (verb.queue.then_some(true), verb.interrupt.then_some(true));
     let body = PromptArgs { prompt: Content::from_text(&text), queue, interrupt };
-    let call = Call::post(path(&["sessions", &session.id, "prompt"]), &body).once();
-    let answer = client.call(&call).await.map_err(|error| in_our_words(error, &session.id))?;
+    let call = HostCall::post(url_path(&["sessions", &session.id, "prompt"]), &body).with_idempotency_key();
+    let answer = client.send_call(&call).await.map_err(|error| explain_refusal(error, &session.id))?;
     let prompted: Prompted = answer.json()?;
     if let Some(from) = from.clone().filter(|_| asleep && !verb.wait)
-        && !comes_back(&client, &session.id, &prompted.prompt_id, from).await?
+        && !wait_until_running(&client, &session.id, &prompted.prompt_id, from).await?
     {
-        return Ok(super::run::tell_ended(&client, &session.id).await);
+        return Ok(super::run::report_session_end(&client, &session.id).await);
     }
     if verb.json {
-        output::line(answer.text().trim_end());
+        output::print_line(answer.text().trim_end());
         return Ok(Exit::Ok);
     }
     let (Some(from), Some(signals)) = (from, &mut signals) else {
-        accepted(global, &session.id, &prompted);
+        print_accepted(global, &session.id, &prompted);
         return Ok(Exit::Ok);
     };
-    if let Some(place) = place(&prompted) {
-        output::note(&format!("in the queue at place {place}"));
+    if let Some(place) = queue_place(&prompted) {
+        output::print_note(&format!("in the queue at place {place}"));
     }
-    let watch = Watch::new(&client, (&session.id, &prompted.prompt_id), global.screen(), verb.asks.policy(), false);
+    let watch =
+        TurnWatch::new(&client, (&session.id, &prompted.prompt_id), global.screen(), verb.asks.ask_policy(), false);
     Ok(match watch.run(from, signals).await? {
-        End::Turn(reason) => super::run::tell_end(&reason),
-        End::Session => super::run::tell_ended(&client, &session.id).await,
-        End::Unread => Exit::Ok,
-        End::Left => {
-            output::note(&format!("left; the turn goes on: wharf output -f {}", which::short(&session.id)));
+        WatchEnd::Turn(reason) => super::run::report_turn_end(&reason),
+        WatchEnd::Session => super::run::report_session_end(&client, &session.id).await,
+        WatchEnd::Unread => Exit::Ok,
+        WatchEnd::Left => {
+            output::print_note(&format!(
+                "left; the turn goes on: wharf output -f {}",
+                session_ref::short_id(&session.id)
+            ));
             Exit::Interrupted
         }
     })
 }
 
 /// Waits until the agent of a session that slept is up. Returns false if it did not come: then the prompt has ended.
-async fn comes_back(client: &Client, session: &str, prompt: &str, from: Place) -> anyhow::Result<bool> {
-    let mut follow = Follow::new(client, path(&["sessions", session, "stream"]), from);
+async fn wait_until_running(
+    client: &HostClient,
+    session: &str,
+    prompt: &str,
+    from: StreamStart,
+) -> anyhow::Result<bool> {
+    let mut follow = StreamFollower::new(client, url_path(&["sessions", session, "stream"]), from);
     while let Some(event) = follow.next().await? {
-        match event.told()? {
+        match event.parse_session_event()? {
             StreamEvent::Status(change) if change.status == SessionStatus::Running => return Ok(true),
             StreamEvent::Turn(change) if change.prompt_id == prompt => return Ok(change.turn == TurnStep::Started),
             StreamEvent::Line(_)
@@ -99,8 +108,8 @@ async fn comes_back(client: &Client, session: &str, prompt: &str, from: Place) -
 }
 
 /// The same refusal, with what to do about it here.
-fn in_our_words(error: anyhow::Error, session: &str) -> anyhow::Error {
-    let short = which::short(session);
+fn explain_refusal(error: anyhow::Error, session: &str) -> anyhow::Error {
+    let short = session_ref::short_id(session);
     let words = match Failure::code_of(&error) {
         Some(ErrorCode::TURN_IN_PROGRESS) => {
             format!("{session} is busy; add --queue to wait for its turn, or --interrupt to cancel the one that runs")
@@ -112,27 +121,30 @@ fn in_our_words(error: anyhow::Error, session: &str) -> anyhow::Error {
 }
 
 /// The place in the queue as people count: 1 is next.
-fn place(prompted: &Prompted) -> Option<usize> {
+fn queue_place(prompted: &Prompted) -> Option<usize> {
     prompted.position.map(|position| position + 1)
 }
 
-fn accepted(global: &Global, session: &str, prompted: &Prompted) {
+fn print_accepted(global: &GlobalOptions, session: &str, prompted: &Prompted) {
     let prompt = prompted.prompt_id.as_str();
-    let place = place(prompted);
+    let place = queue_place(prompted);
     if !global.screen().terminal {
-        output::line(&tabbed([prompt, &place.map(|place| place.to_string()).unwrap_or_default()]));
+        output::print_line(&join_with_tabs([prompt, &place.map(|place| place.to_string()).unwrap_or_default()]));
         return;
     }
     match place {
-        Some(place) => output::line(&format!("in the queue at place {place} ({prompt})")),
-        None => output::line(&format!("sent; follow it with: wharf output -f {}", which::short(session))),
+        Some(place) => output::print_line(&format!("in the queue at place {place} ({prompt})")),
+        None => {
+            output::print_line(&format!("sent; follow it with: wharf output -f {}", session_ref::short_id(session)))
+        }
     }
 }
 
 /// Where the session's output is now: what comes after it is new.
-pub(crate) async fn newest(client: &Client, session: &str) -> anyhow::Result<Place> {
-    let output: OutputLines = client.read(&Call::get(path(&["sessions", session, "output"]) + "?lastN=1")).await?;
-    Ok(output.last_event_id.map_or(Place::Beginning, Place::After))
+pub(crate) async fn find_stream_end(client: &HostClient, session: &str) -> anyhow::Result<StreamStart> {
+    let output: OutputLines =
+        client.fetch_json(&HostCall::get(url_path(&["sessions", session, "output"]) + "?lastN=1")).await?;
+    Ok(output.last_event_id.map_or(StreamStart::Beginning, StreamStart::After))
 }
 
 /// The prompt that was given: the words, or what stdin says. `None` if neither says anything to be sent.
@@ -145,9 +157,15 @@ pub(crate) fn words_or_stdin(words: &[String]) -> anyhow::Result<Option<String>>
         return Ok(None);
     }
     let mut text = String::new();
-    std::io::stdin().lock().take(LONGEST + 1).read_to_string(&mut text).context("reading the prompt from stdin")?;
-    if text.len() as u64 > LONGEST {
-        return Err(Failure::new(Exit::Usage, format!("the prompt on stdin is longer than {LONGEST} bytes")).into());
+    std::io::stdin()
+        .lock()
+        .take(MAX_STDIN_BYTES + 1)
+        .read_to_string(&mut text)
+        .context("reading the prompt from stdin")?;
+    if text.len() as u64 > MAX_STDIN_BYTES {
+        return Err(
+            Failure::new(Exit::Usage, format!("the prompt on stdin is longer than {MAX_STDIN_BYTES} bytes")).into()
+        );
     }
     Ok(Some(text.trim_end().to_owned()).filter(|text| !text.is_empty()))
 }

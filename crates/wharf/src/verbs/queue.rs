@@ -4,26 +4,26 @@ use clap::{Args, Subcommand};
 use wharf_api::{Content, QueueChange, QueueEntry, QueueList};
 
 use super::prompt::{no_prompt, words_or_stdin};
-use crate::client::{Call, Client, path};
+use crate::client::{HostCall, HostClient, url_path};
 use crate::exit::{Exit, Failure};
-use crate::global::Global;
-use crate::look::table::{Table, cell, styled, tabbed};
-use crate::look::{Screen, Style, times};
-use crate::{output, which};
+use crate::format::table::{TextTable, join_with_tabs, plain_cell, styled_cell};
+use crate::format::{Screen, TextStyle, times};
+use crate::global::GlobalOptions;
+use crate::{output, session_ref};
 
 #[derive(Debug, Args)]
-pub(crate) struct Queue {
+pub(crate) struct QueueVerb {
     /// Which session [default: the newest of the current directory].
     id: Option<String>,
     #[command(subcommand)]
-    verb: Option<QueueVerb>,
+    verb: Option<QueueAction>,
     /// The JSON of the host.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Debug, Subcommand)]
-enum QueueVerb {
+enum QueueAction {
     /// List them (also without a word).
     List {
         /// The JSON of the host.
@@ -52,85 +52,89 @@ enum QueueVerb {
     },
 }
 
-pub(crate) async fn run(global: &Global, verb: Queue) -> anyhow::Result<Exit> {
-    let client = global.client().await?;
-    let session = which::session(&client, verb.id.as_deref()).await?.id;
+pub(crate) async fn run(global: &GlobalOptions, verb: QueueVerb) -> anyhow::Result<Exit> {
+    let client = global.connect_client().await?;
+    let session = session_ref::find_session(&client, verb.id.as_deref()).await?.id;
     match verb.verb {
-        None => list(&client, global.screen(), &session, verb.json).await,
-        Some(QueueVerb::List { json }) => list(&client, global.screen(), &session, json || verb.json).await,
-        Some(QueueVerb::Remove { prompt }) => {
-            let prompt = find(&client, &session, &prompt).await?;
-            client.call(&Call::delete(entry(&session, &prompt))).await?;
-            Ok(done(&prompt, "removed"))
+        None => print_queue(&client, global.screen(), &session, verb.json).await,
+        Some(QueueAction::List { json }) => print_queue(&client, global.screen(), &session, json || verb.json).await,
+        Some(QueueAction::Remove { prompt }) => {
+            let prompt = find_prompt(&client, &session, &prompt).await?;
+            client.send_call(&HostCall::delete(entry_path(&session, &prompt))).await?;
+            Ok(report_done(&prompt, "removed"))
         }
-        Some(QueueVerb::Move { prompt, place }) => {
-            let prompt = find(&client, &session, &prompt).await?;
+        Some(QueueAction::Move { prompt, place }) => {
+            let prompt = find_prompt(&client, &session, &prompt).await?;
             // People count from one, the host from zero.
             let change = QueueChange { position: Some(place.saturating_sub(1)), prompt: None };
-            client.call(&Call::patch(entry(&session, &prompt), &change)).await?;
-            Ok(done(&prompt, "moved"))
+            client.send_call(&HostCall::patch(entry_path(&session, &prompt), &change)).await?;
+            Ok(report_done(&prompt, "moved"))
         }
-        Some(QueueVerb::Edit { prompt, words }) => {
+        Some(QueueAction::Edit { prompt, words }) => {
             let text = words_or_stdin(&words)?.ok_or_else(no_prompt)?;
-            let prompt = find(&client, &session, &prompt).await?;
+            let prompt = find_prompt(&client, &session, &prompt).await?;
             let change = QueueChange { prompt: Some(Content::from_text(&text)), position: None };
-            client.call(&Call::patch(entry(&session, &prompt), &change)).await?;
-            Ok(done(&prompt, "changed"))
+            client.send_call(&HostCall::patch(entry_path(&session, &prompt), &change)).await?;
+            Ok(report_done(&prompt, "changed"))
         }
     }
 }
 
-fn entry(session: &str, prompt: &str) -> String {
-    path(&["sessions", session, "queue", prompt])
+fn entry_path(session: &str, prompt: &str) -> String {
+    url_path(&["sessions", session, "queue", prompt])
 }
 
-fn done(prompt: &str, what: &str) -> Exit {
-    output::line(&format!("{prompt} {what}"));
+fn report_done(prompt: &str, what: &str) -> Exit {
+    output::print_line(&format!("{prompt} {what}"));
     Exit::Ok
 }
 
-async fn list(client: &Client, screen: Screen, session: &str, as_json: bool) -> anyhow::Result<Exit> {
-    let answer = client.call(&Call::get(path(&["sessions", session, "queue"]))).await?;
+async fn print_queue(client: &HostClient, screen: Screen, session: &str, as_json: bool) -> anyhow::Result<Exit> {
+    let answer = client.send_call(&HostCall::get(url_path(&["sessions", session, "queue"]))).await?;
     if as_json {
-        output::line(answer.text().trim_end());
+        output::print_line(answer.text().trim_end());
         return Ok(Exit::Ok);
     }
     let QueueList { queue } = answer.json()?;
     if screen.terminal && queue.is_empty() {
-        output::note("no prompt waits");
+        output::print_note("no prompt waits");
         return Ok(Exit::Ok);
     }
-    lines(screen, &queue).iter().for_each(|line| output::line(line));
+    format_queue(screen, &queue).iter().for_each(|line| output::print_line(line));
     Ok(Exit::Ok)
 }
 
-fn lines(screen: Screen, queue: &[QueueEntry]) -> Vec<String> {
+fn format_queue(screen: Screen, queue: &[QueueEntry]) -> Vec<String> {
     let numbered = queue.iter().enumerate().map(|(place, entry)| ((place + 1).to_string(), entry));
     if !screen.terminal {
         let plain = |(place, entry): (String, &QueueEntry)| {
             let (at, from) =
                 (entry.accepted_at.as_deref().unwrap_or_default(), entry.sender.as_deref().unwrap_or_default());
-            tabbed([place.as_str(), &entry.prompt_id, at, from, &entry.text])
+            join_with_tabs([place.as_str(), &entry.prompt_id, at, from, &entry.text])
         };
         return numbered.map(plain).collect();
     }
-    let now = times::now();
-    let mut table = Table::new(&["#", "PROMPT", "SINCE", "FROM", "TEXT"]);
+    let now = times::now_millis();
+    let mut table = TextTable::new(&["#", "PROMPT", "SINCE", "FROM", "TEXT"]);
     for (place, entry) in numbered {
-        table.row([
-            styled(Style::Strong, place),
-            styled(Style::Faint, which::short(&entry.prompt_id)),
-            styled(Style::Faint, entry.accepted_at.as_ref().map(|at| times::ago(at, now)).unwrap_or_default()),
-            cell(entry.sender.as_deref().unwrap_or_default()),
-            cell(&entry.text),
+        table.add_row([
+            styled_cell(TextStyle::Strong, place),
+            styled_cell(TextStyle::Faint, session_ref::short_id(&entry.prompt_id)),
+            styled_cell(
+                TextStyle::Faint,
+                entry.accepted_at.as_ref().map(|at| times::format_ago(at, now)).unwrap_or_default(),
+            ),
+            plain_cell(entry.sender.as_deref().unwrap_or_default()),
+            plain_cell(&entry.text),
         ]);
     }
-    table.lines(screen)
+    table.to_lines(screen)
 }
 
 /// The id of the prompt that is meant: one whole is taken as it is, so that one that has started is told so.
-async fn find(client: &Client, session: &str, meant: &str) -> anyhow::Result<String> {
-    let QueueList { queue } = client.call(&Call::get(path(&["sessions", session, "queue"]))).await?.json()?;
+async fn find_prompt(client: &HostClient, session: &str, meant: &str) -> anyhow::Result<String> {
+    let QueueList { queue } =
+        client.send_call(&HostCall::get(url_path(&["sessions", session, "queue"]))).await?.json()?;
     if let Some(place) = meant.parse::<usize>().ok().filter(|place| (1..=queue.len()).contains(place)) {
         return Ok(queue.into_iter().nth(place - 1).map(|entry| entry.prompt_id).unwrap_or_default());
     }
@@ -142,7 +146,7 @@ async fn find(client: &Client, session: &str, meant: &str) -> anyhow::Result<Str
         }
         (None, _) if meant.starts_with("prm_") => Ok(meant.to_owned()),
         (None, _) => {
-            let words = format!("no waiting prompt is {meant:?}; see: wharf queue {}", which::short(session));
+            let words = format!("no waiting prompt is {meant:?}; see: wharf queue {}", session_ref::short_id(session));
             Err(Failure::new(Exit::NotFound, words).into())
         }
     }

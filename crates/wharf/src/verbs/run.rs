@@ -9,14 +9,14 @@ use serde_json::Value;
 use wharf_api::{Content, EndCause, SessionInfo, SpawnArgs, SpawnedSession};
 
 use super::prompt::{no_prompt, words_or_stdin};
-use crate::client::{Call, Client, Place, path};
+use crate::client::{HostCall, HostClient, StreamStart, url_path};
 use crate::exit::{Exit, Failure};
-use crate::global::Global;
-use crate::turn::{Asked, End, Signals, Watch};
-use crate::{connect, output, which};
+use crate::global::GlobalOptions;
+use crate::turn::{AskPolicy, Signals, TurnWatch, WatchEnd};
+use crate::{connect, output, session_ref};
 
 #[derive(Debug, Args)]
-pub(crate) struct Run {
+pub(crate) struct RunVerb {
     /// Which agent; see: wharf agents.
     #[arg(value_name = "AGENT")]
     adapter: String,
@@ -60,58 +60,58 @@ pub(crate) struct AskFlags {
 }
 
 impl AskFlags {
-    pub(crate) const fn policy(self) -> Asked {
+    pub(crate) const fn ask_policy(self) -> AskPolicy {
         match (self.deny, self.allow) {
-            (true, _) => Asked::Deny,
-            (false, true) => Asked::Allow,
-            (false, false) => Asked::Person,
+            (true, _) => AskPolicy::Deny,
+            (false, true) => AskPolicy::Allow,
+            (false, false) => AskPolicy::Person,
         }
     }
 }
 
-pub(crate) async fn run(global: &Global, verb: Run) -> anyhow::Result<Exit> {
+pub(crate) async fn run(global: &GlobalOptions, verb: RunVerb) -> anyhow::Result<Exit> {
     let text = words_or_stdin(&verb.words)?;
     if text.is_none() && !verb.keep {
         return Err(no_prompt());
     }
-    let client = global.client().await?;
+    let client = global.connect_client().await?;
     let mut signals = Signals::listen()?;
-    let body = request(&client, &verb, text.as_deref()).await?;
+    let body = build_spawn_args(&client, &verb, text.as_deref()).await?;
     // Answered at once: from then on we know whom to end, whatever comes.
-    let start = Call::post("/sessions/agent", &body).header("prefer", "respond-async").once();
-    let started: SpawnedSession = client.read(&start).await?;
+    let start = HostCall::post("/sessions/agent", &body).with_header("prefer", "respond-async").with_idempotency_key();
+    let started: SpawnedSession = client.fetch_json(&start).await?;
     let session = started.session.id;
     for warning in &started.warnings {
-        output::note(&format!("note: {warning}"));
+        output::print_note(&format!("note: {warning}"));
     }
     if text.is_none() {
-        output::line(&session);
+        output::print_line(&session);
         return Ok(Exit::Ok);
     }
     // An agent that is gone before its prompt has come has none: then the session's end is what is waited for.
     let prompt = started.prompt_id.unwrap_or_default();
-    let watch = Watch::new(&client, (&session, &prompt), global.screen(), verb.asks.policy(), true);
-    let end = watch.run(Place::Beginning, &mut signals).await;
+    let watch = TurnWatch::new(&client, (&session, &prompt), global.screen(), verb.asks.ask_policy(), true);
+    let end = watch.run(StreamStart::Beginning, &mut signals).await;
     let exit = match &end {
-        Ok(End::Turn(reason)) => tell_end(reason),
-        Ok(End::Session) => tell_ended(&client, &session).await,
-        Ok(End::Unread) => Exit::Ok,
-        Ok(End::Left) => Exit::Interrupted,
+        Ok(WatchEnd::Turn(reason)) => report_turn_end(reason),
+        Ok(WatchEnd::Session) => report_session_end(&client, &session).await,
+        Ok(WatchEnd::Unread) => Exit::Ok,
+        Ok(WatchEnd::Left) => Exit::Interrupted,
         Err(_) => Exit::Error,
     };
     match &end {
         // It ends by itself, and its history is to say so.
-        Ok(End::Session) => {}
-        Ok(End::Turn(reason)) if matches!(reason.as_str(), "agent_exited" | "start_failed") => {}
-        Ok(_) | Err(_) => leave(&client, &session, verb.keep).await,
+        Ok(WatchEnd::Session) => {}
+        Ok(WatchEnd::Turn(reason)) if matches!(reason.as_str(), "agent_exited" | "start_failed") => {}
+        Ok(_) | Err(_) => leave_session(&client, &session, verb.keep).await,
     }
     end.map(|_| exit)
 }
 
-async fn request(client: &Client, verb: &Run, text: Option<&str>) -> anyhow::Result<SpawnArgs> {
+async fn build_spawn_args(client: &HostClient, verb: &RunVerb, text: Option<&str>) -> anyhow::Result<SpawnArgs> {
     let mut args = SpawnArgs {
         adapter: verb.adapter.clone(),
-        env: Some(environment(client, &verb.adapter).await),
+        env: Some(collect_environment(client, &verb.adapter).await),
         prompt: text.map(Content::from_text),
         label: verb.label.clone(),
         mode: verb.mode.clone(),
@@ -147,19 +147,19 @@ fn option_value(text: &str) -> Value {
 }
 
 /// What the agent may want of our environment (rule 8.7): the path, the language, and what its adapter names.
-async fn environment(client: &Client, adapter: &str) -> BTreeMap<String, String> {
-    let known = super::agents::known(client).await.unwrap_or_default();
+async fn collect_environment(client: &HostClient, adapter: &str) -> BTreeMap<String, String> {
+    let known = super::agents::list_adapters(client).await.unwrap_or_default();
     let wanted = known.into_iter().find(|known| known.slug == adapter).map(|known| known.variables);
-    connect::environment(&wanted.unwrap_or_default())
+    connect::forwarded_environment(&wanted.unwrap_or_default())
 }
 
 /// The exit code of a turn's end; one that is not good is told.
-pub(crate) fn tell_end(reason: &str) -> Exit {
+pub(crate) fn report_turn_end(reason: &str) -> Exit {
     let exit = Exit::of_stop_reason(reason);
     if exit == Exit::Ok {
         return exit;
     }
-    output::note(&match reason {
+    output::print_note(&match reason {
         "refusal" => "the agent refused".to_owned(),
         "max_tokens" | "max_turn_requests" => format!("the agent stopped at a limit: {reason}"),
         "cancelled" => "the turn was cancelled".to_owned(),
@@ -172,25 +172,25 @@ pub(crate) fn tell_end(reason: &str) -> Exit {
 }
 
 /// The same for a session that ended, and its turn with it.
-pub(crate) async fn tell_ended(client: &Client, session: &str) -> Exit {
-    let known = client.read::<SessionInfo>(&Call::get(path(&["sessions", session]))).await.ok();
+pub(crate) async fn report_session_end(client: &HostClient, session: &str) -> Exit {
+    let known = client.fetch_json::<SessionInfo>(&HostCall::get(url_path(&["sessions", session]))).await.ok();
     let reason = known.as_ref().and_then(|known| known.end_reason.clone());
     let word = reason.as_ref().map_or("unknown", EndCause::as_str);
     let message = known.as_ref().and_then(|known| known.message.as_deref());
-    output::note(&format!("the session ended: {}", message.unwrap_or(word)));
+    output::print_note(&format!("the session ended: {}", message.unwrap_or(word)));
     if matches!(reason, Some(EndCause::User | EndCause::Closed)) { Exit::Cancelled } else { Exit::Agent }
 }
 
 /// Ends the agent, unless the session is to be kept.
-async fn leave(client: &Client, session: &str, keep: bool) {
-    let short = which::short(session);
+async fn leave_session(client: &HostClient, session: &str, keep: bool) {
+    let short = session_ref::short_id(session);
     if keep {
-        output::note(&format!("kept as {session}; go on with: wharf prompt {short} TEXT"));
+        output::print_note(&format!("kept as {session}; go on with: wharf prompt {short} TEXT"));
         return;
     }
-    match client.call(&Call::command(path(&["sessions", session, "kill"]))).await {
-        Ok(_) if output::person_is_there() => output::note(&format!("history: wharf output {short}")),
+    match client.send_call(&HostCall::post_empty(url_path(&["sessions", session, "kill"]))).await {
+        Ok(_) if output::is_person_present() => output::print_note(&format!("history: wharf output {short}")),
         Ok(_) => {}
-        Err(error) => output::note(&format!("{session} could not be ended: {error}")),
+        Err(error) => output::print_note(&format!("{session} could not be ended: {error}")),
     }
 }

@@ -10,15 +10,15 @@ use tracing_subscriber::EnvFilter;
 use wharf_host::{AgentCommand, Auth, Config, Duration, Host, LogFormat, ReplayTurns};
 use wharf_server::{Server, Tokens};
 
-use crate::global::Global;
-use crate::told::{Told, tell_panics};
+use crate::global::GlobalOptions;
+use crate::logging::{LogWriter, log_panics};
 use crate::{allocator, output, paths};
 
 /// The adapter that `--agent-cmd` defines.
 const COMMAND_LINE_AGENT: &str = "agent";
 
 #[derive(Debug, Args)]
-pub(crate) struct Serve {
+pub(crate) struct ServeVerb {
     /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:7433].
     #[arg(long, env = "WHARF_LISTEN", value_name = "ADDR")]
     listen: Option<String>,
@@ -63,18 +63,18 @@ pub(crate) struct Serve {
     json: bool,
 }
 
-pub(crate) fn run(global: &Global, serve: Serve) -> anyhow::Result<()> {
-    let config = config(global, &serve)?;
+pub(crate) fn run(global: &GlobalOptions, serve: ServeVerb) -> anyhow::Result<()> {
+    let config = build_config(global, &serve)?;
     start_log(&config)?;
     allocator::keep_thresholds();
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")?;
-    runtime.block_on(host(config, &serve))
+    runtime.block_on(run_host(config, &serve))
 }
 
-async fn host(config: Config, serve: &Serve) -> anyhow::Result<()> {
+async fn run_host(config: Config, serve: &ServeVerb) -> anyhow::Result<()> {
     // Signals from now on are ours: one that comes while we start must not leave agents behind.
     let stopped = signals::listen()?;
     let state_dir = config.state_dir.clone();
@@ -94,9 +94,9 @@ async fn host(config: Config, serve: &Serve) -> anyhow::Result<()> {
             "socket": socket,
             "tokenFile": token_file,
         });
-        output::line(&line.to_string());
+        output::print_line(&line.to_string());
     } else {
-        greet(&url, &token_file.display().to_string(), &state_dir.display().to_string());
+        print_greeting(&url, &token_file.display().to_string(), &state_dir.display().to_string());
     }
     let mut is_gone = false;
     let stop = async {
@@ -116,7 +116,7 @@ async fn host(config: Config, serve: &Serve) -> anyhow::Result<()> {
 }
 
 /// The settings of a host that is started without flags of its own.
-pub(crate) fn found(global: &Global) -> anyhow::Result<Config> {
+pub(crate) fn load_config(global: &GlobalOptions) -> anyhow::Result<Config> {
     let mut config = match paths::config_file(global.config.as_deref())? {
         Some(path) => Config::load(&path)?,
         None => Config { config_dir: Some(paths::config_dir()?), ..Config::default() },
@@ -126,8 +126,8 @@ pub(crate) fn found(global: &Global) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-fn config(global: &Global, serve: &Serve) -> anyhow::Result<Config> {
-    let mut config = found(global)?;
+fn build_config(global: &GlobalOptions, serve: &ServeVerb) -> anyhow::Result<Config> {
+    let mut config = load_config(global)?;
     if let Some(dir) = &serve.adapters {
         config.adapters = Some(std::path::absolute(dir).context("finding the directory of adapters")?);
     }
@@ -178,20 +178,20 @@ fn join_address(address: &str, host: Option<&str>, port: Option<u16>) -> anyhow:
     Ok(format!("{host}:{}", port.map_or_else(|| old_port.to_owned(), |port| port.to_string())))
 }
 
-fn greet(url: &str, token_file: &str, state_dir: &str) {
+fn print_greeting(url: &str, token_file: &str, state_dir: &str) {
     let socket = url.replacen("http", "ws", 1);
-    output::line(&format!("wharf is listening on {url}"));
-    output::line("");
-    output::line(&format!("  ACP        {socket}/acp   (WebSocket, subprotocol acp.v1)"));
-    output::line(&format!("  token      {token_file}"));
-    output::line(&format!("  sessions   {state_dir}"));
-    output::line("");
-    output::line(&format!("  try:       curl {url}/healthz"));
-    output::line(&format!(
+    output::print_line(&format!("wharf is listening on {url}"));
+    output::print_line("");
+    output::print_line(&format!("  ACP        {socket}/acp   (WebSocket, subprotocol acp.v1)"));
+    output::print_line(&format!("  token      {token_file}"));
+    output::print_line(&format!("  sessions   {state_dir}"));
+    output::print_line("");
+    output::print_line(&format!("  try:       curl {url}/healthz"));
+    output::print_line(&format!(
         "  or:        npx wscat -s acp.v1 -H \"Authorization: Bearer $(cat {token_file})\" -c {socket}/acp"
     ));
-    output::line("");
-    output::line("Ctrl-C stops it; every session is on disk.");
+    output::print_line("");
+    output::print_line("Ctrl-C stops it; every session is on disk.");
 }
 
 /// The host's own output goes to stderr. Prompts, what agents say and tokens are never in it.
@@ -203,20 +203,21 @@ fn start_log(config: &Config) -> anyhow::Result<()> {
             .with_context(|| format!("reading log_level {:?}", config.log_level))?,
     };
     // Libraries log whole messages and headers, and those hold prompts and tokens.
-    let filter = QUIET.iter().filter_map(|quiet| quiet.parse().ok()).fold(filter, EnvFilter::add_directive);
-    let output = tracing_subscriber::fmt().with_env_filter(filter).with_writer(Told::STDERR).with_target(false);
+    let filter = QUIET_TARGETS.iter().filter_map(|quiet| quiet.parse().ok()).fold(filter, EnvFilter::add_directive);
+    let output = tracing_subscriber::fmt().with_env_filter(filter).with_writer(LogWriter::STDERR).with_target(false);
     // It would report them with `eprintln!`, which panics if nothing can be written there either.
     let output = output.log_internal_errors(false);
     match config.log_format {
         LogFormat::Text => output.init(),
         LogFormat::Json => output.json().flatten_event(true).init(),
     }
-    tell_panics();
+    log_panics();
     Ok(())
 }
 
 /// Whatever else is wanted, these say no more.
-const QUIET: [&str; 6] = ["rmcp=warn", "h2=warn", "hyper=warn", "hyper_util=warn", "tower=warn", "tungstenite=warn"];
+const QUIET_TARGETS: [&str; 6] =
+    ["rmcp=warn", "h2=warn", "hyper=warn", "hyper_util=warn", "tower=warn", "tungstenite=warn"];
 
 #[cfg(test)]
 mod tests {

@@ -4,50 +4,52 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use wharf_api::HostInfo;
 
-use crate::client::{Call, Client};
+use crate::client::{HostCall, HostClient};
 use crate::exit::{Exit, Failure};
-use crate::global::Global;
-use crate::look::table::tabbed;
-use crate::look::{Screen, Style};
+use crate::format::table::join_with_tabs;
+use crate::format::{Screen, TextStyle};
+use crate::global::GlobalOptions;
 use crate::output;
 
 #[derive(Debug, Args)]
-pub(crate) struct Status {
+pub(crate) struct StatusVerb {
     /// One JSON object.
     #[arg(long)]
     json: bool,
 }
 
 /// Exit code 3 if none runs, which is an answer and no error.
-pub(crate) async fn run(global: &Global, verb: Status) -> anyhow::Result<Exit> {
+pub(crate) async fn run(global: &GlobalOptions, verb: StatusVerb) -> anyhow::Result<Exit> {
     let state_dir = global.state_dir()?;
-    let client = match global.client_if_running().await {
+    let client = match global.connect_if_running().await {
         Ok(client) => client,
         Err(error) if Failure::exit_of(&error) == Exit::NoHost => {
             if verb.json {
-                output::line(&json!({ "running": false, "stateDir": state_dir }).to_string());
+                output::print_line(&json!({ "running": false, "stateDir": state_dir }).to_string());
             } else {
-                output::line(&format!("no host is running for {}", state_dir.display()));
+                output::print_line(&format!("no host is running for {}", state_dir.display()));
             }
             return Ok(Exit::NoHost);
         }
         Err(error) => return Err(error),
     };
     // One of another version may not know this call.
-    let answer = client.call(&Call::get("/host")).await.ok();
+    let answer = client.send_call(&HostCall::get("/host")).await.ok();
     let host = answer.as_ref().and_then(|answer| answer.json::<HostInfo>().ok());
     let report = Report { client: &client, host, state_dir: state_dir.display().to_string() };
     if verb.json {
-        output::line(&report.to_json(answer.and_then(|answer| answer.json().ok()).unwrap_or_default()).to_string());
+        output::print_line(
+            &report.to_json(answer.and_then(|answer| answer.json().ok()).unwrap_or_default()).to_string(),
+        );
     } else {
-        report.show(global.screen());
+        report.print_report(global.screen());
     }
     Ok(Exit::Ok)
 }
 
 /// A running host: what the connection to it tells, and what it says of itself.
 struct Report<'a> {
-    client: &'a Client,
+    client: &'a HostClient,
     host: Option<HostInfo>,
     state_dir: String,
 }
@@ -67,7 +69,7 @@ impl Report<'_> {
         Value::Object(host)
     }
 
-    fn show(&self, screen: Screen) {
+    fn print_report(&self, screen: Screen) {
         let Report { client, host, state_dir } = self;
         let told = |member: fn(&HostInfo) -> String| host.as_ref().map(member);
         let rows = [
@@ -82,11 +84,11 @@ impl Report<'_> {
         ];
         for (name, value) in rows.iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
             if screen.terminal {
-                let style = if *name == "host" { Style::Good } else { Style::Plain };
-                let name = screen.paint(Style::Faint, &format!("{name:<8}"));
-                output::line(&format!("{name}  {}", screen.paint(style, value)));
+                let style = if *name == "host" { TextStyle::Good } else { TextStyle::Plain };
+                let name = screen.paint(TextStyle::Faint, &format!("{name:<8}"));
+                output::print_line(&format!("{name}  {}", screen.paint(style, value)));
             } else {
-                output::line(&tabbed([*name, value]));
+                output::print_line(&join_with_tabs([*name, value]));
             }
         }
     }

@@ -6,43 +6,43 @@ use clap::Args;
 use rustix::process::{Pid, test_kill_process};
 use wharf_api::StopReceipt;
 
-use crate::client::Call;
+use crate::client::HostCall;
 use crate::exit::{Exit, Failure};
-use crate::global::Global;
+use crate::global::GlobalOptions;
 use crate::output;
 
 /// An agent may take five seconds to go, and the tree below it too; logs are synced after that.
-const GOES_WITHIN: Duration = Duration::from_secs(60);
-const FIRST_LOOK: Duration = Duration::from_millis(5);
-const LAST_LOOK: Duration = Duration::from_millis(100);
+const STOP_TIMEOUT: Duration = Duration::from_secs(60);
+const FIRST_POLL_DELAY: Duration = Duration::from_millis(5);
+const MAX_POLL_DELAY: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Args)]
-pub(crate) struct Stop {}
+pub(crate) struct StopVerb {}
 
-pub(crate) async fn run(global: &Global, _: Stop) -> anyhow::Result<Exit> {
-    let client = match global.client_if_running().await {
+pub(crate) async fn run(global: &GlobalOptions, _: StopVerb) -> anyhow::Result<Exit> {
+    let client = match global.connect_if_running().await {
         Ok(client) => client,
         Err(error) if Failure::exit_of(&error) == Exit::NoHost => {
-            output::note("no host was running");
+            output::print_note("no host was running");
             return Ok(Exit::Ok);
         }
         Err(error) => return Err(error),
     };
     // A host of another version may answer something else.
-    let answer = client.call(&Call::command("/stop")).await?;
+    let answer = client.send_call(&HostCall::post_empty("/stop")).await?;
     let told = answer.json::<StopReceipt>().ok().map(|receipt| receipt.pid);
     let Some(pid) = told.or(client.pid) else { return Ok(Exit::Ok) };
-    let give_up_at = Instant::now() + GOES_WITHIN;
-    let mut pause = FIRST_LOOK;
+    let give_up_at = Instant::now() + STOP_TIMEOUT;
+    let mut pause = FIRST_POLL_DELAY;
     while is_alive(pid) {
         if Instant::now() >= give_up_at {
-            let words = format!("the host (pid {pid}) is stopping but has not ended in {} s", GOES_WITHIN.as_secs());
+            let words = format!("the host (pid {pid}) is stopping but has not ended in {} s", STOP_TIMEOUT.as_secs());
             return Err(Failure::new(Exit::Error, words).into());
         }
         tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LAST_LOOK);
+        pause = (pause * 2).min(MAX_POLL_DELAY);
     }
-    output::line(&format!("stopped (pid {pid}); every session is on disk"));
+    output::print_line(&format!("stopped (pid {pid}); every session is on disk"));
     Ok(Exit::Ok)
 }
 

@@ -11,20 +11,20 @@ use wharf_api::{LoginCode, LoginCodeArgs};
 use wharf_host::{Duration, Workspaces};
 use wharf_server::{Access, Identity, Terms, TokenEntry, TokensFile};
 
-use crate::client::Call;
+use crate::client::HostCall;
 use crate::exit::Exit;
-use crate::global::Global;
-use crate::look::text::printable;
+use crate::format::text::to_printable;
+use crate::global::GlobalOptions;
 use crate::output;
 
 #[derive(Debug, Args)]
-pub(crate) struct Token {
+pub(crate) struct TokenVerb {
     #[command(subcommand)]
-    verb: TokenVerb,
+    verb: TokenAction,
 }
 
 #[derive(Debug, Subcommand)]
-enum TokenVerb {
+enum TokenAction {
     /// Make a token. It is shown this once; only its hash is kept.
     Create(Create),
     /// List the tokens that were made, oldest first.
@@ -38,7 +38,7 @@ enum TokenVerb {
 #[derive(Debug, Args)]
 struct Create {
     /// What it allows: to see (observer), to work in sessions (controller), to change the host too (admin).
-    #[arg(long, value_name = "ROLE", value_parser = roles())]
+    #[arg(long, value_name = "ROLE", value_parser = role_parser())]
     role: Access,
     /// A note of who or what it is for.
     #[arg(long, value_name = "TEXT")]
@@ -74,7 +74,7 @@ struct Revoke {
 #[derive(Debug, Args)]
 struct Code {
     /// What the page may do [default: what you may].
-    #[arg(long, value_name = "ROLE", value_parser = roles())]
+    #[arg(long, value_name = "ROLE", value_parser = role_parser())]
     role: Option<Access>,
     /// The one workspace that it covers.
     #[arg(long, value_name = "SLUG")]
@@ -87,23 +87,23 @@ struct Code {
     json: bool,
 }
 
-fn roles() -> impl TypedValueParser<Value = Access> {
+fn role_parser() -> impl TypedValueParser<Value = Access> {
     PossibleValuesParser::new(Access::ALL.map(Access::as_str)).try_map(|word| word.parse::<Access>())
 }
 
-pub(crate) fn run(global: &Global, token: Token) -> anyhow::Result<()> {
+pub(crate) fn run(global: &GlobalOptions, token: TokenVerb) -> anyhow::Result<()> {
     let state_dir = global.state_dir()?;
     let tokens = TokensFile::of(&state_dir);
     match token.verb {
-        TokenVerb::Create(arguments) => create(&state_dir, &tokens, arguments),
-        TokenVerb::List(arguments) => list(&tokens, &arguments),
-        TokenVerb::Revoke(arguments) => revoke(&tokens, &arguments),
-        TokenVerb::Code(arguments) => super::block_on(code(global, &arguments)).map(drop),
+        TokenAction::Create(arguments) => create_token(&state_dir, &tokens, arguments),
+        TokenAction::List(arguments) => list_tokens(&tokens, &arguments),
+        TokenAction::Revoke(arguments) => revoke_token(&tokens, &arguments),
+        TokenAction::Code(arguments) => super::block_on(make_login_code(global, &arguments)).map(drop),
     }
 }
 
 /// The token alone goes to stdout, so that `TOKEN=$(wharf token create …)` works.
-fn create(state_dir: &Path, tokens: &TokensFile, arguments: Create) -> anyhow::Result<()> {
+fn create_token(state_dir: &Path, tokens: &TokensFile, arguments: Create) -> anyhow::Result<()> {
     if let Some(slug) = &arguments.workspace {
         // As a host would resolve it: a name that nobody has registered covers nothing.
         Workspaces::of(state_dir).resolve(None, Some(slug))?;
@@ -114,49 +114,49 @@ fn create(state_dir: &Path, tokens: &TokensFile, arguments: Create) -> anyhow::R
     let made = tokens.create(terms)?;
     let TokenEntry { id, access, .. } = &made.entry;
     if arguments.json {
-        let mut object = shown(&made.entry);
+        let mut object = to_json(&made.entry);
         object["token"] = made.text.into();
-        output::line(&object.to_string());
+        output::print_line(&object.to_string());
         return Ok(());
     }
-    output::line(&made.text);
-    let limits = limits(&made.entry);
-    output::note(&format!("{id} ({access}{limits}); keep the token: it is not shown again"));
-    output::note("send it as `Authorization: Bearer <token>`");
-    output::note(&format!("take it back with: wharf token revoke {id}"));
+    output::print_line(&made.text);
+    let limits = describe_limits(&made.entry);
+    output::print_note(&format!("{id} ({access}{limits}); keep the token: it is not shown again"));
+    output::print_note("send it as `Authorization: Bearer <token>`");
+    output::print_note(&format!("take it back with: wharf token revoke {id}"));
     Ok(())
 }
 
-fn list(tokens: &TokensFile, arguments: &List) -> anyhow::Result<()> {
+fn list_tokens(tokens: &TokensFile, arguments: &List) -> anyhow::Result<()> {
     let entries = tokens.list()?;
     if arguments.json {
         let dated = entries.iter().map(|entry| {
-            let mut object = shown(entry);
+            let mut object = to_json(entry);
             object["createdAt"] = entry.created_at.as_str().into();
             object
         });
-        output::line(&Value::Array(dated.collect()).to_string());
+        output::print_line(&Value::Array(dated.collect()).to_string());
         return Ok(());
     }
     for entry in &entries {
         let TokenEntry { id, access, label, created_at, .. } = entry;
         let label = label.as_deref().unwrap_or_default();
-        let limits = limits(entry);
+        let limits = describe_limits(entry);
         let limits = limits.trim_start_matches(", ");
         let gap = if label.is_empty() || limits.is_empty() { "" } else { "  " };
         let row = format!("{id}  {:<10}  {created_at}  {label}{gap}{limits}", access.as_str());
-        output::line(printable(&row).trim_end());
+        output::print_line(to_printable(&row).trim_end());
     }
     if entries.is_empty() {
-        output::note("no tokens but the host's own; make one with: wharf token create --role observer");
+        output::print_note("no tokens but the host's own; make one with: wharf token create --role observer");
     }
     Ok(())
 }
 
-fn revoke(tokens: &TokensFile, arguments: &Revoke) -> anyhow::Result<()> {
+fn revoke_token(tokens: &TokensFile, arguments: &Revoke) -> anyhow::Result<()> {
     let Some(id) = &arguments.id else {
         for TokenEntry { id, access, .. } in tokens.revoke_expired()? {
-            output::line(&format!("removed {id} ({access}), which had expired"));
+            output::print_line(&format!("removed {id} ({access}), which had expired"));
         }
         return Ok(());
     };
@@ -167,31 +167,31 @@ fn revoke(tokens: &TokensFile, arguments: &Revoke) -> anyhow::Result<()> {
         );
     }
     let revoked = tokens.revoke(id)?;
-    output::line(&format!("revoked {} ({})", revoked.id, revoked.access));
+    output::print_line(&format!("revoked {} ({})", revoked.id, revoked.access));
     Ok(())
 }
 
 /// The code alone goes to stdout.
-async fn code(global: &Global, arguments: &Code) -> anyhow::Result<Exit> {
+async fn make_login_code(global: &GlobalOptions, arguments: &Code) -> anyhow::Result<Exit> {
     let ttl = arguments.ttl.map(|ttl| ttl.std().context("a login does not last for ever; give a --ttl of up to 31d"));
     let asked = LoginCodeArgs {
         role: arguments.role.map(|role| role.to_string()),
         workspace: arguments.workspace.clone(),
         ttl_seconds: ttl.transpose()?.map(|ttl| ttl.as_secs()),
     };
-    let made = global.client().await?.call(&Call::post("/login/codes", &asked)).await?;
+    let made = global.connect_client().await?.send_call(&HostCall::post("/login/codes", &asked)).await?;
     if arguments.json {
-        output::line(&made.json::<Value>()?.to_string());
+        output::print_line(&made.json::<Value>()?.to_string());
         return Ok(Exit::Ok);
     }
     let LoginCode { code, role, good_for_seconds: seconds, .. } = made.json()?;
-    output::line(&code);
-    output::note(&format!("logs one page in ({role}), once, in the next {seconds} seconds"));
+    output::print_line(&code);
+    output::print_note(&format!("logs one page in ({role}), once, in the next {seconds} seconds"));
     Ok(Exit::Ok)
 }
 
 /// What may be shown of a token.
-fn shown(entry: &TokenEntry) -> Value {
+fn to_json(entry: &TokenEntry) -> Value {
     let mut object = json!({ "id": entry.id, "role": entry.access });
     if let Some(label) = &entry.label {
         object["label"] = label.as_str().into();
@@ -210,7 +210,7 @@ fn shown(entry: &TokenEntry) -> Value {
 }
 
 /// The same in words, each with a comma before it.
-fn limits(entry: &TokenEntry) -> String {
+fn describe_limits(entry: &TokenEntry) -> String {
     let workspace = entry.workspace.as_deref().map(|slug| format!(", workspace {slug}"));
     let word = if entry.is_expired() { "expired" } else { "expires" };
     let until = entry.expires_at.as_deref().map(|at| format!(", {word} {at}"));

@@ -15,7 +15,7 @@ use super::ready_events::ReadyEvents;
 use super::stream_event::to_stream_event;
 use super::{COMMENT_INTERVAL, ChunkSource, format_event};
 use crate::fault::Fault;
-use crate::lines::{Follow, Line, LineId, LinesError};
+use crate::transcript::{LineId, TranscriptError, TranscriptLine, TranscriptReader};
 use crate::use_cases::{unknown_event, unreadable_session};
 
 /// Stands for all lines of an event.
@@ -23,7 +23,7 @@ const ALL_LINES: u64 = u64::MAX;
 
 pub(super) struct SessionStream {
     handle: SessionHandle,
-    follow: Follow,
+    follow: TranscriptReader,
     /// The last event and line that the reader has received.
     seen: (Seq, u64),
     /// True if the session has ended, as far as the log was read.
@@ -42,11 +42,11 @@ impl SessionStream {
         buffers: &Arc<ByteBudget>,
     ) -> Result<Option<Self>, Fault> {
         let after = after.map(|id| parse_event_id(id).ok_or_else(|| unknown_event(id))).transpose()?;
-        let follow = Follow::open(&handle, after, redact).await.map_err(|error| match error {
-            LinesError::UnknownEvent(id) => unknown_event(&id.to_string()),
-            LinesError::Read(error) => unreadable_session(handle.id().as_str(), &error),
+        let follow = TranscriptReader::open(&handle, after, redact).await.map_err(|error| match error {
+            TranscriptError::UnknownEvent(id) => unknown_event(&id.to_string()),
+            TranscriptError::Read(error) => unreadable_session(handle.id().as_str(), &error),
         })?;
-        let follow = follow.counted_by(buffers);
+        let follow = follow.with_budget(buffers);
         // A call that the session answers brings its descriptor up to the log.
         let _ = handle.asks().await;
         let ended = !handle.descriptor().status.is_alive();
@@ -119,7 +119,7 @@ impl ChunkSource for SessionStream {
             // A comment interrupts only the wait for events, never a read, so that no event is lost.
             tokio::select! {
                 biased;
-                () = self.follow.news() => {}
+                () = self.follow.wait_for_events() => {}
                 _ = self.comment.tick() => return Some(Bytes::from_static(b":\n\n")),
             }
             self.read_batch().await?;
@@ -127,8 +127,8 @@ impl ChunkSource for SessionStream {
     }
 }
 
-fn format_line(line: &Line) -> String {
-    let told = StreamEvent::Line(OutputLine { line: line.text.clone(), stream: line.stream.word().to_owned() });
+fn format_line(line: &TranscriptLine) -> String {
+    let told = StreamEvent::Line(OutputLine { line: line.text.clone(), stream: line.stream.as_str().to_owned() });
     format_event(told.name(), Some(&line.id.to_string()), &told)
 }
 

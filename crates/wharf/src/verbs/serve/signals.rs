@@ -5,11 +5,11 @@ use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Each of these stops the host in order.
-const STOP: [Signal; 3] = [Signal::TERM, Signal::INT, Signal::QUIT];
+const STOP_SIGNALS: [Signal; 3] = [Signal::TERM, Signal::INT, Signal::QUIT];
 
 /// By default each of these would end the host at once, with agents running and logs unsynced. SIGHUP comes when a
 /// terminal closes, SIGXFSZ when a file has reached its limit, which the write then reports too.
-const WITHOUT_EFFECT: [Signal; 9] = [
+const IGNORED_SIGNALS: [Signal; 9] = [
     Signal::HUP,
     Signal::USR1,
     Signal::USR2,
@@ -27,13 +27,13 @@ const WITHOUT_EFFECT: [Signal; 9] = [
 /// Signals without effect are caught rather than ignored: agents would inherit that.
 pub(super) fn listen() -> anyhow::Result<impl Future<Output = ()>> {
     let (stop, mut stops) = tokio::sync::mpsc::channel(2);
-    for kind in STOP {
+    for kind in STOP_SIGNALS {
         let stop = stop.clone();
         on_each(kind, move || {
             let _ = stop.try_send(());
         })?;
     }
-    for kind in WITHOUT_EFFECT {
+    for kind in IGNORED_SIGNALS {
         on_each(kind, move || tracing::info!(signal = ?kind, "a signal without effect; SIGTERM stops this host"))?;
     }
     let (stopping, stopped) = tokio::sync::oneshot::channel();

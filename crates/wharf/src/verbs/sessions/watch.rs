@@ -6,35 +6,35 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use wharf_api::{ForgottenSession, SessionInfo, SessionSnapshot, SessionStreamEvent};
 
-use super::{Sessions, lines, plain};
-use crate::client::{Client, Event, Follow, Place};
+use super::{SessionsVerb, format_sessions, plain_row};
+use crate::client::{HostClient, SseEvent, StreamFollower, StreamStart};
 use crate::exit::Exit;
-use crate::look::Screen;
+use crate::format::Screen;
 use crate::output;
 
 /// How often the times on the screen are brought up to date.
-const REDRAW: Duration = Duration::from_secs(5);
+const REDRAW_INTERVAL: Duration = Duration::from_secs(5);
 /// To the upper left corner, and everything below it cleared.
-const CLEAR: &str = "\x1b[H\x1b[J";
+const CLEAR_SCREEN: &str = "\x1b[H\x1b[J";
 
 /// What is known, by id: ids sort by age.
-type Known = BTreeMap<String, SessionInfo>;
+type KnownSessions = BTreeMap<String, SessionInfo>;
 
-pub(super) async fn run(client: &Client, screen: Screen, verb: &Sessions) -> anyhow::Result<Exit> {
-    let mut follow = Follow::new(client, "/sessions/stream".to_owned(), Place::Beginning);
-    let mut known = Known::new();
-    let mut clock = tokio::time::interval(REDRAW);
+pub(super) async fn watch_sessions(client: &HostClient, screen: Screen, verb: &SessionsVerb) -> anyhow::Result<Exit> {
+    let mut follow = StreamFollower::new(client, "/sessions/stream".to_owned(), StreamStart::Beginning);
+    let mut known = KnownSessions::new();
+    let mut clock = tokio::time::interval(REDRAW_INTERVAL);
     loop {
         let shown = tokio::select! {
             event = follow.next() => match event? {
                 Some(event) if screen.terminal && !verb.json => {
-                    take(&mut known, &event)?;
-                    draw(screen, verb, &known)
+                    update_known(&mut known, &event)?;
+                    draw_table(screen, verb, &known)
                 }
-                Some(event) => tell(&mut known, &event, verb)?,
+                Some(event) => print_changes(&mut known, &event, verb)?,
                 None => return Ok(Exit::Ok),
             },
-            _ = clock.tick(), if screen.terminal && !verb.json && !known.is_empty() => draw(screen, verb, &known),
+            _ = clock.tick(), if screen.terminal && !verb.json && !known.is_empty() => draw_table(screen, verb, &known),
         };
         if shown.is_err() {
             return Ok(Exit::Ok);
@@ -43,8 +43,8 @@ pub(super) async fn run(client: &Client, screen: Screen, verb: &Sessions) -> any
 }
 
 /// Brings what is known up to date; returns the sessions that this is about, as they were written.
-fn take(known: &mut Known, event: &Event) -> anyhow::Result<Vec<(SessionInfo, Box<RawValue>)>> {
-    let told: Vec<Box<RawValue>> = match event.told_of_all()? {
+fn update_known(known: &mut KnownSessions, event: &SseEvent) -> anyhow::Result<Vec<(SessionInfo, Box<RawValue>)>> {
+    let told: Vec<Box<RawValue>> = match event.parse_list_event()? {
         SessionStreamEvent::Snapshot(SessionSnapshot { sessions }) => {
             known.clear();
             sessions
@@ -66,30 +66,34 @@ fn take(known: &mut Known, event: &Event) -> anyhow::Result<Vec<(SessionInfo, Bo
     Ok(sessions)
 }
 
-fn draw(screen: Screen, verb: &Sessions, known: &Known) -> std::io::Result<()> {
-    let sessions: Vec<&SessionInfo> = known.values().rev().filter(|session| verb.wants(session)).collect();
-    let mut picture = lines(screen, &sessions);
+fn draw_table(screen: Screen, verb: &SessionsVerb, known: &KnownSessions) -> std::io::Result<()> {
+    let sessions: Vec<&SessionInfo> = known.values().rev().filter(|session| verb.is_wanted(session)).collect();
+    let mut picture = format_sessions(screen, &sessions);
     if picture.is_empty() {
         picture.push("no sessions".to_owned());
     }
-    output::stream(&format!("{CLEAR}{}", picture.join("\n")))
+    output::try_print_line(&format!("{CLEAR_SCREEN}{}", picture.join("\n")))
 }
 
 /// One line per session that the event tells of; an ended one is told once more, so that its end is seen.
-fn tell(known: &mut Known, event: &Event, verb: &Sessions) -> anyhow::Result<std::io::Result<()>> {
+fn print_changes(
+    known: &mut KnownSessions,
+    event: &SseEvent,
+    verb: &SessionsVerb,
+) -> anyhow::Result<std::io::Result<()>> {
     let before = known.clone();
-    let told = event.told_of_all()?;
+    let told = event.parse_list_event()?;
     let first = matches!(told, SessionStreamEvent::Snapshot(_));
-    for (session, json) in take(known, event)? {
-        let shown_before = !first && before.get(&session.id).is_some_and(|before| verb.wants(before));
-        let line = if verb.json { json.get().to_owned() } else { plain(&session) };
-        if (verb.wants(&session) || shown_before) && output::stream(&line).is_err() {
+    for (session, json) in update_known(known, event)? {
+        let shown_before = !first && before.get(&session.id).is_some_and(|before| verb.is_wanted(before));
+        let line = if verb.json { json.get().to_owned() } else { plain_row(&session) };
+        if (verb.is_wanted(&session) || shown_before) && output::try_print_line(&line).is_err() {
             return Ok(Err(std::io::ErrorKind::BrokenPipe.into()));
         }
     }
     if let SessionStreamEvent::Forgotten(ForgottenSession { id }) = told {
         let line = if verb.json { event.data.clone() } else { format!("{id}\tforgotten") };
-        return Ok(output::stream(&line));
+        return Ok(output::try_print_line(&line));
     }
     Ok(Ok(()))
 }

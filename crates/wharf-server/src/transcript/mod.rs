@@ -3,24 +3,24 @@
 //! [`Projector`] is pure: the same events give the same lines under the same ids, whatever was read before.
 //! [`Follow`] and [`last_n`] find where to begin.
 
-mod clean;
-mod paint;
-mod piece;
+mod colours;
+mod control_characters;
+mod line_piece;
 mod projector;
-mod read;
-mod start;
+mod reader;
+mod starting_point;
 
 use std::fmt;
 use std::str::FromStr;
 
 use wharf_host::core::{Epoch, Seq};
 
-pub use paint::paint;
+pub use colours::paint_line;
 use projector::Projector;
-pub(crate) use read::{Follow, Followed, LastLines, LinesError, MostLines, last_n};
+pub(crate) use reader::{LastLines, LineLimit, TranscriptBatch, TranscriptError, TranscriptReader, read_last_lines};
 
 /// A line that goes on for longer is cut here.
-const LONGEST: usize = 64 * 1024;
+const MAX_LINE_BYTES: usize = 64 * 1024;
 
 /// Which line: the `n`-th (from 1) that event `seq` completes. Written `<epoch>-<seq>.<n>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,35 +39,35 @@ impl fmt::Display for LineId {
 /// The text is no line id.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no line id; they look like 3-17.1")]
-pub(crate) struct NotALineId(String);
+pub(crate) struct InvalidLineId(String);
 
 impl FromStr for LineId {
-    type Err = NotALineId;
+    type Err = InvalidLineId;
 
-    fn from_str(text: &str) -> Result<Self, NotALineId> {
+    fn from_str(text: &str) -> Result<Self, InvalidLineId> {
         let parse = || {
             let (epoch, rest) = text.split_once('-')?;
             let (seq, n) = rest.split_once('.')?;
-            Some(Self { epoch: Epoch(number(epoch)?), seq: Seq(number(seq)?), n: number(n)? })
+            Some(Self { epoch: Epoch(parse_digits(epoch)?), seq: Seq(parse_digits(seq)?), n: parse_digits(n)? })
         };
-        parse().ok_or_else(|| NotALineId(text.chars().take(80).collect()))
+        parse().ok_or_else(|| InvalidLineId(text.chars().take(80).collect()))
     }
 }
 
 /// Digits only: `parse` alone would take a plus sign.
-fn number(text: &str) -> Option<u64> {
+fn parse_digits(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
 /// Which of AIP-46's two streams a line belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stream {
+pub(crate) enum OutputStream {
     Stdout,
     Stderr,
 }
 
-impl Stream {
-    pub(crate) const fn word(self) -> &'static str {
+impl OutputStream {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Stdout => "stdout",
             Self::Stderr => "stderr",
@@ -89,10 +89,10 @@ pub(crate) enum LineKind {
 
 /// One line, without colours or control characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Line {
+pub(crate) struct TranscriptLine {
     pub(crate) id: LineId,
     pub(crate) text: String,
-    pub(crate) stream: Stream,
+    pub(crate) stream: OutputStream,
     pub(crate) kind: LineKind,
 }
 

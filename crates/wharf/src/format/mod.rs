@@ -6,12 +6,12 @@ pub(crate) mod times;
 
 use std::io::IsTerminal;
 
-use crate::global::When;
+use crate::global::ColourWhen;
 
 /// Lines longer than this are nobody's terminal.
-const WIDEST: usize = 400;
+const MAX_WIDTH_COLUMNS: usize = 400;
 /// Where a terminal does not say how wide it is.
-const USUAL_WIDTH: usize = 80;
+const DEFAULT_WIDTH_COLUMNS: usize = 80;
 
 /// Where stdout goes.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct Screen {
 
 /// What a piece of text is; few of them, so that colour says something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Style {
+pub(crate) enum TextStyle {
     Plain,
     Strong,
     Faint,
@@ -34,8 +34,8 @@ pub(crate) enum Style {
     Bad,
 }
 
-impl Style {
-    const fn code(self) -> Option<&'static str> {
+impl TextStyle {
+    const fn ansi_code(self) -> Option<&'static str> {
         match self {
             Self::Plain => None,
             Self::Strong => Some("1"),
@@ -49,30 +49,30 @@ impl Style {
 }
 
 impl Screen {
-    pub(crate) fn of_stdout(when: When) -> Self {
+    pub(crate) fn of_stdout(when: ColourWhen) -> Self {
         let terminal = std::io::stdout().is_terminal();
         let forbidden = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let colour = match when {
-            When::Always => true,
-            When::Never => false,
-            When::Auto => terminal && !forbidden && !dumb,
+            ColourWhen::Always => true,
+            ColourWhen::Never => false,
+            ColourWhen::Auto => terminal && !forbidden && !dumb,
         };
-        Self { terminal, colour, width: width() }
+        Self { terminal, colour, width: terminal_width() }
     }
 
     /// With colour where there is to be any.
-    pub(crate) fn paint(self, style: Style, text: &str) -> String {
-        match style.code() {
+    pub(crate) fn paint(self, style: TextStyle, text: &str) -> String {
+        match style.ansi_code() {
             Some(code) if self.colour && !text.is_empty() => format!("\x1b[{code}m{text}\x1b[0m"),
             Some(_) | None => text.to_owned(),
         }
     }
 }
 
-fn width() -> usize {
+fn terminal_width() -> usize {
     let size = rustix::termios::tcgetwinsize(rustix::stdio::stdout()).map(|size| usize::from(size.ws_col));
-    size.ok().filter(|width| *width > 0).unwrap_or(USUAL_WIDTH).min(WIDEST)
+    size.ok().filter(|width| *width > 0).unwrap_or(DEFAULT_WIDTH_COLUMNS).min(MAX_WIDTH_COLUMNS)
 }
 
 #[cfg(test)]

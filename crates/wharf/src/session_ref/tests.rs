@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::json;
 use wharf_api::SessionInfo;
 
-use super::{NotOne, abbreviates, pick, short_ids};
+use super::{NoSingleMatch, abbreviates, pick_session, short_ids};
 
 fn session(id: &str, cwd: &str, status: &str, label: Option<&str>) -> SessionInfo {
     let mut value = json!({
@@ -31,10 +31,10 @@ fn sessions() -> Vec<SessionInfo> {
 /// The place of the one that is meant.
 fn place(meant: Option<&str>, here: &str) -> Result<usize, usize> {
     let sessions = sessions();
-    match pick(&sessions, meant, &[PathBuf::from(here)]) {
+    match pick_session(&sessions, meant, &[PathBuf::from(here)]) {
         Ok(found) => Ok(sessions.iter().position(|session| session.id == found.id).unwrap()),
-        Err(NotOne::None) => Err(0),
-        Err(NotOne::Many(found)) => Err(found.len()),
+        Err(NoSingleMatch::None) => Err(0),
+        Err(NoSingleMatch::Many(found)) => Err(found.len()),
     }
 }
 
@@ -63,7 +63,7 @@ fn a_label_means_the_session_at_work() {
     assert_eq!(place(Some("one"), "/"), Ok(2));
     let mut both = sessions();
     both[0] = session("01k5zzzzzzaaaabbbbccccdddd", "/w", "running", Some("docs"));
-    assert!(matches!(pick(&both, Some("docs"), &[]), Err(NotOne::Many(found)) if found.len() == 2));
+    assert!(matches!(pick_session(&both, Some("docs"), &[]), Err(NoSingleMatch::Many(found)) if found.len() == 2));
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn without_a_name_it_is_the_newest_of_the_directory_that_lives() {
     assert_eq!(place(None, "/nowhere"), Err(0));
     let sessions = sessions();
     let two_names = [PathBuf::from("/link"), PathBuf::from("/y")];
-    assert_eq!(pick(&sessions, None, &two_names).unwrap().id, sessions[3].id);
+    assert_eq!(pick_session(&sessions, None, &two_names).unwrap().id, sessions[3].id);
 }
 
 #[test]
@@ -91,8 +91,8 @@ fn short_ids_are_as_long_as_it_takes() {
 fn session_with_words_of_a_newer_host_is_shown_as_it_is() {
     let mut novel = session("01k5zzzzzzaaaabbbbccccdddd", "/w", "dreaming", None);
     assert!(!novel.status.is_alive());
-    assert_eq!(crate::state::of(&novel).0, "dreaming");
+    assert_eq!(crate::session_state::state_word(&novel).0, "dreaming");
     novel.status = "running".into();
     novel.turn = "pondering".into();
-    assert_eq!(crate::state::of(&novel).0, "pondering");
+    assert_eq!(crate::session_state::state_word(&novel).0, "pondering");
 }

@@ -9,7 +9,7 @@ use wharf_host::core::{
     Sender, Seq, Status, UpdateKind,
 };
 
-use super::start::{Mark, begins, last_start};
+use super::starting_point::{LineMark, latest_start, turn_state_after};
 use super::*;
 
 fn raw(value: &Value) -> Raw {
@@ -97,9 +97,9 @@ fn log(events: Vec<Event>) -> Vec<Entry> {
     (0_u64..).zip(events).map(entry).collect()
 }
 
-fn lines(entries: &[Entry]) -> Vec<Line> {
+fn lines(entries: &[Entry]) -> Vec<TranscriptLine> {
     let (mut projector, mut out) = (Projector::new(), Vec::new());
-    entries.iter().for_each(|entry| projector.feed(entry, &mut out));
+    entries.iter().for_each(|entry| projector.feed_entry(entry, &mut out));
     out
 }
 
@@ -178,9 +178,9 @@ fn an_error_has_its_message_and_the_last_words_of_the_agent() {
     };
     let shown = lines(&log(vec![says("half"), Event::Ended(ending.clone())]));
     let shown: Vec<_> = shown.iter().map(|line| (line.stream, line.text.as_str())).collect();
-    let stderr = Stream::Stderr;
+    let stderr = OutputStream::Stderr;
     let expected = [
-        (Stream::Stdout, "half"),
+        (OutputStream::Stdout, "half"),
         (stderr, "[error] the agent exited with code 3"),
         (stderr, "Traceback"),
         (stderr, "  boom"),
@@ -259,10 +259,10 @@ fn commands() -> Event {
 
 #[test]
 fn a_line_that_does_not_end_is_cut_at_64_kib() {
-    let long = "é".repeat(LONGEST);
+    let long = "é".repeat(MAX_LINE_BYTES);
     let cut = texts(vec![says(&long), says("\n")]);
-    assert_eq!(cut.iter().map(String::len).collect::<Vec<_>>(), [LONGEST, LONGEST]);
-    assert_eq!(texts(vec![says("x"), says(&long), says("\n")])[0].len(), LONGEST - 1, "no half characters");
+    assert_eq!(cut.iter().map(String::len).collect::<Vec<_>>(), [MAX_LINE_BYTES, MAX_LINE_BYTES]);
+    assert_eq!(texts(vec![says("x"), says(&long), says("\n")])[0].len(), MAX_LINE_BYTES - 1, "no half characters");
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn secrets_and_control_characters_do_not_get_through_however_they_are_chunked() 
     let events = vec![says("\u{1b}"), says("[31mkey sk-ant-0123456"), says("789012345678 \u{7}\n"), tool("\u{1b}[2Jx")];
     assert_eq!(texts(events.clone()), ["key sk-[redacted] ", "[tool] x"]);
     let (mut projector, mut out) = (Projector::new().without_redaction(), Vec::new());
-    log(events).iter().for_each(|entry| projector.feed(entry, &mut out));
+    log(events).iter().for_each(|entry| projector.feed_entry(entry, &mut out));
     assert_eq!(out[0].text, "key sk-ant-0123456789012345678 ");
 }
 
@@ -329,7 +329,7 @@ impl Dice {
             "tab\t",
             "a longer stretch of words that ends\n",
         ];
-        let long = if self.roll(20) == 0 { "x".repeat(self.roll(3 * LONGEST)) } else { String::new() };
+        let long = if self.roll(20) == 0 { "x".repeat(self.roll(3 * MAX_LINE_BYTES)) } else { String::new() };
         let words = self.roll(400);
         (0..words).map(|_| WORDS[self.roll(WORDS.len())]).chain([long.as_str()]).collect()
     }
@@ -350,10 +350,10 @@ fn any_way_to_cut_a_text_into_chunks_gives_the_same_lines() {
 }
 
 /// The lines of a reader that comes back with `after`, by the rules that [`Follow`] keeps.
-fn rest(entries: &[Entry], after: LineId) -> Vec<Line> {
+fn rest(entries: &[Entry], after: LineId) -> Vec<TranscriptLine> {
     let known = entries.iter().take_while(|entry| entry.seq < after.seq);
-    let marks: Vec<_> = known.map(|entry| (entry.seq, Mark::of(&entry.event))).collect();
-    let start = last_start(&marks);
+    let marks: Vec<_> = known.map(|entry| (entry.seq, LineMark::from_event(&entry.event))).collect();
+    let start = latest_start(&marks);
     let mut projector = Projector::new();
     if start.is_some_and(|start| start.mid_line) {
         projector = projector.mid_line();
@@ -361,12 +361,12 @@ fn rest(entries: &[Entry], after: LineId) -> Vec<Line> {
     let from = start.map_or(Seq::ZERO, |start| start.after);
     let mut out = Vec::new();
     for entry in entries.iter().filter(|entry| entry.seq > from) {
-        if let Some(prompt) = projector.wonders(&entry.event) {
+        if let Some(prompt) = projector.find_unknown_turn(&entry.event) {
             let before = entries.iter().rev().filter(|known| known.seq < entry.seq);
-            let begun = before.filter_map(|known| begins(&known.event, prompt)).next();
-            projector.tell(prompt.clone(), begun.unwrap_or_default());
+            let begun = before.filter_map(|known| turn_state_after(&known.event, prompt)).next();
+            projector.set_turn_begun(prompt.clone(), begun.unwrap_or_default());
         }
-        projector.feed(entry, &mut out);
+        projector.feed_entry(entry, &mut out);
     }
     out.retain(|line| (line.id.seq, line.id.n) > (after.seq, after.n));
     out
@@ -404,9 +404,9 @@ fn a_reader_that_comes_back_at_any_line_gets_exactly_the_rest() {
         for (at, line) in all.iter().enumerate().step_by(step) {
             assert_eq!(rest(&entries, line.id), all[at + 1..], "seed {seed}, after {}", line.id);
         }
-        let marks: Vec<_> = entries.iter().map(|entry| (entry.seq, Mark::of(&entry.event))).collect();
+        let marks: Vec<_> = entries.iter().map(|entry| (entry.seq, LineMark::from_event(&entry.event))).collect();
         mid_lines +=
-            (1..marks.len()).filter(|end| last_start(&marks[..*end]).is_some_and(|start| start.mid_line)).count();
+            (1..marks.len()).filter(|end| latest_start(&marks[..*end]).is_some_and(|start| start.mid_line)).count();
     }
     assert!(mid_lines > 0, "no reader began inside a long message: the walk shows less than it should");
 }

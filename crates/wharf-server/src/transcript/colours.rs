@@ -19,7 +19,7 @@ const COLOURS: [(&str, &str); 6] = [
 ];
 
 /// A projected line with the colour of its kind. `stderr`: it came from that stream.
-pub fn paint(line: &str, stderr: bool) -> Cow<'_, str> {
+pub fn paint_line(line: &str, stderr: bool) -> Cow<'_, str> {
     let colour = COLOURS.iter().find(|(begins, _)| line.starts_with(begins)).map(|(_, colour)| *colour);
     match colour.or(stderr.then_some(RED)) {
         Some(colour) => Cow::Owned(format!("{colour}{line}{RESET}")),
@@ -41,9 +41,9 @@ mod tests {
             ("── turn-end (end_turn) ──", DIM),
             ("[error] gone", RED),
         ] {
-            assert_eq!(paint(line, false), format!("{colour}{line}{RESET}"));
+            assert_eq!(paint_line(line, false), format!("{colour}{line}{RESET}"));
         }
-        assert_eq!(paint("hello", false), "hello");
-        assert_eq!(paint("last words", true), format!("{RED}last words{RESET}"));
+        assert_eq!(paint_line("hello", false), "hello");
+        assert_eq!(paint_line("last words", true), format!("{RED}last words{RESET}"));
     }
 }

@@ -6,19 +6,19 @@ use std::sync::Arc;
 use wharf_host::core::{Event, Seq};
 use wharf_host::{Batch, ByteBudget, BytePermit, Cursor, Entry, ReadError, SessionHandle};
 
-use super::start::{Most, find, had_begun};
-use super::{Line, LineId, Projector};
+use super::starting_point::{ScanLimit, find_start, had_turn_begun};
+use super::{LineId, Projector, TranscriptLine};
 
 /// Events that are looked at for the last lines before more are.
-const FIRST_WINDOW: u64 = 256;
+const FIRST_WINDOW_EVENTS: u64 = 256;
 /// The last lines are looked for in no more of the log than this.
-const LOOKED_AT: Most = Most { events: 50_000, bytes: 32 * 1024 * 1024 };
+const MAX_SCAN: ScanLimit = ScanLimit { events: 50_000, bytes: 32 * 1024 * 1024 };
 
 /// The cost of a line besides its text: its id and names in the stream, and its share of the allocator.
 const LINE_OVERHEAD_BYTES: usize = 128;
 
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum LinesError {
+pub(crate) enum TranscriptError {
     #[error("the log has no event {0}; start again without it")]
     UnknownEvent(LineId),
     #[error(transparent)]
@@ -27,7 +27,7 @@ pub(crate) enum LinesError {
 
 /// A reader of lines that goes on as the session does.
 #[derive(Debug)]
-pub(crate) struct Follow {
+pub(crate) struct TranscriptReader {
     handle: SessionHandle,
     cursor: Cursor,
     projector: Projector,
@@ -40,31 +40,42 @@ pub(crate) struct Follow {
 /// Some events, and those of their lines that the reader has not seen. The first events may lie before its place: a line
 /// that ends after it can begin there.
 #[derive(Debug)]
-pub(crate) struct Followed {
+pub(crate) struct TranscriptBatch {
     pub(crate) batch: Batch,
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Vec<TranscriptLine>,
     /// Counts the lines until the reader has passed them on.
     pub(crate) permit: Option<BytePermit>,
 }
 
-impl Follow {
+impl TranscriptReader {
     /// A reader of all lines after `after`; of all there are without it.
-    pub(crate) async fn open(handle: &SessionHandle, after: Option<LineId>, redact: bool) -> Result<Self, LinesError> {
+    pub(crate) async fn open(
+        handle: &SessionHandle,
+        after: Option<LineId>,
+        redact: bool,
+    ) -> Result<Self, TranscriptError> {
         match after {
-            None => Ok(Self::begin(handle, (Seq(1), 0), redact, Most::ALL).await?),
-            Some(id) if holds(handle, id).await? => Ok(Self::begin(handle, (id.seq, id.n), redact, Most::ALL).await?),
-            Some(id) => Err(LinesError::UnknownEvent(id)),
+            None => Ok(Self::start_at(handle, (Seq(1), 0), redact, ScanLimit::NO_LIMIT).await?),
+            Some(id) if has_event(handle, id).await? => {
+                Ok(Self::start_at(handle, (id.seq, id.n), redact, ScanLimit::NO_LIMIT).await?)
+            }
+            Some(id) => Err(TranscriptError::UnknownEvent(id)),
         }
     }
 
     /// A reader of the lines that events after `after` complete.
     pub(crate) async fn after_event(handle: &SessionHandle, after: Seq, redact: bool) -> Result<Self, ReadError> {
-        Self::begin(handle, (after.next(), 0), redact, Most::ALL).await
+        Self::start_at(handle, (after.next(), 0), redact, ScanLimit::NO_LIMIT).await
     }
 
     /// A reader of the lines of an event after the `n`-th, and of all later events.
-    async fn begin(handle: &SessionHandle, seen: (Seq, u64), redact: bool, most: Most) -> Result<Self, ReadError> {
-        let start = find(handle, seen.0, most).await?;
+    async fn start_at(
+        handle: &SessionHandle,
+        seen: (Seq, u64),
+        redact: bool,
+        most: ScanLimit,
+    ) -> Result<Self, ReadError> {
+        let start = find_start(handle, seen.0, most).await?;
         let mut projector = Projector::new();
         if !redact {
             projector = projector.without_redaction();
@@ -78,7 +89,7 @@ impl Follow {
 
     /// The same reader, which waits until there is room for the lines of a large batch before it makes them.
     #[must_use]
-    pub(crate) fn counted_by(mut self, buffers: &Arc<ByteBudget>) -> Self {
+    pub(crate) fn with_budget(mut self, buffers: &Arc<ByteBudget>) -> Self {
         self.buffers = Some(Arc::clone(buffers));
         self
     }
@@ -89,27 +100,27 @@ impl Follow {
     }
 
     /// Waits until there is something to read.
-    pub(crate) async fn news(&mut self) {
+    pub(crate) async fn wait_for_events(&mut self) {
         self.cursor.news().await;
     }
 
     /// Waits for the next events. Dropping the future loses nothing.
-    pub(crate) async fn next(&mut self) -> Result<Followed, ReadError> {
+    pub(crate) async fn next(&mut self) -> Result<TranscriptBatch, ReadError> {
         // Both are put back only when the batch is done: a future that is dropped half-way starts it again.
         let (mut cursor, mut projector) = (self.cursor.clone(), self.projector.clone());
         let (batch, permit) = self.read_batch(&mut cursor).await?;
         let mut lines = Vec::new();
         for entry in batch.entries() {
-            if let Some(prompt) = projector.wonders(&entry.event) {
-                let begun = had_begun(&self.handle, prompt, entry.seq).await?;
-                projector.tell(prompt.clone(), begun);
+            if let Some(prompt) = projector.find_unknown_turn(&entry.event) {
+                let begun = had_turn_begun(&self.handle, prompt, entry.seq).await?;
+                projector.set_turn_begun(prompt.clone(), begun);
             }
-            projector.feed(entry, &mut lines);
+            projector.feed_entry(entry, &mut lines);
         }
         let seen = self.seen;
         lines.retain(|line| (line.id.seq, line.id.n) > seen);
         (self.cursor, self.projector) = (cursor, projector);
-        Ok(Followed { batch, lines, permit })
+        Ok(TranscriptBatch { batch, lines, permit })
     }
 
     /// Reads the next events and takes room for their lines. A reader that waits for room holds no events: they are read
@@ -118,7 +129,7 @@ impl Follow {
         let (next, mut permit) = (cursor.position().next(), None);
         loop {
             let batch = cursor.next().await?;
-            let bytes = lines_bytes(&batch);
+            let bytes = estimate_line_bytes(&batch);
             let Some(buffers) = self.buffers.as_ref().filter(|_| bytes > ByteBudget::UNCOUNTED_BYTES) else {
                 return Ok((batch, None));
             };
@@ -134,7 +145,7 @@ impl Follow {
 }
 
 /// Returns about how many bytes the lines of these events take as events of a stream.
-fn lines_bytes(batch: &Batch) -> usize {
+fn estimate_line_bytes(batch: &Batch) -> usize {
     let bytes = |entry: &Entry| {
         let mut bytes = entry.weight();
         if let Event::AgentUpdated { frame, .. } = &entry.event
@@ -148,7 +159,7 @@ fn lines_bytes(batch: &Batch) -> usize {
     batch.entries().iter().map(bytes).sum()
 }
 
-async fn holds(handle: &SessionHandle, id: LineId) -> Result<bool, ReadError> {
+async fn has_event(handle: &SessionHandle, id: LineId) -> Result<bool, ReadError> {
     if id.seq == Seq::ZERO || id.seq > handle.head() {
         return Ok(false);
     }
@@ -159,30 +170,34 @@ async fn holds(handle: &SessionHandle, id: LineId) -> Result<bool, ReadError> {
 /// The last lines, and whether older ones may be in a part of the log that was not looked at.
 #[derive(Debug)]
 pub(crate) struct LastLines {
-    pub(crate) lines: Vec<Line>,
+    pub(crate) lines: Vec<TranscriptLine>,
     pub(crate) truncated: bool,
 }
 
 /// How many lines, of how many bytes of text together.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct MostLines {
+pub(crate) struct LineLimit {
     pub(crate) lines: usize,
     pub(crate) bytes: usize,
 }
 
 /// The last lines, read from the log's end: as much of it as they take, and no more than is looked at for an answer.
-pub(crate) async fn last_n(handle: &SessionHandle, most: MostLines, redact: bool) -> Result<LastLines, ReadError> {
+pub(crate) async fn read_last_lines(
+    handle: &SessionHandle,
+    most: LineLimit,
+    redact: bool,
+) -> Result<LastLines, ReadError> {
     let head = handle.head();
-    let mut window = FIRST_WINDOW.max(most.lines as u64);
-    let mut found: Option<Last> = None;
+    let mut window = FIRST_WINDOW_EVENTS.max(most.lines as u64);
+    let mut found: Option<LineBuffer> = None;
     loop {
         let after = Seq(head.0.saturating_sub(window));
-        let mut follow = Follow::begin(handle, (after.next(), 0), redact, LOOKED_AT).await?;
-        let (mut last, mut bytes) = (Last::default(), 0);
+        let mut follow = TranscriptReader::start_at(handle, (after.next(), 0), redact, MAX_SCAN).await?;
+        let (mut last, mut bytes) = (LineBuffer::default(), 0);
         while follow.position() < head {
-            let Followed { batch, lines, .. } = follow.next().await?;
+            let TranscriptBatch { batch, lines, .. } = follow.next().await?;
             bytes += batch.entries().iter().map(Entry::weight).sum::<usize>();
-            if bytes >= LOOKED_AT.bytes
+            if bytes >= MAX_SCAN.bytes
                 && let Some(found) = found
             {
                 return Ok(LastLines { lines: found.lines.into(), truncated: true });
@@ -190,18 +205,18 @@ pub(crate) async fn last_n(handle: &SessionHandle, most: MostLines, redact: bool
             last.extend(lines.into_iter().filter(|line| line.id.seq <= head), most);
         }
         let whole = after == Seq::ZERO || last.full;
-        if whole || LOOKED_AT.reached(window, bytes) {
+        if whole || MAX_SCAN.is_reached(window, bytes) {
             return Ok(LastLines { lines: last.lines.into(), truncated: !whole || last.cut });
         }
         found = Some(last);
-        window = (window * 4).min(LOOKED_AT.events);
+        window = (window * 4).min(MAX_SCAN.events);
     }
 }
 
 /// The newest lines of those that were put in.
 #[derive(Debug, Default)]
-struct Last {
-    lines: VecDeque<Line>,
+struct LineBuffer {
+    lines: VecDeque<TranscriptLine>,
     bytes: usize,
     /// There were more.
     full: bool,
@@ -209,8 +224,8 @@ struct Last {
     cut: bool,
 }
 
-impl Last {
-    fn extend(&mut self, lines: impl Iterator<Item = Line>, most: MostLines) {
+impl LineBuffer {
+    fn extend(&mut self, lines: impl Iterator<Item = TranscriptLine>, most: LineLimit) {
         for line in lines {
             self.bytes += line.text.len();
             self.lines.push_back(line);

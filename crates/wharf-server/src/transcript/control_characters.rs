@@ -1,7 +1,7 @@
 //! What an agent wrote, made harmless for terminals: no escape sequences, no control characters but the tab.
 
 /// The line without what a terminal would act on.
-pub(super) fn clean(line: &str) -> String {
+pub(super) fn strip_control_characters(line: &str) -> String {
     if !line.chars().any(|c| c != '\t' && c.is_control()) {
         return line.to_owned();
     }
@@ -10,9 +10,9 @@ pub(super) fn clean(line: &str) -> String {
     while let Some(c) = rest.chars().next() {
         rest = &rest[c.len_utf8()..];
         match c {
-            '\u{1b}' => rest = after_escape(rest),
+            '\u{1b}' => rest = skip_escape(rest),
             // The one-character spelling of `ESC [`.
-            '\u{9b}' => rest = after_csi(rest),
+            '\u{9b}' => rest = skip_csi(rest),
             '\t' => out.push(c),
             c if c.is_control() => {}
             c => out.push(c),
@@ -22,10 +22,10 @@ pub(super) fn clean(line: &str) -> String {
 }
 
 /// What follows the sequence that an ESC began. A sequence that does not end swallows no text.
-fn after_escape(rest: &str) -> &str {
+fn skip_escape(rest: &str) -> &str {
     match rest.chars().next() {
-        Some('[') => after_csi(&rest[1..]),
-        Some(']' | 'P' | '^' | '_' | 'X') => after_string(&rest[1..]),
+        Some('[') => skip_csi(&rest[1..]),
+        Some(']' | 'P' | '^' | '_' | 'X') => skip_string(&rest[1..]),
         Some(c @ ('(' | ')' | '*' | '+' | '#' | '%')) => {
             let rest = &rest[c.len_utf8()..];
             rest.strip_prefix(|c: char| c.is_ascii_graphic()).unwrap_or(rest)
@@ -35,7 +35,7 @@ fn after_escape(rest: &str) -> &str {
     }
 }
 
-fn after_csi(rest: &str) -> &str {
+fn skip_csi(rest: &str) -> &str {
     let parameters = rest.bytes().take_while(|byte| (0x20..=0x3f).contains(byte)).count();
     match rest.as_bytes().get(parameters) {
         Some(0x40..=0x7e) => &rest[parameters + 1..],
@@ -44,7 +44,7 @@ fn after_csi(rest: &str) -> &str {
 }
 
 /// A string (a title, a link) ends with BEL or ST.
-fn after_string(rest: &str) -> &str {
+fn skip_string(rest: &str) -> &str {
     let end = rest.find(['\u{7}', '\u{9c}', '\u{1b}']);
     match end.map(|end| &rest[end..]) {
         Some(tail) => tail.strip_prefix("\u{1b}\\").or_else(|| tail.strip_prefix(['\u{7}', '\u{9c}'])).unwrap_or(tail),
@@ -53,7 +53,7 @@ fn after_string(rest: &str) -> &str {
 }
 
 /// Text that must fit on one line: breaks become spaces, and too much is cut off.
-pub(super) fn one_line(text: &str, longest: usize) -> String {
+pub(super) fn join_lines(text: &str, longest: usize) -> String {
     let joined: Vec<&str> = text.split_whitespace().collect();
     let mut line = joined.join(" ");
     if line.len() > longest {
@@ -82,7 +82,7 @@ mod tests {
             ("\u{1b}", ""),
             ("\u{1b}é", "é"),
         ] {
-            assert_eq!(clean(dirty), tidy, "{dirty:?}");
+            assert_eq!(strip_control_characters(dirty), tidy, "{dirty:?}");
         }
     }
 }

@@ -4,13 +4,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use wharf_host::parse_timestamp;
 
-pub(crate) fn now() -> u64 {
+pub(crate) fn now_millis() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// How long before `now` it was; as it is written if that is a month or more.
-pub(crate) fn ago(text: &str, now: u64) -> String {
+pub(crate) fn format_ago(text: &str, now: u64) -> String {
     let Some(at) = parse_timestamp(text) else { return text.to_owned() };
     let seconds = now.saturating_sub(at.0) / 1_000;
     match seconds {
@@ -24,7 +24,7 @@ pub(crate) fn ago(text: &str, now: u64) -> String {
 }
 
 /// A stretch of time in one or two units: `0.4s`, `12s`, `3m05s`, `2h10m`.
-pub(crate) fn spent(millis: u64) -> String {
+pub(crate) fn format_duration(millis: u64) -> String {
     let seconds = millis / 1_000;
     match seconds {
         0..10 => format!("{seconds}.{}s", millis % 1_000 / 100),
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn stretches_of_time_are_short() {
-        let told = [0, 480, 9_999, 12_300, 185_000, 7_800_000].map(spent);
+        let told = [0, 480, 9_999, 12_300, 185_000, 7_800_000].map(format_duration);
         assert_eq!(told, ["0.0s", "0.4s", "9.9s", "12s", "3m05s", "2h10m"]);
     }
 
@@ -48,9 +48,9 @@ mod tests {
     fn past_instants_are_shown_in_one_unit() {
         let at = "2026-11-15T20:34:05.123Z";
         let then = parse_timestamp(at).unwrap().0;
-        let told = |seconds: u64| ago(at, then + seconds * 1_000);
+        let told = |seconds: u64| format_ago(at, then + seconds * 1_000);
         let words = [0, 59, 60, 3_599, 7_200, 86_400 * 2, 86_400 * 40].map(told);
         assert_eq!(words, ["now", "59 s ago", "1 min ago", "59 min ago", "2 h ago", "2 d ago", "2026-11-15"]);
-        assert_eq!(ago(at, 0), "now", "a clock that is behind");
+        assert_eq!(format_ago(at, 0), "now", "a clock that is behind");
     }
 }

@@ -1,7 +1,7 @@
 //! Text from others on a terminal: nothing in it may move the cursor, and its width is known.
 
 /// On one line, without control characters: what others wrote must not speak to the terminal.
-pub(crate) fn printable(text: &str) -> String {
+pub(crate) fn to_printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
@@ -16,13 +16,13 @@ pub(crate) fn printable(text: &str) -> String {
 }
 
 /// As `printable`, for a line of output: tabs stay.
-pub(crate) fn printable_line(line: &str) -> String {
-    line.split('\t').map(printable).collect::<Vec<_>>().join("\t")
+pub(crate) fn to_printable_line(line: &str) -> String {
+    line.split('\t').map(to_printable).collect::<Vec<_>>().join("\t")
 }
 
 /// The same for several lines.
-pub(crate) fn printable_lines(text: &str) -> String {
-    text.split('\n').map(printable_line).collect::<Vec<_>>().join("\n")
+pub(crate) fn to_printable_lines(text: &str) -> String {
+    text.split('\n').map(to_printable_line).collect::<Vec<_>>().join("\n")
 }
 
 /// Marks that make text read in another order than it is written.
@@ -51,11 +51,11 @@ fn skip_sequence(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
 }
 
 /// How many columns it takes.
-pub(crate) fn width(text: &str) -> usize {
-    text.chars().map(columns).sum()
+pub(crate) fn display_width(text: &str) -> usize {
+    text.chars().map(char_columns).sum()
 }
 
-fn columns(c: char) -> usize {
+fn char_columns(c: char) -> usize {
     match u32::from(c) {
         0x0300..=0x036f | 0x200b..=0x200f | 0xfe00..=0xfe0f => 0,
         0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xfe30..=0xfe6f | 0xff00..=0xff60 => 2,
@@ -65,14 +65,14 @@ fn columns(c: char) -> usize {
 }
 
 /// Cut to so many columns, with an ellipsis where something is missing.
-pub(crate) fn cut(text: &str, limit: usize) -> String {
-    if width(text) <= limit {
+pub(crate) fn truncate_to_columns(text: &str, limit: usize) -> String {
+    if display_width(text) <= limit {
         return text.to_owned();
     }
     let mut shown = String::new();
     let mut used = 0;
     for c in text.chars() {
-        used += columns(c);
+        used += char_columns(c);
         if used + 1 > limit {
             break;
         }
@@ -85,15 +85,15 @@ pub(crate) fn cut(text: &str, limit: usize) -> String {
 }
 
 /// A path as people write it: `~` for home; cut at its beginning, which says least.
-pub(crate) fn short_path(path: &str, home: Option<&str>, limit: usize) -> String {
+pub(crate) fn shorten_path(path: &str, home: Option<&str>, limit: usize) -> String {
     let beneath = home.filter(|home| !home.is_empty()).and_then(|home| path.strip_prefix(home));
     let shown = match beneath {
         Some("") => "~".to_owned(),
         Some(rest) if rest.starts_with('/') => format!("~{rest}"),
         Some(_) | None => path.to_owned(),
     };
-    let shown = printable(&shown);
-    let long = width(&shown);
+    let shown = to_printable(&shown);
+    let long = display_width(&shown);
     if long <= limit {
         return shown;
     }
@@ -102,7 +102,7 @@ pub(crate) fn short_path(path: &str, home: Option<&str>, limit: usize) -> String
         .chars()
         .skip_while(|c| {
             let skip = left > limit;
-            left -= if skip { columns(*c) } else { 0 };
+            left -= if skip { char_columns(*c) } else { 0 };
             skip
         })
         .collect();
@@ -110,7 +110,7 @@ pub(crate) fn short_path(path: &str, home: Option<&str>, limit: usize) -> String
 }
 
 /// So many bytes: `640K`, `84M`, `1.2G`.
-pub(crate) fn size(bytes: u64) -> String {
+pub(crate) fn format_size(bytes: u64) -> String {
     const M: u64 = 1 << 20;
     match bytes {
         0..M => format!("{}K", bytes >> 10),
@@ -125,33 +125,36 @@ mod tests {
 
     #[test]
     fn sizes_are_short() {
-        let told = [0, 655_360, 88_080_384, 1_288_490_189].map(size);
+        let told = [0, 655_360, 88_080_384, 1_288_490_189].map(format_size);
         assert_eq!(told, ["0K", "640K", "84M", "1.2G"]);
     }
 
     #[test]
     fn what_others_wrote_cannot_speak_to_the_terminal() {
-        assert_eq!(printable("a\x1b[31mred\x1b[0m b"), "ared b");
-        assert_eq!(printable("a\x1b]0;title\x07b\x1b]8;;http://x\x1b\\c"), "abc");
-        assert_eq!(printable("one\ntwo\tthree\r\u{9b}2J\u{7}\u{202e}"), "one two three 2J");
-        assert_eq!(printable_line("a\tb\x1b[2Jc"), "a\tbc");
-        assert_eq!(printable("\x1b"), "");
+        assert_eq!(to_printable("a\x1b[31mred\x1b[0m b"), "ared b");
+        assert_eq!(to_printable("a\x1b]0;title\x07b\x1b]8;;http://x\x1b\\c"), "abc");
+        assert_eq!(to_printable("one\ntwo\tthree\r\u{9b}2J\u{7}\u{202e}"), "one two three 2J");
+        assert_eq!(to_printable_line("a\tb\x1b[2Jc"), "a\tbc");
+        assert_eq!(to_printable("\x1b"), "");
     }
 
     #[test]
     fn widths_are_columns() {
-        assert_eq!((width("abc"), width("日本"), width("e\u{301}"), width("🚀")), (3, 4, 1, 2));
-        assert_eq!(cut("abcdef", 4), "abc…");
-        assert_eq!(cut("日本語", 4), "日…");
-        assert_eq!(cut("abc", 3), "abc");
-        assert_eq!(cut("abc", 0), "");
+        assert_eq!(
+            (display_width("abc"), display_width("日本"), display_width("e\u{301}"), display_width("🚀")),
+            (3, 4, 1, 2)
+        );
+        assert_eq!(truncate_to_columns("abcdef", 4), "abc…");
+        assert_eq!(truncate_to_columns("日本語", 4), "日…");
+        assert_eq!(truncate_to_columns("abc", 3), "abc");
+        assert_eq!(truncate_to_columns("abc", 0), "");
     }
 
     #[test]
     fn a_long_path_keeps_its_end() {
-        assert_eq!(short_path("/home/ann/project", Some("/home/ann"), 30), "~/project");
-        assert_eq!(short_path("/home/anna/project", Some("/home/ann"), 30), "/home/anna/project");
-        assert_eq!(short_path("/home/ann", Some("/home/ann"), 30), "~");
-        assert_eq!(short_path("/var/lib/something/deep", None, 10), "…hing/deep");
+        assert_eq!(shorten_path("/home/ann/project", Some("/home/ann"), 30), "~/project");
+        assert_eq!(shorten_path("/home/anna/project", Some("/home/ann"), 30), "/home/anna/project");
+        assert_eq!(shorten_path("/home/ann", Some("/home/ann"), 30), "~");
+        assert_eq!(shorten_path("/var/lib/something/deep", None, 10), "…hing/deep");
     }
 }

@@ -7,17 +7,17 @@ use wharf_host::core::{Event, PromptId};
 use wharf_host::redact::Redactor;
 use wharf_json::CutPair;
 
-use super::clean::clean;
-use super::piece::{Chunk, Piece, Run, Whether, Whole};
-use super::{LONGEST, Line, LineId, LineKind, Stream};
+use super::control_characters::strip_control_characters;
+use super::line_piece::{LinePiece, MessageChunk, MessageRun, TurnBegun, WholeLine};
+use super::{LineId, LineKind, MAX_LINE_BYTES, OutputStream, TranscriptLine};
 
 /// Makes lines of consecutive events. Where it begins does not matter as long as it begins where [`super::start`] says.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Projector {
-    plain: bool,
+    shows_secrets: bool,
     redactor: Redactor,
     /// The message that is being written, and its line so far.
-    run: Option<Run>,
+    run: Option<MessageRun>,
     line: String,
     /// Half of a character that the message so far ends with.
     cut: CutPair,
@@ -38,7 +38,7 @@ impl Projector {
     /// Shows secrets.
     #[must_use]
     pub(crate) fn without_redaction(mut self) -> Self {
-        self.plain = true;
+        self.shows_secrets = true;
         self
     }
 
@@ -50,40 +50,40 @@ impl Projector {
     }
 
     /// Appends the lines that this event completes.
-    pub(crate) fn feed(&mut self, entry: &Entry, out: &mut Vec<Line>) {
-        let mut sheet = Sheet { entry, n: 0, out };
-        match Piece::of(&entry.event) {
-            Piece::Nothing => {}
-            Piece::Gap if self.run.is_none() => self.gap = true,
-            Piece::Gap => {
+    pub(crate) fn feed_entry(&mut self, entry: &Entry, out: &mut Vec<TranscriptLine>) {
+        let mut sheet = EventLines { entry, n: 0, out };
+        match LinePiece::from_event(&entry.event) {
+            LinePiece::Nothing => {}
+            LinePiece::Gap if self.run.is_none() => self.gap = true,
+            LinePiece::Gap => {
                 if self.run.as_ref().is_some_and(|run| run.message.is_none()) {
-                    self.flush(&mut sheet);
+                    self.flush_message(&mut sheet);
                 }
             }
-            Piece::Text(chunk) => self.write(chunk, &mut sheet),
-            Piece::Break(lines) => self.break_with(lines, &mut sheet),
-            Piece::End { prompt, whether, lines } => {
-                if whether == Whether::Surely || self.begun.get(&prompt) == Some(&true) {
+            LinePiece::Text(chunk) => self.write_chunk(chunk, &mut sheet),
+            LinePiece::Break(lines) => self.break_with(lines, &mut sheet),
+            LinePiece::End { prompt, whether, lines } => {
+                if whether == TurnBegun::Certain || self.begun.get(&prompt) == Some(&true) {
                     self.break_with(lines, &mut sheet);
                 }
             }
         }
-        self.note(&entry.event);
+        self.note_turn(&entry.event);
     }
 
     /// The prompt of which must be known whether its turn had begun before this event is fed: it ended, and nothing of
     /// it was seen since the beginning. [`Projector::tell`] answers.
-    pub(super) fn wonders<'a>(&self, event: &'a Event) -> Option<&'a PromptId> {
+    pub(super) fn find_unknown_turn<'a>(&self, event: &'a Event) -> Option<&'a PromptId> {
         let Event::PromptEnded { prompt, .. } = event else { return None };
-        let asks = matches!(Piece::of(event), Piece::End { whether: Whether::IfBegun, .. });
+        let asks = matches!(LinePiece::from_event(event), LinePiece::End { whether: TurnBegun::IfSeen, .. });
         (asks && !self.begun.contains_key(prompt)).then_some(prompt)
     }
 
-    pub(super) fn tell(&mut self, prompt: PromptId, begun: bool) {
+    pub(super) fn set_turn_begun(&mut self, prompt: PromptId, begun: bool) {
         self.begun.insert(prompt, begun);
     }
 
-    fn note(&mut self, event: &Event) {
+    fn note_turn(&mut self, event: &Event) {
         match event {
             Event::PromptAccepted { prompt, .. } | Event::PromptRequeued { prompt } => {
                 self.begun.insert(prompt.clone(), false);
@@ -114,12 +114,12 @@ impl Projector {
         }
     }
 
-    fn write(&mut self, chunk: Chunk, sheet: &mut Sheet<'_>) {
+    fn write_chunk(&mut self, chunk: MessageChunk, sheet: &mut EventLines<'_>) {
         if self.run.as_ref() != Some(&chunk.run) {
             // The first text after a beginning inside a line goes on with that line.
             let is_next = self.gap && chunk.run.message.is_none();
             let goes_on = self.mid_line && self.run.is_none() && !is_next;
-            self.flush(sheet);
+            self.flush_message(sheet);
             self.mid_line = goes_on;
             self.run = Some(chunk.run);
         }
@@ -128,40 +128,40 @@ impl Projector {
             if self.line.ends_with('\u{fffd}') {
                 self.line.pop();
             }
-            self.extend(joined.encode_utf8(&mut [0; 4]), sheet);
+            self.extend_line(joined.encode_utf8(&mut [0; 4]), sheet);
         }
         let mut text = joined.map_or(&*chunk.text.text, |(_, rest)| rest);
         while let Some((line, rest)) = text.split_once('\n') {
-            self.extend(line, sheet);
-            self.complete(sheet);
+            self.extend_line(line, sheet);
+            self.complete_line(sheet);
             self.mid_line = false;
             text = rest;
         }
-        self.extend(text, sheet);
+        self.extend_line(text, sheet);
     }
 
     /// More of the line; what is too long for one becomes several.
-    fn extend(&mut self, mut text: &str, sheet: &mut Sheet<'_>) {
+    fn extend_line(&mut self, mut text: &str, sheet: &mut EventLines<'_>) {
         if self.mid_line {
             return;
         }
-        while self.line.len() + text.len() > LONGEST {
-            let (fits, rest) = text.split_at(text.floor_char_boundary(LONGEST - self.line.len()));
+        while self.line.len() + text.len() > MAX_LINE_BYTES {
+            let (fits, rest) = text.split_at(text.floor_char_boundary(MAX_LINE_BYTES - self.line.len()));
             self.line.push_str(fits);
-            self.complete(sheet);
+            self.complete_line(sheet);
             text = rest;
         }
         self.line.push_str(text);
     }
 
-    fn complete(&mut self, sheet: &mut Sheet<'_>) {
+    fn complete_line(&mut self, sheet: &mut EventLines<'_>) {
         let line = std::mem::take(&mut self.line);
         if self.mid_line {
             return;
         }
         let Some(run) = &self.run else { return };
-        let line = clean(&line);
-        let line = if self.plain { line } else { self.redactor.line(line) };
+        let line = strip_control_characters(&line);
+        let line = if self.shows_secrets { line } else { self.redactor.line(line) };
         let text = match run.kind {
             LineKind::Thought => format!("[thought] {line}").trim_end().to_owned(),
             LineKind::Text
@@ -171,13 +171,13 @@ impl Projector {
             | LineKind::TurnEnd
             | LineKind::Error => line,
         };
-        sheet.push(run.kind, Stream::Stdout, text);
+        sheet.push(run.kind, OutputStream::Stdout, text);
     }
 
     /// Ends the line that is being written, and the message.
-    fn flush(&mut self, sheet: &mut Sheet<'_>) {
+    fn flush_message(&mut self, sheet: &mut EventLines<'_>) {
         if !self.line.is_empty() {
-            self.complete(sheet);
+            self.complete_line(sheet);
         }
         self.run = None;
         self.cut = CutPair::default();
@@ -185,28 +185,28 @@ impl Projector {
         self.redactor.reset();
     }
 
-    fn break_with(&mut self, lines: Vec<Whole>, sheet: &mut Sheet<'_>) {
-        self.flush(sheet);
+    fn break_with(&mut self, lines: Vec<WholeLine>, sheet: &mut EventLines<'_>) {
+        self.flush_message(sheet);
         let mut redactor = Redactor::default();
-        for Whole { kind, stream, text } in lines {
-            let text = clean(&text);
-            let text = if self.plain { text } else { redactor.line(text) };
+        for WholeLine { kind, stream, text } in lines {
+            let text = strip_control_characters(&text);
+            let text = if self.shows_secrets { text } else { redactor.line(text) };
             sheet.push(kind, stream, text);
         }
     }
 }
 
 /// Where the lines of one event go.
-struct Sheet<'a> {
+struct EventLines<'a> {
     entry: &'a Entry,
     n: u64,
-    out: &'a mut Vec<Line>,
+    out: &'a mut Vec<TranscriptLine>,
 }
 
-impl Sheet<'_> {
-    fn push(&mut self, kind: LineKind, stream: Stream, text: String) {
+impl EventLines<'_> {
+    fn push(&mut self, kind: LineKind, stream: OutputStream, text: String) {
         self.n += 1;
         let id = LineId { epoch: self.entry.epoch, seq: self.entry.seq, n: self.n };
-        self.out.push(Line { id, text, stream, kind });
+        self.out.push(TranscriptLine { id, text, stream, kind });
     }
 }

@@ -4,30 +4,30 @@ use wharf_host::core::{Event, PromptId, Seq};
 use wharf_host::redact::KEY_LINES;
 use wharf_host::{Entry, ReadError, SessionHandle};
 
-use super::piece::{Piece, Run, Whether};
+use super::line_piece::{LinePiece, MessageRun, TurnBegun};
 
 /// How many events are looked at first; then four times as many, and so on.
-const FIRST_WINDOW: u64 = 64;
+const FIRST_WINDOW_EVENTS: u64 = 64;
 
 /// How much of a log is looked at for one answer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Most {
+pub(super) struct ScanLimit {
     pub(super) events: u64,
     pub(super) bytes: usize,
 }
 
-impl Most {
+impl ScanLimit {
     /// For readers that are to miss nothing.
-    pub(super) const ALL: Self = Self { events: u64::MAX, bytes: usize::MAX };
+    pub(super) const NO_LIMIT: Self = Self { events: u64::MAX, bytes: usize::MAX };
 
-    pub(super) const fn reached(self, events: u64, bytes: usize) -> bool {
+    pub(super) const fn is_reached(self, events: u64, bytes: usize) -> bool {
         events >= self.events || bytes >= self.bytes
     }
 }
 
 /// A place at which a projector can begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Start {
+pub(super) struct StartingPoint {
     pub(super) after: Seq,
     /// The first text there is the rest of a line that began earlier.
     pub(super) mid_line: bool,
@@ -35,19 +35,19 @@ pub(super) struct Start {
 
 /// What matters of one event.
 #[derive(Debug)]
-pub(super) enum Mark {
+pub(super) enum LineMark {
     Nothing,
     Break,
-    Text { run: Run, breaks: usize },
+    Text { run: MessageRun, breaks: usize },
 }
 
-impl Mark {
-    pub(super) fn of(event: &Event) -> Self {
-        match Piece::of(event) {
+impl LineMark {
+    pub(super) fn from_event(event: &Event) -> Self {
+        match LinePiece::from_event(event) {
             // Whether it broke the line is not known here; going back further is never wrong.
-            Piece::Nothing | Piece::Gap | Piece::End { whether: Whether::IfBegun, .. } => Self::Nothing,
-            Piece::Break(_) | Piece::End { whether: Whether::Surely, .. } => Self::Break,
-            Piece::Text(chunk) => {
+            LinePiece::Nothing | LinePiece::Gap | LinePiece::End { whether: TurnBegun::IfSeen, .. } => Self::Nothing,
+            LinePiece::Break(_) | LinePiece::End { whether: TurnBegun::Certain, .. } => Self::Break,
+            LinePiece::Text(chunk) => {
                 let breaks = chunk.text.text.bytes().filter(|byte| *byte == b'\n').count();
                 Self::Text { run: chunk.run, breaks }
             }
@@ -57,24 +57,24 @@ impl Mark {
 
 /// Where to begin so that every line of `seq` and of later events comes out right. If there is no such place among the
 /// `most` events before: the oldest of them.
-pub(super) async fn find(handle: &SessionHandle, seq: Seq, most: Most) -> Result<Start, ReadError> {
-    let mut window = FIRST_WINDOW;
+pub(super) async fn find_start(handle: &SessionHandle, seq: Seq, most: ScanLimit) -> Result<StartingPoint, ReadError> {
+    let mut window = FIRST_WINDOW_EVENTS;
     loop {
         let first = Seq(seq.0.saturating_sub(window).max(1));
         let (mut marks, mut bytes) = (Vec::new(), 0);
-        each(handle, first, seq, |entry| {
+        for_each_entry(handle, first, seq, |entry| {
             bytes += entry.weight();
-            marks.push((entry.seq, Mark::of(&entry.event)));
+            marks.push((entry.seq, LineMark::from_event(&entry.event)));
         })
         .await?;
-        if let Some(start) = last_start(&marks) {
+        if let Some(start) = latest_start(&marks) {
             return Ok(start);
         }
         if first.0 <= 1 {
-            return Ok(Start { after: Seq::ZERO, mid_line: false });
+            return Ok(StartingPoint { after: Seq::ZERO, mid_line: false });
         }
-        if most.reached(window, bytes) {
-            return Ok(Start { after: Seq(first.0 - 1), mid_line: true });
+        if most.is_reached(window, bytes) {
+            return Ok(StartingPoint { after: Seq(first.0 - 1), mid_line: true });
         }
         window = (window * 4).min(most.events);
     }
@@ -82,21 +82,21 @@ pub(super) async fn find(handle: &SessionHandle, seq: Seq, most: Most) -> Result
 
 /// The latest place among these events: after one that ends a line, between two messages, or in a message after so
 /// many lines that a key block which began before must be over.
-pub(super) fn last_start(marks: &[(Seq, Mark)]) -> Option<Start> {
-    let mut later: Option<&Run> = None;
+pub(super) fn latest_start(marks: &[(Seq, LineMark)]) -> Option<StartingPoint> {
+    let mut later: Option<&MessageRun> = None;
     let mut lines = 0;
     for (seq, mark) in marks.iter().rev() {
         match mark {
-            Mark::Nothing => {}
-            Mark::Break => return Some(Start { after: *seq, mid_line: false }),
-            Mark::Text { run, .. } if later.is_some_and(|later| later != run) => {
-                return Some(Start { after: *seq, mid_line: false });
+            LineMark::Nothing => {}
+            LineMark::Break => return Some(StartingPoint { after: *seq, mid_line: false }),
+            LineMark::Text { run, .. } if later.is_some_and(|later| later != run) => {
+                return Some(StartingPoint { after: *seq, mid_line: false });
             }
-            Mark::Text { run, breaks } => {
+            LineMark::Text { run, breaks } => {
                 lines += breaks;
                 // One of them ends the line whose beginning is not known.
                 if lines > KEY_LINES + 1 {
-                    return Some(Start { after: Seq(seq.0 - 1), mid_line: true });
+                    return Some(StartingPoint { after: Seq(seq.0 - 1), mid_line: true });
                 }
                 later = Some(run);
             }
@@ -106,12 +106,12 @@ pub(super) fn last_start(marks: &[(Seq, Mark)]) -> Option<Start> {
 }
 
 /// Had the turn of `prompt` begun when it ended at `seq`?
-pub(super) async fn had_begun(handle: &SessionHandle, prompt: &PromptId, seq: Seq) -> Result<bool, ReadError> {
-    let (mut window, mut end) = (FIRST_WINDOW, seq);
+pub(super) async fn had_turn_begun(handle: &SessionHandle, prompt: &PromptId, seq: Seq) -> Result<bool, ReadError> {
+    let (mut window, mut end) = (FIRST_WINDOW_EVENTS, seq);
     while end.0 > 1 {
         let first = Seq(end.0.saturating_sub(window).max(1));
         let mut begun = None;
-        each(handle, first, end, |entry| begun = begins(&entry.event, prompt).or(begun)).await?;
+        for_each_entry(handle, first, end, |entry| begun = turn_state_after(&entry.event, prompt).or(begun)).await?;
         if let Some(begun) = begun {
             return Ok(begun);
         }
@@ -122,7 +122,7 @@ pub(super) async fn had_begun(handle: &SessionHandle, prompt: &PromptId, seq: Se
 }
 
 /// What the event says of whether the prompt has a turn.
-pub(super) fn begins(event: &Event, of: &PromptId) -> Option<bool> {
+pub(super) fn turn_state_after(event: &Event, of: &PromptId) -> Option<bool> {
     match event {
         Event::TurnStarted { prompt, .. } if prompt == of => Some(true),
         Event::PromptAccepted { prompt, .. } | Event::PromptRequeued { prompt } if prompt == of => Some(false),
@@ -151,7 +151,12 @@ pub(super) fn begins(event: &Event, of: &PromptId) -> Option<bool> {
 }
 
 /// The events from `first` to before `end`, a page at a time.
-async fn each(handle: &SessionHandle, first: Seq, end: Seq, mut with: impl FnMut(&Entry)) -> Result<(), ReadError> {
+async fn for_each_entry(
+    handle: &SessionHandle,
+    first: Seq,
+    end: Seq,
+    mut with: impl FnMut(&Entry),
+) -> Result<(), ReadError> {
     let mut cursor = handle.cursor(Seq(first.0.saturating_sub(1)));
     let last = Seq(end.0.saturating_sub(1)).min(handle.head());
     while cursor.position() < last {

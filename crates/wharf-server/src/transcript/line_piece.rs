@@ -1,0 +1,273 @@
+//! What one event means for the line view.
+
+use std::borrow::Cow;
+
+use wharf_host::core::{
+    Ask, AskKind, EndReason, Ending, Event, Millis, PauseReason, PromptEnd, PromptId, Raw, Status, UpdateKind,
+};
+use wharf_json::{Json, ReadError, TextChunk};
+
+use super::control_characters::join_lines;
+use super::{LineKind, MAX_LINE_BYTES, OutputStream};
+use crate::acp::stop_reason;
+
+/// The words before which the host puts an agent's last ones, in the message of an ending.
+const STDERR_SEPARATOR: &str = "\nstderr: ";
+
+/// An event as the line view sees it.
+#[derive(Debug)]
+pub(super) enum LinePiece {
+    /// Shows nothing and breaks no line: bookkeeping, or a state that the agent reports between two words.
+    Nothing,
+    /// Shows nothing. Ends a message that has no id, since nothing else tells it from the next one: agents report their
+    /// usage after each answer of the model.
+    Gap,
+    /// More of a message.
+    Text(MessageChunk),
+    /// Ends the line that is being written; then these lines, each whole.
+    Break(Vec<WholeLine>),
+    /// The end of a turn, if the prompt's turn had begun.
+    End { prompt: PromptId, whether: TurnBegun, lines: Vec<WholeLine> },
+}
+
+#[derive(Debug)]
+pub(super) struct MessageChunk {
+    pub(super) run: MessageRun,
+    pub(super) text: TextChunk<'static>,
+}
+
+/// Chunks of one run are one text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct MessageRun {
+    pub(super) kind: LineKind,
+    pub(super) message: Option<String>,
+}
+
+#[derive(Debug)]
+pub(super) struct WholeLine {
+    pub(super) kind: LineKind,
+    pub(super) stream: OutputStream,
+    pub(super) text: String,
+}
+
+/// Did the prompt that ended have a turn?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TurnBegun {
+    Certain,
+    /// Only if its turn was seen to begin.
+    IfSeen,
+}
+
+impl LinePiece {
+    pub(super) fn from_event(event: &Event) -> Self {
+        match event {
+            Event::AgentUpdated { update, frame, .. } => from_update(*update, frame),
+            Event::AskOpened(ask) => Self::Break(vec![ask_line(ask)]),
+            Event::PromptEnded { prompt, end } => from_prompt_end(prompt, end),
+            Event::Ended(ending) => Self::Break(ending_lines(ending)),
+            Event::StartFailed { message, retry_in, .. } => Self::Break(retry_lines(message.as_deref(), *retry_in)),
+            Event::Paused { why } => Self::Break(vec![error_line(format!("[paused] {}", pause_text(*why)))]),
+            Event::Continued => Self::Break(vec![error_line("[continued]".to_owned())]),
+            Event::Created(_)
+            | Event::SettingsChanged { .. }
+            | Event::AgentStarting { .. }
+            | Event::AgentStarted { .. }
+            | Event::TurnStarted { .. }
+            | Event::PromptRequeued { .. }
+            | Event::AskResolved { .. } => Self::Break(Vec::new()),
+            Event::PromptAccepted { .. }
+            | Event::PromptUpdated { .. }
+            | Event::PromptMoved { .. }
+            | Event::CancelRequested { .. }
+            | Event::AgentFaulted { .. }
+            | Event::Snapshot(_)
+            | Event::Unknown { .. } => Self::Nothing,
+        }
+    }
+}
+
+fn from_update(kind: UpdateKind, frame: &Raw) -> LinePiece {
+    let read = match kind {
+        UpdateKind::AgentMessageChunk => read_update(frame).and_then(|update| read_chunk(LineKind::Text, update)),
+        UpdateKind::AgentThoughtChunk => read_update(frame).and_then(|update| read_chunk(LineKind::Thought, update)),
+        UpdateKind::ToolCall => read_update(frame).and_then(|update| read_tool_call(update, true)),
+        UpdateKind::ToolCallUpdate => read_update(frame).and_then(|update| read_tool_call(update, false)),
+        UpdateKind::Other => read_update(frame).and_then(read_notice),
+        UpdateKind::UserMessageChunk | UpdateKind::Plan => Ok(LinePiece::Break(Vec::new())),
+        UpdateKind::AvailableCommandsUpdate
+        | UpdateKind::CurrentModeUpdate
+        | UpdateKind::ConfigOptionUpdate
+        | UpdateKind::SessionInfoUpdate => Ok(LinePiece::Nothing),
+        UpdateKind::UsageUpdate => Ok(LinePiece::Gap),
+    };
+    read.unwrap_or_else(|error| LinePiece::Break(vec![unreadable_line(&error)]))
+}
+
+/// Stands for what cannot be shown, so that nobody takes it for nothing.
+fn unreadable_line(error: &ReadError) -> WholeLine {
+    error_line(format!("[unreadable] {error}"))
+}
+
+/// Returns the update of a frame.
+fn read_update(frame: &Raw) -> Result<Json<'_>, ReadError> {
+    let update = Json::parse(frame.bytes())?.at(&["params", "update"])?;
+    update.ok_or_else(|| ReadError::Missing("update".to_owned()))
+}
+
+/// Returns a member if it is a string. One of another type says nothing here.
+fn read_text<'a>(object: Json<'a>, name: &str) -> Result<Option<Cow<'a, str>>, ReadError> {
+    Ok(object.member(name)?.and_then(Json::text))
+}
+
+/// Text of a message; of anything else (an image, a link), a line that says what it is.
+fn read_chunk(kind: LineKind, update: Json<'_>) -> Result<LinePiece, ReadError> {
+    let Some(content) = update.member("content")? else { return Ok(LinePiece::Break(Vec::new())) };
+    let said = content.member("text")?.and_then(Json::text_chunk);
+    match (read_text(content, "type")?.as_deref(), said) {
+        (Some("text") | None, Some(said)) => {
+            let message = read_text(update, "messageId")?.map(Into::into);
+            Ok(LinePiece::Text(MessageChunk { run: MessageRun { kind, message }, text: said.into_owned() }))
+        }
+        (Some(other), _) => {
+            let uri = match read_text(content, "uri")? {
+                Some(uri) => Some(uri),
+                None => content.member("resource")?.map(|resource| read_text(resource, "uri")).transpose()?.flatten(),
+            };
+            let what = if uri.is_some() { uri } else { read_text(content, "mimeType")? };
+            let words: Vec<&str> = [Some(other), what.as_deref()].into_iter().flatten().collect();
+            Ok(LinePiece::Break(vec![whole_line(kind, &format!("[{}]", words.join(" ")))]))
+        }
+        (None, None) => Ok(LinePiece::Break(Vec::new())),
+    }
+}
+
+/// A notice says something that a person should know, and is no part of the conversation.
+fn read_notice(update: Json<'_>) -> Result<LinePiece, ReadError> {
+    let is_notice = read_text(update, "sessionUpdate")?.as_deref() == Some("notice");
+    let message = if is_notice { read_text(update, "message")? } else { None };
+    let line = message.map(|message| error_line(format!("[notice] {}", join_lines(&message, MAX_LINE_BYTES))));
+    Ok(LinePiece::Break(line.into_iter().collect()))
+}
+
+/// A call is announced once; the updates of it show only that it failed.
+fn read_tool_call(update: Json<'_>, announced: bool) -> Result<LinePiece, ReadError> {
+    let title = read_text(update, "title")?.filter(|title| !title.trim().is_empty());
+    let mut lines = Vec::new();
+    if announced {
+        let kind = read_text(update, "kind")?;
+        let name = title.as_deref().or(kind.as_deref()).unwrap_or("tool call");
+        lines.push(whole_line(LineKind::Tool, &format!("[tool] {name}")));
+    }
+    if read_text(update, "status")?.as_deref() == Some("failed") {
+        let said = update.member("content")?.map(first_content_line).transpose()?.flatten();
+        let said = said.as_deref().or(title.as_deref()).unwrap_or_default();
+        lines.push(whole_line(LineKind::ToolError, &format!("[tool-error] {said}")));
+    }
+    Ok(LinePiece::Break(lines))
+}
+
+/// The first line of text in what a tool gave back.
+fn first_content_line(content: Json<'_>) -> Result<Option<String>, ReadError> {
+    for item in content.items().filter(|item| item.is_object()) {
+        let Some(shown) = item.member("content")?.filter(|shown| shown.is_object()) else { continue };
+        let text = shown.member("text")?.and_then(Json::text).unwrap_or_default();
+        let mut lines = text.lines().map(str::trim);
+        if let Some(line) = lines.find(|line| !line.is_empty() && !line.starts_with("```")) {
+            return Ok(Some(line.to_owned()));
+        }
+    }
+    Ok(None)
+}
+
+fn ask_line(ask: &Ask) -> WholeLine {
+    let path: &[&str] = match ask.kind {
+        AskKind::Permission => &["params", "toolCall", "title"],
+        AskKind::Elicitation => &["params", "message"],
+    };
+    match Json::parse(ask.frame.bytes()).and_then(|request| request.text_at(path)) {
+        Ok(about) => {
+            whole_line(LineKind::AwaitingInput, &format!("[awaiting input] {}", about.as_deref().unwrap_or_default()))
+        }
+        Err(error) => whole_line(LineKind::AwaitingInput, &format!("[awaiting input] [unreadable] {error}")),
+    }
+}
+
+fn from_prompt_end(prompt: &PromptId, end: &PromptEnd) -> LinePiece {
+    let mut lines = Vec::new();
+    let whether = match end {
+        // It never left the queue: nothing that was being written has to do with it.
+        PromptEnd::Removed { .. } => return LinePiece::Nothing,
+        PromptEnd::Answered { .. } => TurnBegun::Certain,
+        PromptEnd::Failed { frame } => {
+            lines.extend(failure_lines(frame));
+            TurnBegun::Certain
+        }
+        PromptEnd::Cancelled
+        | PromptEnd::AgentExited
+        | PromptEnd::StartFailed
+        | PromptEnd::SessionEnded
+        | PromptEnd::HostShutdown
+        | PromptEnd::HostRestarted => TurnBegun::IfSeen,
+    };
+    lines.push(whole_line(LineKind::TurnEnd, &format!("── turn-end ({}) ──", stop_reason(end))));
+    LinePiece::End { prompt: prompt.clone(), whether, lines }
+}
+
+/// The agent's own words for why it could not do the turn. Where they are not the usual ones, the error as it came.
+fn failure_lines(frame: &Raw) -> Vec<WholeLine> {
+    let error = Json::parse(frame.bytes()).and_then(|answer| answer.member("error"));
+    let error = match error {
+        Ok(error) => error,
+        Err(error) => return vec![unreadable_line(&error)],
+    };
+    let text = |path: &[&str]| error.and_then(|error| error.text_at(path).ok().flatten());
+    let said = text(&["message"]).map(Cow::into_owned).or_else(|| error.map(|error| error.to_string()));
+    let said = said.unwrap_or_else(|| "the agent answered with an error".to_owned());
+    let details = text(&["data", "details"]).or_else(|| text(&["data"]));
+    let first = error_line(format!("[error] {}", join_lines(&said, MAX_LINE_BYTES)));
+    let details: Vec<WholeLine> = details.iter().flat_map(|details| stderr_lines(details)).collect();
+    [first].into_iter().chain(details).collect()
+}
+
+/// Only an end that came with an error is worth a line; the others are seen in the status.
+fn ending_lines(ending: &Ending) -> Vec<WholeLine> {
+    // One that was put to sleep has not failed either.
+    let went_well = (ending.status != Status::Error && ending.exit_code == Some(0))
+        || matches!(ending.reason, EndReason::Idle | EndReason::Memory);
+    let Some(message) = ending.message.as_deref().filter(|_| !went_well) else { return Vec::new() };
+    let (message, stderr) = message.split_once(STDERR_SEPARATOR).unwrap_or((message, ""));
+    let first = error_line(format!("[error] {}", join_lines(message, MAX_LINE_BYTES)));
+    [first].into_iter().chain(stderr_lines(stderr)).collect()
+}
+
+/// A start that failed and is tried again.
+fn retry_lines(message: Option<&str>, retry_in: Millis) -> Vec<WholeLine> {
+    let (message, stderr) =
+        message.and_then(|message| message.split_once(STDERR_SEPARATOR)).unwrap_or((message.unwrap_or_default(), ""));
+    let when = match retry_in.0 {
+        0 => "trying again without its memory".to_owned(),
+        wait => format!("trying again in {} s", wait.div_ceil(1_000)),
+    };
+    let first = error_line(format!("[error] {}; {when}", join_lines(message, MAX_LINE_BYTES)));
+    [first].into_iter().chain(stderr_lines(stderr)).collect()
+}
+
+const fn pause_text(why: PauseReason) -> &'static str {
+    match why {
+        PauseReason::StorageFull => "the disk is full: the agent is held until there is space",
+        PauseReason::StorageReadOnly => "the disk is read-only: the agent is held until it can be written",
+    }
+}
+
+/// An agent's last words, as they stood.
+fn stderr_lines(text: &str) -> impl Iterator<Item = WholeLine> {
+    text.lines().map(|line| error_line(line[..line.floor_char_boundary(MAX_LINE_BYTES)].to_owned()))
+}
+
+fn error_line(text: String) -> WholeLine {
+    WholeLine { kind: LineKind::Error, stream: OutputStream::Stderr, text }
+}
+
+fn whole_line(kind: LineKind, text: &str) -> WholeLine {
+    WholeLine { kind, stream: OutputStream::Stdout, text: join_lines(text, MAX_LINE_BYTES) }
+}

@@ -1,0 +1,122 @@
+//! Tables: aligned under headings on a terminal, tab-separated without headings for a program.
+
+use super::text::{display_width, to_printable, truncate_to_columns};
+use super::{Screen, TextStyle};
+
+/// Between two columns of a terminal.
+const COLUMN_GAP: usize = 2;
+/// A last column narrower than this would say nothing.
+const MIN_LAST_COLUMN: usize = 12;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Cell {
+    text: String,
+    style: TextStyle,
+}
+
+/// A cell in no colour.
+pub(crate) fn plain_cell(text: impl AsRef<str>) -> Cell {
+    styled_cell(TextStyle::Plain, text)
+}
+
+pub(crate) fn styled_cell(style: TextStyle, text: impl AsRef<str>) -> Cell {
+    Cell { text: to_printable(text.as_ref()), style }
+}
+
+/// Rows under headings. The last column takes what is left of the line.
+#[derive(Debug)]
+pub(crate) struct TextTable {
+    headings: Vec<&'static str>,
+    rows: Vec<Vec<Cell>>,
+}
+
+impl TextTable {
+    pub(crate) fn new(headings: &[&'static str]) -> Self {
+        Self { headings: headings.to_vec(), rows: Vec::new() }
+    }
+
+    pub(crate) fn add_row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// The lines for a terminal. A column in which nothing stands is left out.
+    pub(crate) fn to_lines(&self, screen: Screen) -> Vec<String> {
+        let widest = |column: usize| {
+            self.rows.iter().filter_map(|row| row.get(column)).map(|cell| display_width(&cell.text)).max()
+        };
+        let columns: Vec<(usize, usize)> = (0..self.headings.len())
+            .filter_map(|column| widest(column).filter(|width| *width > 0).map(|width| (column, width)))
+            .map(|(column, wide)| (column, wide.max(self.headings.get(column).map_or(0, |heading| heading.len()))))
+            .collect();
+        let headings: Vec<Cell> = self.headings.iter().map(|heading| styled_cell(TextStyle::Faint, heading)).collect();
+        let rows = std::iter::once(&headings).chain(&self.rows);
+        rows.map(|row| format_row(row, &columns, screen)).collect()
+    }
+}
+
+fn format_row(row: &[Cell], columns: &[(usize, usize)], screen: Screen) -> String {
+    let mut line = String::new();
+    let mut used = 0;
+    for (place, (column, wide)) in columns.iter().enumerate() {
+        let Some(Cell { text, style }) = row.get(*column) else { continue };
+        if place + 1 == columns.len() {
+            let left = screen.width.saturating_sub(used).max(MIN_LAST_COLUMN);
+            line.push_str(&screen.paint(*style, &truncate_to_columns(text, left)));
+        } else {
+            line.push_str(&screen.paint(*style, text));
+            line.extend(std::iter::repeat_n(' ', wide - display_width(text) + COLUMN_GAP));
+            used += wide + COLUMN_GAP;
+        }
+    }
+    line.trim_end().to_owned()
+}
+
+/// One line of a listing for a program. A tab or line break in a value becomes a blank, and other control characters are
+/// left out: the program may well show it on a terminal.
+pub(crate) fn join_with_tabs<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
+    values.into_iter().map(to_printable).collect::<Vec<_>>().join("\t")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> TextTable {
+        let mut table = TextTable::new(&["ID", "STATE", "EMPTY", "TITLE"]);
+        table.add_row([
+            plain_cell("a1"),
+            styled_cell(TextStyle::Good, "idle"),
+            plain_cell(""),
+            plain_cell("first\tone"),
+        ]);
+        table.add_row([
+            plain_cell("日本"),
+            styled_cell(TextStyle::Bad, "error"),
+            plain_cell(""),
+            plain_cell("x".repeat(100)),
+        ]);
+        table
+    }
+
+    #[test]
+    fn columns_are_aligned_and_the_last_one_is_cut() {
+        let lines = table().to_lines(Screen { width: 30, ..Screen::TERMINAL });
+        assert_eq!(
+            lines,
+            ["ID    STATE  TITLE", "a1    idle   first one", &format!("日本  error  {}…", "x".repeat(16))]
+        );
+    }
+
+    #[test]
+    fn colour_takes_no_room() {
+        let lines = table().to_lines(Screen { colour: true, width: 30, terminal: true });
+        assert_eq!(lines[1], "a1    \x1b[32midle\x1b[0m   first one");
+        assert!(lines[2].contains("\x1b[31merror\x1b[0m  xxx"), "{}", lines[2]);
+    }
+
+    #[test]
+    fn a_program_gets_one_tab_between_values_and_none_inside() {
+        assert_eq!(join_with_tabs(["a", "", "b\tc\nd"]), "a\t\tb c d");
+        assert_eq!(join_with_tabs(["\x1b]0;mine\x07a\u{202e}b", "\x1b[2J\u{9b}1mc\0"]), "ab\t1mc");
+    }
+}

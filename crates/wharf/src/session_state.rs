@@ -1,0 +1,42 @@
+//! A session's state in one word, for a person.
+
+use wharf_api::{EndCause, SessionInfo, SessionStatus, TurnPhase};
+
+use crate::format::TextStyle;
+
+/// Returns the word and how it looks. A word of a newer host is shown as it is.
+pub(crate) fn state_word(session: &SessionInfo) -> (&str, TextStyle) {
+    if session.paused.is_some() {
+        return ("paused", TextStyle::Bad);
+    }
+    match (&session.status, &session.turn) {
+        (SessionStatus::Starting, _) => ("starting", TextStyle::Busy),
+        (SessionStatus::Running, TurnPhase::Idle) => ("idle", TextStyle::Good),
+        (SessionStatus::Running, TurnPhase::Running) => ("working", TextStyle::Busy),
+        (SessionStatus::Running, TurnPhase::AwaitingInput) => ("asks", TextStyle::Wants),
+        (SessionStatus::Running, newer) => (newer.as_str(), TextStyle::Plain),
+        (SessionStatus::Exited | SessionStatus::Killed | SessionStatus::Error, _) if is_asleep(session) => {
+            ("asleep", TextStyle::Plain)
+        }
+        (SessionStatus::Exited, _) => ("exited", TextStyle::Faint),
+        (SessionStatus::Killed, _) => ("killed", TextStyle::Faint),
+        (SessionStatus::Error, _) => ("error", TextStyle::Bad),
+        (newer, _) => (newer.as_str(), TextStyle::Plain),
+    }
+}
+
+/// It has no agent now, and the next prompt brings it back (rule 2.6).
+pub(crate) fn is_asleep(session: &SessionInfo) -> bool {
+    let stays_away = matches!(session.end_reason, Some(EndCause::User | EndCause::StartFailed));
+    !session.status.is_alive() && session.resumable && !stays_away
+}
+
+/// Its agent could not be brought back: a person has to see to it.
+pub(crate) fn has_failed_to_return(session: &SessionInfo) -> bool {
+    !session.status.is_alive() && session.resumable && session.end_reason == Some(EndCause::StartFailed)
+}
+
+/// What people call it: its label, else its title.
+pub(crate) fn display_name(session: &SessionInfo) -> Option<&str> {
+    session.label.as_deref().or(session.name.as_deref()).or(session.title.as_deref())
+}

@@ -1,0 +1,27 @@
+//! A line of a session's output: without what a terminal would act on, and in colour for a person.
+
+use crate::format::Screen;
+use crate::format::text::to_printable_line;
+
+/// The `line` event or line of output; `stderr`: it came from there. A program gets a safe one too: it may well show it
+/// on a terminal, and `--json` has the line itself.
+pub(crate) fn format_output_line(screen: Screen, line: &str, stderr: bool) -> String {
+    let clean = to_printable_line(line);
+    if screen.colour { wharf_server::paint_line(&clean, stderr).into_owned() } else { clean }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_and_people_get_a_safe_line() {
+        let hostile = "[tool] \x1b[2Jls";
+        assert_eq!(format_output_line(Screen::PIPE, hostile, false), "[tool] ls");
+        assert_eq!(format_output_line(Screen::PIPE, "a\tb", false), "a\tb");
+        assert_eq!(format_output_line(Screen::TERMINAL, hostile, false), "[tool] ls");
+        let colour = Screen { colour: true, ..Screen::TERMINAL };
+        assert_eq!(format_output_line(colour, hostile, false), "\x1b[36m[tool] ls\x1b[0m");
+        assert_eq!(format_output_line(colour, "words", false), "words");
+    }
+}
