@@ -1,4 +1,4 @@
-//! Asks as the host lists them, and the answers that can be given.
+//! Open asks as the host lists them, and the answers that a person can give.
 
 use serde_json::Value;
 use wharf_api::{AnswerAction, AnswerArgs, Answered, AskList, AskOption, AskType, OpenAsk};
@@ -7,7 +7,7 @@ use crate::client::{HostCall, HostClient, url_path};
 use crate::exit::{Exit, Failure};
 use crate::format::text::to_printable;
 
-/// Something that an agent waits for.
+/// An open ask, with the answers that can be given.
 #[derive(Clone, Debug)]
 pub(crate) struct AnswerableAsk(pub(crate) OpenAsk);
 
@@ -21,13 +21,13 @@ pub(crate) struct AskChoice {
     body: AnswerArgs,
 }
 
-/// The open asks of a session.
+/// Lists the open asks of a session.
 pub(crate) async fn list_open_asks(client: &HostClient, session: &str) -> anyhow::Result<Vec<AnswerableAsk>> {
     let AskList { asks } = client.fetch_json(&HostCall::get(url_path(&["sessions", session, "asks"]))).await?;
     Ok(asks.into_iter().map(AnswerableAsk).collect())
 }
 
-/// Gives the answer.
+/// Sends an answer to the host.
 pub(crate) async fn send_answer(
     client: &HostClient,
     session: &str,
@@ -42,7 +42,7 @@ impl AnswerableAsk {
         self.0.ask_id.to_string()
     }
 
-    /// What it is about, in the agent's words.
+    /// Returns the subject of the ask in the agent's words.
     pub(crate) fn subject(&self) -> &str {
         let params = &self.0.params;
         let tool = self.0.tool_call.as_ref().unwrap_or(&params["toolCall"]);
@@ -50,7 +50,7 @@ impl AnswerableAsk {
         words.into_iter().find_map(Value::as_str).unwrap_or(self.0.kind.as_str())
     }
 
-    /// What can be answered, besides cancelling it.
+    /// Returns the possible answers, without the cancellation of a permission.
     pub(crate) fn choices(&self) -> Vec<AskChoice> {
         if !self.is_permission() {
             return [AnswerAction::Accept, AnswerAction::Decline, AnswerAction::Cancel].map(action_choice).into();
@@ -68,7 +68,7 @@ impl AnswerableAsk {
         !self.0.options.is_empty() || self.0.kind == AskType::Permission
     }
 
-    /// The choice that is meant: its id or name, or a beginning that no other has.
+    /// Returns the choice with this id or name, or with a beginning that no other choice has.
     pub(crate) fn find_choice(&self, meant: &str) -> Result<AskChoice, Failure> {
         let choices = self.choices();
         let meant_low = meant.to_lowercase();
@@ -93,7 +93,7 @@ impl AnswerableAsk {
         }
     }
 
-    /// The mildest way to say no.
+    /// Returns the choice that refuses once, or else the next milder refusal than cancelling.
     pub(crate) fn refusal_choice(&self) -> AskChoice {
         if !self.is_permission() {
             return action_choice(AnswerAction::Decline);
@@ -101,7 +101,7 @@ impl AnswerableAsk {
         self.find_kind("reject_once").or_else(|| self.find_kind("reject_always")).unwrap_or_else(cancel_choice)
     }
 
-    /// A yes to this one thing, if there is such an answer: never one for good.
+    /// Returns the choice that allows once, if there is one; never one that allows always.
     pub(crate) fn consent_choice(&self) -> Option<AskChoice> {
         self.find_kind("allow_once")
     }
@@ -112,12 +112,12 @@ impl AnswerableAsk {
 }
 
 impl AskChoice {
-    /// Its id, as a terminal may show it: agents choose ids.
+    /// Returns the id without control characters: the agent chose it.
     pub(crate) fn printable_id(&self) -> String {
         to_printable(&self.id)
     }
 
-    /// With what a form was filled in with.
+    /// Sets the content of a form.
     pub(crate) fn with_content(mut self, content: Value) -> Self {
         self.body.content = Some(content);
         self

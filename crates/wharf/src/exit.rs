@@ -1,4 +1,4 @@
-//! Exit codes, and errors that know theirs. The table in `docs/cli.md` is this enum.
+//! Exit codes, and errors with an exit code. The table in `docs/cli.md` lists this enum.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -12,15 +12,15 @@ pub(crate) enum Exit {
     Ok = 0,
     /// Anything that has no code of its own.
     Error = 1,
-    /// The arguments make no sense, or an abbreviation fits several sessions.
+    /// The arguments are wrong, or an abbreviation fits several sessions.
     Usage = 2,
-    /// No host is running, and none was to be started or came up.
+    /// No host is running, and none was started or the start failed.
     NoHost = 3,
     /// There is no such session, ask, prompt, workspace or adapter.
     NotFound = 4,
-    /// The host refuses it: busy, full, not allowed, not in this state.
+    /// The host refused the call: busy, full, not allowed, not in this state.
     Refused = 5,
-    /// The host is of another version.
+    /// The host has another version.
     Version = 6,
     /// The turn ended with `refusal`.
     Refusal = 10,
@@ -51,7 +51,7 @@ impl Exit {
         Self::Interrupted,
     ];
 
-    /// What a turn's end means to whoever waited for it.
+    /// Returns the exit code for the end of a turn.
     pub(crate) fn of_stop_reason(reason: &str) -> Self {
         match reason {
             "end_turn" => Self::Ok,
@@ -101,7 +101,7 @@ impl Failure {
         Self { exit, code: None, words: words.into() }
     }
 
-    /// A refusal of the host.
+    /// Creates the error for a refusal of the host.
     pub(crate) fn refusal(status: u16, code: ErrorCode, words: String) -> Self {
         Self { exit: Exit::of_problem(status, code), code: Some(code), words }
     }
@@ -110,12 +110,12 @@ impl Failure {
         error.chain().find_map(|cause| cause.downcast_ref::<Self>())
     }
 
-    /// The code that this error ends the program with.
+    /// Returns the exit code for this error.
     pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
         Self::of(error).map_or(Exit::Error, |failure| failure.exit)
     }
 
-    /// The code of the host's refusal; `None` if the error is another.
+    /// Returns the error code of the host's refusal; `None` if the error is not a refusal.
     pub(crate) fn code_of(error: &anyhow::Error) -> Option<ErrorCode> {
         Self::of(error).and_then(|failure| failure.code)
     }

@@ -42,24 +42,24 @@ impl GlobalOptions {
         paths::state_dir(self.state_dir.as_deref())
     }
 
-    /// The way to the host, for a verb that goes by this name.
+    /// Returns the locator of the host. `program` is its name in messages.
     pub(crate) fn locate_host(&self, program: &'static str) -> anyhow::Result<HostLocator> {
         let config = self.config.as_ref().map(std::path::absolute).transpose();
         let config = config.context("finding the configuration file")?;
         Ok(HostLocator::new(self.state_dir()?, config, !self.no_start, program))
     }
 
-    /// The host, started if need be and allowed, and of a version that we understand.
+    /// Connects to the host, which is started if needed and allowed. Fails if its version is not compatible.
     pub(crate) async fn connect_client(&self) -> anyhow::Result<HostClient> {
         self.connect_client_as("wharf").await
     }
 
-    /// The same for a verb that goes by this name.
+    /// Connects like [`Self::connect_client`]; `program` is its name in messages.
     pub(crate) async fn connect_client_as(&self, program: &'static str) -> anyhow::Result<HostClient> {
         HostClient::open(self.locate_host(program)?, self.verbose).await
     }
 
-    /// The host if it runs. It may be of any version.
+    /// Connects to a running host of any version.
     pub(crate) async fn connect_if_running(&self) -> anyhow::Result<HostClient> {
         let reach = HostLocator::new(self.state_dir()?, None, false, "wharf");
         HostClient::open_any(reach, self.verbose).await

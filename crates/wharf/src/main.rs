@@ -69,9 +69,9 @@ enum Verb {
     Workspace(verbs::workspace::WorkspaceVerb),
     /// List the agents that can be run, and which of them are installed.
     Agents(verbs::agents::AgentsVerb),
-    /// Is a host running, where, and of which version?
+    /// Show whether a host is running, where, and its version.
     Status(verbs::status::StatusVerb),
-    /// What can this machine do, and what stands in the way?
+    /// Check what this machine can do, and what stands in the way.
     Doctor(verbs::doctor::DoctorVerb),
     /// Stop the host: agents are ended, sessions stay on disk.
     Stop(verbs::stop::StopVerb),

@@ -1,15 +1,16 @@
-//! The one place that prints.
+//! Printing for people and for programs that call a verb. Bytes of protocols (`bridge`, `wharf mcp`) and the host's log
+//! (`logging`) are written elsewhere.
 
 use std::io::{IsTerminal, Write};
 
 use crate::format::text::to_printable_lines;
 
-/// A line for whoever called, flushed so that a waiting program sees it. A reader that is gone is not an error.
+/// Prints a line to stdout and flushes it, so that a waiting program sees it. A reader that is gone is not an error.
 pub(crate) fn print_line(text: &str) {
     let _ = try_print_line(text);
 }
 
-/// A line of something that goes on; an error says that nobody reads any more.
+/// Prints a line of a longer output to stdout. Fails if the reader is gone.
 pub(crate) fn try_print_line(text: &str) -> std::io::Result<()> {
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
@@ -17,34 +18,34 @@ pub(crate) fn try_print_line(text: &str) -> std::io::Result<()> {
     stdout.flush()
 }
 
-/// Bytes as they are.
+/// Prints bytes to stdout unchanged.
 pub(crate) fn print_bytes(bytes: &[u8]) {
     let mut stdout = std::io::stdout().lock();
     let _ = stdout.write_all(bytes).and_then(|()| stdout.flush());
 }
 
-/// A word to the person, beside the output that a program may read.
+/// Prints a note for a person to stderr, beside the output that a program may read.
 pub(crate) fn print_note(text: &str) {
     let _ = write_text(&mut std::io::stderr().lock(), text);
 }
 
-/// A question to the person: what is typed comes after it on the same line.
+/// Prints a question to stderr, without a line break: the person types the answer on the same line.
 pub(crate) fn print_question(text: &str) {
     let mut stderr = std::io::stderr().lock();
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }
 
-/// Is there a person who can be asked?
+/// Returns true if stdin and stderr are a terminal, so that a person can be asked.
 pub(crate) fn is_person_present() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
-/// What went wrong, from the outside in.
+/// Prints an error and its causes to stderr.
 pub(crate) fn print_error(error: &anyhow::Error) {
     let _ = write_error(&mut std::io::stderr().lock(), error);
 }
 
-/// Words in which an agent may have a part: a terminal acts on none of them.
+/// Writes text that may come from an agent, without control characters that a terminal would act on.
 fn write_text(out: &mut impl Write, text: &str) -> std::io::Result<()> {
     writeln!(out, "{}", to_printable_lines(text))
 }
@@ -53,7 +54,7 @@ fn write_error(out: &mut impl Write, error: &anyhow::Error) -> std::io::Result<(
     let mut said = error.to_string();
     write_text(out, &format!("error: {said}"))?;
     for cause in error.chain().skip(1).map(ToString::to_string) {
-        // Many an error has its cause in its own words already.
+        // Many errors include their cause in their own message.
         if !said.contains(&cause) {
             write_text(out, &format!("  because: {cause}"))?;
             said = cause;

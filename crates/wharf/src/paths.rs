@@ -1,4 +1,4 @@
-//! Where things are kept when nobody says otherwise.
+//! The default directories for state and configuration.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ fn xdg_strategy() -> anyhow::Result<etcetera::app_strategy::Xdg> {
     etcetera::app_strategy::Xdg::new(args).context("finding the home directory; set HOME, or give --state-dir")
 }
 
-/// `--state-dir` (or `WHARF_STATE_DIR`), else the XDG state directory. Absolute, whatever was given.
+/// Returns `--state-dir` (or `WHARF_STATE_DIR`), else the XDG state directory, as an absolute path.
 pub(crate) fn state_dir(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     let dir = match given {
         Some(dir) => dir.to_owned(),
@@ -19,7 +19,7 @@ pub(crate) fn state_dir(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     std::path::absolute(&dir).with_context(|| format!("resolving {}", dir.display()))
 }
 
-/// `--config`, else `config.toml` in the XDG config directory if it is there.
+/// Returns `--config`, else `config.toml` in the XDG config directory if it exists.
 pub(crate) fn config_file(given: Option<&Path>) -> anyhow::Result<Option<PathBuf>> {
     match given {
         Some(path) => Ok(Some(path.to_owned())),
@@ -27,7 +27,7 @@ pub(crate) fn config_file(given: Option<&Path>) -> anyhow::Result<Option<PathBuf
     }
 }
 
-/// The XDG config directory.
+/// Returns the XDG config directory.
 pub(crate) fn config_dir() -> anyhow::Result<PathBuf> {
     Ok(xdg_strategy()?.config_dir())
 }

@@ -4,7 +4,7 @@ use wharf_api::{EndCause, SessionInfo, SessionStatus, TurnPhase};
 
 use crate::format::TextStyle;
 
-/// Returns the word and how it looks. A word of a newer host is shown as it is.
+/// Returns the word and its style. An unknown word of a newer host is returned unchanged.
 pub(crate) fn state_word(session: &SessionInfo) -> (&str, TextStyle) {
     if session.paused.is_some() {
         return ("paused", TextStyle::Bad);
@@ -25,18 +25,18 @@ pub(crate) fn state_word(session: &SessionInfo) -> (&str, TextStyle) {
     }
 }
 
-/// It has no agent now, and the next prompt brings it back (rule 2.6).
+/// Returns true if the session has no agent now and the next prompt resumes it (rule 2.6).
 pub(crate) fn is_asleep(session: &SessionInfo) -> bool {
     let stays_away = matches!(session.end_reason, Some(EndCause::User | EndCause::StartFailed));
     !session.status.is_alive() && session.resumable && !stays_away
 }
 
-/// Its agent could not be brought back: a person has to see to it.
+/// Returns true if the session could not be resumed: a person has to look at it.
 pub(crate) fn has_failed_to_return(session: &SessionInfo) -> bool {
     !session.status.is_alive() && session.resumable && session.end_reason == Some(EndCause::StartFailed)
 }
 
-/// What people call it: its label, else its title.
+/// Returns the label, else the name, else the title.
 pub(crate) fn display_name(session: &SessionInfo) -> Option<&str> {
     session.label.as_deref().or(session.name.as_deref()).or(session.title.as_deref())
 }

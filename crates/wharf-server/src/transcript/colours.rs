@@ -1,4 +1,4 @@
-//! Colours for a person at a terminal. Nothing that goes over REST or MCP is coloured.
+//! Colours of lines on a terminal. Lines over REST and MCP have no colours.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ const RED: &str = "\u{1b}[31m";
 const YELLOW: &str = "\u{1b}[33m";
 const RESET: &str = "\u{1b}[0m";
 
-/// How a line begins, and its colour in AIP-46's table (rule 8.4).
+/// The beginnings of lines, each with its colour in AIP-46's table (rule 8.4).
 const COLOURS: [(&str, &str); 6] = [
     ("[thought]", DIM),
     ("[tool]", CYAN),
@@ -18,7 +18,7 @@ const COLOURS: [(&str, &str); 6] = [
     ("[error]", RED),
 ];
 
-/// A projected line with the colour of its kind. `stderr`: it came from that stream.
+/// Returns the line in the colour of its kind. `stderr` is true for a line of that stream.
 pub fn paint_line(line: &str, stderr: bool) -> Cow<'_, str> {
     let colour = COLOURS.iter().find(|(begins, _)| line.starts_with(begins)).map(|(_, colour)| *colour);
     match colour.or(stderr.then_some(RED)) {

@@ -1,6 +1,6 @@
-//! What an agent wrote, made harmless for terminals: no escape sequences, no control characters but the tab.
+//! Makes an agent's text harmless for terminals: removes escape sequences, and control characters except the tab.
 
-/// The line without what a terminal would act on.
+/// Returns the line without escape sequences and control characters.
 pub(super) fn strip_control_characters(line: &str) -> String {
     if !line.chars().any(|c| c != '\t' && c.is_control()) {
         return line.to_owned();
@@ -21,7 +21,7 @@ pub(super) fn strip_control_characters(line: &str) -> String {
     out
 }
 
-/// What follows the sequence that an ESC began. A sequence that does not end swallows no text.
+/// Returns the rest after the sequence that an ESC began. A sequence without an end removes no text.
 fn skip_escape(rest: &str) -> &str {
     match rest.chars().next() {
         Some('[') => skip_csi(&rest[1..]),
@@ -43,7 +43,7 @@ fn skip_csi(rest: &str) -> &str {
     }
 }
 
-/// A string (a title, a link) ends with BEL or ST.
+/// Returns the rest after a control string (a title, a link), which ends with BEL or ST.
 fn skip_string(rest: &str) -> &str {
     let end = rest.find(['\u{7}', '\u{9c}', '\u{1b}']);
     match end.map(|end| &rest[end..]) {
@@ -52,7 +52,7 @@ fn skip_string(rest: &str) -> &str {
     }
 }
 
-/// Text that must fit on one line: breaks become spaces, and too much is cut off.
+/// Returns the text as one line of at most `longest` bytes: white space becomes single spaces.
 pub(super) fn join_lines(text: &str, longest: usize) -> String {
     let joined: Vec<&str> = text.split_whitespace().collect();
     let mut line = joined.join(" ");

@@ -1,4 +1,4 @@
-//! What one event means for the line view.
+//! The contribution of one event to the transcript.
 
 use std::borrow::Cow;
 
@@ -11,20 +11,20 @@ use super::control_characters::join_lines;
 use super::{LineKind, MAX_LINE_BYTES, OutputStream};
 use crate::acp::stop_reason;
 
-/// The words before which the host puts an agent's last ones, in the message of an ending.
+/// Separates the message of an ending from the tail of the agent's stderr.
 const STDERR_SEPARATOR: &str = "\nstderr: ";
 
-/// An event as the line view sees it.
+/// The contribution of one event to the transcript.
 #[derive(Debug)]
 pub(super) enum LinePiece {
-    /// Shows nothing and breaks no line: bookkeeping, or a state that the agent reports between two words.
+    /// Shows nothing and ends no line: bookkeeping, or a state that the agent reports in the middle of a message.
     Nothing,
-    /// Shows nothing. Ends a message that has no id, since nothing else tells it from the next one: agents report their
-    /// usage after each answer of the model.
+    /// Shows nothing, but ends a message that has no id, since nothing else separates it from the next one. Agents report
+    /// their usage after each answer of the model.
     Gap,
-    /// More of a message.
+    /// Text of a message.
     Text(MessageChunk),
-    /// Ends the line that is being written; then these lines, each whole.
+    /// Ends the unfinished line and adds these lines.
     Break(Vec<WholeLine>),
     /// The end of a turn, if the prompt's turn had begun.
     End { prompt: PromptId, whether: TurnBegun, lines: Vec<WholeLine> },
@@ -36,7 +36,7 @@ pub(super) struct MessageChunk {
     pub(super) text: TextChunk<'static>,
 }
 
-/// Chunks of one run are one text.
+/// Identifies a message: its chunks are one text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MessageRun {
     pub(super) kind: LineKind,
@@ -50,11 +50,11 @@ pub(super) struct WholeLine {
     pub(super) text: String,
 }
 
-/// Did the prompt that ended have a turn?
+/// Tells whether the prompt that ended had a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TurnBegun {
     Certain,
-    /// Only if its turn was seen to begin.
+    /// It had a turn only if the start of the turn was seen.
     IfSeen,
 }
 
@@ -103,7 +103,7 @@ fn from_update(kind: UpdateKind, frame: &Raw) -> LinePiece {
     read.unwrap_or_else(|error| LinePiece::Break(vec![unreadable_line(&error)]))
 }
 
-/// Stands for what cannot be shown, so that nobody takes it for nothing.
+/// Returns a line in place of content that cannot be read, so that its absence is visible.
 fn unreadable_line(error: &ReadError) -> WholeLine {
     error_line(format!("[unreadable] {error}"))
 }
@@ -114,12 +114,12 @@ fn read_update(frame: &Raw) -> Result<Json<'_>, ReadError> {
     update.ok_or_else(|| ReadError::Missing("update".to_owned()))
 }
 
-/// Returns a member if it is a string. One of another type says nothing here.
+/// Returns a member if it is a string; a member of another type counts as absent.
 fn read_text<'a>(object: Json<'a>, name: &str) -> Result<Option<Cow<'a, str>>, ReadError> {
     Ok(object.member(name)?.and_then(Json::text))
 }
 
-/// Text of a message; of anything else (an image, a link), a line that says what it is.
+/// Reads a message chunk: text continues the message, other content (an image, a link) is a line with its type.
 fn read_chunk(kind: LineKind, update: Json<'_>) -> Result<LinePiece, ReadError> {
     let Some(content) = update.member("content")? else { return Ok(LinePiece::Break(Vec::new())) };
     let said = content.member("text")?.and_then(Json::text_chunk);
@@ -141,7 +141,7 @@ fn read_chunk(kind: LineKind, update: Json<'_>) -> Result<LinePiece, ReadError> 
     }
 }
 
-/// A notice says something that a person should know, and is no part of the conversation.
+/// Reads a notice, which tells a person something and is not part of the conversation.
 fn read_notice(update: Json<'_>) -> Result<LinePiece, ReadError> {
     let is_notice = read_text(update, "sessionUpdate")?.as_deref() == Some("notice");
     let message = if is_notice { read_text(update, "message")? } else { None };
@@ -149,7 +149,7 @@ fn read_notice(update: Json<'_>) -> Result<LinePiece, ReadError> {
     Ok(LinePiece::Break(line.into_iter().collect()))
 }
 
-/// A call is announced once; the updates of it show only that it failed.
+/// Reads a tool call. It is shown when it is announced; its updates are shown only if it failed.
 fn read_tool_call(update: Json<'_>, announced: bool) -> Result<LinePiece, ReadError> {
     let title = read_text(update, "title")?.filter(|title| !title.trim().is_empty());
     let mut lines = Vec::new();
@@ -166,7 +166,7 @@ fn read_tool_call(update: Json<'_>, announced: bool) -> Result<LinePiece, ReadEr
     Ok(LinePiece::Break(lines))
 }
 
-/// The first line of text in what a tool gave back.
+/// Returns the first line of text in a tool's output.
 fn first_content_line(content: Json<'_>) -> Result<Option<String>, ReadError> {
     for item in content.items().filter(|item| item.is_object()) {
         let Some(shown) = item.member("content")?.filter(|shown| shown.is_object()) else { continue };
@@ -195,7 +195,7 @@ fn ask_line(ask: &Ask) -> WholeLine {
 fn from_prompt_end(prompt: &PromptId, end: &PromptEnd) -> LinePiece {
     let mut lines = Vec::new();
     let whether = match end {
-        // It never left the queue: nothing that was being written has to do with it.
+        // The prompt never left the queue, so no line belongs to it.
         PromptEnd::Removed { .. } => return LinePiece::Nothing,
         PromptEnd::Answered { .. } => TurnBegun::Certain,
         PromptEnd::Failed { frame } => {
@@ -213,7 +213,7 @@ fn from_prompt_end(prompt: &PromptId, end: &PromptEnd) -> LinePiece {
     LinePiece::End { prompt: prompt.clone(), whether, lines }
 }
 
-/// The agent's own words for why it could not do the turn. Where they are not the usual ones, the error as it came.
+/// Returns lines with the agent's error message and details. An error without a message is shown as JSON.
 fn failure_lines(frame: &Raw) -> Vec<WholeLine> {
     let error = Json::parse(frame.bytes()).and_then(|answer| answer.member("error"));
     let error = match error {
@@ -229,9 +229,9 @@ fn failure_lines(frame: &Raw) -> Vec<WholeLine> {
     [first].into_iter().chain(details).collect()
 }
 
-/// Only an end that came with an error is worth a line; the others are seen in the status.
+/// Returns lines for an end with an error. Other ends show only in the status.
 fn ending_lines(ending: &Ending) -> Vec<WholeLine> {
-    // One that was put to sleep has not failed either.
+    // A session that was put to sleep has not failed.
     let went_well = (ending.status != Status::Error && ending.exit_code == Some(0))
         || matches!(ending.reason, EndReason::Idle | EndReason::Memory);
     let Some(message) = ending.message.as_deref().filter(|_| !went_well) else { return Vec::new() };
@@ -240,7 +240,7 @@ fn ending_lines(ending: &Ending) -> Vec<WholeLine> {
     [first].into_iter().chain(stderr_lines(stderr)).collect()
 }
 
-/// A start that failed and is tried again.
+/// Returns lines for a failed start that is retried.
 fn retry_lines(message: Option<&str>, retry_in: Millis) -> Vec<WholeLine> {
     let (message, stderr) =
         message.and_then(|message| message.split_once(STDERR_SEPARATOR)).unwrap_or((message.unwrap_or_default(), ""));
@@ -259,7 +259,7 @@ const fn pause_text(why: PauseReason) -> &'static str {
     }
 }
 
-/// An agent's last words, as they stood.
+/// Yields the lines of an agent's stderr, each cut to the longest length of a line.
 fn stderr_lines(text: &str) -> impl Iterator<Item = WholeLine> {
     text.lines().map(|line| error_line(line[..line.floor_char_boundary(MAX_LINE_BYTES)].to_owned()))
 }

@@ -1,6 +1,6 @@
-//! The line view: a session's log as lines of plain text, for REST, MCP and the shell (rules 8.3, 8.4).
+//! The transcript: a session's log as lines of plain text, for REST, MCP and the shell (rules 8.3, 8.4).
 //!
-//! [`Projector`] is pure: the same events give the same lines under the same ids, whatever was read before.
+//! [`Projector`] is pure: the same events give the same lines with the same ids, regardless of where reading began.
 //! [`Follow`] and [`last_n`] find where to begin.
 
 mod colours;
@@ -19,10 +19,10 @@ pub use colours::paint_line;
 use projector::Projector;
 pub(crate) use reader::{LastLines, LineLimit, TranscriptBatch, TranscriptError, TranscriptReader, read_last_lines};
 
-/// A line that goes on for longer is cut here.
+/// The most bytes of a line; a longer one becomes several.
 const MAX_LINE_BYTES: usize = 64 * 1024;
 
-/// Which line: the `n`-th (from 1) that event `seq` completes. Written `<epoch>-<seq>.<n>`.
+/// Identifies a line: the `n`-th (from 1) that event `seq` completes. Written `<epoch>-<seq>.<n>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LineId {
     pub(crate) epoch: Epoch,
@@ -36,9 +36,9 @@ impl fmt::Display for LineId {
     }
 }
 
-/// The text is no line id.
+/// The error for text that is not a line id.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no line id; they look like 3-17.1")]
+#[error("{0:?} is not a line id; a line id looks like 3-17.1")]
 pub(crate) struct InvalidLineId(String);
 
 impl FromStr for LineId {
@@ -54,12 +54,12 @@ impl FromStr for LineId {
     }
 }
 
-/// Digits only: `parse` alone would take a plus sign.
+/// Parses a number of digits only: `parse` alone would accept a plus sign.
 fn parse_digits(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
-/// Which of AIP-46's two streams a line belongs to.
+/// The stream of AIP-46 that a line belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputStream {
     Stdout,

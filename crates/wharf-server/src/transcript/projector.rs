@@ -1,4 +1,4 @@
-//! Events in, lines out.
+//! Turns consecutive events into lines.
 
 use std::collections::HashMap;
 
@@ -11,38 +11,38 @@ use super::control_characters::strip_control_characters;
 use super::line_piece::{LinePiece, MessageChunk, MessageRun, TurnBegun, WholeLine};
 use super::{LineId, LineKind, MAX_LINE_BYTES, OutputStream, TranscriptLine};
 
-/// Makes lines of consecutive events. Where it begins does not matter as long as it begins where [`super::start`] says.
+/// Makes lines of consecutive events. It may begin at any event that [`super::starting_point`] returns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Projector {
     shows_secrets: bool,
     redactor: Redactor,
-    /// The message that is being written, and its line so far.
+    /// The message that is being read, and its unfinished line.
     run: Option<MessageRun>,
     line: String,
-    /// Half of a character that the message so far ends with.
+    /// The half of a surrogate pair that the message ends with so far.
     cut: CutPair,
-    /// Began inside a line, whose rest is left out.
+    /// True if the projector began inside a line, whose rest is left out.
     mid_line: bool,
-    /// A gap came since it began inside a line: a message without an id is another one now.
+    /// True if a gap came after it began inside a line: a message without an id is a new message then.
     gap: bool,
-    /// Prompts that are known to wait (false) or to have a turn (true).
+    /// Prompts that wait (false) or have a turn (true), as far as is known.
     begun: HashMap<PromptId, bool>,
 }
 
 impl Projector {
-    /// One that begins at the log's first event.
+    /// Creates a projector that begins at the log's first event.
     pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    /// Shows secrets.
+    /// Makes the projector show secrets.
     #[must_use]
     pub(crate) fn without_redaction(mut self) -> Self {
         self.shows_secrets = true;
         self
     }
 
-    /// One that begins somewhere inside a line: the rest of that line is left out.
+    /// Makes the projector begin inside a line, whose rest is left out.
     #[must_use]
     pub(super) fn mid_line(mut self) -> Self {
         self.mid_line = true;
@@ -71,8 +71,8 @@ impl Projector {
         self.note_turn(&entry.event);
     }
 
-    /// The prompt of which must be known whether its turn had begun before this event is fed: it ended, and nothing of
-    /// it was seen since the beginning. [`Projector::tell`] answers.
+    /// Returns the prompt that ends with this event if it is not known whether its turn had begun. The caller must find out
+    /// and call [`Projector::set_turn_begun`] before it feeds the event.
     pub(super) fn find_unknown_turn<'a>(&self, event: &'a Event) -> Option<&'a PromptId> {
         let Event::PromptEnded { prompt, .. } = event else { return None };
         let asks = matches!(LinePiece::from_event(event), LinePiece::End { whether: TurnBegun::IfSeen, .. });
@@ -116,7 +116,7 @@ impl Projector {
 
     fn write_chunk(&mut self, chunk: MessageChunk, sheet: &mut EventLines<'_>) {
         if self.run.as_ref() != Some(&chunk.run) {
-            // The first text after a beginning inside a line goes on with that line.
+            // After a start inside a line, the first text continues that line.
             let is_next = self.gap && chunk.run.message.is_none();
             let goes_on = self.mid_line && self.run.is_none() && !is_next;
             self.flush_message(sheet);
@@ -140,7 +140,7 @@ impl Projector {
         self.extend_line(text, sheet);
     }
 
-    /// More of the line; what is too long for one becomes several.
+    /// Appends text to the line. A line that gets too long becomes several.
     fn extend_line(&mut self, mut text: &str, sheet: &mut EventLines<'_>) {
         if self.mid_line {
             return;
@@ -174,7 +174,7 @@ impl Projector {
         sheet.push(run.kind, OutputStream::Stdout, text);
     }
 
-    /// Ends the line that is being written, and the message.
+    /// Ends the unfinished line and the message.
     fn flush_message(&mut self, sheet: &mut EventLines<'_>) {
         if !self.line.is_empty() {
             self.complete_line(sheet);
@@ -196,7 +196,7 @@ impl Projector {
     }
 }
 
-/// Where the lines of one event go.
+/// Collects and numbers the lines of one event.
 struct EventLines<'a> {
     entry: &'a Entry,
     n: u64,

@@ -1,4 +1,4 @@
-//! Lines out of a session's log: from a known line on, or the last ones.
+//! Reads the lines of a session's log: from a known line on, or the last ones.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,9 +9,9 @@ use wharf_host::{Batch, ByteBudget, BytePermit, Cursor, Entry, ReadError, Sessio
 use super::starting_point::{ScanLimit, find_start, had_turn_begun};
 use super::{LineId, Projector, TranscriptLine};
 
-/// Events that are looked at for the last lines before more are.
+/// How many events are read for the last lines at first; then four times as many, and so on.
 const FIRST_WINDOW_EVENTS: u64 = 256;
-/// The last lines are looked for in no more of the log than this.
+/// How much of the log is read for the last lines at most.
 const MAX_SCAN: ScanLimit = ScanLimit { events: 50_000, bytes: 32 * 1024 * 1024 };
 
 /// The cost of a line besides its text: its id and names in the stream, and its share of the allocator.
@@ -25,30 +25,30 @@ pub(crate) enum TranscriptError {
     Read(#[from] ReadError),
 }
 
-/// A reader of lines that goes on as the session does.
+/// Reads lines and follows the session as it goes on.
 #[derive(Debug)]
 pub(crate) struct TranscriptReader {
     handle: SessionHandle,
     cursor: Cursor,
     projector: Projector,
-    /// Lines up to here are known to the reader, or belong to it only as the beginning of others.
+    /// Lines up to this one are not returned: the reader has them, or they are read only to begin the next line.
     seen: (Seq, u64),
-    /// Counts the lines of a large batch, if its reader keeps them.
+    /// Counts the lines of large batches, if the caller stores them.
     buffers: Option<Arc<ByteBudget>>,
 }
 
-/// Some events, and those of their lines that the reader has not seen. The first events may lie before its place: a line
-/// that ends after it can begin there.
+/// A batch of events and its new lines. The first events may lie before the reader's position: a line that ends after the
+/// position can begin there.
 #[derive(Debug)]
 pub(crate) struct TranscriptBatch {
     pub(crate) batch: Batch,
     pub(crate) lines: Vec<TranscriptLine>,
-    /// Counts the lines until the reader has passed them on.
+    /// Counts the lines until the caller has passed them on.
     pub(crate) permit: Option<BytePermit>,
 }
 
 impl TranscriptReader {
-    /// A reader of all lines after `after`; of all there are without it.
+    /// Opens a reader of all lines after `after`, or of all lines if it is `None`.
     pub(crate) async fn open(
         handle: &SessionHandle,
         after: Option<LineId>,
@@ -63,12 +63,12 @@ impl TranscriptReader {
         }
     }
 
-    /// A reader of the lines that events after `after` complete.
+    /// Opens a reader of the lines that events after `after` complete.
     pub(crate) async fn after_event(handle: &SessionHandle, after: Seq, redact: bool) -> Result<Self, ReadError> {
         Self::start_at(handle, (after.next(), 0), redact, ScanLimit::NO_LIMIT).await
     }
 
-    /// A reader of the lines of an event after the `n`-th, and of all later events.
+    /// Opens a reader of the lines after line `seen.1` of event `seen.0`.
     async fn start_at(
         handle: &SessionHandle,
         seen: (Seq, u64),
@@ -87,26 +87,26 @@ impl TranscriptReader {
         Ok(Self { handle: handle.clone(), cursor, projector, seen, buffers: None })
     }
 
-    /// The same reader, which waits until there is room for the lines of a large batch before it makes them.
+    /// Makes the reader wait for room in the budget before it creates the lines of a large batch.
     #[must_use]
     pub(crate) fn with_budget(mut self, buffers: &Arc<ByteBudget>) -> Self {
         self.buffers = Some(Arc::clone(buffers));
         self
     }
 
-    /// Everything up to here was given.
+    /// Returns the last event that was read.
     pub(crate) fn position(&self) -> Seq {
         self.cursor.position()
     }
 
-    /// Waits until there is something to read.
+    /// Waits until there are new events.
     pub(crate) async fn wait_for_events(&mut self) {
         self.cursor.news().await;
     }
 
     /// Waits for the next events. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Result<TranscriptBatch, ReadError> {
-        // Both are put back only when the batch is done: a future that is dropped half-way starts it again.
+        // Both are stored back only when the batch is complete: if this future is dropped, the batch is read again.
         let (mut cursor, mut projector) = (self.cursor.clone(), self.projector.clone());
         let (batch, permit) = self.read_batch(&mut cursor).await?;
         let mut lines = Vec::new();
@@ -123,8 +123,8 @@ impl TranscriptReader {
         Ok(TranscriptBatch { batch, lines, permit })
     }
 
-    /// Reads the next events and takes room for their lines. A reader that waits for room holds no events: they are read
-    /// again.
+    /// Reads the next events and reserves room for their lines. While it waits for room it holds no events; they are read
+    /// again afterwards.
     async fn read_batch(&self, cursor: &mut Cursor) -> Result<(Batch, Option<BytePermit>), ReadError> {
         let (next, mut permit) = (cursor.position().next(), None);
         loop {
@@ -167,21 +167,21 @@ async fn has_event(handle: &SessionHandle, id: LineId) -> Result<bool, ReadError
     Ok(batch.entries().first().is_some_and(|entry| entry.seq == id.seq && entry.epoch == id.epoch))
 }
 
-/// The last lines, and whether older ones may be in a part of the log that was not looked at.
+/// The last lines. `truncated` is true if there may be older ones in a part of the log that was not read.
 #[derive(Debug)]
 pub(crate) struct LastLines {
     pub(crate) lines: Vec<TranscriptLine>,
     pub(crate) truncated: bool,
 }
 
-/// How many lines, of how many bytes of text together.
+/// The most lines, and the most bytes of their text together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LineLimit {
     pub(crate) lines: usize,
     pub(crate) bytes: usize,
 }
 
-/// The last lines, read from the log's end: as much of it as they take, and no more than is looked at for an answer.
+/// Reads the last lines from the end of the log, in growing windows up to [`MAX_SCAN`].
 pub(crate) async fn read_last_lines(
     handle: &SessionHandle,
     most: LineLimit,
@@ -213,14 +213,14 @@ pub(crate) async fn read_last_lines(
     }
 }
 
-/// The newest lines of those that were put in.
+/// Keeps the newest of the lines that were added.
 #[derive(Debug, Default)]
 struct LineBuffer {
     lines: VecDeque<TranscriptLine>,
     bytes: usize,
-    /// There were more.
+    /// True if older lines were dropped or the number of lines was reached.
     full: bool,
-    /// The last that went did so for its bytes: fewer are left than were asked for.
+    /// True if lines were dropped because of their bytes, so that fewer remain than were asked for.
     cut: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Where in the log a reader of lines must begin, so that what it makes is what a reader from the first event makes.
+//! Finds the event at which a reader of lines must begin to make the same lines as a reader from the first event.
 
 use wharf_host::core::{Event, PromptId, Seq};
 use wharf_host::redact::KEY_LINES;
@@ -6,10 +6,10 @@ use wharf_host::{Entry, ReadError, SessionHandle};
 
 use super::line_piece::{LinePiece, MessageRun, TurnBegun};
 
-/// How many events are looked at first; then four times as many, and so on.
+/// How many events are read at first; then four times as many, and so on.
 const FIRST_WINDOW_EVENTS: u64 = 64;
 
-/// How much of a log is looked at for one answer.
+/// How much of a log is read for one answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScanLimit {
     pub(super) events: u64,
@@ -17,7 +17,7 @@ pub(super) struct ScanLimit {
 }
 
 impl ScanLimit {
-    /// For readers that are to miss nothing.
+    /// For readers that must not miss anything.
     pub(super) const NO_LIMIT: Self = Self { events: u64::MAX, bytes: usize::MAX };
 
     pub(super) const fn is_reached(self, events: u64, bytes: usize) -> bool {
@@ -25,15 +25,15 @@ impl ScanLimit {
     }
 }
 
-/// A place at which a projector can begin.
+/// An event after which a projector can begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StartingPoint {
     pub(super) after: Seq,
-    /// The first text there is the rest of a line that began earlier.
+    /// True if the first text after it is the rest of a line that began earlier.
     pub(super) mid_line: bool,
 }
 
-/// What matters of one event.
+/// The effect of one event on lines, as far as it matters for the starting point.
 #[derive(Debug)]
 pub(super) enum LineMark {
     Nothing,
@@ -44,7 +44,7 @@ pub(super) enum LineMark {
 impl LineMark {
     pub(super) fn from_event(event: &Event) -> Self {
         match LinePiece::from_event(event) {
-            // Whether it broke the line is not known here; going back further is never wrong.
+            // It is not known here whether this event ended a line; starting earlier is always right.
             LinePiece::Nothing | LinePiece::Gap | LinePiece::End { whether: TurnBegun::IfSeen, .. } => Self::Nothing,
             LinePiece::Break(_) | LinePiece::End { whether: TurnBegun::Certain, .. } => Self::Break,
             LinePiece::Text(chunk) => {
@@ -55,8 +55,8 @@ impl LineMark {
     }
 }
 
-/// Where to begin so that every line of `seq` and of later events comes out right. If there is no such place among the
-/// `most` events before: the oldest of them.
+/// Finds the event after which to begin so that every line of `seq` and of later events is right. If there is none within
+/// `most` before `seq`, returns the oldest event that was read.
 pub(super) async fn find_start(handle: &SessionHandle, seq: Seq, most: ScanLimit) -> Result<StartingPoint, ReadError> {
     let mut window = FIRST_WINDOW_EVENTS;
     loop {
@@ -80,8 +80,8 @@ pub(super) async fn find_start(handle: &SessionHandle, seq: Seq, most: ScanLimit
     }
 }
 
-/// The latest place among these events: after one that ends a line, between two messages, or in a message after so
-/// many lines that a key block which began before must be over.
+/// Returns the latest starting point among these events: after one that ends a line, between two messages, or inside a
+/// message after so many lines that a block of a private key that began earlier must have ended.
 pub(super) fn latest_start(marks: &[(Seq, LineMark)]) -> Option<StartingPoint> {
     let mut later: Option<&MessageRun> = None;
     let mut lines = 0;
@@ -94,7 +94,7 @@ pub(super) fn latest_start(marks: &[(Seq, LineMark)]) -> Option<StartingPoint> {
             }
             LineMark::Text { run, breaks } => {
                 lines += breaks;
-                // One of them ends the line whose beginning is not known.
+                // The first of them ends a line whose beginning is unknown.
                 if lines > KEY_LINES + 1 {
                     return Some(StartingPoint { after: Seq(seq.0 - 1), mid_line: true });
                 }
@@ -105,7 +105,7 @@ pub(super) fn latest_start(marks: &[(Seq, LineMark)]) -> Option<StartingPoint> {
     None
 }
 
-/// Had the turn of `prompt` begun when it ended at `seq`?
+/// Returns true if the turn of `prompt` had begun when the prompt ended at `seq`.
 pub(super) async fn had_turn_begun(handle: &SessionHandle, prompt: &PromptId, seq: Seq) -> Result<bool, ReadError> {
     let (mut window, mut end) = (FIRST_WINDOW_EVENTS, seq);
     while end.0 > 1 {
@@ -121,7 +121,7 @@ pub(super) async fn had_turn_begun(handle: &SessionHandle, prompt: &PromptId, se
     Ok(false)
 }
 
-/// What the event says of whether the prompt has a turn.
+/// Returns whether the prompt's turn has begun after this event, or `None` if the event does not say.
 pub(super) fn turn_state_after(event: &Event, of: &PromptId) -> Option<bool> {
     match event {
         Event::TurnStarted { prompt, .. } if prompt == of => Some(true),
@@ -150,7 +150,7 @@ pub(super) fn turn_state_after(event: &Event, of: &PromptId) -> Option<bool> {
     }
 }
 
-/// The events from `first` to before `end`, a page at a time.
+/// Calls `with` for each event from `first` to before `end`, reading a page at a time.
 async fn for_each_entry(
     handle: &SessionHandle,
     first: Seq,

@@ -1,4 +1,4 @@
-//! What the host answers, and how its refusals are told.
+//! The host's answers, and its refusals as errors.
 
 use anyhow::Context;
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use wharf_api::ProblemBody;
 use crate::exit::Failure;
 use crate::format::text::to_printable_line;
 
-/// An answer, whole.
+/// A complete answer of the host.
 #[derive(Debug)]
 pub(crate) struct HostAnswer {
     status: StatusCode,
@@ -21,7 +21,7 @@ impl HostAnswer {
         Self { status, body }
     }
 
-    /// The body as it came.
+    /// Returns the body as text.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
@@ -30,7 +30,7 @@ impl HostAnswer {
         wharf_json::read_own(&self.body).with_context(|| format!("reading what the host answered: {}", self.text()))
     }
 
-    /// Itself, or the refusal as an error.
+    /// Returns the answer, or an error if it is a refusal.
     pub(super) fn into_success(self) -> anyhow::Result<Self> {
         if self.status.is_success() {
             return Ok(self);
@@ -39,14 +39,14 @@ impl HostAnswer {
     }
 }
 
-/// What was refused and what to do, in the host's own words.
+/// Returns the refusal as an error in the host's own words, with the install command and the agent's stderr.
 pub(super) fn read_refusal(status: StatusCode, body: &[u8]) -> Failure {
     let problem: ProblemBody = wharf_json::read_own(body).unwrap_or_default();
     let some =
         |text: &Option<String>| text.as_deref().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned);
     let mut words = match some(&Some(problem.detail)) {
         Some(detail) => detail,
-        // Refusals at the door are plain text.
+        // Refusals before the routes are plain text.
         None => match String::from_utf8_lossy(body).trim() {
             "" => format!("the host answers {status}"),
             said => format!("{said} ({status})"),
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_helps_stands_beside_it() {
+    fn install_command_and_stderr_follow_the_refusal() {
         let missing =
             r#"{"code":"adapter_not_installed","detail":"goose is not installed","install":"brew install goose"}"#;
         let (exit, words) = told(501, missing);

@@ -1,4 +1,4 @@
-//! Following a stream of the host past lost connections: what comes twice or not at all is neither.
+//! Follows an event stream across reconnects without duplicates or gaps.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -11,13 +11,13 @@ use super::sse::{SseEvent, SseReader};
 use super::{HostCall, HostClient, answer};
 use crate::connect::ConnectError;
 
-/// A host that is restarted is back sooner.
+/// How long to wait for a host that was restarted; it is usually back sooner.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(30);
-/// Between two tries: soon at first, then at a pace that costs nothing.
+/// The delay between two attempts: short at first, then at a pace that costs nothing.
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(20);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Where a stream begins.
+/// The start of a stream.
 #[derive(Clone, Debug)]
 pub(crate) enum StreamStart {
     Beginning,
@@ -25,7 +25,7 @@ pub(crate) enum StreamStart {
     After(String),
 }
 
-/// A stream that is being followed.
+/// Follows one event stream.
 #[derive(Debug)]
 pub(crate) struct StreamFollower {
     client: HostClient,
@@ -54,8 +54,7 @@ impl StreamFollower {
         }
     }
 
-    /// The next event; `None` when the host says that nothing more will come. Nothing is lost if this is dropped
-    /// before it is done.
+    /// Returns the next event, or `None` when the host ends the stream. Dropping the future loses no event.
     pub(crate) async fn next(&mut self) -> anyhow::Result<Option<SseEvent>> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -75,7 +74,7 @@ impl StreamFollower {
                         self.ready.extend(self.reader.feed_bytes(bytes)?);
                     }
                 }
-                // It ended, or was lost: asked again, the host says which.
+                // The stream ended, or the connection was lost: the next request tells which.
                 Some(Err(_)) | None => {
                     self.body = None;
                     self.reader = SseReader::default();
@@ -86,7 +85,7 @@ impl StreamFollower {
         }
     }
 
-    /// False if the stream is over.
+    /// Requests the stream. Returns false if it is over.
     async fn open_stream(&mut self) -> anyhow::Result<bool> {
         let mut call = HostCall::get(&self.path).with_header("accept", "text/event-stream");
         if let Some(last) = &self.last {

@@ -28,10 +28,10 @@ pub(crate) use answer::HostAnswer;
 pub(crate) use follow::{StreamFollower, StreamStart};
 pub(crate) use sse::SseEvent;
 
-/// What an answer may hold: a listing of very many sessions, or the output of a long one.
+/// The most bytes of an answer, enough for a list of very many sessions or the output of a long one.
 const MAX_ANSWER_BYTES: usize = 256 << 20;
 
-/// Something to be asked of the host.
+/// A request to the host.
 #[derive(Clone, Debug)]
 pub(crate) struct HostCall {
     method: Method,
@@ -50,7 +50,7 @@ impl HostCall {
         Self { method: Method::POST, body: Some(json_text(body)), ..Self::get(path) }
     }
 
-    /// A POST whose path says it all.
+    /// Creates a POST request with an empty object as its body.
     pub(crate) fn post_empty(path: impl Into<String>) -> Self {
         Self { method: Method::POST, body: Some("{}".to_owned()), ..Self::get(path) }
     }
@@ -72,14 +72,14 @@ impl HostCall {
         self
     }
 
-    /// What is sent again under this key is not done twice.
+    /// Adds an idempotency key: the host does not repeat a request with the same key.
     pub(crate) fn with_idempotency_key(self) -> Self {
         self.with_header("idempotency-key", wharf_host::random_text(26))
     }
 
     fn to_request(&self) -> anyhow::Result<Request<Full<Bytes>>> {
         let request = Request::builder().method(&self.method).uri(&self.path);
-        // The name is what others see as the sender of a prompt.
+        // Other clients see this name as the sender of a prompt.
         let mut request = request.header(HOST, "localhost").header(USER_AGENT, "wharf");
         for (name, value) in &self.headers {
             request = request.header(name, value);
@@ -95,25 +95,25 @@ impl HostCall {
     }
 }
 
-/// The host, as the verbs see it.
+/// The client of one host.
 #[derive(Clone, Debug)]
 pub(crate) struct HostClient {
     socket: PathBuf,
     verbose: bool,
-    /// Its process, as the system says.
+    /// The pid of the host's process, from the socket.
     pub(crate) pid: Option<u32>,
     pub(crate) version: Option<String>,
 }
 
 impl HostClient {
-    /// The host that this leads to, of our own version.
+    /// Connects to the located host. Fails if its version is not compatible.
     pub(crate) async fn open(reach: HostLocator, verbose: bool) -> anyhow::Result<Self> {
         let client = Self::open_any(reach, verbose).await?;
         version::check_version(client.version.as_deref())?;
         Ok(client)
     }
 
-    /// The host that this leads to, whatever its version.
+    /// Connects to the located host, whatever its version.
     pub(crate) async fn open_any(mut reach: HostLocator, verbose: bool) -> anyhow::Result<Self> {
         let socket = reach.socket().to_owned();
         let mut client = Self { socket: socket.clone(), verbose, pid: None, version: None };
@@ -133,7 +133,7 @@ impl HostClient {
         &self.socket
     }
 
-    /// Calls and reads the whole answer; a refusal of the host is an error.
+    /// Sends a request and reads the whole answer. A refusal of the host is an error.
     pub(crate) async fn send_call(&self, call: &HostCall) -> anyhow::Result<HostAnswer> {
         let response = self.start_call(call).await.map_err(|no| self.host_gone_error(no))?;
         let (parts, body) = response.into_parts();
@@ -143,12 +143,12 @@ impl HostClient {
         HostAnswer::new(parts.status, body).into_success()
     }
 
-    /// Calls and reads the answer as a type of the contract.
+    /// Sends a request and reads the answer as a type of the contract.
     pub(crate) async fn fetch_json<T: DeserializeOwned>(&self, call: &HostCall) -> anyhow::Result<T> {
         self.send_call(call).await?.json()
     }
 
-    /// Calls and returns as soon as the answer begins.
+    /// Sends a request and returns as soon as the answer begins.
     async fn start_call(&self, call: &HostCall) -> Result<Response<Incoming>, ConnectError> {
         let stream = connect::open_socket(&self.socket).await?;
         self.exchange_on(stream, call).await
@@ -161,7 +161,7 @@ impl HostClient {
     ) -> Result<Response<Incoming>, ConnectError> {
         let since = Instant::now();
         let request = call.to_request().map_err(ConnectError::Refused)?;
-        // One that goes away while it is spoken to was not there, for all that we know.
+        // A host that ends during the handshake counts as absent.
         let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|_| ConnectError::NoHost)?;
         tokio::spawn(connection);
         let answered = sender.send_request(request).await;

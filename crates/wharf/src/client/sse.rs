@@ -1,14 +1,14 @@
-//! Reading server-sent events out of bytes as they come.
+//! Parses server-sent events from bytes as they arrive.
 
 use anyhow::{Context, bail};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use wharf_api::{SessionStreamEvent, StreamEvent};
 
-/// No event of the host is longer: the list of all sessions is the longest.
+/// The most bytes of an event. The longest is the list of all sessions.
 const MAX_EVENT_BYTES: usize = 64 << 20;
 
-/// One event.
+/// One server-sent event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SseEvent {
     /// `message` if the stream does not say.
@@ -18,14 +18,14 @@ pub(crate) struct SseEvent {
 }
 
 impl SseEvent {
-    /// Reads it as an event of one session's stream.
+    /// Parses the data as an event of one session's stream.
     pub(crate) fn parse_session_event(&self) -> anyhow::Result<StreamEvent> {
-        // As a value first: what agents say may hold numbers and texts that a strict reader refuses.
+        // Parsed leniently first: agents' data may hold numbers and texts that a strict reader refuses.
         let data = wharf_host::frame::to_value(self.data.as_bytes());
         StreamEvent::read(&self.kind, data).with_context(|| format!("reading the event {:?} of the host", self.kind))
     }
 
-    /// Reads it as an event of the stream of all sessions, each as it was written.
+    /// Parses the data as an event of the stream of all sessions. Each session keeps its JSON text.
     pub(crate) fn parse_list_event(&self) -> anyhow::Result<SessionStreamEvent<Box<RawValue>>> {
         let data: Value = wharf_json::read_own(self.data.as_bytes())?;
         SessionStreamEvent::read(&self.kind, data)
@@ -33,7 +33,7 @@ impl SseEvent {
     }
 }
 
-/// Bytes in, events out.
+/// Collects bytes into events.
 #[derive(Debug, Default)]
 pub(super) struct SseReader {
     line: Vec<u8>,
@@ -43,7 +43,7 @@ pub(super) struct SseReader {
 }
 
 impl SseReader {
-    /// The events that these bytes complete.
+    /// Adds bytes and returns the events that they complete.
     pub(super) fn feed_bytes(&mut self, bytes: &[u8]) -> anyhow::Result<Vec<SseEvent>> {
         let mut events = Vec::new();
         for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -75,7 +75,7 @@ impl SseReader {
                 Some(data) => data.extend(["\n", value]),
                 None => self.data = Some(value.to_owned()),
             },
-            // A comment, or something that is not for us.
+            // A comment, or a field that is not used here.
             _ => {}
         }
         None

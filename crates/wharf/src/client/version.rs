@@ -1,10 +1,10 @@
-//! A client verb and a host of different versions (rule 1.7): told plainly, before anything is done.
+//! Refuses a host of another version before anything is done (rule 1.7).
 
 use crate::exit::{Exit, Failure};
 
 const OWN_VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Refuses a host whose major or minor version is another.
+/// Refuses a host whose major or minor version differs.
 pub(crate) fn check_version(host: Option<&str>) -> Result<(), Failure> {
     if is_compatible(host, OWN_VERSION) {
         return Ok(());
@@ -17,7 +17,7 @@ pub(crate) fn check_version(host: Option<&str>) -> Result<(), Failure> {
     Err(Failure::new(Exit::Version, words))
 }
 
-/// Are the two of the same major and minor version?
+/// Returns true if both have the same major and minor version.
 pub(crate) fn is_compatible(host: Option<&str>, own: &str) -> bool {
     let family = |version: &str| version.splitn(3, '.').take(2).map(str::to_owned).collect::<Vec<_>>();
     host.is_some_and(|host| family(host) == family(own))

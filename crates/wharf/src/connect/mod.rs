@@ -1,4 +1,4 @@
-//! Finding the host by its socket: the one that runs, or one that is started. Shared by the bridge and the client verbs.
+//! Finds the host by its socket, and starts one if none is running. Shared by the bridge and the client verbs.
 
 mod start;
 
@@ -14,32 +14,32 @@ use crate::output;
 use start::HostStarter;
 pub(crate) use start::{DETACH_COMMAND, become_agent, detach_host};
 
-/// How often an absent host is looked for: soon at first, then at a pace that costs nothing.
+/// The delay between two attempts to connect: short at first, then at a pace that costs nothing.
 const FIRST_RETRY_DELAY: Duration = Duration::from_millis(5);
 const MAX_RETRY_DELAY: Duration = Duration::from_millis(250);
 /// A host that was started answers within a second; a large state directory takes longer to read.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// After a host has ended without being up: another program's may be on its way.
+/// How long to wait after a started host has ended: another program may have started one at the same time.
 const OTHER_HOST_TIMEOUT: Duration = Duration::from_secs(3);
-/// A host that is gone is usually being restarted by whoever runs it, who shall have time for it.
+/// A host that has ended is usually restarted by its service manager, which gets this time before one is started here.
 const RESTART_GRACE: Duration = Duration::from_secs(3);
-/// Then nobody is coming.
+/// How long to wait for a host that has ended.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Why there is no connection.
+/// The reason why there is no connection.
 #[derive(Debug)]
 pub(crate) enum ConnectError {
     NoHost,
     Refused(anyhow::Error),
 }
 
-/// The way to the host of one state directory.
+/// Finds or starts the host of one state directory.
 #[derive(Debug)]
 pub(crate) struct HostLocator {
     socket: PathBuf,
-    /// Who says that a host was started: `wharf acp`.
+    /// The name of this program in messages: `wharf acp`.
     program: &'static str,
-    /// `None` if only a host that runs will do.
+    /// `None` if no host may be started.
     starter: Option<HostStarter>,
 }
 
@@ -53,7 +53,7 @@ impl HostLocator {
         &self.socket
     }
 
-    /// The first connection, made by `connect`: a host that is not there is started at once.
+    /// Makes the first connection with `connect`. An absent host is started at once.
     pub(crate) async fn connect_first<T>(
         &mut self,
         connect: impl AsyncFnMut() -> Result<T, ConnectError>,
@@ -62,7 +62,7 @@ impl HostLocator {
         self.connect_with_retries(Duration::ZERO, limit, connect).await
     }
 
-    /// A connection after one that was lost.
+    /// Connects again after a connection was lost.
     pub(crate) async fn reconnect<T>(
         &mut self,
         connect: impl AsyncFnMut() -> Result<T, ConnectError>,
@@ -93,7 +93,7 @@ impl HostLocator {
                     started = true;
                     pause = FIRST_RETRY_DELAY;
                 } else if started && starter.has_ended() {
-                    // Perhaps because another one was first.
+                    // Another host may have been first.
                     give_up_at = give_up_at.min(Instant::now() + OTHER_HOST_TIMEOUT);
                 }
             }
@@ -116,7 +116,7 @@ impl HostLocator {
     }
 }
 
-/// A connection to the socket, if someone listens there.
+/// Connects to the socket. An absent or refused socket means that there is no host.
 pub(crate) async fn open_socket(path: &Path) -> Result<UnixStream, ConnectError> {
     match UnixStream::connect(path).await {
         Ok(stream) => Ok(stream),
@@ -130,19 +130,19 @@ pub(crate) async fn open_socket(path: &Path) -> Result<UnixStream, ConnectError>
     }
 }
 
-/// The process at the other end.
+/// Returns the pid of the process at the other end.
 pub(crate) fn peer_pid(stream: &UnixStream) -> Option<u32> {
     stream.peer_cred().ok().and_then(|peer| peer.pid()).and_then(|pid| u32::try_from(pid).ok())
 }
 
-/// As it may stand in one segment or value of a URL.
+/// Percent-encodes a text for one segment or value of a URL.
 pub(crate) fn percent_encode(name: &str) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');
     let encode = |byte: u8| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
     name.bytes().map(encode).collect()
 }
 
-/// What the host is told of our environment: where programs are, the locale, and what the agent's adapter names.
+/// Returns the variables of this program's environment that the host gets: the path, the locale, and those in `wanted`.
 pub(crate) fn forwarded_environment(wanted: &[String]) -> BTreeMap<String, String> {
     let vars =
         std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));

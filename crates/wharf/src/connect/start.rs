@@ -1,6 +1,6 @@
-//! Starting a host in the background, which belongs to nobody: it is in a session of its own, is no descendant of its
-//! starter, and has neither its directory nor most of its environment (rule 12.14). The one place of this program that
-//! starts processes.
+//! Starts a host in the background, independent of this program: the host has a session of its own, is not a descendant of
+//! its starter, and has neither its directory nor most of its environment (rule 12.14). Client verbs start processes here
+//! alone.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -19,13 +19,13 @@ use crate::output;
 /// The hidden command that starts a host and ends, so that the host has no parent here.
 pub(crate) const DETACH_COMMAND: &str = "__detach";
 
-/// Variables with paths, which a host in another directory would take for others if they were relative.
+/// Variables with paths, which are made absolute since the host runs in another directory.
 const PATH_VARIABLES: [&str; 3] = ["WHARF_ADAPTERS", "WHARF_TLS_CERT", "WHARF_TLS_KEY"];
 
-/// Of the log, when a host does not come up: its last words, not its life.
+/// How much of the host's log is shown when a host does not start.
 const LOG_TAIL_BYTES: u64 = 2_000;
 
-/// How a host is to be started.
+/// Starts the host of one state directory.
 #[derive(Debug)]
 pub(crate) struct HostStarter {
     pub(crate) state_dir: PathBuf,
@@ -39,7 +39,7 @@ impl HostStarter {
         Self { state_dir, config, pid: None }
     }
 
-    /// Starts a host that outlives this program and whoever started it. It is not up yet. Returns its pid.
+    /// Starts a host that outlives this program, and returns its pid. The host may not be listening yet.
     #[expect(clippy::disallowed_methods, reason = "all processes of this program are started from here")]
     pub(crate) fn start_host(&mut self) -> anyhow::Result<u32> {
         let program = std::env::current_exe().context("finding this program")?;
@@ -70,7 +70,7 @@ impl HostStarter {
         self.pid.is_some_and(has_ended)
     }
 
-    /// What a host wrote last, for the one who has to find out why it is not there.
+    /// Returns the end of the host's log in words, which tells why a host did not start.
     pub(crate) fn describe_log_tail(&self) -> String {
         let path = log_path(&self.state_dir);
         match read_tail(&path) {
@@ -80,8 +80,8 @@ impl HostStarter {
     }
 }
 
-/// Starts this program again with these arguments, in a new session, and returns while that runs on. Prints its pid.
-/// Its output goes to the stderr of this process.
+/// Starts this program again with these arguments, in a new session, and returns while the new process runs. Prints the
+/// pid. The output of the new process goes to the stderr of this one.
 #[expect(clippy::disallowed_methods, reason = "all processes of this program are started from here")]
 pub(crate) fn detach_host(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     let spawned = std::env::current_exe().context("finding this program").and_then(|program| {
@@ -102,7 +102,7 @@ pub(crate) fn detach_host(arguments: impl Iterator<Item = OsString>) -> ExitCode
     }
 }
 
-/// The variables that a host in the background keeps. Agents get the others from the caller that starts them.
+/// Yields the variables that a host in the background keeps. Agents get others from the caller that starts them.
 fn filter_environment(all: impl Iterator<Item = (OsString, OsString)>) -> impl Iterator<Item = (OsString, OsString)> {
     all.filter(|(name, _)| name.to_str().is_some_and(is_kept)).map(|(name, value)| {
         let absolute = PATH_VARIABLES.iter().any(|path| name == *path).then(|| std::path::absolute(&value).ok());
@@ -125,7 +125,7 @@ fn is_kept(name: &str) -> bool {
         "SSH_AUTH_SOCK",
     ];
     const KEPT_PREFIXES: [&str; 4] = ["LC_", "XDG_", "SSL_CERT_", "WHARF_"];
-    // An agent's own identity is not its host's, and the host is not of the agent's process tree.
+    // A host that an agent starts gets neither the agent's identity nor the mark of its process tree.
     let agents =
         [wharf_host::SESSION_VARIABLE, wharf_host::TOKEN_VARIABLE, wharf_host::agent::process_table::TAG_VARIABLE];
     let is_agents = agents.contains(&name);
@@ -134,12 +134,12 @@ fn is_kept(name: &str) -> bool {
     !is_agents && (is_named || is_proxy || KEPT_PREFIXES.iter().any(|beginning| name.starts_with(beginning)))
 }
 
-/// The home directory, or the root if there is none.
+/// Returns the home directory, or the root if there is none.
 fn home_dir() -> PathBuf {
     std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir()).unwrap_or_else(|| PathBuf::from("/"))
 }
 
-/// Returns true if the process has ended, even if nobody has reaped it yet.
+/// Returns true if the process has ended, even if its parent has not reaped it yet.
 fn has_ended(pid: Pid) -> bool {
     #[cfg(target_os = "linux")]
     if let Ok(process) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
@@ -149,8 +149,8 @@ fn has_ended(pid: Pid) -> bool {
     rustix::process::test_kill_process(pid).is_err()
 }
 
-/// Becomes the agent, in the terminal that this program was started in; returns only if that fails. Variables that are
-/// kept have the values that they have here.
+/// Replaces this program by the agent, in the same terminal; returns only if that fails. Variables in `keep_env` keep the
+/// values of this process.
 #[expect(clippy::disallowed_methods, reason = "all processes of this program are started from here")]
 pub(crate) fn become_agent(agent: &Launchable, arguments: &[String], keep_env: &[String]) -> anyhow::Error {
     let Some((program, own)) = agent.command.split_first() else { return anyhow::anyhow!("the agent has no command") };

@@ -1,4 +1,4 @@
-//! What this machine can do for a host, as findings: each says what is so, and what to do if it is not well.
+//! Checks of this machine. Each finding states a fact, and what to do if it is a problem.
 
 mod agents;
 mod state;
@@ -16,7 +16,7 @@ pub(crate) enum Level {
     Ok,
     /// Nothing is wrong; something is worth knowing.
     Note,
-    /// It works, and may not for long or not for everyone.
+    /// It works, but may fail later or for other users.
     Warning,
     /// It does not work.
     Broken,
@@ -27,7 +27,7 @@ pub(crate) struct Finding {
     pub(crate) check: &'static str,
     pub(crate) level: Level,
     pub(crate) says: String,
-    /// What to do.
+    /// The next step for the user.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) advice: Option<String>,
 }
@@ -50,7 +50,7 @@ impl Finding {
     }
 }
 
-/// Everything that can be told without a host. `config` is what one would be started with.
+/// Runs all checks that need no host. `config` is the configuration that a host would start with.
 pub(crate) fn examine_machine(config: &Config) -> Vec<Finding> {
     let mut findings = system::check_system(config);
     findings.extend(state::check_state_dir(&config.state_dir));

@@ -1,4 +1,4 @@
-//! The state directory: private, writable, with room, on a disk that keeps what it is told to.
+//! Checks of the state directory: its permissions, its free space, and the speed of synced writes.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -11,12 +11,12 @@ use wharf_host::Workspaces;
 
 use super::Finding;
 
-/// The longest path of a socket that every system takes.
+/// The longest path of a socket that every system accepts.
 const MAX_SOCKET_PATH_BYTES: usize = 103;
-/// Less is a matter of days; and of minutes.
+/// Less free space than this is used up in days; less than the next in minutes.
 const LOW_SPACE_BYTES: u64 = 1 << 30;
 const MIN_SPACE_BYTES: u64 = 64 << 20;
-/// Every prompt waits for the disk.
+/// A synced write that takes longer is reported: every prompt waits for one.
 const SLOW_SYNC: Duration = Duration::from_millis(250);
 
 pub(super) fn check_state_dir(dir: &Path) -> Vec<Finding> {
@@ -73,7 +73,7 @@ fn check_privacy(dir: &Path, known: &fs::Metadata) -> Finding {
     Finding::ok("state", format!("{} is yours alone", dir.display()))
 }
 
-/// What is in it and can be read by others, were the directory open.
+/// Returns a finding for each file in the directory that other users could read if the directory were open to them.
 fn check_open_files(dir: &Path) -> Vec<Finding> {
     let mut open: Vec<PathBuf> = fs::read_dir(dir).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
     open.retain(|path| fs::symlink_metadata(path).is_ok_and(|known| known.mode() & 0o077 != 0 && !known.is_symlink()));
@@ -88,7 +88,7 @@ fn check_open_files(dir: &Path) -> Vec<Finding> {
     open.iter().map(told).collect()
 }
 
-/// Writes a file as the log is written, and takes it away again.
+/// Writes and syncs a file as the log is written, and removes it.
 fn check_sync(dir: &Path) -> Finding {
     let path = dir.join(format!("doctor-{}", std::process::id()));
     let since = Instant::now();

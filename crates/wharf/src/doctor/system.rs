@@ -1,4 +1,4 @@
-//! The kernel and its limits.
+//! Checks of the kernel and its limits.
 
 use rustix::process::{Resource, getrlimit, getuid};
 use wharf_host::sandbox::{Support, support};
@@ -6,9 +6,9 @@ use wharf_host::{Config, SandboxMode};
 
 use super::Finding;
 
-/// Open files of one session: the agent's pipes, its shim, the log, and one terminal.
+/// How many open files a session takes: the agent's pipes, its shim, the log, and one terminal.
 const FILES_PER_SESSION: usize = 8;
-/// With fewer, a handful of sessions is too many.
+/// With a lower limit, a handful of sessions is too many.
 const MIN_OPEN_FILES: u64 = 512;
 
 pub(super) fn check_system(config: &Config) -> Vec<Finding> {
@@ -72,7 +72,7 @@ pub(super) fn check_sandbox_support(config: &Config, support: &Support) -> Findi
     }
 }
 
-/// `most`: what a host may take, which it does by itself; `None`: as many as it likes.
+/// Checks the limit of open files. `most` is the hard limit, up to which the host raises its own; `None` is no limit.
 pub(super) fn check_open_file_limit(config: &Config, most: Option<u64>) -> Finding {
     let limits = &config.limits;
     let wanted = limits.connections.saturating_add(limits.sessions.saturating_mul(FILES_PER_SESSION)) as u64;

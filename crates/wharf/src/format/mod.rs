@@ -1,4 +1,4 @@
-//! How things look: for a person on a terminal, plain for a program.
+//! Formats output: tables and colours for a person on a terminal, plain text for a program.
 
 pub(crate) mod table;
 pub(crate) mod text;
@@ -8,21 +8,21 @@ use std::io::IsTerminal;
 
 use crate::global::ColourWhen;
 
-/// Lines longer than this are nobody's terminal.
+/// The widest lines that are printed, even if the terminal is wider.
 const MAX_WIDTH_COLUMNS: usize = 400;
-/// Where a terminal does not say how wide it is.
+/// The width of a terminal that does not tell its width.
 const DEFAULT_WIDTH_COLUMNS: usize = 80;
 
-/// Where stdout goes.
+/// The properties of stdout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Screen {
-    /// Tables with headings and relative times; else plain columns.
+    /// True for tables with headings and relative times, false for plain columns.
     pub(crate) terminal: bool,
     pub(crate) colour: bool,
     pub(crate) width: usize,
 }
 
-/// What a piece of text is; few of them, so that colour says something.
+/// The style of a text. There are few, so that colour has a meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TextStyle {
     Plain,
@@ -61,7 +61,7 @@ impl Screen {
         Self { terminal, colour, width: terminal_width() }
     }
 
-    /// With colour where there is to be any.
+    /// Returns the text in the colour of the style, if colours are used.
     pub(crate) fn paint(self, style: TextStyle, text: &str) -> String {
         match style.ansi_code() {
             Some(code) if self.colour && !text.is_empty() => format!("\x1b[{code}m{text}\x1b[0m"),

@@ -3,9 +3,9 @@
 use super::text::{display_width, to_printable, truncate_to_columns};
 use super::{Screen, TextStyle};
 
-/// Between two columns of a terminal.
+/// The spaces between two columns on a terminal.
 const COLUMN_GAP: usize = 2;
-/// A last column narrower than this would say nothing.
+/// The smallest width of the last column; less would show nothing of use.
 const MIN_LAST_COLUMN: usize = 12;
 
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub(crate) struct Cell {
     style: TextStyle,
 }
 
-/// A cell in no colour.
+/// Creates a cell without colour.
 pub(crate) fn plain_cell(text: impl AsRef<str>) -> Cell {
     styled_cell(TextStyle::Plain, text)
 }
@@ -23,7 +23,7 @@ pub(crate) fn styled_cell(style: TextStyle, text: impl AsRef<str>) -> Cell {
     Cell { text: to_printable(text.as_ref()), style }
 }
 
-/// Rows under headings. The last column takes what is left of the line.
+/// Rows under headings. The last column takes the rest of the line.
 #[derive(Debug)]
 pub(crate) struct TextTable {
     headings: Vec<&'static str>,
@@ -39,7 +39,7 @@ impl TextTable {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// The lines for a terminal. A column in which nothing stands is left out.
+    /// Returns the lines for a terminal. A column without any text is left out.
     pub(crate) fn to_lines(&self, screen: Screen) -> Vec<String> {
         let widest = |column: usize| {
             self.rows.iter().filter_map(|row| row.get(column)).map(|cell| display_width(&cell.text)).max()
@@ -71,8 +71,8 @@ fn format_row(row: &[Cell], columns: &[(usize, usize)], screen: Screen) -> Strin
     line.trim_end().to_owned()
 }
 
-/// One line of a listing for a program. A tab or line break in a value becomes a blank, and other control characters are
-/// left out: the program may well show it on a terminal.
+/// Returns one line of a list for a program. A tab or line break in a value becomes a blank, and other control characters
+/// are removed, since the program may show the line on a terminal.
 pub(crate) fn join_with_tabs<'a>(values: impl IntoIterator<Item = &'a str>) -> String {
     values.into_iter().map(to_printable).collect::<Vec<_>>().join("\t")
 }

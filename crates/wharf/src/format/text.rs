@@ -1,6 +1,6 @@
-//! Text from others on a terminal: nothing in it may move the cursor, and its width is known.
+//! Prepares text from agents and hosts for a terminal: without control characters, and with a known width.
 
-/// On one line, without control characters: what others wrote must not speak to the terminal.
+/// Returns the text on one line without control characters, so that it cannot control the terminal.
 pub(crate) fn to_printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
@@ -15,22 +15,22 @@ pub(crate) fn to_printable(text: &str) -> String {
     shown
 }
 
-/// As `printable`, for a line of output: tabs stay.
+/// Returns a line without control characters; tabs stay.
 pub(crate) fn to_printable_line(line: &str) -> String {
     line.split('\t').map(to_printable).collect::<Vec<_>>().join("\t")
 }
 
-/// The same for several lines.
+/// Returns several lines without control characters; tabs and line breaks stay.
 pub(crate) fn to_printable_lines(text: &str) -> String {
     text.split('\n').map(to_printable_line).collect::<Vec<_>>().join("\n")
 }
 
-/// Marks that make text read in another order than it is written.
+/// Returns true for characters that change the direction of text.
 const fn is_direction(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// `ESC [ … letter`, `ESC ] … BEL or ST`, or `ESC` and one character.
+/// Skips an escape sequence: `ESC [ … letter`, `ESC ] … BEL or ST`, or `ESC` and one character.
 fn skip_sequence(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     match rest.next() {
         Some('[') => {
@@ -50,7 +50,7 @@ fn skip_sequence(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
     }
 }
 
-/// How many columns it takes.
+/// Returns the number of columns that the text takes.
 pub(crate) fn display_width(text: &str) -> usize {
     text.chars().map(char_columns).sum()
 }
@@ -64,7 +64,7 @@ fn char_columns(c: char) -> usize {
     }
 }
 
-/// Cut to so many columns, with an ellipsis where something is missing.
+/// Cuts the text to `limit` columns, with an ellipsis at the end if something was cut.
 pub(crate) fn truncate_to_columns(text: &str, limit: usize) -> String {
     if display_width(text) <= limit {
         return text.to_owned();
@@ -84,7 +84,7 @@ pub(crate) fn truncate_to_columns(text: &str, limit: usize) -> String {
     shown
 }
 
-/// A path as people write it: `~` for home; cut at its beginning, which says least.
+/// Returns a path with `~` for the home directory, cut at its beginning if it is too long.
 pub(crate) fn shorten_path(path: &str, home: Option<&str>, limit: usize) -> String {
     let beneath = home.filter(|home| !home.is_empty()).and_then(|home| path.strip_prefix(home));
     let shown = match beneath {
@@ -109,7 +109,7 @@ pub(crate) fn shorten_path(path: &str, home: Option<&str>, limit: usize) -> Stri
     format!("…{kept}")
 }
 
-/// So many bytes: `640K`, `84M`, `1.2G`.
+/// Returns a number of bytes like `640K`, `84M` or `1.2G`.
 pub(crate) fn format_size(bytes: u64) -> String {
     const M: u64 = 1 << 20;
     match bytes {

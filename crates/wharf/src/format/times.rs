@@ -1,4 +1,4 @@
-//! Instants as people say them: `3 min ago`.
+//! Formats instants and durations for people: `3 min ago`, `2h10m`.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ pub(crate) fn now_millis() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// How long before `now` it was; as it is written if that is a month or more.
+/// Returns how long before `now` the timestamp is, or its date if that is a month or more.
 pub(crate) fn format_ago(text: &str, now: u64) -> String {
     let Some(at) = parse_timestamp(text) else { return text.to_owned() };
     let seconds = now.saturating_sub(at.0) / 1_000;
@@ -23,7 +23,7 @@ pub(crate) fn format_ago(text: &str, now: u64) -> String {
     }
 }
 
-/// A stretch of time in one or two units: `0.4s`, `12s`, `3m05s`, `2h10m`.
+/// Returns a duration in one or two units: `0.4s`, `12s`, `3m05s`, `2h10m`.
 pub(crate) fn format_duration(millis: u64) -> String {
     let seconds = millis / 1_000;
     match seconds {

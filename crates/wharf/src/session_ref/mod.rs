@@ -1,4 +1,4 @@
-//! Which session is meant: by its id or part of it, by its label, or by the directory that one is in.
+//! Finds the session that an argument names: by its id or a part of it, by its label, or by the current directory.
 
 #[cfg(test)]
 mod tests;
@@ -15,20 +15,20 @@ use crate::format::text::to_printable;
 use crate::format::times;
 use crate::session_state;
 
-/// An id is `sess_`, ten characters of time and sixteen at random.
+/// An id is `sess_`, ten characters of time and sixteen random characters.
 const ID_PREFIX: &str = "sess_";
 const ID_TIME_CHARS: usize = 10;
 const ID_CHARS: usize = 31;
-/// A shorter abbreviation is more likely a slip of the finger.
+/// A shorter abbreviation is more likely a typing error.
 const MIN_ABBREVIATION_CHARS: usize = 3;
-/// So many letters of an id tell sessions apart on most machines.
+/// The characters of a short id, enough to be unique on most machines.
 const SHORT_ID_CHARS: usize = 6;
-/// The most that the host gives at once.
+/// The largest page that the host returns.
 const PAGE_SESSIONS: usize = 1_000;
-/// Of those that an abbreviation fits, so many are named.
+/// How many matches of an ambiguous abbreviation are listed.
 const MAX_NAMED_MATCHES: usize = 10;
 
-/// A [`wharf_api::SessionPage`], each session as it was written.
+/// A [`wharf_api::SessionPage`] whose sessions keep their JSON text.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ListedPage {
@@ -36,14 +36,14 @@ struct ListedPage {
     next_cursor: Option<String>,
 }
 
-/// A session, and the JSON that told of it.
+/// A session with its JSON text.
 #[derive(Clone, Debug)]
 pub(crate) struct ListedSession {
     pub(crate) session: SessionInfo,
     pub(crate) json: Box<RawValue>,
 }
 
-/// Every session of the host, newest first. `query` narrows it: `&adapter=claude`.
+/// Lists the sessions of the host, newest first. `query` filters them: `&adapter=claude`.
 pub(crate) async fn list_sessions(client: &HostClient, query: &str) -> anyhow::Result<Vec<ListedSession>> {
     let mut listed = Vec::new();
     let mut cursor = String::new();
@@ -62,7 +62,7 @@ pub(crate) async fn list_sessions(client: &HostClient, query: &str) -> anyhow::R
     }
 }
 
-/// The session that is meant. `None` and `.` mean the one of the current directory.
+/// Returns the session that `meant` names. `None` and `.` name the newest session of the current directory.
 pub(crate) async fn find_session(client: &HostClient, meant: Option<&str>) -> anyhow::Result<SessionInfo> {
     if let Some(id) = meant.filter(|id| id.starts_with(ID_PREFIX) && id.len() == ID_CHARS) {
         return client.send_call(&HostCall::get(url_path(&["sessions", id]))).await?.json();
@@ -76,21 +76,21 @@ pub(crate) async fn find_session(client: &HostClient, meant: Option<&str>) -> an
     }
 }
 
-/// The current directory, by all its names.
+/// Returns the current directory, as the shell names it and as the system does.
 fn current_dirs() -> Vec<PathBuf> {
     let logical = std::env::var_os("PWD").map(PathBuf::from);
     let real = std::env::current_dir().ok();
     logical.into_iter().chain(real).collect()
 }
 
-/// Why it is not one session.
+/// The reason why an argument does not name exactly one session.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum NoSingleMatch<'a> {
     None,
     Many(Vec<&'a SessionInfo>),
 }
 
-/// The one session that is meant, of these (newest first).
+/// Returns the one session that `meant` names, out of these (newest first).
 pub(crate) fn pick_session<'a>(
     sessions: &'a [SessionInfo],
     meant: Option<&str>,
@@ -111,7 +111,7 @@ pub(crate) fn pick_session<'a>(
     if found.is_empty() {
         found = sessions.iter().filter(|session| is_abbreviation(meant, &session.id)).collect();
     } else if let [alive] = found.iter().copied().filter(|session| session.status.is_alive()).collect::<Vec<_>>()[..] {
-        // A label that is used again means the one at work.
+        // A label that several sessions have means the one that is alive.
         return Ok(alive);
     }
     match found[..] {
@@ -121,7 +121,7 @@ pub(crate) fn pick_session<'a>(
     }
 }
 
-/// Is it the beginning of the id or of its random part, or the end?
+/// Returns true if `short` is the beginning of the id or of its random part, or the end of the id.
 fn is_abbreviation(short: &str, id: &str) -> bool {
     let short = short.to_lowercase();
     let (short, body) = (short.strip_prefix(ID_PREFIX).unwrap_or(&short), id.strip_prefix(ID_PREFIX).unwrap_or(id));
@@ -160,7 +160,7 @@ fn many_matches(meant: &str, found: &[&SessionInfo]) -> Failure {
     Failure::new(Exit::Usage, words)
 }
 
-/// The end of the id, as long as it takes to tell it from the others.
+/// Returns the ends of the ids, long enough to be different.
 pub(crate) fn short_ids(sessions: &[&SessionInfo]) -> Vec<String> {
     let end = |id: &str, length: usize| id.get(id.len().saturating_sub(length)..).unwrap_or(id).to_owned();
     let mut length = SHORT_ID_CHARS;
@@ -175,7 +175,7 @@ pub(crate) fn short_ids(sessions: &[&SessionInfo]) -> Vec<String> {
     }
 }
 
-/// The end of one id, for a person who reads about one session.
+/// Returns the end of one id, for messages about one session.
 pub(crate) fn short_id(id: &str) -> &str {
     id.get(id.len().saturating_sub(SHORT_ID_CHARS)..).unwrap_or(id)
 }

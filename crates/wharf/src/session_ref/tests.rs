@@ -28,7 +28,7 @@ fn sessions() -> Vec<SessionInfo> {
     ]
 }
 
-/// The place of the one that is meant.
+/// Returns the position of the session that is found, or the number of matches.
 fn place(meant: Option<&str>, here: &str) -> Result<usize, usize> {
     let sessions = sessions();
     match pick_session(&sessions, meant, &[PathBuf::from(here)]) {

@@ -1,4 +1,4 @@
-//! Watching one turn: its output to stdout, its asks to whoever may answer them, until it ends or is left.
+//! Watches one turn until it ends: prints its output, and has its asks answered.
 
 mod output_line;
 mod person;
@@ -17,29 +17,29 @@ pub(crate) use output_line::format_output_line;
 use person::Person;
 pub(crate) use signals::{Signals, TurnSignal};
 
-/// What becomes of an ask.
+/// How asks are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AskPolicy {
-    /// The person at the terminal is asked; without one it is left open for others.
+    /// The person at the terminal is asked. Without a terminal the ask stays open for other clients.
     Person,
     Deny,
     Allow,
 }
 
-/// How the watching ended.
+/// The reason why watching ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WatchEnd {
     /// The turn's stop reason.
     Turn(String),
     /// The session ended, and the turn with it.
     Session,
-    /// A second Ctrl-C, or the like.
+    /// A second Ctrl-C, or a signal to end.
     Left,
-    /// Nobody reads stdout any more.
+    /// The reader of stdout is gone.
     Unread,
 }
 
-/// One turn of one session.
+/// Watches one turn of one session.
 #[derive(Debug)]
 pub(crate) struct TurnWatch<'a> {
     client: &'a HostClient,
@@ -49,13 +49,13 @@ pub(crate) struct TurnWatch<'a> {
     screen: Screen,
     ask_policy: AskPolicy,
     person: Person,
-    /// Output is ours to show: our turn runs.
+    /// True once output is shown: the turn has begun, or everything is shown from the start.
     begun: bool,
     interrupted: bool,
 }
 
 impl<'a> TurnWatch<'a> {
-    /// `from_start`: what comes before the turn is shown too.
+    /// Creates a watch. With `from_start`, output before the turn is shown too.
     pub(crate) fn new(
         client: &'a HostClient,
         (session, prompt): (&'a str, &'a str),
@@ -111,7 +111,7 @@ impl<'a> TurnWatch<'a> {
                 TurnStep::Other(_) => {}
             },
             StreamEvent::Ask(change) if self.begun => self.handle_ask(&change).await?,
-            // Lines of others' turns, changes of status, and whatever a newer host tells.
+            // Lines of other turns, changes of status, and unknown events of a newer host.
             StreamEvent::Line(_)
             | StreamEvent::Status(_)
             | StreamEvent::Turn(_)
@@ -128,7 +128,7 @@ impl<'a> TurnWatch<'a> {
             self.person.withdraw_ask(&id);
             return Ok(());
         }
-        // Answered by another in the meantime: then it is not open any more.
+        // Another client may have answered it in the meantime.
         let open = ask::list_open_asks(self.client, self.session).await?;
         let Some(asked) = open.into_iter().find(|ask| ask.id() == id) else { return Ok(()) };
         let choice = match self.ask_policy {
@@ -149,7 +149,7 @@ impl<'a> TurnWatch<'a> {
         }
     }
 
-    /// Says how others can answer.
+    /// Prints how the ask can be answered elsewhere.
     fn leave_open(&self, asked: &AnswerableAsk) {
         let options: Vec<String> = asked.choices().into_iter().map(|choice| choice.id).collect();
         let (subject, options) = (to_printable(asked.subject()), to_printable(&options.join("|")));
@@ -166,7 +166,7 @@ impl<'a> TurnWatch<'a> {
 
     async fn send_answer(&self, asked: &AnswerableAsk, choice: &ask::AskChoice) -> anyhow::Result<()> {
         if let Err(error) = ask::send_answer(self.client, self.session, asked, choice).await {
-            // Another client was faster, or the turn is over: the stream will tell.
+            // Another client was faster, or the turn is over: the stream tells which.
             output::print_note(&format!("not answered: {error}"));
         } else if self.ask_policy != AskPolicy::Person {
             output::print_note(&format!(

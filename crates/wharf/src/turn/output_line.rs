@@ -1,10 +1,10 @@
-//! A line of a session's output: without what a terminal would act on, and in colour for a person.
+//! Formats a line of a session's output: without control characters, and in colour for a person.
 
 use crate::format::Screen;
 use crate::format::text::to_printable_line;
 
-/// The `line` event or line of output; `stderr`: it came from there. A program gets a safe one too: it may well show it
-/// on a terminal, and `--json` has the line itself.
+/// Returns the line as it is printed; `stderr` is true for a line of that stream. A program gets it without control
+/// characters too, since it may show the line on a terminal; `--json` has the unchanged line.
 pub(crate) fn format_output_line(screen: Screen, line: &str, stderr: bool) -> String {
     let clean = to_printable_line(line);
     if screen.colour { wharf_server::paint_line(&clean, stderr).into_owned() } else { clean }

@@ -1,4 +1,4 @@
-//! The person at the terminal, who is asked one thing at a time.
+//! Puts asks to the person at the terminal, one at a time.
 
 use std::collections::VecDeque;
 use std::io::BufRead;
@@ -12,7 +12,7 @@ use crate::output;
 
 #[derive(Debug, Default)]
 pub(super) struct Person {
-    /// The first is being asked.
+    /// The first one is on the screen.
     asks: VecDeque<AnswerableAsk>,
     lines: Option<Receiver<String>>,
 }
@@ -29,7 +29,7 @@ impl Person {
         }
     }
 
-    /// Another answered it, or it is of no use any more.
+    /// Removes an ask that was answered elsewhere or withdrawn.
     pub(super) fn withdraw_ask(&mut self, id: &str) {
         let first = self.asks.front().is_some_and(|ask| ask.id() == id);
         self.asks.retain(|ask| ask.id() != id);
@@ -43,13 +43,13 @@ impl Person {
         self.asks.clear();
     }
 
-    /// What is typed next; never done where nothing is asked.
+    /// Returns the next typed line. Waits for ever while no ask is on the screen.
     pub(super) async fn read_line(&mut self) -> String {
         match &mut self.lines {
             Some(lines) if !self.asks.is_empty() => match lines.recv().await {
                 Some(line) => line,
                 None => {
-                    // Stdin is closed: nobody will answer here.
+                    // Stdin is closed: no answer will come from here.
                     self.asks.clear();
                     std::future::pending().await
                 }
@@ -58,7 +58,7 @@ impl Person {
         }
     }
 
-    /// The answer that was typed, to the ask that was put. One that makes no sense is asked for again.
+    /// Returns the ask on the screen with the typed answer. Asks again if the line is not a valid answer.
     pub(super) fn handle_line(&mut self, line: &str) -> Option<(AnswerableAsk, AskChoice)> {
         let ask = self.asks.front()?;
         let typed = line.trim();
@@ -73,7 +73,7 @@ impl Person {
         Some((ask, choice))
     }
 
-    /// Puts the first ask, if there is one. What was typed before it was seen does not count as an answer.
+    /// Shows the first ask, if there is one. Lines that were typed before do not count as an answer.
     fn show_first_ask(&mut self) {
         let Some(ask) = self.asks.front() else { return };
         let _ = tcflush(rustix::stdio::stdin(), QueueSelector::IFlush);
@@ -87,7 +87,7 @@ impl Person {
     }
 }
 
-/// Lines that are typed. A thread of its own, since a terminal cannot be waited for otherwise; it ends with the program.
+/// Reads typed lines on a thread of its own, since reading a terminal blocks. The thread ends with the program.
 fn typed_lines() -> Receiver<String> {
     let (sender, lines) = channel(1);
     std::thread::spawn(move || {

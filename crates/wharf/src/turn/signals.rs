@@ -1,9 +1,9 @@
-//! Ctrl-C and its kin, while a turn is watched.
+//! Ctrl-C and other signals while a turn is watched.
 
 use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What the person or the system wants.
+/// The meaning of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TurnSignal {
     Interrupt,
@@ -18,7 +18,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// From now on they are ours: a session that we have started is not left behind by one.
+    /// Catches the signals from now on, so that a started session is not left running by one.
     pub(crate) fn listen() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("listening for signals");
         let (interrupt, terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);

@@ -1,4 +1,4 @@
-//! `wharf acp`: an agent on stdin and stdout, as an editor starts it; behind it a session of the host.
+//! `wharf acp`: the bridge that an editor starts as its agent, on stdin and stdout. Its sessions are the host's.
 
 use anyhow::Context;
 use clap::Args;
@@ -28,7 +28,7 @@ pub(crate) struct AcpVerb {
 }
 
 pub(crate) fn run(global: &GlobalOptions, acp: AcpVerb) -> anyhow::Result<()> {
-    // One editor's messages: one thread is enough, and starts sooner.
+    // One thread is enough for one editor's messages, and starts sooner.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
     let acp = runtime.block_on(find_session(global, acp))?;
     if acp.in_terminal {
@@ -37,7 +37,7 @@ pub(crate) fn run(global: &GlobalOptions, acp: AcpVerb) -> anyhow::Result<()> {
     runtime.block_on(run_bridge(global, acp))
 }
 
-/// Finds the session that is meant: by its whole id and with its agent, whatever the default is.
+/// Replaces the session argument by the whole id, and the agent by the session's agent.
 async fn find_session(global: &GlobalOptions, acp: AcpVerb) -> anyhow::Result<AcpVerb> {
     let Some(meant) = &acp.session else { return Ok(acp) };
     let known = session_ref::find_session(&global.connect_client_as("wharf acp").await?, Some(meant)).await?;
@@ -51,7 +51,7 @@ async fn run_bridge(global: &GlobalOptions, acp: AcpVerb) -> anyhow::Result<()> 
     bridge::run(Bridge::new(options), dial).await
 }
 
-/// Replaces this program by the agent; the error is why that failed.
+/// Replaces this program by the agent. Returns the error if that failed.
 fn run_agent(global: &GlobalOptions, acp: &AcpVerb) -> anyhow::Result<anyhow::Error> {
     let mut config = match paths::config_file(global.config.as_deref())? {
         Some(path) => Config::load(&path)?,

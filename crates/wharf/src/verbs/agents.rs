@@ -1,4 +1,4 @@
-//! `wharf agents`: which agents can be run here, and what the others lack.
+//! `wharf agents`: the agents that can be run here, and what the others lack.
 
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,7 @@ enum AgentsAction {
     },
 }
 
-/// All adapters of the host.
+/// Lists all adapters of the host.
 pub(crate) async fn list_adapters(client: &HostClient) -> anyhow::Result<Vec<AdapterDescription>> {
     let AdapterList { adapters } = client.fetch_json(&HostCall::get("/adapters")).await?;
     Ok(adapters)
@@ -94,7 +94,8 @@ fn next_step(adapter: &AdapterDescription) -> String {
     help.or(adapter.missing.first().cloned()).unwrap_or_else(|| adapter.description.clone())
 }
 
-/// Works on the files, so a host need not run; one that does sees them at the next start of an agent.
+/// Imports a registry file as manifests. It works on files, so no host is needed; a running host sees them at the next
+/// start of an agent.
 fn import_registry(global: &GlobalOptions, file: &Path, into: Option<PathBuf>) -> anyhow::Result<Exit> {
     let into = match (into, &global.config) {
         (Some(into), _) => into,

@@ -1,4 +1,4 @@
-//! `wharf answer`: the answer that an agent waits for.
+//! `wharf answer`: answers an open ask.
 
 use anyhow::Context;
 use clap::Args;
@@ -17,7 +17,7 @@ pub(crate) struct AnswerVerb {
     id: String,
     /// The answer: its id or name, or a beginning that no other has; `cancel` gives none.
     option: String,
-    /// What a form is filled in with, as a JSON object (with `accept`).
+    /// The content of a form, as a JSON object (with `accept`).
     #[arg(long, value_name = "JSON")]
     content: Option<String>,
 }
@@ -36,7 +36,7 @@ pub(crate) async fn run(global: &GlobalOptions, verb: AnswerVerb) -> anyhow::Res
     Ok(Exit::Ok)
 }
 
-/// The session and the ask that are meant.
+/// Returns the session and the ask that `meant` names.
 async fn find_ask(client: &HostClient, meant: &str) -> anyhow::Result<(String, AnswerableAsk)> {
     if let Some((session, number)) = meant.rsplit_once('/') {
         let session = session_ref::find_session(client, Some(session)).await?.id;

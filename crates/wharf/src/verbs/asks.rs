@@ -1,4 +1,4 @@
-//! `wharf asks`: what agents ask and wait for.
+//! `wharf asks`: the open asks of agents.
 
 use clap::Args;
 use serde::Deserialize;
@@ -45,7 +45,7 @@ pub(crate) async fn run(global: &GlobalOptions, verb: AsksVerb) -> anyhow::Resul
     Ok(Exit::Ok)
 }
 
-/// Sessions whose agents wait for an answer.
+/// Lists the sessions whose agents wait for an answer.
 pub(crate) async fn list_awaiting_sessions(client: &HostClient) -> anyhow::Result<Vec<SessionInfo>> {
     let listed = session_ref::list_sessions(client, "&alive=true").await?.into_iter().map(|listed| listed.session);
     Ok(listed.filter(|session| session.turn == TurnPhase::AwaitingInput).collect())

@@ -1,4 +1,4 @@
-//! `wharf doctor`: what this machine can do for a host, and what stands in the way.
+//! `wharf doctor`: checks what this machine can do for a host, and what stands in the way.
 
 use clap::Args;
 use serde_json::json;
@@ -20,7 +20,7 @@ pub(crate) struct DoctorVerb {
     json: bool,
 }
 
-/// Exit code 1 if something is broken. Starts no host.
+/// Returns the exit code 1 if something is broken. Starts no host.
 pub(crate) async fn run(global: &GlobalOptions, verb: DoctorVerb) -> anyhow::Result<Exit> {
     let mut findings = Vec::new();
     let config = match super::serve::load_config(global) {
@@ -28,7 +28,7 @@ pub(crate) async fn run(global: &GlobalOptions, verb: DoctorVerb) -> anyhow::Res
             findings.push(check_settings(&config));
             config
         }
-        // The rest can still be told.
+        // The other checks still run.
         Err(error) => {
             let says = format!("{error:#}");
             findings.push(Finding::broken("settings", says, "correct the file: docs/configuration.md lists every key"));
@@ -81,7 +81,7 @@ fn format_findings(screen: Screen, findings: &[Finding]) -> Vec<String> {
     let told = |finding: &Finding| {
         let (word, style) = level_style(finding.level);
         let (word, check) = (screen.paint(style, &format!("{word:<7}")), format!("{:<13}", finding.check));
-        // Not cut at the screen's edge: the end may be what matters.
+        // Lines are not cut at the edge of the screen, since the end may matter.
         let line = format!("{word}  {}  {}", screen.paint(TextStyle::Strong, &check), to_printable(&finding.says));
         let advice = finding.advice.as_ref().map(|advice| format!("{:24}-> {}", "", to_printable(advice)));
         std::iter::once(line).chain(advice)

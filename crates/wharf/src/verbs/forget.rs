@@ -42,7 +42,7 @@ pub(crate) async fn run(global: &GlobalOptions, verb: ForgetVerb) -> anyhow::Res
     Ok(Exit::Ok)
 }
 
-/// History does not come back: a person is asked, a program has to say so beforehand.
+/// Asks the person to confirm, since deleted history cannot be restored. A program has to pass `--yes`.
 fn is_meant(sessions: &[SessionInfo]) -> anyhow::Result<bool> {
     if !output::is_person_present() {
         let words = "forgetting deletes the history for good, and there is no terminal to ask on; say --yes";

@@ -1,4 +1,4 @@
-//! `wharf interrupt`, `kill`, `resume`: a turn's end, a session's end, and its return.
+//! `wharf interrupt`, `wharf kill` and `wharf resume`.
 
 use clap::Args;
 use serde::de::DeserializeOwned;
@@ -37,7 +37,7 @@ pub(crate) struct ResumeVerb {
     json: bool,
 }
 
-/// Gives the host this command for the session.
+/// Posts a command for the session to the host.
 async fn post_command<T: DeserializeOwned>(client: &HostClient, session: &str, word: &str) -> anyhow::Result<T> {
     client.fetch_json(&HostCall::post_empty(url_path(&["sessions", session, word]))).await
 }
@@ -53,7 +53,7 @@ pub(crate) async fn run_interrupt(global: &GlobalOptions, verb: InterruptVerb) -
 
 pub(crate) async fn run_kill(global: &GlobalOptions, verb: KillVerb) -> anyhow::Result<Exit> {
     let client = global.connect_client().await?;
-    // All are known before the first is killed: a slip in one name harms none.
+    // All sessions are found before the first is killed: a wrong name kills none.
     let mut sessions = Vec::new();
     for meant in &verb.ids {
         sessions.push(session_ref::find_session(&client, Some(meant)).await?);

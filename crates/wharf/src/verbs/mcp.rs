@@ -1,5 +1,4 @@
-//! `wharf mcp`: MCP on stdin and stdout, as an MCP client starts it. The host does the talking: what passes here is
-//! copied.
+//! `wharf mcp`: MCP on stdin and stdout, as an MCP client starts it. The host speaks MCP; this program copies the bytes.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -18,7 +17,7 @@ use crate::global::GlobalOptions;
 /// Asks for a connection on which each line is an MCP message.
 const UPGRADE_REQUEST: &str =
     "GET /mcp/stdio HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: mcp-lines\r\n\r\n";
-/// More than any answer to that.
+/// More bytes than any answer to the request has.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 
 #[derive(Debug, Args)]
@@ -32,13 +31,13 @@ pub(crate) fn run(global: &GlobalOptions, _: McpVerb) -> anyhow::Result<()> {
     copy_stdio(host)
 }
 
-/// The connection, once the host has agreed.
+/// Asks the host for the upgrade and returns the upgraded connection.
 async fn upgrade_connection(mut stream: tokio::net::UnixStream) -> Result<UnixStream, ConnectError> {
-    // A host that goes away while it is spoken to is none.
+    // A host that ends during the request counts as absent.
     let lost = |_| ConnectError::NoHost;
     stream.write_all(UPGRADE_REQUEST.as_bytes()).await.map_err(lost)?;
     let mut head = Vec::new();
-    // Byte by byte: what follows the head belongs to the client.
+    // Read byte by byte: everything after the head belongs to the client.
     while !head.ends_with(b"\r\n\r\n") && head.len() < MAX_HEAD_BYTES {
         head.push(stream.read_u8().await.map_err(lost)?);
     }
@@ -64,9 +63,9 @@ fn copy_stdio(host: UnixStream) -> anyhow::Result<()> {
     let mut to_host = host.try_clone().context("sharing the connection")?;
     let finished = Arc::new(AtomicBool::new(false));
     let by_client = Arc::clone(&finished);
-    // A thread, since stdin cannot be awaited without changing it for all who hold it. It ends with the process.
+    // A thread, since making stdin non-blocking would affect other processes that share it. It ends with the process.
     std::thread::spawn(move || {
-        // If it cannot be passed on, it is the host that has ended.
+        // If the bytes cannot be passed on, the host has ended.
         let passed = copy_bytes(&mut std::io::stdin().lock(), &mut to_host);
         by_client.store(passed.is_ok(), Ordering::Release);
         let _ = to_host.shutdown(Shutdown::Write);
@@ -79,7 +78,7 @@ fn copy_stdio(host: UnixStream) -> anyhow::Result<()> {
     bail!("the host has ended; start the client again, and a new one is started");
 }
 
-/// Everything at once as it comes.
+/// Copies bytes as they arrive, each read at once.
 fn copy_bytes(from: &mut impl Read, to: &mut impl Write) -> std::io::Result<()> {
     let mut block = vec![0; 64 * 1024];
     loop {

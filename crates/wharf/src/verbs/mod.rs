@@ -27,7 +27,7 @@ use anyhow::Context;
 
 use crate::exit::Exit;
 
-/// Runs a client verb. One person's calls: one thread is enough, and starts sooner.
+/// Runs a client verb on one thread, which is enough for one person's calls and starts sooner.
 pub(crate) fn block_on(verb: impl Future<Output = anyhow::Result<Exit>>) -> anyhow::Result<Exit> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
     runtime.block_on(verb)

@@ -1,4 +1,4 @@
-//! `wharf output`: what a session said and did, as lines.
+//! `wharf output`: the output of a session as lines.
 
 use clap::Args;
 use wharf_api::{OutputLine, OutputLines, StreamEvent};
@@ -10,7 +10,7 @@ use crate::global::GlobalOptions;
 use crate::turn::format_output_line;
 use crate::{output, session_ref};
 
-/// Lines that are shown when nobody says how many.
+/// How many lines are shown by default.
 pub(crate) const DEFAULT_LINES: usize = 200;
 
 #[derive(Debug, Args)]
@@ -43,7 +43,7 @@ pub(crate) async fn run(global: &GlobalOptions, verb: OutputVerb) -> anyhow::Res
     Ok(Exit::Ok)
 }
 
-/// The last lines of a session, then those that come, until it ends or nobody reads.
+/// Prints the last lines of a session, then new ones, until the session ends or the reader is gone.
 pub(crate) async fn follow_output(
     client: &HostClient,
     screen: Screen,
@@ -70,7 +70,7 @@ fn last_lines_call(session: &str, lines: usize) -> HostCall {
     HostCall::get(format!("{}?lastN={lines}", url_path(&["sessions", session, "output"])))
 }
 
-/// False if nobody reads.
+/// Prints the lines. Returns false if the reader is gone.
 fn print_lines(screen: Screen, output: &OutputLines) -> bool {
     output.lines.iter().all(|line| output::try_print_line(&format_output_line(screen, line, false)).is_ok())
 }

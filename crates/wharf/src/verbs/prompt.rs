@@ -1,4 +1,4 @@
-//! `wharf prompt`: one more prompt for a session.
+//! `wharf prompt`: sends a prompt to a session.
 
 use std::io::{IsTerminal, Read};
 
@@ -14,7 +14,7 @@ use crate::global::GlobalOptions;
 use crate::turn::{Signals, TurnWatch, WatchEnd};
 use crate::{output, session_ref};
 
-/// The longest prompt that is read from stdin: what the host takes at most.
+/// The longest prompt that is read from stdin, which is the most that a host accepts.
 const MAX_STDIN_BYTES: u64 = 32 << 20;
 
 #[derive(Debug, Args)]
@@ -84,7 +84,7 @@ pub(crate) async fn run(global: &GlobalOptions, verb: PromptVerb) -> anyhow::Res
     })
 }
 
-/// Waits until the agent of a session that slept is up. Returns false if it did not come: then the prompt has ended.
+/// Waits until the agent of a resumed session runs. Returns false if it did not start, which ends the prompt.
 async fn wait_until_running(
     client: &HostClient,
     session: &str,
@@ -107,7 +107,7 @@ async fn wait_until_running(
     Ok(false)
 }
 
-/// The same refusal, with what to do about it here.
+/// Replaces the message of a refusal by one with the options of this verb.
 fn explain_refusal(error: anyhow::Error, session: &str) -> anyhow::Error {
     let short = session_ref::short_id(session);
     let words = match Failure::code_of(&error) {
@@ -120,7 +120,7 @@ fn explain_refusal(error: anyhow::Error, session: &str) -> anyhow::Error {
     Failure::new(Failure::exit_of(&error), words).into()
 }
 
-/// The place in the queue as people count: 1 is next.
+/// Returns the place in the queue, counted from 1.
 fn queue_place(prompted: &Prompted) -> Option<usize> {
     prompted.position.map(|position| position + 1)
 }
@@ -140,14 +140,14 @@ fn print_accepted(global: &GlobalOptions, session: &str, prompted: &Prompted) {
     }
 }
 
-/// Where the session's output is now: what comes after it is new.
+/// Returns the end of the session's output: everything after it is new.
 pub(crate) async fn find_stream_end(client: &HostClient, session: &str) -> anyhow::Result<StreamStart> {
     let output: OutputLines =
         client.fetch_json(&HostCall::get(url_path(&["sessions", session, "output"]) + "?lastN=1")).await?;
     Ok(output.last_event_id.map_or(StreamStart::Beginning, StreamStart::After))
 }
 
-/// The prompt that was given: the words, or what stdin says. `None` if neither says anything to be sent.
+/// Returns the prompt: the words, or the text on stdin. Returns `None` if both are empty.
 pub(crate) fn words_or_stdin(words: &[String]) -> anyhow::Result<Option<String>> {
     let asked_for = matches!(words, [dash] if dash == "-");
     if !asked_for && !words.is_empty() {

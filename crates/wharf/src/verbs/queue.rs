@@ -1,4 +1,4 @@
-//! `wharf queue`: the prompts that wait for their turn.
+//! `wharf queue`: the waiting prompts.
 
 use clap::{Args, Subcommand};
 use wharf_api::{Content, QueueChange, QueueEntry, QueueList};
@@ -131,7 +131,8 @@ fn format_queue(screen: Screen, queue: &[QueueEntry]) -> Vec<String> {
     table.to_lines(screen)
 }
 
-/// The id of the prompt that is meant: one whole is taken as it is, so that one that has started is told so.
+/// Returns the id of the prompt that `meant` names. A whole id is returned even if it is not in the queue, so that the
+/// host can answer that the prompt has started.
 async fn find_prompt(client: &HostClient, session: &str, meant: &str) -> anyhow::Result<String> {
     let QueueList { queue } =
         client.send_call(&HostCall::get(url_path(&["sessions", session, "queue"]))).await?.json()?;

@@ -1,4 +1,4 @@
-//! `wharf run`: an agent, a prompt, and how it went.
+//! `wharf run`: starts an agent with a prompt and shows its turn.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ pub(crate) struct RunVerb {
     asks: AskFlags,
 }
 
-/// What becomes of asks. Without a flag: the person at the terminal is asked; without a terminal they stay open.
+/// How asks are answered. Without a flag, the person at the terminal is asked; without a terminal, asks stay open.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct AskFlags {
     /// Refuse whatever the agent asks permission for.
@@ -77,7 +77,7 @@ pub(crate) async fn run(global: &GlobalOptions, verb: RunVerb) -> anyhow::Result
     let client = global.connect_client().await?;
     let mut signals = Signals::listen()?;
     let body = build_spawn_args(&client, &verb, text.as_deref()).await?;
-    // Answered at once: from then on we know whom to end, whatever comes.
+    // The host answers at once, so that the session can be ended whatever happens next.
     let start = HostCall::post("/sessions/agent", &body).with_header("prefer", "respond-async").with_idempotency_key();
     let started: SpawnedSession = client.fetch_json(&start).await?;
     let session = started.session.id;
@@ -88,7 +88,7 @@ pub(crate) async fn run(global: &GlobalOptions, verb: RunVerb) -> anyhow::Result
         output::print_line(&session);
         return Ok(Exit::Ok);
     }
-    // An agent that is gone before its prompt has come has none: then the session's end is what is waited for.
+    // There is no prompt if the agent ended before it was accepted; the watch then ends with the session.
     let prompt = started.prompt_id.unwrap_or_default();
     let watch = TurnWatch::new(&client, (&session, &prompt), global.screen(), verb.asks.ask_policy(), true);
     let end = watch.run(StreamStart::Beginning, &mut signals).await;
@@ -100,7 +100,7 @@ pub(crate) async fn run(global: &GlobalOptions, verb: RunVerb) -> anyhow::Result
         Err(_) => Exit::Error,
     };
     match &end {
-        // It ends by itself, and its history is to say so.
+        // The session has ended or ends by itself, and its history shall show the true reason.
         Ok(WatchEnd::Session) => {}
         Ok(WatchEnd::Turn(reason)) if matches!(reason.as_str(), "agent_exited" | "start_failed") => {}
         Ok(_) | Err(_) => leave_session(&client, &session, verb.keep).await,
@@ -138,7 +138,7 @@ async fn build_spawn_args(client: &HostClient, verb: &RunVerb, text: Option<&str
     Ok(args)
 }
 
-/// Truth values and numbers as such, anything else as text.
+/// Parses an option's value: booleans and numbers as such, anything else as text.
 fn option_value(text: &str) -> Value {
     match wharf_json::read_own(text.as_bytes()) {
         Ok(value @ (Value::Bool(_) | Value::Number(_))) => value,
@@ -146,14 +146,14 @@ fn option_value(text: &str) -> Value {
     }
 }
 
-/// What the agent may want of our environment (rule 8.7): the path, the language, and what its adapter names.
+/// Returns the variables that the agent may get (rule 8.7): the path, the locale, and those that its adapter names.
 async fn collect_environment(client: &HostClient, adapter: &str) -> BTreeMap<String, String> {
     let known = super::agents::list_adapters(client).await.unwrap_or_default();
     let wanted = known.into_iter().find(|known| known.slug == adapter).map(|known| known.variables);
     connect::forwarded_environment(&wanted.unwrap_or_default())
 }
 
-/// The exit code of a turn's end; one that is not good is told.
+/// Returns the exit code for the end of a turn, and prints the reason if the turn failed.
 pub(crate) fn report_turn_end(reason: &str) -> Exit {
     let exit = Exit::of_stop_reason(reason);
     if exit == Exit::Ok {
@@ -171,7 +171,7 @@ pub(crate) fn report_turn_end(reason: &str) -> Exit {
     exit
 }
 
-/// The same for a session that ended, and its turn with it.
+/// Returns the exit code for a session that ended with its turn, and prints the reason.
 pub(crate) async fn report_session_end(client: &HostClient, session: &str) -> Exit {
     let known = client.fetch_json::<SessionInfo>(&HostCall::get(url_path(&["sessions", session]))).await.ok();
     let reason = known.as_ref().and_then(|known| known.end_reason.clone());
@@ -181,7 +181,7 @@ pub(crate) async fn report_session_end(client: &HostClient, session: &str) -> Ex
     if matches!(reason, Some(EndCause::User | EndCause::Closed)) { Exit::Cancelled } else { Exit::Agent }
 }
 
-/// Ends the agent, unless the session is to be kept.
+/// Ends the session unless it is kept.
 async fn leave_session(client: &HostClient, session: &str, keep: bool) {
     let short = session_ref::short_id(session);
     if keep {

@@ -75,7 +75,7 @@ pub(crate) fn run(global: &GlobalOptions, serve: ServeVerb) -> anyhow::Result<()
 }
 
 async fn run_host(config: Config, serve: &ServeVerb) -> anyhow::Result<()> {
-    // Signals from now on are ours: one that comes while we start must not leave agents behind.
+    // Signals are caught from now on: a signal during the start must not leave agents running.
     let stopped = signals::listen()?;
     let state_dir = config.state_dir.clone();
     let listen = config.listen.clone();
@@ -115,7 +115,7 @@ async fn run_host(config: Config, serve: &ServeVerb) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The settings of a host that is started without flags of its own.
+/// Returns the configuration of a host that is started without flags of its own.
 pub(crate) fn load_config(global: &GlobalOptions) -> anyhow::Result<Config> {
     let mut config = match paths::config_file(global.config.as_deref())? {
         Some(path) => Config::load(&path)?,
@@ -194,7 +194,7 @@ fn print_greeting(url: &str, token_file: &str, state_dir: &str) {
     output::print_line("Ctrl-C stops it; every session is on disk.");
 }
 
-/// The host's own output goes to stderr. Prompts, what agents say and tokens are never in it.
+/// Starts the host's log on stderr. It never holds prompts, output of agents or tokens.
 fn start_log(config: &Config) -> anyhow::Result<()> {
     let wanted = std::env::var("WHARF_LOG").ok().filter(|wanted| !wanted.is_empty());
     let filter = match &wanted {
@@ -205,7 +205,7 @@ fn start_log(config: &Config) -> anyhow::Result<()> {
     // Libraries log whole messages and headers, and those hold prompts and tokens.
     let filter = QUIET_TARGETS.iter().filter_map(|quiet| quiet.parse().ok()).fold(filter, EnvFilter::add_directive);
     let output = tracing_subscriber::fmt().with_env_filter(filter).with_writer(LogWriter::STDERR).with_target(false);
-    // It would report them with `eprintln!`, which panics if nothing can be written there either.
+    // The subscriber would report its errors with `eprintln!`, which panics if stderr cannot be written.
     let output = output.log_internal_errors(false);
     match config.log_format {
         LogFormat::Text => output.init(),
@@ -215,7 +215,7 @@ fn start_log(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whatever else is wanted, these say no more.
+/// The levels of libraries, which no filter can raise.
 const QUIET_TARGETS: [&str; 6] =
     ["rmcp=warn", "h2=warn", "hyper=warn", "hyper_util=warn", "tower=warn", "tungstenite=warn"];
 

@@ -14,7 +14,7 @@ use crate::global::GlobalOptions;
 use crate::session_ref::{self, ListedSession};
 use crate::{output, session_state};
 
-/// Of a directory's path, on a terminal.
+/// The width of a directory's path on a terminal.
 const PATH_WIDTH: usize = 32;
 
 #[derive(Debug, Args)]
@@ -47,7 +47,7 @@ impl SessionsVerb {
         filter("adapter", &self.agent) + &filter("workspace", &self.workspace)
     }
 
-    /// Is it one that was asked for?
+    /// Returns true if the options select this session.
     fn is_wanted(&self, session: &SessionInfo) -> bool {
         let is = |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
         let can_go_on = session.status.is_alive()
@@ -82,13 +82,13 @@ pub(crate) async fn run(global: &GlobalOptions, verb: SessionsVerb) -> anyhow::R
     Ok(Exit::Ok)
 }
 
-/// As the host writes a page of its list.
+/// Returns the JSON of the sessions as the host writes a page.
 fn to_json(listed: &[ListedSession]) -> String {
     let sessions: Vec<&str> = listed.iter().map(|listed| RawValue::get(&listed.json)).collect();
     format!(r#"{{"sessions":[{}]}}"#, sessions.join(","))
 }
 
-/// A table for a person, one line of values each for a program.
+/// Returns a table for a person, or one line of values per session for a program.
 fn format_sessions(screen: Screen, sessions: &[&SessionInfo]) -> Vec<String> {
     if !screen.terminal {
         return sessions.iter().map(|session| plain_row(session)).collect();
@@ -121,7 +121,7 @@ fn format_sessions(screen: Screen, sessions: &[&SessionInfo]) -> Vec<String> {
     table.to_lines(screen)
 }
 
-/// What people call it, with a mark for one that another one's agent started.
+/// Returns the display name, with a mark if the agent of another session started this one.
 fn name_column(session: &SessionInfo) -> String {
     let mark = if session.parent_session_id.is_some() { "↳ " } else { "" };
     format!("{mark}{}", session_state::display_name(session).unwrap_or_default())
@@ -131,13 +131,13 @@ fn is_over_limit(session: &SessionInfo) -> bool {
     session.resources.is_some_and(|used| used.over_limit)
 }
 
-/// Memory in use, with a mark if that is over the limit.
+/// Returns the memory in use, with a mark if it is over the limit.
 fn memory_column(session: &SessionInfo) -> String {
     let mark = if is_over_limit(session) { "!" } else { "" };
     session.resources.map(|used| text::format_size(used.memory_bytes) + mark).unwrap_or_default()
 }
 
-/// The columns are a promise: see docs/cli.md.
+/// Returns the tab-separated line of a session. The columns are part of the interface: see docs/cli.md.
 fn plain_row(session: &SessionInfo) -> String {
     join_with_tabs([
         session.id.as_str(),

@@ -1,4 +1,4 @@
-//! `wharf show`: one session, everything.
+//! `wharf show`: all details of one session.
 
 use clap::Args;
 use wharf_api::{ResourceUse, SessionInfo};
@@ -91,7 +91,8 @@ fn session_rows(screen: Screen, session: &SessionInfo) -> Vec<(&'static str, Str
     rows.into_iter().filter(|(_, value, _)| !value.is_empty()).collect()
 }
 
-/// A figure for a person, or as it is (bytes, milliseconds) for a program. Empty where nothing is measured.
+/// Returns a figure with a unit for a person, or the plain number (bytes, milliseconds) for a program. Empty if the session
+/// is not measured.
 fn resource_figure(screen: Screen, session: &SessionInfo, figure: impl Fn(ResourceUse) -> (u64, String)) -> String {
     let shown = session.resources.map(figure);
     shown.map(|(plain, told)| if screen.terminal { told } else { plain.to_string() }).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! `wharf status`: is a host running?
+//! `wharf status`: shows whether a host is running.
 
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -18,7 +18,7 @@ pub(crate) struct StatusVerb {
     json: bool,
 }
 
-/// Exit code 3 if none runs, which is an answer and no error.
+/// Returns the exit code 3 if no host is running, which is not an error.
 pub(crate) async fn run(global: &GlobalOptions, verb: StatusVerb) -> anyhow::Result<Exit> {
     let state_dir = global.state_dir()?;
     let client = match global.connect_if_running().await {
@@ -33,7 +33,7 @@ pub(crate) async fn run(global: &GlobalOptions, verb: StatusVerb) -> anyhow::Res
         }
         Err(error) => return Err(error),
     };
-    // One of another version may not know this call.
+    // A host of another version may not know this route.
     let answer = client.send_call(&HostCall::get("/host")).await.ok();
     let host = answer.as_ref().and_then(|answer| answer.json::<HostInfo>().ok());
     let report = Report { client: &client, host, state_dir: state_dir.display().to_string() };
@@ -47,7 +47,7 @@ pub(crate) async fn run(global: &GlobalOptions, verb: StatusVerb) -> anyhow::Res
     Ok(Exit::Ok)
 }
 
-/// A running host: what the connection to it tells, and what it says of itself.
+/// A running host: facts from the connection, and the host's own description.
 struct Report<'a> {
     client: &'a HostClient,
     host: Option<HostInfo>,
@@ -55,7 +55,7 @@ struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// The host's own description with what is known besides.
+    /// Returns the host's own description with the facts from the connection.
     fn to_json(&self, mut host: Map<String, Value>) -> Value {
         let client = self.client;
         let known = [

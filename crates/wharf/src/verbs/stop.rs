@@ -1,4 +1,4 @@
-//! `wharf stop`: ends the host, and waits until it is gone.
+//! `wharf stop`: stops the host, and waits until its process has ended.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::exit::{Exit, Failure};
 use crate::global::GlobalOptions;
 use crate::output;
 
-/// An agent may take five seconds to go, and the tree below it too; logs are synced after that.
+/// An agent may take five seconds to end, and its child processes as well; logs are synced after that.
 const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 const FIRST_POLL_DELAY: Duration = Duration::from_millis(5);
 const MAX_POLL_DELAY: Duration = Duration::from_millis(100);
@@ -46,11 +46,11 @@ pub(crate) async fn run(global: &GlobalOptions, _: StopVerb) -> anyhow::Result<E
     Ok(Exit::Ok)
 }
 
-/// One that has ended and that nobody has reaped is not alive.
+/// Returns false for a process that has ended, even if its parent has not reaped it yet.
 fn is_alive(pid: u32) -> bool {
     let known = i32::try_from(pid).ok().and_then(Pid::from_raw).is_some_and(|pid| test_kill_process(pid).is_ok());
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The state follows the name, which may itself hold brackets.
+    // The state follows the name, which may itself contain brackets.
     let ended = stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']));
     known && !ended
 }

@@ -1,5 +1,5 @@
-//! `wharf token`: makes, lists and revokes tokens. It works on the file of the state directory, so a host need not run;
-//! one that does sees the change within a second. Codes for the web page are the host's alone.
+//! `wharf token`: creates, lists and revokes tokens. It works on the file in the state directory, so no host is needed; a
+//! running host sees the change within a second. Only a host can make login codes for the web page.
 
 use std::path::Path;
 
@@ -37,7 +37,7 @@ enum TokenAction {
 
 #[derive(Debug, Args)]
 struct Create {
-    /// What it allows: to see (observer), to work in sessions (controller), to change the host too (admin).
+    /// The rights: to see (observer), to work in sessions (controller), to change the host too (admin).
     #[arg(long, value_name = "ROLE", value_parser = role_parser())]
     role: Access,
     /// A note of who or what it is for.
@@ -73,7 +73,7 @@ struct Revoke {
 
 #[derive(Debug, Args)]
 struct Code {
-    /// What the page may do [default: what you may].
+    /// The rights of the page [default: your own].
     #[arg(long, value_name = "ROLE", value_parser = role_parser())]
     role: Option<Access>,
     /// The one workspace that it covers.
@@ -102,10 +102,10 @@ pub(crate) fn run(global: &GlobalOptions, token: TokenVerb) -> anyhow::Result<()
     }
 }
 
-/// The token alone goes to stdout, so that `TOKEN=$(wharf token create …)` works.
+/// Creates a token. Only the token goes to stdout, so that `TOKEN=$(wharf token create …)` works.
 fn create_token(state_dir: &Path, tokens: &TokensFile, arguments: Create) -> anyhow::Result<()> {
     if let Some(slug) = &arguments.workspace {
-        // As a host would resolve it: a name that nobody has registered covers nothing.
+        // A host resolves the name in the same way: an unregistered name is refused.
         Workspaces::of(state_dir).resolve(None, Some(slug))?;
     }
     let ttl = arguments.ttl.and_then(Duration::core);
@@ -171,7 +171,7 @@ fn revoke_token(tokens: &TokensFile, arguments: &Revoke) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The code alone goes to stdout.
+/// Makes a login code. Only the code goes to stdout.
 async fn make_login_code(global: &GlobalOptions, arguments: &Code) -> anyhow::Result<Exit> {
     let ttl = arguments.ttl.map(|ttl| ttl.std().context("a login does not last for ever; give a --ttl of up to 31d"));
     let asked = LoginCodeArgs {
@@ -190,7 +190,7 @@ async fn make_login_code(global: &GlobalOptions, arguments: &Code) -> anyhow::Re
     Ok(Exit::Ok)
 }
 
-/// What may be shown of a token.
+/// Returns the parts of a token's entry that may be shown.
 fn to_json(entry: &TokenEntry) -> Value {
     let mut object = json!({ "id": entry.id, "role": entry.access });
     if let Some(label) = &entry.label {
@@ -209,7 +209,7 @@ fn to_json(entry: &TokenEntry) -> Value {
     object
 }
 
-/// The same in words, each with a comma before it.
+/// Returns the limits of a token in words, each with a comma before it.
 fn describe_limits(entry: &TokenEntry) -> String {
     let workspace = entry.workspace.as_deref().map(|slug| format!(", workspace {slug}"));
     let word = if entry.is_expired() { "expired" } else { "expires" };

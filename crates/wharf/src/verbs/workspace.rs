@@ -14,7 +14,7 @@ use crate::format::{Screen, TextStyle, text, times};
 use crate::global::GlobalOptions;
 use crate::output;
 
-/// Of a directory's path, on a terminal.
+/// The width of a directory's path on a terminal.
 const PATH_WIDTH: usize = 48;
 
 #[derive(Debug, Args)]
@@ -31,7 +31,7 @@ enum WorkspaceAction {
         slug: String,
         /// The directory [default: the current one].
         path: Option<PathBuf>,
-        /// What it is, in your words.
+        /// A description in your words.
         #[arg(long, value_name = "TEXT")]
         label: Option<String>,
     },
@@ -78,7 +78,7 @@ async fn add_workspace(
     label: Option<String>,
 ) -> anyhow::Result<Exit> {
     let dir = std::path::absolute(dir.unwrap_or_else(|| PathBuf::from("."))).context("finding the directory")?;
-    // A name for a directory that `..` or a link leads to is a name for that directory.
+    // `..` and links are resolved, so that the name belongs to the directory itself.
     let dir = std::fs::canonicalize(&dir).unwrap_or(dir);
     let new = NewWorkspace { slug: slug.to_owned(), path: dir.display().to_string(), label };
     let added: WorkspaceInfo = client.fetch_json(&HostCall::post("/workspaces", &new)).await?;

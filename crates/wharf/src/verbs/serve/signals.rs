@@ -1,10 +1,10 @@
-//! Signals to the host: some stop it in order, no other ends it.
+//! Signals to the host: some stop it gracefully, the others have no effect.
 
 use anyhow::Context;
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Each of these stops the host in order.
+/// Each of these stops the host gracefully.
 const STOP_SIGNALS: [Signal; 3] = [Signal::TERM, Signal::INT, Signal::QUIT];
 
 /// By default each of these would end the host at once, with agents running and logs unsynced. SIGHUP comes when a
@@ -21,10 +21,10 @@ const IGNORED_SIGNALS: [Signal; 9] = [
     Signal::IO,
 ];
 
-/// Listens for signals from now on. The future is done at the first one that stops the host; the second such ends the
-/// program at once, and the agents' shims see to the rest.
+/// Listens for signals from now on. The future completes at the first signal that stops the host. The second one ends the
+/// program at once, and the agents' shims end the agents.
 ///
-/// Signals without effect are caught rather than ignored: agents would inherit that.
+/// Signals without effect are caught rather than ignored: agents would inherit the ignoring.
 pub(super) fn listen() -> anyhow::Result<impl Future<Output = ()>> {
     let (stop, mut stops) = tokio::sync::mpsc::channel(2);
     for kind in STOP_SIGNALS {
@@ -49,7 +49,7 @@ pub(super) fn listen() -> anyhow::Result<impl Future<Output = ()>> {
     })
 }
 
-/// Calls at each such signal, for as long as the program runs.
+/// Calls `call` at each such signal, as long as the program runs.
 fn on_each(kind: Signal, call: impl Fn() + Send + 'static) -> anyhow::Result<()> {
     let mut signals = signal(SignalKind::from_raw(kind.as_raw())).with_context(|| format!("listening for {kind:?}"))?;
     tokio::spawn(async move {

@@ -1,4 +1,4 @@
-//! `wharf sessions --watch`: the table drawn anew at every change, or one line per change for a program.
+//! `wharf sessions --watch`: the table, drawn again at every change, or one line per change for a program.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use crate::exit::Exit;
 use crate::format::Screen;
 use crate::output;
 
-/// How often the times on the screen are brought up to date.
+/// How often the times on the screen are updated.
 const REDRAW_INTERVAL: Duration = Duration::from_secs(5);
-/// To the upper left corner, and everything below it cleared.
+/// Moves to the upper left corner and clears the screen.
 const CLEAR_SCREEN: &str = "\x1b[H\x1b[J";
 
-/// What is known, by id: ids sort by age.
+/// The sessions by id; ids sort by age.
 type KnownSessions = BTreeMap<String, SessionInfo>;
 
 pub(super) async fn watch_sessions(client: &HostClient, screen: Screen, verb: &SessionsVerb) -> anyhow::Result<Exit> {
@@ -42,7 +42,7 @@ pub(super) async fn watch_sessions(client: &HostClient, screen: Screen, verb: &S
     }
 }
 
-/// Brings what is known up to date; returns the sessions that this is about, as they were written.
+/// Applies an event to the known sessions. Returns the sessions in the event with their JSON text.
 fn update_known(known: &mut KnownSessions, event: &SseEvent) -> anyhow::Result<Vec<(SessionInfo, Box<RawValue>)>> {
     let told: Vec<Box<RawValue>> = match event.parse_list_event()? {
         SessionStreamEvent::Snapshot(SessionSnapshot { sessions }) => {
@@ -54,7 +54,7 @@ fn update_known(known: &mut KnownSessions, event: &SseEvent) -> anyhow::Result<V
             known.remove(&id);
             Vec::new()
         }
-        // What a newer host may tell besides.
+        // An unknown event of a newer host.
         SessionStreamEvent::Other => Vec::new(),
     };
     let mut sessions = Vec::new();
@@ -75,7 +75,7 @@ fn draw_table(screen: Screen, verb: &SessionsVerb, known: &KnownSessions) -> std
     output::try_print_line(&format!("{CLEAR_SCREEN}{}", picture.join("\n")))
 }
 
-/// One line per session that the event tells of; an ended one is told once more, so that its end is seen.
+/// Prints one line per session in the event. A session that has just ended is printed once more, so that its end is seen.
 fn print_changes(
     known: &mut KnownSessions,
     event: &SseEvent,
