@@ -26,7 +26,7 @@ pub struct AdapterDescription {
     pub slug: String,
     pub name: String,
     pub description: String,
-    /// Of the manifest; empty where there is none.
+    /// The version of the manifest; empty without a manifest.
     pub version: String,
     /// `built-in`, `manifest`, `registry` or `config`.
     pub source: String,
@@ -53,7 +53,7 @@ pub struct AdapterDescription {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub login_hint: Option<String>,
-    /// Variables of whoever starts it that it gets, besides `PATH` and the locale.
+    /// Variables of the caller's environment that the agent gets, besides `PATH` and the locale.
     pub variables: Vec<String>,
     /// Sentences about everything that prevents a start or is odd.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -62,7 +62,7 @@ pub struct AdapterDescription {
     pub options: Vec<AdapterOption>,
     /// As the manifest states them.
     pub capabilities: BTreeMap<String, bool>,
-    /// Is it the agent of clients that name none?
+    /// True for the agent of clients that name none.
     pub default: bool,
 }
 

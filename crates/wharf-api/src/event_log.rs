@@ -26,7 +26,7 @@ pub struct EventPage {
     pub next: Option<String>,
 }
 
-/// An event as it is stored; what else it holds depends on its kind.
+/// An event as it is stored; its further members depend on its kind.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "a schema")]
 struct StoredEvent {
@@ -45,7 +45,7 @@ struct StoredEvent {
 #[into_params(parameter_in = Query)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OutputQuery {
-    /// The newest so many lines.
+    /// How many of the newest lines.
     #[param(minimum = 1, maximum = 10000, default = 200)]
     pub last_n: Option<usize>,
 }

@@ -46,7 +46,7 @@ pub struct ListInput {
 pub struct OutputInput {
     /// The session's id.
     pub session_id: String,
-    /// The newest so many lines: 1 to 10000, else 200.
+    /// How many of the newest lines: 1 to 10000, 200 by default.
     #[serde(default)]
     pub last_n: Option<usize>,
 }

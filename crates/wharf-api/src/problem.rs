@@ -61,7 +61,7 @@ pub struct ProblemBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Vec<String>, nullable = false)]
     pub reasons: Option<Vec<ErrorCode>>,
-    /// In so many seconds it may go through.
+    /// After how many seconds the request may succeed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub retry_after: Option<u64>,

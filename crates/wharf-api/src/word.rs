@@ -62,7 +62,7 @@ macro_rules! words {
             fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
                 let words = utoipa::openapi::ObjectBuilder::new()
                     .schema_type(utoipa::openapi::schema::Type::String)
-                    .description(Some($crate::word::joined(&[$($doc),+])))
+                    .description(Some($crate::word::join_lines(&[$($doc),+])))
                     .enum_values(Some(Self::WORDS.iter().copied()));
                 words.into()
             }
@@ -80,7 +80,7 @@ macro_rules! words {
             }
 
             fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                let about = $crate::word::joined(&[$($doc),+]);
+                let about = $crate::word::join_lines(&[$($doc),+]);
                 schemars::json_schema!({ "description": about, "type": "string", "enum": Self::WORDS })
             }
         }
@@ -88,12 +88,12 @@ macro_rules! words {
 }
 
 /// Returns the text of a doc comment.
-pub(crate) fn joined(lines: &[&str]) -> String {
+pub(crate) fn join_lines(lines: &[&str]) -> String {
     lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join("\n")
 }
 
 /// Reads a word that a caller sends: one that this version does not know is refused, unlike one that a host sends.
-pub(crate) fn known<'de, D, W>(deserializer: D, words: &'static [&'static str]) -> Result<Option<W>, D::Error>
+pub(crate) fn read_known_word<'de, D, W>(deserializer: D, words: &'static [&'static str]) -> Result<Option<W>, D::Error>
 where
     D: serde::Deserializer<'de>,
     W: for<'a> From<&'a str>,
