@@ -55,7 +55,7 @@ impl FromStr for LineId {
 }
 
 /// Parses a number of digits only: `parse` alone would accept a plus sign.
-fn parse_digits(text: &str) -> Option<u64> {
+pub(crate) fn parse_digits(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 

@@ -9,6 +9,7 @@ use super::faults::{invalid_query, unreadable_session};
 use super::{Caller, open_session};
 use crate::App;
 use crate::fault::Fault;
+use crate::transcript::parse_digits;
 
 const DEFAULT_PAGE_EVENTS: usize = 100;
 const MAX_PAGE_EVENTS: usize = 1_000;
@@ -49,11 +50,6 @@ async fn find_event(handle: &SessionHandle, id: &str) -> Result<Seq, Fault> {
     let first = first.as_ref().and_then(|batch| batch.entries().first());
     let held = first.is_some_and(|entry| entry.seq == seq && entry.epoch == epoch);
     held.then_some(seq).ok_or_else(|| unknown_event(id))
-}
-
-/// Parses a number of digits only: `parse` alone would accept a plus sign.
-fn parse_digits(text: &str) -> Option<u64> {
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
 async fn read_page(handle: &SessionHandle, after: Seq, limit: usize, most: usize) -> Result<EventPage, ReadError> {
