@@ -1,6 +1,7 @@
 //! A session, listings of sessions, and a session's end and return.
 
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
 words! {
@@ -167,7 +168,7 @@ pub struct SessionQuery {
 }
 
 fn known_status<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SessionStatus>, D::Error> {
-    crate::word::known(deserializer, SessionStatus::WORDS)
+    crate::word::read_known_word(deserializer, SessionStatus::WORDS)
 }
 
 /// A page of sessions, the newest first.
@@ -180,6 +181,14 @@ pub struct SessionPage {
     /// There are more: ask again with this as `cursor`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
+    pub next_cursor: Option<String>,
+}
+
+/// A [`SessionPage`] whose sessions keep their JSON text, for a client that passes them on.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RawSessionPage {
+    pub sessions: Vec<Box<RawValue>>,
     pub next_cursor: Option<String>,
 }
 

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_wrote_cannot_speak_to_the_terminal() {
+    fn text_from_others_cannot_control_the_terminal() {
         assert_eq!(to_printable("a\x1b[31mred\x1b[0m b"), "ared b");
         assert_eq!(to_printable("a\x1b]0;title\x07b\x1b]8;;http://x\x1b\\c"), "abc");
         assert_eq!(to_printable("one\ntwo\tthree\r\u{9b}2J\u{7}\u{202e}"), "one two three 2J");

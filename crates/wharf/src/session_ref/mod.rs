@@ -5,9 +5,8 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
-use wharf_api::SessionInfo;
+use wharf_api::{RawSessionPage, SessionInfo};
 
 use crate::client::{HostCall, HostClient, url_path};
 use crate::exit::{Exit, Failure};
@@ -28,14 +27,6 @@ const PAGE_SESSIONS: usize = 1_000;
 /// How many matches of an ambiguous abbreviation are listed.
 const MAX_NAMED_MATCHES: usize = 10;
 
-/// A [`wharf_api::SessionPage`] whose sessions keep their JSON text.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ListedPage {
-    sessions: Vec<Box<RawValue>>,
-    next_cursor: Option<String>,
-}
-
 /// A session with its JSON text.
 #[derive(Clone, Debug)]
 pub(crate) struct ListedSession {
@@ -48,10 +39,8 @@ pub(crate) async fn list_sessions(client: &HostClient, query: &str) -> anyhow::R
     let mut listed = Vec::new();
     let mut cursor = String::new();
     loop {
-        let page: ListedPage = client
-            .send_call(&HostCall::get(format!("/sessions?limit={PAGE_SESSIONS}{query}{cursor}")))
-            .await?
-            .json()?;
+        let call = HostCall::get(format!("/sessions?limit={PAGE_SESSIONS}{query}{cursor}"));
+        let page: RawSessionPage = client.fetch_json(&call).await?;
         for json in page.sessions {
             listed.push(ListedSession { session: wharf_json::read_own(json.get().as_bytes())?, json });
         }

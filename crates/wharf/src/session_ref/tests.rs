@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::json;
 use wharf_api::SessionInfo;
 
-use super::{NoSingleMatch, abbreviates, pick_session, short_ids};
+use super::{NoSingleMatch, is_abbreviation, pick_session, short_ids};
 
 fn session(id: &str, cwd: &str, status: &str, label: Option<&str>) -> SessionInfo {
     let mut value = json!({
@@ -46,12 +46,12 @@ fn an_id_may_be_cut_at_either_end_and_go_without_its_prefix() {
     for meant in ["qqqq", "QQQQ2222", "dd22", "sess_qqq"] {
         assert_eq!(place(Some(meant), "/"), Ok(2), "{meant}");
     }
-    assert!(!abbreviates("d22", "sess_x") && !abbreviates("22", &sessions()[2].id), "too short");
-    assert!(!abbreviates("2222", &sessions()[2].id), "the middle is no abbreviation");
+    assert!(!is_abbreviation("d22", "sess_x") && !is_abbreviation("22", &sessions()[2].id), "too short");
+    assert!(!is_abbreviation("2222", &sessions()[2].id), "the middle is no abbreviation");
 }
 
 #[test]
-fn what_fits_several_is_none() {
+fn abbreviation_that_fits_several_sessions_names_none() {
     assert_eq!(place(Some("01k5"), "/"), Err(4));
     assert_eq!(place(Some("aaaa"), "/"), Err(2));
     assert_eq!(place(Some("nothing"), "/"), Err(0));

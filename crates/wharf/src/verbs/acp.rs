@@ -2,11 +2,10 @@
 
 use anyhow::Context;
 use clap::Args;
-use wharf_host::Config;
 
 use crate::bridge::{self, Bridge, Dial, Options};
 use crate::global::GlobalOptions;
-use crate::{connect, paths, session_ref};
+use crate::{connect, session_ref};
 
 #[derive(Debug, Args)]
 pub(crate) struct AcpVerb {
@@ -53,12 +52,7 @@ async fn run_bridge(global: &GlobalOptions, acp: AcpVerb) -> anyhow::Result<()> 
 
 /// Replaces this program by the agent. Returns the error if that failed.
 fn run_agent(global: &GlobalOptions, acp: &AcpVerb) -> anyhow::Result<anyhow::Error> {
-    let mut config = match paths::config_file(global.config.as_deref())? {
-        Some(path) => Config::load(&path)?,
-        None => Config { config_dir: Some(paths::config_dir()?), ..Config::default() },
-    };
-    config.state_dir = global.state_dir()?;
-    config.program = std::env::current_exe().context("finding this program")?;
+    let config = super::serve::load_config(global)?;
     let name = acp.agent.as_deref().unwrap_or(&config.default_agent);
     let agent = config.adapters().find(name, None, &std::collections::BTreeMap::new())?;
     Ok(connect::become_agent(&agent, &acp.arguments, &acp.keep_env))

@@ -1,10 +1,10 @@
 //! `wharf asks`: the open asks of agents.
 
 use clap::Args;
-use serde::Deserialize;
+
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value, json};
-use wharf_api::{SessionInfo, TurnPhase};
+use wharf_api::{RawAskList, SessionInfo, TurnPhase};
 
 use crate::ask::AnswerableAsk;
 use crate::client::{HostCall, HostClient, url_path};
@@ -52,17 +52,13 @@ pub(crate) async fn list_awaiting_sessions(client: &HostClient) -> anyhow::Resul
 }
 
 async fn asks_as_json(client: &HostClient, sessions: &[SessionInfo], one: bool) -> anyhow::Result<String> {
-    #[derive(Deserialize)]
-    struct Open {
-        asks: Vec<Map<String, Value>>,
-    }
     let mut all = Vec::new();
     for session in sessions {
         let answer = client.send_call(&HostCall::get(url_path(&["sessions", &session.id, "asks"]))).await?;
         if one {
             return Ok(answer.json::<Box<RawValue>>()?.get().to_owned());
         }
-        for mut ask in answer.json::<Open>()?.asks {
+        for mut ask in answer.json::<RawAskList>()?.asks {
             ask.insert("sessionId".to_owned(), session.id.as_str().into());
             all.push(ask);
         }

@@ -46,7 +46,7 @@ pub(crate) struct ServeVerb {
     /// A directory with manifests of agents, besides `adapters` beside the configuration file.
     #[arg(long, env = "WHARF_ADAPTERS", value_name = "DIR")]
     adapters: Option<PathBuf>,
-    /// What connections over TCP must show: `token`, or `none` for old amux clients on a machine of your own.
+    /// The authentication of TCP connections: `token`, or `none` for old amux clients on a machine of your own.
     #[arg(long, env = "WHARF_AUTH", value_name = "HOW")]
     auth: Option<Auth>,
     /// End a session that no client has been attached to for so long (amux's name for `session.idle_ttl`).
