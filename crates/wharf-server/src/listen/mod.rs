@@ -17,9 +17,8 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpSocket, TcpStream, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpSocket, UnixListener};
 use tokio::sync::{Semaphore, watch};
-use tokio_rustls::server::TlsStream;
 use tower::ServiceExt;
 use wharf_api::ErrorCode;
 use wharf_host::{Host, Limits};
@@ -81,9 +80,17 @@ pub(crate) struct Doors {
     pub(crate) unix: UnixListener,
 }
 
-/// One that came in.
-struct Arrival<S> {
-    stream: S,
+/// The bytes of a connection. The type is the same for TCP, TLS and the local socket, so that the HTTP server is compiled
+/// once and not for each of them.
+type BoxedStream = Box<dyn ByteStream>;
+
+trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
+
+/// An accepted connection, before its TLS handshake.
+struct Arrival {
+    stream: BoxedStream,
     peer: Peer,
     door: Door,
     tls: Option<Arc<Tls>>,
@@ -91,32 +98,27 @@ struct Arrival<S> {
 
 /// Where connections come in.
 trait Listener: Send + Sync + 'static {
-    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
-
-    fn next(&self) -> impl Future<Output = io::Result<Arrival<Self::Stream>>> + Send;
+    fn next(&self) -> impl Future<Output = io::Result<Arrival>> + Send;
 }
 
 impl Listener for (TcpListener, Option<Arc<Tls>>) {
-    type Stream = TcpStream;
-
-    async fn next(&self) -> io::Result<Arrival<TcpStream>> {
+    async fn next(&self) -> io::Result<Arrival> {
         let (listener, tls) = self;
         let (stream, from) = listener.accept().await?;
         let _ = stream.set_nodelay(true);
         let address = stream.local_addr().ok().map(|address| address.ip().to_canonical());
         let door = Door { tls: tls.is_some(), address };
-        Ok(Arrival { stream, peer: Peer::Network(from.ip().to_canonical()), door, tls: tls.clone() })
+        let peer = Peer::Network(from.ip().to_canonical());
+        Ok(Arrival { stream: Box::new(stream), peer, door, tls: tls.clone() })
     }
 }
 
 impl Listener for (UnixListener, Host) {
-    type Stream = UnixStream;
-
-    async fn next(&self) -> io::Result<Arrival<UnixStream>> {
+    async fn next(&self) -> io::Result<Arrival> {
         let (listener, host) = self;
         let (stream, _) = listener.accept().await?;
         let peer = Peer::of(&stream, host);
-        Ok(Arrival { stream, peer, door: Door::default(), tls: None })
+        Ok(Arrival { stream: Box::new(stream), peer, door: Door::default(), tls: None })
     }
 }
 
@@ -178,7 +180,7 @@ async fn accept(hall: Arc<Hall>, listener: impl Listener) {
 }
 
 impl Hall {
-    async fn admit(&self, arrival: Arrival<impl AsyncRead + AsyncWrite + Unpin + Send + 'static>, place: Place) {
+    async fn admit(&self, arrival: Arrival, place: Place) {
         let Arrival { stream, peer, door, tls } = arrival;
         match tls {
             None => self.talk(stream, peer, door, place).await,
@@ -190,7 +192,7 @@ impl Hall {
         }
     }
 
-    async fn turn_away(&self, arrival: Arrival<impl AsyncRead + AsyncWrite + Unpin + Send + 'static>) {
+    async fn turn_away(&self, arrival: Arrival) {
         match arrival.tls {
             None => self.refuse(arrival.stream).await,
             Some(tls) => {
@@ -201,10 +203,10 @@ impl Hall {
         }
     }
 
-    /// `None` if it does not come about in time.
-    async fn shake_hands<S: AsyncRead + AsyncWrite + Unpin>(&self, tls: &Tls, stream: S) -> Option<TlsStream<S>> {
+    /// Returns the encrypted stream, or `None` if the handshake fails or takes too long.
+    async fn shake_hands(&self, tls: &Tls, stream: BoxedStream) -> Option<BoxedStream> {
         match tokio::time::timeout(self.silence, tls.acceptor().accept(stream)).await {
-            Ok(Ok(stream)) => Some(stream),
+            Ok(Ok(stream)) => Some(Box::new(stream)),
             Ok(Err(error)) => {
                 tracing::debug!(%error, "a TLS handshake failed");
                 None
@@ -213,10 +215,7 @@ impl Hall {
         }
     }
 
-    async fn talk<S>(&self, stream: S, peer: Peer, door: Door, place: Place)
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
+    async fn talk(&self, stream: BoxedStream, peer: Peer, door: Door, place: Place) {
         let (router, seat) = (self.router.clone(), place.clone());
         let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
             let mut request: Request = request.map(axum::body::Body::new);
@@ -245,7 +244,7 @@ impl Hall {
     }
 
     /// Answers one request with why nothing is served.
-    async fn refuse(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+    async fn refuse(&self, stream: BoxedStream) {
         let limit = self.limit;
         let service = hyper::service::service_fn(move |_: hyper::Request<Incoming>| async move {
             let detail = format!("{limit} connections are open already (limits.connections); try again later");
