@@ -23,7 +23,8 @@ usage: cargo xtask COMMAND
   tidy                          check the invariants that a machine can check
   soak NAME                     run a random test for long: walk (ten minutes) or kills (500 kills of the host)
   bench [--quick] [--no-build] [MEASURE …]
-                                measure the release binary; measures: burst, tick, never_reading";
+                                measure the binary of the dist profile: burst, burst_packed, tick, never_reading,
+                                status, bridge, restart; or, if it is named, the first build itself: build";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -1,7 +1,8 @@
-//! `cargo xtask bench` measures the release binary beside a bare pipe in the same run. It prints one JSON line per
-//! measure on stdout.
+//! `cargo xtask bench` measures the binary of the `dist` profile beside a bare pipe in the same run. It prints one JSON
+//! line per measure on stdout.
 
 mod bridge;
+mod build;
 mod echo;
 mod host;
 mod peer;
@@ -26,7 +27,12 @@ use pipe::Pipe;
 use stats::{Series, percentile, rounded};
 use traffic::{Pace, Party, Seen, Traffic, drive};
 
+/// The measures of a running host; all of them if the command names none.
 const MEASURES: &[&str] = &["burst", "burst_packed", "tick", "never_reading", "status", "bridge", "restart"];
+/// The measure of the build itself. It runs only if it is named: it takes minutes and needs no host.
+const BUILD_MEASURE: &str = "build";
+/// The profile of the measured programs, and of xtask while it measures.
+const PROFILE: &str = "dist";
 const CLIENTS: &[usize] = &[1, 8];
 /// The approximate size of a token of a streamed answer with its envelope.
 const SIZE: u64 = 200;
@@ -34,7 +40,8 @@ const SIZE: u64 = 200;
 /// The number of updates and rounds.
 struct Plan {
     measures: Vec<String>,
-    build: bool,
+    measures_build: bool,
+    builds_programs: bool,
     repeats: usize,
     burst: u64,
     ticks: u64,
@@ -45,9 +52,9 @@ struct Plan {
 
 impl Plan {
     fn parse(args: &[String]) -> Result<Self> {
-        let (measures, build, repeats) = (Vec::new(), true, 3);
+        let (measures, measures_build, builds_programs, repeats) = (Vec::new(), false, true, 3);
         let (burst, ticks, flood, calls, cold) = (300_000, 3_000, 1_000_000, 5_000, 10_000);
-        let mut plan = Self { measures, build, repeats, burst, ticks, flood, calls, cold };
+        let mut plan = Self { measures, measures_build, builds_programs, repeats, burst, ticks, flood, calls, cold };
         for arg in args {
             match arg.as_str() {
                 // A quick run only shows that the benchmark works; its figures mean little.
@@ -55,12 +62,13 @@ impl Plan {
                     plan =
                         Self { repeats: 1, burst: 20_000, ticks: 300, flood: 50_000, calls: 1_000, cold: 500, ..plan };
                 }
-                "--no-build" => plan.build = false,
+                "--no-build" => plan.builds_programs = false,
+                BUILD_MEASURE => plan.measures_build = true,
                 name if MEASURES.contains(&name) => plan.measures.push(name.to_owned()),
-                other => bail!("no measure called {other:?}; there are: {}", MEASURES.join(", ")),
+                other => bail!("no measure called {other:?}; there are: {}, {BUILD_MEASURE}", MEASURES.join(", ")),
             }
         }
-        if plan.measures.is_empty() {
+        if plan.measures.is_empty() && !plan.measures_build {
             plan.measures = MEASURES.iter().map(|name| (*name).to_owned()).collect();
         }
         Ok(plan)
@@ -77,24 +85,28 @@ struct Bench {
 
 pub(crate) fn run(root: &Path, args: &[String]) -> Result<()> {
     let plan = Plan::parse(args)?;
+    let target = repo::target_dir(root)?;
+    // The directory is on a real disk, whereas /tmp may be in memory.
+    let dir = target.join("bench").join(std::process::id().to_string());
+    if plan.measures_build {
+        build::measure(root, &dir)?;
+    }
+    if plan.measures.is_empty() {
+        return Ok(());
+    }
     if cfg!(debug_assertions) {
         // The readers share the machine with the measured host, so they must be optimised too.
         progress("starting over, optimised");
-        return check(cargo(root).args(["run", "--quiet", "--release", "-p", "xtask", "--", "bench"]).args(args));
+        let args = args.iter().filter(|arg| *arg != BUILD_MEASURE);
+        let bench = ["run", "--quiet", "--profile", PROFILE, "-p", "xtask", "--", "bench"];
+        return check(cargo(root).args(bench).args(args));
     }
-    if plan.build {
-        progress("building for release");
-        check(cargo(root).args(["build", "--release", "-p", "wharf", "-p", "wharf-testkit", "--bins"]))?;
+    if plan.builds_programs {
+        progress(&format!("building with the profile {PROFILE}"));
+        check(cargo(root).args(["build", "--profile", PROFILE, "-p", "wharf", "-p", "wharf-testkit", "--bins"]))?;
     }
-    let target = repo::target_dir(root)?;
-    let release = target.join("release");
-    let bench = Bench {
-        wharf: release.join("wharf"),
-        agent: release.join("wharf-scripted-agent"),
-        // The directory is on a real disk, whereas /tmp may be in memory.
-        dir: target.join("bench").join(std::process::id().to_string()),
-        plan,
-    };
+    let programs = target.join(PROFILE);
+    let bench = Bench { wharf: programs.join("wharf"), agent: programs.join("wharf-scripted-agent"), dir, plan };
     fs::create_dir_all(&bench.dir).with_context(|| format!("making {}", bench.dir.display()))?;
     let result = bench.measure();
     // Every host has removed its own files, so the directory is empty.
@@ -279,5 +291,12 @@ mod tests {
         assert!(Plan::parse(&["brust".to_owned()]).is_err());
         assert_eq!(Plan::parse(&["--quick".to_owned()]).unwrap().measures, MEASURES);
         assert_eq!(Plan::parse(&["tick".to_owned(), "--quick".to_owned()]).unwrap().measures, ["tick"]);
+    }
+
+    #[test]
+    fn build_is_measured_only_if_it_is_named() {
+        assert!(!Plan::parse(&[]).unwrap().measures_build);
+        let plan = Plan::parse(&["build".to_owned()]).unwrap();
+        assert!(plan.measures_build && plan.measures.is_empty());
     }
 }
