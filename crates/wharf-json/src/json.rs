@@ -178,16 +178,6 @@ impl<'a> Json<'a> {
     pub fn float(self) -> Option<f64> {
         (self.kind() == Kind::Number).then(|| self.text.parse().ok()).flatten().filter(|float: &f64| float.is_finite())
     }
-
-    /// Returns the whole number of an id that came back in another spelling of the number or as a string.
-    pub fn id_number(self) -> Option<u64> {
-        let number = match self.kind() {
-            Kind::Number => number::integer(self.text)?,
-            Kind::Text => self.text()?.parse::<u64>().ok()?.into(),
-            Kind::Null | Kind::Bool | Kind::List | Kind::Object => return None,
-        };
-        number.try_into().ok()
-    }
 }
 
 impl fmt::Debug for Json<'_> {

@@ -1,7 +1,8 @@
 //! The reader for JSON of other programs: frames of agents and clients.
 //!
 //! It is a crate because it is the only place that may parse a frame: `clippy.toml` forbids `serde_json::from_*` everywhere
-//! else, and every other crate, the core included, may depend on this one. It knows nothing of JSON-RPC or ACP.
+//! else, and every other crate, the core included, may depend on this one. It knows nothing of ACP. JSON-RPC is in [`rpc`], the
+//! one place that writes frames.
 //!
 //! Legal JSON is never treated as absent. Real frames hold numbers beyond `f64` (`1e400`), lone surrogate escapes
 //! (`"\ud83d"`) and nesting of any depth, and `serde_json` refuses the whole value for any of them. Here:
@@ -21,9 +22,9 @@ mod edit;
 mod error;
 mod exact;
 mod json;
-mod malformed;
 mod number;
 mod own;
+pub mod rpc;
 mod text;
 mod value;
 mod walk;
@@ -33,7 +34,6 @@ pub use edit::{remove, rename, set};
 pub use error::ReadError;
 pub use exact::check_exact;
 pub use json::{Json, Kind};
-pub use malformed::{HEAD_BYTES, Salvaged, salvage, salvage_head};
 pub use own::read_own;
 pub use text::{CutPair, TextChunk};
 pub use value::MAX_VALUE_DEPTH;

@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 use tokio::time::Instant;
 use wharf_host::{BudgetFull, ByteBudget, BytePermit, Limits};
-use wharf_json::HEAD_BYTES;
+use wharf_json::rpc::HEAD_BYTES;
 
 /// A body comes to its end within this, however steadily it comes.
 const WHOLE: Duration = Duration::from_secs(60);

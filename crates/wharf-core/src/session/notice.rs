@@ -1,6 +1,7 @@
 //! Updates that Wharf makes on the agent's behalf.
 
 use serde_json::{Value, json};
+use wharf_json::rpc;
 
 use super::{Draft, Session};
 use crate::{Event, Raw, ToolCall, ToolCallState, UpdateKind};
@@ -30,8 +31,7 @@ impl Session {
     /// Records a `session/update` that no agent sent.
     fn record_update(&mut self, kind: UpdateKind, update: &Value, tool: Option<ToolCall>, draft: &mut Draft) {
         let params = json!({ "sessionId": self.state.origin.session.as_str(), "update": update });
-        let frame = json!({ "jsonrpc": "2.0", "method": "session/update", "params": params }).to_string();
-        if let Some(frame) = Raw::new(frame) {
+        if let Some(frame) = Raw::new(rpc::notification("session/update", params)) {
             self.record(Event::AgentUpdated { update: kind, frame, title: None, tool }, draft);
         }
     }

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use tokio::process::ChildStdout;
 use tokio::time::Instant;
 use wharf_core::{AgentTraits, Fault, Raw, StartFault, UpdateKind};
-use wharf_json::{Json, ReadError, Salvaged, salvage, salvage_head};
+use wharf_json::rpc::{self, Salvaged, code, salvage, salvage_head};
+use wharf_json::{Json, ReadError};
 
 use super::AgentProcess;
 use super::launch::{Launch, LaunchedAgent};
@@ -39,8 +40,8 @@ impl InitializeResponse {
         let version = env!("CARGO_PKG_VERSION");
         let info = format!(r#"{{"name":"wharf","title":"Wharf","version":"{version}"}}"#);
         let result = format!(r#"{{"protocolVersion":1,"agentInfo":{info},"agentCapabilities":{{}},"authMethods":[]}}"#);
-        let frame = format!(r#"{{"jsonrpc":"2.0","id":0,"result":{result}}}"#);
-        Self { frame: Raw::new_checked_before(frame.into()), traits: AgentTraits::default() }
+        let frame = rpc::response(rpc::PLACEHOLDER_ID, result);
+        Self { frame: Raw::new_checked_before(frame), traits: AgentTraits::default() }
     }
 }
 
@@ -130,10 +131,10 @@ pub(crate) async fn launch_and_initialize(
         deadline,
     };
     let version = env!("CARGO_PKG_VERSION");
-    let request = format!(
-        r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":1,"clientCapabilities":{capabilities},"clientInfo":{{"name":"wharf","title":"Wharf","version":"{version}"}}}}}}"#
+    let params = format!(
+        r#"{{"protocolVersion":1,"clientCapabilities":{capabilities},"clientInfo":{{"name":"wharf","title":"Wharf","version":"{version}"}}}}"#
     );
-    let answer = greeted.send_and_wait("initialize", request.into(), 0).await?;
+    let answer = greeted.send_and_wait("initialize", rpc::request(0, "initialize", params), 0).await?;
     greeted.initialize_response = InitializeResponse::from_frame(answer)
         .map_err(|error| StartFailure::new(format!("the agent's answer to `initialize` cannot be used: {error}")))?;
     Ok(greeted)
@@ -194,9 +195,8 @@ impl InitializedAgent {
     }
 
     pub(super) fn send_ready(&self, session: &str) {
-        let session = serde_json::Value::from(session);
-        let frame = format!(r#"{{"jsonrpc":"2.0","method":"session/ready","params":{{"sessionId":{session}}}}}"#);
-        let _ = self.outbox.send_frame(frame.into());
+        let frame = rpc::notification("session/ready", serde_json::json!({ "sessionId": session }));
+        let _ = self.outbox.send_frame(frame);
     }
 
     /// From here on content is dropped that an agent repeats when it loads or resumes: the log has it already. State
@@ -297,7 +297,7 @@ fn sort_line(line: Line<'_>, id: Option<u64>, early: &mut EarlyFrames, outbox: &
     };
     match envelope.kind {
         FrameKind::Result | FrameKind::Error => {
-            let found = envelope.id.clone().and_then(|span| Json::parse(&frame[span]).ok()?.id_number());
+            let found = envelope.id_number(frame);
             if found.is_none() || found != id {
                 return None;
             }
@@ -378,18 +378,13 @@ pub(crate) fn classify_fault(error: &frame::ScanError) -> (Fault, String) {
 
 /// A request that Wharf does not serve.
 pub(crate) fn refuse_request(frame: &[u8], envelope: &Envelope<'_>) -> Bytes {
-    let id = envelope.id.clone().map_or(&b"null"[..], |span| &frame[span]);
-    let id = String::from_utf8_lossy(id);
-    let message = serde_json::Value::from(format!("{} is not available here", envelope.method));
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":{message}}}}}"#).into()
+    let message = format!("{} is not available here", envelope.method);
+    rpc::error_response(envelope.id_text(frame), rpc::error(code::METHOD_NOT_FOUND, &message, None))
 }
-
-/// ACP's code for an agent that wants its user to log in.
-const AUTH_REQUIRED_CODE: i128 = -32000;
 
 fn is_login_needed(frame: &[u8]) -> bool {
     let code = Json::parse(frame).and_then(|answer| answer.at(&["error", "code"]));
-    code.is_ok_and(|code| code.and_then(Json::integer) == Some(AUTH_REQUIRED_CODE))
+    code.is_ok_and(|code| code.and_then(Json::integer) == Some(code::AUTH_REQUIRED.into()))
 }
 
 /// How much of an agent's `error.data` is shown.

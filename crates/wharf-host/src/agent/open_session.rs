@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::process::ChildStdout;
 use wharf_core::{AgentSetting, AgentTraits, Raw, StartFault, StartKind};
+use wharf_json::rpc::{self, code};
 use wharf_json::{Json, ReadError};
 
 use super::AgentProcess;
@@ -105,13 +106,10 @@ fn read_session_id(answer: &[u8]) -> Result<Option<String>, ReadError> {
     Ok(result.member("sessionId")?.and_then(Json::text).map(Cow::into_owned))
 }
 
-/// ACP's code for a session that there is not.
-const SESSION_NOT_FOUND_CODE: i64 = -32002;
-
 /// Says it plainly if the agent does not know its session any more.
 fn explain_unknown_session(failure: StartFailure, how: StartKind) -> StartFailure {
     let answer = failure.answer.as_deref().map(frame::to_value);
-    if how == StartKind::New || answer.is_none_or(|answer| answer["error"]["code"] != SESSION_NOT_FOUND_CODE) {
+    if how == StartKind::New || answer.is_none_or(|answer| answer["error"]["code"] != code::RESOURCE_NOT_FOUND) {
         return failure;
     }
     let message = format!(
@@ -147,8 +145,7 @@ fn build_reopen_request(
     });
     let params = params
         .map_err(|error| StartFailure::impossible(format!("the session's start parameters cannot be read: {error}")))?;
-    let frame = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
-    Ok((method, frame::one_line(frame.into())))
+    Ok((method, frame::one_line(rpc::request(id, method, params))))
 }
 
 /// Sets what differs from what was in force, until nothing does, and returns the settings that the agent has then.
@@ -193,9 +190,8 @@ impl InitializedAgent {
     /// Has the agent delete one of its sessions.
     pub(crate) async fn delete_session(&mut self, session: &str) -> Result<(), StartFailure> {
         let id = self.take_id();
-        let params = json!({ "sessionId": session });
-        let request = json!({ "jsonrpc": "2.0", "id": id, "method": "session/delete", "params": params }).to_string();
-        self.send_and_wait("session/delete", request.into(), id).await.map(drop)
+        let request = rpc::request(id, "session/delete", json!({ "sessionId": session }));
+        self.send_and_wait("session/delete", request, id).await.map(drop)
     }
 
     /// A request without whose success the session must not come back.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 use serde_json::{Value, json};
+use wharf_json::rpc::code;
 
 /// A refusal or a failure; the text names the path and the reason.
 #[derive(Debug, thiserror::Error)]
@@ -47,10 +48,10 @@ impl ToolError {
 
     pub(crate) fn code(&self) -> i32 {
         match self {
-            Self::Method(_) => -32601,
-            Self::Params(_) | Self::Outside { .. } | Self::Confined(_) | Self::Unfit { .. } => -32602,
-            Self::NotFound(_) | Self::NoTerminal(_) => -32002,
-            Self::Full(_) | Self::Failed(_) => -32603,
+            Self::Method(_) => code::METHOD_NOT_FOUND,
+            Self::Params(_) | Self::Outside { .. } | Self::Confined(_) | Self::Unfit { .. } => code::INVALID_PARAMS,
+            Self::NotFound(_) | Self::NoTerminal(_) => code::RESOURCE_NOT_FOUND,
+            Self::Full(_) | Self::Failed(_) => code::INTERNAL_ERROR,
             Self::Outsiders { code, .. } => *code,
         }
     }

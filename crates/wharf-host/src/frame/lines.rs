@@ -4,7 +4,7 @@ use std::io;
 
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
-use wharf_json::HEAD_BYTES;
+use wharf_json::rpc::HEAD_BYTES;
 
 /// How much is asked for at once: a Linux pipe holds this much, so more would never come.
 const CHUNK: usize = 64 * 1024;

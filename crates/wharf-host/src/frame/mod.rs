@@ -2,6 +2,7 @@
 
 pub mod content;
 mod lines;
+mod make;
 mod null_members;
 mod scan;
 mod splice;
@@ -10,6 +11,7 @@ mod tests;
 mod wharf_meta;
 
 pub use lines::{FrameReader, Line};
+pub use make::{prompt_request, user_message_chunk};
 pub use null_members::without_null_members;
 pub use scan::{Envelope, FrameKind, ScanError, Span, Text, peek, peek_update, scan, to_value};
 pub use splice::{one_line, splice, with_id, with_session};

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
+use bytes::Bytes;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -47,6 +48,23 @@ pub struct Envelope<'a> {
     pub has_wharf_meta: bool,
     /// It has a `method`, `result` or `error` that is null and therefore absent. Not every reader takes it so.
     pub has_null_members: bool,
+}
+
+impl Envelope<'_> {
+    /// Returns the id as JSON text, and `null` for a frame that has none. `frame` is the one that was scanned.
+    pub fn id_text<'f>(&self, frame: &'f [u8]) -> &'f [u8] {
+        self.id.clone().map_or(b"null", |span| &frame[span])
+    }
+
+    /// Returns the same as bytes that are shared with the frame.
+    pub fn id_bytes(&self, frame: &Bytes) -> Bytes {
+        self.id.clone().map_or(Bytes::from_static(b"null"), |span| frame.slice(span))
+    }
+
+    /// Returns the id as a number, if it is one that Wharf can have given.
+    pub fn id_number(&self, frame: &[u8]) -> Option<u64> {
+        Json::parse(self.id_text(frame)).ok()?.id_number()
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -154,7 +154,7 @@ async fn lines(chunks: Vec<Vec<u8>>, limit: usize) -> (Vec<String>, u64) {
             seen.push(match line {
                 Line::Frame(frame) => String::from_utf8_lossy(frame).into_owned(),
                 Line::Oversized { bytes, head } => {
-                    assert!(bytes >= head.len() as u64 && head.len() <= wharf_json::HEAD_BYTES);
+                    assert!(bytes >= head.len() as u64 && head.len() <= wharf_json::rpc::HEAD_BYTES);
                     format!("oversized {bytes} {}", String::from_utf8_lossy(&head[..head.len().min(6)]))
                 }
             });

@@ -233,7 +233,7 @@ mod tests {
     }
 
     fn entry(key: &str, answer: &str, unchecked: bool, answered_at: Millis) -> Entry {
-        let frame = format!(r#"{{"jsonrpc":"2.0","id":0,"result":{{"agentInfo":{{"version":"{answer}"}}}}}}"#);
+        let frame = wharf_json::rpc::response(0, serde_json::json!({ "agentInfo": { "version": answer } }));
         let (key, program) = (key.to_owned(), "program".to_owned());
         Entry { key, program, unchecked, terminal_auth: false, answered_at, answer: Raw::new(frame).unwrap() }
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use wharf_core::{Raw, Sender, SessionId, SpawnKey};
+use wharf_json::rpc;
 
 use super::create::{Begun, not_created};
 use super::{CreateError, Host, NewSessionRequest};
@@ -102,8 +103,8 @@ impl Host {
         let more: Vec<String> = request.additional_directories.iter().map(text).collect::<Result<_, _>>()?;
         let cwd = text(&place.cwd)?;
         let params = json!({ "cwd": cwd, "mcpServers": request.mcp_servers, "additionalDirectories": more });
-        let frame = json!({ "jsonrpc": "2.0", "id": 0, "method": "session/new", "params": params });
-        let frame = Raw::new(frame.to_string()).ok_or_else(|| CreateError::Cwd { path: place.cwd.clone() })?;
+        let frame = rpc::request(rpc::PLACEHOLDER_ID, "session/new", params);
+        let frame = Raw::new(frame).ok_or_else(|| CreateError::Cwd { path: place.cwd.clone() })?;
         let capabilities = with_tools("{}", Abilities::default());
         let begun = self.begin_session(NewSessionRequest {
             adapter: request.adapter,

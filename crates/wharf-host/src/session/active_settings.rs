@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio::time::Instant;
 use wharf_core::{AgentSetting, Fault, Input, Raw, UpdateKind};
-use wharf_json::Json;
+use wharf_json::{Json, rpc};
 
 use super::journal::Journal;
 use super::link::{AgentLink, log_fault};
@@ -133,8 +133,7 @@ impl SettingAnnouncements {
         let session = Value::from(state.origin.session.as_str());
         for (update, body) in updates {
             let params = format!(r#"{{"sessionId":{session},"update":{body}}}"#);
-            let frame = format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{params}}}"#);
-            if let Some(frame) = Raw::new(frame) {
+            if let Some(frame) = Raw::new(rpc::notification("session/update", params)) {
                 journal.input(Input::AgentUpdated { update, frame, title: None, tool: None }, None);
             }
         }

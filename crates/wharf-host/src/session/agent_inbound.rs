@@ -5,7 +5,8 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Deserialize;
 use wharf_core::{AskKind, ClientId, Fault, Input, Raw, ToolCall, ToolCallState, UpdateKind};
-use wharf_json::{Json, Salvaged, salvage, salvage_head};
+use wharf_json::Json;
+use wharf_json::rpc::{Salvaged, code, salvage, salvage_head};
 
 use super::agent_outbound::{AgentWriter, Forwarded, PendingRequest, error};
 use super::link::AgentDelete;
@@ -172,7 +173,12 @@ impl AgentFrameParser {
         let request = match frame::peek::<PermissionRequest<'_>>(frame) {
             Ok(request) => request,
             Err(error) => {
-                writer.refuse(frame, envelope, -32602, &format!("options with optionId are needed: {error}"));
+                writer.refuse(
+                    frame,
+                    envelope,
+                    code::INVALID_PARAMS,
+                    &format!("options with optionId are needed: {error}"),
+                );
                 return AgentMessage::Fault(Fault::Malformed, format!("a permission request without options: {error}"));
             }
         };
@@ -202,7 +208,12 @@ impl AgentFrameParser {
         let request = match frame::peek::<Elicitation<'_>>(frame) {
             Ok(request) => request,
             Err(error) => {
-                writer.refuse(frame, envelope, -32602, &format!("the elicitation cannot be read: {error}"));
+                writer.refuse(
+                    frame,
+                    envelope,
+                    code::INVALID_PARAMS,
+                    &format!("the elicitation cannot be read: {error}"),
+                );
                 return AgentMessage::Fault(Fault::Malformed, format!("an elicitation that cannot be read: {error}"));
             }
         };
@@ -210,7 +221,7 @@ impl AgentFrameParser {
         if let Some(inner) = request.params.request_id {
             let asker = inner.id_number().and_then(|id| writer.forwarded(id)).cloned();
             let Some(asker) = asker else {
-                writer.refuse(frame, envelope, -32602, "no such request");
+                writer.refuse(frame, envelope, code::INVALID_PARAMS, "no such request");
                 return AgentMessage::Nothing;
             };
             let own = inner.span_in(frame).map(|span| (span, asker.request.clone()));
@@ -274,7 +285,7 @@ impl AgentFrameParser {
 /// Refuses a message for a session that is not the agent's own: it would act in the name of another.
 fn refuse_session(frame: &[u8], envelope: &Envelope<'_>, named: &str, writer: &AgentWriter) -> AgentMessage {
     if envelope.kind == FrameKind::Request {
-        writer.refuse(frame, envelope, -32602, "not a session of this connection");
+        writer.refuse(frame, envelope, code::INVALID_PARAMS, "not a session of this connection");
     }
     AgentMessage::Fault(Fault::ForeignSession, format!("{} for {named}", envelope.method))
 }
@@ -295,7 +306,7 @@ fn tool_call(frame: &[u8], update: UpdateKind) -> Option<ToolCall> {
 }
 
 fn answered(frame: &[u8], envelope: &Envelope<'_>, writer: &mut AgentWriter) -> AgentMessage {
-    let id = envelope.id.clone().and_then(|span| Json::parse(&frame[span]).ok()?.id_number());
+    let id = envelope.id_number(frame);
     // Not ours, or settled without it: dropped (rule 3.15).
     let Some(owed) = id.and_then(|id| writer.settle(id)) else { return AgentMessage::Nothing };
     let ok = envelope.kind == FrameKind::Result;
@@ -330,7 +341,11 @@ fn stop_reason(frame: &[u8]) -> Arc<str> {
 fn malformed(kind: Fault, detail: String, found: &Salvaged, writer: &mut AgentWriter) -> AgentMessage {
     if found.has_method {
         for id in &found.ids {
-            let _ = writer.say(error(id, -32600, &format!("the request could not be read: {detail}")));
+            let _ = writer.say(error(
+                id.as_str(),
+                code::INVALID_REQUEST,
+                &format!("the request could not be read: {detail}"),
+            ));
         }
         return AgentMessage::Fault(kind, detail);
     }
@@ -349,11 +364,11 @@ fn fail_owed(id: u64, message: &str, writer: &mut AgentWriter) -> Option<AgentMe
             AgentMessage::Nothing
         }
         PendingRequest::Forward(to) => {
-            let frame = error(&String::from_utf8_lossy(&to.request), -32603, message);
+            let frame = error(&to.request, code::INTERNAL_ERROR, message);
             AgentMessage::Answer { to, frame, ok: false }
         }
         PendingRequest::Prompt(prompt) => {
-            let frame = Raw::new(error(&id.to_string(), -32603, message))?;
+            let frame = Raw::new(error(id, code::INTERNAL_ERROR, message))?;
             AgentMessage::Input(Input::AgentAnswered { prompt, stop_reason: None, frame })
         }
     })

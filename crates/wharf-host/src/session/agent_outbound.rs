@@ -3,9 +3,11 @@
 use std::collections::{HashMap, HashSet};
 
 use bytes::Bytes;
+use serde_json::json;
 use tokio::sync::oneshot;
 use wharf_core::{AskReply, ClientId, PromptId, Raw};
 use wharf_json::ReadError;
+use wharf_json::rpc::{self, FrameId, code};
 
 use super::link::AgentDelete;
 use crate::agent::Outbox;
@@ -128,9 +130,7 @@ impl AgentWriter {
     }
 
     pub(super) fn cancel(&self) -> Result<(), StdinStalled> {
-        let session = serde_json::Value::from(self.session.as_str());
-        let frame = format!(r#"{{"jsonrpc":"2.0","method":"session/cancel","params":{{"sessionId":{session}}}}}"#);
-        self.say(frame.into())
+        self.say(rpc::notification("session/cancel", json!({ "sessionId": self.session })))
     }
 
     /// Takes back a request that a client takes back.
@@ -140,8 +140,7 @@ impl AgentWriter {
             PendingRequest::Prompt(_) | PendingRequest::Delete(_) => false,
         });
         let Some((id, _)) = found else { return Ok(()) };
-        let frame = format!(r#"{{"jsonrpc":"2.0","method":"$/cancel_request","params":{{"requestId":{id}}}}}"#);
-        self.say(frame.into())
+        self.say(rpc::cancel_request(*id))
     }
 
     pub(super) fn answer_ask(&mut self, agent_request: &Raw, reply: &AskReply) -> Result<(), StdinStalled> {
@@ -149,16 +148,17 @@ impl AgentWriter {
         let elicitation = self.elicitations.remove(agent_request.bytes());
         let frame = match reply {
             AskReply::Frame(frame) => return self.answer(agent_request, frame.bytes()),
-            AskReply::Cancelled if elicitation => {
-                format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"action":"cancel"}}}}"#).into()
-            }
-            AskReply::Cancelled => {
-                format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"outcome":{{"outcome":"cancelled"}}}}}}"#).into()
-            }
-            AskReply::Withdrawn => error(id, -32800, "request cancelled"),
-            AskReply::Refused => error(id, -32603, "too many requests are open; answer some first"),
+            AskReply::Cancelled if elicitation => return self.cancel_elicitation(agent_request),
+            AskReply::Cancelled => rpc::response(id, json!({ "outcome": { "outcome": "cancelled" } })),
+            AskReply::Withdrawn => error(id, code::REQUEST_CANCELLED, "request cancelled"),
+            AskReply::Refused => error(id, code::INTERNAL_ERROR, "too many requests are open; answer some first"),
         };
         self.say(frame)
+    }
+
+    /// Answers an elicitation that no client fills in.
+    pub(super) fn cancel_elicitation(&self, agent_request: &Raw) -> Result<(), StdinStalled> {
+        self.say(rpc::response(agent_request.as_str(), json!({ "action": "cancel" })))
     }
 
     /// A response frame under the agent's own id.
@@ -175,8 +175,7 @@ impl AgentWriter {
 
     /// Refuses a request at once.
     pub(super) fn refuse(&self, frame: &[u8], envelope: &Envelope<'_>, code: i32, message: &str) {
-        let id = envelope.id.clone().map_or(&b"null"[..], |span| &frame[span]);
-        let _ = self.say(error(&String::from_utf8_lossy(id), code, message));
+        let _ = self.say(error(envelope.id_text(frame), code, message));
     }
 
     pub(super) fn settle(&mut self, id: u64) -> Option<PendingRequest> {
@@ -243,18 +242,10 @@ impl AgentWriter {
 
 /// A request whose only parameter is the agent's id of a session.
 pub(super) fn about_session(method: &str, id: u64, session: &str) -> Bytes {
-    let session = serde_json::Value::from(session);
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{"sessionId":{session}}}}}"#).into()
+    rpc::request(id, method, json!({ "sessionId": session }))
 }
 
-pub(super) fn error(id: &str, code: i32, message: &str) -> Bytes {
-    error_with(id, code, message, None)
-}
-
-pub(super) fn error_with(id: &str, code: i32, message: &str, data: Option<serde_json::Value>) -> Bytes {
-    let mut error = serde_json::json!({ "code": code, "message": message });
-    if let Some(data) = data {
-        error["data"] = data;
-    }
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#).into()
+/// Makes an error response without data.
+pub(super) fn error<'a>(id: impl Into<FrameId<'a>>, code: i32, message: &str) -> Bytes {
+    rpc::error_response(id, rpc::error(code, message, None))
 }

@@ -3,9 +3,9 @@
 use std::sync::{Arc, PoisonError};
 
 use wharf_core::{Origin, StartNo};
+use wharf_json::rpc;
 
 use super::agent_inbound::AgentRequest;
-use super::agent_outbound::error_with;
 use super::command::{Command, ServedAnswer};
 use super::context::TaskContext;
 use super::terminal_transcript::terminal_of;
@@ -58,8 +58,10 @@ impl AgentServices {
             let id = request.agent_request.as_str();
             let place = tools.places.answer(&request.method).await;
             let frame = match agent_services::answer(&tools, &request.method, &request.frame).await {
-                Ok(result) => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#).into(),
-                Err(failure) => error_with(id, failure.code(), &failure.to_string(), failure.data()),
+                Ok(result) => rpc::response(id, result),
+                Err(failure) => {
+                    rpc::error_response(id, rpc::error(failure.code(), &failure.to_string(), failure.data()))
+                }
             };
             let ended = if request.method == "terminal/wait_for_exit" { terminal_of(&request.frame) } else { None };
             let served = ServedAnswer { start, frame, ended, place };

@@ -6,7 +6,7 @@ use tokio::process::ChildStdout;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use wharf_core::{AgentTraits, Fault, Input, StartNo};
-use wharf_json::{Json, salvage, salvage_head};
+use wharf_json::rpc::{salvage, salvage_head};
 
 use super::agent_inbound::{AgentFrameParser, AgentMessage};
 use super::agent_outbound::{AgentWriter, Forwarded, StdinStalled, about_session};
@@ -46,7 +46,7 @@ fn read_answer(line: &Line<'_>, id: u64) -> Option<bool> {
         Line::Oversized { head, .. } => salvage_head(head),
         Line::Frame(frame) => match frame::scan(frame) {
             Ok(envelope) => {
-                let found = Json::parse(&frame[envelope.id?]).ok()?.id_number();
+                let found = envelope.id_number(frame);
                 let is_answer = matches!(envelope.kind, FrameKind::Result | FrameKind::Error);
                 return (is_answer && found == Some(id)).then_some(envelope.kind == FrameKind::Result);
             }

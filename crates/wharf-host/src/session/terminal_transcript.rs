@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use wharf_core::{Input, Raw, UpdateKind};
+use wharf_json::rpc;
 use wharf_json::{Json, ReadError};
 
 use super::journal::Journal;
@@ -97,8 +98,7 @@ impl TerminalTranscript {
                 "_meta": { "wharf": { "terminals": call.terminals } },
             });
             let params = json!({ "sessionId": session, "update": update });
-            let frame = json!({ "jsonrpc": "2.0", "method": "session/update", "params": params });
-            news.extend(Raw::new(frame.to_string()));
+            news.extend(Raw::new(rpc::notification("session/update", params)));
             self.calls[at].told = Some(content);
         }
         news

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use wharf_core::{AgentSetting, Raw, SettingSpelling};
+use wharf_json::rpc;
 use wharf_json::{Json, ReadError};
 
 use super::to_raw;
@@ -65,6 +66,6 @@ impl SettingRequest {
             (None, SettingSpelling::Mode | SettingSpelling::Option) => format!(r#""modeId":{value}"#),
         };
         let params = format!(r#"{{"sessionId":{session},{setting}}}"#);
-        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#).into()
+        rpc::request(id, method, params)
     }
 }

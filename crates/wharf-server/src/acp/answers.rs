@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use wharf_host::core::{Joined, Latest, Raw};
 use wharf_host::{Descriptor, current_settings};
-use wharf_json::{Json, ReadError};
+use wharf_json::{Json, ReadError, rpc};
 
 /// The session capabilities that Wharf adds to any agent's (rule 3.3).
 const ADDED: &[&str] = &["attach", "detach", "status", "promptQueueing", "list", "resume", "close", "delete", "ready"];
@@ -44,8 +44,7 @@ impl Outcome {
     }
 
     fn respond(&self, id: &[u8]) -> Bytes {
-        let (id, result) = (String::from_utf8_lossy(id), &self.0);
-        format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#).into()
+        rpc::response(id, &self.0)
     }
 }
 

@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 use wharf_host::core::Raw;
+use wharf_json::rpc;
 use wharf_json::{Json, ReadError};
 
 use super::pending_requests::Wanted;
@@ -68,7 +69,7 @@ pub(super) fn declined(wanted: Wanted, why: &str) -> Option<Raw> {
             json!({ "outcome": { "outcome": "cancelled" }, "_meta": meta })
         }
     };
-    Raw::new(json!({ "jsonrpc": "2.0", "id": 0, "result": result }).to_string())
+    Raw::new(rpc::response(rpc::PLACEHOLDER_ID, result))
 }
 
 /// A reason may quote what the client sent.

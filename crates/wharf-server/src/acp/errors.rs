@@ -6,6 +6,7 @@ use wharf_api::ErrorCode;
 use wharf_host::core::{PromptEnd, Refusal};
 use wharf_host::{CallError, CreateError, OpenError, StartFailure};
 use wharf_json::ReadError;
+use wharf_json::rpc::{self, code};
 
 use crate::fault::{Fault, JsonRpcParts};
 use crate::use_cases;
@@ -28,19 +29,19 @@ impl RpcError {
     }
 
     pub(super) fn parse(message: impl Into<String>) -> Self {
-        Self::new(-32700, message)
+        Self::new(code::PARSE_ERROR, message)
     }
 
     pub(super) fn invalid_request(message: impl Into<String>) -> Self {
-        Self::new(-32600, message)
+        Self::new(code::INVALID_REQUEST, message)
     }
 
     pub(super) fn unknown_method(method: &str) -> Self {
-        Self::new(-32601, format!("no method {method:?} here"))
+        Self::new(code::METHOD_NOT_FOUND, format!("no method {method:?} here"))
     }
 
     pub(super) fn params(message: impl Into<String>) -> Self {
-        Self::new(-32602, message)
+        Self::new(code::INVALID_PARAMS, message)
     }
 
     pub(super) fn too_many_requests() -> Self {
@@ -50,7 +51,7 @@ impl RpcError {
 
     /// For work that ends because the client is gone; it cannot be told.
     pub(super) fn client_gone() -> Self {
-        Self::new(-32603, "the connection has ended")
+        Self::new(code::INTERNAL_ERROR, "the connection has ended")
     }
 
     pub(super) fn code(&self) -> i32 {
@@ -64,12 +65,7 @@ impl RpcError {
 
     /// The error as a response to the request `id` (JSON text).
     pub(super) fn frame(&self, id: &[u8]) -> Bytes {
-        let mut error = json!({ "code": self.code, "message": self.message });
-        if let Some(data) = &self.data {
-            error["data"] = data.clone();
-        }
-        let id = String::from_utf8_lossy(id);
-        format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#).into()
+        rpc::error_response(id, rpc::error(self.code, &self.message, self.data.clone()))
     }
 }
 
@@ -80,7 +76,7 @@ pub(super) fn unreadable_params(error: ReadError) -> RpcError {
 
 /// An agent's answer cannot be passed on.
 pub(super) fn unreadable_answer(error: ReadError) -> RpcError {
-    RpcError::new(-32603, format!("the agent's answer cannot be read: {error}"))
+    RpcError::new(code::INTERNAL_ERROR, format!("the agent's answer cannot be read: {error}"))
 }
 
 pub(super) fn not_resumable(session: &str) -> RpcError {

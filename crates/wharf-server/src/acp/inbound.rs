@@ -7,6 +7,7 @@ use bytes::Bytes;
 use wharf_host::BytePermit;
 use wharf_host::core::SessionId;
 use wharf_host::frame::{self, Envelope, FrameKind, ScanError};
+use wharf_json::rpc;
 
 use super::connection::Connection;
 use super::errors::RpcError;
@@ -35,8 +36,7 @@ impl ClientRequest<'_> {
 
     /// Returns the response with this result.
     pub(super) fn respond(&self, result: &serde_json::Value) -> Bytes {
-        let id = String::from_utf8_lossy(self.id);
-        format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#).into()
+        rpc::response(self.id, result)
     }
 }
 
@@ -88,7 +88,7 @@ async fn take_scanned<M: Methods>(
         Ok(envelope) => dispatch(methods, frame, &envelope, permit).await,
         Err(error) => {
             let connection = methods.connection();
-            let id = settle_malformed(connection, &wharf_json::salvage(frame), &error.to_string()).await;
+            let id = settle_malformed(connection, &rpc::salvage(frame), &error.to_string()).await;
             let error = match error {
                 ScanError::Batch => RpcError::invalid_request("batches are not taken: send one message at a time"),
                 ScanError::NotMessage(why) => RpcError::invalid_request(why),
@@ -208,7 +208,7 @@ async fn take_notification<M: Methods>(
 
 /// Returns a copy of the message's id: what is kept of a request must not keep the whole of it.
 pub(super) fn request_id(frame: &Bytes, envelope: &Envelope<'_>) -> Bytes {
-    envelope.id.clone().map_or_else(|| Bytes::from_static(b"null"), |span| Bytes::copy_from_slice(&frame[span]))
+    Bytes::copy_from_slice(envelope.id_text(frame))
 }
 
 /// Returns the session that a message names, which it has to.

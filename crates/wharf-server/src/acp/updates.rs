@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use wharf_host::core::{Ask, AskId, AskKind, AskOutcome, Member, PromptEnd, Raw, Sender, SessionId};
-use wharf_json::Json;
+use wharf_json::{Json, rpc};
 
 use super::capability_filter::CapabilityFilter;
 use crate::use_cases::prompt_text;
@@ -15,7 +15,7 @@ pub(super) fn update(session: &SessionId, tag: &str, mut body: Value) -> Bytes {
     body["type"] = tag.into();
     body["sessionUpdate"] = tag.into();
     let params = json!({ "sessionId": session.as_str(), "update": body });
-    json!({ "jsonrpc": "2.0", "method": "session/update", "params": params }).to_string().into()
+    rpc::notification("session/update", params)
 }
 
 /// `{clientId, name, version}`.
@@ -41,7 +41,7 @@ pub(super) fn notice(session: &SessionId, understood: CapabilityFilter, message:
         params["sessionId"] = session.as_str().into();
         ("_wharf/notice", params)
     };
-    json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string().into()
+    rpc::notification(method, params)
 }
 
 /// Tells of a prompt, with its content as the sender wrote it and as the agent gets it.

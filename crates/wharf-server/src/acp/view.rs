@@ -13,7 +13,7 @@ use wharf_host::core::{
 };
 use wharf_host::frame::FrameKind;
 use wharf_host::{Entry, frame};
-use wharf_json::Json;
+use wharf_json::{Json, rpc};
 
 use super::capability_filter::CapabilityFilter;
 use super::errors::from_end;
@@ -340,7 +340,7 @@ impl View {
     fn resolved(&mut self, ask: AskId, outcome: &AskOutcome, by: Option<&Sender>, live: bool) -> Shown {
         let known = self.asks.remove(&ask);
         let copies = self.ledger.withdraw(&self.session, What::Ask(ask));
-        let mut frames: Vec<Bytes> = copies.into_iter().map(cancel_request).collect();
+        let mut frames: Vec<Bytes> = copies.into_iter().map(rpc::cancel_request).collect();
         if self.tells(live)
             && let Some(ask) = known
         {
@@ -378,7 +378,7 @@ impl View {
 
     /// Takes back a request that was given to this client alone.
     pub(super) fn withdraw(&self, relay: u64) -> Option<Bytes> {
-        self.ledger.withdraw(&self.session, What::Relay(relay)).pop().map(cancel_request)
+        self.ledger.withdraw(&self.session, What::Relay(relay)).pop().map(rpc::cancel_request)
     }
 
     /// Returns a message of the agent for this client alone, as the client is to see it. If it answers a request that was
@@ -418,10 +418,6 @@ impl View {
     }
 }
 
-fn cancel_request(request: u64) -> Bytes {
-    format!(r#"{{"jsonrpc":"2.0","method":"$/cancel_request","params":{{"requestId":{request}}}}}"#).into()
-}
-
 /// Returns the response to the prompt's own request.
 pub(super) fn response(end: &PromptEnd, request: &[u8], session: &str) -> Bytes {
     if let PromptEnd::Answered { frame, .. } | PromptEnd::Failed { frame } = end
@@ -431,10 +427,7 @@ pub(super) fn response(end: &PromptEnd, request: &[u8], session: &str) -> Bytes 
     }
     match from_end(end, session) {
         Some(error) => error.frame(request),
-        None => {
-            let id = String::from_utf8_lossy(request);
-            format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"stopReason":"cancelled"}}}}"#).into()
-        }
+        None => rpc::response(request, r#"{"stopReason":"cancelled"}"#),
     }
 }
 
@@ -459,12 +452,5 @@ fn user_message(session: &SessionId, prompt: &Raw) -> Vec<Bytes> {
             return Vec::new();
         }
     };
-    let blocks = request.params.prompt.iter().map(|block| {
-        format!(
-            r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"{session}","update":{{"sessionUpdate":"user_message_chunk","content":{}}}}}}}"#,
-            block.raw()
-        )
-        .into()
-    });
-    blocks.collect()
+    request.params.prompt.iter().map(|block| frame::user_message_chunk(session.as_str(), block.raw())).collect()
 }

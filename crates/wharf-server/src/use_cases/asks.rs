@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use wharf_api::{AnswerAction, AnswerArgs, Answered, AskList, ErrorCode, OpenAsk};
 use wharf_host::core::{AskId, AskKind, Raw, Seq};
 use wharf_host::{SessionHandle, timestamp};
+use wharf_json::rpc;
 
 use super::contract::to_open_ask;
 use super::faults::{fault_from_failed_call, invalid_params};
@@ -116,6 +117,6 @@ fn read_answer(args: AnswerArgs, kind: Option<AskKind>) -> Result<AskReply, Faul
 
 /// Builds the response frame. Its id is replaced on the way to the agent.
 fn build_response(result: &Value) -> Result<Raw, Fault> {
-    let frame = json!({ "jsonrpc": "2.0", "id": 0, "result": result }).to_string();
-    Raw::new(frame).ok_or_else(|| invalid_params("the answer is not one line of UTF-8"))
+    let frame = Raw::new(rpc::response(rpc::PLACEHOLDER_ID, result));
+    frame.ok_or_else(|| invalid_params("the answer is not one line of UTF-8"))
 }

@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use wharf_api::ErrorCode;
 use wharf_host::frame::{Envelope, with_id};
-use wharf_json::{Json, Salvaged};
+use wharf_json::rpc::{Salvaged, is_same_id};
 
-use super::meta;
+use super::{meta, refusal};
 
 #[derive(Debug)]
 struct Ask {
@@ -53,7 +53,7 @@ impl Asks {
     /// A request of the host; `frame` is without an event id. One that had none is not `fresh`: it may have been asked
     /// before.
     pub(super) fn ask(&mut self, frame: &Bytes, envelope: &Envelope<'_>, fresh: bool) -> Asked {
-        let host = envelope.id.clone().map_or_else(Bytes::new, |span| frame.slice(span));
+        let host = envelope.id_bytes(frame);
         let params = meta::params(frame).map_or_else(Bytes::new, |params| frame.slice_ref(params.as_bytes()));
         let again = |ask: &Ask| !fresh && ask.host.is_none() && *ask.method == *envelope.method && ask.params == params;
         if let Some(at) = self.open.iter().position(again) {
@@ -80,7 +80,7 @@ impl Asks {
 
     /// The client's answer as the host is to see it; `None` if it waits for the host to ask again, or is for nothing.
     pub(super) fn answer(&mut self, line: &Bytes, envelope: &Envelope<'_>) -> Option<Bytes> {
-        let id = envelope.id.clone().map_or_else(Bytes::new, |span| line.slice(span));
+        let id = envelope.id_bytes(line);
         let at = self.open.iter().position(|ask| is_same_id(&ask.shown, &id))?;
         let Some(host) = self.open[at].host.clone() else {
             self.open[at].answer.get_or_insert_with(|| line.clone());
@@ -99,8 +99,8 @@ impl Asks {
         }
         let mut failed = Vec::new();
         for id in &found.ids {
-            let error = super::error(ErrorCode::INTERNAL, &format!("the client's answer could not be read: {why}"));
-            let answer = super::failure(id.as_bytes(), &error.to_string());
+            let message = format!("the client's answer could not be read: {why}");
+            let answer = refusal(id.as_bytes(), ErrorCode::INTERNAL, &message);
             if let Ok(envelope) = wharf_host::frame::scan(&answer) {
                 failed.extend(self.answer(&answer, &envelope));
             }
@@ -160,12 +160,6 @@ impl Asks {
 /// Which the host puts again to a client that comes back (rule 3.7); the rest it serves or refuses itself.
 fn is_repeated(method: &str) -> bool {
     matches!(method, "session/request_permission" | "elicitation/create")
-}
-
-/// An id may come back as another spelling of the same number, or as its string.
-fn is_same_id(ours: &[u8], theirs: &[u8]) -> bool {
-    let number = |id: &[u8]| Json::parse(id).ok().and_then(Json::id_number);
-    ours == theirs || number(ours).is_some_and(|ours| number(theirs) == Some(ours))
 }
 
 fn renamed(answer: &Bytes, id: &[u8]) -> Bytes {

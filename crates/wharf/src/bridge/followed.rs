@@ -35,7 +35,7 @@ pub(super) struct Followed {
     /// The `clientId` and `clientInfo` that the client attached with.
     pub(super) attached_as: AttachedAs,
     /// Why it could not be attached again, as a JSON-RPC error.
-    pub(super) lost: Option<Bytes>,
+    pub(super) lost: Option<Box<str>>,
 }
 
 /// The client as it named itself when it attached.

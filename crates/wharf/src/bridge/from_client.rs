@@ -4,10 +4,11 @@ use bytes::Bytes;
 use serde_json::Value;
 use wharf_api::ErrorCode;
 use wharf_host::frame::{self, Envelope, FrameKind};
-use wharf_json::{Json, Salvaged};
+use wharf_json::Json;
+use wharf_json::rpc::{self, Salvaged};
 
 use super::unanswered::{Request, moves};
-use super::{Bridge, Phase, Step, error, failure, meta};
+use super::{Bridge, Phase, Step, meta, refusal};
 
 /// Can the client run its agent's program in a terminal for a login?
 fn has_terminal_auth(initialize: &[u8]) -> bool {
@@ -24,7 +25,7 @@ impl Bridge {
         let line = line.slice(bom..);
         if std::str::from_utf8(&line).is_err() {
             // A text frame could not carry it.
-            self.refuse_unreadable(&wharf_json::salvage(&line), ErrorCode::MALFORMED_JSON, "not UTF-8");
+            self.refuse_unreadable(&rpc::salvage(&line), ErrorCode::MALFORMED_JSON, "not UTF-8");
         } else if matches!(self.phase, Phase::Open) && !self.needs_attaching(&line) {
             self.pass_line(line);
         } else {
@@ -36,7 +37,7 @@ impl Bridge {
     /// A line over what is read at once, of which only the first bytes are known.
     pub(crate) fn handle_oversized_line(&mut self, head: &[u8], limit: usize) -> Step {
         let message = format!("a message over {limit} bytes was not read");
-        let found = wharf_json::salvage_head(wharf_json::strip_bom(head));
+        let found = rpc::salvage_head(wharf_json::strip_bom(head));
         self.refuse_unreadable(&found, ErrorCode::BODY_TOO_LARGE, &message);
         self.done()
     }
@@ -48,7 +49,7 @@ impl Bridge {
             [id] if found.has_method => id.as_bytes(),
             _ => b"null",
         };
-        self.tell_client(failure(id, &error(reason, message).to_string()));
+        self.tell_client(refusal(id, reason, message));
         let failed = self.asks.fail_named(found, message);
         self.step.to_host.extend(failed);
     }
@@ -87,7 +88,7 @@ impl Bridge {
         let envelope = match frame::scan(&line) {
             Ok(envelope) => envelope,
             Err(error) => {
-                let failed = self.asks.fail_named(&wharf_json::salvage(&line), &error.to_string());
+                let failed = self.asks.fail_named(&rpc::salvage(&line), &error.to_string());
                 if failed.is_empty() {
                     // The host says what is wrong with it.
                     self.tell_host(line);
@@ -107,11 +108,11 @@ impl Bridge {
     }
 
     fn request(&mut self, line: &Bytes, envelope: &Envelope<'_>) {
-        let id = envelope.id.clone().map_or_else(Bytes::new, |span| line.slice(span));
+        let id = envelope.id_bytes(line);
         if let Some(session) = self.lost_session(envelope)
             && let Some(error) = self.sessions.get(&session).and_then(|followed| followed.lost.clone())
         {
-            self.tell_client(failure(&id, &String::from_utf8_lossy(&error)));
+            self.tell_client(rpc::error_response(&id, error));
             return;
         }
         let session = envelope.session.as_ref().map(|session| session.value.as_ref().to_owned());
@@ -185,12 +186,9 @@ impl Bridge {
         let Some(session) = &self.options.session else { return };
         let cwd = Json::parse(&request.frame).and_then(|new| new.seek(&["params", "cwd"]));
         let cwd = cwd.ok().flatten().map(|cwd| format!(r#","cwd":{cwd}"#)).unwrap_or_default();
-        let id = String::from_utf8_lossy(&request.id);
         let quoted = Value::from(session.as_str());
-        request.frame = format!(
-            r#"{{"jsonrpc":"2.0","id":{id},"method":"session/resume","params":{{"sessionId":{quoted}{cwd},"mcpServers":[]}}}}"#
-        )
-        .into();
+        let params = format!(r#"{{"sessionId":{quoted}{cwd},"mcpServers":[]}}"#);
+        request.frame = rpc::request(&request.id, "session/resume", params);
         request.method = "session/resume".into();
         request.session = Some(session.as_str().into());
         request.as_new = true;

@@ -34,7 +34,7 @@ impl Bridge {
     }
 
     fn response(&mut self, frame: &Bytes, envelope: &Envelope<'_>) {
-        let id = envelope.id.clone().map_or_else(Bytes::new, |span| frame.slice(span));
+        let id = envelope.id_bytes(frame);
         let request = self.unanswered.settle(&id);
         let is_ours = request.is_none() && self.is_own_request(&id);
         if let Some(request) = &request {

@@ -21,8 +21,9 @@ mod unanswered;
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::json;
 use wharf_api::ErrorCode;
+use wharf_json::rpc;
 
 use asks::Asks;
 use followed::Followed;
@@ -169,10 +170,7 @@ impl Bridge {
     /// Tells the client that it need not answer these any more.
     fn withdraw(&mut self, asks: Vec<Bytes>) {
         for id in asks {
-            let id = String::from_utf8_lossy(&id);
-            self.tell_client(
-                format!(r#"{{"jsonrpc":"2.0","method":"$/cancel_request","params":{{"requestId":{id}}}}}"#).into(),
-            );
+            self.tell_client(rpc::cancel_request(&id));
         }
     }
 
@@ -183,12 +181,7 @@ impl Bridge {
     }
 }
 
-/// An error response. `error` is JSON text.
-fn failure(id: &[u8], error: &str) -> Bytes {
-    let id = String::from_utf8_lossy(id);
-    format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#).into()
-}
-
-fn error(reason: ErrorCode, message: &str) -> Value {
-    json!({ "code": reason.json_rpc(), "message": message, "data": { "reason": reason } })
+/// Makes the error response to a request that the bridge answers itself.
+fn refusal(id: &[u8], reason: ErrorCode, message: &str) -> Bytes {
+    rpc::error_response(id, rpc::error(reason.json_rpc(), message, Some(json!({ "reason": reason }))))
 }

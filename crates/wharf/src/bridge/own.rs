@@ -1,7 +1,6 @@
 //! Prompts of the client's own that the host shows as another's: after a reconnect it does not know whose they are.
 
 use serde::Deserialize;
-use serde_json::Value;
 use wharf_host::frame;
 use wharf_json::Json;
 
@@ -34,12 +33,5 @@ pub(super) fn is_own_message(frame: &[u8], session: &str, followed: &Followed) -
     let update = frame::peek_update::<Body<'_>>(frame).ok();
     let Some(content) = update.and_then(|update| update.content) else { return false };
     // An agent's echo of a prompt is not written like that.
-    frame == user_message(session, content.raw()).as_bytes() && followed.is_own_block(content.raw())
-}
-
-fn user_message(session: &str, block: &str) -> String {
-    let session = Value::from(session);
-    format!(
-        r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":{session},"update":{{"sessionUpdate":"user_message_chunk","content":{block}}}}}}}"#
-    )
+    *frame == frame::user_message_chunk(session, content.raw()) && followed.is_own_block(content.raw())
 }

@@ -4,14 +4,11 @@ use bytes::Bytes;
 use serde_json::json;
 use wharf_api::ErrorCode;
 use wharf_host::frame;
-use wharf_json::Json;
+use wharf_json::{Json, rpc};
 
 use super::followed::{AttachedAs, From};
 use super::unanswered::Request;
-use super::{Bridge, Lost, Phase, Step, error, failure, meta};
-
-/// `session/attach` and `session/detach` say so of a session that is not there (rule 4.6).
-const NOT_FOUND: i128 = -32001;
+use super::{Bridge, Lost, Phase, Step, meta, refusal};
 
 impl Bridge {
     /// There is a connection, to this process.
@@ -41,8 +38,8 @@ impl Bridge {
         if lost == Lost::TooBig
             && let Some(request) = self.unanswered.take_largest()
         {
-            let error = error(ErrorCode::BODY_TOO_LARGE, "the message is over the host's limit (limits.frame)");
-            self.tell_client(failure(&request.id, &error.to_string()));
+            let message = "the message is over the host's limit (limits.frame)";
+            self.tell_client(refusal(&request.id, ErrorCode::BODY_TOO_LARGE, message));
         }
         self.done()
     }
@@ -127,9 +124,7 @@ impl Bridge {
             params["_meta"] = json!({ "wharf": { "multiClientUpdates": multi, "serves": followed.serves } });
             params["sessionId"] = session.as_str().into();
             let id = self.own_id();
-            let text = String::from_utf8_lossy(&id);
-            let frame = format!(r#"{{"jsonrpc":"2.0","id":{text},"method":"session/attach","params":{params}}}"#);
-            self.tell_host(frame.into());
+            self.tell_host(rpc::request(&id, "session/attach", params));
             pending.push((id, session));
         }
         if pending.is_empty() {
@@ -141,8 +136,8 @@ impl Bridge {
 
     /// The answer to a `session/attach` of the bridge.
     fn attached(&mut self, session: &str, answer: &[u8]) {
-        let refusal = Json::parse(answer).and_then(|answer| answer.member("error")).ok().flatten();
-        let Some(refusal) = refusal else {
+        let refused = Json::parse(answer).and_then(|answer| answer.member("error")).ok().flatten();
+        let Some(refused) = refused else {
             let at = meta::event_id_of_answer(answer);
             let answer = frame::to_value(answer);
             if let Some(followed) = self.sessions.get_mut(session) {
@@ -158,12 +153,12 @@ impl Bridge {
             }
             return;
         };
-        self.note(format!("{session} cannot be attached again: {refusal}"));
-        let code = refusal.seek(&["code"]).ok().flatten().and_then(Json::integer);
-        if code == Some(NOT_FOUND) {
+        self.note(format!("{session} cannot be attached again: {refused}"));
+        let code = refused.seek(&["code"]).ok().flatten().and_then(Json::integer);
+        if code == Some(ErrorCode::ATTACH_UNKNOWN_JSON_RPC.into()) {
             self.sessions.remove(session);
         } else if let Some(followed) = self.sessions.get_mut(session) {
-            followed.lost = Some(Bytes::copy_from_slice(refusal.raw().as_bytes()));
+            followed.lost = Some(refused.raw().into());
         }
     }
 
@@ -186,7 +181,7 @@ impl Bridge {
         let followed = request.session.as_deref().and_then(|session| self.sessions.get_mut(session));
         let lost = followed.as_ref().and_then(|followed| followed.lost.clone()).filter(|_| !request.moves());
         if let Some(lost) = lost {
-            self.tell_client(failure(&request.id, &String::from_utf8_lossy(&lost)));
+            self.tell_client(rpc::error_response(&request.id, lost));
         } else if request.can_repeat() {
             if let Some(followed) = followed.filter(|_| &*request.method == "session/load") {
                 followed.load_again();
@@ -195,7 +190,7 @@ impl Bridge {
             self.unanswered.add(request);
         } else {
             let message = format!("the host was restarted before it answered {}", request.method);
-            self.tell_client(failure(&request.id, &error(ErrorCode::HOST_RESTARTED, &message).to_string()));
+            self.tell_client(refusal(&request.id, ErrorCode::HOST_RESTARTED, &message));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::thread;
 use bytes::Bytes;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
-use wharf_json::HEAD_BYTES;
+use wharf_json::rpc::HEAD_BYTES;
 
 /// The most that one line may hold; the host's own limit is as large if nobody changed it.
 pub(super) const LINE: usize = 32 << 20;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use wharf_core::{Fault, Input, Raw, UpdateKind};
+use wharf_json::rpc::code;
 
 use super::AgentConnection;
 use crate::session::agent_inbound::{AgentMessage, AgentRequest};
@@ -68,7 +69,9 @@ impl AgentConnection {
             AgentMessage::Request(request) => self.take_request(request, journal, clients),
             AgentMessage::Withdrawn { agent_request } => match clients.withdraw_request(&agent_request, journal.head())
             {
-                Some(_) => self.speak(|writer| writer.fail(&agent_request, -32800, "request cancelled")),
+                Some(_) => {
+                    self.speak(|writer| writer.fail(&agent_request, code::REQUEST_CANCELLED, "request cancelled"))
+                }
                 None => journal.input(Input::AgentWithdrew { agent_request }, None),
             },
             AgentMessage::Note(frame) => clients.send_note(frame, journal.session()),
@@ -95,16 +98,15 @@ impl AgentConnection {
         if self.services.can_serve(&request.method) {
             if !self.services.serve(request, journal.state().start) {
                 let message = "too many or too large requests are under way; wait for some of their answers";
-                self.speak(|writer| writer.fail(&agent_request, -32603, message));
+                self.speak(|writer| writer.fail(&agent_request, code::INTERNAL_ERROR, message));
             }
             return;
         }
         if request.method == "elicitation/create" {
-            let cancelled = br#"{"jsonrpc":"2.0","id":0,"result":{"action":"cancel"}}"#;
-            return self.speak(|writer| writer.answer(&agent_request, cancelled));
+            return self.speak(|writer| writer.cancel_elicitation(&agent_request));
         }
         let message = format!("{} is not available: no attached client can serve it", request.method);
-        self.speak(|writer| writer.fail(&agent_request, -32601, &message));
+        self.speak(|writer| writer.fail(&agent_request, code::METHOD_NOT_FOUND, &message));
     }
 
     pub(super) fn record_terminals(&mut self, ended: Option<&str>, journal: &mut Journal) {

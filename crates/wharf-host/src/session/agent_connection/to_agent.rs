@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use tokio::sync::oneshot;
 use wharf_core::{AskReply, ClientId, PromptId, Raw, Status};
+use wharf_json::rpc::code;
 
 use super::AgentConnection;
 use crate::session::agent_outbound::{AgentWriter, ForwardKind, Forwarded, StdinStalled, error};
@@ -86,15 +87,18 @@ impl AgentConnection {
             return self.tell_gone(&to, journal, clients);
         };
         let kind = if link.writer().owes_too_much() {
-            Err((-32603, "the agent has too many requests to answer; wait for some of its answers".to_owned()))
+            Err((
+                code::INTERNAL_ERROR,
+                "the agent has too many requests to answer; wait for some of its answers".to_owned(),
+            ))
         } else {
             // The agent might understand it otherwise than the log would tell.
-            ForwardKind::of(&frame).map_err(|why| (-32602, why.to_string()))
+            ForwardKind::of(&frame).map_err(|why| (code::INVALID_PARAMS, why.to_string()))
         };
         match kind {
             Ok(kind) => link.speak(|writer| writer.forward(&frame, Forwarded { client, request, kind })),
             Err((code, message)) => {
-                let frame = error(&String::from_utf8_lossy(&request), code, &message);
+                let frame = error(&request, code, &message);
                 clients.send(&client, Direct::Frame(frame), journal.head());
             }
         }
@@ -109,7 +113,7 @@ impl AgentConnection {
         clients: &mut Clients,
     ) {
         if let Some(passed_on) = self.pending.take_back(client, request) {
-            let frame = error(&String::from_utf8_lossy(request), -32800, "request cancelled");
+            let frame = error(request, code::REQUEST_CANCELLED, "request cancelled");
             clients.send(client, Direct::Frame(frame), journal.head());
             let _ = passed_on.send(Ok(()));
             return;
@@ -118,7 +122,7 @@ impl AgentConnection {
     }
 
     pub(super) fn tell_gone(&mut self, to: &Forwarded, journal: &Journal, clients: &mut Clients) {
-        let frame = error(&String::from_utf8_lossy(&to.request), -32603, "the session's agent is not running");
+        let frame = error(&to.request, code::INTERNAL_ERROR, "the session's agent is not running");
         self.send_answer(to, frame, journal, clients);
     }
 
@@ -148,7 +152,7 @@ impl AgentConnection {
     /// Fails a relayed request that its client will not answer.
     pub(in crate::session) fn fail_relay(&mut self, relay: u64, why: &str, journal: &Journal, clients: &mut Clients) {
         if let Some(open) = clients.withdraw(relay, journal.head()) {
-            self.speak(|writer| writer.fail(&open.agent_request, -32603, why));
+            self.speak(|writer| writer.fail(&open.agent_request, code::INTERNAL_ERROR, why));
         }
     }
 

@@ -8,7 +8,7 @@ use wharf_api::ErrorCode;
 use wharf_host::core::{Overlap, Peer, Role, Seq, SessionId};
 use wharf_host::frame::Envelope;
 use wharf_host::{ReplayTurns, SessionHandle, new_client_id};
-use wharf_json::Json;
+use wharf_json::{Json, rpc};
 
 use super::METHOD_PREFIX;
 use super::binding::Binding;
@@ -251,8 +251,8 @@ impl AmuxMethods {
         let place = connection.app.host.workspaces().place(&connection.client.identity().ground(), None, None);
         let place = place.map_err(|error| from_create(&error.into()))?;
         let params = json!({ "cwd": place.cwd.to_string_lossy(), "mcpServers": [] });
-        let frame = json!({ "jsonrpc": "2.0", "id": 0, "method": "session/new", "params": params });
-        let created = create_session(connection, &frame.to_string().into(), Some(Arc::clone(binding.name()))).await?;
+        let frame = rpc::request(rpc::PLACEHOLDER_ID, "session/new", params);
+        let created = create_session(connection, &frame, Some(Arc::clone(binding.name()))).await?;
         created.map(|created| created.handle).map_err(|why| Fault::from(why).into())
     }
 }

@@ -3,15 +3,21 @@
 use bytes::Bytes;
 use serde_json::Value;
 use wharf_host::{Entry, timestamp};
+use wharf_json::rpc;
 
 #[derive(Debug)]
-pub(super) struct Note(String);
+pub(super) struct Note {
+    method: String,
+    /// The JSON text of the params without its closing brace.
+    params: String,
+}
 
 impl Note {
     /// Both words for the session's name: amux changed its mind between versions.
     pub(super) fn new(method: &str, name: &str) -> Self {
         let name = Value::from(name);
-        Self(format!(r#"{{"jsonrpc":"2.0","method":"amux/{method}","params":{{"sessionId":{name},"roomId":{name}"#))
+        let params = format!(r#"{{"sessionId":{name},"roomId":{name}"#);
+        Self { method: format!("amux/{method}"), params }
     }
 
     pub(super) fn with(self, key: &str, value: impl Into<Value>) -> Self {
@@ -29,7 +35,7 @@ impl Note {
 
     /// A member whose value is JSON text already.
     pub(super) fn raw(mut self, key: &str, json: &str) -> Self {
-        self.0.push_str(&format!(r#","{key}":{json}"#));
+        self.params.push_str(&format!(r#","{key}":{json}"#));
         self
     }
 
@@ -39,8 +45,7 @@ impl Note {
         self.with("_meta", serde_json::json!({ "amux": amux }))
     }
 
-    pub(super) fn end(mut self) -> Bytes {
-        self.0.push_str("}}");
-        self.0.into()
+    pub(super) fn end(self) -> Bytes {
+        rpc::notification(&self.method, format_args!("{}}}", self.params))
     }
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use wharf_api::ErrorCode;
 use wharf_host::BytePermit;
 use wharf_host::frame::{self, Envelope, FrameKind, ScanError};
-use wharf_json::{salvage, salvage_head};
+use wharf_json::rpc::{salvage, salvage_head};
 
 use super::connections::{Connections, HttpConnection};
 use super::faults::Fault;
@@ -93,7 +93,7 @@ async fn initialize(
     frame: &Bytes,
     envelope: &Envelope<'_>,
 ) -> Result<Response, Fault> {
-    let id = envelope.id.clone().map_or_else(|| Bytes::from_static(b"null"), |span| frame.slice(span));
+    let id = envelope.id_bytes(frame);
     let agent = query.agent(app);
     let http = Connections::start(app, identity, agent)?;
     let answer = match initialize_client(http.connection(), ClientRequest { frame, envelope, id: &id }).await {

@@ -5,13 +5,12 @@ use wharf_api::ErrorCode;
 use wharf_host::SessionHandle;
 use wharf_host::core::{AskId, Raw};
 use wharf_host::frame::Envelope;
-use wharf_json::{Json, Salvaged};
+use wharf_json::rpc::{Salvaged, code};
 
 use crate::acp::ask_answer::{AskAnswer, declined};
 use crate::acp::attachments::AttachedSession;
 use crate::acp::connection::Connection;
 use crate::acp::errors::RpcError;
-use crate::acp::inbound::request_id;
 use crate::acp::pending_requests::{Wanted, What};
 use crate::acp::under_way::LONGEST_ID;
 use crate::fault::Fault;
@@ -19,7 +18,7 @@ use crate::use_cases::{self, AskReply, reply_to_ask};
 
 /// Takes a client's answer to one of our requests.
 pub(in crate::acp) async fn take_response(connection: &Connection, frame: &Bytes, envelope: &Envelope<'_>) {
-    let id = Json::parse(&request_id(frame, envelope)).ok().and_then(Json::id_number);
+    let id = envelope.id_number(frame);
     let Some((request, asked)) = id.and_then(|id| Some((id, connection.requests.answered(id)?))) else {
         // Settled already or never asked: dropped, never answered (rule 3.15).
         return;
@@ -51,7 +50,7 @@ pub(in crate::acp) async fn settle_malformed(connection: &Connection, found: &Sa
         let why = format!("the client's answer could not be read: {why}");
         let outcome = match asked.what {
             What::Relay(relay) => {
-                let error = RpcError::new(-32603, why).frame(request.to_string().as_bytes());
+                let error = RpcError::new(code::INTERNAL_ERROR, why).frame(request.to_string().as_bytes());
                 answer_relay(connection, &handle, relay, error).await
             }
             What::Ask(ask) => decline_invalid(connection, &handle, ask, asked.wanted, &why).await,
