@@ -1,6 +1,7 @@
 //! The ids. Each kind has its own type, so that they cannot be confused.
 
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -105,6 +106,39 @@ impl Seq {
     }
 }
 
+/// An event as clients name it, written `<epoch>-<seq>` (rule 1.5). The epoch tells an event from another one that got its
+/// number after power loss had cut the first from the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct EventId {
+    pub epoch: Epoch,
+    pub seq: Seq,
+}
+
+impl fmt::Display for EventId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.epoch, self.seq)
+    }
+}
+
+/// The text is no event id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotAnEventId;
+
+impl FromStr for EventId {
+    type Err = NotAnEventId;
+
+    fn from_str(text: &str) -> Result<Self, NotAnEventId> {
+        let (epoch, seq) = text.split_once('-').ok_or(NotAnEventId)?;
+        let number = |text| parse_digits(text).ok_or(NotAnEventId);
+        Ok(Self { epoch: Epoch(number(epoch)?), seq: Seq(number(seq)?) })
+    }
+}
+
+/// Reads a number that consists of digits alone: `parse` would take a plus sign, too.
+pub fn parse_digits<N: FromStr>(text: &str) -> Option<N> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+}
+
 impl Millis {
     #[must_use]
     pub const fn after(self, wait: Self) -> Self {
@@ -114,5 +148,22 @@ impl Millis {
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
     pub(crate) const fn is_zero(&self) -> bool {
         self.0 == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn event_ids_are_read_as_they_are_written() {
+        for text in ["0-0", "3-17", "18446744073709551615-18446744073709551615"] {
+            assert_eq!(text.parse::<EventId>().map(|id| id.to_string()).as_deref(), Ok(text));
+        }
+        for text in
+            ["", "-", "7", "3-", "-7", "+3-7", "3-+7", "3--7", " 3-7", "3-7.1", "3-7@2", "3-18446744073709551616"]
+        {
+            assert_eq!(text.parse::<EventId>(), Err(NotAnEventId), "{text}");
+        }
     }
 }

@@ -23,7 +23,7 @@ pub use event::{
     Peer, PromptEnd, Sender, SettingSpelling, SpawnKey, StartKind, Status, ToolCall, ToolCallState, TurnLimit,
     UpdateKind,
 };
-pub use id::{AskId, ClientId, Epoch, Millis, PromptId, Seq, SessionId, StartNo};
+pub use id::{AskId, ClientId, Epoch, EventId, Millis, NotAnEventId, PromptId, Seq, SessionId, StartNo, parse_digits};
 pub use identity::{ChosenId, ClientIdentity, InvalidChosenId, MAX_CHOSEN_ID_BYTES};
 pub use input::{
     Attachment, CancelScope, Input, NewSession, OnRestart, Overlap, Role, Settings, StartFault, Submission, WakeCause,

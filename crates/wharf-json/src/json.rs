@@ -87,6 +87,11 @@ impl<'a> Json<'a> {
         Ok(found.map(Self::known).filter(|value| value.kind() != Kind::Null))
     }
 
+    /// Returns the last member of this name, null or not. For readers that leave it to others to refuse duplicates.
+    pub fn last_member(self, name: &str) -> Option<Self> {
+        self.members().filter(|(key, _)| key == name).last().map(|(_, value)| value)
+    }
+
     /// Returns true if an object has a member of this name, even if it is null or occurs twice.
     pub fn has_key(self, name: &str) -> bool {
         let text = self.text;

@@ -1,6 +1,7 @@
 //! Replacing a part of a frame, byte for byte elsewhere.
 
 use bytes::Bytes;
+use wharf_json::Json;
 
 use super::{Envelope, Span};
 
@@ -17,6 +18,16 @@ pub fn splice(frame: &[u8], parts: &mut [(Span, &[u8])]) -> Vec<u8> {
     }
     out.extend_from_slice(&frame[done..]);
     out
+}
+
+/// Finds the place in `frame` where a member (JSON text) becomes the first of `object`, which is a part of the frame. Returns it
+/// with the text to put there. `None` if `object` is no object of the frame.
+pub fn first_member(frame: &[u8], object: Json<'_>, mut member: String) -> Option<(Span, String)> {
+    let at = object.span_in(frame).filter(|_| object.is_object())?.start + 1;
+    if object.members().next().is_some() {
+        member.push(',');
+    }
+    Some((at..at, member))
 }
 
 /// The frame with its `id` replaced. `id` is JSON text.

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use tokio::sync::watch;
-use wharf_core::{Epoch, Event, Millis, PromptEnd, Raw, Seq, decode};
+use wharf_core::{Epoch, Event, EventId, Millis, PromptEnd, Raw, Seq, decode};
 use wharf_store::StoreError;
 
 use super::pages::Page;
@@ -27,6 +27,11 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Returns the id by which clients know the event.
+    pub const fn id(&self) -> EventId {
+        EventId { epoch: self.epoch, seq: self.seq }
+    }
+
     /// Returns true if these bytes are the event's own, and not a copy.
     pub fn holds(&self, bytes: &Bytes) -> bool {
         self.frame().is_some_and(|frame| frame.bytes().as_ptr_range().contains(&bytes.as_ptr()))

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 use wharf_core::{
-    AgentSetting, Ask, AskId, Attachment, CancelScope, ClientId, EndReason, Input, Joined, Latest, Member, PromptId,
-    PromptReceipt, QueuedPrompt, Raw, Refusal, Reply, Sender, Seq, SessionId, State, Submission, Turn, WakeCause,
+    AgentSetting, Ask, AskId, Attachment, CancelScope, ClientId, EndReason, EventId, Input, Joined, Latest, Member,
+    PromptId, PromptReceipt, QueuedPrompt, Raw, Refusal, Reply, Sender, Seq, SessionId, State, Submission, Turn,
+    WakeCause,
 };
 
 use super::close_signal::CloseSignal;
 use super::command::Command;
-use super::cursor::Cursor;
+use super::cursor::{Cursor, ReadError};
 use super::link::AgentDelete;
 use super::shared::Shared;
 use crate::agent::initialize::StartFailure;
@@ -214,6 +215,15 @@ impl SessionHandle {
     /// The state in short, without waking the session.
     pub fn descriptor(&self) -> Arc<Descriptor> {
         self.shared.descriptor()
+    }
+
+    /// Returns true if the log holds this event. Another one may have its number if power loss had cut it off (rule 1.5).
+    pub async fn holds_event(&self, id: EventId) -> Result<bool, ReadError> {
+        if id.seq == Seq::ZERO || id.seq > self.head() {
+            return Ok(false);
+        }
+        let batch = self.cursor(Seq(id.seq.0 - 1)).next().await?;
+        Ok(batch.entries().first().is_some_and(|entry| entry.id() == id))
     }
 
     /// A reader of everything after `after`.

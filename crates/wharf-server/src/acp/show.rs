@@ -9,7 +9,7 @@ use wharf_host::core::{Event, Seq};
 use wharf_host::frame::{self, FrameKind};
 use wharf_host::{Batch, ByteBudget, Direct, Entry, LaneMessage, ReadError};
 
-use super::event_id::{event_id, with_event_id};
+use super::event_id::with_event_id;
 use super::out_frame::OutFrame;
 use super::outbound::Writer;
 use super::outbox::OVERLOADED;
@@ -201,8 +201,7 @@ impl<W: Wire> Writer<W> {
         let (batch, entry) = at;
         let is_large = frame.len() > ByteBudget::UNCOUNTED_BYTES;
         let own = is_large && !entry.holds(&frame);
-        let mut out =
-            if watched.view.event_ids { with_event_id(&frame, &event_id(entry)) } else { OutFrame::from(frame) };
+        let mut out = if watched.view.event_ids { with_event_id(&frame, entry.id()) } else { OutFrame::from(frame) };
         if own {
             out = self.count(out);
         } else if is_large {

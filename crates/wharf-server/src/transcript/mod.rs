@@ -13,7 +13,7 @@ mod starting_point;
 use std::fmt;
 use std::str::FromStr;
 
-use wharf_host::core::{Epoch, Seq};
+use wharf_host::core::{Epoch, EventId, Seq, parse_digits};
 
 pub use colours::paint_line;
 use projector::Projector;
@@ -30,9 +30,16 @@ pub(crate) struct LineId {
     pub(crate) n: u64,
 }
 
+impl LineId {
+    /// Returns the event that completes the line.
+    pub(crate) const fn event_id(self) -> EventId {
+        EventId { epoch: self.epoch, seq: self.seq }
+    }
+}
+
 impl fmt::Display for LineId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}.{}", self.epoch, self.seq, self.n)
+        write!(f, "{}.{}", self.event_id(), self.n)
     }
 }
 
@@ -46,17 +53,12 @@ impl FromStr for LineId {
 
     fn from_str(text: &str) -> Result<Self, InvalidLineId> {
         let parse = || {
-            let (epoch, rest) = text.split_once('-')?;
-            let (seq, n) = rest.split_once('.')?;
-            Some(Self { epoch: Epoch(parse_digits(epoch)?), seq: Seq(parse_digits(seq)?), n: parse_digits(n)? })
+            let (event, n) = text.split_once('.')?;
+            let EventId { epoch, seq } = event.parse().ok()?;
+            Some(Self { epoch, seq, n: parse_digits(n)? })
         };
         parse().ok_or_else(|| InvalidLineId(text.chars().take(80).collect()))
     }
-}
-
-/// Parses a number of digits only: `parse` alone would accept a plus sign.
-pub(crate) fn parse_digits(text: &str) -> Option<u64> {
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
 /// The stream of AIP-46 that a line belongs to.

@@ -56,7 +56,7 @@ impl TranscriptReader {
     ) -> Result<Self, TranscriptError> {
         match after {
             None => Ok(Self::start_at(handle, (Seq(1), 0), redact, ScanLimit::NO_LIMIT).await?),
-            Some(id) if has_event(handle, id).await? => {
+            Some(id) if handle.holds_event(id.event_id()).await? => {
                 Ok(Self::start_at(handle, (id.seq, id.n), redact, ScanLimit::NO_LIMIT).await?)
             }
             Some(id) => Err(TranscriptError::UnknownEvent(id)),
@@ -157,14 +157,6 @@ fn estimate_line_bytes(batch: &Batch) -> usize {
         bytes
     };
     batch.entries().iter().map(bytes).sum()
-}
-
-async fn has_event(handle: &SessionHandle, id: LineId) -> Result<bool, ReadError> {
-    if id.seq == Seq::ZERO || id.seq > handle.head() {
-        return Ok(false);
-    }
-    let batch = handle.cursor(Seq(id.seq.0 - 1)).next().await?;
-    Ok(batch.entries().first().is_some_and(|entry| entry.seq == id.seq && entry.epoch == id.epoch))
 }
 
 /// The last lines. `truncated` is true if there may be older ones in a part of the log that was not read.

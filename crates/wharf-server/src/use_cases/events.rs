@@ -2,14 +2,13 @@
 
 use serde_json::value::RawValue;
 use wharf_api::{ErrorCode, EventPage, EventQuery};
-use wharf_host::core::{Epoch, Seq, encode};
+use wharf_host::core::{EventId, Seq, encode};
 use wharf_host::{Entry, ReadError, SessionHandle};
 
 use super::faults::{invalid_query, unreadable_session};
 use super::{Caller, open_session};
 use crate::App;
 use crate::fault::Fault;
-use crate::transcript::parse_digits;
 
 const DEFAULT_PAGE_EVENTS: usize = 100;
 const MAX_PAGE_EVENTS: usize = 1_000;
@@ -40,16 +39,9 @@ pub(crate) fn unknown_event(id: &str) -> Fault {
 
 /// Returns the number of the event with this id, or a fault if the log does not hold it.
 async fn find_event(handle: &SessionHandle, id: &str) -> Result<Seq, Fault> {
-    let parsed =
-        id.split_once('-').and_then(|(epoch, seq)| Some((Epoch(parse_digits(epoch)?), Seq(parse_digits(seq)?))));
-    let (epoch, seq) = parsed.ok_or_else(|| unknown_event(id))?;
-    if seq == Seq::ZERO || seq > handle.head() {
-        return Err(unknown_event(id));
-    }
-    let first = handle.cursor(Seq(seq.0 - 1)).next().await.ok();
-    let first = first.as_ref().and_then(|batch| batch.entries().first());
-    let held = first.is_some_and(|entry| entry.seq == seq && entry.epoch == epoch);
-    held.then_some(seq).ok_or_else(|| unknown_event(id))
+    let event: EventId = id.parse().map_err(|_| unknown_event(id))?;
+    let is_held = handle.holds_event(event).await.unwrap_or(false);
+    is_held.then_some(event.seq).ok_or_else(|| unknown_event(id))
 }
 
 async fn read_page(handle: &SessionHandle, after: Seq, limit: usize, most: usize) -> Result<EventPage, ReadError> {
@@ -64,7 +56,7 @@ async fn read_page(handle: &SessionHandle, after: Seq, limit: usize, most: usize
             let Some(event) = to_stored_event(entry) else { continue };
             bytes += event.get().len();
             events.push(event);
-            last = Some(format!("{}-{}", entry.epoch, entry.seq));
+            last = Some(entry.id().to_string());
         }
     }
     Ok(EventPage { events, next: None })

@@ -6,10 +6,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
+use wharf_host::core::EventId;
 use wharf_host::frame;
 use wharf_json::Json;
-
-use super::meta::EventId;
 
 /// Own prompts that are remembered. An agent that answers so many without a single update shows nothing else either.
 const OWN: usize = 256;

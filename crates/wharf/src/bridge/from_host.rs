@@ -3,13 +3,13 @@
 use bytes::Bytes;
 use serde_json::Value;
 use wharf_host::core::UpdateKind;
-use wharf_host::frame::{self, Envelope, FrameKind, splice};
+use wharf_host::frame::{self, Envelope, FrameKind, IdHolder, first_member, splice};
 use wharf_json::Json;
 
 use super::asks::Asked;
 use super::followed::{AttachedAs, Followed};
 use super::unanswered::Request;
-use super::{Bridge, Step, meta, own};
+use super::{Bridge, Step, own};
 
 /// A frame that is new to the client.
 struct News {
@@ -60,8 +60,8 @@ impl Bridge {
         if !granted {
             return frame.clone();
         }
-        let id = joins(&request.method).then(|| meta::event_id_of_answer(frame)).flatten();
-        let plain = id.clone().map_or_else(|| frame.clone(), |(_, place)| meta::without(frame, place));
+        let event = joins(&request.method).then(|| frame::find_event_id(frame, IdHolder::Result)).flatten();
+        let plain = event.as_ref().map_or_else(|| frame.clone(), |event| event.remove_from(frame));
         let mut joined = session.to_owned();
         match &*request.method {
             "session/new" => {
@@ -88,8 +88,8 @@ impl Bridge {
             }
             _ => {}
         }
-        if let (Some((id, _)), Some(followed)) = (id, self.sessions.get_mut(&joined)) {
-            followed.is_at(id);
+        if let (Some(event), Some(followed)) = (event, self.sessions.get_mut(&joined)) {
+            followed.is_at(event.id);
         }
         let shown = if self.wishes.event_ids { frame.clone() } else { plain };
         if request.as_new { named(&shown, session) } else { shown }
@@ -123,15 +123,15 @@ impl Bridge {
 
     /// Notes how far a session has been shown. Nothing if the client has this already.
     fn follow(&mut self, frame: &Bytes, envelope: &Envelope<'_>) -> Option<News> {
-        let Some((id, place)) = meta::event_id(frame) else {
+        let Some(event) = frame::find_event_id(frame, IdHolder::Params) else {
             return Some(News { plain: frame.clone(), shown: frame.clone() });
         };
         if let Some(session) = &envelope.session
-            && !self.sessions.entry(session.value.as_ref().to_owned()).or_default().admit(id)
+            && !self.sessions.entry(session.value.as_ref().to_owned()).or_default().admit(event.id)
         {
             return None;
         }
-        let plain = meta::without(frame, place);
+        let plain = event.remove_from(frame);
         let shown = if self.wishes.event_ids { frame.clone() } else { plain.clone() };
         Some(News { plain, shown })
     }
@@ -174,10 +174,9 @@ fn joins(method: &str) -> bool {
 fn named(frame: &Bytes, session: &str) -> Bytes {
     let result = Json::parse(frame).and_then(|answer| answer.member("result")).ok().flatten();
     let Some(result) = result.filter(|result| result.is_object()) else { return frame.clone() };
-    let Some(at) = result.span_in(frame).map(|span| span.start + 1) else { return frame.clone() };
-    let comma = if result.members().next().is_none() { "" } else { "," };
-    let member = format!("\"sessionId\":{}{comma}", Value::from(session));
-    splice(frame, &mut [(at..at, member.as_bytes())]).into()
+    let member = format!(r#""sessionId":{}"#, Value::from(session));
+    let Some((at, member)) = first_member(frame, result, member) else { return frame.clone() };
+    splice(frame, &mut [(at, member.as_bytes())]).into()
 }
 
 /// The name that the client attaches with, to be repeated when it comes back.

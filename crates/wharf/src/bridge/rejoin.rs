@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::json;
 use wharf_api::ErrorCode;
-use wharf_host::frame;
+use wharf_host::frame::{self, IdHolder};
 use wharf_json::{Json, rpc};
 
 use super::followed::{AttachedAs, From};
@@ -138,12 +138,12 @@ impl Bridge {
     fn attached(&mut self, session: &str, answer: &[u8]) {
         let refused = Json::parse(answer).and_then(|answer| answer.member("error")).ok().flatten();
         let Some(refused) = refused else {
-            let at = meta::event_id_of_answer(answer);
+            let event = frame::find_event_id(answer, IdHolder::Result);
             let answer = frame::to_value(answer);
             if let Some(followed) = self.sessions.get_mut(session) {
                 followed.lost = None;
-                if let Some((id, _)) = at {
-                    followed.is_at(id);
+                if let Some(event) = event {
+                    followed.is_at(event.id);
                 }
             }
             if answer["result"]["historyPolicy"] == "full" && answer["result"]["historyDelivery"] != "stream" {

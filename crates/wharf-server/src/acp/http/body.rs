@@ -15,7 +15,7 @@ use super::stream::{LogRange, Marked, Seat};
 use super::stream_event_id::StreamEventId;
 use super::streams::Streams;
 use crate::acp::capability_filter::CapabilityFilter;
-use crate::acp::event_id::{event_id, with_event_id};
+use crate::acp::event_id::with_event_id;
 use crate::acp::out_frame::OutFrame;
 use crate::acp::view::View;
 use crate::acp::wire::TICK;
@@ -100,7 +100,7 @@ impl Reading {
         for entry in batch.entries().iter().take_while(|entry| entry.seq <= range.to) {
             let Some(frame) = again(entry, *event_ids, *understood) else { continue };
             let frame = if frame.len() > ByteBudget::UNCOUNTED_BYTES { frame.of_batch(&batch) } else { frame };
-            let mark = StreamEventId::of(range.run, entry.epoch, entry.seq);
+            let mark = StreamEventId::of(range.run, entry.id());
             while let Some(kept) = self.missed.pop_front_if(|(kept, _)| *kept < mark) {
                 ready.push_back(kept);
             }
@@ -116,5 +116,5 @@ impl Reading {
 /// Returns the frame that an event made when it was first shown, if the log alone can give it again.
 fn again(entry: &Entry, event_ids: bool, understood: CapabilityFilter) -> Option<OutFrame> {
     let frame = View::plain(entry, understood)?;
-    Some(if event_ids { with_event_id(&frame, &event_id(entry)) } else { frame.into() })
+    Some(if event_ids { with_event_id(&frame, entry.id()) } else { frame.into() })
 }

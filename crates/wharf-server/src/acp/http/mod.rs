@@ -24,7 +24,7 @@ use wharf_api::ErrorCode;
 use wharf_host::SessionHandle;
 use wharf_host::core::{Seq, SessionId};
 
-use super::methods::{enter_quietly, holds_event};
+use super::methods::enter_quietly;
 use super::outbound::Out;
 use crate::App;
 use crate::auth::Identity;
@@ -114,9 +114,10 @@ impl HttpConnection {
     async fn open_session_after(&self, session: &SessionId, last: StreamEventId) -> Result<axum::body::Body, Fault> {
         let unknown = || Fault::unknown_event(&last.to_string());
         let handle = self.connection().sight().open(session).await.map_err(|_| unknown())?;
-        let (epoch, seq) = last.event_id();
-        // Zero is before all events, which is nobody's.
-        if seq != Seq::ZERO && !holds_event(&handle, handle.head(), epoch, seq).await {
+        let id = last.event_id();
+        let seq = id.seq;
+        // Zero stands for the time before the first event.
+        if seq != Seq::ZERO && !handle.holds_event(id).await.unwrap_or(false) {
             return Err(unknown());
         }
         if !self.streams.is_new(Some(session)) || seq == Seq::ZERO {

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use wharf_host::core::{Epoch, Seq};
+use wharf_host::core::{Epoch, EventId, Seq, parse_digits};
 
 /// The last message of an event.
 const LAST: u32 = u32::MAX;
@@ -29,7 +29,7 @@ impl StreamEventId {
     pub(super) const START: Self = Self { run: 1, seq: Seq::ZERO, beside: 0, part: 0, epoch: Epoch(0) };
 
     /// The id of an event that makes one message.
-    pub(super) fn of(run: u32, epoch: Epoch, seq: Seq) -> Self {
+    pub(super) fn of(run: u32, EventId { epoch, seq }: EventId) -> Self {
         Self { run, seq, beside: 0, part: LAST, epoch }
     }
 
@@ -58,14 +58,14 @@ impl StreamEventId {
     }
 
     /// Returns the event that this is a message of, or that it came after.
-    pub(super) fn event_id(self) -> (Epoch, Seq) {
-        (self.epoch, self.seq)
+    pub(super) fn event_id(self) -> EventId {
+        EventId { epoch: self.epoch, seq: self.seq }
     }
 }
 
 impl fmt::Display for StreamEventId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.epoch, self.seq)?;
+        self.event_id().fmt(f)?;
         match (self.beside, self.part) {
             (0, LAST) => {}
             (0, part) => write!(f, ".{part}")?,
@@ -84,20 +84,19 @@ impl FromStr for StreamEventId {
 
     fn from_str(id: &str) -> Result<Self, NotStreamEventId> {
         fn number<N: FromStr>(text: &str) -> Result<N, NotStreamEventId> {
-            let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            text.parse().ok().filter(|_| digits).ok_or(NotStreamEventId)
+            parse_digits(text).ok_or(NotStreamEventId)
         }
         let (id, run) = match id.split_once('@') {
             Some((id, run)) => (id, number(run)?),
             None => (id, 1),
         };
-        let (epoch, rest) = id.split_once('-').ok_or(NotStreamEventId)?;
-        let (seq, beside, part) = match (rest.split_once('+'), rest.split_once('.')) {
-            (Some((seq, beside)), _) => (seq, number(beside)?, 0),
-            (None, Some((seq, part))) => (seq, 0, number(part)?),
-            (None, None) => (rest, 0, LAST),
+        let (id, beside, part) = match (id.split_once('+'), id.split_once('.')) {
+            (Some((id, beside)), _) => (id, number(beside)?, 0),
+            (None, Some((id, part))) => (id, 0, number(part)?),
+            (None, None) => (id, 0, LAST),
         };
-        Ok(Self { run, seq: Seq(number(seq)?), beside, part, epoch: Epoch(number(epoch)?) })
+        let EventId { epoch, seq } = id.parse().map_err(|_| NotStreamEventId)?;
+        Ok(Self { run, seq, beside, part, epoch })
     }
 }
 

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use wharf_host::core::{Attachment, ChosenId, Epoch, Joined, Member, Role, Sender, Seq, SessionId, TurnState};
+use wharf_host::core::{Attachment, ChosenId, EventId, Joined, Member, Role, Sender, Seq, SessionId, TurnState};
 use wharf_host::frame;
-use wharf_host::{Attendance, ByteBudget, Cursor, ReturnTerms, Serves, SessionHandle};
+use wharf_host::{Attendance, ByteBudget, ReturnTerms, Serves, SessionHandle};
 
 use super::enter::{Arrival, arrive, placed_answer, read_return_terms, wait_for_start, wake_on_terms};
 use crate::acp::connection::Connection;
 use crate::acp::errors::{RpcError, attach_refused, attach_unknown, not_attached, unreadable_params};
-use crate::acp::event_id;
 use crate::acp::history::History;
 use crate::acp::history_limit::HistoryTurn;
 use crate::acp::inbound::{ClientRequest, Outcome};
@@ -285,27 +284,16 @@ async fn choose_policy(handle: &SessionHandle, joined: &Joined, params: &AttachP
             found.map_or(Policy::Full, |seq| Policy::After { name: "after_message", seq })
         }
         Some(AFTER_EVENT) => {
-            let wanted = params.after_event_id.as_deref().and_then(event_id::parse);
-            match wanted {
-                Some((epoch, seq)) if holds_event(handle, joined.head, epoch, seq).await => {
-                    Policy::After { name: AFTER_EVENT, seq }
+            let wanted: Option<EventId> = params.after_event_id.as_deref().and_then(|id| id.parse().ok());
+            match wanted.filter(|id| id.seq <= joined.head) {
+                Some(id) if handle.holds_event(id).await.unwrap_or(false) => {
+                    Policy::After { name: AFTER_EVENT, seq: id.seq }
                 }
                 Some(_) | None => Policy::Full,
             }
         }
         Some(_) | None => Policy::Full,
     }
-}
-
-/// Returns true if the log holds that event under that id. An event that power loss cut may have been replaced by another
-/// (rule 1.5).
-pub(in crate::acp) async fn holds_event(handle: &SessionHandle, head: Seq, epoch: Epoch, seq: Seq) -> bool {
-    if seq == Seq::ZERO || seq > head {
-        return false;
-    }
-    let mut cursor: Cursor = handle.cursor(Seq(seq.0 - 1));
-    let Ok(batch) = cursor.next().await else { return false };
-    batch.entries().first().is_some_and(|entry| entry.seq == seq && entry.epoch == epoch)
 }
 
 pub(in crate::acp) fn turn_seen(turn: TurnState) -> TurnSeen {

@@ -175,7 +175,7 @@ pub(in crate::acp) async fn placed_answer(
     let info = connection.client.info();
     let answer = info.understood().answer(&answer);
     let id = if info.event_ids { event_id_at(handle, seq).await } else { None };
-    id.map_or_else(|| answer.clone(), |id| answer_with_event_id(&answer, &id))
+    id.map_or_else(|| answer.clone(), |id| answer_with_event_id(&answer, id))
 }
 
 /// Reads the settings that a request asks for besides those in force.

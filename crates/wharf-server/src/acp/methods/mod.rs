@@ -24,7 +24,7 @@ use super::errors::RpcError;
 use super::inbound::{ClientRequest, Methods, Outcome};
 use super::message_order::MessageTurn;
 pub(super) use answer::{settle_malformed, take_response};
-pub(super) use attach::{attach_to, holds_event, turn_seen};
+pub(super) use attach::{attach_to, turn_seen};
 pub(super) use enter::{Arrival, controlled_session, enter_quietly, enter_session, placed_answer};
 pub(super) use initialize::initialize;
 pub(super) use list_sessions::list_page;

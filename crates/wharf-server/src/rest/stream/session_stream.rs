@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::time::Interval;
 use wharf_api::{OutputLine, StreamEvent};
-use wharf_host::core::{Event, Seq};
+use wharf_host::core::{Event, EventId, Seq};
 use wharf_host::{ByteBudget, Entry, SessionHandle};
 
 use super::ready_events::ReadyEvents;
@@ -85,7 +85,7 @@ impl SessionStream {
                 continue;
             }
             if let Some(told) = to_stream_event(&self.handle, entry).await {
-                let id = format!("{}-{}", entry.epoch, entry.seq);
+                let id = entry.id().to_string();
                 ready.push(format_event(told.name(), Some(&id), &told));
             }
         }
@@ -137,7 +137,6 @@ fn parse_event_id(id: &str) -> Option<LineId> {
     if id.contains('.') {
         return id.parse().ok();
     }
-    // Any line of the event has the same beginning.
-    let LineId { epoch, seq, .. } = format!("{id}.1").parse().ok()?;
+    let EventId { epoch, seq } = id.parse().ok()?;
     Some(LineId { epoch, seq, n: ALL_LINES })
 }

@@ -2,8 +2,8 @@
 
 mod asking;
 mod coming_back;
-mod event_ids;
 mod passing;
+mod wishes;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
