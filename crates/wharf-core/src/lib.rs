@@ -10,6 +10,7 @@
 mod codec;
 mod effect;
 mod event;
+mod failure_text;
 mod id;
 mod identity;
 mod input;
@@ -23,6 +24,7 @@ pub use event::{
     Peer, PromptEnd, Sender, SettingSpelling, SpawnKey, StartKind, Status, ToolCall, ToolCallState, TurnLimit,
     UpdateKind,
 };
+pub use failure_text::FailureText;
 pub use id::{AskId, ClientId, Epoch, EventId, Millis, NotAnEventId, PromptId, Seq, SessionId, StartNo, parse_digits};
 pub use identity::{ChosenId, ClientIdentity, InvalidChosenId, MAX_CHOSEN_ID_BYTES};
 pub use input::{

@@ -6,6 +6,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use wharf_api::{ErrorCode, ProblemBody};
+use wharf_host::core::FailureText;
 
 use crate::intake::NoBody;
 use crate::metrics::RefusalCode;
@@ -85,10 +86,7 @@ impl Fault {
         for (name, value) in members.into_iter().filter_map(|(name, value)| Some((name, value?))) {
             data[name] = value;
         }
-        let message = match stderr.as_deref().filter(|stderr| !stderr.is_empty()) {
-            Some(stderr) => format!("{detail}\nstderr: {stderr}"),
-            None => detail.clone(),
-        };
+        let message = FailureText { reason: detail, stderr: stderr.as_deref().unwrap_or_default() }.to_string();
         JsonRpcParts { code: code.json_rpc(), message, data }
     }
 

@@ -1,11 +1,12 @@
 //! The first exchange with an agent: `initialize`.
 
+use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::process::ChildStdout;
 use tokio::time::Instant;
-use wharf_core::{AgentTraits, Fault, Raw, StartFault, UpdateKind};
+use wharf_core::{AgentTraits, FailureText, Fault, Raw, StartFault, UpdateKind};
 use wharf_json::rpc::{self, Salvaged, code, salvage, salvage_head};
 use wharf_json::{Json, ReadError};
 
@@ -75,6 +76,8 @@ pub(crate) struct EarlyFrames {
 #[derive(Clone, Debug)]
 pub struct StartFailure {
     pub message: String,
+    /// The end of the agent's stderr, if it wrote anything and the failure may have to do with it.
+    pub stderr: String,
     pub exit_code: Option<i32>,
     /// Decides whether the start is worth trying again.
     pub cause: StartFault,
@@ -84,7 +87,14 @@ pub struct StartFailure {
 
 impl StartFailure {
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), exit_code: None, cause: StartFault::Other, answer: None }
+        let (message, stderr) = (message.into(), String::new());
+        Self { message, stderr, exit_code: None, cause: StartFault::Other, answer: None }
+    }
+
+    /// The failure of which the log tells in this text.
+    pub(crate) fn from_log(text: &str) -> Self {
+        let FailureText { reason, stderr } = FailureText::parse(text);
+        Self { stderr: stderr.to_owned(), ..Self::new(reason) }
     }
 
     /// A start that would fail again for the same reason.
@@ -96,6 +106,13 @@ impl StartFailure {
     pub fn agent_error(&self) -> Option<serde_json::Value> {
         let frame = Json::parse(self.answer.as_ref()?).ok()?;
         frame.member("error").ok()?.map(Json::to_value)
+    }
+}
+
+/// Writes the text that the log keeps.
+impl fmt::Display for StartFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        FailureText { reason: &self.message, stderr: &self.stderr }.fmt(f)
     }
 }
 
@@ -164,7 +181,7 @@ impl InitializedAgent {
             }
             None => {
                 let message = describe_timeout(&format!("answer `{method}`"), self.timeout);
-                Err(StartFailure::new(self.with_stderr(&message)))
+                Err(StartFailure { stderr: self.stderr.text(), ..StartFailure::new(message) })
             }
         }
     }
@@ -211,7 +228,7 @@ impl InitializedAgent {
         loop {
             if self.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                 let message = describe_timeout("come to the end of what it repeats", self.timeout);
-                return Err(StartFailure::new(self.with_stderr(&message)));
+                return Err(StartFailure { stderr: self.stderr.text(), ..StartFailure::new(message) });
             }
             // First what came in the same breath as the answer: no further read would tell of it.
             let before = self.early.dropped;
@@ -245,11 +262,7 @@ impl InitializedAgent {
         self.process.request_end();
         let exit = tokio::time::timeout(EXIT_TIMEOUT, self.process.wait_for_exit()).await.unwrap_or_default();
         let message = format!("{message}: {}", exit.describe_exit());
-        StartFailure { exit_code: exit.code, ..StartFailure::new(self.with_stderr(&message)) }
-    }
-
-    fn with_stderr(&self, message: &str) -> String {
-        with_stderr(message, &self.stderr)
+        StartFailure { exit_code: exit.code, stderr: self.stderr.text(), ..StartFailure::new(message) }
     }
 }
 
@@ -263,12 +276,6 @@ async fn run_until<T>(deadline: Option<Instant>, work: impl Future<Output = T>) 
 
 fn describe_timeout(what: &str, limit: Option<Duration>) -> String {
     format!("the agent did not {what} within {:?} (start_timeout)", limit.unwrap_or_default())
-}
-
-/// Adds what the agent wrote to stderr, if it wrote anything.
-pub(crate) fn with_stderr(message: &str, stderr: &StderrTail) -> String {
-    let tail = stderr.text();
-    if tail.is_empty() { message.to_owned() } else { format!("{message}\nstderr: {tail}") }
 }
 
 /// The line that was awaited.

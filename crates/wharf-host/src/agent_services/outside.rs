@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::watch;
+use wharf_core::FailureText;
 
 use super::{FileRequest, Roots, ToolError};
 use crate::agent::Launch;
@@ -83,7 +84,7 @@ impl OutsideFiles {
         let (_process, mut stdin, stdout, stderr) = launch.run_piped().await.map_err(ToolError::Failed)?;
         let failed = |error: std::io::Error| {
             let message = format!("the process that serves files outside of the session's directories failed: {error}");
-            ToolError::Failed(crate::agent::initialize::with_stderr(&message, &stderr))
+            ToolError::Failed(FailureText { reason: &message, stderr: &stderr.text() }.to_string())
         };
         stdin.write_all(frame).await.map_err(failed)?;
         drop(stdin);

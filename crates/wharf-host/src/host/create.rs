@@ -99,7 +99,7 @@ pub enum CreateError {
     NoFileDescriptors,
     #[error("the session's log cannot be made: {0}")]
     Storage(String),
-    #[error("{}", .failure.message)]
+    #[error("{failure}")]
     Start { session: String, failure: StartFailure },
 }
 

@@ -169,8 +169,8 @@ impl Startup {
             }
             Status::Exited | Status::Killed | Status::Error => {
                 let ending = session.state().ending.as_ref();
-                let message = ending.and_then(|ending| ending.message.as_deref()).unwrap_or("the session has ended");
-                let _ = reply.send(Err(StartFailure::new(message)));
+                let text = ending.and_then(|ending| ending.message.as_deref()).unwrap_or("the session has ended");
+                let _ = reply.send(Err(StartFailure::from_log(text)));
             }
         }
     }

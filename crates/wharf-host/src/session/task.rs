@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
-use wharf_core::{Attachment, ClientId, Effect, EndReason, Input, Refusal, Session, Step, Submission, WakeCause};
+use wharf_core::{
+    Attachment, ClientId, Effect, EndReason, FailureText, Input, Refusal, Session, Step, Submission, WakeCause,
+};
 
 use super::admission::Admission;
 use super::agent_connection::AgentConnection;
@@ -241,11 +243,8 @@ impl SessionTask {
             Command::WaitUp { reply } => agent.wait_up(reply, journal),
             Command::AgentUp { start, outcome } => agent.take_start(start, *outcome, journal, clients),
             Command::AgentGone { start, exit, stderr } => {
-                let mut message = exit.describe_exit();
-                if !stderr.is_empty() {
-                    message = format!("{message}\nstderr: {stderr}");
-                }
-                journal.input(Input::AgentExited { start, exit_code: exit.code, message: message.into() }, None);
+                let message = FailureText { reason: &exit.describe_exit(), stderr: &stderr }.to_string().into();
+                journal.input(Input::AgentExited { start, exit_code: exit.code, message }, None);
             }
             Command::DeleteOther { agent_session, done } => agent.delete_other(&agent_session, done),
             Command::Delete { .. } | Command::ShutDown { .. } => {}

@@ -3,16 +3,13 @@
 use std::borrow::Cow;
 
 use wharf_host::core::{
-    Ask, AskKind, EndReason, Ending, Event, Millis, PauseReason, PromptEnd, PromptId, Raw, Status, UpdateKind,
+    Ask, AskKind, EndReason, Ending, Event, FailureText, Millis, PauseReason, PromptEnd, PromptId, Raw, Status, UpdateKind,
 };
 use wharf_json::{Json, ReadError, TextChunk};
 
 use super::control_characters::join_lines;
 use super::{LineKind, MAX_LINE_BYTES, OutputStream};
 use crate::acp::stop_reason;
-
-/// Separates the message of an ending from the tail of the agent's stderr.
-const STDERR_SEPARATOR: &str = "\nstderr: ";
 
 /// The contribution of one event to the transcript.
 #[derive(Debug)]
@@ -235,20 +232,19 @@ fn ending_lines(ending: &Ending) -> Vec<WholeLine> {
     let went_well = (ending.status != Status::Error && ending.exit_code == Some(0))
         || matches!(ending.reason, EndReason::Idle | EndReason::Memory);
     let Some(message) = ending.message.as_deref().filter(|_| !went_well) else { return Vec::new() };
-    let (message, stderr) = message.split_once(STDERR_SEPARATOR).unwrap_or((message, ""));
-    let first = error_line(format!("[error] {}", join_lines(message, MAX_LINE_BYTES)));
+    let FailureText { reason, stderr } = FailureText::parse(message);
+    let first = error_line(format!("[error] {}", join_lines(reason, MAX_LINE_BYTES)));
     [first].into_iter().chain(stderr_lines(stderr)).collect()
 }
 
 /// Returns lines for a failed start that is retried.
 fn retry_lines(message: Option<&str>, retry_in: Millis) -> Vec<WholeLine> {
-    let (message, stderr) =
-        message.and_then(|message| message.split_once(STDERR_SEPARATOR)).unwrap_or((message.unwrap_or_default(), ""));
+    let FailureText { reason, stderr } = FailureText::parse(message.unwrap_or_default());
     let when = match retry_in.0 {
         0 => "trying again without its memory".to_owned(),
         wait => format!("trying again in {} s", wait.div_ceil(1_000)),
     };
-    let first = error_line(format!("[error] {}; {when}", join_lines(message, MAX_LINE_BYTES)));
+    let first = error_line(format!("[error] {}; {when}", join_lines(reason, MAX_LINE_BYTES)));
     [first].into_iter().chain(stderr_lines(stderr)).collect()
 }
 

@@ -42,12 +42,9 @@ pub(super) fn invalid_query(detail: impl Into<String>) -> Fault {
 
 /// Returns the fault for an agent that could not be started.
 pub(crate) fn start_failed(failure: &StartFailure) -> Fault {
-    let (message, stderr) = match failure.message.split_once("\nstderr: ") {
-        Some((message, stderr)) => (message, stderr),
-        None => (failure.message.as_str(), ""),
-    };
-    Fault::new(ErrorCode::START_FAILED, message).with_legacy_code("spawn_failed").with_members(|body| {
-        body.stderr = Some(stderr.to_owned());
+    let fault = Fault::new(ErrorCode::START_FAILED, failure.message.as_str()).with_legacy_code("spawn_failed");
+    fault.with_members(|body| {
+        body.stderr = Some(failure.stderr.clone());
         body.agent_error = failure.agent_error();
         body.exit_code = failure.exit_code;
     })

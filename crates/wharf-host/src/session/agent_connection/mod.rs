@@ -104,7 +104,7 @@ impl AgentConnection {
             Ok(opened) => self.connect(start, opened, journal, clients),
             Err(failure) => {
                 let (cause, exit_code) = (failure.cause, failure.exit_code);
-                let message = failure.message.as_str().into();
+                let message = failure.to_string().into();
                 let is_awaited = self.startup.is_awaited();
                 journal.input(Input::StartFailed { start, cause, is_awaited, exit_code, message }, None);
                 // Callers that wait for the agent wait on while it is tried again.
