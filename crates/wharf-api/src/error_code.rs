@@ -174,7 +174,7 @@ error_codes! {
     ADAPTER_NOT_INSTALLED = "adapter_not_installed", 501, RPC_INTERNAL_ERROR;
     /// The adapter has no such mode.
     UNKNOWN_MODE = "unknown_mode", 422, RPC_INVALID_PARAMS;
-    /// It is not one of the options that are offered.
+    /// The adapter does not have this option, or the option does not take this value.
     INVALID_OPTION = "invalid_option", 422, RPC_INVALID_PARAMS;
     /// The directory cannot be used.
     INVALID_CWD = "invalid_cwd", 422, RPC_INVALID_PARAMS;
@@ -210,6 +210,8 @@ error_codes! {
     UNKNOWN_EVENT = "unknown_event", 409, RPC_INVALID_PARAMS;
     /// The agent did not ask this.
     UNKNOWN_ASK = "unknown_ask", 404, RPC_INVALID_PARAMS;
+    /// The ask does not offer this option.
+    OPTION_NOT_OFFERED = "option_not_offered", 422, RPC_INVALID_PARAMS;
     /// The ask has had its answer.
     ALREADY_ANSWERED = "already_answered", 409, RPC_INVALID_PARAMS;
 

@@ -36,7 +36,7 @@ pub(super) async fn list_asks(
         (status = 200, description = "The answer is taken", body = Answered),
         (status = 404, description = "`unknown_ask`"),
         (status = 409, description = "`already_answered`"),
-        (status = 422, description = "`invalid_option`, with those `offered`"),
+        (status = 422, description = "`option_not_offered`, with those `offered`"),
     )
 )]
 pub(super) async fn answer_ask(

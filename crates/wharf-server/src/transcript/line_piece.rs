@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use wharf_host::core::{
-    Ask, AskKind, EndReason, Ending, Event, FailureText, Millis, PauseReason, PromptEnd, PromptId, Raw, Status, UpdateKind,
+    Ask, AskKind, EndReason, Ending, Event, FailureText, Millis, PauseReason, PromptEnd, PromptId, Raw, Status,
+    UpdateKind,
 };
 use wharf_json::{Json, ReadError, TextChunk};
 

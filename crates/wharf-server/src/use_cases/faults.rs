@@ -199,7 +199,8 @@ pub(crate) fn fault_from_refusal(refusal: &Refusal, id: &str) -> Fault {
         Refusal::InvalidOption { offered } => {
             let names: Vec<String> = offered.iter().map(ToString::to_string).collect();
             let detail = format!("not one of the offered options: {}", names.join(", "));
-            Fault::new(ErrorCode::INVALID_OPTION, detail).with_members(|body| body.offered = Some(names))
+            let fault = Fault::new(ErrorCode::OPTION_NOT_OFFERED, detail).with_legacy_code("invalid_option");
+            fault.with_members(|body| body.offered = Some(names))
         }
         Refusal::AlreadyRunning => Fault::new(ErrorCode::ALREADY_RUNNING, "the session is running already"),
     };

@@ -216,7 +216,7 @@ async fn wait_returns_at_an_ask_and_the_answer_resumes_the_turn() -> Result<()> 
         let shown = mcp.call("get_agent_session_output", json!({ "sessionId": session })).await?;
         assert_eq!((&shown["asks"], &shown["turn"]), (&waited["asks"], &json!("awaiting_input")));
         let wrong = json!({ "sessionId": session, "optionId": "no such option" });
-        assert_eq!(mcp.refusal("answer_agent_session", wrong).await?.0, "invalid_option");
+        assert_eq!(mcp.refusal("answer_agent_session", wrong).await?.0, "option_not_offered");
         let option = &waited["asks"][0]["options"][0]["optionId"];
         let answered = mcp.call("answer_agent_session", json!({ "sessionId": session, "optionId": option })).await?;
         assert_eq!(answered["askId"], waited["asks"][0]["askId"]);

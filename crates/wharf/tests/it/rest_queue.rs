@@ -23,7 +23,8 @@ async fn asks_are_listed_and_answered_once() -> Result<()> {
     let number = ask["askId"].as_u64().context("no id")?;
     let path = format!("/sessions/{id}/asks/{number}");
     let wrong = http.post(&path, &json!({ "optionId": "none" })).await?;
-    assert_eq!(wrong.fault(), (422, "invalid_option".to_owned()));
+    assert_eq!(wrong.fault(), (422, "option_not_offered".to_owned()));
+    assert_eq!(wrong.json()["legacyCode"], "invalid_option", "the word of the last release");
     assert!(wrong.json()["offered"].as_array().is_some_and(|offered| offered.contains(&json!("allow_once"))));
     for (body, code) in [
         (json!({}), "invalid_params"),

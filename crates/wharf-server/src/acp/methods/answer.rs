@@ -87,7 +87,7 @@ async fn answer_ask(
     let caller = connection.caller_in(handle.id());
     let option = if let AskReply::Option(option, _) = &reply { option.clone() } else { String::new() };
     match reply_to_ask(&connection.app, &caller, handle, ask, reply).await {
-        Err(fault) if fault.code() == ErrorCode::INVALID_OPTION => {
+        Err(fault) if fault.code() == ErrorCode::OPTION_NOT_OFFERED => {
             decline_invalid(connection, handle, ask, wanted, &format!("option {option:?} was not offered")).await
         }
         answered => answered,

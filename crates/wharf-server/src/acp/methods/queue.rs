@@ -52,7 +52,8 @@ pub(super) async fn remove_queued(connection: &Connection, request: ClientReques
 pub(super) async fn update_queued(connection: &Connection, request: ClientRequest<'_>) -> Outcome {
     let (session, params) = read_call(connection, request).await?;
     let prompt = params.prompt.ok_or_else(|| RpcError::params("`prompt` is missing: the new content blocks"))?;
-    let new = Raw::new(frame::prompt_request(session.as_str(), prompt)).ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
+    let new = Raw::new(frame::prompt_request(session.as_str(), prompt))
+        .ok_or_else(|| RpcError::params("not one line of UTF-8"))?;
     let caller = connection.caller_in(&session);
     use_cases::replace_queued(&connection.app, &caller, session.as_str(), &params.prompt_id, new).await?;
     Ok(Some(request.respond(&json!({}))))
