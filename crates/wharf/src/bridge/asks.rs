@@ -1,5 +1,5 @@
-//! Requests of the host that the client has yet to answer. The client knows each by one id for as long as it is open,
-//! whatever the host calls it after a reconnect.
+//! Requests of the host that the client has yet to answer. The client knows each by one id as long as it is open, even if the
+//! host asks again under another id after a reconnect.
 
 use std::collections::VecDeque;
 
@@ -8,78 +8,80 @@ use wharf_api::ErrorCode;
 use wharf_host::frame::{Envelope, with_id};
 use wharf_json::rpc::{Salvaged, is_same_id};
 
-use super::{meta, refusal};
+use super::{meta_options, refusal};
 
 #[derive(Debug)]
 struct Ask {
     /// The id that the client knows, as JSON text.
     shown: Bytes,
-    /// The id on the connection that there is; `None` until the host has asked again.
+    /// The id on the present connection; `None` until the host has asked again.
     host: Option<Bytes>,
     session: Option<Box<str>>,
     method: Box<str>,
-    /// As they came, without an event id: the same ask has the same.
+    /// The params as they came, without an event id. The host repeats an ask with the same params.
     params: Bytes,
-    /// What the client said. The host may not have heard it.
+    /// The client's answer, which the host may not have received.
     answer: Option<Bytes>,
 }
 
-/// What a request of the host comes to.
+/// How a request of the host is handled.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Asked {
-    /// The client is asked, under this id.
+pub(super) enum AskHandling {
+    /// The client is asked under this id.
     Show(Bytes),
     /// The client was asked already.
     Waiting,
-    /// The client has answered already: this goes to the host.
+    /// The client has answered already; this answer goes to the host.
     Answered(Bytes),
 }
 
-/// Answers that are remembered: those that were on their way when a connection ends.
-const RECENT: usize = 16;
+/// The most answers that are kept in case the connection ends before the host has received them.
+const MAX_RECENT_ANSWERS: usize = 16;
 
 #[derive(Debug, Default)]
 pub(super) struct Asks {
     open: Vec<Ask>,
-    /// Answered on this connection.
+    /// Asks that were answered on this connection.
     recent: VecDeque<Ask>,
-    /// The host counts from 1 on each connection; this is added, so that no id comes back.
+    /// Added to the host's ids, which begin at 1 on each connection, so that the client sees no id twice.
     base: u64,
-    /// The largest id that the client has been shown.
+    /// The largest id that the client has seen.
     highest: u64,
 }
 
 impl Asks {
-    /// A request of the host; `frame` is without an event id. One that had none is not `fresh`: it may have been asked
-    /// before.
-    pub(super) fn ask(&mut self, frame: &Bytes, envelope: &Envelope<'_>, fresh: bool) -> Asked {
+    /// Takes a request of the host. `frame` has no event id any more. A request is `fresh` if it had one; others may repeat an
+    /// earlier request.
+    pub(super) fn take_ask(&mut self, frame: &Bytes, envelope: &Envelope<'_>, fresh: bool) -> AskHandling {
         let host = envelope.id_bytes(frame);
-        let params = meta::params(frame).map_or_else(Bytes::new, |params| frame.slice_ref(params.as_bytes()));
+        let params =
+            meta_options::params_text(frame).map_or_else(Bytes::new, |params| frame.slice_ref(params.as_bytes()));
         let again = |ask: &Ask| !fresh && ask.host.is_none() && *ask.method == *envelope.method && ask.params == params;
         if let Some(at) = self.open.iter().position(again) {
             return match self.open[at].answer.take() {
                 Some(answer) => {
                     let mut ask = self.open.remove(at);
-                    let answered = Asked::Answered(renamed(&answer, &host));
+                    let answered = AskHandling::Answered(with_answer_id(&answer, &host));
                     ask.answer = Some(answer);
-                    self.remember(ask);
+                    self.remember_answered(ask);
                     answered
                 }
                 None => {
                     self.open[at].host = Some(host);
-                    Asked::Waiting
+                    AskHandling::Waiting
                 }
             };
         }
-        let shown = self.name(&host);
+        let shown = self.assign_shown_id(&host);
         let session = envelope.session.as_ref().map(|session| session.value.as_ref().into());
         let method = envelope.method.as_ref().into();
         self.open.push(Ask { shown: shown.clone(), host: Some(host), session, method, params, answer: None });
-        Asked::Show(shown)
+        AskHandling::Show(shown)
     }
 
-    /// The client's answer as the host is to see it; `None` if it waits for the host to ask again, or is for nothing.
-    pub(super) fn answer(&mut self, line: &Bytes, envelope: &Envelope<'_>) -> Option<Bytes> {
+    /// Takes the client's answer and returns it under the host's id. Returns `None` if no such request is open, or if the
+    /// answer waits for the host to ask again.
+    pub(super) fn take_answer(&mut self, line: &Bytes, envelope: &Envelope<'_>) -> Option<Bytes> {
         let id = envelope.id_bytes(line);
         let at = self.open.iter().position(|ask| is_same_id(&ask.shown, &id))?;
         let Some(host) = self.open[at].host.clone() else {
@@ -88,11 +90,11 @@ impl Asks {
         };
         let mut ask = self.open.remove(at);
         ask.answer = Some(line.clone());
-        self.remember(ask);
+        self.remember_answered(ask);
         Some(if host == id { line.clone() } else { with_id(line, envelope, &host) })
     }
 
-    /// An answer that cannot be read fails the requests that it names. Returns what the host is told.
+    /// Fails the requests that an unreadable answer names. Returns the error responses for the host.
     pub(super) fn fail_named(&mut self, found: &Salvaged, why: &str) -> Vec<Bytes> {
         if found.has_method {
             return Vec::new();
@@ -102,52 +104,54 @@ impl Asks {
             let message = format!("the client's answer could not be read: {why}");
             let answer = refusal(id.as_bytes(), ErrorCode::INTERNAL, &message);
             if let Ok(envelope) = wharf_host::frame::scan(&answer) {
-                failed.extend(self.answer(&answer, &envelope));
+                failed.extend(self.take_answer(&answer, &envelope));
             }
         }
         failed
     }
 
-    /// The host takes a request back: the id by which the client knows it.
+    /// Removes a request that the host takes back. Returns the client's id of it.
     pub(super) fn withdraw(&mut self, host: &[u8]) -> Option<Bytes> {
         let at = self.open.iter().position(|ask| ask.host.as_deref() == Some(host))?;
         Some(self.open.remove(at).shown)
     }
 
-    /// The connection is gone. Returns the requests that went with it: those that were put to this client alone.
-    pub(super) fn part(&mut self) -> Vec<Bytes> {
+    /// Notes that the connection is gone. Returns the requests that ended with it: those for this client alone.
+    pub(super) fn disconnect(&mut self) -> Vec<Bytes> {
         self.base = self.highest;
         self.open.extend(self.recent.drain(..));
         for ask in &mut self.open {
             ask.host = None;
         }
-        self.drop_if(|ask| !is_repeated(&ask.method))
+        self.remove_where(|ask| !is_repeated(&ask.method))
     }
 
-    /// Another host has come up: nobody waits for these answers any more (rule 2.7).
-    pub(super) fn forget_lost(&mut self) -> Vec<Bytes> {
-        self.drop_if(|ask| ask.host.is_none())
+    /// Removes the requests of a host that was replaced by another: their answers are not awaited any more (rule 2.7). Returns
+    /// their ids.
+    pub(super) fn remove_unrepeated(&mut self) -> Vec<Bytes> {
+        self.remove_where(|ask| ask.host.is_none())
     }
 
-    /// A turn of the session is over: what the host has not asked again by now is settled.
-    pub(super) fn forget_lost_of(&mut self, session: &str) -> Vec<Bytes> {
-        self.drop_if(|ask| ask.host.is_none() && ask.session.as_deref() == Some(session))
+    /// Removes the session's requests that the host has not repeated by the end of a turn: they are settled. Returns their
+    /// ids.
+    pub(super) fn remove_unrepeated_of(&mut self, session: &str) -> Vec<Bytes> {
+        self.remove_where(|ask| ask.host.is_none() && ask.session.as_deref() == Some(session))
     }
 
-    fn remember(&mut self, ask: Ask) {
-        if self.recent.len() >= RECENT {
+    fn remember_answered(&mut self, ask: Ask) {
+        if self.recent.len() >= MAX_RECENT_ANSWERS {
             self.recent.pop_front();
         }
         self.recent.push_back(ask);
     }
 
-    /// Returns the ids that the client is still to be told of.
-    fn drop_if(&mut self, gone: impl Fn(&Ask) -> bool) -> Vec<Bytes> {
+    /// Removes requests and returns the ids of those that the client has not answered.
+    fn remove_where(&mut self, gone: impl Fn(&Ask) -> bool) -> Vec<Bytes> {
         let dropped = self.open.extract_if(.., |ask| gone(ask));
         dropped.filter(|ask| ask.answer.is_none()).map(|ask| ask.shown).collect()
     }
 
-    fn name(&mut self, host: &Bytes) -> Bytes {
+    fn assign_shown_id(&mut self, host: &Bytes) -> Bytes {
         let Some(number) = std::str::from_utf8(host).ok().and_then(|id| id.parse::<u64>().ok()) else {
             return host.clone();
         };
@@ -157,12 +161,12 @@ impl Asks {
     }
 }
 
-/// Which the host puts again to a client that comes back (rule 3.7); the rest it serves or refuses itself.
+/// Returns true if the host repeats such a request to a client that reconnects (rule 3.7). It serves or refuses the others itself.
 fn is_repeated(method: &str) -> bool {
     matches!(method, "session/request_permission" | "elicitation/create")
 }
 
-fn renamed(answer: &Bytes, id: &[u8]) -> Bytes {
+fn with_answer_id(answer: &Bytes, id: &[u8]) -> Bytes {
     match wharf_host::frame::scan(answer) {
         Ok(envelope) => with_id(answer, &envelope, id),
         Err(_) => answer.clone(),

@@ -1,4 +1,4 @@
-//! Frames of the host: what the client is to see of each.
+//! Frames of the host on their way to the client.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -6,61 +6,61 @@ use wharf_host::core::UpdateKind;
 use wharf_host::frame::{self, Envelope, FrameKind, IdHolder, first_member, splice};
 use wharf_json::Json;
 
-use super::asks::Asked;
-use super::followed::{AttachedAs, Followed};
-use super::unanswered::Request;
-use super::{Bridge, Step, own};
+use super::asks::AskHandling;
+use super::followed_session::{AttachedAs, FollowedSession};
+use super::unanswered_requests::UnansweredRequest;
+use super::{Bridge, BridgeStep, own_prompts};
 
 /// A frame that is new to the client.
-struct News {
-    /// Without an event id.
+struct NewFrame {
+    /// The frame without an event id.
     plain: Bytes,
-    /// As the client is to see it: one that asked for event ids keeps them.
+    /// The frame for the client: with the event id if the client asked for event ids.
     shown: Bytes,
 }
 
 impl Bridge {
-    /// One frame of the host.
-    pub(crate) fn handle_frame(&mut self, frame: Bytes) -> Step {
+    /// Handles one frame of the host.
+    pub(crate) fn handle_frame(&mut self, frame: Bytes) -> BridgeStep {
         match frame::scan(&frame) {
             Ok(envelope) => match envelope.kind {
-                FrameKind::Result | FrameKind::Error => self.response(&frame, &envelope),
-                FrameKind::Request => self.asked(&frame, &envelope),
-                FrameKind::Notification => self.notified(&frame, &envelope),
+                FrameKind::Result | FrameKind::Error => self.take_response(&frame, &envelope),
+                FrameKind::Request => self.take_request(&frame, &envelope),
+                FrameKind::Notification => self.take_notification(&frame, &envelope),
             },
-            Err(_) => self.tell_client(frame),
+            Err(_) => self.send_to_client(frame),
         }
-        self.done()
+        self.take_step()
     }
 
-    fn response(&mut self, frame: &Bytes, envelope: &Envelope<'_>) {
+    fn take_response(&mut self, frame: &Bytes, envelope: &Envelope<'_>) {
         let id = envelope.id_bytes(frame);
-        let request = self.unanswered.settle(&id);
+        let request = self.unanswered.take_by_id(&id);
         let is_ours = request.is_none() && self.is_own_request(&id);
         if let Some(request) = &request {
-            let answer = self.learn(request, frame, envelope.kind == FrameKind::Result);
-            self.tell_client(answer);
+            let answer = self.apply_response(request, frame, envelope.kind == FrameKind::Result);
+            self.send_to_client(answer);
         } else if !is_ours {
-            // An error without an id, for one.
-            self.tell_client(frame.clone());
+            // For example an error without an id.
+            self.send_to_client(frame.clone());
         }
-        self.proceed(&id, frame);
+        self.continue_reconnect(&id, frame);
     }
 
-    /// Notes what an answer says about the client's sessions; returns it as the client is to see it.
-    fn learn(&mut self, request: &Request, frame: &Bytes, granted: bool) -> Bytes {
+    /// Updates the client's sessions from an answer. Returns the answer for the client.
+    fn apply_response(&mut self, request: &UnansweredRequest, frame: &Bytes, granted: bool) -> Bytes {
         let session = request.session.as_deref().unwrap_or_default();
         if &*request.method == "session/prompt" {
             if let Some(followed) = self.sessions.get_mut(session) {
-                followed.answered(&request.id);
+                followed.mark_answered(&request.id);
             }
-            let settled = self.asks.forget_lost_of(session);
-            self.withdraw(settled);
+            let settled = self.asks.remove_unrepeated_of(session);
+            self.cancel_asks(settled);
         }
         if !granted {
             return frame.clone();
         }
-        let event = joins(&request.method).then(|| frame::find_event_id(frame, IdHolder::Result)).flatten();
+        let event = is_join(&request.method).then(|| frame::find_event_id(frame, IdHolder::Result)).flatten();
         let plain = event.as_ref().map_or_else(|| frame.clone(), |event| event.remove_from(frame));
         let mut joined = session.to_owned();
         match &*request.method {
@@ -68,7 +68,7 @@ impl Bridge {
                 let told = Json::parse(frame).and_then(|answer| answer.text_at(&["result", "sessionId"]));
                 if let Ok(Some(session)) = told {
                     let session = session.into_owned();
-                    self.sessions.entry(session.clone()).or_insert_with(Followed::new_session);
+                    self.sessions.entry(session.clone()).or_insert_with(FollowedSession::new_session);
                     joined = session;
                 }
             }
@@ -81,7 +81,7 @@ impl Bridge {
                 let followed = self.sessions.entry(session.to_owned()).or_default();
                 followed.attached = true;
                 followed.observes = is_observer(&request.frame);
-                followed.attached_as = attached_as(&request.frame);
+                followed.attached_as = read_attached_as(&request.frame);
             }
             "session/close" | "session/delete" | "session/detach" => {
                 self.sessions.remove(session);
@@ -89,89 +89,89 @@ impl Bridge {
             _ => {}
         }
         if let (Some(event), Some(followed)) = (event, self.sessions.get_mut(&joined)) {
-            followed.is_at(event.id);
+            followed.advance_to(event.id);
         }
-        let shown = if self.wishes.event_ids { frame.clone() } else { plain };
-        if request.as_new { named(&shown, session) } else { shown }
+        let shown = if self.client_options.event_ids { frame.clone() } else { plain };
+        if request.as_new { with_session_id(&shown, session) } else { shown }
     }
 
-    /// A request of the host.
-    fn asked(&mut self, frame: &Bytes, envelope: &Envelope<'_>) {
-        let Some(News { plain, shown }) = self.follow(frame, envelope) else { return };
-        // Places have moved if something was taken out.
+    /// Takes a request of the host.
+    fn take_request(&mut self, frame: &Bytes, envelope: &Envelope<'_>) {
+        let Some(NewFrame { plain, shown }) = self.accept_event(frame, envelope) else { return };
+        // Positions have changed if an event id was removed.
         let Ok(envelope) = frame::scan(&plain) else { return };
         let fresh = plain.len() != frame.len();
-        match self.asks.ask(&plain, &envelope, fresh) {
-            Asked::Show(id) => {
+        match self.asks.take_ask(&plain, &envelope, fresh) {
+            AskHandling::Show(id) => {
                 if let Ok(envelope) = frame::scan(&shown) {
-                    self.tell_client(frame::with_id(&shown, &envelope, &id));
+                    self.send_to_client(frame::with_id(&shown, &envelope, &id));
                 }
             }
-            Asked::Waiting => {}
-            Asked::Answered(answer) => self.tell_host(answer),
+            AskHandling::Waiting => {}
+            AskHandling::Answered(answer) => self.send_to_host(answer),
         }
     }
 
-    fn notified(&mut self, frame: &Bytes, envelope: &Envelope<'_>) {
-        let Some(News { plain, shown }) = self.follow(frame, envelope) else { return };
+    fn take_notification(&mut self, frame: &Bytes, envelope: &Envelope<'_>) {
+        let Some(NewFrame { plain, shown }) = self.accept_event(frame, envelope) else { return };
         match envelope.method.as_ref() {
-            "$/cancel_request" => self.withdrawn(&shown),
-            "session/update" => self.updated(&plain, shown, envelope),
-            _ => self.tell_client(shown),
+            "$/cancel_request" => self.take_cancellation(&shown),
+            "session/update" => self.take_update(&plain, shown, envelope),
+            _ => self.send_to_client(shown),
         }
     }
 
-    /// Notes how far a session has been shown. Nothing if the client has this already.
-    fn follow(&mut self, frame: &Bytes, envelope: &Envelope<'_>) -> Option<News> {
+    /// Notes how far the client has seen a session. Returns `None` if it has seen this frame already.
+    fn accept_event(&mut self, frame: &Bytes, envelope: &Envelope<'_>) -> Option<NewFrame> {
         let Some(event) = frame::find_event_id(frame, IdHolder::Params) else {
-            return Some(News { plain: frame.clone(), shown: frame.clone() });
+            return Some(NewFrame { plain: frame.clone(), shown: frame.clone() });
         };
         if let Some(session) = &envelope.session
-            && !self.sessions.entry(session.value.as_ref().to_owned()).or_default().admit(event.id)
+            && !self.sessions.entry(session.value.as_ref().to_owned()).or_default().admit_event(event.id)
         {
             return None;
         }
         let plain = event.remove_from(frame);
-        let shown = if self.wishes.event_ids { frame.clone() } else { plain.clone() };
-        Some(News { plain, shown })
+        let shown = if self.client_options.event_ids { frame.clone() } else { plain.clone() };
+        Some(NewFrame { plain, shown })
     }
 
-    fn updated(&mut self, plain: &Bytes, shown: Bytes, envelope: &Envelope<'_>) {
+    fn take_update(&mut self, plain: &Bytes, shown: Bytes, envelope: &Envelope<'_>) {
         let session = envelope.session.as_ref().map(|session| session.value.as_ref()).unwrap_or_default();
-        let Some(followed) = self.sessions.get_mut(session) else { return self.tell_client(shown) };
+        let Some(followed) = self.sessions.get_mut(session) else { return self.send_to_client(shown) };
         let own = match envelope.update {
             Some(UpdateKind::UserMessageChunk) => {
-                followed.has_old_prompts() && own::is_own_message(plain, session, followed)
+                followed.has_old_prompts() && own_prompts::is_own_message(plain, session, followed)
             }
-            Some(UpdateKind::Other) => followed.has_old_prompts() && own::is_own_prompt(plain, followed),
+            Some(UpdateKind::Other) => followed.has_old_prompts() && own_prompts::is_own_prompt(plain, followed),
             _ => {
-                followed.moved_on();
+                followed.forget_answered_prompts();
                 false
             }
         };
         if !own {
-            self.tell_client(shown);
+            self.send_to_client(shown);
         }
     }
 
-    /// The host takes a request back, by its own id of it.
-    fn withdrawn(&mut self, frame: &Bytes) {
+    /// Takes the host's `$/cancel_request`, which names the host's id, and passes it on with the client's id.
+    fn take_cancellation(&mut self, frame: &Bytes) {
         let request = Json::parse(frame).and_then(|cancel| cancel.at(&["params", "requestId"])).ok().flatten();
         let Some((request, span)) = request.and_then(|request| Some((request, request.span_in(frame)?))) else {
-            return self.tell_client(frame.clone());
+            return self.send_to_client(frame.clone());
         };
         let Some(known) = self.asks.withdraw(request.raw().as_bytes()) else { return };
-        self.tell_client(splice(frame, &mut [(span, &known)]).into());
+        self.send_to_client(splice(frame, &mut [(span, &known)]).into());
     }
 }
 
-/// Does its answer say where the session is?
-fn joins(method: &str) -> bool {
+/// Returns true if the answer to this method holds the event up to which it tells.
+fn is_join(method: &str) -> bool {
     matches!(method, "session/new" | "session/load" | "session/resume" | "session/attach")
 }
 
-/// The answer with the session's id in its result, as `session/new` has it.
-fn named(frame: &Bytes, session: &str) -> Bytes {
+/// Returns the answer with the session's id in its result, as `session/new` has it.
+fn with_session_id(frame: &Bytes, session: &str) -> Bytes {
     let result = Json::parse(frame).and_then(|answer| answer.member("result")).ok().flatten();
     let Some(result) = result.filter(|result| result.is_object()) else { return frame.clone() };
     let member = format!(r#""sessionId":{}"#, Value::from(session));
@@ -179,9 +179,9 @@ fn named(frame: &Bytes, session: &str) -> Bytes {
     splice(frame, &mut [(at, member.as_bytes())]).into()
 }
 
-/// The name that the client attaches with, to be repeated when it comes back.
-fn attached_as(attach: &[u8]) -> AttachedAs {
-    // The host refuses frames that cannot be read.
+/// Reads the name with which the client attaches. The bridge repeats it after a reconnect.
+fn read_attached_as(attach: &[u8]) -> AttachedAs {
+    // The host refuses unreadable frames.
     let params = Json::parse(attach).and_then(|attach| attach.member("params")).ok().flatten();
     params.and_then(|params| wharf_json::read(params).ok()).unwrap_or_default()
 }

@@ -1,22 +1,22 @@
-//! The stdio bridge: what an editor starts instead of the agent. [`Bridge`] decides, without any IO; [`run`] carries
-//! bytes between stdin, stdout and the host's socket.
+//! The stdio bridge: an editor starts it instead of the agent. [`Bridge`] decides, without any IO; [`run`] carries bytes
+//! between stdin, stdout and the host's socket.
 //!
-//! Invariant: the client sees what it would see of an agent that never goes away. Every request has one answer, every
-//! update comes once and in order, whatever becomes of the host in between.
+//! Invariant: for the client, the bridge is an agent that never goes away. Every request has one answer and every update
+//! comes once and in order, even if the host is restarted in between.
 
 mod asks;
-mod dial;
-mod followed;
+mod followed_session;
 mod from_client;
 mod from_host;
-mod meta;
-mod own;
+mod host_connection;
+mod meta_options;
+mod own_prompts;
 mod pump;
-mod rejoin;
+mod reconnect;
 mod stdio;
 #[cfg(test)]
 mod tests;
-mod unanswered;
+mod unanswered_requests;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -26,156 +26,158 @@ use wharf_api::ErrorCode;
 use wharf_json::rpc;
 
 use asks::Asks;
-use followed::Followed;
-use unanswered::Unanswered;
+use followed_session::FollowedSession;
+use unanswered_requests::UnansweredRequests;
 
-pub(crate) use dial::Dial;
+pub(crate) use host_connection::HostConnector;
 pub(crate) use pump::run;
 
-/// Messages that may wait for the host to come back: as much as one message may be, or more of them than a person
-/// could have caused. Beyond that stdin is not read.
-const WAITING_BYTES: usize = 32 << 20;
-const WAITING_MESSAGES: usize = 1_000;
+/// The most bytes that may wait for the host to come back: as many as one message may have. Beyond that, stdin is not read.
+const MAX_WAITING_BYTES: usize = 32 << 20;
+/// The most messages that may wait for the host: more than a person causes.
+const MAX_WAITING_MESSAGES: usize = 1_000;
 
-/// How the bridge is to behave.
+/// The settings of a bridge.
 #[derive(Debug)]
-pub(crate) struct Options {
-    /// No other bridge has it: prompts are known again by it.
+pub(crate) struct BridgeOptions {
+    /// Unique to this bridge. The host recognises the bridge's prompts by it.
     pub(crate) name: String,
     /// Every `session/new` joins this session.
     pub(crate) session: Option<String>,
-    /// Where it was started: usually where the client's sessions will be.
+    /// The directory in which the bridge was started: usually that of the client's sessions.
     pub(crate) cwd: Option<String>,
 }
 
-/// What to do: messages in order, each way.
+/// The messages that [`run`] has to send, in order, in each direction.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Step {
+pub(crate) struct BridgeStep {
     pub(crate) to_client: Vec<Bytes>,
     pub(crate) to_host: Vec<Bytes>,
-    /// For the person who reads stderr.
+    /// Lines for stderr.
     pub(crate) notes: Vec<String>,
 }
 
 /// Why a connection ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lost {
-    Gone,
-    /// Something that was sent is over the host's limit. Sent again, it would be so again.
-    TooBig,
+pub(crate) enum DisconnectCause {
+    ConnectionLost,
+    /// The host refused a message that is over its limit. It would refuse the message again.
+    MessageTooLarge,
 }
 
-/// Between one client and the host. Takes what comes and says what to do.
+/// The state machine between one client and the host: takes messages of both and returns the messages to send.
 #[derive(Debug)]
 pub(crate) struct Bridge {
-    options: Options,
+    options: BridgeOptions,
     phase: Phase,
-    /// The process that was connected to last: another one knows nothing of what this one was doing.
+    /// The process id of the host of the last connection. Another process does not know the requests that were open.
     host: Option<u32>,
     connected_before: bool,
-    /// What has no answer is to be sent again once the sessions are attached.
-    returning: bool,
-    /// As it was sent to the host.
+    /// Unanswered requests have to be sent again once the sessions are attached.
+    must_resend: bool,
+    /// The client's `initialize` as it was sent to the host.
     initialize: Option<Bytes>,
-    wishes: Wishes,
-    /// What the host is to give the agent of our environment.
+    client_options: ClientOptions,
+    /// The variables of this process that the host passes to the agent.
     environment: BTreeMap<String, String>,
-    unanswered: Unanswered,
+    unanswered: UnansweredRequests,
     asks: Asks,
-    sessions: BTreeMap<String, Followed>,
+    sessions: BTreeMap<String, FollowedSession>,
     waiting: VecDeque<Bytes>,
     waiting_bytes: usize,
-    /// Requests of the bridge itself, and keys of prompts.
+    /// The number of requests that the bridge itself has sent.
     requests: u64,
+    /// The number of keys that prompts have got.
     keys: u64,
-    step: Step,
+    step: BridgeStep,
 }
 
 #[derive(Debug)]
 enum Phase {
     /// There is no connection.
-    Apart,
-    /// `initialize` was sent again under this id.
-    Greeting(Bytes),
-    /// Sessions are being attached again: the requests, and which session each is for.
+    Disconnected,
+    /// The bridge has sent `initialize` again under this id.
+    Initializing(Bytes),
+    /// Sessions are being attached again: the id of each request, and its session.
     Attaching(Vec<(Bytes, String)>),
     Open,
 }
 
-/// What the client itself asked for at `initialize`.
+/// Options that the client itself set at `initialize`.
 #[derive(Clone, Copy, Debug, Default)]
-struct Wishes {
+struct ClientOptions {
     event_ids: bool,
     multi_client_updates: bool,
 }
 
 impl Bridge {
-    pub(crate) fn new(options: Options) -> Self {
+    pub(crate) fn new(options: BridgeOptions) -> Self {
         Self {
             options,
-            phase: Phase::Apart,
+            phase: Phase::Disconnected,
             host: None,
             connected_before: false,
-            returning: false,
+            must_resend: false,
             initialize: None,
-            wishes: Wishes::default(),
+            client_options: ClientOptions::default(),
             environment: BTreeMap::new(),
-            unanswered: Unanswered::default(),
+            unanswered: UnansweredRequests::default(),
             asks: Asks::default(),
             sessions: BTreeMap::new(),
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             requests: 0,
             keys: 0,
-            step: Step::default(),
+            step: BridgeStep::default(),
         }
     }
 
-    /// What the client's `initialize` is to bring along.
+    /// Sets the variables that the client's `initialize` will carry.
     pub(crate) fn handle_environment(&mut self, environment: BTreeMap<String, String>) {
         self.environment = environment;
     }
 
-    /// May another line be handled? If not, stdin is to wait.
+    /// Returns true if another line can be handled. Otherwise stdin has to wait.
     pub(crate) fn has_room(&self) -> bool {
-        self.waiting.len() < WAITING_MESSAGES && self.waiting_bytes < WAITING_BYTES
+        self.waiting.len() < MAX_WAITING_MESSAGES && self.waiting_bytes < MAX_WAITING_BYTES
     }
 
-    /// Does something wait for a host to be sent to?
+    /// Returns true if lines wait to be sent to a host.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Is an answer to come that a client waits for even if it has nothing more to say? A prompt's may take hours.
-    pub(crate) fn owes(&self) -> bool {
+    /// Returns true if the client, even after it has closed stdin, waits for an answer. Prompts do not count: theirs may take
+    /// hours.
+    pub(crate) fn has_unanswered_requests(&self) -> bool {
         self.is_waiting() || self.unanswered.iter().any(|request| &*request.method != "session/prompt")
     }
 
-    fn done(&mut self) -> Step {
+    fn take_step(&mut self) -> BridgeStep {
         std::mem::take(&mut self.step)
     }
 
-    fn tell_host(&mut self, frame: Bytes) {
+    fn send_to_host(&mut self, frame: Bytes) {
         self.step.to_host.push(frame);
     }
 
-    fn tell_client(&mut self, frame: Bytes) {
+    fn send_to_client(&mut self, frame: Bytes) {
         self.step.to_client.push(frame);
     }
 
-    fn note(&mut self, text: impl Into<String>) {
+    fn add_note(&mut self, text: impl Into<String>) {
         self.step.notes.push(text.into());
     }
 
-    /// Tells the client that it need not answer these any more.
-    fn withdraw(&mut self, asks: Vec<Bytes>) {
+    /// Tells the client that it need not answer these requests any more.
+    fn cancel_asks(&mut self, asks: Vec<Bytes>) {
         for id in asks {
-            self.tell_client(rpc::cancel_request(&id));
+            self.send_to_client(rpc::cancel_request(&id));
         }
     }
 
-    /// The id of a request of the bridge itself, as JSON text.
-    fn own_id(&mut self) -> Bytes {
+    /// Returns a new id for a request of the bridge itself, as JSON text.
+    fn next_own_id(&mut self) -> Bytes {
         self.requests += 1;
         format!("\"wharf-bridge-{}\"", self.requests).into()
     }

@@ -1,6 +1,6 @@
-//! Carries bytes between stdin, stdout and the host's socket, as [`Bridge`] says.
+//! Carries bytes between stdin, stdout and the host's socket, as [`Bridge`] decides.
 //!
-//! Neither way waits for the other: a client that writes while it does not read, and a host that does the same, get on.
+//! Neither direction waits for the other, so a client and a host that both write without reading do not block each other.
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -16,53 +16,53 @@ use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::{self, Message, Utf8Bytes};
 
-use super::dial::{Dial, Link};
+use super::host_connection::{HostConnector, HostLink};
 use super::stdio::{self, Input};
-use super::{Bridge, Lost, Step};
+use super::{Bridge, BridgeStep, DisconnectCause};
 use crate::{connect, output};
 
-/// What is owed to a client that has closed stdin may take this long; and so may the last words to the host.
-const LINGER: Duration = Duration::from_secs(1);
-/// A connection that ends sooner is not tried again at once: whatever ends it may do so again.
-const SHORT: Duration = Duration::from_millis(200);
-/// Frames on their way to the host's socket.
-const FRAMES: usize = 16;
-/// What is written at once: as much as a pipe holds.
-const BLOCK: usize = 64 * 1024;
+/// How long the bridge still runs for the answers to a client that has closed stdin, and for the last messages to the host.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
+/// After a connection that ended sooner, the bridge waits before it connects again: the cause may still be there.
+const MIN_CONNECTION_TIME: Duration = Duration::from_millis(200);
+/// The most frames that wait for the task that writes to the host's socket.
+const MAX_QUEUED_FRAMES: usize = 16;
+/// The bytes that are collected for one write to stdout: as many as a pipe holds.
+const OUTPUT_BLOCK_BYTES: usize = 64 * 1024;
 
 type Socket = WebSocketStream<UnixStream>;
-type Heard = Option<Result<Message, tungstenite::Error>>;
+type HostMessage = Option<Result<Message, tungstenite::Error>>;
 
 #[derive(Debug)]
 struct Pump {
     bridge: Bridge,
     lines: Receiver<Input>,
-    /// Stdin is at its end since then.
+    /// The time at which stdin ended.
     ended_at: Option<Instant>,
     out: Sender<Vec<u8>>,
     to_client: Vec<u8>,
     to_host: VecDeque<Bytes>,
 }
 
-/// How a connection ended, or the bridge's work with it.
+/// Why [`Pump::exchange_frames`] returned.
 enum End {
-    Lost(Lost),
+    Lost(DisconnectCause),
     Done,
 }
 
 /// Serves the client on stdin and stdout until stdin ends.
-pub(crate) async fn run(bridge: Bridge, mut dial: Dial) -> anyhow::Result<()> {
-    let lines = stdio::read(std::io::stdin());
-    let (out, written) = stdio::write(std::io::stdout());
+pub(crate) async fn run(bridge: Bridge, mut connector: HostConnector) -> anyhow::Result<()> {
+    let lines = stdio::read_lines(std::io::stdin());
+    let (out, written) = stdio::write_blocks(std::io::stdout());
     let (to_client, to_host) = (Vec::new(), VecDeque::new());
     let mut pump = Pump { bridge, lines, ended_at: None, out, to_client, to_host };
-    let result = pump.serve(&mut dial).await;
-    finish(pump, written).await;
+    let result = pump.serve_client(&mut connector).await;
+    finish_output(pump, written).await;
     result
 }
 
-/// What is still to be written gets a moment.
-async fn finish(mut pump: Pump, written: oneshot::Receiver<()>) {
+/// Writes the remaining output, for [`SHUTDOWN_GRACE`] at most.
+async fn finish_output(mut pump: Pump, written: oneshot::Receiver<()>) {
     let rest = std::mem::take(&mut pump.to_client);
     let last = async {
         if !rest.is_empty() {
@@ -71,13 +71,13 @@ async fn finish(mut pump: Pump, written: oneshot::Receiver<()>) {
         drop(pump);
         let _ = written.await;
     };
-    let _ = tokio::time::timeout(LINGER, last).await;
+    let _ = tokio::time::timeout(SHUTDOWN_GRACE, last).await;
 }
 
 impl Pump {
-    async fn serve(&mut self, dial: &mut Dial) -> anyhow::Result<()> {
+    async fn serve_client(&mut self, connector: &mut HostConnector) -> anyhow::Result<()> {
         let mut before = false;
-        let mut link = self.while_waiting(dial.first()).await;
+        let mut link = self.read_client_during(connector.connect_first()).await;
         loop {
             let Some(connected) = link else { return Ok(()) };
             let connected = connected?;
@@ -85,27 +85,28 @@ impl Pump {
                 output::print_note("wharf acp: connected again");
             }
             let since = Instant::now();
-            match self.talk(connected).await {
+            match self.exchange_frames(connected).await {
                 End::Done => return Ok(()),
                 End::Lost(lost) => {
                     self.to_host.clear();
                     let step = self.bridge.handle_disconnected(lost);
-                    self.take(step);
+                    self.apply_step(step);
                 }
             }
             output::print_note("wharf acp: the connection to the host is lost; looking for it again");
-            let too_soon = SHORT.saturating_sub(since.elapsed());
+            let too_soon = MIN_CONNECTION_TIME.saturating_sub(since.elapsed());
             link = self
-                .while_waiting(async {
+                .read_client_during(async {
                     tokio::time::sleep(too_soon).await;
-                    dial.again().await
+                    connector.reconnect().await
                 })
                 .await;
         }
     }
 
-    /// Lets the client speak while there is no host; `None` if it has closed stdin and nothing is left to do.
-    async fn while_waiting<T>(&mut self, link: impl Future<Output = T>) -> Option<T> {
+    /// Waits for a connection and reads the client's lines meanwhile. Returns `None` if the client has closed stdin and no line
+    /// waits.
+    async fn read_client_during<T>(&mut self, link: impl Future<Output = T>) -> Option<T> {
         let mut link = pin!(link);
         loop {
             if self.ended_at.is_some() && !self.bridge.is_waiting() {
@@ -113,10 +114,10 @@ impl Pump {
             }
             let (out, reads, writes) = (self.out.clone(), self.may_read(), !self.to_client.is_empty());
             tokio::select! {
-                // First: that there is no host at all is to be said also to one who has nothing to say.
+                // Polled first, so that a failed connection is reported even if stdin has ended.
                 biased;
                 link = &mut link => return Some(link),
-                line = self.lines.recv(), if reads => self.heard(line),
+                line = self.lines.recv(), if reads => self.take_client_input(line),
                 permit = out.reserve(), if writes => match permit {
                     Ok(permit) => permit.send(std::mem::take(&mut self.to_client)),
                     Err(_) => return None,
@@ -125,16 +126,16 @@ impl Pump {
         }
     }
 
-    async fn talk(&mut self, link: Link) -> End {
-        let Link { socket, host, wanted } = link;
+    async fn exchange_frames(&mut self, link: HostLink) -> End {
+        let HostLink { socket, host, wanted } = link;
         self.bridge.handle_environment(connect::forwarded_environment(&wanted));
         let (sink, mut frames) = socket.split();
-        let (to_socket, outgoing) = mpsc::channel(FRAMES);
-        let mut sending = tokio::spawn(send(sink, outgoing));
-        // The moment of a client that has closed stdin begins when it can be served.
+        let (to_socket, outgoing) = mpsc::channel(MAX_QUEUED_FRAMES);
+        let mut sending = tokio::spawn(send_frames(sink, outgoing));
+        // The grace period of a client that has closed stdin begins with the connection.
         self.ended_at = self.ended_at.map(|_| Instant::now());
         let step = self.bridge.handle_connected(host);
-        self.take(step);
+        self.apply_step(step);
         let end = loop {
             if self.is_done() {
                 break End::Done;
@@ -143,67 +144,70 @@ impl Pump {
             let (out, writes) = (self.out.clone(), !self.to_client.is_empty());
             tokio::select! {
                 frame = frames.next(), if !writes => {
-                    if let Err(lost) = self.hear_host(frame, &mut frames) {
+                    if let Err(lost) = self.take_host_frames(frame, &mut frames) {
                         break End::Lost(lost);
                     }
                 }
-                line = self.lines.recv(), if reads => self.heard(line),
+                line = self.lines.recv(), if reads => self.take_client_input(line),
                 permit = to_socket.reserve(), if !self.to_host.is_empty() => match permit {
                     Ok(permit) => permit.send(self.to_host.pop_front().unwrap_or_default()),
-                    // Not writable any more; what was sent to us before that is still to be read.
+                    // The socket is not writable any more. Frames that arrived before can still be read.
                     Err(_) => self.to_host.clear(),
                 },
                 permit = out.reserve(), if writes => match permit {
                     Ok(permit) => permit.send(std::mem::take(&mut self.to_client)),
                     Err(_) => break End::Done,
                 },
-                () = linger(self.ended_at) => break End::Done,
+                () = wait_for_grace_period(self.ended_at) => break End::Done,
             }
         };
         drop(to_socket);
         if matches!(end, End::Done) {
-            // The host is told what there was to tell, and that we leave.
-            let _ = tokio::time::timeout(LINGER, &mut sending).await;
+            // The writing task sends the remaining frames and closes the connection.
+            let _ = tokio::time::timeout(SHUTDOWN_GRACE, &mut sending).await;
         }
         sending.abort();
         end
     }
 
-    /// Takes a frame of the host, and those that have come with it: they are written in one breath.
-    fn hear_host(&mut self, first: Heard, more: &mut SplitStream<Socket>) -> Result<(), Lost> {
+    /// Takes a frame of the host and all that have arrived with it, so that they are written to stdout at once.
+    fn take_host_frames(&mut self, first: HostMessage, more: &mut SplitStream<Socket>) -> Result<(), DisconnectCause> {
         let mut next = Some(first);
         while let Some(message) = next {
-            if let Some(frame) = heard_from_host(message)? {
+            if let Some(frame) = read_host_message(message)? {
                 let step = self.bridge.handle_frame(frame);
-                self.take(step);
+                self.apply_step(step);
             }
-            next = if self.to_client.len() < BLOCK { more.next().now_or_never() } else { None };
+            next = if self.to_client.len() < OUTPUT_BLOCK_BYTES { more.next().now_or_never() } else { None };
         }
         Ok(())
     }
 
-    /// The client has said its last word and has been told all that it waits for.
+    /// Returns true if stdin has ended and the client has all answers that it waits for.
     fn is_done(&self) -> bool {
-        self.ended_at.is_some() && self.to_client.is_empty() && self.to_host.is_empty() && !self.bridge.owes()
+        self.ended_at.is_some()
+            && self.to_client.is_empty()
+            && self.to_host.is_empty()
+            && !self.bridge.has_unanswered_requests()
     }
 
     fn may_read(&self) -> bool {
         self.ended_at.is_none() && self.bridge.has_room()
     }
 
-    fn heard(&mut self, line: Option<Input>) {
+    fn take_client_input(&mut self, line: Option<Input>) {
         let step = match line {
             Some(Input::Line(line)) => self.bridge.handle_line(line),
-            Some(Input::Oversized { head }) => self.bridge.handle_oversized_line(&head, stdio::LINE),
+            Some(Input::Oversized { head }) => self.bridge.handle_oversized_line(&head, stdio::MAX_LINE_BYTES),
             None => {
                 self.ended_at = Some(Instant::now());
                 return;
             }
         };
-        self.take(step);
+        self.apply_step(step);
     }
 
-    fn take(&mut self, step: Step) {
+    fn apply_step(&mut self, step: BridgeStep) {
         for frame in step.to_client {
             self.to_client.extend_from_slice(&frame);
             self.to_client.push(b'\n');
@@ -215,16 +219,16 @@ impl Pump {
     }
 }
 
-/// Done when a client that has closed stdin has been given its moment.
-async fn linger(ended_at: Option<Instant>) {
+/// Completes [`SHUTDOWN_GRACE`] after the end of stdin; never if stdin is open.
+async fn wait_for_grace_period(ended_at: Option<Instant>) {
     match ended_at {
-        Some(at) => tokio::time::sleep(LINGER.saturating_sub(at.elapsed())).await,
+        Some(at) => tokio::time::sleep(SHUTDOWN_GRACE.saturating_sub(at.elapsed())).await,
         None => std::future::pending().await,
     }
 }
 
-/// Writes frames to the host; many in one breath if they come so. Then says goodbye.
-async fn send(mut sink: SplitSink<Socket, Message>, mut frames: Receiver<Bytes>) {
+/// Writes frames to the host, with one flush for frames that wait together, then closes the connection.
+async fn send_frames(mut sink: SplitSink<Socket, Message>, mut frames: Receiver<Bytes>) {
     while let Some(frame) = frames.recv().await {
         let Ok(text) = Utf8Bytes::try_from(frame) else { continue };
         let sent = sink.feed(Message::Text(text)).await;
@@ -235,12 +239,14 @@ async fn send(mut sink: SplitSink<Socket, Message>, mut frames: Receiver<Bytes>)
     let _ = sink.close().await;
 }
 
-/// The frame if it is one, or how the connection ended.
-fn heard_from_host(message: Heard) -> Result<Option<Bytes>, Lost> {
+/// Returns the frame that a message holds, if any, or why the connection ended.
+fn read_host_message(message: HostMessage) -> Result<Option<Bytes>, DisconnectCause> {
     match message {
         Some(Ok(Message::Text(text))) => Ok(Some(text.into())),
         Some(Ok(Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Ok(None),
-        Some(Ok(Message::Close(Some(goodbye)))) if goodbye.code == CloseCode::Size => Err(Lost::TooBig),
-        Some(Ok(Message::Close(_)) | Err(_)) | None => Err(Lost::Gone),
+        Some(Ok(Message::Close(Some(goodbye)))) if goodbye.code == CloseCode::Size => {
+            Err(DisconnectCause::MessageTooLarge)
+        }
+        Some(Ok(Message::Close(_)) | Err(_)) | None => Err(DisconnectCause::ConnectionLost),
     }
 }

@@ -1,4 +1,4 @@
-//! Stdin and stdout as channels. Each has a thread: a pipe cannot be awaited without changing it for all who hold it.
+//! Stdin and stdout as channels. Each has a thread, because non-blocking mode would change the pipe for every process that holds it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::thread;
@@ -8,26 +8,26 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::oneshot;
 use wharf_json::rpc::HEAD_BYTES;
 
-/// The most that one line may hold; the host's own limit is as large if nobody changed it.
-pub(super) const LINE: usize = 32 << 20;
-/// Lines that wait to be taken. Few: the editor is to notice that we are slow.
-const LINES: usize = 8;
-/// Blocks that wait to be written.
-const BLOCKS: usize = 8;
+/// The longest line that is read: the host's own limit by default.
+pub(super) const MAX_LINE_BYTES: usize = 32 << 20;
+/// The most lines that wait to be taken. Few, so that the editor feels backpressure.
+const MAX_QUEUED_LINES: usize = 8;
+/// The most blocks that wait to be written.
+const MAX_QUEUED_BLOCKS: usize = 8;
 
-/// What stdin gives.
+/// One line of stdin.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Input {
     Line(Bytes),
-    /// A line over the limit, of which only the first bytes are kept.
+    /// A line over the limit; only its first bytes are kept.
     Oversized {
         head: Bytes,
     },
 }
 
 /// Reads lines until stdin ends.
-pub(super) fn read(source: impl Read + Send + 'static) -> Receiver<Input> {
-    let (sender, lines) = channel(LINES);
+pub(super) fn read_lines(source: impl Read + Send + 'static) -> Receiver<Input> {
+    let (sender, lines) = channel(MAX_QUEUED_LINES);
     thread::spawn(move || {
         let mut source = BufReader::with_capacity(64 * 1024, source);
         while let Some(line) = next_line(&mut source) {
@@ -39,15 +39,15 @@ pub(super) fn read(source: impl Read + Send + 'static) -> Receiver<Input> {
     lines
 }
 
-/// The next line that is not empty; `None` at the end.
+/// Returns the next line that is not empty; `None` at the end.
 fn next_line(source: &mut impl BufRead) -> Option<Input> {
     loop {
         let mut line = Vec::new();
-        let read = source.take(LINE as u64 + 2).read_until(b'\n', &mut line).ok()?;
+        let read = source.take(MAX_LINE_BYTES as u64 + 2).read_until(b'\n', &mut line).ok()?;
         if read == 0 {
             return None;
         }
-        if line.last() != Some(&b'\n') && read > LINE {
+        if line.last() != Some(&b'\n') && read > MAX_LINE_BYTES {
             source.skip_until(b'\n').ok()?;
             line.truncate(HEAD_BYTES);
             return Some(Input::Oversized { head: line.into() });
@@ -61,9 +61,9 @@ fn next_line(source: &mut impl BufRead) -> Option<Input> {
     }
 }
 
-/// Writes blocks until the sender is gone, then says so. When nobody reads any more, the channel closes.
-pub(super) fn write(mut sink: impl Write + Send + 'static) -> (Sender<Vec<u8>>, oneshot::Receiver<()>) {
-    let (sender, mut blocks) = channel::<Vec<u8>>(BLOCKS);
+/// Writes blocks until the sender is dropped, then completes the receiver. The channel closes if stdout is closed.
+pub(super) fn write_blocks(mut sink: impl Write + Send + 'static) -> (Sender<Vec<u8>>, oneshot::Receiver<()>) {
+    let (sender, mut blocks) = channel::<Vec<u8>>(MAX_QUEUED_BLOCKS);
     let (done, written) = oneshot::channel();
     thread::spawn(move || {
         while let Some(block) = blocks.blocking_recv() {

@@ -3,7 +3,7 @@
 use anyhow::Context;
 use clap::Args;
 
-use crate::bridge::{self, Bridge, Dial, Options};
+use crate::bridge::{self, Bridge, BridgeOptions, HostConnector};
 use crate::global::GlobalOptions;
 use crate::{connect, session_ref};
 
@@ -44,10 +44,10 @@ async fn find_session(global: &GlobalOptions, acp: AcpVerb) -> anyhow::Result<Ac
 }
 
 async fn run_bridge(global: &GlobalOptions, acp: AcpVerb) -> anyhow::Result<()> {
-    let dial = Dial::new(global.locate_host("wharf acp")?, acp.agent.as_deref());
+    let connector = HostConnector::new(global.locate_host("wharf acp")?, acp.agent.as_deref());
     let cwd = std::env::current_dir().ok().and_then(|cwd| cwd.to_str().map(ToOwned::to_owned));
-    let options = Options { name: wharf_host::random_text(26), session: acp.session, cwd };
-    bridge::run(Bridge::new(options), dial).await
+    let options = BridgeOptions { name: wharf_host::random_text(26), session: acp.session, cwd };
+    bridge::run(Bridge::new(options), connector).await
 }
 
 /// Replaces this program by the agent. Returns the error if that failed.

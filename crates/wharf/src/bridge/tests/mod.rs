@@ -1,14 +1,14 @@
 //! The state machine without any IO: lines and frames in, lines and frames out.
 
 mod asking;
-mod coming_back;
+mod meta_options;
 mod passing;
-mod wishes;
+mod reconnect;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::{Bridge, Lost, Options, Step};
+use super::{Bridge, BridgeOptions, BridgeStep, DisconnectCause};
 
 /// A bridge between a client and a host that are played by the test.
 struct Stage {
@@ -47,7 +47,7 @@ impl Stage {
 
     /// Connected, and nothing was said yet.
     fn with(session: Option<&str>) -> Self {
-        let options = Options { name: "me".to_owned(), session: session.map(ToOwned::to_owned), cwd: None };
+        let options = BridgeOptions { name: "me".to_owned(), session: session.map(ToOwned::to_owned), cwd: None };
         let mut stage = Self { bridge: Bridge::new(options), host: 1, events: 0 };
         assert!(stage.connect().nothing());
         stage
@@ -95,7 +95,7 @@ impl Stage {
     }
 
     fn lose(&mut self) -> Seen {
-        seen(self.bridge.handle_disconnected(Lost::Gone))
+        seen(self.bridge.handle_disconnected(DisconnectCause::ConnectionLost))
     }
 
     /// Another host comes up, and is greeted.
@@ -104,7 +104,7 @@ impl Stage {
         self.reconnect()
     }
 
-    /// Lost and found: returns what is sent after the greeting was answered.
+    /// DisconnectCause and found: returns what is sent after the greeting was answered.
     fn reconnect(&mut self) -> Seen {
         self.lose();
         let greeting = self.connect();
@@ -126,7 +126,7 @@ fn update(meta: &str, body: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{{{meta}"sessionId":"{S}","update":{{{body}}}}}}}"#)
 }
 
-fn seen(step: Step) -> Seen {
+fn seen(step: BridgeStep) -> Seen {
     let text = |frames: Vec<Bytes>| frames.iter().map(|frame| String::from_utf8_lossy(frame).into_owned()).collect();
     Seen { client: text(step.to_client), host: text(step.to_host) }
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{S, Stage, seen, update};
-use crate::bridge::{Lost, WAITING_MESSAGES};
+use crate::bridge::{DisconnectCause, MAX_WAITING_MESSAGES};
 
 #[test]
 fn lines_and_frames_pass_byte_for_byte() {
@@ -103,13 +103,13 @@ fn what_a_text_frame_cannot_carry_is_answered_here() {
 fn lines_wait_for_the_host_in_order_and_up_to_a_limit() {
     let mut stage = Stage::new();
     stage.lose();
-    for number in 0..WAITING_MESSAGES {
+    for number in 0..MAX_WAITING_MESSAGES {
         assert!(stage.bridge.has_room());
         assert!(stage.line(&format!(r#"{{"jsonrpc":"2.0","method":"_n","params":{number}}}"#)).nothing());
     }
     assert!(!stage.bridge.has_room());
     let sent = stage.connect().host;
-    assert_eq!(sent.len(), WAITING_MESSAGES);
+    assert_eq!(sent.len(), MAX_WAITING_MESSAGES);
     assert!(sent.iter().enumerate().all(|(at, line)| line.ends_with(&format!("\"params\":{at}}}"))));
     assert!(stage.bridge.has_room());
 }
@@ -119,7 +119,7 @@ fn a_message_over_the_limit_of_the_host_is_not_sent_again() {
     let mut stage = Stage::opened();
     stage.line(r#"{"jsonrpc":"2.0","id":7,"method":"session/list"}"#);
     stage.prompt(8, "too large");
-    let out = seen(stage.bridge.handle_disconnected(Lost::TooBig));
+    let out = seen(stage.bridge.handle_disconnected(DisconnectCause::MessageTooLarge));
     assert_eq!((out.to_client(0)["id"].as_u64(), out.to_client(0)["error"]["code"].as_i64()), (Some(8), Some(-32600)));
 }
 

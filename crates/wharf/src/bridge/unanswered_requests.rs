@@ -1,22 +1,22 @@
-//! Requests of the client that the host has yet to answer, and what becomes of them when the connection is lost.
+//! Requests of the client that the host has yet to answer, and whether they can be sent again after a reconnect.
 
 use bytes::Bytes;
 
 /// A request as it was sent to the host.
 #[derive(Clone, Debug)]
-pub(super) struct Request {
+pub(super) struct UnansweredRequest {
     /// JSON text.
     pub(super) id: Bytes,
     pub(super) method: Box<str>,
     pub(super) session: Option<Box<str>>,
     pub(super) frame: Bytes,
-    /// It was the client's `session/new`: the answer must name the session.
+    /// The client sent `session/new`, so the answer must hold the session's id.
     pub(super) as_new: bool,
 }
 
-impl Request {
-    /// May it be sent a second time? Prompts carry a key by which the host knows them again; most of the rest only
-    /// asks, or says how things shall be. Whether anything else has happened, nobody can tell.
+impl UnansweredRequest {
+    /// Returns true if the request can be sent a second time. Prompts carry a key by which the host recognises them; the other
+    /// methods here read or set a state. For any other method it is unknown whether the host has carried it out.
     pub(super) fn can_repeat(&self) -> bool {
         matches!(
             &*self.method,
@@ -39,45 +39,45 @@ impl Request {
         )
     }
 
-    /// Does it join the session or leave it by itself, so that joining it beforehand would be wrong?
-    pub(super) fn moves(&self) -> bool {
-        moves(&self.method)
+    /// Returns true if the request itself joins or leaves its session, so that the bridge must not attach beforehand.
+    pub(super) fn changes_membership(&self) -> bool {
+        changes_membership(&self.method)
     }
 }
 
-pub(super) fn moves(method: &str) -> bool {
+pub(super) fn changes_membership(method: &str) -> bool {
     matches!(
         method,
         "session/load" | "session/resume" | "session/attach" | "session/detach" | "session/close" | "session/delete"
     )
 }
 
-/// In the order in which they were sent.
+/// Unanswered requests in the order in which they were sent.
 #[derive(Debug, Default)]
-pub(super) struct Unanswered(Vec<Request>);
+pub(super) struct UnansweredRequests(Vec<UnansweredRequest>);
 
-impl Unanswered {
-    pub(super) fn add(&mut self, request: Request) {
+impl UnansweredRequests {
+    pub(super) fn add(&mut self, request: UnansweredRequest) {
         self.0.push(request);
     }
 
-    /// The request that this id was waiting for, once.
-    pub(super) fn settle(&mut self, id: &[u8]) -> Option<Request> {
+    /// Removes and returns the request with this id.
+    pub(super) fn take_by_id(&mut self, id: &[u8]) -> Option<UnansweredRequest> {
         let at = self.0.iter().position(|request| request.id == id)?;
         Some(self.0.remove(at))
     }
 
-    pub(super) fn take(&mut self) -> Vec<Request> {
+    pub(super) fn take_all(&mut self) -> Vec<UnansweredRequest> {
         std::mem::take(&mut self.0)
     }
 
-    /// The largest: the one that was over the limit, if one was.
-    pub(super) fn take_largest(&mut self) -> Option<Request> {
+    /// Removes and returns the largest request: the one that was over the limit, if any was.
+    pub(super) fn take_largest(&mut self) -> Option<UnansweredRequest> {
         let largest = self.0.iter().enumerate().max_by_key(|(_, request)| request.frame.len())?.0;
         Some(self.0.remove(largest))
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Request> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &UnansweredRequest> {
         self.0.iter()
     }
 }

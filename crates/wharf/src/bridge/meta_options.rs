@@ -1,23 +1,23 @@
-//! `params._meta.wharf` of a frame: a wish put in, an event id taken out, every other byte as it was.
+//! Options in `params._meta.wharf` of a frame. Every other byte stays as it is.
 
 use bytes::Bytes;
 use serde_json::Value;
 use wharf_host::frame::{first_member, splice};
 use wharf_json::Json;
 
-/// The params of a frame as they came.
-pub(super) fn params(frame: &[u8]) -> Option<&str> {
+/// Returns the JSON text of a frame's params.
+pub(super) fn params_text(frame: &[u8]) -> Option<&str> {
     Json::parse(frame).ok()?.last_member("params").map(Json::raw)
 }
 
-/// What `params._meta.wharf` says under this name. What cannot be read is the host's to refuse.
-pub(super) fn wish(frame: &[u8], name: &str) -> Option<Value> {
-    let wish = Json::parse(frame).and_then(|frame| frame.seek(&["params", "_meta", "wharf", name]));
-    wish.ok().flatten().map(Json::to_value)
+/// Returns the value of an option. An unreadable frame has none: the host refuses it.
+pub(super) fn read_option(frame: &[u8], name: &str) -> Option<Value> {
+    let option = Json::parse(frame).and_then(|frame| frame.seek(&["params", "_meta", "wharf", name]));
+    option.ok().flatten().map(Json::to_value)
 }
 
-/// The frame with `params._meta.wharf.<name>` set. `value` is JSON text. `None` if the frame has no params to put it in.
-pub(super) fn with_wish(frame: &[u8], name: &str, value: &str) -> Option<Bytes> {
+/// Returns the frame with an option set to `value`, which is JSON text; `None` if the frame has no params to put it into.
+pub(super) fn with_option(frame: &[u8], name: &str, value: &str) -> Option<Bytes> {
     let params = Json::parse(frame).ok()?.last_member("params")?;
     let meta = params.last_member("_meta");
     let wharf = meta.and_then(|meta| meta.last_member("wharf"));

@@ -1,6 +1,6 @@
-//! Options that the bridge puts into frames.
+//! BridgeOptions that the bridge puts into frames.
 
-use crate::bridge::meta::{wish, with_wish};
+use crate::bridge::meta_options::{read_option, with_option};
 
 #[test]
 fn a_wish_finds_its_place() {
@@ -15,10 +15,10 @@ fn a_wish_finds_its_place() {
         (r#"{"params":{"_meta":{"wharf":7}}}"#, r#"{"params":{"_meta":{"wharf":{"k":true}}}}"#),
     ];
     for (frame, expected) in cases {
-        let with = with_wish(frame.as_bytes(), "k", "true").unwrap();
+        let with = with_option(frame.as_bytes(), "k", "true").unwrap();
         assert_eq!(String::from_utf8_lossy(&with), expected);
     }
-    assert_eq!(with_wish(br#"{"method":"m"}"#, "k", "true"), None);
-    assert_eq!(with_wish(br#"{"params":[]}"#, "k", "true"), None);
-    assert_eq!(wish(br#"{"params":{"_meta":{"wharf":{"k":[1]}}}}"#, "k"), Some(serde_json::json!([1])));
+    assert_eq!(with_option(br#"{"method":"m"}"#, "k", "true"), None);
+    assert_eq!(with_option(br#"{"params":[]}"#, "k", "true"), None);
+    assert_eq!(read_option(br#"{"params":{"_meta":{"wharf":{"k":[1]}}}}"#, "k"), Some(serde_json::json!([1])));
 }
