@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, forward_to_deserialize_any};
 
-use crate::json::inner;
+use crate::json::between_quotes;
 use crate::text::unescape;
 use crate::walk::{Entries, skip_value};
 use crate::{Json, Kind, MAX_VALUE_DEPTH, ReadError};
@@ -80,7 +80,7 @@ impl<'a> Deserializer<'a> for Reader<'a, '_> {
                 visitor.visit_unit()
             }
             Kind::Bool => visitor.visit_bool(self.take().raw() == "true"),
-            Kind::Text => match unescape(inner(self.take().raw())) {
+            Kind::Text => match unescape(between_quotes(self.take().raw())) {
                 Cow::Borrowed(text) => visitor.visit_borrowed_str(text),
                 Cow::Owned(text) => visitor.visit_string(text),
             },
@@ -190,7 +190,7 @@ impl<'a> MapAccess<'a> for &mut ReadEntries<'a> {
                 self.entries.leave(value + "null".len());
                 continue;
             }
-            let key = unescape(inner(&self.text[key]));
+            let key = unescape(between_quotes(&self.text[key]));
             return seed.deserialize(de::value::CowStrDeserializer::new(key)).map(Some);
         }
     }

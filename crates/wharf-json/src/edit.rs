@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::json::inner;
-use crate::text::says;
+use crate::json::between_quotes;
+use crate::text::reads_as;
 use crate::walk::{Entries, Entry};
 use crate::{Json, Kind, ReadError};
 
@@ -82,7 +82,7 @@ fn find(object: Json<'_>, name: &str) -> Result<Option<Entry>, ReadError> {
     let text = object.raw();
     let mut found = None;
     for entry in Entries::new(text) {
-        if says(inner(&text[entry.key.clone()]), name) && found.replace(entry).is_some() {
+        if reads_as(between_quotes(&text[entry.key.clone()]), name) && found.replace(entry).is_some() {
             return Err(ReadError::Twice(name.to_owned()));
         }
     }

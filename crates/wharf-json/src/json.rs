@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::value::RawValue;
 
-use crate::text::{TextChunk, says, unescape};
+use crate::text::{TextChunk, reads_as, unescape};
 use crate::walk::{Entries, Entry};
 use crate::{ReadError, number};
 
@@ -80,7 +80,8 @@ impl<'a> Json<'a> {
         }
         let mut found = None;
         for entry in Entries::new(self.text) {
-            if says(inner(&self.text[entry.key]), name) && found.replace(&self.text[entry.value]).is_some() {
+            if reads_as(between_quotes(&self.text[entry.key]), name) && found.replace(&self.text[entry.value]).is_some()
+            {
                 return Err(ReadError::Twice(name.to_owned()));
             }
         }
@@ -95,7 +96,7 @@ impl<'a> Json<'a> {
     /// Returns true if an object has a member of this name, even if it is null or occurs twice.
     pub fn has_key(self, name: &str) -> bool {
         let text = self.text;
-        self.entries(Kind::Object).any(|entry| says(inner(&text[entry.key]), name))
+        self.entries(Kind::Object).any(|entry| reads_as(between_quotes(&text[entry.key]), name))
     }
 
     /// Follows members from object to object. Returns `None` where one is absent or null.
@@ -147,7 +148,7 @@ impl<'a> Json<'a> {
     pub fn members(self) -> impl Iterator<Item = (Cow<'a, str>, Self)> {
         let text = self.text;
         self.entries(Kind::Object)
-            .map(move |entry| (unescape(inner(&text[entry.key])), Self::known(&text[entry.value])))
+            .map(move |entry| (unescape(between_quotes(&text[entry.key])), Self::known(&text[entry.value])))
     }
 
     /// Returns the items of a list; nothing for other values.
@@ -162,12 +163,12 @@ impl<'a> Json<'a> {
 
     /// Returns the content of a string; a lone surrogate in it reads as U+FFFD.
     pub fn text(self) -> Option<Cow<'a, str>> {
-        (self.kind() == Kind::Text).then(|| unescape(inner(self.text)))
+        (self.kind() == Kind::Text).then(|| unescape(between_quotes(self.text)))
     }
 
     /// Returns a string that may be a piece of a longer one.
     pub fn text_chunk(self) -> Option<TextChunk<'a>> {
-        (self.kind() == Kind::Text).then(|| TextChunk::new(inner(self.text)))
+        (self.kind() == Kind::Text).then(|| TextChunk::new(between_quotes(self.text)))
     }
 
     pub fn bool(self) -> Option<bool> {
@@ -198,7 +199,7 @@ impl fmt::Display for Json<'_> {
 }
 
 /// Returns the text between the quotes.
-pub(crate) fn inner(quoted: &str) -> &str {
+pub(crate) fn between_quotes(quoted: &str) -> &str {
     quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default()
 }
 

@@ -14,7 +14,7 @@ pub(crate) fn unescape(inner: &str) -> Cow<'_, str> {
 }
 
 /// Returns true if the string between the quotes equals `name` after resolving escapes.
-pub(crate) fn says(inner: &str, name: &str) -> bool {
+pub(crate) fn reads_as(inner: &str, name: &str) -> bool {
     inner == name || (inner.contains('\\') && unescape(inner) == name)
 }
 

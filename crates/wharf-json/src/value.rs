@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Number, Value};
 
-use crate::json::inner;
+use crate::json::between_quotes;
 use crate::text::unescape;
 use crate::walk::{Entries, skip_value};
 use crate::{Json, Kind};
@@ -34,7 +34,7 @@ fn convert(text: &str, at: &mut usize, depth: usize) -> Value {
     match kind {
         Kind::Null => Value::Null,
         Kind::Bool => Value::Bool(json.raw() == "true"),
-        Kind::Text => Value::String(unescape(inner(json.raw())).into_owned()),
+        Kind::Text => Value::String(unescape(between_quotes(json.raw())).into_owned()),
         Kind::Number => convert_number(json),
         Kind::Object | Kind::List => Value::String(json.raw().to_owned()),
     }
@@ -47,7 +47,7 @@ fn convert_entries(text: &str, at: &mut usize, kind: Kind, depth: usize) -> Valu
         let value = convert(text, &mut value_at, depth);
         entries.leave(value_at);
         if kind == Kind::Object {
-            members.insert(unescape(inner(&text[key])).into_owned(), value);
+            members.insert(unescape(between_quotes(&text[key])).into_owned(), value);
         } else {
             items.push(value);
         }

@@ -14,7 +14,7 @@ use super::AgentProcess;
 use super::launch::{Launch, LaunchedAgent};
 use super::outbox::Outbox;
 use super::stderr::StderrTail;
-use crate::frame::{self, Envelope, FrameKind, FrameReader, Line};
+use crate::frame::{self, Envelope, FrameKind, FrameLine, FrameReader};
 
 /// What may pile up before `session/new` is answered: several agents send commands and modes early, one of them half
 /// a megabyte.
@@ -286,10 +286,10 @@ enum AwaitedLine {
 }
 
 /// Handles one line while the answer to a request is awaited. Returns it if this is the one.
-fn sort_line(line: Line<'_>, id: Option<u64>, early: &mut EarlyFrames, outbox: &Outbox) -> Option<AwaitedLine> {
+fn sort_line(line: FrameLine<'_>, id: Option<u64>, early: &mut EarlyFrames, outbox: &Outbox) -> Option<AwaitedLine> {
     let frame = match line {
-        Line::Frame(frame) => frame,
-        Line::Oversized { bytes, head } => {
+        FrameLine::Frame(frame) => frame,
+        FrameLine::Oversized { bytes, head } => {
             let detail = format!("a line of {bytes} bytes was skipped (limits.frame)");
             early.faults.push((Fault::Oversized, detail.clone()));
             return is_awaited_answer(&salvage_head(head), id).then_some(AwaitedLine::Malformed(detail));

@@ -1,4 +1,4 @@
-//! Newline-delimited frames from a byte stream that may send anything.
+//! Splits a byte stream into frames, one per line. The stream may hold anything.
 
 use std::io;
 
@@ -6,28 +6,28 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use wharf_json::rpc::HEAD_BYTES;
 
-/// How much is asked for at once: a Linux pipe holds this much, so more would never come.
-const CHUNK: usize = 64 * 1024;
+/// The bytes of one read: as many as a Linux pipe holds.
+const READ_BYTES: usize = 64 * 1024;
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Line<'a> {
+pub enum FrameLine<'a> {
     /// One line without its line break. Never empty.
     Frame(&'a [u8]),
-    /// A line over the limit ended; it was thrown away as it came, but for its first bytes.
+    /// The end of a line over the limit. Only its first bytes were kept.
     Oversized { bytes: u64, head: &'a [u8] },
 }
 
-/// Splits a stream into lines, holding at most one line of `limit` bytes and a chunk.
+/// Splits a stream into lines. Holds at most one line of `limit` bytes and one read.
 #[derive(Debug)]
 pub struct FrameReader<R> {
     source: R,
     buffer: BytesMut,
-    /// What the last `next_line` returned and has yet to be dropped from the buffer.
+    /// The bytes at the beginning of the buffer that the last `next_line` returned.
     taken: usize,
-    /// No line break in `buffer[..searched]`.
+    /// The bytes at the beginning of the buffer that hold no line break.
     searched: usize,
     limit: usize,
-    /// Bytes of an oversized line that were dropped so far.
+    /// The bytes of an oversized line that were dropped so far.
     dropped: u64,
     /// The first bytes of the oversized line.
     head: Vec<u8>,
@@ -37,7 +37,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     pub fn new(source: R, limit: usize) -> Self {
         Self {
             source,
-            buffer: BytesMut::with_capacity(CHUNK),
+            buffer: BytesMut::with_capacity(READ_BYTES),
             taken: 0,
             searched: 0,
             limit,
@@ -46,23 +46,23 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
     }
 
-    /// Reads what there is. `Ok(0)` at the end. Nothing is lost if the future is dropped.
+    /// Reads the bytes that have arrived. Returns 0 at the end. No byte is lost if the future is dropped.
     pub async fn fill(&mut self) -> io::Result<usize> {
-        self.settle();
+        self.discard_taken();
         if self.buffer.len() > self.limit {
             self.keep_head(self.buffer.len());
             self.dropped += self.buffer.len() as u64;
             self.buffer.clear();
             self.searched = 0;
         }
-        self.buffer.reserve(CHUNK);
+        self.buffer.reserve(READ_BYTES);
         self.source.read_buf(&mut self.buffer).await
     }
 
-    /// The next whole line, if there is one in what was read.
-    pub fn next_line(&mut self) -> Option<Line<'_>> {
+    /// Returns the next whole line of the bytes that were read.
+    pub fn next_line(&mut self) -> Option<FrameLine<'_>> {
         loop {
-            self.settle();
+            self.discard_taken();
             let at = self.searched
                 + memchr::memchr(b'\n', &self.buffer[self.searched..]).or_else(|| {
                     self.searched = self.buffer.len();
@@ -73,20 +73,20 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             if self.dropped > 0 || at > self.limit {
                 self.keep_head(at);
                 let bytes = std::mem::take(&mut self.dropped) + at as u64;
-                return Some(Line::Oversized { bytes, head: wharf_json::strip_bom(&self.head) });
+                return Some(FrameLine::Oversized { bytes, head: wharf_json::strip_bom(&self.head) });
             }
             let whole = self.buffer[..at].trim_ascii_end();
-            // Some programs put a byte order mark before what they write.
+            // Some programs write a byte order mark first.
             let line = wharf_json::strip_bom(whole);
             if !line.is_empty() {
                 // Borrowed again: the borrow checker does not see that the loop ends here.
                 let (start, end) = (whole.len() - line.len(), whole.len());
-                return Some(Line::Frame(&self.buffer[start..end]));
+                return Some(FrameLine::Frame(&self.buffer[start..end]));
             }
         }
     }
 
-    /// Keeps the first bytes of an oversized line that stands in the buffer up to `end`, if that is where it begins.
+    /// Keeps the first bytes of an oversized line, which the buffer holds up to `end`.
     fn keep_head(&mut self, end: usize) {
         if self.dropped == 0 {
             self.head.clear();
@@ -95,9 +95,9 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         self.head.extend_from_slice(&self.buffer[..end.min(room)]);
     }
 
-    /// What is left when the stream ended in the middle of a line.
-    pub fn remainder(&mut self) -> u64 {
-        self.settle();
+    /// Returns the number of bytes of a line that the end of the stream cut off.
+    pub fn remainder_bytes(&mut self) -> u64 {
+        self.discard_taken();
         self.dropped + self.buffer.len() as u64
     }
 
@@ -106,14 +106,15 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         self.buffer.capacity()
     }
 
-    fn settle(&mut self) {
+    /// Drops the line that was returned last.
+    fn discard_taken(&mut self) {
         let taken = std::mem::take(&mut self.taken);
         if taken > 0 {
             self.buffer.advance(taken);
         }
-        // A single huge line must not keep its memory for good.
-        if self.buffer.is_empty() && self.buffer.capacity() > 4 * CHUNK {
-            self.buffer = BytesMut::with_capacity(CHUNK);
+        // One huge line must not keep its memory for ever.
+        if self.buffer.is_empty() && self.buffer.capacity() > 4 * READ_BYTES {
+            self.buffer = BytesMut::with_capacity(READ_BYTES);
         }
     }
 }

@@ -1,4 +1,5 @@
-//! JSON-RPC frames as bytes: where one ends, what it is, and how to replace an id in it and nothing else.
+//! ACP frames as bytes: splits a stream into frames, finds their kind and ids, and changes a part without touching another byte.
+//! `wharf_json::rpc` makes frames.
 
 pub mod content;
 mod event_id;
@@ -12,9 +13,9 @@ mod tests;
 mod wharf_meta;
 
 pub use event_id::{IdHolder, PlacedEventId, find_event_id, place_event_id};
-pub use lines::{FrameReader, Line};
+pub use lines::{FrameLine, FrameReader};
 pub use make::{prompt_request, user_message_chunk};
 pub use null_members::without_null_members;
-pub use scan::{Envelope, FrameKind, ScanError, Span, Text, peek, peek_update, scan, to_value};
+pub use scan::{Envelope, FrameKind, ScanError, ScannedText, Span, peek, peek_update, scan, to_value};
 pub use splice::{first_member, one_line, splice, with_id, with_session};
 pub use wharf_meta::rename_wharf_meta;

@@ -1,13 +1,12 @@
-//! Members of a JSON-RPC message that are null and thereby absent. Some libraries write `"error":null` beside a result; others
-//! take its mere presence for an error, so it is not passed on to them.
+//! Removes null members of a JSON-RPC message. Some libraries write `"error":null` beside a result; others take its mere presence for
+//! an error.
 
 use bytes::Bytes;
 use wharf_json::{Json, Kind, ReadError};
 
 use super::FrameKind;
 
-/// Returns the frame without a `method`, `result` or `error` that is null. A result that is null is an answer's only one
-/// and stays.
+/// Returns the frame without a `method`, `result` or `error` that is null. The null result of a response without an error stays.
 pub fn without_null_members(frame: &[u8], kind: FrameKind) -> Result<Bytes, ReadError> {
     let mut text = Json::parse(frame)?.raw().to_owned();
     for name in ["method", "result", "error"] {

@@ -1,4 +1,4 @@
-//! One pass over a frame: what kind it is and where its ids are. The payload is checked to be JSON and not looked at.
+//! One pass over a frame finds its kind and ids. The payload is checked to be JSON and otherwise skipped.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,12 +11,13 @@ use serde_json::value::RawValue;
 use wharf_core::UpdateKind;
 use wharf_json::{Json, Kind, ReadError};
 
-/// A place in the frame that was scanned.
+/// The bytes of a part of the frame that was scanned.
 pub type Span = Range<usize>;
 
-/// A JSON string in the frame: where it stands (with its quotes) and what it says.
+/// A JSON string in the frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Text<'a> {
+pub struct ScannedText<'a> {
+    /// With the quotes.
     pub span: Span,
     pub value: Cow<'a, str>,
 }
@@ -31,7 +32,7 @@ pub enum FrameKind {
     Error,
 }
 
-/// The outside of a frame.
+/// The members of a frame that Wharf needs to route it.
 #[derive(Clone, Debug)]
 pub struct Envelope<'a> {
     pub kind: FrameKind,
@@ -39,14 +40,14 @@ pub struct Envelope<'a> {
     /// Empty for a response.
     pub method: Cow<'a, str>,
     /// `params.sessionId`.
-    pub session: Option<Text<'a>>,
+    pub session: Option<ScannedText<'a>>,
     /// `params.update.sessionUpdate`.
     pub update: Option<UpdateKind>,
     /// `params.update.title` of a `session_info_update`.
     pub title: Option<Cow<'a, str>>,
-    /// It has a `_meta.wharf`, which is Wharf's to write.
+    /// The frame has a `_meta.wharf`, which only Wharf may write.
     pub has_wharf_meta: bool,
-    /// It has a `method`, `result` or `error` that is null and therefore absent. Not every reader takes it so.
+    /// The frame has a `method`, `result` or `error` that is null. Wharf treats it as absent; some readers do not.
     pub has_null_members: bool,
 }
 
@@ -88,30 +89,30 @@ pub fn scan(frame: &[u8]) -> Result<Envelope<'_>, ScanError> {
     let mut json = serde_json::Deserializer::from_str(text);
     let mut found = Found::default();
     let base = text.as_ptr() as usize;
-    let outside = Outside { base, found: &mut found };
+    let outside = FrameVisitor { base, found: &mut found };
     let read = (&mut json).deserialize_map(outside).and_then(|()| json.end());
-    read.map_err(|error| unread(frame, &error))?;
+    read.map_err(|error| classify_error(frame, &error))?;
     found.envelope()
 }
 
-/// JSON that is something else (a number, a second `id`) is told apart from what is no JSON at all.
-fn unread(frame: &[u8], error: &serde_json::Error) -> ScanError {
+/// Tells JSON that is no message (a number, a second `id`) from text that is not JSON.
+fn classify_error(frame: &[u8], error: &serde_json::Error) -> ScanError {
     let is_json = error.is_data() || Json::parse(frame).is_ok();
     if is_json { ScanError::NotMessage(error.to_string().into()) } else { ScanError::NotJson(error.to_string()) }
 }
 
-/// Reads the part of a frame that `T` names; for the few places where Wharf understands the payload.
+/// Reads the members of a frame that `T` names, for the few places where Wharf reads the payload.
 pub fn peek<'a, T: serde::Deserialize<'a>>(frame: &'a [u8]) -> Result<T, ReadError> {
     wharf_json::read_bytes(frame)
 }
 
-/// Reads the part of a `session/update`'s own object that `T` names.
+/// Reads the members of `params.update` that `T` names.
 pub fn peek_update<'a, T: serde::Deserialize<'a>>(frame: &'a [u8]) -> Result<T, ReadError> {
     let update = Json::parse(frame)?.at(&["params", "update"])?;
     wharf_json::read(update.ok_or_else(|| ReadError::Missing("update".to_owned()))?)
 }
 
-/// Converts a frame that is known to be JSON: one that was scanned, or that the log holds.
+/// Converts a frame that is known to be JSON because it was scanned or comes from the log.
 pub fn to_value(frame: &[u8]) -> Value {
     match Json::parse(frame) {
         Ok(json) => json.to_value(),
@@ -122,8 +123,8 @@ pub fn to_value(frame: &[u8]) -> Value {
     }
 }
 
-/// The members of an update that Wharf reads. One that stands there twice would be read differently by different
-/// parsers.
+/// The members of an update that Wharf reads. An update that has one of them twice is refused, since parsers differ in which of
+/// the two they take.
 const UPDATE_MEMBERS: [&[u8]; 12] = [
     b"_meta",
     b"availableCommands",
@@ -143,11 +144,11 @@ const UPDATE_MEMBERS: [&[u8]; 12] = [
 struct Found<'a> {
     id: Option<Span>,
     method: Option<Cow<'a, str>>,
-    session: Option<Text<'a>>,
+    session: Option<ScannedText<'a>>,
     update: Option<UpdateKind>,
     title: Option<Cow<'a, str>>,
     params: bool,
-    /// Null or not.
+    /// `Kind::Null` for a null one, `None` for an absent one.
     result: Option<Kind>,
     error: Option<Kind>,
     has_wharf_meta: bool,
@@ -156,7 +157,7 @@ struct Found<'a> {
 
 impl<'a> Found<'a> {
     fn envelope(self) -> Result<Envelope<'a>, ScanError> {
-        // Null members are absent, but an answer may well be null.
+        // Null members count as absent, except for a null result that is the only outcome.
         let stands = |kind: Option<Kind>| kind.is_some_and(|kind| kind != Kind::Null);
         let error = stands(self.error);
         let result = stands(self.result) || (self.result.is_some() && !error && self.method.is_none());
@@ -187,13 +188,13 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Top level: `id`, `method`, `params`, `result`, `error`.
-struct Outside<'f, 'a> {
+/// Visits the outermost members.
+struct FrameVisitor<'f, 'a> {
     base: usize,
     found: &'f mut Found<'a>,
 }
 
-impl<'a> Visitor<'a> for Outside<'_, 'a> {
+impl<'a> Visitor<'a> for FrameVisitor<'_, 'a> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -201,34 +202,39 @@ impl<'a> Visitor<'a> for Outside<'_, 'a> {
     }
 
     fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key_seed(Key)? {
+        while let Some(key) = map.next_key_seed(KeySeed)? {
             match key.as_ref() {
                 b"id" => {
                     let raw: &'a RawValue = map.next_value()?;
-                    once::<A::Error, _>(&mut self.found.id, span(self.base, raw.get()), "id")?;
+                    set_once::<A::Error, _>(&mut self.found.id, span(self.base, raw.get()), "id")?;
                 }
                 b"method" => {
                     let method = Json::of_raw(map.next_value()?);
                     match method.text() {
-                        Some(method) => once::<A::Error, _>(&mut self.found.method, method, "method")?,
+                        Some(method) => set_once::<A::Error, _>(&mut self.found.method, method, "method")?,
                         None if method.kind() == Kind::Null => self.found.null_method = true,
                         None => return Err(A::Error::custom("`method` is not a string")),
                     }
                 }
                 b"params" => {
                     if std::mem::replace(&mut self.found.params, true) {
-                        return Err(twice("params"));
+                        return Err(duplicate_error("params"));
                     }
-                    map.next_value_seed(Inside { base: self.base, found: self.found, level: Level::Params, seen: 0 })?;
+                    map.next_value_seed(ParamsVisitor {
+                        base: self.base,
+                        found: self.found,
+                        level: Level::Params,
+                        seen: 0,
+                    })?;
                 }
                 b"result" => {
                     let result = Json::of_raw(map.next_value()?);
                     self.found.note_meta(result);
-                    once::<A::Error, _>(&mut self.found.result, result.kind(), "result")?;
+                    set_once::<A::Error, _>(&mut self.found.result, result.kind(), "result")?;
                 }
                 b"error" => {
                     let error = Json::of_raw(map.next_value()?);
-                    once::<A::Error, _>(&mut self.found.error, error.kind(), "error")?;
+                    set_once::<A::Error, _>(&mut self.found.error, error.kind(), "error")?;
                 }
                 _ => {
                     map.next_value::<IgnoredAny>()?;
@@ -240,7 +246,7 @@ impl<'a> Visitor<'a> for Outside<'_, 'a> {
 }
 
 impl Found<'_> {
-    /// Notes a `_meta.wharf` of an object that is no update: an answer, a tool call.
+    /// Notes a `_meta.wharf` of a result or a tool call.
     fn note_meta(&mut self, object: Json<'_>) {
         let metas = object.members().filter(|(name, _)| name == "_meta");
         self.has_wharf_meta |= { metas }.any(|(_, meta)| meta.has_key("wharf"));
@@ -253,16 +259,16 @@ enum Level {
     Update,
 }
 
-/// `params` and `params.update`: any JSON, of which only two members matter.
-struct Inside<'f, 'a> {
+/// Visits `params` or `params.update`, which may be any JSON.
+struct ParamsVisitor<'f, 'a> {
     base: usize,
     found: &'f mut Found<'a>,
     level: Level,
-    /// The members of [`UPDATE_MEMBERS`] that were met, by their place there.
+    /// One bit for each of [`UPDATE_MEMBERS`] that was found.
     seen: u16,
 }
 
-impl<'a> DeserializeSeed<'a> for Inside<'_, 'a> {
+impl<'a> DeserializeSeed<'a> for ParamsVisitor<'_, 'a> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -270,20 +276,20 @@ impl<'a> DeserializeSeed<'a> for Inside<'_, 'a> {
     }
 }
 
-impl Inside<'_, '_> {
+impl ParamsVisitor<'_, '_> {
     /// Refuses the second of two members of an update that Wharf reads.
-    fn see<E: serde::de::Error>(&mut self, key: &[u8]) -> Result<(), E> {
+    fn note_member<E: serde::de::Error>(&mut self, key: &[u8]) -> Result<(), E> {
         let Some(place) = UPDATE_MEMBERS.iter().position(|name| *name == key) else { return Ok(()) };
         let bit = 1 << place;
         if self.seen & bit != 0 {
-            return Err(twice(&String::from_utf8_lossy(key)));
+            return Err(duplicate_error(&String::from_utf8_lossy(key)));
         }
         self.seen |= bit;
         Ok(())
     }
 }
 
-impl<'a> Visitor<'a> for Inside<'_, 'a> {
+impl<'a> Visitor<'a> for ParamsVisitor<'_, 'a> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -291,25 +297,25 @@ impl<'a> Visitor<'a> for Inside<'_, 'a> {
     }
 
     fn visit_map<A: MapAccess<'a>>(mut self, mut map: A) -> Result<(), A::Error> {
-        while let Some(key) = map.next_key_seed(Key)? {
+        while let Some(key) = map.next_key_seed(KeySeed)? {
             if self.level == Level::Update {
-                self.see::<A::Error>(&key)?;
+                self.note_member::<A::Error>(&key)?;
             }
             match (self.level, key.as_ref()) {
                 (Level::Params, b"sessionId") => {
                     let raw: &'a RawValue = map.next_value()?;
                     if let Some(value) = Json::of_raw(raw).text() {
-                        let text = Text { span: span(self.base, raw.get()), value };
-                        once::<A::Error, _>(&mut self.found.session, text, "sessionId")?;
+                        let text = ScannedText { span: span(self.base, raw.get()), value };
+                        set_once::<A::Error, _>(&mut self.found.session, text, "sessionId")?;
                     }
                 }
                 (Level::Params, b"update") => {
                     if self.found.update.is_some() {
-                        return Err(twice("update"));
+                        return Err(duplicate_error("update"));
                     }
                     self.found.update = Some(UpdateKind::Other);
                     let level = Level::Update;
-                    map.next_value_seed(Inside { base: self.base, found: self.found, level, seen: 0 })?;
+                    map.next_value_seed(ParamsVisitor { base: self.base, found: self.found, level, seen: 0 })?;
                 }
                 (Level::Params, b"toolCall") => self.found.note_meta(Json::of_raw(map.next_value()?)),
                 (Level::Params | Level::Update, b"_meta") => {
@@ -358,11 +364,11 @@ impl<'a> Visitor<'a> for Inside<'_, 'a> {
     }
 }
 
-/// A key as its bytes, borrowed where it holds no escape. As bytes, because a key may hold half a surrogate pair; such a
-/// key is none that matters here.
-struct Key;
+/// Reads a key as bytes, borrowed if it has no escapes. Not as text, because a key may hold half a surrogate pair; no key that
+/// matters here does.
+struct KeySeed;
 
-impl<'a> DeserializeSeed<'a> for Key {
+impl<'a> DeserializeSeed<'a> for KeySeed {
     type Value = Cow<'a, [u8]>;
 
     fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
@@ -370,7 +376,7 @@ impl<'a> DeserializeSeed<'a> for Key {
     }
 }
 
-impl<'a> Visitor<'a> for Key {
+impl<'a> Visitor<'a> for KeySeed {
     type Value = Cow<'a, [u8]>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -386,15 +392,15 @@ impl<'a> Visitor<'a> for Key {
     }
 }
 
-/// A second `id` or `sessionId` would be read differently by different parsers: such a frame is refused.
-fn once<E: serde::de::Error, T>(place: &mut Option<T>, value: T, name: &str) -> Result<(), E> {
+/// Sets a member, and refuses a second one: parsers differ in which of the two they take.
+fn set_once<E: serde::de::Error, T>(place: &mut Option<T>, value: T, name: &str) -> Result<(), E> {
     match place.replace(value) {
         None => Ok(()),
-        Some(_) => Err(twice(name)),
+        Some(_) => Err(duplicate_error(name)),
     }
 }
 
-fn twice<E: serde::de::Error>(name: &str) -> E {
+fn duplicate_error<E: serde::de::Error>(name: &str) -> E {
     E::custom(format_args!("`{name}` stands there twice"))
 }
 

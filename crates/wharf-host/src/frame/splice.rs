@@ -1,11 +1,11 @@
-//! Replacing a part of a frame, byte for byte elsewhere.
+//! Replaces parts of a frame. Every other byte stays.
 
 use bytes::Bytes;
 use wharf_json::Json;
 
 use super::{Envelope, Span};
 
-/// The frame with `parts` (in order, not overlapping) replaced.
+/// Returns the frame with `parts` replaced, which must not overlap.
 pub fn splice(frame: &[u8], parts: &mut [(Span, &[u8])]) -> Vec<u8> {
     parts.sort_by_key(|(span, _)| span.start);
     let grown: usize = parts.iter().map(|(_, with)| with.len()).sum();
@@ -30,7 +30,7 @@ pub fn first_member(frame: &[u8], object: Json<'_>, mut member: String) -> Optio
     Some((at..at, member))
 }
 
-/// The frame with its `id` replaced. `id` is JSON text.
+/// Returns the frame with its `id` replaced. `id` is JSON text.
 pub fn with_id(frame: &[u8], envelope: &Envelope<'_>, id: &[u8]) -> Bytes {
     match &envelope.id {
         Some(span) => splice(frame, &mut [(span.clone(), id)]).into(),
@@ -38,7 +38,7 @@ pub fn with_id(frame: &[u8], envelope: &Envelope<'_>, id: &[u8]) -> Bytes {
     }
 }
 
-/// The frame with `params.sessionId` replaced, and its `id` too if one is given.
+/// Returns the frame with `params.sessionId` replaced, and with another `id` if one is given.
 pub fn with_session(frame: &[u8], envelope: &Envelope<'_>, session: &str, id: Option<&[u8]>) -> Bytes {
     let quoted = serde_json::Value::from(session).to_string();
     let mut parts: Vec<(Span, &[u8])> = Vec::with_capacity(2);
@@ -51,8 +51,8 @@ pub fn with_session(frame: &[u8], envelope: &Envelope<'_>, session: &str, id: Op
     splice(frame, &mut parts).into()
 }
 
-/// A frame may come pretty-printed; a log line and a pipe cannot carry that. Raw line breaks can only stand
-/// between JSON tokens, so a space says the same (rule 1.6).
+/// Replaces the line breaks of a pretty-printed frame by spaces, since a frame takes one line in the log and on a pipe. Raw line
+/// breaks occur only between JSON tokens, so the meaning stays (rule 1.6).
 pub fn one_line(frame: Bytes) -> Bytes {
     if memchr::memchr2(b'\n', b'\r', &frame).is_none() {
         return frame;

@@ -152,15 +152,15 @@ async fn lines(chunks: Vec<Vec<u8>>, limit: usize) -> (Vec<String>, u64) {
     while reader.fill().await.unwrap() > 0 {
         while let Some(line) = reader.next_line() {
             seen.push(match line {
-                Line::Frame(frame) => String::from_utf8_lossy(frame).into_owned(),
-                Line::Oversized { bytes, head } => {
+                FrameLine::Frame(frame) => String::from_utf8_lossy(frame).into_owned(),
+                FrameLine::Oversized { bytes, head } => {
                     assert!(bytes >= head.len() as u64 && head.len() <= wharf_json::rpc::HEAD_BYTES);
                     format!("oversized {bytes} {}", String::from_utf8_lossy(&head[..head.len().min(6)]))
                 }
             });
         }
     }
-    (seen, reader.remainder())
+    (seen, reader.remainder_bytes())
 }
 
 #[tokio::test]
@@ -189,7 +189,7 @@ async fn a_stream_without_a_line_break_costs_no_more_than_the_limit() {
         assert!(reader.next_line().is_none());
         assert!(reader.capacity() < 3 << 20, "{}", reader.capacity());
     }
-    assert_eq!(reader.remainder(), 8 << 20);
+    assert_eq!(reader.remainder_bytes(), 8 << 20);
 }
 
 #[test]

@@ -1,13 +1,13 @@
-//! `_meta.wharf` is Wharf's to write: an agent that does gets another name for it, so that it cannot forge an event id.
+//! Renames the `_meta.wharf` of an agent's message, which only Wharf may write, so that no agent can forge an event id.
 
 use bytes::Bytes;
 use wharf_json::{Json, ReadError};
 
-/// The objects of an agent's message in which Wharf, or a client of it, looks for `_meta.wharf`.
+/// The objects of an agent's message in which Wharf or its clients look for `_meta.wharf`.
 const HOLDERS: [&[&str]; 4] = [&["params"], &["params", "update"], &["params", "toolCall"], &["result"]];
 
-/// Returns the frame with each `_meta.wharf` called `_meta["wharf.agent"]`. A `wharf.agent` that was there already, of an
-/// agent that is a Wharf itself, gives way to it.
+/// Returns the frame with each `_meta.wharf` renamed to `_meta["wharf.agent"]`. It replaces a `wharf.agent` that is there already
+/// because the agent is a Wharf itself.
 pub fn rename_wharf_meta(frame: &[u8]) -> Result<Bytes, ReadError> {
     let mut text = Json::parse(frame)?.raw().to_owned();
     for holder in HOLDERS {

@@ -11,7 +11,7 @@ use wharf_json::rpc::{Salvaged, code, salvage, salvage_head};
 use super::agent_outbound::{AgentWriter, Forwarded, PendingRequest, error};
 use super::link::AgentDelete;
 use crate::agent::initialize::classify_fault;
-use crate::frame::{self, Envelope, FrameKind, Line, Span};
+use crate::frame::{self, Envelope, FrameKind, FrameLine, Span};
 
 /// The buffer that the frames of a stream are cut from: one allocation serves some hundred of them.
 const ARENA: usize = 64 * 1024;
@@ -80,10 +80,10 @@ impl AgentFrameParser {
         Self { session: serde_json::Value::from(session).to_string().into(), arena: BytesMut::new() }
     }
 
-    pub(super) fn parse(&mut self, line: Line<'_>, writer: &mut AgentWriter) -> AgentMessage {
+    pub(super) fn parse(&mut self, line: FrameLine<'_>, writer: &mut AgentWriter) -> AgentMessage {
         let frame = match line {
-            Line::Frame(frame) => frame,
-            Line::Oversized { bytes, head } => {
+            FrameLine::Frame(frame) => frame,
+            FrameLine::Oversized { bytes, head } => {
                 let detail = format!("a line of {bytes} bytes was skipped (limits.frame)");
                 return malformed(Fault::Oversized, detail, &salvage_head(head), writer);
             }
@@ -97,13 +97,13 @@ impl AgentFrameParser {
         };
         if envelope.has_null_members {
             return match frame::without_null_members(frame, envelope.kind) {
-                Ok(plain) => self.parse(Line::Frame(&plain), writer),
+                Ok(plain) => self.parse(FrameLine::Frame(&plain), writer),
                 Err(error) => malformed(Fault::Malformed, error.to_string(), &salvage(frame), writer),
             };
         }
         if envelope.has_wharf_meta {
             return match frame::rename_wharf_meta(frame) {
-                Ok(renamed) => self.parse(Line::Frame(&renamed), writer),
+                Ok(renamed) => self.parse(FrameLine::Frame(&renamed), writer),
                 Err(error) => malformed(Fault::Malformed, error.to_string(), &salvage(frame), writer),
             };
         }

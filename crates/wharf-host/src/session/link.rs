@@ -12,7 +12,7 @@ use super::agent_inbound::{AgentFrameParser, AgentMessage};
 use super::agent_outbound::{AgentWriter, Forwarded, StdinStalled, about_session};
 use super::journal::Journal;
 use crate::agent::{AgentExit, AgentProcess, OpenedAgent, StderrTail};
-use crate::frame::{self, FrameKind, FrameReader, Line};
+use crate::frame::{self, FrameKind, FrameLine, FrameReader};
 use crate::settings::Settings;
 
 /// How long an agent may take over `session/close` and over noticing that its stdin closed, before SIGTERM.
@@ -41,10 +41,10 @@ impl AgentDelete {
 
 /// Returns whether the line is a result for the request, `None` if it is not its answer. An answer that cannot be read is
 /// no result.
-fn read_answer(line: &Line<'_>, id: u64) -> Option<bool> {
+fn read_answer(line: &FrameLine<'_>, id: u64) -> Option<bool> {
     let found = match line {
-        Line::Oversized { head, .. } => salvage_head(head),
-        Line::Frame(frame) => match frame::scan(frame) {
+        FrameLine::Oversized { head, .. } => salvage_head(head),
+        FrameLine::Frame(frame) => match frame::scan(frame) {
             Ok(envelope) => {
                 let found = envelope.id_number(frame);
                 let is_answer = matches!(envelope.kind, FrameKind::Result | FrameKind::Error);
@@ -114,12 +114,12 @@ impl AgentLink {
 
     /// Takes a line that was read before the link was there.
     pub(super) fn parse_line(&mut self, frame: &[u8], parser: &mut AgentFrameParser) -> AgentMessage {
-        parser.parse(Line::Frame(frame), &mut self.writer)
+        parser.parse(FrameLine::Frame(frame), &mut self.writer)
     }
 
     /// Returns how much of an unfinished line was read.
-    pub(super) fn remainder(&mut self) -> u64 {
-        self.reader.remainder()
+    pub(super) fn remainder_bytes(&mut self) -> u64 {
+        self.reader.remainder_bytes()
     }
 
     /// Notes which of the settings that clients asked for the agent reports.

@@ -216,7 +216,7 @@ impl AgentConnection {
     pub(super) fn lose(&mut self, journal: &mut Journal, clients: &mut Clients) {
         let Some(mut link) = self.link.take() else { return };
         self.context.shared.set_shim(0);
-        let remainder = link.remainder();
+        let remainder = link.remainder_bytes();
         if remainder > 0 {
             let detail = format!("the output ended in the middle of a line of {remainder} bytes");
             journal.input(Input::AgentFaulted { fault: Fault::Malformed, detail: detail.into() }, None);
