@@ -13,10 +13,10 @@ use std::thread;
 
 use bytes::Bytes;
 
-use crate::{AppendError, Engine, Head, Index, IndexRow, Log, LogId, LogStat, Record, StoreError};
+use crate::{AppendError, Engine, Head, Index, IndexRow, Log, LogId, LogRecord, LogStat, StoreError};
 
 /// Checks an engine. `make` returns a new, empty one each time.
-pub fn check(make: &dyn Fn() -> Arc<dyn Engine>) {
+pub fn check_engine(make: &dyn Fn() -> Arc<dyn Engine>) {
     logs_are_made_once_and_opened_as_one(&*make());
     appends_are_numbered(&*make());
     refused_appends_leave_nothing(&*make());
@@ -32,7 +32,7 @@ pub fn check(make: &dyn Fn() -> Arc<dyn Engine>) {
 /// Checks an index. `make` returns a new, empty one each time.
 pub fn check_index(make: &dyn Fn() -> Arc<dyn Index>) {
     let index = make();
-    let (one, two) = (id("a", "one"), id("b", "two"));
+    let (one, two) = (log_id("a", "one"), log_id("b", "two"));
     assert_eq!(index.get(&one).unwrap(), None);
     assert_eq!(index.all().unwrap(), []);
     index.put(&[]).unwrap();
@@ -57,8 +57,8 @@ pub fn check_index(make: &dyn Fn() -> Arc<dyn Index>) {
 }
 
 /// Returns every record from `from` on, read in pages of `max_bytes`. Panics if a record is damaged.
-pub fn read_all(log: &dyn Log, from: u64, max_bytes: usize) -> Vec<Record> {
-    let mut records: Vec<Record> = Vec::new();
+pub fn read_all(log: &dyn Log, from: u64, max_bytes: usize) -> Vec<LogRecord> {
+    let mut records: Vec<LogRecord> = Vec::new();
     loop {
         let next = records.last().map_or(from, |last| last.seq + 1);
         let page = log.read(next, max_bytes).unwrap();
@@ -71,26 +71,26 @@ pub fn read_all(log: &dyn Log, from: u64, max_bytes: usize) -> Vec<Record> {
 }
 
 /// Syncs the log and waits for the result.
-pub fn sync(log: &dyn Log) -> Result<u64, StoreError> {
+pub fn sync_and_wait(log: &dyn Log) -> Result<u64, StoreError> {
     let (send, done) = mpsc::sync_channel(1);
     log.sync(Box::new(move |result| send.send(result).unwrap()));
     done.recv().unwrap()
 }
 
-fn id(bucket: &str, name: &str) -> LogId {
+fn log_id(bucket: &str, name: &str) -> LogId {
     LogId::new(bucket, name).unwrap()
 }
 
-fn bodies<const N: usize>(texts: [&str; N]) -> Vec<Bytes> {
+fn to_bodies<const N: usize>(texts: [&str; N]) -> Vec<Bytes> {
     texts.iter().map(|text| Bytes::copy_from_slice(text.as_bytes())).collect()
 }
 
-fn record(seq: u64, epoch: u64, text: &str) -> Record {
-    Record { seq, epoch, body: Bytes::copy_from_slice(text.as_bytes()) }
+fn to_record(seq: u64, epoch: u64, text: &str) -> LogRecord {
+    LogRecord { seq, epoch, body: Bytes::copy_from_slice(text.as_bytes()) }
 }
 
 fn logs_are_made_once_and_opened_as_one(engine: &dyn Engine) {
-    let id = id("bucket", "sess_1");
+    let id = log_id("bucket", "sess_1");
     assert!(matches!(engine.open(&id), Err(StoreError::NotFound(missing)) if missing == id));
     let log = engine.create(&id).unwrap();
     assert_eq!((log.head().seq, log.head().epoch, log.mended().torn_bytes), (0, 0, 0));
@@ -98,25 +98,25 @@ fn logs_are_made_once_and_opened_as_one(engine: &dyn Engine) {
     assert!(matches!(engine.create(&id), Err(StoreError::Exists(there)) if there == id));
 
     let other = engine.open(&id).unwrap();
-    log.append(1, 0, &bodies(["a"])).unwrap();
+    log.append(1, 0, &to_bodies(["a"])).unwrap();
     assert_eq!(other.head(), log.head(), "two opens give one log");
     drop((log, other));
     assert!(matches!(engine.create(&id), Err(StoreError::Exists(_))), "also when nobody has it open");
     let log = engine.open(&id).unwrap();
-    assert_eq!(read_all(&*log, 1, 1 << 20), [record(1, 1, "a")]);
+    assert_eq!(read_all(&*log, 1, 1 << 20), [to_record(1, 1, "a")]);
 }
 
 fn appends_are_numbered(engine: &dyn Engine) {
-    let log = engine.create(&id("bucket", "sess")).unwrap();
-    let first = log.append(3, 0, &bodies(["a", "b"])).unwrap();
+    let log = engine.create(&log_id("bucket", "sess")).unwrap();
+    let first = log.append(3, 0, &to_bodies(["a", "b"])).unwrap();
     assert_eq!((first.seq, first.epoch), (2, 3));
-    let second = log.append(3, 2, &bodies(["c"])).unwrap();
-    let third = log.append(7, 3, &bodies(["d"])).unwrap();
+    let second = log.append(3, 2, &to_bodies(["c"])).unwrap();
+    let third = log.append(7, 3, &to_bodies(["d"])).unwrap();
     assert_eq!((third.seq, third.epoch), (4, 7));
     assert!(first.bytes < second.bytes && second.bytes < third.bytes);
     assert_eq!(log.append(7, 4, &[]).unwrap(), third, "nothing appended, nothing changed");
     assert_eq!(log.head(), third);
-    let all = [record(1, 3, "a"), record(2, 3, "b"), record(3, 3, "c"), record(4, 7, "d")];
+    let all = [to_record(1, 3, "a"), to_record(2, 3, "b"), to_record(3, 3, "c"), to_record(4, 7, "d")];
     assert_eq!(read_all(&*log, 0, 1 << 20), all, "0 reads as 1");
     assert_eq!(read_all(&*log, 3, 1 << 20), all[2..]);
     assert_eq!(read_all(&*log, 5, 1 << 20), []);
@@ -124,28 +124,28 @@ fn appends_are_numbered(engine: &dyn Engine) {
 }
 
 fn refused_appends_leave_nothing(engine: &dyn Engine) {
-    let log = engine.create(&id("bucket", "sess")).unwrap();
-    let head = log.append(5, 0, &bodies(["a"])).unwrap();
+    let log = engine.create(&log_id("bucket", "sess")).unwrap();
+    let head = log.append(5, 0, &to_bodies(["a"])).unwrap();
     for expected in [0, 2, u64::MAX] {
-        let refusal = log.append(5, expected, &bodies(["x"]));
+        let refusal = log.append(5, expected, &to_bodies(["x"]));
         assert!(matches!(refusal, Err(AppendError::Conflict { expected: e, actual: 1 }) if e == expected));
     }
     for expected in [0, 1] {
-        let refusal = log.append(4, expected, &bodies(["x"]));
+        let refusal = log.append(4, expected, &to_bodies(["x"]));
         assert!(matches!(refusal, Err(AppendError::StaleEpoch { ours: 4, current: 5 })), "stale beats conflict");
     }
-    let refusal = log.append(5, 1, &bodies(["fits", "two\nlines"]));
+    let refusal = log.append(5, 1, &to_bodies(["fits", "two\nlines"]));
     assert!(matches!(
         refusal,
         Err(AppendError::Store(StoreError::Io { source, .. })) if source.kind() == io::ErrorKind::InvalidInput
     ));
     assert_eq!(log.head(), head);
-    assert_eq!(read_all(&*log, 1, 1 << 20), [record(1, 5, "a")]);
-    log.append(5, 1, &bodies(["b"])).unwrap();
+    assert_eq!(read_all(&*log, 1, 1 << 20), [to_record(1, 5, "a")]);
+    log.append(5, 1, &to_bodies(["b"])).unwrap();
 }
 
 fn bodies_come_back_byte_for_byte(engine: &dyn Engine) {
-    let id = id("bucket", "sess");
+    let id = log_id("bucket", "sess");
     let log = engine.create(&id).unwrap();
     let every_byte: Vec<u8> = (0..=255).filter(|&byte| byte != b'\n').collect();
     let bodies: Vec<Bytes> = [
@@ -161,8 +161,8 @@ fn bodies_come_back_byte_for_byte(engine: &dyn Engine) {
     .map(Bytes::from)
     .into();
     log.append(1, 0, &bodies).unwrap();
-    let expected: Vec<Record> =
-        (1..).zip(&bodies).map(|(seq, body)| Record { seq, epoch: 1, body: body.clone() }).collect();
+    let expected: Vec<LogRecord> =
+        (1..).zip(&bodies).map(|(seq, body)| LogRecord { seq, epoch: 1, body: body.clone() }).collect();
     for max_bytes in [0, 100, 1 << 16, usize::MAX] {
         assert!(read_all(&*log, 1, max_bytes) == expected);
     }
@@ -171,7 +171,7 @@ fn bodies_come_back_byte_for_byte(engine: &dyn Engine) {
 }
 
 fn pages_are_bounded_and_leave_out_nothing(engine: &dyn Engine) {
-    let log = engine.create(&id("bucket", "sess")).unwrap();
+    let log = engine.create(&log_id("bucket", "sess")).unwrap();
     let body = |seq: u64| Bytes::from(vec![b'a' + (seq % 26) as u8; (seq * 37 % 1500) as usize]);
     for batch in 0..30 {
         let bodies: Vec<Bytes> = (batch * 50 + 1..=batch * 50 + 50).map(body).collect();
@@ -192,11 +192,11 @@ fn pages_are_bounded_and_leave_out_nothing(engine: &dyn Engine) {
 }
 
 fn syncs_tell_how_far(engine: &dyn Engine) {
-    let log = engine.create(&id("bucket", "sess")).unwrap();
-    assert_eq!(sync(&*log).unwrap(), 0);
+    let log = engine.create(&log_id("bucket", "sess")).unwrap();
+    assert_eq!(sync_and_wait(&*log).unwrap(), 0);
     let (send, done) = mpsc::sync_channel(100);
     for seq in 1..=100 {
-        log.append(1, seq - 1, &bodies(["x"])).unwrap();
+        log.append(1, seq - 1, &to_bodies(["x"])).unwrap();
         let send = send.clone();
         log.sync(Box::new(move |result| send.send((seq, result.unwrap())).unwrap()));
     }
@@ -204,18 +204,18 @@ fn syncs_tell_how_far(engine: &dyn Engine) {
     let answers: Vec<(u64, u64)> = done.iter().collect();
     assert_eq!(answers.iter().map(|(asked, _)| *asked).collect::<BTreeSet<_>>(), (1..=100).collect());
     assert!(answers.iter().all(|(asked, safe)| safe >= asked), "a sync covers what was appended before it");
-    assert_eq!(sync(&*log).unwrap(), 100);
+    assert_eq!(sync_and_wait(&*log).unwrap(), 100);
 }
 
 fn readers_see_only_what_is_appended(engine: &dyn Engine) {
-    const LAST: u64 = 3000;
-    let log = engine.create(&id("bucket", "sess")).unwrap();
+    const LAST_SEQ: u64 = 3000;
+    let log = engine.create(&log_id("bucket", "sess")).unwrap();
     let body = |seq: u64| Bytes::from(format!("{{\"n\":{seq},\"pad\":\"{}\"}}", "p".repeat((seq % 200) as usize)));
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 let mut next = 1;
-                while next <= LAST {
+                while next <= LAST_SEQ {
                     let head = log.head();
                     let page = log.read(next, 8 << 10).unwrap();
                     assert_eq!(page.damage, []);
@@ -228,8 +228,8 @@ fn readers_see_only_what_is_appended(engine: &dyn Engine) {
             });
         }
         let mut head = Head::default();
-        while head.seq < LAST {
-            let batch: Vec<Bytes> = (head.seq + 1..=(head.seq + 1 + head.seq % 3).min(LAST)).map(body).collect();
+        while head.seq < LAST_SEQ {
+            let batch: Vec<Bytes> = (head.seq + 1..=(head.seq + 1 + head.seq % 3).min(LAST_SEQ)).map(body).collect();
             head = log.append(1, head.seq, &batch).unwrap();
         }
     });
@@ -239,9 +239,9 @@ fn lists_show_what_is_there(engine: &dyn Engine) {
     assert_eq!(engine.list().unwrap(), []);
     let mut expected = Vec::new();
     for (bucket, name) in [("a", "one"), ("a", "two"), ("b", "one")] {
-        let id = id(bucket, name);
+        let id = log_id(bucket, name);
         let log = engine.create(&id).unwrap();
-        let head = log.append(1, 0, &bodies([name])).unwrap();
+        let head = log.append(1, 0, &to_bodies([name])).unwrap();
         expected.push(LogStat { id, bytes: head.bytes });
     }
     let sorted = || {
@@ -250,40 +250,40 @@ fn lists_show_what_is_there(engine: &dyn Engine) {
         list
     };
     assert_eq!(sorted(), expected);
-    expected[1].bytes = engine.open(&expected[1].id).unwrap().append(1, 1, &bodies(["more"])).unwrap().bytes;
+    expected[1].bytes = engine.open(&expected[1].id).unwrap().append(1, 1, &to_bodies(["more"])).unwrap().bytes;
     assert_eq!(sorted(), expected, "a log that has grown can be told by its size");
 }
 
 fn removed_logs_are_gone(engine: &dyn Engine) {
-    let (gone, stays) = (id("bucket", "gone"), id("bucket", "stays"));
+    let (gone, stays) = (log_id("bucket", "gone"), log_id("bucket", "stays"));
     let log = engine.create(&gone).unwrap();
     engine.create(&stays).unwrap();
-    log.append(1, 0, &bodies(["a"])).unwrap();
+    log.append(1, 0, &to_bodies(["a"])).unwrap();
     engine.remove(&gone).unwrap();
     engine.remove(&gone).unwrap();
-    engine.remove(&id("never", "there")).unwrap();
+    engine.remove(&log_id("never", "there")).unwrap();
     assert_eq!(engine.list().unwrap().into_iter().map(|stat| stat.id).collect::<Vec<_>>(), [stays]);
     assert!(matches!(engine.open(&gone), Err(StoreError::NotFound(_))));
-    let refusal = log.append(1, 1, &bodies(["b"]));
+    let refusal = log.append(1, 1, &to_bodies(["b"]));
     assert!(matches!(refusal, Err(AppendError::Store(StoreError::NotFound(_)))), "an old handle writes nowhere");
     assert!(matches!(log.read(1, 1000), Err(StoreError::NotFound(_))));
-    assert!(matches!(sync(&*log), Err(StoreError::NotFound(_))));
+    assert!(matches!(sync_and_wait(&*log), Err(StoreError::NotFound(_))));
 
     let again = engine.create(&gone).unwrap();
     assert_eq!(again.head().seq, 0, "the same name begins anew");
-    again.append(1, 0, &bodies(["c"])).unwrap();
-    assert_eq!(read_all(&*again, 1, 1000), [record(1, 1, "c")]);
+    again.append(1, 0, &to_bodies(["c"])).unwrap();
+    assert_eq!(read_all(&*again, 1, 1000), [to_record(1, 1, "c")]);
 }
 
 fn logs_keep_apart(engine: &dyn Engine) {
-    let logs: Vec<_> = (0..8).map(|nth| engine.create(&id("bucket", &format!("sess_{nth}"))).unwrap()).collect();
+    let logs: Vec<_> = (0..8).map(|nth| engine.create(&log_id("bucket", &format!("sess_{nth}"))).unwrap()).collect();
     thread::scope(|scope| {
         for (nth, log) in logs.iter().enumerate() {
             scope.spawn(move || {
                 for seq in 0..200 {
                     log.append(1, seq, &[Bytes::from(format!("{nth}"))]).unwrap();
                     if seq % 50 == 0 {
-                        assert!(sync(&**log).unwrap() > seq);
+                        assert!(sync_and_wait(&**log).unwrap() > seq);
                     }
                 }
             });

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use crate::{AppendError, Head, StoreError};
 
 /// Checks whether a batch may be appended to a log that ends at `head`.
-pub(crate) fn accept(head: Head, epoch: u64, expected: u64, bodies: &[Bytes]) -> Result<(), AppendError> {
+pub(crate) fn check_append(head: Head, epoch: u64, expected: u64, bodies: &[Bytes]) -> Result<(), AppendError> {
     if epoch < head.epoch {
         return Err(AppendError::StaleEpoch { ours: epoch, current: head.epoch });
     }

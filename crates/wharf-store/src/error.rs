@@ -21,7 +21,7 @@ pub enum StoreError {
 impl StoreError {
     /// Returns true if there was no space: on the disk, in the quota, or under the limit for a file.
     pub fn is_full(&self) -> bool {
-        matches!(self, Self::Io { source, .. } if crate::file::FULL.contains(&source.kind()))
+        matches!(self, Self::Io { source, .. } if crate::file::NO_SPACE_ERRORS.contains(&source.kind()))
     }
 }
 

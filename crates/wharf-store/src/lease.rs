@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, test_kill_process};
 
-use crate::file::{create_file, number, payload, push, push_number, sync_dir};
+use crate::file::{checked_payload, create_file, parse_number, push_line, push_number, sync_dir};
 
 /// The right to append, for as long as it is held.
 pub trait Lease: Send + Sync + fmt::Debug {
@@ -47,15 +47,17 @@ pub struct FileLease {
 impl FileLease {
     /// Acquires the lease. Creates `root` if it does not exist.
     pub fn acquire(root: &Path) -> Result<Self, LeaseError> {
-        DirBuilder::new().recursive(true).mode(0o700).create(root).map_err(failed("making", root))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(root).map_err(wrap_error("making", root))?;
         let path = root.join("host.lock");
         let lock = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let lock = lock.map_err(failed("opening", &path))?;
-        if !take_lock(&lock, &path, is_alive).map_err(failed("locking", &path))? {
-            return Err(LeaseError::Held { root: root.to_owned(), pid: holder(&path) });
+        let lock = lock.map_err(wrap_error("opening", &path))?;
+        if !take_lock(&lock, &path, is_alive).map_err(wrap_error("locking", &path))? {
+            return Err(LeaseError::Held { root: root.to_owned(), pid: read_holder(&path) });
         }
-        lock.set_len(0).and_then(|()| writeln!(&lock, "{}", std::process::id())).map_err(failed("writing", &path))?;
-        let epoch = raise(root)?;
+        lock.set_len(0)
+            .and_then(|()| writeln!(&lock, "{}", std::process::id()))
+            .map_err(wrap_error("writing", &path))?;
+        let epoch = raise_epoch(root)?;
         Ok(Self { lock, path, epoch })
     }
 
@@ -80,7 +82,7 @@ fn take_lock(lock: &File, path: &Path, is_alive: impl Fn(u32) -> bool) -> io::Re
             Err(TryLockError::WouldBlock) => {}
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        let is_dead = holder(path).is_some_and(|pid| !is_alive(pid));
+        let is_dead = read_holder(path).is_some_and(|pid| !is_alive(pid));
         if since.elapsed() >= if is_dead { DEAD_HOLDER_TIMEOUT } else { LIVING_HOLDER_TIMEOUT } {
             return Ok(false);
         }
@@ -89,7 +91,7 @@ fn take_lock(lock: &File, path: &Path, is_alive: impl Fn(u32) -> bool) -> io::Re
 }
 
 /// Returns the pid in the lock's file.
-fn holder(path: &Path) -> Option<u32> {
+fn read_holder(path: &Path) -> Option<u32> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
@@ -112,18 +114,18 @@ impl Drop for FileLease {
 }
 
 /// Raises the epoch; it is on the disk before it is used.
-fn raise(root: &Path) -> Result<u64, LeaseError> {
+fn raise_epoch(root: &Path) -> Result<u64, LeaseError> {
     let path = root.join("epoch");
     let before = match fs::read(&path) {
-        Ok(bytes) => parse(&bytes),
+        Ok(bytes) => parse_epoch(&bytes),
         Err(error) if error.kind() == ErrorKind::NotFound => (!has_sessions(root)).then_some(0),
-        Err(error) => return Err(failed("reading", &path)(error)),
+        Err(error) => return Err(wrap_error("reading", &path)(error)),
     };
     let Some(epoch) = before.and_then(|before| before.checked_add(1)) else {
         return Err(LeaseError::EpochLost { path, root: root.to_owned() });
     };
     let mut text = Vec::new();
-    push(&mut text, |out| {
+    push_line(&mut text, |out| {
         push_number(out, b"{\"epoch\":", epoch);
         out.push(b'}');
     });
@@ -132,12 +134,12 @@ fn raise(root: &Path) -> Result<u64, LeaseError> {
         .and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()))
         .and_then(|()| fs::rename(&temporary, &path))
         .and_then(|()| sync_dir(root))
-        .map_err(failed("writing", &path))?;
+        .map_err(wrap_error("writing", &path))?;
     Ok(epoch)
 }
 
-fn parse(bytes: &[u8]) -> Option<u64> {
-    let (epoch, rest) = number(payload(bytes.strip_suffix(b"\n")?)?.strip_prefix(b"{\"epoch\":")?)?;
+fn parse_epoch(bytes: &[u8]) -> Option<u64> {
+    let (epoch, rest) = parse_number(checked_payload(bytes.strip_suffix(b"\n")?)?.strip_prefix(b"{\"epoch\":")?)?;
     (rest == b"}").then_some(epoch)
 }
 
@@ -145,7 +147,7 @@ fn has_sessions(root: &Path) -> bool {
     fs::read_dir(root.join("workspaces")).is_ok_and(|mut buckets| buckets.next().is_some())
 }
 
-fn failed(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> LeaseError {
+fn wrap_error(doing: &'static str, path: &Path) -> impl Fn(io::Error) -> LeaseError {
     move |source| LeaseError::Io { what: format!("{doing} {}", path.display()), source }
 }
 
@@ -155,7 +157,7 @@ mod tests {
 
     use super::*;
 
-    fn open(path: &Path) -> File {
+    fn open_lock(path: &Path) -> File {
         OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).unwrap()
     }
 
@@ -164,7 +166,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("host.lock");
         fs::write(&path, "4000000\n").unwrap();
-        let dead = open(&path);
+        let dead = open_lock(&path);
         dead.lock().unwrap();
         let held = RefCell::new(vec![dead]);
         let looks = RefCell::new(0);
@@ -176,7 +178,7 @@ mod tests {
             }
             false
         };
-        assert!(take_lock(&open(&path), &path, is_alive).unwrap());
+        assert!(take_lock(&open_lock(&path), &path, is_alive).unwrap());
         assert_eq!(*looks.borrow(), 3);
     }
 
@@ -185,9 +187,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("host.lock");
         fs::write(&path, "1\n").unwrap();
-        let other = open(&path);
+        let other = open_lock(&path);
         other.lock().unwrap();
-        assert!(!take_lock(&open(&path), &path, |_| true).unwrap());
+        assert!(!take_lock(&open_lock(&path), &path, |_| true).unwrap());
     }
 
     #[test]

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 pub use error::{AppendError, StoreError};
-pub use file::{FileEngine, FileOptions, SEGMENT_MIN};
+pub use file::{FileEngine, FileOptions, MIN_SEGMENT_BYTES};
 pub use lease::{FileLease, Lease, LeaseError};
 pub use memory::{Hostility, MemoryEngine};
 pub use sqlite::SqliteIndex;
@@ -33,7 +33,7 @@ pub struct LogId {
 
 /// One record as it was appended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct LogRecord {
     pub seq: u64,
     pub epoch: u64,
     pub body: Bytes,
@@ -57,7 +57,7 @@ pub struct LogStat {
 
 /// A range of a log that cannot be read and was skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damage {
+pub struct DamagedRange {
     /// File and byte range, for a person.
     pub place: String,
     /// The first and last lost seq.
@@ -67,9 +67,9 @@ pub struct Damage {
 
 /// Records of a read, in order. `damage` lists the gaps between them.
 #[derive(Clone, Debug, Default)]
-pub struct Page {
-    pub records: Vec<Record>,
-    pub damage: Vec<Damage>,
+pub struct RecordPage {
+    pub records: Vec<LogRecord>,
+    pub damage: Vec<DamagedRange>,
 }
 
 /// The repairs made when a log was opened.
@@ -109,7 +109,7 @@ pub trait Log: Send + Sync + fmt::Debug {
     /// share one fsync.
     fn sync(&self, done: OnSynced);
     /// Returns records from `from` on, up to `max_bytes`, but at least one if there is one.
-    fn read(&self, from: u64, max_bytes: usize) -> Result<Page, StoreError>;
+    fn read(&self, from: u64, max_bytes: usize) -> Result<RecordPage, StoreError>;
 }
 
 /// A row derived from a log, so that a listing need not open it. Never authoritative: it can be deleted at any time.

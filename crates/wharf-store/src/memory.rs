@@ -6,15 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-use crate::contract::accept;
-use crate::{AppendError, Engine, Head, Log, LogId, LogStat, Mended, OnSynced, Page, Record, StoreError};
+use crate::contract::check_append;
+use crate::{AppendError, Engine, Head, Log, LogId, LogRecord, LogStat, Mended, OnSynced, RecordPage, StoreError};
 
 /// The failures of an engine. A handle: clones share the settings, which can be changed at any time.
 #[derive(Clone, Debug, Default)]
-pub struct Hostility(Arc<Mutex<Knobs>>);
+pub struct Hostility(Arc<Mutex<FailureSettings>>);
 
 #[derive(Default)]
-struct Knobs {
+struct FailureSettings {
     full: usize,
     reserve: usize,
     read_only: bool,
@@ -24,50 +24,50 @@ struct Knobs {
     hold_syncs: bool,
     /// Holds only the syncs of the log with this name.
     hold_only: Option<String>,
-    held: Vec<Held>,
+    held: Vec<HeldSync>,
 }
 
-type Held = (Arc<MemoryLog>, OnSynced);
+type HeldSync = (Arc<MemoryLog>, OnSynced);
 
 impl Hostility {
     /// Makes the next `times` appends fail for lack of space.
     pub fn fill_appends(&self, times: usize) {
-        self.knobs().full = times;
+        self.failure_settings().full = times;
     }
 
     /// Lets this many appends from the reserve succeed when there is no space.
     pub fn keep_reserve(&self, times: usize) {
-        self.knobs().reserve = times;
+        self.failure_settings().reserve = times;
     }
 
     /// Makes the file system read-only or writable.
     pub fn set_read_only(&self, read_only: bool) {
-        self.knobs().read_only = read_only;
+        self.failure_settings().read_only = read_only;
     }
 
     /// Makes the next `times` appends fail with an I/O error. They leave nothing in the log.
     pub fn break_appends(&self, times: usize) {
-        self.knobs().broken = times;
+        self.failure_settings().broken = times;
     }
 
     /// Simulates a newer host: appends in an epoch below `epoch` are stale from now on.
-    pub fn usurp(&self, epoch: u64) {
-        self.knobs().stale_at = Some(epoch);
+    pub fn take_over(&self, epoch: u64) {
+        self.failure_settings().stale_at = Some(epoch);
     }
 
     /// Makes the next `times` syncs fail. As with files, such a log accepts no more records.
     pub fn break_syncs(&self, times: usize) {
-        self.knobs().sync_failures = times;
+        self.failure_settings().sync_failures = times;
     }
 
     /// Holds the answers of syncs until they are released.
     pub fn hold_syncs(&self) {
-        self.knobs().hold_syncs = true;
+        self.failure_settings().hold_syncs = true;
     }
 
     /// Holds the answers of this log's syncs until they are released; others are answered.
     pub fn hold_syncs_of(&self, name: &str) {
-        let mut knobs = self.knobs();
+        let mut knobs = self.failure_settings();
         knobs.hold_syncs = true;
         knobs.hold_only = Some(name.to_owned());
     }
@@ -75,7 +75,7 @@ impl Hostility {
     /// Answers the held syncs in their order of arrival and holds no more.
     pub fn release_syncs(&self) {
         let held = {
-            let mut knobs = self.knobs();
+            let mut knobs = self.failure_settings();
             knobs.hold_syncs = false;
             knobs.hold_only = None;
             std::mem::take(&mut knobs.held)
@@ -87,11 +87,11 @@ impl Hostility {
 
     /// Returns the number of held syncs.
     pub fn held_syncs(&self) -> usize {
-        self.knobs().held.len()
+        self.failure_settings().held.len()
     }
 
-    fn knobs(&self) -> MutexGuard<'_, Knobs> {
-        lock(&self.0)
+    fn failure_settings(&self) -> MutexGuard<'_, FailureSettings> {
+        lock_mutex(&self.0)
     }
 }
 
@@ -106,13 +106,13 @@ struct MemoryLog {
     me: std::sync::Weak<Self>,
     id: LogId,
     hostility: Hostility,
-    state: Mutex<State>,
+    state: Mutex<MemoryLogState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct MemoryLogState {
     head: Head,
-    records: Vec<Record>,
+    records: Vec<LogRecord>,
     synced: usize,
     removed: bool,
     broken: bool,
@@ -125,18 +125,18 @@ impl MemoryEngine {
 
     /// Drops everything that was not synced, as a power cut would. Open handles continue with the rest.
     pub fn lose_power(&self) {
-        for log in lock(&self.logs).values() {
-            let mut state = lock(&log.state);
+        for log in lock_mutex(&self.logs).values() {
+            let mut state = lock_mutex(&log.state);
             let synced = state.synced;
             state.records.truncate(synced);
-            state.head = state.records.iter().fold(Head::default(), grown);
+            state.head = state.records.iter().fold(Head::default(), grown_head);
         }
     }
 }
 
 impl Engine for MemoryEngine {
     fn create(&self, id: &LogId) -> Result<Arc<dyn Log>, StoreError> {
-        let mut logs = lock(&self.logs);
+        let mut logs = lock_mutex(&self.logs);
         if logs.contains_key(id) {
             return Err(StoreError::Exists(id.clone()));
         }
@@ -151,26 +151,26 @@ impl Engine for MemoryEngine {
     }
 
     fn open(&self, id: &LogId) -> Result<Arc<dyn Log>, StoreError> {
-        match lock(&self.logs).get(id) {
+        match lock_mutex(&self.logs).get(id) {
             Some(log) => Ok(Arc::<MemoryLog>::clone(log)),
             None => Err(StoreError::NotFound(id.clone())),
         }
     }
 
     fn list(&self) -> Result<Vec<LogStat>, StoreError> {
-        let logs = lock(&self.logs);
+        let logs = lock_mutex(&self.logs);
         Ok(logs.values().map(|log| LogStat { id: log.id.clone(), bytes: log.head().bytes }).collect())
     }
 
     fn remove(&self, id: &LogId) -> Result<(), StoreError> {
-        if let Some(log) = lock(&self.logs).remove(id) {
-            lock(&log.state).removed = true;
+        if let Some(log) = lock_mutex(&self.logs).remove(id) {
+            lock_mutex(&log.state).removed = true;
         }
         Ok(())
     }
 
     fn probe(&self) -> Result<(), StoreError> {
-        let knobs = self.hostility.knobs();
+        let knobs = self.hostility.failure_settings();
         let kind = if knobs.full > 0 {
             io::ErrorKind::StorageFull
         } else if knobs.read_only {
@@ -185,50 +185,56 @@ impl Engine for MemoryEngine {
 }
 
 impl MemoryLog {
-    fn present(&self) -> Result<MutexGuard<'_, State>, StoreError> {
-        let state = lock(&self.state);
+    fn lock_present(&self) -> Result<MutexGuard<'_, MemoryLogState>, StoreError> {
+        let state = lock_mutex(&self.state);
         if state.removed { Err(StoreError::NotFound(self.id.clone())) } else { Ok(state) }
     }
 
-    fn write(&self, epoch: u64, expected: u64, bodies: &[Bytes], from_reserve: bool) -> Result<Head, AppendError> {
-        let mut state = self.present()?;
+    fn append_records(
+        &self,
+        epoch: u64,
+        expected: u64,
+        bodies: &[Bytes],
+        from_reserve: bool,
+    ) -> Result<Head, AppendError> {
+        let mut state = self.lock_present()?;
         if state.broken {
-            return Err(self.io("appending", "its sync failed").into());
+            return Err(self.io_error("appending", "its sync failed").into());
         }
-        accept(state.head, epoch, expected, bodies)?;
-        self.refuse(epoch, from_reserve)?;
+        check_append(state.head, epoch, expected, bodies)?;
+        self.check_failures(epoch, from_reserve)?;
         for body in bodies {
-            let record = Record { seq: state.head.seq + 1, epoch, body: body.clone() };
-            state.head = grown(state.head, &record);
+            let record = LogRecord { seq: state.head.seq + 1, epoch, body: body.clone() };
+            state.head = grown_head(state.head, &record);
             state.records.push(record);
         }
         Ok(state.head)
     }
 
     /// Applies the configured failures to an append that is otherwise valid.
-    fn refuse(&self, epoch: u64, from_reserve: bool) -> Result<(), AppendError> {
-        let mut knobs = self.hostility.knobs();
+    fn check_failures(&self, epoch: u64, from_reserve: bool) -> Result<(), AppendError> {
+        let mut knobs = self.hostility.failure_settings();
         if let Some(current) = knobs.stale_at.filter(|&current| epoch < current) {
             return Err(AppendError::StaleEpoch { ours: epoch, current });
         }
         if knobs.read_only {
             return Err(AppendError::ReadOnly(self.id.clone()));
         }
-        let reserved = from_reserve && knobs.full > 0 && take(&mut knobs.reserve);
-        if !reserved && take(&mut knobs.full) {
+        let reserved = from_reserve && knobs.full > 0 && take_one(&mut knobs.reserve);
+        if !reserved && take_one(&mut knobs.full) {
             return Err(AppendError::Full(self.id.clone()));
         }
-        if take(&mut knobs.broken) {
-            return Err(self.io("appending", "told to fail").into());
+        if take_one(&mut knobs.broken) {
+            return Err(self.io_error("appending", "told to fail").into());
         }
         Ok(())
     }
 
     fn finish_sync(&self, done: OnSynced) {
-        let result = self.present().and_then(|mut state| {
-            if state.broken || take(&mut self.hostility.knobs().sync_failures) {
+        let result = self.lock_present().and_then(|mut state| {
+            if state.broken || take_one(&mut self.hostility.failure_settings().sync_failures) {
                 state.broken = true;
-                return Err(self.io("syncing", "told to fail"));
+                return Err(self.io_error("syncing", "told to fail"));
             }
             state.synced = state.records.len();
             Ok(state.head.seq)
@@ -236,14 +242,14 @@ impl MemoryLog {
         done(result);
     }
 
-    fn io(&self, doing: &str, why: &str) -> StoreError {
+    fn io_error(&self, doing: &str, why: &str) -> StoreError {
         StoreError::Io { what: format!("{doing} {}", self.id), source: io::Error::other(why) }
     }
 }
 
 impl Log for MemoryLog {
     fn head(&self) -> Head {
-        lock(&self.state).head
+        lock_mutex(&self.state).head
     }
 
     fn mended(&self) -> Mended {
@@ -251,15 +257,15 @@ impl Log for MemoryLog {
     }
 
     fn append(&self, epoch: u64, expected: u64, bodies: &[Bytes]) -> Result<Head, AppendError> {
-        self.write(epoch, expected, bodies, false)
+        self.append_records(epoch, expected, bodies, false)
     }
 
     fn append_from_reserve(&self, epoch: u64, expected: u64, bodies: &[Bytes]) -> Result<Head, AppendError> {
-        self.write(epoch, expected, bodies, true)
+        self.append_records(epoch, expected, bodies, true)
     }
 
     fn sync(&self, done: OnSynced) {
-        let mut knobs = self.hostility.knobs();
+        let mut knobs = self.hostility.failure_settings();
         let meant = knobs.hold_only.as_ref().is_none_or(|name| name == self.id.name());
         match self.me.upgrade().filter(|_| knobs.hold_syncs && meant) {
             Some(me) => knobs.held.push((me, done)),
@@ -270,10 +276,10 @@ impl Log for MemoryLog {
         }
     }
 
-    fn read(&self, from: u64, max_bytes: usize) -> Result<Page, StoreError> {
-        let state = self.present()?;
+    fn read(&self, from: u64, max_bytes: usize) -> Result<RecordPage, StoreError> {
+        let state = self.lock_present()?;
         let start = usize::try_from(from.saturating_sub(1)).unwrap_or(usize::MAX).min(state.records.len());
-        let mut page = Page::default();
+        let mut page = RecordPage::default();
         let mut taken = 0;
         for record in &state.records[start..] {
             taken += record.body.len();
@@ -286,22 +292,22 @@ impl Log for MemoryLog {
     }
 }
 
-fn grown(head: Head, record: &Record) -> Head {
+fn grown_head(head: Head, record: &LogRecord) -> Head {
     Head { seq: record.seq, epoch: record.epoch, bytes: head.bytes + record.body.len() as u64 + 1 }
 }
 
 /// Counts down. Returns true while the count was above zero.
-fn take(left: &mut usize) -> bool {
+fn take_one(left: &mut usize) -> bool {
     let some = *left > 0;
     *left = left.saturating_sub(1);
     some
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_mutex<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl std::fmt::Debug for Knobs {
+impl std::fmt::Debug for FailureSettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Knobs").field("held", &self.held.len()).finish_non_exhaustive()
     }

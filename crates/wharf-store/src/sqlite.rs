@@ -12,8 +12,8 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
 use crate::{Index, IndexRow, LogId, StoreError};
 
 /// The version of the tables; raised with every change.
-const SCHEMA: i64 = 1;
-const TABLES: &str = "
+const SCHEMA_VERSION: i64 = 1;
+const CREATE_TABLES: &str = "
     CREATE TABLE log (
         bucket TEXT NOT NULL,
         name TEXT NOT NULL,
@@ -24,7 +24,7 @@ const TABLES: &str = "
         PRIMARY KEY (bucket, name)
     ) WITHOUT ROWID;
 ";
-const COLUMNS: &str = "bucket, name, seq, bytes, snapshot, summary";
+const LOG_COLUMNS: &str = "bucket, name, seq, bytes, snapshot, summary";
 
 #[derive(Debug)]
 pub struct SqliteIndex {
@@ -33,21 +33,21 @@ pub struct SqliteIndex {
 }
 
 /// The reason why a database cannot be used.
-enum Unfit {
+enum OpenFailure {
     Damaged,
     Failed(StoreError),
 }
 
 impl SqliteIndex {
     pub fn open(path: &Path) -> Result<Arc<Self>, StoreError> {
-        let (connection, recreated) = match connect(path) {
+        let (connection, recreated) = match connect_database(path) {
             Ok(connection) => (connection, false),
-            Err(Unfit::Failed(error)) => return Err(error),
-            Err(Unfit::Damaged) => {
-                delete(path)?;
-                let connection = connect(path).map_err(|unfit| match unfit {
-                    Unfit::Failed(error) => error,
-                    Unfit::Damaged => StoreError::Index(format!("{} is damaged although new", path.display())),
+            Err(OpenFailure::Failed(error)) => return Err(error),
+            Err(OpenFailure::Damaged) => {
+                delete_database(path)?;
+                let connection = connect_database(path).map_err(|unfit| match unfit {
+                    OpenFailure::Failed(error) => error,
+                    OpenFailure::Damaged => StoreError::Index(format!("{} is damaged although new", path.display())),
                 })?;
                 (connection, true)
             }
@@ -58,27 +58,27 @@ impl SqliteIndex {
     /// Opens an index that lives only in memory, where no file can be kept.
     pub fn in_memory() -> Result<Arc<Self>, StoreError> {
         let connection = Connection::open_in_memory()?;
-        connection.execute_batch(TABLES)?;
+        connection.execute_batch(CREATE_TABLES)?;
         Ok(Arc::new(Self { connection: Mutex::new(connection), recreated: true }))
     }
 
     /// Returns true if an unusable database was replaced: the index is empty and must be filled from the logs.
-    pub fn recreated(&self) -> bool {
+    pub fn was_recreated(&self) -> bool {
         self.recreated
     }
 
-    fn lock(&self) -> MutexGuard<'_, Connection> {
+    fn lock_connection(&self) -> MutexGuard<'_, Connection> {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Index for SqliteIndex {
     fn put(&self, rows: &[IndexRow]) -> Result<(), StoreError> {
-        let mut connection = self.lock();
+        let mut connection = self.lock_connection();
         let transaction = connection.transaction()?;
         {
             let mut insert = transaction
-                .prepare(&format!("INSERT OR REPLACE INTO log ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"))?;
+                .prepare(&format!("INSERT OR REPLACE INTO log ({LOG_COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6)"))?;
             for row in rows {
                 let snapshot = row.snapshot.map(u64::cast_signed);
                 let (seq, bytes) = (row.seq.cast_signed(), row.bytes.cast_signed());
@@ -89,20 +89,21 @@ impl Index for SqliteIndex {
     }
 
     fn get(&self, id: &LogId) -> Result<Option<IndexRow>, StoreError> {
-        let connection = self.lock();
-        let mut select = connection.prepare(&format!("SELECT {COLUMNS} FROM log WHERE bucket = ?1 AND name = ?2"))?;
-        Ok(select.query_row(params![id.bucket(), id.name()], row).optional()?.flatten())
+        let connection = self.lock_connection();
+        let mut select =
+            connection.prepare(&format!("SELECT {LOG_COLUMNS} FROM log WHERE bucket = ?1 AND name = ?2"))?;
+        Ok(select.query_row(params![id.bucket(), id.name()], convert_row).optional()?.flatten())
     }
 
     fn all(&self) -> Result<Vec<IndexRow>, StoreError> {
-        let connection = self.lock();
-        let mut select = connection.prepare(&format!("SELECT {COLUMNS} FROM log ORDER BY bucket, name"))?;
-        let rows = select.query_map([], row)?;
+        let connection = self.lock_connection();
+        let mut select = connection.prepare(&format!("SELECT {LOG_COLUMNS} FROM log ORDER BY bucket, name"))?;
+        let rows = select.query_map([], convert_row)?;
         Ok(rows.filter_map(Result::transpose).collect::<Result<_, _>>()?)
     }
 
     fn remove(&self, id: &LogId) -> Result<(), StoreError> {
-        let connection = self.lock();
+        let connection = self.lock_connection();
         let mut delete = connection.prepare("DELETE FROM log WHERE bucket = ?1 AND name = ?2")?;
         delete.execute(params![id.bucket(), id.name()])?;
         Ok(())
@@ -110,7 +111,7 @@ impl Index for SqliteIndex {
 }
 
 /// Converts a row. Returns `None` if its id is invalid, because another program wrote it.
-fn row(row: &Row<'_>) -> rusqlite::Result<Option<IndexRow>> {
+fn convert_row(row: &Row<'_>) -> rusqlite::Result<Option<IndexRow>> {
     let Some(id) = LogId::new(row.get_ref(0)?.as_str()?, row.get_ref(1)?.as_str()?) else { return Ok(None) };
     Ok(Some(IndexRow {
         id,
@@ -121,10 +122,10 @@ fn row(row: &Row<'_>) -> rusqlite::Result<Option<IndexRow>> {
     }))
 }
 
-fn connect(path: &Path) -> Result<Connection, Unfit> {
+fn connect_database(path: &Path) -> Result<Connection, OpenFailure> {
     // SQLite gives its other files the mode of this one.
     let made = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
-    made.map_err(|source| Unfit::Failed(StoreError::Io { what: format!("opening {}", path.display()), source }))?;
+    made.map_err(|source| OpenFailure::Failed(StoreError::Io { what: format!("opening {}", path.display()), source }))?;
     let connection = Connection::open(path)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     // Losing the last transactions in a power cut only means reading a little more of the logs.
@@ -132,22 +133,22 @@ fn connect(path: &Path) -> Result<Connection, Unfit> {
     let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     match (version, tables) {
-        (SCHEMA, _) => {
+        (SCHEMA_VERSION, _) => {
             let verdict: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
             // This checks the columns too.
-            connection.prepare(&format!("SELECT {COLUMNS} FROM log"))?;
-            if verdict == "ok" { Ok(connection) } else { Err(Unfit::Damaged) }
+            connection.prepare(&format!("SELECT {LOG_COLUMNS} FROM log"))?;
+            if verdict == "ok" { Ok(connection) } else { Err(OpenFailure::Damaged) }
         }
         (0, 0) => {
-            let new = format!("BEGIN; {TABLES} PRAGMA user_version = {SCHEMA}; COMMIT;");
+            let new = format!("BEGIN; {CREATE_TABLES} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;");
             connection.execute_batch(&new)?;
             Ok(connection)
         }
-        _ => Err(Unfit::Damaged),
+        _ => Err(OpenFailure::Damaged),
     }
 }
 
-fn delete(path: &Path) -> Result<(), StoreError> {
+fn delete_database(path: &Path) -> Result<(), StoreError> {
     for suffix in ["", "-wal", "-shm"] {
         let mut file = path.as_os_str().to_owned();
         file.push(suffix);
@@ -168,7 +169,7 @@ impl From<rusqlite::Error> for StoreError {
     }
 }
 
-impl From<rusqlite::Error> for Unfit {
+impl From<rusqlite::Error> for OpenFailure {
     fn from(error: rusqlite::Error) -> Self {
         // SQLite does not understand the statement: the table or column is missing.
         let foreign = matches!(error, rusqlite::Error::SqlInputError { .. });

@@ -45,7 +45,7 @@ fn fold(log: &Arc<dyn Log>, settings: &Settings, from: u64) -> Result<Session, R
 struct Entries<'a> {
     log: &'a Arc<dyn Log>,
     next: u64,
-    page: std::vec::IntoIter<wharf_store::Record>,
+    page: std::vec::IntoIter<wharf_store::LogRecord>,
     failure: &'a mut Option<RestoreError>,
 }
 
@@ -69,7 +69,7 @@ impl Iterator for Entries<'_> {
 }
 
 impl Entries<'_> {
-    fn turn_page(&mut self) -> Option<wharf_store::Record> {
+    fn turn_page(&mut self) -> Option<wharf_store::LogRecord> {
         if self.next > self.log.head().seq {
             return None;
         }

@@ -10,15 +10,15 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use bytes::Bytes;
 
-use super::mend::Opened;
-use super::points::{self, Point};
-use super::read::Hints;
-use super::reserve::Reserve;
+use super::mend::OpenedLog;
+use super::points::{self, IndexPoint};
+use super::read::ReadHints;
+use super::reserve::DiskReserve;
 use super::segment::Segment;
-use super::sync::Queue;
-use super::{FULL, FileOptions, dirs, failed, io_error, line, lock};
-use crate::contract::accept;
-use crate::{AppendError, Head, Log, LogId, Mended, OnSynced, Page, StoreError};
+use super::sync::SyncQueue;
+use super::{FileOptions, NO_SPACE_ERRORS, dirs, io_error, line, lock_mutex, wrap_error};
+use crate::contract::check_append;
+use crate::{AppendError, Head, Log, LogId, Mended, OnSynced, RecordPage, StoreError};
 
 /// A write buffer that has grown beyond this is freed.
 const BUFFER_KEPT: usize = 1 << 20;
@@ -36,12 +36,12 @@ pub(super) struct FileLog {
     pub(super) id: LogId,
     pub(super) dir: PathBuf,
     segment_bytes: u64,
-    around: Around,
+    context: LogContext,
     mended: Mended,
-    writer: Mutex<Writer>,
+    writer: Mutex<LogWriter>,
     /// The part of the log that readers may see. Locked for a moment only, never during a read or a write.
-    published: Mutex<View>,
-    pub(super) hints: Mutex<Hints>,
+    published: Mutex<LogView>,
+    pub(super) hints: Mutex<ReadHints>,
     synced: AtomicU64,
     dirs: AtomicU8,
     /// True while the log is queued for the background sync.
@@ -55,13 +55,13 @@ pub(super) struct FileLog {
 
 /// The parts that all logs of an engine share.
 #[derive(Debug)]
-pub(super) struct Around {
-    pub(super) queue: Arc<Queue>,
-    pub(super) reserve: Arc<Reserve>,
+pub(super) struct LogContext {
+    pub(super) queue: Arc<SyncQueue>,
+    pub(super) reserve: Arc<DiskReserve>,
 }
 
 #[derive(Debug)]
-struct Writer {
+struct LogWriter {
     buf: Vec<u8>,
     head: Head,
     /// Length of the active segment.
@@ -73,7 +73,7 @@ struct Writer {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct View {
+pub(super) struct LogView {
     pub(super) head: Head,
     pub(super) sealed: Arc<Vec<Arc<Segment>>>,
     pub(super) active: Arc<Segment>,
@@ -83,26 +83,32 @@ pub(super) struct View {
 }
 
 impl FileLog {
-    pub(super) fn new(id: LogId, dir: PathBuf, options: &FileOptions, around: Around, opened: Opened) -> Arc<Self> {
-        let Opened { sealed, active, file, len, head, mended } = opened;
+    pub(super) fn new(
+        id: LogId,
+        dir: PathBuf,
+        options: &FileOptions,
+        around: LogContext,
+        opened: OpenedLog,
+    ) -> Arc<Self> {
+        let OpenedLog { sealed, active, file, len, head, mended } = opened;
         let (active, file) = (Arc::new(active), Arc::new(file));
-        let writer = Writer {
+        let writer = LogWriter {
             buf: Vec::new(),
             head,
             len,
             active: Arc::clone(&active),
             file: Arc::clone(&file),
-            marked: active.points(len).last().map_or(0, |point| point.offset),
+            marked: active.index_up_to(len).last().map_or(0, |point| point.offset),
         };
         Arc::new_cyclic(|me| Self {
             me: Weak::clone(me),
             id,
             dir,
             segment_bytes: options.segment_bytes,
-            around,
+            context: around,
             mended,
             writer: Mutex::new(writer),
-            published: Mutex::new(View { head, sealed: Arc::new(sealed), active, file, len }),
+            published: Mutex::new(LogView { head, sealed: Arc::new(sealed), active, file, len }),
             hints: Mutex::default(),
             synced: AtomicU64::new(0),
             // The host that created it may have died before it was synced.
@@ -114,23 +120,23 @@ impl FileLog {
         })
     }
 
-    pub(super) fn view(&self) -> View {
-        lock(&self.published).clone()
+    pub(super) fn view(&self) -> LogView {
+        lock_mutex(&self.published).clone()
     }
 
-    pub(super) fn removed(&self) {
+    pub(super) fn mark_removed(&self) {
         self.removed.store(true, Ordering::Release);
     }
 
-    pub(super) fn present(&self) -> Result<(), StoreError> {
+    pub(super) fn check_present(&self) -> Result<(), StoreError> {
         match self.removed.load(Ordering::Acquire) {
             true => Err(StoreError::NotFound(self.id.clone())),
             false => Ok(()),
         }
     }
 
-    fn writable(&self) -> Result<(), StoreError> {
-        self.present()?;
+    fn check_writable(&self) -> Result<(), StoreError> {
+        self.check_present()?;
         match self.broken.get() {
             Some((why, kind)) => {
                 let what = format!("log {} takes no more records until it is opened again", self.id);
@@ -145,38 +151,38 @@ impl FileLog {
     }
 
     /// Writes the buffer completely or leaves the file unchanged.
-    fn write(&self, writer: &Writer) -> Result<(), AppendError> {
+    fn write_buffer(&self, writer: &LogWriter) -> Result<(), AppendError> {
         let Err(error) = writer.file.write_all_at(&writer.buf, writer.len) else { return Ok(()) };
         if let Err(undo) = writer.file.set_len(writer.len)
             // On a read-only file system the write may not have happened at all.
             && writer.file.metadata().map_or(true, |file| file.len() != writer.len)
         {
             let kind = undo.kind();
-            self.break_off(&failed("cutting a failed write off", &writer.active.path)(undo), kind);
-            self.writable()?;
+            self.break_off(&wrap_error("cutting a failed write off", &writer.active.path)(undo), kind);
+            self.check_writable()?;
         }
-        Err(self.refusal(&writer.active, error))
+        Err(self.append_error(&writer.active, error))
     }
 
-    fn refusal(&self, segment: &Segment, error: io::Error) -> AppendError {
-        if FULL.contains(&error.kind()) {
+    fn append_error(&self, segment: &Segment, error: io::Error) -> AppendError {
+        if NO_SPACE_ERRORS.contains(&error.kind()) {
             return AppendError::Full(self.id.clone());
         }
         if error.kind() == ErrorKind::ReadOnlyFilesystem {
             return AppendError::ReadOnly(self.id.clone());
         }
-        failed("writing", &segment.path)(error).into()
+        wrap_error("writing", &segment.path)(error).into()
     }
 
     /// Closes the active segment and creates the next one. The old segment is synced before the new one exists, so only
     /// the last segment can have a torn end.
-    fn roll(&self, writer: &mut Writer) -> Result<(), AppendError> {
+    fn start_segment(&self, writer: &mut LogWriter) -> Result<(), AppendError> {
         let old = Arc::clone(&writer.active);
         writer.file.sync_data().map_err(|error| self.sync_failed(&old, error))?;
-        let (segment, file, len) = Segment::begin(&self.dir, writer.head.seq + 1, writer.head.epoch)
-            .map_err(|error| self.refusal(&old, error))?;
+        let (segment, file, len) = Segment::create(&self.dir, writer.head.seq + 1, writer.head.epoch)
+            .map_err(|error| self.append_error(&old, error))?;
         self.dirs.fetch_max(DIRS_OWN, Ordering::AcqRel);
-        let points = old.points(writer.len);
+        let points = old.index_up_to(writer.len);
         // An index that cannot be written now stays in memory.
         let kept = points.store(&old.idx_path(), old.first, writer.len).err().map(|_| points);
         let sealed = Arc::new(Segment::new(old.first, old.path.clone(), kept));
@@ -187,10 +193,10 @@ impl FileLog {
         writer.marked = 0;
         writer.head.bytes += len;
         self.indexed.store(0, Ordering::Relaxed);
-        let mut published = lock(&self.published);
+        let mut published = lock_mutex(&self.published);
         let mut all = published.sealed.to_vec();
         all.push(sealed);
-        *published = View {
+        *published = LogView {
             head: writer.head,
             sealed: Arc::new(all),
             active: Arc::clone(&writer.active),
@@ -203,14 +209,14 @@ impl FileLog {
     fn sync_failed(&self, segment: &Segment, error: io::Error) -> StoreError {
         // The kernel may have dropped the pages: a second fsync that succeeds would prove nothing.
         let kind = error.kind();
-        let error = failed("syncing", &segment.path)(error);
+        let error = wrap_error("syncing", &segment.path)(error);
         self.break_off(&error, kind);
         error
     }
 
     /// Syncs everything appended so far and returns the last synced seq. Only the sync thread calls this.
     pub(super) fn sync_now(&self) -> Result<u64, StoreError> {
-        self.writable()?;
+        self.check_writable()?;
         let view = self.view();
         let dirs = self.dirs.swap(DIRS_SAFE, Ordering::AcqRel);
         if view.head.seq <= self.synced.load(Ordering::Acquire) && dirs == DIRS_SAFE {
@@ -228,9 +234,9 @@ impl FileLog {
     }
 
     /// Fails if another program deleted the active segment: its records are lost even if they were synced.
-    fn check_linked(&self, view: &View) -> Result<(), StoreError> {
+    fn check_linked(&self, view: &LogView) -> Result<(), StoreError> {
         // A removal by this engine is not an error.
-        self.present()?;
+        self.check_present()?;
         match view.file.metadata() {
             Ok(file) if file.nlink() > 0 => Ok(()),
             Ok(_) => {
@@ -247,24 +253,24 @@ impl FileLog {
         let view = self.view();
         // The next append or sync request reports the error.
         if self.sync_now().is_ok() && view.len >= self.indexed.load(Ordering::Relaxed) + INDEX_EVERY {
-            let points = view.active.points(view.len);
+            let points = view.active.index_up_to(view.len);
             if points.store(&view.active.idx_path(), view.active.first, view.len).is_ok() {
                 self.indexed.store(view.len, Ordering::Relaxed);
             }
         }
     }
 
-    fn write_records(&self, writer: &mut Writer, epoch: u64, bodies: &[Bytes]) -> Result<Head, AppendError> {
+    fn write_records(&self, writer: &mut LogWriter, epoch: u64, bodies: &[Bytes]) -> Result<Head, AppendError> {
         if bodies.is_empty() {
             return Ok(writer.head);
         }
         if writer.len >= self.segment_bytes && writer.head.seq >= writer.active.first {
-            self.roll(writer)?;
+            self.start_segment(writer)?;
         }
-        let (head, marks) = writer.encode(epoch, bodies);
-        self.write(writer)?;
+        let (head, marks) = writer.encode_records(epoch, bodies);
+        self.write_buffer(writer)?;
         if let Some(last) = marks.last() {
-            writer.active.note(&marks);
+            writer.active.note_points(&marks);
             writer.marked = last.offset;
         }
         writer.head = head;
@@ -272,13 +278,13 @@ impl FileLog {
         if writer.buf.capacity() > BUFFER_KEPT {
             mem::take(&mut writer.buf);
         }
-        self.publish(head, writer.len);
+        self.publish_head(head, writer.len);
         Ok(head)
     }
 
-    fn publish(&self, head: Head, len: u64) {
+    fn publish_head(&self, head: Head, len: u64) {
         {
-            let mut published = lock(&self.published);
+            let mut published = lock_mutex(&self.published);
             published.head = head;
             published.len = len;
         }
@@ -286,14 +292,14 @@ impl FileLog {
             && !self.queued.swap(true, Ordering::AcqRel)
             && let Some(me) = self.me.upgrade()
         {
-            self.around.queue.sync_later(me);
+            self.context.queue.sync_later(me);
         }
     }
 }
 
-impl Writer {
+impl LogWriter {
     /// Fills the buffer with the records' lines. Returns the resulting head and the new points of the index.
-    fn encode(&mut self, epoch: u64, bodies: &[Bytes]) -> (Head, Vec<Point>) {
+    fn encode_records(&mut self, epoch: u64, bodies: &[Bytes]) -> (Head, Vec<IndexPoint>) {
         let mut head = Head { epoch, ..self.head };
         let mut marks = Vec::new();
         let mut marked = self.marked;
@@ -301,8 +307,8 @@ impl Writer {
         for body in bodies {
             head.seq += 1;
             let offset = self.len + self.buf.len() as u64;
-            if marked == 0 || offset >= marked + points::STRIDE {
-                marks.push(Point { seq: head.seq, offset });
+            if marked == 0 || offset >= marked + points::POINT_STRIDE_BYTES {
+                marks.push(IndexPoint { seq: head.seq, offset });
                 marked = offset;
             }
             line::push_record(&mut self.buf, head.seq, epoch, body);
@@ -314,7 +320,7 @@ impl Writer {
 
 impl Log for FileLog {
     fn head(&self) -> Head {
-        lock(&self.published).head
+        lock_mutex(&self.published).head
     }
 
     fn mended(&self) -> Mended {
@@ -322,11 +328,11 @@ impl Log for FileLog {
     }
 
     fn append(&self, epoch: u64, expected: u64, bodies: &[Bytes]) -> Result<Head, AppendError> {
-        let mut writer = lock(&self.writer);
-        self.writable()?;
-        accept(writer.head, epoch, expected, bodies)?;
+        let mut writer = lock_mutex(&self.writer);
+        self.check_writable()?;
+        check_append(writer.head, epoch, expected, bodies)?;
         // The remaining space is reserved for required records.
-        if !self.around.reserve.is_whole() {
+        if !self.context.reserve.is_whole() {
             return Err(AppendError::Full(self.id.clone()));
         }
         self.write_records(&mut writer, epoch, bodies)
@@ -334,15 +340,15 @@ impl Log for FileLog {
 
     fn append_from_reserve(&self, epoch: u64, expected: u64, bodies: &[Bytes]) -> Result<Head, AppendError> {
         let bytes: u64 = bodies.iter().map(|body| body.len() as u64).sum();
-        if bytes > self.around.reserve.share() {
+        if bytes > self.context.reserve.max_batch_bytes() {
             return self.append(epoch, expected, bodies);
         }
-        let mut writer = lock(&self.writer);
-        self.writable()?;
-        accept(writer.head, epoch, expected, bodies)?;
+        let mut writer = lock_mutex(&self.writer);
+        self.check_writable()?;
+        check_append(writer.head, epoch, expected, bodies)?;
         loop {
             match self.write_records(&mut writer, epoch, bodies) {
-                Err(AppendError::Full(_)) if self.around.reserve.draw() => {}
+                Err(AppendError::Full(_)) if self.context.reserve.release_piece() => {}
                 written => return written,
             }
         }
@@ -350,13 +356,13 @@ impl Log for FileLog {
 
     fn sync(&self, done: OnSynced) {
         match self.me.upgrade() {
-            Some(me) => self.around.queue.sync(me, done),
+            Some(me) => self.context.queue.request_sync(me, done),
             None => done(self.sync_now()),
         }
     }
 
-    fn read(&self, from: u64, max_bytes: usize) -> Result<Page, StoreError> {
-        self.present()?;
-        super::read::page(self, from, max_bytes)
+    fn read(&self, from: u64, max_bytes: usize) -> Result<RecordPage, StoreError> {
+        self.check_present()?;
+        super::read::read_page(self, from, max_bytes)
     }
 }

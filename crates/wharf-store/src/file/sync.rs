@@ -9,25 +9,25 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::log::FileLog;
-use super::{io_error, lock};
+use super::{io_error, lock_mutex};
 use crate::{OnSynced, StoreError};
 
 /// Owns the threads. Dropping it lets them finish all requests, then ends them.
 #[derive(Debug)]
-pub(super) struct Syncer {
-    queue: Arc<Queue>,
+pub(super) struct SyncThreads {
+    queue: Arc<SyncQueue>,
     threads: Vec<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-pub(super) struct Queue {
-    waiting: Mutex<Waiting>,
+pub(super) struct SyncQueue {
+    waiting: Mutex<SyncRequests>,
     changed: Condvar,
     interval: Duration,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct SyncRequests {
     asked: VecDeque<(Arc<FileLog>, OnSynced)>,
     /// Logs that have grown, with the time by which they must be synced; each log at most once.
     later: VecDeque<(Instant, Arc<FileLog>)>,
@@ -36,31 +36,33 @@ struct Waiting {
     stopped: bool,
 }
 
-struct Work {
+struct SyncWork {
     log: Arc<FileLog>,
     /// The callers that asked for this sync; empty for a background sync.
     asked: Vec<OnSynced>,
 }
 
-impl Syncer {
+impl SyncThreads {
     pub(super) fn start(interval: Duration, threads: usize) -> io::Result<Self> {
-        let queue = Arc::new(Queue { waiting: Mutex::default(), changed: Condvar::new(), interval });
+        let queue = Arc::new(SyncQueue { waiting: Mutex::default(), changed: Condvar::new(), interval });
         let mut syncer = Self { queue, threads: Vec::new() };
         for _ in 0..threads.max(1) {
             let queue = syncer.queue();
-            syncer.threads.push(thread::Builder::new().name("wharf-sync".into()).spawn(move || run(&queue))?);
+            syncer
+                .threads
+                .push(thread::Builder::new().name("wharf-sync".into()).spawn(move || run_sync_thread(&queue))?);
         }
         Ok(syncer)
     }
 
-    pub(super) fn queue(&self) -> Arc<Queue> {
+    pub(super) fn queue(&self) -> Arc<SyncQueue> {
         Arc::clone(&self.queue)
     }
 }
 
-impl Drop for Syncer {
+impl Drop for SyncThreads {
     fn drop(&mut self) {
-        lock(&self.queue.waiting).stopped = true;
+        lock_mutex(&self.queue.waiting).stopped = true;
         self.queue.changed.notify_all();
         for thread in self.threads.drain(..) {
             // A callback may hold the last handle of the engine: then the drop runs on one of the threads.
@@ -71,9 +73,9 @@ impl Drop for Syncer {
     }
 }
 
-impl Queue {
-    pub(super) fn sync(&self, log: Arc<FileLog>, done: OnSynced) {
-        let mut waiting = lock(&self.waiting);
+impl SyncQueue {
+    pub(super) fn request_sync(&self, log: Arc<FileLog>, done: OnSynced) {
+        let mut waiting = lock_mutex(&self.waiting);
         if waiting.stopped {
             drop(waiting);
             done(log.sync_now());
@@ -84,7 +86,7 @@ impl Queue {
     }
 
     pub(super) fn sync_later(&self, log: Arc<FileLog>) {
-        let mut waiting = lock(&self.waiting);
+        let mut waiting = lock_mutex(&self.waiting);
         if !waiting.stopped {
             waiting.later.push_back((Instant::now() + self.interval, log));
             if waiting.later.len() == 1 {
@@ -94,10 +96,10 @@ impl Queue {
     }
 
     /// Waits for work. Returns `None` when there will be no more.
-    fn next(&self) -> Option<Work> {
-        let mut waiting = lock(&self.waiting);
+    fn next_work(&self) -> Option<SyncWork> {
+        let mut waiting = lock_mutex(&self.waiting);
         loop {
-            if let Some(work) = waiting.asked().or_else(|| waiting.due()) {
+            if let Some(work) = waiting.take_requested().or_else(|| waiting.take_due()) {
                 waiting.busy.push(Arc::clone(&work.log));
                 return Some(work);
             }
@@ -117,44 +119,44 @@ impl Queue {
         }
     }
 
-    fn done(&self, log: &Arc<FileLog>) {
-        lock(&self.waiting).busy.retain(|busy| !Arc::ptr_eq(busy, log));
+    fn finish_work(&self, log: &Arc<FileLog>) {
+        lock_mutex(&self.waiting).busy.retain(|busy| !Arc::ptr_eq(busy, log));
     }
 }
 
-impl Waiting {
+impl SyncRequests {
     fn is_busy(&self, log: &Arc<FileLog>) -> bool {
         self.busy.iter().any(|busy| Arc::ptr_eq(busy, log))
     }
 
     /// Returns the first log with waiting callers that is not being synced already.
-    fn asked(&mut self) -> Option<Work> {
+    fn take_requested(&mut self) -> Option<SyncWork> {
         let first = self.asked.iter().position(|(log, _)| !self.is_busy(log))?;
         let (log, done) = self.asked.remove(first)?;
         let (same, others): (VecDeque<_>, VecDeque<_>) =
             self.asked.drain(..).partition(|(other, _)| Arc::ptr_eq(other, &log));
         self.asked = others;
-        Some(Work { log, asked: iter::once(done).chain(same.into_iter().map(|(_, done)| done)).collect() })
+        Some(SyncWork { log, asked: iter::once(done).chain(same.into_iter().map(|(_, done)| done)).collect() })
     }
 
-    fn due(&mut self) -> Option<Work> {
+    fn take_due(&mut self) -> Option<SyncWork> {
         let now = Instant::now();
         let first = self.later.iter().position(|(due, log)| (*due <= now || self.stopped) && !self.is_busy(log))?;
         let (_, log) = self.later.remove(first)?;
-        Some(Work { log, asked: Vec::new() })
+        Some(SyncWork { log, asked: Vec::new() })
     }
 }
 
-fn run(queue: &Queue) {
-    while let Some(Work { log, asked }) = queue.next() {
+fn run_sync_thread(queue: &SyncQueue) {
+    while let Some(SyncWork { log, asked }) = queue.next_work() {
         if asked.is_empty() {
             log.sync_in_background();
-            queue.done(&log);
+            queue.finish_work(&log);
         } else {
             let result = log.sync_now();
-            queue.done(&log);
+            queue.finish_work(&log);
             for done in asked {
-                let result = again(&result);
+                let result = copy_result(&result);
                 // One caller's panic must not leave the others waiting for ever.
                 let _ = panic::catch_unwind(AssertUnwindSafe(|| done(result)));
             }
@@ -163,7 +165,7 @@ fn run(queue: &Queue) {
 }
 
 /// Copies the result for one more caller.
-fn again(result: &Result<u64, StoreError>) -> Result<u64, StoreError> {
+fn copy_result(result: &Result<u64, StoreError>) -> Result<u64, StoreError> {
     match result {
         Ok(seq) => Ok(*seq),
         Err(StoreError::NotFound(id)) => Err(StoreError::NotFound(id.clone())),
@@ -176,7 +178,7 @@ fn again(result: &Result<u64, StoreError>) -> Result<u64, StoreError> {
     }
 }
 
-impl std::fmt::Debug for Waiting {
+impl std::fmt::Debug for SyncRequests {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Waiting").field("asked", &self.asked.len()).field("later", &self.later.len()).finish()
     }

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 
 use bytes::Bytes;
 
-pub(super) struct Walk<'a> {
+pub(super) struct LineWalk<'a> {
     file: &'a File,
     /// The offset of the next line in the file.
     at: u64,
@@ -18,8 +18,8 @@ pub(super) struct Walk<'a> {
     pos: usize,
 }
 
-/// A line without its newline. Its bytes are [`Walk::bytes`] until the next step.
-pub(super) struct Line {
+/// A line without its newline. Its bytes are [`LineWalk::buffer`] until the next step.
+pub(super) struct FoundLine {
     pub(super) offset: u64,
     /// The offset of the next line in the file.
     pub(super) end: u64,
@@ -28,39 +28,39 @@ pub(super) struct Line {
     pub(super) whole: bool,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> LineWalk<'a> {
     pub(super) fn new(file: &'a File, at: u64, end: u64, chunk: usize) -> Self {
         Self { file, at, end, chunk, buf: Bytes::new(), pos: 0 }
     }
 
-    pub(super) fn bytes(&self) -> &Bytes {
+    pub(super) fn buffer(&self) -> &Bytes {
         &self.buf
     }
 
-    pub(super) fn next_line(&mut self) -> io::Result<Option<Line>> {
+    pub(super) fn next_line(&mut self) -> io::Result<Option<FoundLine>> {
         loop {
             let rest = &self.buf[self.pos..];
             if let Some(length) = memchr::memchr(b'\n', rest) {
-                return Ok(Some(self.step(length, true)));
+                return Ok(Some(self.take_line(length, true)));
             }
             let known = rest.len();
             if self.at + known as u64 >= self.end {
-                return Ok((known > 0).then(|| self.step(known, false)));
+                return Ok((known > 0).then(|| self.take_line(known, false)));
             }
             // Doubling keeps the cost of a line that is longer than a chunk linear.
-            self.fill(self.chunk.max(known * 2))?;
+            self.fill_buffer(self.chunk.max(known * 2))?;
         }
     }
 
-    fn step(&mut self, length: usize, whole: bool) -> Line {
+    fn take_line(&mut self, length: usize, whole: bool) -> FoundLine {
         let range = self.pos..self.pos + length;
         let offset = self.at;
         self.pos += length + usize::from(whole);
         self.at += length as u64 + u64::from(whole);
-        Line { offset, end: self.at, range, whole }
+        FoundLine { offset, end: self.at, range, whole }
     }
 
-    fn fill(&mut self, size: usize) -> io::Result<()> {
+    fn fill_buffer(&mut self, size: usize) -> io::Result<()> {
         let size = usize::try_from(self.end - self.at).map_or(size, |left| left.min(size));
         let mut buf = vec![0; size];
         self.file.read_exact_at(&mut buf, self.at)?;

@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use bytes::Bytes;
 use tempfile::TempDir;
-use wharf_store::conformance::{read_all, sync};
+use wharf_store::conformance::{read_all, sync_and_wait};
 use wharf_store::{Engine, FileLease, Lease};
 
 use crate::{Dice, body, engine, files, id, torn_files};
@@ -31,7 +31,7 @@ fn crash_writer_child() {
         let batch: Vec<Bytes> = (seq + 1..=seq + 1 + seq % 4).map(body).collect();
         let head = log.append(lease.epoch(), seq, &batch).unwrap();
         if head.seq.is_multiple_of(64) {
-            assert!(sync(&*log).unwrap() >= head.seq);
+            assert!(sync_and_wait(&*log).unwrap() >= head.seq);
         }
         out.write_all(format!("ack {}\n", head.seq).as_bytes()).unwrap();
     }

@@ -6,17 +6,17 @@ use std::path::Path;
 use bytes::Bytes;
 use tempfile::TempDir;
 use wharf_store::conformance::read_all;
-use wharf_store::{Damage, Engine, Log, Record, StoreError};
+use wharf_store::{DamagedRange, Engine, Log, LogRecord, StoreError};
 
 use crate::{SMALL, body, engine, files, id, quick_dir, write_log};
 
 /// Reads all records and all damage in pages of `max_bytes`.
-fn read_damaged(log: &dyn Log, max_bytes: usize) -> (Vec<Record>, Vec<Damage>) {
+fn read_damaged(log: &dyn Log, max_bytes: usize) -> (Vec<LogRecord>, Vec<DamagedRange>) {
     let (mut records, mut damage) = (Vec::new(), Vec::new());
     let mut next = 1;
     while next <= log.head().seq {
         let page = log.read(next, max_bytes).unwrap();
-        let last_record = page.records.last().map_or(0, |record: &Record| record.seq);
+        let last_record = page.records.last().map_or(0, |record: &LogRecord| record.seq);
         let last_lost = page.damage.last().map_or(0, |damage| damage.last);
         assert!(last_record.max(last_lost) >= next, "a page goes on");
         next = last_record.max(last_lost) + 1;
@@ -27,7 +27,7 @@ fn read_damaged(log: &dyn Log, max_bytes: usize) -> (Vec<Record>, Vec<Damage>) {
 }
 
 /// Checks that the records and the lost ranges together are the whole log, in order and once each.
-fn check(log: &dyn Log, all: &[Record], what: &str) -> Vec<Damage> {
+fn check(log: &dyn Log, all: &[LogRecord], what: &str) -> Vec<DamagedRange> {
     let (records, damage) = read_damaged(log, 1 << 20);
     assert_eq!((&records, &damage), (&read_damaged(log, 200).0, &read_damaged(log, 200).1), "{what}: pages agree");
     for record in &records {

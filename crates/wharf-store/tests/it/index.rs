@@ -30,12 +30,12 @@ fn an_index_is_there_after_a_restart() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("index.sqlite");
     let index = SqliteIndex::open(&path).unwrap();
-    assert!(!index.recreated());
+    assert!(!index.was_recreated());
     index.put(&[row()]).unwrap();
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     drop(index);
     let index = SqliteIndex::open(&path).unwrap();
-    assert!(!index.recreated());
+    assert!(!index.was_recreated());
     assert_eq!(index.all().unwrap(), [row()]);
 }
 
@@ -65,11 +65,11 @@ fn an_index_that_cannot_be_used_is_begun_anew() {
         SqliteIndex::open(&path).unwrap().put(&[row()]).unwrap();
         spoil(&path);
         let index = SqliteIndex::open(&path).unwrap();
-        assert!(index.recreated());
+        assert!(index.was_recreated());
         assert_eq!(index.all().unwrap(), []);
         index.put(&[row()]).unwrap();
         drop(index);
-        assert!(!SqliteIndex::open(&path).unwrap().recreated());
+        assert!(!SqliteIndex::open(&path).unwrap().was_recreated());
     }
 }
 

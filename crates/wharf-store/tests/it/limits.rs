@@ -6,7 +6,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use tempfile::TempDir;
-use wharf_store::conformance::{read_all, sync};
+use wharf_store::conformance::{read_all, sync_and_wait};
 use wharf_store::{AppendError, Engine, StoreError};
 
 use crate::{SMALL, body, engine, files, id, log_dir, write_log};
@@ -33,7 +33,7 @@ fn full_child() {
     assert!(head.seq > 2 && size() == head.bytes, "nothing of the batch is left");
     assert!(matches!(log.append(1, head.seq, &[big(1), big(2)]), Err(AppendError::Full(_))), "still full");
     assert_eq!(log.head(), head);
-    assert_eq!(sync(&*log).unwrap(), head.seq);
+    assert_eq!(sync_and_wait(&*log).unwrap(), head.seq);
     assert_eq!(read_all(&*log, 1, 1 << 20).len() as u64, head.seq);
     // A record that fits is still written.
     let head = log.append(1, head.seq, &[Bytes::from_static(b"small")]).unwrap();
@@ -91,9 +91,10 @@ fn failed_sync_is_reported_and_closes_the_log_for_writing() {
     let next = log_dir(dir.path()).join(format!("{:020}.log", head.seq + 1));
     symlink("/dev/null", &next).unwrap();
     let lost = log.append(1, head.seq, &[body(head.seq + 1)]).unwrap();
-    let error = sync(&*log).unwrap_err().to_string();
+    let error = sync_and_wait(&*log).unwrap_err().to_string();
     assert!(error.contains(next.to_str().unwrap()), "{error}");
-    for refusal in [log.append(1, lost.seq, &[body(1)]).unwrap_err().to_string(), sync(&*log).unwrap_err().to_string()]
+    for refusal in
+        [log.append(1, lost.seq, &[body(1)]).unwrap_err().to_string(), sync_and_wait(&*log).unwrap_err().to_string()]
     {
         assert!(refusal.contains("until it is opened again") && refusal.contains(&error), "{refusal}");
     }
@@ -104,7 +105,7 @@ fn failed_sync_is_reported_and_closes_the_log_for_writing() {
     let log = super::engine(dir.path(), SMALL).open(&id()).unwrap();
     assert_eq!(log.head().seq, head.seq);
     log.append(2, head.seq, &[body(head.seq + 1)]).unwrap();
-    assert_eq!(sync(&*log).unwrap(), head.seq + 1);
+    assert_eq!(sync_and_wait(&*log).unwrap(), head.seq + 1);
 }
 
 #[test]

@@ -29,7 +29,7 @@ const SMALL: u64 = 4 << 10;
 #[test]
 fn the_file_engine_keeps_the_contract() {
     let dirs = std::cell::RefCell::new(Vec::new());
-    conformance::check(&|| {
+    conformance::check_engine(&|| {
         let dir = TempDir::new().unwrap();
         let engine = engine(dir.path(), 64 << 20);
         dirs.borrow_mut().push(dir);
@@ -40,7 +40,7 @@ fn the_file_engine_keeps_the_contract() {
 #[test]
 fn the_file_engine_keeps_the_contract_across_many_segments() {
     let dirs = std::cell::RefCell::new(Vec::new());
-    conformance::check(&|| {
+    conformance::check_engine(&|| {
         let dir = TempDir::new().unwrap();
         let engine = engine(dir.path(), SMALL);
         dirs.borrow_mut().push(dir);
@@ -50,7 +50,7 @@ fn the_file_engine_keeps_the_contract_across_many_segments() {
 
 #[test]
 fn the_memory_engine_keeps_the_contract() {
-    conformance::check(&|| MemoryEngine::new(Default::default()));
+    conformance::check_engine(&|| MemoryEngine::new(Default::default()));
 }
 
 fn engine(root: &Path, segment_bytes: u64) -> Arc<FileEngine> {

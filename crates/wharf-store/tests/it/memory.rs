@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 
 use bytes::Bytes;
-use wharf_store::conformance::{read_all, sync};
+use wharf_store::conformance::{read_all, sync_and_wait};
 use wharf_store::{AppendError, Engine, Hostility, MemoryEngine, StoreError};
 
 use crate::{body, id};
@@ -20,7 +20,7 @@ fn scripted_append_failures_leave_no_records() {
     assert!(matches!(log.append(1, 0, &[body(1)]), Err(AppendError::Store(StoreError::Io { .. }))));
     assert_eq!(log.head().seq, 0);
     assert_eq!(log.append(1, 0, &[body(1)]).unwrap().seq, 1);
-    hostility.usurp(5);
+    hostility.take_over(5);
     assert!(matches!(log.append(4, 1, &[body(2)]), Err(AppendError::StaleEpoch { ours: 4, current: 5 })));
     assert_eq!(log.append(5, 1, &[body(2)]).unwrap().seq, 2);
 }
@@ -36,7 +36,7 @@ fn syncs_wait_until_they_are_released() {
     assert_eq!((hostility.held_syncs(), done.try_recv().ok()), (1, None));
     hostility.release_syncs();
     assert_eq!(done.try_recv().ok(), Some(1));
-    assert_eq!(sync(&*log).unwrap(), 1, "and no more are held");
+    assert_eq!(sync_and_wait(&*log).unwrap(), 1, "and no more are held");
 }
 
 #[test]
@@ -45,8 +45,8 @@ fn a_failed_sync_closes_the_log_for_writing() {
     let log = MemoryEngine::new(hostility.clone()).create(&id()).unwrap();
     log.append(1, 0, &[body(1)]).unwrap();
     hostility.break_syncs(1);
-    assert!(sync(&*log).is_err());
-    assert!(sync(&*log).is_err(), "it is not tried again");
+    assert!(sync_and_wait(&*log).is_err());
+    assert!(sync_and_wait(&*log).is_err(), "it is not tried again");
     assert!(log.append(1, 1, &[body(2)]).is_err());
     assert_eq!(read_all(&*log, 1, 1000).len(), 1);
 }
@@ -57,7 +57,7 @@ fn power_cut_drops_unsynced_records() {
     let log = engine.create(&id()).unwrap();
     log.append(1, 0, &[body(1), body(2)]).unwrap();
     let safe = log.head();
-    sync(&*log).unwrap();
+    sync_and_wait(&*log).unwrap();
     log.append(1, 2, &[Bytes::from_static(b"gone")]).unwrap();
     engine.lose_power();
     assert_eq!(log.head(), safe);

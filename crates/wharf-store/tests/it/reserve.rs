@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tempfile::TempDir;
-use wharf_store::conformance::{read_all, sync};
+use wharf_store::conformance::{read_all, sync_and_wait};
 use wharf_store::{AppendError, Engine, FileEngine, FileOptions, Hostility, Log, LogId, MemoryEngine, StoreError};
 
 use crate::{body, id};
@@ -57,7 +57,7 @@ fn small_disk_child() {
     let big = Bytes::from(vec![b'x'; 10_000]);
     assert!(matches!(log.append(1, 1, std::slice::from_ref(&big)), Err(AppendError::Full(_))));
     assert!(matches!(log.append_from_reserve(1, 1, std::slice::from_ref(&big)).map(|head| head.seq), Ok(2)));
-    assert_eq!(sync(&*log).unwrap(), 2, "what was written can be synced");
+    assert_eq!(sync_and_wait(&*log).unwrap(), 2, "what was written can be synced");
     assert!(matches!(log.append(1, 2, &[body(3)]), Err(AppendError::Full(_))), "what can wait waits, however small");
     let other = LogId::new("bucket", "other").unwrap();
     match engine.create(&other) {

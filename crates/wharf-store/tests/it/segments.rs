@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tempfile::TempDir;
-use wharf_store::conformance::{read_all, sync};
+use wharf_store::conformance::{read_all, sync_and_wait};
 use wharf_store::{Engine, FileEngine, FileOptions, LogId};
 
 use crate::{SMALL, body, engine, files, id, log_dir, quick_dir, write_log};
@@ -218,7 +218,7 @@ fn sync_threads_finish_what_was_asked_and_end_with_the_engine() {
     assert_eq!(answers.len(), 10, "dropping the engine waits for them");
     assert!(answers.iter().all(|answer| answer == &(Some("wharf-sync".to_owned()), 1)));
     log.append(1, 1, &[body(2)]).unwrap();
-    assert_eq!(sync(&*log).unwrap(), 2, "a handle that is left syncs by itself");
+    assert_eq!(sync_and_wait(&*log).unwrap(), 2, "a handle that is left syncs by itself");
 }
 
 #[test]
@@ -240,5 +240,5 @@ fn panicking_callback_stops_no_other_sync() {
     let log = engine(dir.path(), SMALL);
     let log = (log.create(&id()).unwrap(), log);
     log.0.sync(Box::new(|_| panic!("as the test asks")));
-    assert_eq!(sync(&*log.0).unwrap(), 0);
+    assert_eq!(sync_and_wait(&*log.0).unwrap(), 0);
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use tempfile::TempDir;
 use wharf_store::conformance::read_all;
-use wharf_store::{Engine, Record};
+use wharf_store::{Engine, LogRecord};
 
 use crate::{SMALL, body, engine, files, id, log_dir, quick_dir, torn_files, write_log};
 
@@ -40,7 +40,7 @@ fn a_log_cut_at_any_byte_is_a_prefix_and_goes_on() {
         let log = super::engine(dir.path(), 64 << 20).open(&id()).unwrap();
         assert_eq!(log.mended().torn_bytes, 0, "mended once");
         let mut expected = all[..kept].to_vec();
-        expected.push(Record { seq: seq + 1, epoch: 9, body: body(99) });
+        expected.push(LogRecord { seq: seq + 1, epoch: 9, body: body(99) });
         assert_eq!(read_all(&*log, 1, 1 << 20), expected, "cut at {cut}");
     }
 }
